@@ -1,0 +1,16 @@
+/* The commands of txl; each is defined in the file of its name. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "options.h"
+
+extern const struct command generate_command, ppl_command, convert_command, info_command,
+    verify_command, tokenize_command, completion_command, help_command, manual_command;
+
+/* All of them, ending with NULL, in the order that help lists them (main.c). */
+extern const struct command *const commands[];
+
+/* The command of that name, or NULL. */
+const struct command *command_find(const char *name);
+
+#endif

@@ -1,0 +1,256 @@
+/* txl convert: a published checkpoint becomes a weights file. */
+#include "../convert/convert.h"
+#include "commands.h"
+#include "model.h"
+#include "output.h"
+#include "signals.h"
+#include "terminal.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+struct convert_command_options {
+    struct common_options common;
+    const char *output, *vocabulary, *cutoffs;
+    int type, memory_start, cluster_order, tokenizer;
+    int pre_lnorm, same_length; /* indexes into answers */
+    int64_t level, n_head, attn_type, tgt_len, mem_len, clamp_len;
+};
+
+static const char *const types[] = {"f32", "f16", "bf16", NULL};
+static const char *const memory_starts[] = {"empty", "zeros", NULL};
+static const char *const cluster_orders[] = {"reversed", "forward", NULL};
+static const char *const tokenizers[] = {"words", "lm1b", "bytes", "text8", "characters", NULL};
+
+static bool show(void *context, uint64_t done, uint64_t total) {
+    double fraction = total > 0 ? (double)done / (double)total : -1;
+    progress_update(context, fraction, done >> 20);
+    return !signals_stopped();
+}
+
+static const char *chosen(const char *const *choices, int choice) {
+    return choice == CHOICE_UNSET ? NULL : choices[choice];
+}
+
+static enum convert_choice answered(int answer) {
+    return answer == CHOICE_UNSET ? CONVERT_UNSET : answer == ANSWER_YES ? CONVERT_YES : CONVERT_NO;
+}
+
+static int number_or(int64_t number, int unset) {
+    return number == INTEGER_UNSET ? unset : (int)number;
+}
+
+static void translate(const struct convert_command_options *told, struct convert_options *options) {
+    convert_options_init(options);
+    options->vocabulary = told->vocabulary;
+    options->type = chosen(types, told->type);
+    options->level = number_or(told->level, -1);
+    options->threads = (int)told->common.threads;
+    options->n_head = number_or(told->n_head, 0);
+    options->attn_type = number_or(told->attn_type, -1);
+    options->cutoffs = told->cutoffs;
+    options->pre_lnorm = answered(told->pre_lnorm);
+    options->same_length = answered(told->same_length);
+    options->memory_start = chosen(memory_starts, told->memory_start);
+    options->cluster_order = chosen(cluster_orders, told->cluster_order);
+    options->tokenizer = chosen(tokenizers, told->tokenizer);
+    options->tgt_len = number_or(told->tgt_len, -1);
+    options->mem_len = number_or(told->mem_len, -1);
+    options->has_clamp_len = told->clamp_len != INTEGER_UNSET;
+    options->clamp_len = number_or(told->clamp_len, -1);
+}
+
+static void print_summary(const char *output, double seconds) {
+    struct stat status;
+    char facts[8192];
+    long long bytes = stat(output, &status) == 0 ? (long long)status.st_size : 0;
+    snprintf(facts, sizeof facts, "bytes=%lld seconds=%.2f output=%s", bytes, seconds, output);
+    terminal_summary(facts);
+}
+
+static int convert(const char *source, const struct convert_command_options *told) {
+    struct convert_options options;
+    struct progress progress;
+    txl_error error;
+    translate(told, &options);
+    options.progress = show;
+    options.progress_context = &progress;
+    progress_start(&progress, source, "MiB");
+    signals_set_mapped(source);
+    txl_status status = convert_checkpoint(source, told->output, &options, &error);
+    signals_set_mapped(NULL);
+    progress_end(&progress);
+    if (status == TXL_STOPPED) {
+        return signals_status();
+    }
+    if (status != TXL_OK) {
+        terminal_error("%s", error.message);
+        return STATUS_FAILURE;
+    }
+    print_summary(told->output, terminal_seconds() - progress.start);
+    return STATUS_OK;
+}
+
+static int run(const struct command *command, int argc, char **argv) {
+    struct convert_command_options told = {.type = CHOICE_UNSET,
+                                           .memory_start = CHOICE_UNSET,
+                                           .cluster_order = CHOICE_UNSET,
+                                           .tokenizer = CHOICE_UNSET,
+                                           .pre_lnorm = CHOICE_UNSET,
+                                           .same_length = CHOICE_UNSET,
+                                           .level = INTEGER_UNSET,
+                                           .n_head = INTEGER_UNSET,
+                                           .attn_type = INTEGER_UNSET,
+                                           .tgt_len = INTEGER_UNSET,
+                                           .mem_len = INTEGER_UNSET,
+                                           .clamp_len = INTEGER_UNSET};
+    struct operands operands;
+    int status = options_parse(command, argc, argv, &told, &operands);
+    if (status != OPTIONS_RUN) {
+        return status;
+    }
+    if (told.output == NULL) {
+        return options_wrong(command, "--output is missing");
+    }
+    return convert(operands.items[0], &told);
+}
+
+/* ---- The table ---------------------------------------------------------------------------- */
+
+static const struct option_row options[] = {
+    {.section = "Files",
+     .name = "output",
+     .letter = 'o',
+     .kind = OPTION_STRING,
+     .argument = "OUT.txl",
+     .help = "the weights file to write; it appears when it is complete",
+     .offset = offsetof(struct convert_command_options, output),
+     .files = true},
+    {.name = "vocab",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .standard = "the one beside the checkpoint",
+     .help = "the vocabulary: cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, or a symbol a "
+             "line",
+     .offset = offsetof(struct convert_command_options, vocabulary),
+     .files = true},
+    {.name = "type",
+     .kind = OPTION_CHOICE,
+     .choices = types,
+     .standard = "the checkpoint's; float64 becomes f32",
+     .help = "type of the stored weights",
+     .offset = offsetof(struct convert_command_options, type)},
+    {.name = "level",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "the fastest that saves space",
+     .help = "zstd's level of compression; 0: store raw",
+     .offset = offsetof(struct convert_command_options, level),
+     .least = 0,
+     .most = 22},
+    {.section = "Facts of the model, over what the checkpoint says",
+     .name = "n-head",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "attention heads of a layer",
+     .offset = offsetof(struct convert_command_options, n_head),
+     .least = 1,
+     .most = 1 << 20},
+    {.name = "cutoffs",
+     .kind = OPTION_STRING,
+     .argument = "LIST",
+     .help = "first ids of the adaptive softmax's bands but the first, between commas; empty: none",
+     .offset = offsetof(struct convert_command_options, cutoffs)},
+    {.name = "pre-lnorm",
+     .kind = OPTION_CHOICE,
+     .choices = answers,
+     .help = "layer normalisation before each sublayer instead of after it",
+     .offset = offsetof(struct convert_command_options, pre_lnorm)},
+    {.name = "attn-type",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "0: the paper's; 1: learned distances; 2, 3: absolute positions, sinusoids or learned",
+     .offset = offsetof(struct convert_command_options, attn_type),
+     .least = 0,
+     .most = 3},
+    {.name = "memory-start",
+     .kind = OPTION_CHOICE,
+     .choices = memory_starts,
+     .help = "the memory before the first token: empty as in PyTorch, zeros as in TensorFlow",
+     .offset = offsetof(struct convert_command_options, memory_start)},
+    {.name = "cluster-order",
+     .kind = OPTION_CHOICE,
+     .choices = cluster_orders,
+     .help = "the bands' entries in the softmax's head: reversed as in PyTorch, forward as in "
+             "TensorFlow",
+     .offset = offsetof(struct convert_command_options, cluster_order)},
+    {.name = "tokenizer",
+     .kind = OPTION_CHOICE,
+     .choices = tokenizers,
+     .help = "how the model's text becomes symbols",
+     .offset = offsetof(struct convert_command_options, tokenizer)},
+    {.section = "Settings to run with unless told",
+     .name = "tgt-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "tokens of a segment",
+     .offset = offsetof(struct convert_command_options, tgt_len),
+     .least = 1,
+     .most = 1 << 24},
+    {.name = "mem-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "tokens of memory before the segment",
+     .offset = offsetof(struct convert_command_options, mem_len),
+     .least = 0,
+     .most = 1 << 24},
+    {.name = "clamp-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "longest distance with a position of its own; 0 or -1: no limit",
+     .offset = offsetof(struct convert_command_options, clamp_len),
+     .least = -1,
+     .most = 1 << 24},
+    {.name = "same-length",
+     .kind = OPTION_CHOICE,
+     .choices = answers,
+     .help = "let every token see exactly mem-len positions, itself included",
+     .offset = offsetof(struct convert_command_options, same_length)},
+    COMMON_ROWS,
+    {0}};
+
+static const struct operand_row operands[] = {
+    {.name = "SOURCE",
+     .help = "a directory as the checkpoint's publisher lays it out, or one file"},
+    {0}};
+
+static const struct note notes[] = {
+    {"Sources",
+     "PyTorch's model.pt in either container, whole modules and state dicts, Hugging Face's "
+     "pytorch_model.bin and model.safetensors with config.json, also in shards. Pickles are read "
+     "as data: nothing in them is executed. What a checkpoint does not say is asked for by the "
+     "name of its option."},
+    {"Summary line",
+     "The last line on standard error is key=value between blanks, in this order:\n\n"
+     " txl convert: bytes seconds output\n\n"
+     "The output's name runs to the end of the line. txl info prints what the file says."},
+    {0}};
+
+static const struct example examples[] = {
+    {"txl convert transfo-xl-wt103/ -o wt103.txl", "a directory of Hugging Face's"},
+    {"txl convert model.pt -o enwik8.txl --type bf16", "half the size"},
+    {"txl convert state.bin --vocab vocab.txt --n-head 8 --tokenizer words -o mine.txl",
+     "a bare state dict, with what it cannot tell"},
+    {0}};
+
+const struct command convert_command = {
+    .name = "convert",
+    .summary = "make a weights file of a published checkpoint",
+    .description = "Reads the checkpoint and the vocabulary of SOURCE and writes one weights file, "
+                   "which every other command takes as its --model.",
+    .options = options,
+    .operands = operands,
+    .examples = examples,
+    .notes = notes,
+    .run = run,
+};

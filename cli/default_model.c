@@ -1,0 +1,19 @@
+/* The built-in model: a weights file in the program itself, used where it lies.  The assembler puts
+ * it there, because no compiler reads megabytes of an array in reasonable time.  It is aligned to a
+ * page, so that its raw blocks are as if mapped from a file. */
+#include <stddef.h>
+
+extern const unsigned char txl_default_model[];
+extern const size_t txl_default_model_size;
+
+__asm__(".section .rodata\n"
+        ".balign 4096\n"
+        ".global txl_default_model\n"
+        "txl_default_model:\n"
+        ".incbin \"" TXL_DEFAULT_MODEL "\"\n"
+        "1:\n"
+        ".balign 8\n"
+        ".global txl_default_model_size\n"
+        "txl_default_model_size:\n"
+        ".quad 1b - txl_default_model\n"
+        ".previous\n");

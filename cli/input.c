@@ -1,0 +1,122 @@
+/* Reads files, standard input and strings alike. */
+#include "input.h"
+
+#include "signals.h"
+#include "terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool fail(const char *name) {
+    terminal_error("%s: %s", name, strerror(errno));
+    return false;
+}
+
+static void measure(struct input *input) {
+    struct stat status;
+    if (fstat(input->handle, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+        input->size = (uint64_t)status.st_size;
+    }
+}
+
+bool input_open(struct input *input, const char *path) {
+    *input = (struct input){.name = path, .handle = STDIN_FILENO};
+    if (strcmp(path, "-") == 0) {
+        input->name = "standard input";
+    } else {
+        input->handle = open(path, O_RDONLY | O_CLOEXEC);
+        if (input->handle < 0) {
+            return fail(path);
+        }
+    }
+    measure(input);
+    return true;
+}
+
+void input_open_string(struct input *input, const char *name, const char *string) {
+    *input = (struct input){.name = name,
+                            .handle = -1,
+                            .string = string,
+                            .left = strlen(string),
+                            .size = strlen(string)};
+}
+
+void input_close(struct input *input) {
+    if (input->handle > STDERR_FILENO) {
+        close(input->handle);
+    }
+    input->handle = -1;
+}
+
+ssize_t input_read(struct input *input, char *buffer, size_t size) {
+    ssize_t n;
+    if (input->handle < 0) {
+        n = (ssize_t)(input->left < size ? input->left : size);
+        memcpy(buffer, input->string, (size_t)n);
+        input->string += n;
+        input->left -= (size_t)n;
+    } else {
+        do {
+            n = signals_stopped() ? 0 : read(input->handle, buffer, size);
+        } while (n < 0 && errno == EINTR);
+        if (n < 0) {
+            fail(input->name);
+            return -1;
+        }
+    }
+    input->read += (uint64_t)n;
+    return n;
+}
+
+/* Copies the rest of the input to `copy`, which becomes its source. */
+static bool copy_rest(struct input *input, int copy) {
+    char buffer[1 << 16];
+    ssize_t n;
+    while ((n = input_read(input, buffer, sizeof buffer)) > 0) {
+        for (ssize_t done = 0; done < n;) {
+            ssize_t written = write(copy, buffer + done, (size_t)(n - done));
+            if (written < 0 && errno != EINTR) {
+                return fail("temporary file");
+            }
+            done += written > 0 ? written : 0;
+        }
+    }
+    if (n < 0 || dup2(copy, input->handle) < 0) {
+        return n == 0 && fail("temporary file");
+    }
+    measure(input);
+    return input_rewind(input);
+}
+
+bool input_make_seekable(struct input *input) {
+    if (input->handle < 0 || lseek(input->handle, 0, SEEK_CUR) >= 0) {
+        return true;
+    }
+    FILE *file = tmpfile();
+    if (file == NULL) {
+        return fail("temporary file");
+    }
+    bool copied = copy_rest(input, fileno(file));
+    fclose(file);
+    return copied;
+}
+
+bool input_rewind(struct input *input) {
+    if (input->handle < 0) {
+        input->string -= input->read;
+        input->left += input->read;
+    } else if (lseek(input->handle, 0, SEEK_SET) < 0) {
+        return fail(input->name);
+    }
+    input->read = 0;
+    return true;
+}
+
+bool input_is_piped(void) {
+    return !isatty(STDIN_FILENO);
+}

@@ -1,0 +1,109 @@
+/* Opens models and sessions, and prints settings. */
+#include "model.h"
+
+#include "signals.h"
+#include "terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The weights file that is part of the program (default_model.c). */
+extern const unsigned char txl_default_model[];
+extern const size_t txl_default_model_size;
+
+const char *const answers[] = {"yes", "no", NULL};
+const char *const text_forms[] = {"raw", "tokens", NULL};
+
+/* The ring's rows; narrower ones would be another number. */
+static const char memory_type[] = "f32";
+
+bool model_open(struct model *model, const struct common_options *options) {
+    *model = (struct model){0};
+    const char *path = options->model != NULL ? options->model : getenv("TXL_MODEL");
+    txl_error error;
+    txl_status status;
+    if (path != NULL && *path != '\0') {
+        model->name = path;
+        signals_set_mapped(path);
+        status = txl_model_open(path, (int)options->threads, &model->handle, &error);
+    } else {
+        model->name = "built-in";
+        status =
+            txl_model_open_memory(txl_default_model, txl_default_model_size, "the built-in model",
+                                  (int)options->threads, &model->handle, &error);
+    }
+    if (status != TXL_OK) {
+        terminal_error("%s", error.message);
+        return false;
+    }
+    return true;
+}
+
+void model_close(struct model *model) {
+    txl_model_close(model->handle);
+    signals_set_mapped(NULL);
+    model->handle = NULL;
+}
+
+bool model_has_words(const struct model *model) {
+    txl_kind kind = txl_model_kind(model->handle);
+    return kind == TXL_WORDS || kind == TXL_LM1B;
+}
+
+void settings_override(txl_settings *settings, const struct session_options *told,
+                       const struct common_options *common) {
+    if (told->tgt_len != INTEGER_UNSET) {
+        settings->tgt_len = (int)told->tgt_len;
+    }
+    if (told->mem_len != INTEGER_UNSET) {
+        settings->mem_len = (int)told->mem_len;
+    }
+    if (told->clamp_len != INTEGER_UNSET) {
+        settings->clamp_len = (int)told->clamp_len;
+    }
+    if (told->same_length != CHOICE_UNSET) {
+        settings->same_length = told->same_length == ANSWER_YES;
+    }
+    settings->threads = (int)common->threads;
+}
+
+bool session_open(const struct model *model, const txl_settings *settings, txl_session **session) {
+    txl_error error;
+    if (txl_session_new(model->handle, settings, session, &error) != TXL_OK) {
+        terminal_error("%s", error.message);
+        return false;
+    }
+    return true;
+}
+
+/* No limit is -1 wherever it is told, as the published settings write it. */
+static int clamp_told(const txl_settings *settings) {
+    return settings->clamp_len > 0 ? settings->clamp_len : -1;
+}
+
+bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings) {
+    const txl_model *handle = model->handle;
+    return json_object_set_new(object, "tgt_len", json_integer(settings->tgt_len)) == 0 &&
+           json_object_set_new(object, "mem_len", json_integer(settings->mem_len)) == 0 &&
+           json_object_set_new(object, "clamp_len", json_integer(clamp_told(settings))) == 0 &&
+           json_object_set_new(object, "same_length", json_boolean(settings->same_length)) == 0 &&
+           json_object_set_new(object, "memory_start",
+                               json_string(txl_model_memory_start(handle))) == 0 &&
+           json_object_set_new(object, "cluster_order",
+                               json_string(txl_model_cluster_order(handle))) == 0 &&
+           json_object_set_new(object, "type", json_string(txl_model_type(handle))) == 0 &&
+           json_object_set_new(object, "memory_type", json_string(memory_type)) == 0 &&
+           json_object_set_new(object, "threads", json_integer(settings->threads)) == 0;
+}
+
+void settings_to_text(char *text, size_t size, const struct model *model,
+                      const txl_settings *settings, int64_t streams) {
+    snprintf(text, size,
+             "tgt_len=%d mem_len=%d clamp_len=%d same_length=%s memory_start=%s cluster_order=%s "
+             "type=%s memory_type=%s threads=%d streams=%lld kernels=%s blas=%s model=%s",
+             settings->tgt_len, settings->mem_len, clamp_told(settings),
+             settings->same_length ? "yes" : "no", txl_model_memory_start(model->handle),
+             txl_model_cluster_order(model->handle), txl_model_type(model->handle), memory_type,
+             settings->threads, (long long)streams, txl_kernels_name(), txl_blas_name(),
+             model->name);
+}

@@ -1,0 +1,93 @@
+/* The model a command works with, the settings it runs with, and how both are told. */
+#ifndef CLI_MODEL_H
+#define CLI_MODEL_H
+
+#include "options.h"
+#include "txl.h"
+
+#include <jansson.h>
+
+struct model {
+    txl_model *handle;
+    const char *name; /* the path, or "built-in" */
+};
+
+/* Opens --model, else $TXL_MODEL, else the model within the program.  False with the error
+ * printed. */
+bool model_open(struct model *model, const struct common_options *options);
+void model_close(struct model *model);
+
+/* True for the kinds whose symbols are words. */
+bool model_has_words(const struct model *model);
+
+/* --tgt-len, --mem-len, --clamp-len, --same-length. */
+struct session_options {
+    int64_t tgt_len, mem_len, clamp_len;
+    int same_length; /* an index into answers */
+};
+
+extern const char *const answers[]; /* yes, no */
+enum { ANSWER_YES, ANSWER_NO };
+
+extern const char *const text_forms[]; /* raw, tokens */
+enum { TEXT_RAW, TEXT_TOKENS };
+
+#define SESSION_UNSET                                                                              \
+    { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET }
+
+#define SESSION_ROWS(type, member)                                                                 \
+    {.section = "Segments and memory",                                                             \
+     .name = "tgt-len",                                                                            \
+     .kind = OPTION_INTEGER,                                                                       \
+     .argument = "N",                                                                              \
+     .standard = "the checkpoint's",                                                               \
+     .help = "tokens of a segment",                                                                \
+     .offset = offsetof(type, member.tgt_len),                                                     \
+     .least = 1,                                                                                   \
+     .most = INT32_MAX},                                                                           \
+        {.name = "mem-len",                                                                        \
+         .kind = OPTION_INTEGER,                                                                   \
+         .argument = "N",                                                                          \
+         .standard = "the checkpoint's",                                                           \
+         .help = "tokens of memory before the segment",                                            \
+         .offset = offsetof(type, member.mem_len),                                                 \
+         .least = 0,                                                                               \
+         .most = INT32_MAX},                                                                       \
+        {.name = "clamp-len",                                                                      \
+         .kind = OPTION_INTEGER,                                                                   \
+         .argument = "N",                                                                          \
+         .standard = "the checkpoint's",                                                           \
+         .help = "longest distance with a position of its own; 0 or -1: no limit",                 \
+         .offset = offsetof(type, member.clamp_len),                                               \
+         .least = -1,                                                                              \
+         .most = INT32_MAX},                                                                       \
+    {                                                                                              \
+        .name = "same-length", .kind = OPTION_CHOICE, .choices = answers,                          \
+        .standard = "the checkpoint's",                                                            \
+        .help = "let every token see exactly mem-len positions, itself included",                  \
+        .offset = offsetof(type, member.same_length)                                               \
+    }
+
+/* Puts what the command line told in the place of what the settings say. */
+void settings_override(txl_settings *settings, const struct session_options *told,
+                       const struct common_options *common);
+
+/* Opens a session; false with the error printed. */
+bool session_open(const struct model *model, const txl_settings *settings, txl_session **session);
+
+/* Appends the settings to a JSON object: tgt_len, mem_len, clamp_len, same_length, memory_start,
+ * cluster_order, type, memory_type, threads. */
+bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings);
+
+/* The end of the summary line, the same for every command:
+ *     tgt_len= mem_len= clamp_len= same_length= memory_start= cluster_order= type= memory_type=
+ *     threads= streams= kernels= blas= model=
+ * The model's name comes last and runs to the end of the line. */
+void settings_to_text(char *text, size_t size, const struct model *model,
+                      const txl_settings *settings, int64_t streams);
+
+#define SETTINGS_KEYS                                                                              \
+    "tgt_len mem_len clamp_len same_length memory_start cluster_order type memory_type threads "   \
+    "streams kernels blas model"
+
+#endif

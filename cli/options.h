@@ -1,0 +1,142 @@
+/* The option table of a command, from which everything a user learns about it is made: the parsing
+ * of its command line, --help, the manual page and the completion of the shells.
+ *
+ * A row says where the value goes (an offset into the command's own structure), so that a command
+ * is a table, a structure with the defaults, and a function. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum exit_status { STATUS_OK = 0, STATUS_FAILURE = 1, STATUS_USAGE = 2 };
+
+/* The member that a row's offset names is of the type in brackets. */
+enum option_kind {
+    OPTION_FLAG,    /* no argument (bool) */
+    OPTION_STRING,  /* (const char *) */
+    OPTION_LIST,    /* may be repeated (struct string_list) */
+    OPTION_INTEGER, /* (int64_t); bounds below 2^53 */
+    OPTION_REAL,    /* (double) */
+    OPTION_CHOICE   /* the index into the row's choices (int) */
+};
+
+/* What an integer or a choice holds when the command line does not say. */
+#define INTEGER_UNSET INT64_MIN
+#define CHOICE_UNSET (-1)
+
+struct string_list {
+    const char **items;
+    size_t n;
+};
+
+struct option_row {
+    const char *section; /* heading of the rows from here on; NULL: as the row before */
+    const char *name;    /* without the two dashes */
+    char letter;         /* 0: none */
+    enum option_kind kind;
+    const char *argument;       /* placeholder; NULL for flags and choices */
+    const char *const *choices; /* ends with NULL */
+    const char *standard;       /* what holds unless told, for the reader; NULL: nothing to say */
+    const char *help;           /* starts lower case, no full stop */
+    size_t offset;
+    double least, most; /* bounds of a number, both allowed */
+    bool files;         /* the argument is a file's name */
+};
+
+/* An argument that is no option. */
+struct operand_row {
+    const char *name;
+    const char *help;
+    const char *const *choices; /* NULL: a file's name */
+    bool commands;              /* or the name of a command */
+    bool optional, repeats;
+};
+
+struct example {
+    const char *command, *purpose;
+};
+
+/* A section of prose at the end of --help and of the manual page.  A line that starts with a blank
+ * is set as it is, the others are filled. */
+struct note {
+    const char *title, *text;
+};
+
+struct command {
+    const char *name;
+    const char *summary;                /* one line, lower case, no full stop */
+    const char *description;            /* paragraphs divided by an empty line */
+    bool hidden;                        /* for building the program, not for its users */
+    const struct option_row *options;   /* ends with a row without a name */
+    const struct operand_row *operands; /* ends with a row without a name; NULL: none */
+    const struct example *examples;     /* ends with a row without a command; NULL: none */
+    const struct note *notes;           /* ends with a row without a title; NULL: none */
+    int (*run)(const struct command *command, int argc, char **argv);
+};
+
+/* Every command has these; the structure is the first member of its own. */
+struct common_options {
+    const char *model;
+    int64_t threads; /* 0: one for each processor */
+    bool quiet, help;
+};
+
+#define COMMON_ROWS                                                                                \
+    {.section = "General",                                                                         \
+     .name = "threads",                                                                            \
+     .kind = OPTION_INTEGER,                                                                       \
+     .argument = "N",                                                                              \
+     .standard = "one for each processor",                                                         \
+     .help = "work with N threads",                                                                \
+     .offset = offsetof(struct common_options, threads),                                           \
+     .least = 1,                                                                                   \
+     .most = 1024},                                                                                \
+        {.name = "quiet",                                                                          \
+         .letter = 'q',                                                                            \
+         .kind = OPTION_FLAG,                                                                      \
+         .help = "no progress, hints or notes on standard error",                                  \
+         .offset = offsetof(struct common_options, quiet)},                                        \
+    {                                                                                              \
+        .name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "print this help",             \
+        .offset = offsetof(struct common_options, help)                                            \
+    }
+
+#define MODEL_ROW                                                                                  \
+    {                                                                                              \
+        .section = "Model", .name = "model", .letter = 'm', .kind = OPTION_STRING,                 \
+        .argument = "FILE", .standard = "$TXL_MODEL, else the built-in model",                     \
+        .help = "the weights file, as txl convert writes it",                                      \
+        .offset = offsetof(struct common_options, model), .files = true                            \
+    }
+
+/* The operands of a parsed command line; they point into argv. */
+struct operands {
+    char **items;
+    int n;
+};
+
+/* What options_parse returns when the command is to run. */
+#define OPTIONS_RUN (-1)
+
+/* Fills `values`, which starts with a struct common_options and holds the defaults.  Prints help or
+ * the error itself; returns OPTIONS_RUN or the status to exit with. */
+int options_parse(const struct command *command, int argc, char **argv, void *values,
+                  struct operands *operands);
+
+void options_help(const struct command *command, FILE *out);
+
+/* Prints the error with a pointer to the help; returns STATUS_USAGE. */
+int options_wrong(const struct command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The argument as help shows it: the placeholder, or the choices between bars.  Empty for flags. */
+void options_print_argument(const struct option_row *row, FILE *out);
+
+/* Prints `text` filled to `width` columns, every line but the first after `indent` blanks, and
+ * ends the line. */
+void options_print_filled(FILE *out, const char *text, size_t indent, size_t width);
+
+#endif

@@ -1,0 +1,178 @@
+/* Standard output with its failures, and files that are renamed into place. */
+#include "output.h"
+
+#include "options.h"
+#include "signals.h"
+#include "terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <unistr.h>
+
+static struct {
+    bool closed, failed;
+    bool in_line; /* the last byte was no line end */
+} state;
+
+static bool usable(void) {
+    return !state.closed && !state.failed;
+}
+
+static bool note_failure(void) {
+    if (errno == EPIPE) {
+        state.closed = true;
+    } else {
+        state.failed = true;
+        terminal_error("standard output: %s", strerror(errno));
+    }
+    return false;
+}
+
+bool output_write(const void *bytes, size_t length) {
+    if (!usable()) {
+        return false;
+    }
+    if (length == 0) {
+        return true;
+    }
+    if (fwrite(bytes, 1, length, stdout) != length) {
+        return note_failure();
+    }
+    state.in_line = ((const char *)bytes)[length - 1] != '\n';
+    return true;
+}
+
+bool output_flush(void) {
+    if (!usable()) {
+        return false;
+    }
+    return fflush(stdout) == 0 || note_failure();
+}
+
+bool output_json(json_t *object) {
+    char *line = object == NULL ? NULL : json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    json_decref(object);
+    if (line == NULL) {
+        terminal_error("out of memory");
+        state.failed = true;
+        return false;
+    }
+    bool good = output_write(line, strlen(line)) && output_write("\n", 1) && output_flush();
+    free(line);
+    return good;
+}
+
+json_t *output_json_bytes(const char *bytes, size_t length) {
+    /* A byte gives at most the three of U+FFFD. */
+    char *text = length > SIZE_MAX / 3 ? NULL : malloc(3 * length + 1);
+    if (text == NULL) {
+        return NULL;
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < length;) {
+        ucs4_t character;
+        int used = u8_mbtouc(&character, (const uint8_t *)bytes + i, length - i);
+        n += (size_t)u8_uctomb((uint8_t *)text + n, character, 4);
+        i += (size_t)used;
+    }
+    json_t *string = json_stringn(text, n);
+    free(text);
+    return string;
+}
+
+json_t *output_json_string(const char *text) {
+    return output_json_bytes(text, strlen(text));
+}
+
+bool output_start_line(void) {
+    return !state.in_line || output_write("\n", 1);
+}
+
+void output_end_line(void) {
+    if (state.in_line && isatty(STDOUT_FILENO)) {
+        output_write("\n", 1);
+        output_flush();
+    }
+}
+
+bool output_closed(void) {
+    return state.closed;
+}
+
+int output_finish(int status) {
+    if (output_flush() && ferror(stdout)) {
+        errno = EIO; /* of a write that help or the like did not look at */
+        note_failure();
+    }
+    return state.failed ? STATUS_FAILURE : status;
+}
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+static bool fail(struct outfile *file, const char *path) {
+    terminal_error("%s: %s", path, strerror(errno));
+    outfile_abandon(file);
+    return false;
+}
+
+bool outfile_open(struct outfile *file, const char *path) {
+    *file = (struct outfile){.path = strdup(path)};
+    if (file->path == NULL) {
+        return fail(file, path);
+    }
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        file->stream = fopen(path, "w");
+        return file->stream != NULL || fail(file, path);
+    }
+    if (asprintf(&file->temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) {
+        file->temporary = NULL;
+        return fail(file, path);
+    }
+    int handle = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file->stream = handle < 0 ? NULL : fdopen(handle, "w");
+    if (file->stream == NULL) {
+        int saved = errno;
+        if (handle >= 0) {
+            close(handle);
+            unlink(file->temporary);
+        }
+        free(file->temporary);
+        file->temporary = NULL;
+        errno = saved;
+        return fail(file, path);
+    }
+    signals_set_temporary(file->temporary);
+    return true;
+}
+
+bool outfile_commit(struct outfile *file) {
+    FILE *stream = file->stream;
+    file->stream = NULL;
+    bool written = ferror(stream) == 0;
+    written = fclose(stream) == 0 && written;
+    if (!written || (file->temporary != NULL && rename(file->temporary, file->path) != 0)) {
+        return fail(file, file->path);
+    }
+    free(file->temporary);
+    file->temporary = NULL;
+    outfile_abandon(file);
+    return true;
+}
+
+void outfile_abandon(struct outfile *file) {
+    if (file->stream != NULL) {
+        fclose(file->stream);
+    }
+    signals_set_temporary(NULL);
+    if (file->temporary != NULL) {
+        unlink(file->temporary);
+    }
+    free(file->temporary);
+    free(file->path);
+    *file = (struct outfile){0};
+}

@@ -1,0 +1,46 @@
+/* Standard output: the product of a command and nothing else; and files that appear whole or not
+ * at all.  A reader that closed the pipe has what it wanted: that is an end, not an error. */
+#ifndef CLI_OUTPUT_H
+#define CLI_OUTPUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* Each returns false when there is no use in going on: the reader is gone, or a write failed (the
+ * first failure prints its error). */
+bool output_write(const void *bytes, size_t length);
+bool output_flush(void);
+
+/* Writes one compact line and flushes it.  Takes the reference; NULL counts as out of memory. */
+bool output_json(json_t *object);
+
+/* A string of any bytes: each maximal invalid UTF-8 sequence becomes one U+FFFD. */
+json_t *output_json_string(const char *text);
+json_t *output_json_bytes(const char *bytes, size_t length);
+
+/* Ends what a person would read in the middle of a line: only a terminal gets the line end. */
+void output_end_line(void);
+
+/* Ends the line that was begun, if any. */
+bool output_start_line(void);
+
+/* True after the reader closed the pipe. */
+bool output_closed(void);
+
+/* Flushes; returns `status`, or STATUS_FAILURE when standard output could not be written. */
+int output_finish(int status);
+
+/* A file under a temporary name until outfile_commit; devices and pipes are written as they are. */
+struct outfile {
+    FILE *stream;
+    char *path, *temporary; /* temporary is NULL when the file is written in place */
+};
+
+/* False with the error printed.  Afterwards end with outfile_commit or outfile_abandon. */
+bool outfile_open(struct outfile *file, const char *path);
+bool outfile_commit(struct outfile *file);
+void outfile_abandon(struct outfile *file);
+
+#endif

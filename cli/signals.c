@@ -1,0 +1,78 @@
+/* Signal handlers.  Everything in them is async-signal-safe. */
+#include "signals.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_signal;
+static const char *volatile mapped_name;
+static const char *volatile temporary_path;
+
+static void remove_temporary(void) {
+    const char *path = temporary_path;
+    if (path != NULL) {
+        unlink(path);
+    }
+}
+
+static void on_stop(int number) {
+    if (stop_signal != 0) {
+        remove_temporary();
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    stop_signal = number;
+}
+
+static void say(const char *text) {
+    if (write(STDERR_FILENO, text, strlen(text)) < 0) {
+        return; /* nobody to tell */
+    }
+}
+
+static void on_bus_error(int number) {
+    (void)number;
+    const char *name = mapped_name;
+    say("txl: error: ");
+    say(name != NULL ? name : "a mapped file");
+    say(": became shorter, or unreadable, while it was in use\n");
+    remove_temporary();
+    _exit(1);
+}
+
+void signals_install(void) {
+    /* Without SA_RESTART, so that a read that waits for standard input ends too. */
+    struct sigaction action = {.sa_handler = on_stop};
+    sigemptyset(&action.sa_mask);
+    const int stops[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
+        struct sigaction before;
+        /* What the parent had ignored (nohup, a shell's background job) stays ignored. */
+        if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
+            sigaction(stops[i], &action, NULL);
+        }
+    }
+    action.sa_handler = on_bus_error;
+    sigaction(SIGBUS, &action, NULL);
+    action.sa_handler = SIG_IGN; /* a closed pipe is seen where it is written */
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+bool signals_stopped(void) {
+    return stop_signal != 0;
+}
+
+int signals_status(void) {
+    return 128 + (int)stop_signal;
+}
+
+void signals_set_mapped(const char *name) {
+    mapped_name = name;
+}
+
+void signals_set_temporary(const char *path) {
+    temporary_path = path;
+}

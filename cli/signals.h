@@ -1,0 +1,22 @@
+/* Signals: the first Ctrl-C (or SIGTERM, SIGHUP) asks the work to end with what it has made, the
+ * second kills; a mapped file that shrinks (SIGBUS) is an error like another.  A killed run leaves
+ * no temporary file behind. */
+#ifndef CLI_SIGNALS_H
+#define CLI_SIGNALS_H
+
+#include <stdbool.h>
+
+void signals_install(void);
+
+/* True once the work was asked to end. */
+bool signals_stopped(void);
+
+/* The status to exit with after that: 128 and the signal's number, so 130 after Ctrl-C. */
+int signals_status(void);
+
+/* The file that is mapped and the temporary file that is being written, for a death by signal:
+ * one is named in the message, the other removed.  NULL: none.  The names must stay in place. */
+void signals_set_mapped(const char *name);
+void signals_set_temporary(const char *path);
+
+#endif

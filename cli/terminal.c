@@ -1,0 +1,190 @@
+/* Messages and progress on standard error.  A bar on the terminal is wiped before any other line.
+ */
+#include "terminal.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BAR_WIDTH = 24, LINE_MAX_COLUMNS = 200 };
+
+static const double BAR_SECONDS = 0.1, LINE_SECONDS = 10, FIRST_SECONDS = 1;
+
+static struct {
+    const char *command;
+    bool quiet;
+    bool bar; /* a bar stands on the terminal's last line */
+} state;
+
+void terminal_set_command(const char *name) {
+    state.command = name;
+}
+
+void terminal_set_quiet(bool quiet) {
+    state.quiet = quiet;
+}
+
+static void wipe_bar(void) {
+    if (state.bar) {
+        fputs("\r\033[K", stderr);
+        state.bar = false;
+    }
+}
+
+/* What a file is named must not steer the terminal. */
+static void replace_controls(char *text) {
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ' || *text == 127) {
+            *text = '?';
+        }
+    }
+}
+
+/* One write for the whole line, so that lines of several processes do not mix. */
+static void print_line(const char *label, const char *text) {
+    char *line;
+    int length = asprintf(&line, "txl%s%s: %s%s", state.command != NULL ? " " : "",
+                          state.command != NULL ? state.command : "", label, text);
+    if (length < 0) {
+        fputs("txl: error: out of memory\n", stderr);
+        return;
+    }
+    replace_controls(line);
+    line[length] = '\n'; /* the terminator's place: the length is known */
+    wipe_bar();
+    fwrite(line, 1, (size_t)length + 1, stderr);
+    free(line);
+}
+
+__attribute__((format(printf, 2, 0))) static void
+print_message(const char *label, const char *format, va_list arguments) {
+    char *text;
+    if (vasprintf(&text, format, arguments) < 0) {
+        fputs("txl: error: out of memory\n", stderr);
+        return;
+    }
+    print_line(label, text);
+    free(text);
+}
+
+void terminal_error(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_message("error: ", format, arguments);
+    va_end(arguments);
+}
+
+void terminal_note(const char *format, ...) {
+    if (state.quiet) {
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    print_message("note: ", format, arguments);
+    va_end(arguments);
+}
+
+void terminal_summary(const char *facts) {
+    print_line("", facts);
+}
+
+double terminal_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- Progress ----------------------------------------------------------------------------- */
+
+void progress_start(struct progress *progress, const char *task, const char *unit) {
+    *progress = (struct progress){.task = task, .unit = unit, .start = terminal_seconds()};
+    progress->shown = progress->start;
+}
+
+/* "1:05" or "2:03:09". */
+static void format_duration(double seconds, char *text, size_t size) {
+    long long s = (long long)ceil(seconds);
+    if (s >= 3600) {
+        snprintf(text, size, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    } else {
+        snprintf(text, size, "%lld:%02lld", s / 60, s % 60);
+    }
+}
+
+/* How much, how fast, how long yet. */
+static void format_figures(const struct progress *progress, double now, double fraction,
+                           uint64_t count, char *text, size_t size) {
+    double elapsed = now - progress->start;
+    size_t n = (size_t)snprintf(text, size, "%llu %s, %.0f/s", (unsigned long long)count,
+                                progress->unit, (double)count / elapsed);
+    if (fraction > 0 && n < size) {
+        char left[32];
+        format_duration(elapsed * (1 - fraction) / fraction, left, sizeof left);
+        snprintf(text + n, size - n, ", %s left", left);
+    }
+}
+
+static void draw_bar(const struct progress *progress, double fraction, const char *figures) {
+    char line[LINE_MAX_COLUMNS];
+    if (fraction < 0) {
+        snprintf(line, sizeof line, "%s  %s", progress->task, figures);
+    } else {
+        char bar[BAR_WIDTH + 1];
+        int full = (int)(fraction * BAR_WIDTH);
+        memset(bar, '-', BAR_WIDTH);
+        memset(bar, '#', (size_t)full);
+        bar[BAR_WIDTH] = '\0';
+        snprintf(line, sizeof line, "%s  %3.0f %% [%s] %s", progress->task, floor(100 * fraction),
+                 bar, figures);
+    }
+    replace_controls(line);
+    struct winsize window = {0};
+    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1
+                      ? window.ws_col - 1
+                      : 79;
+    fprintf(stderr, "\r%.*s\033[K", columns, line);
+    state.bar = true;
+}
+
+static void print_progress_line(const struct progress *progress, double fraction,
+                                const char *figures) {
+    char line[LINE_MAX_COLUMNS];
+    if (fraction < 0) {
+        snprintf(line, sizeof line, "%s: %s", progress->task, figures);
+    } else {
+        snprintf(line, sizeof line, "%s: %.0f %%, %s", progress->task, floor(100 * fraction),
+                 figures);
+    }
+    print_line("", line);
+}
+
+void progress_update(struct progress *progress, double fraction, uint64_t count) {
+    if (state.quiet || progress->off) {
+        return;
+    }
+    bool terminal = isatty(STDERR_FILENO);
+    double now = terminal_seconds();
+    if (now - progress->start < FIRST_SECONDS ||
+        now - progress->shown < (terminal ? BAR_SECONDS : LINE_SECONDS)) {
+        return;
+    }
+    progress->shown = now;
+    fraction = fmin(fraction, 1);
+    char figures[128];
+    format_figures(progress, now, fraction, count, figures, sizeof figures);
+    if (terminal) {
+        draw_bar(progress, fraction, figures);
+    } else {
+        print_progress_line(progress, fraction, figures);
+    }
+}
+
+void progress_end(struct progress *progress) {
+    wipe_bar();
+    progress->off = true;
+}

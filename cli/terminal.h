@@ -1,0 +1,41 @@
+/* Standard error: errors, hints, the progress of long work, and the summary line that ends it. */
+#ifndef CLI_TERMINAL_H
+#define CLI_TERMINAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The command that every line names, and whether --quiet was given. */
+void terminal_set_command(const char *name);
+void terminal_set_quiet(bool quiet);
+
+/* "txl COMMAND: error: ...", and "txl COMMAND: note: ..." which --quiet leaves out.  Control
+ * characters of file names and the like do not reach the terminal. */
+void terminal_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void terminal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* "txl COMMAND: " and the facts: the last line of a command that measures or generates, printed
+ * with --quiet too. */
+void terminal_summary(const char *facts);
+
+/* Seconds of a clock that is never set. */
+double terminal_seconds(void);
+
+/* Progress: a bar that is redrawn where standard error is a terminal, a line every ten seconds
+ * where it is not, nothing with --quiet, and nothing for work of less than a second. */
+struct progress {
+    const char *task; /* what is worked on */
+    const char *unit; /* plural, of what is counted */
+    bool off;         /* for work that shows itself */
+    double start, shown;
+};
+
+void progress_start(struct progress *progress, const char *task, const char *unit);
+
+/* `fraction` of the work is done, negative when unknown; `count` units. */
+void progress_update(struct progress *progress, double fraction, uint64_t count);
+
+/* Takes the bar away. */
+void progress_end(struct progress *progress);
+
+#endif

@@ -1,0 +1,414 @@
+/* txl tokenize: text to symbols or ids, and back. */
+#include "bytes.h"
+#include "commands.h"
+#include "model.h"
+#include "output.h"
+#include "signals.h"
+#include "terminal.h"
+#include "tokens.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tokenize_options {
+    struct common_options common;
+    int text;
+    bool ids, decode, skip_unknown;
+};
+
+struct tokenize {
+    const struct tokenize_options *options;
+    struct model model;
+    txl_kind kind;
+    struct input input;
+    struct progress progress;
+    struct token_reader reader; /* unused to decode spellings */
+    uint64_t symbols, unknown;
+    bool at_end, terminated; /* the input's end is reached, behind a line end */
+
+    /* To symbols. */
+    bool in_line;
+    /* To text. */
+    txl_decoder *decoder;
+    struct bytes spelling; /* of the symbol at hand, still escaped */
+    char tail;             /* the last byte written, 0: none */
+};
+
+/* Bytes and text8 have no symbol for the line end, so the lines of the output stand for the lines
+ * of the text, and back. */
+static bool line_end_is_text(const struct tokenize *t) {
+    return (t->kind == TXL_BYTES || t->kind == TXL_TEXT8) && (!t->at_end || t->terminated);
+}
+
+static bool write_text(struct tokenize *t, const char *text, size_t length) {
+    if (length > 0) {
+        t->tail = text[length - 1];
+    }
+    return output_write(text, length);
+}
+
+static txl_status fail_memory(txl_error *error) {
+    error->status = TXL_MEMORY;
+    snprintf(error->message, sizeof error->message, "out of memory");
+    return TXL_MEMORY;
+}
+
+/* ---- Text to symbols ---------------------------------------------------------------------- */
+
+/* In characters and letters the blank between symbols must not be taken for one of them. */
+static bool write_symbol(const struct tokenize *t, const txl_symbol *symbol) {
+    bool single = symbol->length == 1 && (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8);
+    if (single && symbol->text[0] == ' ') {
+        return output_write("\\x20", 4);
+    }
+    if (single && symbol->text[0] == '\n') {
+        return output_write("\\x0a", 4);
+    }
+    if (single && symbol->text[0] == '\\') {
+        return output_write("\\\\", 2);
+    }
+    return output_write(symbol->text, symbol->length);
+}
+
+static bool write_line_end(struct tokenize *t) {
+    bool boundary = t->kind != TXL_BYTES && t->kind != TXL_TEXT8;
+    t->in_line = false;
+    return !(boundary || line_end_is_text(t)) || output_write("\n", 1);
+}
+
+static txl_status print_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct tokenize *t = context;
+    (void)error;
+    if (symbol->text == NULL) {
+        return write_line_end(t) ? TXL_OK : TXL_STOPPED;
+    }
+    bool good = !t->in_line || output_write(" ", 1);
+    t->in_line = true;
+    t->symbols++;
+    if (t->options->ids) {
+        char id[16];
+        int length = snprintf(id, sizeof id, "%" PRId32, symbol->id);
+        good = good && output_write(id, (size_t)length);
+    } else {
+        good = good && write_symbol(t, symbol);
+    }
+    return good ? TXL_OK : TXL_STOPPED;
+}
+
+/* ---- Symbols to text ---------------------------------------------------------------------- */
+
+static txl_status push_id(struct tokenize *t, int32_t id, txl_error *error) {
+    const char *text;
+    size_t length;
+    t->symbols++;
+    txl_status status = txl_decoder_push(t->decoder, id, &text, &length, error);
+    if (status != TXL_OK) {
+        return status;
+    }
+    return write_text(t, text, length) ? TXL_OK : TXL_STOPPED;
+}
+
+static txl_status finish_decoder(struct tokenize *t, txl_error *error) {
+    const char *text;
+    size_t length;
+    txl_status status = txl_decoder_finish(t->decoder, &text, &length, error);
+    return status == TXL_OK && !write_text(t, text, length) ? TXL_STOPPED : status;
+}
+
+static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct tokenize *t = context;
+    if (symbol->text != NULL) {
+        return push_id(t, symbol->id, error);
+    }
+    return !line_end_is_text(t) || write_text(t, "\n", 1) ? TXL_OK : TXL_STOPPED;
+}
+
+/* Undoes \x20 and its like in place; any other backslash stands for itself. */
+static void unescape(struct bytes *spelling) {
+    size_t n = 0;
+    for (size_t i = 0; i < spelling->length; i++) {
+        const char *rest = &spelling->data[i];
+        size_t left = spelling->length - i;
+        if (left >= 2 && memcmp(rest, "\\\\", 2) == 0) {
+            i += 1;
+        } else if (left >= 4 && memcmp(rest, "\\x20", 4) == 0) {
+            spelling->data[n++] = ' ';
+            i += 3;
+            continue;
+        } else if (left >= 4 && memcmp(rest, "\\x0a", 4) == 0) {
+            spelling->data[n++] = '\n';
+            i += 3;
+            continue;
+        }
+        spelling->data[n++] = *rest;
+    }
+    spelling->length = n;
+}
+
+/* A symbol that the vocabulary lacks is text as it is spelled, a byte's number that byte. */
+static txl_status print_unknown(struct tokenize *t, txl_error *error) {
+    txl_status status = finish_decoder(t, error);
+    bool words = model_has_words(&t->model);
+    bool blank = words && t->tail != 0 && !isspace((unsigned char)t->tail);
+    if (status != TXL_OK || (blank && !write_text(t, " ", 1))) {
+        return status == TXL_OK ? TXL_STOPPED : status;
+    }
+    const char *text = t->spelling.data;
+    size_t length = t->spelling.length;
+    char byte;
+    if (t->kind == TXL_BYTES) {
+        int number = 0;
+        for (size_t i = 0; i < length && number <= UINT8_MAX; i++) {
+            number = isdigit((unsigned char)text[i]) ? 10 * number + (text[i] - '0') : INT16_MAX;
+        }
+        if (number > UINT8_MAX) {
+            error->status = TXL_TEXT;
+            snprintf(error->message, sizeof error->message,
+                     "'%.40s' is not a byte's decimal number", text);
+            return TXL_TEXT;
+        }
+        byte = (char)number;
+        text = &byte;
+        length = 1;
+    }
+    t->symbols++;
+    t->unknown++;
+    if (!write_text(t, text, length)) {
+        return TXL_STOPPED;
+    }
+    const int32_t unk = txl_model_unk(t->model.handle);
+    return txl_decoder_continue(t->decoder, &unk, unk >= 0 ? 1 : 0, t->tail, error);
+}
+
+static txl_status end_spelling(struct tokenize *t, txl_error *error) {
+    struct bytes *spelling = &t->spelling;
+    if (spelling->length == 0) {
+        return TXL_OK;
+    }
+    if (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8) {
+        unescape(spelling);
+    }
+    int32_t id = txl_model_id(t->model.handle, spelling->data, spelling->length);
+    txl_status status;
+    if (id >= 0) {
+        status = push_id(t, id, error);
+    } else {
+        bool ended = bytes_append(spelling, "", 1); /* for messages */
+        spelling->length--;
+        status = ended ? print_unknown(t, error) : fail_memory(error);
+    }
+    spelling->length = 0;
+    return status;
+}
+
+static txl_status feed_spellings(struct tokenize *t, const char *text, size_t length,
+                                 txl_error *error) {
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < length && status == TXL_OK;) {
+        size_t n = 0;
+        while (i + n < length && text[i + n] != ' ' && text[i + n] != '\n') {
+            n++;
+        }
+        if (!bytes_append(&t->spelling, text + i, n)) {
+            return fail_memory(error);
+        }
+        i += n;
+        if (i < length) {
+            status = end_spelling(t, error);
+            if (status == TXL_OK && text[i] == '\n' && line_end_is_text(t)) {
+                status = write_text(t, "\n", 1) ? TXL_OK : TXL_STOPPED;
+            }
+            i++;
+        }
+    }
+    return status;
+}
+
+/* ---- The command -------------------------------------------------------------------------- */
+
+static bool decodes_spellings(const struct tokenize *t) {
+    return t->options->decode && !t->options->ids;
+}
+
+static txl_status report(const struct tokenize *t, txl_status status, const txl_error *error) {
+    if (status != TXL_OK && status != TXL_STOPPED) {
+        terminal_error("%s: %s", t->input.name, error->message);
+    }
+    return status;
+}
+
+static txl_status feed(struct tokenize *t, const char *text, size_t length) {
+    txl_error error = {0};
+    t->terminated = text[length - 1] == '\n';
+    if (decodes_spellings(t)) {
+        return report(t, feed_spellings(t, text, length, &error), &error);
+    }
+    return token_reader_feed(&t->reader, text, length);
+}
+
+static txl_status finish(struct tokenize *t) {
+    txl_error error = {0};
+    txl_status status = TXL_OK;
+    t->at_end = true;
+    if (decodes_spellings(t)) {
+        status = report(t, end_spelling(t, &error), &error);
+    } else {
+        status = token_reader_finish(&t->reader);
+    }
+    if (status == TXL_OK && t->decoder != NULL) {
+        status = report(t, finish_decoder(t, &error), &error);
+    }
+    return status;
+}
+
+static txl_status convert_text(struct tokenize *t) {
+    char buffer[1 << 12];
+    ssize_t n;
+    progress_start(&t->progress, t->input.name, "symbols");
+    while ((n = input_read(&t->input, buffer, sizeof buffer)) > 0) {
+        txl_status status = feed(t, buffer, (size_t)n);
+        if (status != TXL_OK) {
+            return status;
+        }
+        const struct input *input = &t->input;
+        progress_update(&t->progress,
+                        input->size > 0 ? (double)input->read / (double)input->size : -1,
+                        t->symbols);
+    }
+    if (n < 0) {
+        return TXL_IO;
+    }
+    return signals_stopped() ? TXL_STOPPED : finish(t);
+}
+
+static bool set_up(struct tokenize *t, const char *path) {
+    const struct tokenize_options *options = t->options;
+    if (!input_open(&t->input, path) || !model_open(&t->model, &options->common)) {
+        return false;
+    }
+    t->kind = txl_model_kind(t->model.handle);
+    txl_error error;
+    if (options->decode && txl_decoder_new(t->model.handle, options->text == TEXT_RAW, &t->decoder,
+                                           &error) != TXL_OK) {
+        terminal_error("%s", error.message);
+        return false;
+    }
+    const txl_encoding encoding = {.raw = options->text == TEXT_RAW,
+                                   .skip_unknown = options->skip_unknown,
+                                   .lookup = options->ids,
+                                   .symbol = options->decode ? print_id : print_symbol,
+                                   .context = t};
+    return decodes_spellings(t) ||
+           token_reader_open(&t->reader, t->model.handle, &t->input, &encoding, options->decode);
+}
+
+static void print_summary(const struct tokenize *t) {
+    char facts[8192];
+    txl_encoded counts;
+    token_reader_counts(&t->reader, &counts);
+    snprintf(facts, sizeof facts,
+             "symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
+             t->symbols, t->unknown + counts.unknown, t->input.read, text_forms[t->options->text],
+             t->model.name);
+    terminal_summary(facts);
+}
+
+static int tokenize_input(struct tokenize *t) {
+    txl_status status = convert_text(t);
+    progress_end(&t->progress);
+    if (status != TXL_OK && status != TXL_STOPPED) {
+        return output_finish(STATUS_FAILURE);
+    }
+    output_end_line();
+    int exit_status = output_finish(signals_stopped() ? signals_status() : STATUS_OK);
+    print_summary(t);
+    return exit_status;
+}
+
+static int run(const struct command *command, int argc, char **argv) {
+    struct tokenize_options options = {.text = TEXT_TOKENS};
+    struct operands operands;
+    int status = options_parse(command, argc, argv, &options, &operands);
+    if (status != OPTIONS_RUN) {
+        return status;
+    }
+    if (operands.n == 0 && !input_is_piped()) {
+        return options_wrong(command, "FILE is missing, and standard input is a terminal");
+    }
+    struct tokenize t = {.options = &options};
+    status =
+        set_up(&t, operands.n > 0 ? operands.items[0] : "-") ? tokenize_input(&t) : STATUS_FAILURE;
+    token_reader_close(&t.reader);
+    input_close(&t.input);
+    bytes_free(&t.spelling);
+    txl_decoder_free(t.decoder);
+    model_close(&t.model);
+    return status;
+}
+
+/* ---- The table ---------------------------------------------------------------------------- */
+
+static const struct option_row options[] = {
+    {.section = "Text",
+     .name = "text",
+     .kind = OPTION_CHOICE,
+     .choices = text_forms,
+     .standard = "tokens",
+     .help = "words models: tokens is split at white space already, raw is prose",
+     .offset = offsetof(struct tokenize_options, text)},
+    {.name = "ids",
+     .kind = OPTION_FLAG,
+     .help = "decimal ids in the place of symbols",
+     .offset = offsetof(struct tokenize_options, ids)},
+    {.name = "decode",
+     .letter = 'd',
+     .kind = OPTION_FLAG,
+     .help = "the way back: symbols, with --ids ids, to text",
+     .offset = offsetof(struct tokenize_options, decode)},
+    {.name = "skip-unknown",
+     .kind = OPTION_FLAG,
+     .help = "with --ids: leave out symbols that the vocabulary lacks, where it has no <unk>",
+     .offset = offsetof(struct tokenize_options, skip_unknown)},
+    MODEL_ROW,
+    COMMON_ROWS,
+    {0}};
+
+static const struct operand_row operands[] = {
+    {.name = "FILE",
+     .help = "text; - is standard input, which is also read without FILE unless it is a terminal",
+     .optional = true},
+    {0}};
+
+static const struct note notes[] = {
+    {"Symbols",
+     "Symbols stand as they are split, before the vocabulary is asked. In models of characters a "
+     "space is written \\x20 and a backslash \\\\. Models of bytes and of letters have no symbol "
+     "for "
+     "the line end: there the lines of the output are the lines of the text."},
+    {"Summary line",
+     "The last line on standard error is key=value between blanks, in this order:\n\n"
+     " txl tokenize: symbols unknown bytes text model\n\n"
+     "unknown counts symbols that were replaced or left out because the vocabulary lacks them, "
+     "with --decode those that were written as they are spelled; bytes are of the input; the "
+     "model's name runs to the end of the line."},
+    {0}};
+
+static const struct example examples[] = {
+    {"txl tokenize --model wt103.txl --text raw < essay.txt", "prose as the model splits it"},
+    {"txl tokenize --ids novel.txt | txl ppl --ids -", "what ppl reads, by way of ids"},
+    {"echo 1 2 3 | txl tokenize --ids --decode", "the text of three ids"},
+    {0}};
+
+const struct command tokenize_command = {
+    .name = "tokenize",
+    .summary = "split text into symbols or ids, or put it together again",
+    .description = "Prints the symbols of FILE with blanks between them, a line for a line, the "
+                   "symbols of line boundaries included.",
+    .options = options,
+    .operands = operands,
+    .examples = examples,
+    .notes = notes,
+    .run = run,
+};

@@ -1,0 +1,101 @@
+/* Checkpoints: somebody else's model files, opened by content, and the tensors in them.
+ *
+ * Understood are torch.save files (zip and legacy containers, plain pickles), safetensors files,
+ * the index of either's shards, and a directory that holds one of these.  Files are mapped; the
+ * graph of objects in a pickle is read at once, elements only when asked for.  What is on offer has
+ * been checked: every tensor lies within its storage, every storage within its file. */
+#ifndef CONVERT_CHECKPOINT_H
+#define CONVERT_CHECKPOINT_H
+
+#include "pickle.h"
+
+#define CHECKPOINT_MAX_DIM 8
+
+enum checkpoint_dtype {
+    CHECKPOINT_F32,
+    CHECKPOINT_F16,
+    CHECKPOINT_BF16,
+    CHECKPOINT_F64,
+    CHECKPOINT_I8,
+    CHECKPOINT_I16,
+    CHECKPOINT_I32,
+    CHECKPOINT_I64,
+    CHECKPOINT_U8,
+    CHECKPOINT_U16,
+    CHECKPOINT_U32,
+    CHECKPOINT_U64,
+    CHECKPOINT_BOOL,
+    CHECKPOINT_F8_E4M3, /* from here on listed, but not read */
+    CHECKPOINT_F8_E5M2,
+    CHECKPOINT_C64,
+    CHECKPOINT_C128,
+    CHECKPOINT_N_DTYPE
+};
+
+struct checkpoint;
+struct checkpoint_storage;
+
+struct checkpoint_tensor {
+    const char *name; /* keys from the root joined by '.'; a tensor that is the root is "." */
+    enum checkpoint_dtype dtype;
+    int n_dim;
+    uint64_t shape[CHECKPOINT_MAX_DIM];
+    uint64_t stride[CHECKPOINT_MAX_DIM]; /* elements from one index to the next */
+    uint64_t n_element;
+    const unsigned char *data; /* element (0, ..., 0), at any alignment, little-endian */
+    struct checkpoint_storage *storage;
+};
+
+/* Opens what is at `path`: a file, or a directory as a publisher lays it out. */
+txl_status checkpoint_open(const char *path, struct checkpoint **checkpoint, txl_error *error);
+
+/* Frees the checkpoint with its tensors and values; NULL is fine. */
+void checkpoint_close(struct checkpoint *checkpoint);
+
+/* The file that was opened: in a directory, the one that was chosen. */
+const char *checkpoint_path(const struct checkpoint *checkpoint);
+
+/* What torch.save was given; NULL for safetensors and for shards. */
+const struct pickle_value *checkpoint_root(const struct checkpoint *checkpoint);
+
+/* The attribute of a pickled object as Python's `object.name` finds it: in its state, and for a
+ * torch.nn.Module in _parameters, _buffers and _modules too.  NULL if there is none. */
+const struct pickle_value *checkpoint_attribute(const struct pickle_value *object,
+                                                const char *name);
+
+/* ---- Tensors ------------------------------------------------------------------------------ */
+
+size_t checkpoint_n_tensor(const struct checkpoint *checkpoint);
+
+/* Tensor `i` in the order of the file.  A module's come under the names of its state_dict. */
+const struct checkpoint_tensor *checkpoint_tensor_at(const struct checkpoint *checkpoint, size_t i);
+
+/* The tensor of that name, or NULL. */
+const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint,
+                                                const char *name);
+
+/* "float32", "bfloat16", "int64" ... */
+const char *checkpoint_dtype_name(enum checkpoint_dtype dtype);
+size_t checkpoint_dtype_size(enum checkpoint_dtype dtype);
+
+/* Whether the elements lie in row-major order without gaps, so that data[0 .. n_element) is the
+ * tensor. */
+bool checkpoint_is_contiguous(const struct checkpoint_tensor *tensor);
+
+/* Whether both are the same view of the same storage: how tied weights look in a torch.save
+ * file. */
+bool checkpoint_same_view(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b);
+
+/* Elements [first, first + count) in row-major order; the range must lie within the tensor.  The
+ * first reading of a storage in a zip container compares its checksum.  Of one checkpoint, one
+ * thread may read at a time. */
+txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_t first,
+                                 uint64_t count, float *out, txl_error *error);
+txl_status checkpoint_read_double(const struct checkpoint_tensor *tensor, uint64_t first,
+                                  uint64_t count, double *out, txl_error *error);
+
+/* Lets the system take back the memory that the tensor's elements were mapped to.  They may be
+ * read again. */
+void checkpoint_release(const struct checkpoint_tensor *tensor);
+
+#endif

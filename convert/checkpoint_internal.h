@@ -1,0 +1,89 @@
+/* What the readers of the containers share: a checkpoint that is being put together. */
+#ifndef CONVERT_CHECKPOINT_INTERNAL_H
+#define CONVERT_CHECKPOINT_INTERNAL_H
+
+#include "checkpoint.h"
+#include "mapped_file.h"
+
+/* Bytes that tensors are views of. */
+struct checkpoint_storage {
+    const struct mapped_file *file;
+    const unsigned char *data; /* NULL: not found in the file yet */
+    uint64_t size;
+    struct pickle_string key; /* torch.save's name for it; safetensors: empty */
+    size_t element_size;      /* of the type that torch.save gave it; safetensors: 0 */
+    bool has_crc32;           /* and it has not been compared yet */
+    uint32_t crc32;
+};
+
+/* One file; a checkpoint in shards has several. */
+struct checkpoint_source {
+    struct mapped_file file;
+    char *where;           /* names the pickle in messages */
+    struct pickle *pickle; /* NULL: safetensors */
+    struct checkpoint_storage *storages;
+    size_t n_storage;
+};
+
+struct checkpoint {
+    struct checkpoint_source **sources;
+    size_t n_source;
+    char *index_path; /* NULL: not in shards */
+    struct checkpoint_tensor *tensors;
+    size_t n_tensor, capacity;
+    const struct checkpoint_tensor **by_name;
+};
+
+/* A tensor as its container describes it, before it is believed. */
+struct tensor_claim {
+    const char *name;
+    enum checkpoint_dtype dtype;
+    int n_dim;
+    uint64_t shape[CHECKPOINT_MAX_DIM];
+    uint64_t stride[CHECKPOINT_MAX_DIM];
+    struct checkpoint_storage *storage;
+    uint64_t start;  /* first byte within the storage that the view may use */
+    uint64_t n_item; /* elements that it may use */
+    uint64_t offset; /* of element (0, ..., 0), in elements from `start` */
+};
+
+/* Checks the claim and adds the tensor. */
+txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_claim *claim,
+                          txl_error *error);
+
+/* The dtype of a name, or -1: "FloatStorage" or "float32" in PyTorch, "F32" in safetensors. */
+int checkpoint_dtype_of_storage(const char *name);
+int checkpoint_dtype_of_name(const char *name);
+int checkpoint_dtype_of_safetensors(const char *name);
+
+/* Product of the shape, false if it exceeds 64 bits. */
+bool checkpoint_n_element(int n_dim, const uint64_t *shape, uint64_t *n_element);
+
+/* What torch.save writes where a tensor refers to its storage. */
+struct torch_reference {
+    struct pickle_string key;
+    enum checkpoint_dtype dtype;
+    uint64_t n_item;             /* of the storage */
+    uint64_t view_start, view_n; /* the items of it that are meant; all, as a rule */
+};
+
+/* Reads the id of a PERSISTENT value. */
+txl_status torch_read_reference(const struct checkpoint_source *source,
+                                const struct pickle_value *persistent,
+                                struct torch_reference *reference, txl_error *error);
+
+/* The storage of that key, or NULL. */
+struct checkpoint_storage *torch_find_storage(const struct checkpoint_source *source,
+                                              const struct pickle_string *key);
+
+/* Adds every tensor that the source's pickle leads to. */
+txl_status torch_collect_tensors(struct checkpoint *checkpoint,
+                                 const struct checkpoint_source *source, txl_error *error);
+
+/* Read one file's content into the checkpoint; source->file is open. */
+txl_status torch_save_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
+                           txl_error *error);
+txl_status safetensors_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
+                            txl_error *error);
+
+#endif

@@ -1,0 +1,49 @@
+/* The converter: a published checkpoint becomes a weights file. */
+#ifndef CONVERT_CONVERT_H
+#define CONVERT_CONVERT_H
+
+#include "../lib/txl.h"
+
+enum convert_choice { CONVERT_UNSET = -1, CONVERT_NO = 0, CONVERT_YES = 1 };
+
+/* What the caller says of the model.  Each fact overrides the checkpoint's own; what is left unset
+ * is the checkpoint's, and where it cannot tell, the conversion fails and names the flags. */
+struct convert_options {
+    const char *vocabulary; /* a file; NULL: the one beside the checkpoint */
+    const char *type;       /* "f32", "f16", "bf16"; NULL: the checkpoint's own */
+    int level;              /* zstd's level; 0: raw blocks; < 0: the default */
+    int threads;            /* 0: one for each processor */
+    int n_head;             /* 0: unset */
+    int attn_type;          /* 0 to 3; < 0: unset */
+    const char *cutoffs;    /* numbers separated by commas or blanks, "" for none; NULL: unset */
+    enum convert_choice pre_lnorm, same_length;
+    const char *memory_start;  /* "empty" or "zeros"; NULL: unset */
+    const char *cluster_order; /* "reversed" or "forward"; NULL: unset */
+    const char *tokenizer;     /* "words", "lm1b", "bytes", "text8", "characters"; NULL: unset */
+    int tgt_len, mem_len;      /* < 0: unset */
+    bool has_clamp_len;
+    int clamp_len;                                                  /* <= 0: none */
+    bool (*progress)(void *context, uint64_t done, uint64_t total); /* bytes; false stops */
+    void *progress_context;
+};
+
+/* All unset. */
+void convert_options_init(struct convert_options *options);
+
+/* Converts the checkpoint at `source`, a file or a directory as its publisher lays it out, into the
+ * weights file `output`.  On any failure nothing is left of the output. */
+txl_status convert_checkpoint(const char *source, const char *output,
+                              const struct convert_options *options, txl_error *error);
+
+/* Calls `tensor` for every tensor of any file that the converter reads, in the file's order. */
+struct convert_tensor {
+    const char *name;
+    const char *dtype; /* as PyTorch says: "float32" ... */
+    int n_dim;
+    const uint64_t *shape;
+};
+txl_status convert_list_tensors(const char *source,
+                                void (*tensor)(void *context, const struct convert_tensor *tensor),
+                                void *context, txl_error *error);
+
+#endif

@@ -1,0 +1,13 @@
+/* Files that are taken for checkpoints or vocabularies, and are something else. */
+#ifndef CONVERT_FOREIGN_H
+#define CONVERT_FOREIGN_H
+
+#include "mapped_file.h"
+
+/* Refuses, by its name and with the remedy, a file that is known to be something else. */
+txl_status foreign_refuse(const struct mapped_file *file, txl_error *error);
+
+/* The same for a directory without a checkpoint: says so, and what is there instead. */
+txl_status foreign_refuse_directory(const char *path, const char *expected, txl_error *error);
+
+#endif

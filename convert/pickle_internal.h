@@ -1,0 +1,64 @@
+/* What the parts of the pickle reader share: the arena of values, the state of a reading. */
+#ifndef CONVERT_PICKLE_INTERNAL_H
+#define CONVERT_PICKLE_INTERNAL_H
+
+#include "pickle.h"
+
+struct arena_chunk;
+
+struct pickle {
+    struct arena_chunk *chunks;
+    struct pickle_value *root;
+    struct pickle_items persistent;
+    uint64_t n_byte;
+    uint64_t n_value;
+};
+
+struct pickle_reader {
+    struct pickle *pickle;
+    const unsigned char *data;
+    uint64_t size, start, at;
+    uint64_t opcode; /* offset of the one at work */
+    const char *where;
+
+    struct pickle_value **stack;
+    size_t n_stack, stack_capacity;
+    size_t *marks; /* heights of the stack, rising */
+    size_t n_mark, mark_capacity;
+    struct pickle_value **memo; /* NULL: nothing stored there */
+    size_t n_memo;
+    uint64_t n_memoized; /* values stored so far: the number that MEMOIZE stores under */
+
+    /* What opcodes copied that had been in the stream before.  A few bytes can ask for a copy of
+     * much, so the sum is held to the size of the stream. */
+    uint64_t copied;
+
+    txl_error *error;
+    txl_status status; /* of the failure, once one of the functions below returned false or NULL */
+};
+
+/* Notes the failure, with its place, and returns false. */
+bool pickle_fail(struct pickle_reader *reader, txl_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* `size` bytes that live as long as the pickle; NULL: failed. */
+void *pickle_allocate(struct pickle_reader *reader, size_t size);
+
+/* A value with nothing in it yet; NULL: failed. */
+struct pickle_value *pickle_new(struct pickle_reader *reader, enum pickle_kind kind);
+struct pickle_value *pickle_new_object(struct pickle_reader *reader, const char *class_name,
+                                       struct pickle_value *args);
+
+/* Counts a copy against the limit. */
+bool pickle_may_copy(struct pickle_reader *reader, uint64_t amount);
+
+bool pickle_append(struct pickle_reader *reader, struct pickle_items *items,
+                   struct pickle_value *const *more, size_t count);
+bool pickle_store(struct pickle_reader *reader, struct pickle_pairs *pairs,
+                  struct pickle_value *key, struct pickle_value *value);
+
+/* What calling `callable` with the tuple `args` stands for; NULL: failed. */
+struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickle_value *callable,
+                                      struct pickle_value *args);
+
+#endif

@@ -1,0 +1,462 @@
+/* Vocabularies out of pickles, JSON and text. */
+#include "vocabulary_file.h"
+
+#include "../lib/error.h"
+#include "../lib/unicode.h"
+#include "checkpoint.h"
+#include "foreign.h"
+#include "mapped_file.h"
+#include "zip.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *const file_names[] = {
+    "cache.pt",   "cache.pkl", "vocab.bin",         "vocab.pkl",
+    "vocab.json", "vocab.txt", "1b_word_vocab.txt",
+};
+static const char file_names_text[] =
+    "cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, vocab.txt, 1b_word_vocab.txt";
+
+/* How much of a symbol a message shows. */
+#define SHOWN(string) ((string).length < 60 ? (int)(string).length : 60), (string).bytes
+
+/* What is being put together.  The strings belong to the file, until `finish` copies them. */
+struct draft {
+    const char *path;
+    uint64_t file_size;
+    struct pickle_string *symbols; /* by id; bytes NULL: not there yet */
+    size_t n_symbol;
+    uint64_t total; /* bytes of the symbols */
+    struct vocabulary_file *vocabulary;
+    txl_error *error;
+};
+
+static txl_status allocate(struct draft *draft, size_t n_symbol) {
+    if (n_symbol == 0)
+        return txl_fail(draft->error, TXL_FORMAT, "%s: a vocabulary without symbols", draft->path);
+    if (n_symbol > INT32_MAX)
+        return txl_fail(draft->error, TXL_UNSUPPORTED, "%s: more than %d symbols", draft->path,
+                        INT32_MAX);
+    draft->symbols = calloc(n_symbol, sizeof *draft->symbols);
+    if (!draft->symbols)
+        return txl_fail_memory(draft->error, "a vocabulary", n_symbol * sizeof *draft->symbols);
+    draft->n_symbol = n_symbol;
+    return TXL_OK;
+}
+
+static txl_status place(struct draft *draft, const struct pickle_string *symbol, int64_t id) {
+    if (id < 0 || (uint64_t)id >= draft->n_symbol || draft->symbols[id].bytes)
+        return txl_fail(draft->error, TXL_FORMAT,
+                        "%s: symbol \"%.*s\" has id %" PRId64
+                        ", expected each id from 0 to %zu once",
+                        draft->path, SHOWN(*symbol), id, draft->n_symbol - 1);
+    /* A pickle may refer to one long string from many ids. */
+    draft->total += symbol->length;
+    if (draft->total > draft->file_size)
+        return txl_fail(draft->error, TXL_FORMAT, "%s: its symbols are longer than the whole file",
+                        draft->path);
+    draft->symbols[id] = *symbol;
+    return TXL_OK;
+}
+
+/* ---- Equal spellings ---------------------------------------------------------------------- */
+
+struct spelling {
+    struct pickle_string symbol;
+    size_t id;
+};
+
+static bool same(const struct pickle_string *a, const struct pickle_string *b) {
+    return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+}
+
+static int compare_spellings(const void *a, const void *b) {
+    const struct spelling *x = a, *y = b;
+    if (x->symbol.length != y->symbol.length)
+        return x->symbol.length < y->symbol.length ? -1 : 1;
+    int order = memcmp(x->symbol.bytes, y->symbol.bytes, x->symbol.length);
+    return order ? order : (x->id > y->id) - (x->id < y->id);
+}
+
+/* first[id]: whether no lower id is spelled the same.  The caller frees it. */
+static txl_status find_first(const struct draft *draft, bool **first) {
+    size_t n = draft->n_symbol;
+    struct spelling *spellings = malloc(n * sizeof *spellings);
+    *first = malloc(n * sizeof **first);
+    if (!spellings || !*first) {
+        free(spellings);
+        return txl_fail_memory(draft->error, "a vocabulary", n * sizeof *spellings);
+    }
+    for (size_t i = 0; i < n; i++)
+        spellings[i] = (struct spelling){draft->symbols[i], i};
+    qsort(spellings, n, sizeof *spellings, compare_spellings);
+    for (size_t i = 0; i < n; i++)
+        (*first)[spellings[i].id] = i == 0 || !same(&spellings[i - 1].symbol, &spellings[i].symbol);
+    free(spellings);
+    return TXL_OK;
+}
+
+/* ---- Pickles ------------------------------------------------------------------------------ */
+
+static txl_status from_list(struct draft *draft, const struct pickle_value *list) {
+    txl_status status = allocate(draft, list->items.count);
+    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++) {
+        const struct pickle_value *item = list->items.at[i];
+        if (item->kind != PICKLE_STRING)
+            return txl_fail(draft->error, TXL_FORMAT,
+                            "%s: id %zu: expected a symbol's string, not %s", draft->path, i,
+                            pickle_kind_name(item));
+        status = place(draft, &item->string, (int64_t)i);
+    }
+    return status;
+}
+
+/* The symbol and the id of an entry. */
+static txl_status check_entry(const struct draft *draft, const struct pickle_pair *pair) {
+    if (pair->key->kind == PICKLE_STRING && pair->value->kind == PICKLE_INT)
+        return TXL_OK;
+    return txl_fail(draft->error, TXL_FORMAT,
+                    "%s: expected a dict from symbols to ids, found one from %s to %s", draft->path,
+                    pickle_kind_name(pair->key), pickle_kind_name(pair->value));
+}
+
+static txl_status from_dict(struct draft *draft, const struct pickle_value *dict) {
+    txl_status status = allocate(draft, dict->pairs.count);
+    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++) {
+        const struct pickle_pair *pair = &dict->pairs.at[i];
+        status = check_entry(draft, pair);
+        if (status == TXL_OK)
+            status = place(draft, &pair->key->string, pair->value->integer);
+    }
+    return status;
+}
+
+/* Marks the ids that sym2idx leads to. */
+static txl_status mark_ids(const struct draft *draft, const struct pickle_value *sym2idx,
+                           bool *marked) {
+    for (size_t i = 0; i < sym2idx->pairs.count; i++) {
+        const struct pickle_pair *pair = &sym2idx->pairs.at[i];
+        txl_status status = check_entry(draft, pair);
+        if (status != TXL_OK)
+            return status;
+        int64_t id = pair->value->integer;
+        if (id < 0 || (uint64_t)id >= draft->n_symbol ||
+            !same(&draft->symbols[id], &pair->key->string))
+            return txl_fail(draft->error, TXL_FORMAT,
+                            "%s: sym2idx has \"%.*s\" as id %" PRId64 ", idx2sym has not",
+                            draft->path, SHOWN(pair->key->string), id);
+        marked[id] = true;
+    }
+    return TXL_OK;
+}
+
+/* sym2idx has to lead to each spelling's lowest id, and to nothing else. */
+static txl_status check_sym2idx(const struct draft *draft, const struct pickle_value *sym2idx) {
+    bool *first = NULL, *marked = calloc(draft->n_symbol, sizeof *marked);
+    txl_status status = marked ? find_first(draft, &first)
+                               : txl_fail_memory(draft->error, "a vocabulary", draft->n_symbol);
+    if (status == TXL_OK)
+        status = mark_ids(draft, sym2idx, marked);
+    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++) {
+        if (first[i] != marked[i])
+            status = txl_fail(draft->error, TXL_FORMAT, "%s: idx2sym has \"%.*s\" as id %zu, %s",
+                              draft->path, SHOWN(draft->symbols[i]), i,
+                              first[i] ? "sym2idx lacks it"
+                                       : "and as a lower one, which sym2idx ignores");
+    }
+    free(first);
+    free(marked);
+    return status;
+}
+
+static txl_status read_unk(const struct draft *draft, const struct pickle_value *unk) {
+    if (!unk || unk->kind == PICKLE_NONE)
+        return TXL_OK;
+    if (unk->kind != PICKLE_INT || unk->integer < 0 || (uint64_t)unk->integer >= draft->n_symbol)
+        return txl_fail(draft->error, TXL_FORMAT, "%s: unk_idx is not the id of a symbol",
+                        draft->path);
+    draft->vocabulary->unk = (int32_t)unk->integer;
+    return TXL_OK;
+}
+
+static enum vocabulary_delimiter delimiter_of(const struct pickle_value *delimiter) {
+    if (!delimiter)
+        return VOCABULARY_DELIMITER_UNKNOWN;
+    if (delimiter->kind == PICKLE_NONE)
+        return VOCABULARY_WHITE_SPACE;
+    return pickle_is_string(delimiter, "") ? VOCABULARY_CHARACTERS : VOCABULARY_OTHER_DELIMITER;
+}
+
+/* The attributes of the training code's Vocab, as an object or as a dict. */
+static txl_status from_vocab(struct draft *draft, const struct pickle_value *vocab) {
+    const struct pickle_value *idx2sym = pickle_get(vocab, "idx2sym");
+    const struct pickle_value *sym2idx = pickle_get(vocab, "sym2idx");
+    const struct pickle_value *lower_case = pickle_get(vocab, "lower_case");
+    if (sym2idx && sym2idx->kind != PICKLE_DICT)
+        sym2idx = NULL;
+    txl_status status;
+    if (idx2sym && idx2sym->kind == PICKLE_LIST) {
+        status = from_list(draft, idx2sym);
+        if (status == TXL_OK && sym2idx)
+            status = check_sym2idx(draft, sym2idx);
+    } else if (sym2idx) {
+        status = from_dict(draft, sym2idx);
+    } else {
+        status = txl_fail(draft->error, TXL_FORMAT,
+                          "%s: expected the list idx2sym or the dict sym2idx in the vocabulary",
+                          draft->path);
+    }
+    if (status == TXL_OK)
+        status = read_unk(draft, pickle_get(vocab, "unk_idx"));
+    if (lower_case && lower_case->kind == PICKLE_BOOL)
+        draft->vocabulary->lower_case =
+            lower_case->boolean ? VOCABULARY_LOWER_CASE : VOCABULARY_KEEPS_CASE;
+    draft->vocabulary->delimiter = delimiter_of(pickle_get(vocab, "delimiter"));
+    return status;
+}
+
+static bool is_vocab(const struct pickle_value *value) {
+    return pickle_get(value, "idx2sym") || pickle_get(value, "sym2idx");
+}
+
+static txl_status from_value(struct draft *draft, const struct pickle_value *root) {
+    if (is_vocab(root))
+        return from_vocab(draft, root);
+    if (is_vocab(pickle_get(root, "vocab")))
+        return from_vocab(draft, pickle_get(root, "vocab"));
+    if (root && root->kind == PICKLE_DICT)
+        return from_dict(draft, root);
+    if (root && root->kind == PICKLE_LIST)
+        return from_list(draft, root);
+    return txl_fail(draft->error, TXL_FORMAT,
+                    "%s: expected a pickled corpus or vocabulary, found %s", draft->path,
+                    root && root->kind == PICKLE_OBJECT ? root->object->class_name
+                                                        : pickle_kind_name(root));
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static txl_status from_json(struct draft *draft, json_t *object) {
+    txl_status status = allocate(draft, json_object_size(object));
+    for (void *at = json_object_iter(object); at && status == TXL_OK;
+         at = json_object_iter_next(object, at)) {
+        const char *key = json_object_iter_key(at);
+        const json_t *id = json_object_iter_value(at);
+        if (!json_is_integer(id))
+            return txl_fail(draft->error, TXL_FORMAT,
+                            "%s: symbol \"%.60s\": expected an id, a whole number", draft->path,
+                            key);
+        status = place(draft, &(struct pickle_string){key, strlen(key)}, json_integer_value(id));
+    }
+    return status;
+}
+
+/* ---- Text --------------------------------------------------------------------------------- */
+
+/* Bytes of the white space character that the text begins with; 0: another character. */
+static size_t white_space(const unsigned char *at, size_t left) {
+    struct unicode_decoder decoder = {0};
+    uint32_t codes[2];
+    for (size_t i = 0; i < left; i++) {
+        size_t n = unicode_decode(&decoder, at[i], codes);
+        if (n)
+            return n == 1 && unicode_is_space(codes[0]) ? i + 1 : 0;
+    }
+    return 0;
+}
+
+/* The first field of a line; empty if it is blank. */
+static struct pickle_string first_field(const unsigned char *line, size_t length) {
+    size_t start = 0, end;
+    for (size_t n; (n = white_space(line + start, length - start)) > 0;)
+        start += n;
+    for (end = start; end < length && !white_space(line + end, length - end);)
+        end++;
+    return (struct pickle_string){(const char *)line + start, end - start};
+}
+
+static size_t count_lines(const unsigned char *text, size_t length) {
+    size_t n_line = 1;
+    for (size_t i = 0; i < length; i++)
+        n_line += text[i] == '\n';
+    return n_line;
+}
+
+/* As the training code builds a vocabulary from a file, a symbol that comes again is passed over.
+ */
+static txl_status drop_repeated(struct draft *draft) {
+    bool *first = NULL;
+    txl_status status = find_first(draft, &first);
+    size_t n = 0;
+    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++) {
+        if (first[i])
+            draft->symbols[n++] = draft->symbols[i];
+    }
+    free(first);
+    draft->n_symbol = n;
+    return status;
+}
+
+static txl_status from_text(struct draft *draft, const unsigned char *text, size_t length) {
+    if (memchr(text, 0, length))
+        return txl_fail(draft->error, TXL_UNSUPPORTED,
+                        "%s: no vocabulary: neither a pickle nor JSON nor text", draft->path);
+    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+        text += 3;
+        length -= 3;
+    }
+    txl_status status = allocate(draft, count_lines(text, length));
+    if (status != TXL_OK)
+        return status;
+    size_t n = 0, blank = 0; /* the first blank line, counted from 1; 0: none */
+    for (size_t at = 0, line = 1; at < length; line++) {
+        const unsigned char *end = memchr(text + at, '\n', length - at);
+        size_t line_length = end ? (size_t)(end - (text + at)) : length - at;
+        struct pickle_string symbol = first_field(text + at, line_length);
+        if (symbol.length == 0 && !blank)
+            blank = line;
+        if (symbol.length > 0 && blank)
+            return txl_fail(draft->error, TXL_FORMAT, "%s: line %zu: expected a symbol",
+                            draft->path, blank);
+        if (symbol.length > 0)
+            draft->symbols[n++] = symbol;
+        at += line_length + 1;
+    }
+    draft->n_symbol = n;
+    if (n == 0)
+        return txl_fail(draft->error, TXL_FORMAT, "%s: a vocabulary without symbols", draft->path);
+    return drop_repeated(draft);
+}
+
+/* ---- Any ---------------------------------------------------------------------------------- */
+
+/* Copies what the draft points to, so that the file can be closed. */
+static txl_status finish(struct draft *draft, const struct pickle_string *dataset) {
+    struct vocabulary_file *vocabulary = draft->vocabulary;
+    size_t total = dataset->length + 1;
+    for (size_t i = 0; i < draft->n_symbol; i++)
+        total += draft->symbols[i].length;
+    char *bytes = malloc(total);
+    if (!bytes)
+        return txl_fail_memory(draft->error, "a vocabulary", total);
+    vocabulary->bytes = bytes;
+    if (dataset->bytes) {
+        vocabulary->dataset = bytes;
+        memcpy(bytes, dataset->bytes, dataset->length);
+    }
+    bytes[dataset->length] = '\0';
+    bytes += dataset->length + 1;
+    for (size_t i = 0; i < draft->n_symbol; i++) {
+        struct pickle_string *symbol = &draft->symbols[i];
+        memcpy(bytes, symbol->bytes, symbol->length);
+        symbol->bytes = bytes;
+        bytes += symbol->length;
+    }
+    vocabulary->symbols = draft->symbols;
+    vocabulary->n_symbol = draft->n_symbol;
+    draft->symbols = NULL;
+    return TXL_OK;
+}
+
+static txl_status read_pickle(struct draft *draft) {
+    struct checkpoint *checkpoint;
+    txl_status status = checkpoint_open(draft->path, &checkpoint, draft->error);
+    if (status != TXL_OK)
+        return status;
+    const struct pickle_value *root = checkpoint_root(checkpoint);
+    const struct pickle_value *dataset = pickle_get(root, "dataset");
+    struct pickle_string none = {NULL, 0};
+    status = from_value(draft, root);
+    if (status == TXL_OK)
+        status =
+            finish(draft, dataset && dataset->kind == PICKLE_STRING ? &dataset->string : &none);
+    checkpoint_close(checkpoint);
+    return status;
+}
+
+static bool is_named_json(const char *path) {
+    size_t length = strlen(path);
+    return length >= 5 && strcmp(path + length - 5, ".json") == 0;
+}
+
+static txl_status read_plain(struct draft *draft, const struct mapped_file *file) {
+    json_error_t about;
+    json_t *json = NULL;
+    bool named_json = is_named_json(file->path);
+    if (file->data[0] == '{' || named_json)
+        json = json_loadb((const char *)file->data, (size_t)file->size, JSON_REJECT_DUPLICATES,
+                          &about);
+    txl_status status;
+    if (json_is_object(json))
+        status = from_json(draft, json);
+    else if (named_json)
+        status = txl_fail(draft->error, TXL_FORMAT, "%s: line %d: expected a JSON object: %s",
+                          file->path, about.line, about.text);
+    else /* a text's first symbol may be a brace */
+        status = from_text(draft, file->data, (size_t)file->size);
+    if (status == TXL_OK)
+        status = finish(draft, &(struct pickle_string){NULL, 0});
+    json_decref(json);
+    return status;
+}
+
+txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabulary,
+                                txl_error *error) {
+    *vocabulary = (struct vocabulary_file){.unk = -1, .path = strdup(path)};
+    if (!vocabulary->path)
+        return txl_fail_memory(error, "a file name", strlen(path) + 1);
+    struct draft draft = {.path = path, .vocabulary = vocabulary, .error = error};
+    struct mapped_file file;
+    txl_status status = mapped_file_open(path, &file, error);
+    if (status == TXL_OK) {
+        draft.file_size = file.size;
+        status = foreign_refuse(&file, error);
+        if (status == TXL_OK)
+            status = zip_looks_like(file.data, file.size) || pickle_looks_like(file.data, file.size)
+                         ? read_pickle(&draft)
+                         : read_plain(&draft, &file);
+        mapped_file_close(&file);
+    }
+    free(draft.symbols);
+    if (status != TXL_OK)
+        vocabulary_file_free(vocabulary);
+    return status;
+}
+
+void vocabulary_file_free(struct vocabulary_file *vocabulary) {
+    free(vocabulary->path);
+    free(vocabulary->symbols);
+    free(vocabulary->bytes);
+    *vocabulary = (struct vocabulary_file){.unk = -1};
+}
+
+txl_status vocabulary_file_find(const char *source, char **path, txl_error *error) {
+    *path = NULL;
+    struct stat about;
+    if (stat(source, &about) != 0)
+        return txl_fail(error, TXL_IO, "%s: %s", source, strerror(errno));
+    const char *slash = strrchr(source, '/');
+    size_t folder = S_ISDIR(about.st_mode) ? strlen(source) : slash ? (size_t)(slash - source) : 0;
+    if (folder > 1 && source[folder - 1] == '/')
+        folder--;
+    const char *separator = folder || slash ? "/" : "";
+    for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++) {
+        char *found = NULL;
+        if (asprintf(&found, "%.*s%s%s", (int)folder, source, separator, file_names[i]) < 0)
+            return txl_fail_memory(error, "a file name", folder);
+        if (stat(found, &about) == 0) {
+            *path = found;
+            return TXL_OK;
+        }
+        free(found);
+    }
+    return txl_fail(error, TXL_IO,
+                    "%s: no vocabulary beside it, expected one of %s; name another with --vocab",
+                    source, file_names_text);
+}

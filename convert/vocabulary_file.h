@@ -1,0 +1,46 @@
+/* Vocabularies: the symbols of a model in the order of their ids, read out of every container that
+ * publishers use. */
+#ifndef CONVERT_VOCABULARY_FILE_H
+#define CONVERT_VOCABULARY_FILE_H
+
+#include "pickle.h"
+
+enum vocabulary_case { VOCABULARY_CASE_UNKNOWN, VOCABULARY_KEEPS_CASE, VOCABULARY_LOWER_CASE };
+
+/* What its text was split at. */
+enum vocabulary_delimiter {
+    VOCABULARY_DELIMITER_UNKNOWN,
+    VOCABULARY_WHITE_SPACE,    /* None */
+    VOCABULARY_CHARACTERS,     /* the empty string: into characters */
+    VOCABULARY_OTHER_DELIMITER /* some string */
+};
+
+struct vocabulary_file {
+    char *path; /* the file it was read from */
+    size_t n_symbol;
+    /* In order of ids.  Two ids may have the same spelling; the lower one is then what the
+     * spelling stands for. */
+    struct pickle_string *symbols;
+    int32_t unk; /* the id for unknown symbols as the file states it; -1: it does not */
+    enum vocabulary_case lower_case;
+    enum vocabulary_delimiter delimiter;
+    char *dataset; /* the name that a cached corpus gives itself ("wt103", "enwik8"); NULL: none */
+
+    char *bytes; /* of the symbols and the dataset */
+};
+
+/* Reads the vocabulary in the file at `path`: a pickled corpus, vocabulary object, dict or list (by
+ * torch.save or plain), JSON from symbols to ids, or text whose lines begin with a symbol each.
+ * The content decides which, not the name. */
+txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabulary,
+                                txl_error *error);
+
+/* Frees what vocabulary_file_read filled; a zeroed struct is fine. */
+void vocabulary_file_free(struct vocabulary_file *vocabulary);
+
+/* Finds the vocabulary beside the checkpoint file `source`, or in the directory `source`: the
+ * first of cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, vocab.txt and
+ * 1b_word_vocab.txt.  `*path` is the caller's to free. */
+txl_status vocabulary_file_find(const char *source, char **path, txl_error *error);
+
+#endif

@@ -1,0 +1,109 @@
+/* Products of activations with weights, divided among threads.  Few rows of activations are a
+ * stream of weights through the kernels; many are an sgemm for each block of weights, which is
+ * widened to f32 first where it is narrower. */
+#include "compute.h"
+#include "error.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+
+enum {
+    FEW_ROWS = 8,      /* up to so many rows of activations the kernels are faster than sgemm */
+    STREAM_BLOCK = 64, /* rows of weights in a task, then */
+    SGEMM_BLOCK = 512, /* at most, otherwise */
+    SGEMM_ELEMENTS =
+        1 << 19 /* and so many elements of weights, about half of a second-level cache */
+};
+
+txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
+                        size_t scratch_size, txl_error *error) {
+    *compute = (struct compute){.kernels = kernels, .scratch_size = scratch_size};
+    compute->pool = pool_new(threads);
+    if (!compute->pool)
+        return txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    size_t n = (size_t)pool_size(compute->pool);
+    compute->scratch = calloc(n, sizeof *compute->scratch);
+    for (size_t i = 0; i < n; i++) {
+        size_t size = (scratch_size * sizeof(float) + 63) / 64 * 64;
+        if (!compute->scratch || !(compute->scratch[i] = aligned_alloc(64, size)))
+            return txl_fail_memory(error, "scratch", n * size);
+    }
+    return TXL_OK;
+}
+
+void compute_close(struct compute *compute) {
+    for (int i = 0; compute->scratch && i < pool_size(compute->pool); i++)
+        free(compute->scratch[i]);
+    free(compute->scratch);
+    pool_free(compute->pool);
+}
+
+size_t compute_block_rows(const struct matrix *w) {
+    size_t rows = SGEMM_ELEMENTS / w->n_col / 16 * 16;
+    return rows < 16 ? 16 : rows > SGEMM_BLOCK ? SGEMM_BLOCK : rows;
+}
+
+size_t compute_scratch(const struct matrix *w, size_t n_x) {
+    size_t rows = compute_block_rows(w);
+    size_t widened = w->type == WEIGHTS_F32 || n_x <= FEW_ROWS ? 0 : rows * w->n_col;
+    return widened + n_x * rows;
+}
+
+void compute_sgemm(bool transposed, size_t m, size_t n, size_t k, const float *a, size_t lda,
+                   const float *b, size_t ldb, bool add, float *c, size_t ldc) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n,
+                (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c, (int)ldc);
+}
+
+static void finish_block(size_t n_x, size_t n, const float *bias, enum activation activation,
+                         float *y, size_t ldy) {
+    for (size_t t = 0; t < n_x; t++) {
+        float *row = y + t * ldy;
+        for (size_t i = 0; bias && i < n; i++)
+            row[i] += bias[i];
+        for (size_t i = 0; activation == RELU && i < n; i++)
+            row[i] = row[i] > 0 ? row[i] : 0;
+    }
+}
+
+void compute_product_block(const struct compute *compute, int thread, size_t n_x, const float *x,
+                           size_t ldx, const struct matrix *w, size_t first, size_t n,
+                           const float *bias, enum activation activation, float *y, size_t ldy) {
+    const char *rows = (const char *)w->data + first * w->n_col * weights_type_size(w->type);
+    if (n_x <= FEW_ROWS) {
+        compute->kernels->product[w->type](n_x, n, w->n_col, x, ldx, rows, y, ldy);
+    } else {
+        const float *wide = (const float *)rows;
+        if (w->type != WEIGHTS_F32) {
+            wide = compute->scratch[thread];
+            compute->kernels->widen[w->type](rows, n * w->n_col, compute->scratch[thread]);
+        }
+        compute_sgemm(true, n_x, n, w->n_col, x, ldx, wide, w->n_col, false, y, ldy);
+    }
+    finish_block(n_x, n, bias ? bias + first : NULL, activation, y, ldy);
+}
+
+struct product {
+    const struct compute *compute;
+    size_t n_x, ldx, ldy, block;
+    const float *x, *bias;
+    const struct matrix *w;
+    enum activation activation;
+    float *y;
+};
+
+static void product_task(void *context, int i, int thread) {
+    const struct product *p = context;
+    size_t first = (size_t)i * p->block, left = p->w->n_row - first;
+    size_t n = left < p->block ? left : p->block;
+    compute_product_block(p->compute, thread, p->n_x, p->x, p->ldx, p->w, first, n, p->bias,
+                          p->activation, p->y + first, p->ldy);
+}
+
+void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
+                     const struct matrix *w, const float *bias, enum activation activation,
+                     float *y, size_t ldy) {
+    size_t block = n_x <= FEW_ROWS ? STREAM_BLOCK : compute_block_rows(w);
+    struct product p = {compute, n_x, ldx, ldy, block, x, bias, w, activation, y};
+    pool_run(compute->pool, (int)((w->n_row + block - 1) / block), product_task, &p);
+}

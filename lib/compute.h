@@ -1,0 +1,42 @@
+/* What a session computes with: kernels, threads, and a piece of scratch memory for each thread. */
+#ifndef TXL_COMPUTE_H
+#define TXL_COMPUTE_H
+
+#include "model.h"
+#include "threads.h"
+
+struct compute {
+    const struct kernels *kernels;
+    struct pool *pool;
+    float **scratch; /* one for each thread, scratch_size floats */
+    size_t scratch_size;
+};
+
+txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
+                        size_t scratch_size, txl_error *error);
+void compute_close(struct compute *compute);
+
+/* Floats of scratch that products with this matrix need, for up to n_x rows. */
+size_t compute_scratch(const struct matrix *matrix, size_t n_x);
+
+enum activation { LINEAR, RELU };
+
+/* Y = activation(X W^T + bias): X[n_x, W.n_col] with row stride ldx, Y[n_x, W.n_row] with row
+ * stride ldy, bias[W.n_row] or NULL. */
+void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
+                     const struct matrix *w, const float *bias, enum activation activation,
+                     float *y, size_t ldy);
+
+/* The part of a product that one task computes: rows [first, first + n) of W.  The blocks depend on
+ * W alone, so that the result is the same for any number of threads. */
+size_t compute_block_rows(const struct matrix *w);
+void compute_product_block(const struct compute *compute, int thread, size_t n_x, const float *x,
+                           size_t ldx, const struct matrix *w, size_t first, size_t n,
+                           const float *bias, enum activation activation, float *y, size_t ldy);
+
+/* C[m, n] (+)= alpha A B^T or A B for row-major f32 of one thread: A[m, k], and B[n, k] when
+ * `transposed`, else B[k, n].  `add` keeps what is in C. */
+void compute_sgemm(bool transposed, size_t m, size_t n, size_t k, const float *a, size_t lda,
+                   const float *b, size_t ldb, bool add, float *c, size_t ldc);
+
+#endif

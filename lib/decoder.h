@@ -1,0 +1,11 @@
+/* Ids to text: txl_decoder without the model around the vocabulary. */
+#ifndef TXL_DECODER_H
+#define TXL_DECODER_H
+
+#include "vocabulary.h"
+
+/* txl_decoder_new with the vocabulary itself, which must outlive the decoder. */
+txl_status decoder_new(const struct vocabulary *vocabulary, bool raw, txl_decoder **decoder,
+                       txl_error *error);
+
+#endif

@@ -1,0 +1,26 @@
+/* How lib/ and convert/ report failures. */
+#include "error.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+txl_status txl_fail(txl_error *error, txl_status status, const char *format, ...) {
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(error->message, sizeof error->message, format, args);
+        va_end(args);
+        error->status = status;
+        /* What a hostile file made us quote must not break the line, or drive a terminal. */
+        for (unsigned char *c = (unsigned char *)error->message; *c; c++) {
+            if (*c < ' ' || *c == 0x7f)
+                *c = '?';
+        }
+    }
+    return status;
+}
+
+txl_status txl_fail_memory(txl_error *error, const char *purpose, uint64_t bytes) {
+    return txl_fail(error, TXL_MEMORY, "out of memory: %s needs %" PRIu64 " bytes", purpose, bytes);
+}

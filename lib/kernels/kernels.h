@@ -1,0 +1,47 @@
+/* The inner loops, one table of functions for each kind of processor.  A table is chosen once, when
+ * a model is opened; every variant computes the same within float rounding, and one variant always
+ * the same to the bit. */
+#ifndef TXL_KERNELS_H
+#define TXL_KERNELS_H
+
+#include <stddef.h>
+
+enum { KERNEL_TYPES = 3 }; /* as enum weights_type: f32, f16, bf16 */
+
+struct kernels {
+    const char *name;
+
+    /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type indexed by, C[m, n]
+     * with row stride ldc.  Reads B once for up to four rows of A. */
+    void (*product[KERNEL_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
+                                  const void *b, float *c, size_t ldc);
+
+    /* out[i] = in[i], of the type indexed by, for i < n. */
+    void (*widen[KERNEL_TYPES])(const void *in, size_t n, float *out);
+
+    /* out[j] = sum_i p[i] V[i, j]: V[n, k], out[k]. */
+    void (*combine)(size_t n, size_t k, const float *p, const float *v, float *out);
+
+    /* One query's attention weights.  On entry s[n] are the content scores, oldest key first; the
+     * first n_far keys are as far as the clamp or farther and share the position score `far`, the
+     * others have position[0 .. n - n_far - 1].  On return s[j] = exp(x_j - max x), where
+     * x_j = scale (s_j + position_j); the result is their sum. */
+    float (*attend)(float *s, size_t n, size_t n_far, float far, const float *position,
+                    float scale);
+
+    /* out = layer norm of x + y: x, y, weight, bias, out[n]; y may be NULL, out may be x. */
+    void (*layer_norm)(size_t n, const float *x, const float *y, const float *weight,
+                       const float *bias, float *out);
+
+    /* The largest of x[n], and the sum of exp(x - it). */
+    void (*sum_exp)(size_t n, const float *x, float *max, float *sum);
+};
+
+/* The best table this processor can run; the environment variable TXL_CPU may name a lesser one:
+ * "generic", "avx2", "avx512", "neon". */
+const struct kernels *kernels_choose(void);
+
+/* Every table this processor can run, NULL after the last; `i` from 0. */
+const struct kernels *kernels_available(size_t i);
+
+#endif

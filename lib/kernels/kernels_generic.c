@@ -1,0 +1,16 @@
+/* Kernels for any processor: four lanes, which the compiler maps to what there is. */
+#define LANES 4
+#include "vectors.h"
+
+static inline vec load_f16(const uint16_t *p) {
+    return (vec){float_of_f16(p[0]), float_of_f16(p[1]), float_of_f16(p[2]), float_of_f16(p[3])};
+}
+
+static inline vec load_bf16(const uint16_t *p) {
+    return (vec)(ivec){p[0] << 16, p[1] << 16, p[2] << 16, p[3] << 16};
+}
+
+extern const struct kernels kernels_generic;
+#define KERNELS_TABLE kernels_generic
+#define KERNELS_NAME "generic"
+#include "kernels_impl.h"

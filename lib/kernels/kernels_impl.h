@@ -1,0 +1,319 @@
+/* The body of every table in kernels.h, written with the compiler's vector types and compiled once
+ * for each kind of processor.  The file that includes it defines
+ *     LANES                   floats in a vector
+ *     KERNELS_TABLE           the table's C name
+ *     KERNELS_NAME            its name as a string
+ *     load_f16, load_bf16     LANES elements widened to a vector */
+#include "kernels.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline vec load_f32(const float *p) {
+    vec x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+static inline void store_f32(float *p, vec x) {
+    memcpy(p, &x, sizeof x);
+}
+
+static inline vec splat(float x) {
+    vec v;
+    for (int i = 0; i < LANES; i++)
+        v[i] = x;
+    return v;
+}
+
+/* mask ? a : b, where mask is all ones or all zeros in each lane. */
+static inline vec choose(ivec mask, vec a, vec b) {
+    return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
+}
+
+static inline vec larger(vec a, vec b) {
+    return choose(a > b, a, b);
+}
+
+/* The lanes' sum and maximum, halves upon halves. */
+static inline float sum_lanes(vec x) {
+    float lane[LANES];
+    memcpy(lane, &x, sizeof lane);
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    }
+    return lane[0];
+}
+
+static inline float max_lanes(vec x) {
+    float best = x[0];
+    for (int i = 1; i < LANES; i++)
+        best = x[i] > best ? x[i] : best;
+    return best;
+}
+
+/* exp(x) for x <= 88, within 2 units in the last place; below -87 it is about e^-87.
+ * x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by its Taylor polynomial, nearly minimax there. */
+static inline vec exp_lanes(vec x) {
+    const vec lowest = splat(-87.0f);
+    x = larger(x, lowest);
+    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    vec shifted = x * splat(0x1.715476p0f) + splat(round);
+    vec n = shifted - splat(round);
+    vec r = x - n * splat(0x1.62e4p-1f);
+    r = r - n * splat(0x1.7f7d1cp-20f);
+    vec p = splat(1.0f / 720);
+    p = p * r + splat(1.0f / 120);
+    p = p * r + splat(1.0f / 24);
+    p = p * r + splat(1.0f / 6);
+    p = p * r + splat(0.5f);
+    p = p * r + splat(1.0f);
+    p = p * r + splat(1.0f);
+    ivec exponent = ((ivec)shifted - (ivec)splat(round)) << 23;
+    return (vec)((ivec)p + exponent);
+}
+
+/* A copy of the n < LANES elements at p, filled up. */
+static inline vec load_tail(const float *p, size_t n, float fill) {
+    float lane[LANES];
+    for (size_t i = 0; i < LANES; i++)
+        lane[i] = i < n ? p[i] : fill;
+    return load_f32(lane);
+}
+
+static inline void store_tail(float *p, size_t n, vec x) {
+    memcpy(p, &x, n * sizeof *p);
+}
+
+/* ---- Products ----------------------------------------------------------------------------- */
+
+/* Two rows of B against up to four rows of A, so that the loads of either serve several products.
+ * Two accumulators for each keep the multipliers busy while sums are under way. */
+#define DEFINE_PRODUCT(NAME, ELEMENT, LOAD, SCALAR)                                                \
+    static inline __attribute__((always_inline)) void NAME##_rows(                                 \
+        const int rows, size_t n, size_t k, const float *a, size_t lda, const ELEMENT *b,          \
+        float *c, size_t ldc) {                                                                    \
+        size_t j = 0;                                                                              \
+        for (; j + 2 <= n; j += 2) {                                                               \
+            const ELEMENT *b0 = b + j * k, *b1 = b0 + k;                                           \
+            vec s0[4] = {0}, s1[4] = {0}, t0[4] = {0}, t1[4] = {0};                                \
+            size_t i = 0;                                                                          \
+            for (; i + 2 * LANES <= k; i += 2 * LANES) {                                           \
+                vec x0 = LOAD(b0 + i), x1 = LOAD(b1 + i);                                          \
+                vec y0 = LOAD(b0 + i + LANES), y1 = LOAD(b1 + i + LANES);                          \
+                for (int r = 0; r < rows; r++) {                                                   \
+                    vec u = load_f32(a + (size_t)r * lda + i);                                     \
+                    vec v = load_f32(a + (size_t)r * lda + i + LANES);                             \
+                    s0[r] += u * x0;                                                               \
+                    s1[r] += u * x1;                                                               \
+                    t0[r] += v * y0;                                                               \
+                    t1[r] += v * y1;                                                               \
+                }                                                                                  \
+            }                                                                                      \
+            for (int r = 0; r < rows; r++) {                                                       \
+                float sum0 = sum_lanes(s0[r] + t0[r]), sum1 = sum_lanes(s1[r] + t1[r]);            \
+                for (size_t tail = i; tail < k; tail++) {                                          \
+                    sum0 += a[(size_t)r * lda + tail] * SCALAR(b0[tail]);                          \
+                    sum1 += a[(size_t)r * lda + tail] * SCALAR(b1[tail]);                          \
+                }                                                                                  \
+                c[(size_t)r * ldc + j] = sum0;                                                     \
+                c[(size_t)r * ldc + j + 1] = sum1;                                                 \
+            }                                                                                      \
+        }                                                                                          \
+        if (j < n) {                                                                               \
+            for (int r = 0; r < rows; r++) {                                                       \
+                vec s = {0};                                                                       \
+                size_t i = 0;                                                                      \
+                for (; i + LANES <= k; i += LANES)                                                 \
+                    s += load_f32(a + (size_t)r * lda + i) * LOAD(b + j * k + i);                  \
+                float sum = sum_lanes(s);                                                          \
+                for (; i < k; i++)                                                                 \
+                    sum += a[(size_t)r * lda + i] * SCALAR(b[j * k + i]);                          \
+                c[(size_t)r * ldc + j] = sum;                                                      \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    static void NAME(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,      \
+                     float *c, size_t ldc) {                                                       \
+        for (; m >= 4; m -= 4, a += 4 * lda, c += 4 * ldc)                                         \
+            NAME##_rows(4, n, k, a, lda, b, c, ldc);                                               \
+        if (m == 3)                                                                                \
+            NAME##_rows(3, n, k, a, lda, b, c, ldc);                                               \
+        else if (m == 2)                                                                           \
+            NAME##_rows(2, n, k, a, lda, b, c, ldc);                                               \
+        else if (m == 1)                                                                           \
+            NAME##_rows(1, n, k, a, lda, b, c, ldc);                                               \
+    }
+
+static inline float same_f32(float x) {
+    return x;
+}
+
+DEFINE_PRODUCT(product_f32, float, load_f32, same_f32)
+DEFINE_PRODUCT(product_f16, uint16_t, load_f16, float_of_f16)
+DEFINE_PRODUCT(product_bf16, uint16_t, load_bf16, float_of_bf16)
+
+static void widen_f32(const void *in, size_t n, float *out) {
+    memcpy(out, in, n * sizeof *out);
+}
+
+static void widen_f16(const void *in, size_t n, float *out) {
+    const uint16_t *half = in;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store_f32(out + i, load_f16(half + i));
+    for (; i < n; i++)
+        out[i] = float_of_f16(half[i]);
+}
+
+static void widen_bf16(const void *in, size_t n, float *out) {
+    const uint16_t *half = in;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store_f32(out + i, load_bf16(half + i));
+    for (; i < n; i++)
+        out[i] = float_of_bf16(half[i]);
+}
+
+/* Four vectors of columns at a time stay in registers while the rows go by. */
+static void combine(size_t n, size_t k, const float *p, const float *v, float *out) {
+    size_t j = 0;
+    for (; j + 4 * LANES <= k; j += 4 * LANES) {
+        vec s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+        for (size_t i = 0; i < n; i++) {
+            vec x = splat(p[i]);
+            const float *row = v + i * k + j;
+            s0 += x * load_f32(row);
+            s1 += x * load_f32(row + LANES);
+            s2 += x * load_f32(row + 2 * LANES);
+            s3 += x * load_f32(row + 3 * LANES);
+        }
+        store_f32(out + j, s0);
+        store_f32(out + j + LANES, s1);
+        store_f32(out + j + 2 * LANES, s2);
+        store_f32(out + j + 3 * LANES, s3);
+    }
+    for (; j + LANES <= k; j += LANES) {
+        vec s = {0};
+        for (size_t i = 0; i < n; i++)
+            s += splat(p[i]) * load_f32(v + i * k + j);
+        store_f32(out + j, s);
+    }
+    for (; j < k; j++) {
+        float s = 0;
+        for (size_t i = 0; i < n; i++)
+            s += p[i] * v[i * k + j];
+        out[j] = s;
+    }
+}
+
+/* ---- Softmax and layer norm --------------------------------------------------------------- */
+
+/* x[i] = exp(x[i] - max); returns their sum. */
+static inline float exp_in_place(size_t n, float *x, float max) {
+    vec sum = {0}, shift = splat(max);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec e = exp_lanes(load_f32(x + i) - shift);
+        store_f32(x + i, e);
+        sum += e;
+    }
+    float total = sum_lanes(sum);
+    if (i < n) {
+        store_tail(x + i, n - i, exp_lanes(load_tail(x + i, n - i, max) - shift));
+        for (; i < n; i++)
+            total += x[i];
+    }
+    return total;
+}
+
+/* s[i] = scale (s[i] + position[i]), or with `far` for each; returns the larger of max and them. */
+static inline float add_position(float *s, size_t n, const float *position, float far, float scale,
+                                 float max) {
+    vec best = splat(max);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec x = splat(scale) * (load_f32(s + i) + (position ? load_f32(position + i) : splat(far)));
+        store_f32(s + i, x);
+        best = larger(x, best);
+    }
+    max = max_lanes(best);
+    for (; i < n; i++) {
+        s[i] = scale * (s[i] + (position ? position[i] : far));
+        max = s[i] > max ? s[i] : max;
+    }
+    return max;
+}
+
+static float attend(float *s, size_t n, size_t n_far, float far, const float *position,
+                    float scale) {
+    float max = add_position(s, n_far, NULL, far, scale, -INFINITY);
+    max = add_position(s + n_far, n - n_far, position, 0, scale, max);
+    return exp_in_place(n, s, max);
+}
+
+static void layer_norm(size_t n, const float *x, const float *y, const float *weight,
+                       const float *bias, float *out) {
+    vec sum = {0};
+    float total = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec z = load_f32(x + i);
+        if (y)
+            z += load_f32(y + i);
+        store_f32(out + i, z);
+        sum += z;
+    }
+    for (; i < n; i++) {
+        out[i] = y ? x[i] + y[i] : x[i];
+        total += out[i];
+    }
+    float mean = (total + sum_lanes(sum)) / (float)n;
+    vec squares = {0};
+    total = 0;
+    for (i = 0; i + LANES <= n; i += LANES) {
+        vec z = load_f32(out + i) - splat(mean);
+        squares += z * z;
+    }
+    for (; i < n; i++)
+        total += (out[i] - mean) * (out[i] - mean);
+    float inverse = 1 / sqrtf((total + sum_lanes(squares)) / (float)n + 1e-5f);
+    for (i = 0; i + LANES <= n; i += LANES) {
+        vec z = (load_f32(out + i) - splat(mean)) * splat(inverse);
+        store_f32(out + i, z * load_f32(weight + i) + load_f32(bias + i));
+    }
+    for (; i < n; i++)
+        out[i] = (out[i] - mean) * inverse * weight[i] + bias[i];
+}
+
+static void sum_exp(size_t n, const float *x, float *max, float *sum) {
+    float top = -INFINITY;
+    size_t i = 0;
+    if (n >= LANES) {
+        vec best = load_f32(x);
+        for (i = LANES; i + LANES <= n; i += LANES)
+            best = larger(load_f32(x + i), best);
+        top = max_lanes(best);
+    }
+    for (; i < n; i++)
+        top = x[i] > top ? x[i] : top;
+    vec total = {0}, shift = splat(top);
+    for (i = 0; i + LANES <= n; i += LANES)
+        total += exp_lanes(load_f32(x + i) - shift);
+    if (i < n) /* what fills the vector up adds about e^-87 */
+        total += exp_lanes(load_tail(x + i, n - i, -INFINITY) - shift);
+    *max = top;
+    *sum = sum_lanes(total);
+}
+
+const struct kernels KERNELS_TABLE = {
+    .name = KERNELS_NAME,
+    .product = {product_f32, product_f16, product_bf16},
+    .widen = {widen_f32, widen_f16, widen_bf16},
+    .combine = combine,
+    .attend = attend,
+    .layer_norm = layer_norm,
+    .sum_exp = sum_exp,
+};

@@ -1,0 +1,409 @@
+/* Opening models: settings are parsed, compressed tensors expanded, the network's parts found. */
+#include "model.h"
+#include "error.h"
+#include "threads.h"
+#include "transformer_xl.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+extern void openblas_set_num_threads(int n);
+extern char *openblas_get_corename(void);
+
+/* ---- Settings ----------------------------------------------------------------------------- */
+
+static txl_status bad_setting(const txl_model *model, const char *key, const char *expected,
+                              txl_error *error) {
+    return txl_fail(error, TXL_FORMAT, "%s: setting \"%s\" is missing or not %s",
+                    model->weights->name, key, expected);
+}
+
+txl_status model_int(const txl_model *model, const char *key, long long low, long long high,
+                     int *value, txl_error *error) {
+    const json_t *number = json_object_get(model->settings, key);
+    json_int_t n = json_integer_value(number);
+    if (!json_is_integer(number) || n < low || n > high)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: setting \"%s\" is missing or not an integer from %lld to %lld",
+                        model->weights->name, key, low, high);
+    *value = (int)n;
+    return TXL_OK;
+}
+
+txl_status model_bool(const txl_model *model, const char *key, bool *value, txl_error *error) {
+    const json_t *truth = json_object_get(model->settings, key);
+    if (!json_is_boolean(truth))
+        return bad_setting(model, key, "true or false", error);
+    *value = json_is_true(truth);
+    return TXL_OK;
+}
+
+/* An id of a symbol, or null for -1. */
+static txl_status symbol_setting(const txl_model *model, const char *key, int32_t n_token,
+                                 int32_t *id, txl_error *error) {
+    *id = -1;
+    if (json_is_null(json_object_get(model->settings, key)))
+        return TXL_OK;
+    int value = -1;
+    txl_status status = model_int(model, key, 0, n_token - 1, &value, error);
+    if (!status)
+        *id = value;
+    return status;
+}
+
+static const char *const kind_names[] = {"words", "lm1b", "bytes", "text8", "characters"};
+
+static txl_status open_vocabulary(txl_model *model, txl_error *error) {
+    int n_token = 0, kind = 0;
+    int32_t unk = -1, eos = -1;
+    bool lower_case = false;
+    txl_status status = model_int(model, "n_token", 1, INT32_MAX, &n_token, error);
+    if (!status)
+        status = symbol_setting(model, "unk_id", n_token, &unk, error);
+    if (!status)
+        status = symbol_setting(model, "eos_id", n_token, &eos, error);
+    if (!status)
+        status = model_bool(model, "lower_case", &lower_case, error);
+    if (status)
+        return status;
+    const char *name = json_string_value(json_object_get(model->settings, "tokenizer"));
+    while (kind < 5 && (!name || strcmp(name, kind_names[kind]) != 0))
+        kind++;
+    if (kind == 5)
+        return bad_setting(model, "tokenizer", "words, lm1b, bytes, text8 or characters", error);
+    return vocabulary_open(&model->vocabulary, model->weights->vocabulary,
+                           model->weights->vocabulary_size, n_token, (txl_kind)kind, lower_case,
+                           unk, eos, model->weights->name, error);
+}
+
+static txl_status read_defaults(txl_model *model, txl_error *error) {
+    txl_settings *d = &model->defaults;
+    txl_status status = model_int(model, "tgt_len", 1, 1 << 24, &d->tgt_len, error);
+    if (!status)
+        status = model_int(model, "mem_len", 0, 1 << 24, &d->mem_len, error);
+    if (!status)
+        status = model_int(model, "clamp_len", -1, 1 << 24, &d->clamp_len, error);
+    if (!status)
+        status = model_bool(model, "same_length", &d->same_length, error);
+    return status;
+}
+
+static txl_status read_settings(txl_model *model, txl_error *error) {
+    json_error_t where;
+    model->settings = json_loads(model->weights->settings, 0, &where);
+    if (!json_is_object(model->settings))
+        return txl_fail(error, TXL_FORMAT, "%s: the settings are not a JSON object: %s",
+                        model->weights->name, where.text);
+    const char *family = json_string_value(json_object_get(model->settings, "family"));
+    if (!family || strcmp(family, "transformer-xl") != 0)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: this txl knows no model family \"%s\"",
+                        model->weights->name, family ? family : "");
+    txl_status status = open_vocabulary(model, error);
+    return status ? status : read_defaults(model, error);
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------ */
+
+/* One block to expand. */
+struct expansion {
+    const struct weights_tensor *tensor;
+    uint32_t block;
+    char *out;
+};
+
+struct expander {
+    const struct weights *weights;
+    struct expansion *work;
+    struct block_coder **coder; /* one for each thread */
+    txl_status *status;
+    txl_error *errors; /* likewise */
+};
+
+static void expand_one(void *context, int i, int thread) {
+    struct expander *e = context;
+    if (e->status[thread])
+        return;
+    const struct expansion *x = &e->work[i];
+    e->status[thread] = weights_read_block(e->weights, x->tensor, x->block, e->coder[thread],
+                                           x->out, &e->errors[thread]);
+}
+
+static txl_status expand_blocks(struct expander *e, struct pool *pool, int n_work,
+                                txl_error *error) {
+    int n = pool_size(pool);
+    e->coder = calloc((size_t)n, sizeof(struct block_coder *));
+    e->status = calloc((size_t)n, sizeof *e->status);
+    e->errors = calloc((size_t)n, sizeof *e->errors);
+    txl_status status = TXL_OK;
+    if (!e->coder || !e->status || !e->errors)
+        status = txl_fail_memory(error, "expanding", (uint64_t)n * sizeof *e->errors);
+    for (int i = 0; i < n && !status; i++) {
+        e->coder[i] = block_coder_new();
+        if (!e->coder[i])
+            status = txl_fail_memory(error, "expanding", WEIGHTS_BLOCK_SIZE);
+    }
+    if (!status)
+        pool_run(pool, n_work, expand_one, e);
+    for (int i = 0; i < n; i++) {
+        if (!status && e->status[i])
+            status = txl_fail(error, e->status[i], "%s", e->errors[i].message);
+        if (e->coder)
+            block_coder_free(e->coder[i]);
+    }
+    free(e->coder);
+    free(e->status);
+    free(e->errors);
+    return status;
+}
+
+static size_t arena_bytes(const struct weights_tensor *tensor) {
+    return (tensor->size + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
+}
+
+/* Finds every tensor's elements: raw ones in the file, the others in a new arena. */
+static txl_status place_tensors(txl_model *model, struct expansion **work, int *n_work,
+                                txl_error *error) {
+    const struct weights *w = model->weights;
+    size_t total = 0, blocks = 0;
+    for (size_t i = 0; i < w->n_tensor; i++) {
+        if (w->tensor[i].raw)
+            continue;
+        if (arena_bytes(&w->tensor[i]) > (size_t)INT64_MAX - total)
+            return txl_fail(error, TXL_FORMAT, "%s: the tensors are impossibly large", w->name);
+        total += arena_bytes(&w->tensor[i]);
+        blocks += w->tensor[i].n_block;
+    }
+    if (blocks > INT32_MAX)
+        return txl_fail(error, TXL_FORMAT, "%s: the tensors are impossibly large", w->name);
+    model->element = calloc(w->n_tensor + 1, sizeof *model->element);
+    *work = calloc(blocks + 1, sizeof **work);
+    if (!model->element || !*work)
+        return txl_fail_memory(error, "the tensors", blocks * sizeof **work);
+    if (total > 0) {
+        void *arena = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (arena == MAP_FAILED)
+            return txl_fail_memory(error, "the expanded weights", total);
+        madvise(arena, total, MADV_HUGEPAGE);
+        model->arena = arena;
+        model->arena_size = total;
+    }
+    char *next = model->arena;
+    *n_work = 0;
+    for (size_t i = 0; i < w->n_tensor; i++) {
+        const struct weights_tensor *t = &w->tensor[i];
+        model->element[i] = t->raw ? t->raw : next;
+        for (uint32_t b = 0; b < t->n_block && !t->raw; b++) {
+            uint64_t begin;
+            size_t size;
+            weights_block_extent(t, b, &begin, &size);
+            (*work)[(*n_work)++] = (struct expansion){t, b, next + begin};
+        }
+        if (!t->raw)
+            next += arena_bytes(t);
+    }
+    return TXL_OK;
+}
+
+static txl_status expand_tensors(txl_model *model, int threads, txl_error *error) {
+    struct expander expander = {.weights = model->weights};
+    int n_work = 0;
+    txl_status status = place_tensors(model, &expander.work, &n_work, error);
+    if (!status && n_work > 0) {
+        struct pool *pool = pool_new(threads);
+        status = pool ? expand_blocks(&expander, pool, n_work, error)
+                      : txl_fail(error, TXL_MEMORY, "threads cannot be started");
+        pool_free(pool);
+    }
+    free(expander.work);
+    if (!status && model->arena)
+        mprotect(model->arena, model->arena_size, PROT_READ);
+    return status;
+}
+
+bool model_has(const txl_model *model, const char *name) {
+    return weights_find(model->weights, name) != NULL;
+}
+
+static txl_status find_tensor(const txl_model *model, const char *name, size_t n_row, size_t n_col,
+                              const struct weights_tensor **tensor, const void **elements,
+                              txl_error *error) {
+    const struct weights *w = model->weights;
+    const struct weights_tensor *t = weights_find(w, name);
+    if (!t)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", w->name, name);
+    uint64_t rows = t->shape[0], columns = t->shape[1] * t->shape[2] * t->shape[3];
+    if (rows != n_row || columns != n_col)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: tensor %s has %llu rows of %llu; the settings call for %zu of %zu",
+                        w->name, name, (unsigned long long)rows, (unsigned long long)columns, n_row,
+                        n_col);
+    *tensor = t;
+    *elements = model->element[t - w->tensor];
+    return TXL_OK;
+}
+
+txl_status model_matrix(const txl_model *model, const char *name, size_t n_row, size_t n_col,
+                        struct matrix *matrix, txl_error *error) {
+    const struct weights_tensor *t = NULL;
+    const void *elements = NULL;
+    txl_status status = find_tensor(model, name, n_row, n_col, &t, &elements, error);
+    if (!status)
+        *matrix = (struct matrix){t->type, elements, n_row, n_col};
+    return status;
+}
+
+txl_status model_vector(const txl_model *model, const char *name, size_t n, const float **vector,
+                        txl_error *error) {
+    const struct weights_tensor *t = NULL;
+    const void *elements = NULL;
+    txl_status status = find_tensor(model, name, n, 1, &t, &elements, error);
+    if (!status && t->type != WEIGHTS_F32)
+        status =
+            txl_fail(error, TXL_FORMAT, "%s: tensor %s must be f32", model->weights->name, name);
+    if (!status)
+        *vector = elements;
+    return status;
+}
+
+/* ---- The public functions ----------------------------------------------------------------- */
+
+/* Takes over `weights`. */
+static txl_status open_model(struct weights *weights, int threads, txl_model **model,
+                             txl_error *error) {
+    txl_model *m = calloc(1, sizeof *m);
+    if (!m) {
+        weights_close(weights);
+        return txl_fail_memory(error, "a model", sizeof *m);
+    }
+    openblas_set_num_threads(1);
+    m->weights = weights;
+    m->kernels = kernels_choose();
+    txl_status status = read_settings(m, error);
+    if (!status)
+        status = expand_tensors(m, threads, error);
+    if (!status)
+        status = transformer_xl_open(m, &m->network, error);
+    if (status) {
+        txl_model_close(m);
+        return status;
+    }
+    *model = m;
+    return TXL_OK;
+}
+
+txl_status txl_model_open(const char *path, int threads, txl_model **model, txl_error *error) {
+    struct weights *weights;
+    txl_status status = weights_open(path, &weights, error);
+    return status ? status : open_model(weights, threads, model, error);
+}
+
+txl_status txl_model_open_memory(const void *data, size_t size, const char *name, int threads,
+                                 txl_model **model, txl_error *error) {
+    struct weights *weights;
+    txl_status status = weights_open_memory(data, size, name, &weights, error);
+    return status ? status : open_model(weights, threads, model, error);
+}
+
+void txl_model_close(txl_model *model) {
+    if (!model)
+        return;
+    transformer_xl_close(model->network);
+    vocabulary_close(&model->vocabulary);
+    if (model->arena)
+        munmap(model->arena, model->arena_size);
+    free(model->element);
+    json_decref(model->settings);
+    weights_close(model->weights);
+    free(model);
+}
+
+const struct vocabulary *model_vocabulary(const txl_model *model) {
+    return &model->vocabulary;
+}
+
+const char *txl_model_settings_json(const txl_model *model) {
+    return model->weights->settings;
+}
+
+txl_kind txl_model_kind(const txl_model *model) {
+    return model->vocabulary.kind;
+}
+
+static const char *text_setting(const txl_model *model, const char *key) {
+    const char *text = json_string_value(json_object_get(model->settings, key));
+    return text ? text : "";
+}
+
+const char *txl_model_type(const txl_model *model) {
+    return text_setting(model, "type");
+}
+
+const char *txl_model_memory_start(const txl_model *model) {
+    return text_setting(model, "memory_start");
+}
+
+const char *txl_model_cluster_order(const txl_model *model) {
+    return text_setting(model, "cluster_order");
+}
+
+int32_t txl_model_n_token(const txl_model *model) {
+    return model->vocabulary.n;
+}
+
+const char *txl_model_symbol(const txl_model *model, int32_t id, size_t *length) {
+    return vocabulary_symbol(&model->vocabulary, id, length);
+}
+
+int32_t txl_model_id(const txl_model *model, const char *symbol, size_t length) {
+    return vocabulary_find(&model->vocabulary, symbol, length);
+}
+
+int32_t txl_model_unk(const txl_model *model) {
+    return model->vocabulary.unk;
+}
+
+int32_t txl_model_eos(const txl_model *model) {
+    return model->vocabulary.eos;
+}
+
+int32_t txl_model_first_context(const txl_model *model) {
+    int32_t id = model->vocabulary.eos;
+    if (model->vocabulary.kind == TXL_BYTES)
+        id = txl_model_id(model, "32", 2);
+    else if (model->vocabulary.kind == TXL_TEXT8)
+        id = txl_model_id(model, "_", 1);
+    return id < 0 ? 0 : id;
+}
+
+void txl_model_bytes(const txl_model *model, uint64_t *stored, uint64_t *expanded) {
+    *stored = model->weights->size;
+    *expanded = model->arena_size;
+}
+
+size_t txl_model_n_tensor(const txl_model *model) {
+    return model->weights->n_tensor;
+}
+
+void txl_model_tensor(const txl_model *model, size_t i, txl_tensor *tensor) {
+    const struct weights_tensor *t = &model->weights->tensor[i];
+    *tensor = (txl_tensor){.name = t->name,
+                           .type = weights_type_name(t->type),
+                           .n_dim = t->n_dim,
+                           .stored = t->stored,
+                           .expanded = t->size};
+    memcpy(tensor->shape, t->shape, sizeof tensor->shape);
+}
+
+void txl_model_defaults(const txl_model *model, txl_settings *settings) {
+    *settings = model->defaults;
+}
+
+const char *txl_kernels_name(void) {
+    return kernels_choose()->name;
+}
+
+const char *txl_blas_name(void) {
+    return openblas_get_corename();
+}

@@ -1,0 +1,83 @@
+/* What the Moses rules know of characters and of English: classes of characters as fragments of
+ * PCRE2 patterns, and the abbreviations that keep their full stop.
+ *
+ * sacremoses takes its classes from lists that were made with Unicode 7.0 and hold the Basic
+ * Multilingual Plane alone, without Han characters and Hangul syllables: each of those becomes a
+ * token of its own.  Its tokens are what the models' vocabularies are made of, so the classes are
+ * kept as they are. */
+#ifndef TXL_MOSES_TABLES_H
+#define TXL_MOSES_TABLES_H
+
+#include <stdbool.h>
+
+/* What the lists lack of today's Alphabetic, Number, Currency_Symbol and Lowercase: the last eight
+ * lines came to Unicode, or to the property, after version 7.0. */
+#define MOSES_ABSENT                                                                               \
+    "\\p{Han}\\x{AC00}-\\x{D7AF}\\x{10000}-\\x{10FFFF}"                                            \
+    "\\x{560}\\x{588}\\x{5EF}\\x{7FE}\\x{7FF}\\x{860}-\\x{86A}\\x{870}-\\x{887}\\x{889}-\\x{88E}"  \
+    "\\x{8B3}-\\x{8C9}\\x{8D4}-\\x{8DF}\\x{8E3}\\x{9FC}\\x{AF9}-\\x{AFC}\\x{C5A}\\x{C5D}\\x{C80}"  \
+    "\\x{CDD}\\x{D00}\\x{D04}\\x{D54}-\\x{D56}\\x{D58}-\\x{D5F}\\x{D76}-\\x{D78}\\x{D81}\\x{E86}"  \
+    "\\x{E89}\\x{E8C}\\x{E8E}-\\x{E93}\\x{E98}\\x{EA0}\\x{EA8}\\x{EA9}\\x{EAC}\\x{1069}-\\x{106D}" \
+    "\\x{1087}-\\x{108D}\\x{108F}\\x{109A}\\x{109B}\\x{13F5}\\x{13F8}-\\x{13FD}\\x{170D}\\x{171F}" \
+    "\\x{1878}\\x{1ABF}\\x{1AC0}\\x{1ACC}-\\x{1ACE}\\x{1B4C}\\x{1C36}\\x{1C80}-\\x{1CBF}\\x{1CFA}" \
+    "\\x{20BE}-\\x{20C0}\\x{2C2F}\\x{2C5F}\\x{312E}\\x{312F}\\x{31BB}-\\x{31BF}\\x{A69E}\\x{A78F}" \
+    "\\x{A7AE}\\x{A7AF}\\x{A7B2}-\\x{A7F6}\\x{A802}\\x{A80B}\\x{A8C5}\\x{A8FD}-\\x{A8FF}"          \
+    "\\x{A9E5}\\x{AA7B}-\\x{AA7D}\\x{AB60}-\\x{AB63}\\x{AB66}-\\x{AB69}\\x{AB70}-\\x{ABBF}"
+
+/* Viramas and nuktas of the scripts of India, and the dotted circle, which the lists hold because
+ * it carries the combining marks in them. */
+#define MOSES_MARKS                                                                                \
+    "\\x{93C}\\x{94D}\\x{9BC}\\x{9CD}\\x{A3C}\\x{A4D}\\x{ABC}\\x{ACD}\\x{AFD}-\\x{AFF}\\x{B3C}"    \
+    "\\x{B4D}\\x{BCD}\\x{C4D}\\x{CBC}\\x{CCD}\\x{D3B}\\x{D3C}\\x{D4D}\\x{DCA}\\x{EBA}\\x{1039}"    \
+    "\\x{1714}\\x{1BAB}\\x{1C37}\\x{25CC}\\x{A8C4}\\x{A8F3}\\x{A8F4}\\x{A953}\\x{AAF6}\\x{10A3F}"  \
+    "\\x{11046}\\x{110B9}\\x{110BA}\\x{11133}\\x{11173}\\x{111C0}\\x{111CA}\\x{11235}\\x{11236}"   \
+    "\\x{112E9}\\x{112EA}\\x{1133C}\\x{1134D}\\x{11442}\\x{11446}\\x{114C2}\\x{114C3}\\x{115BF}"   \
+    "\\x{115C0}\\x{1163F}\\x{116B6}\\x{116B7}\\x{11839}\\x{1183A}\\x{119E0}\\x{11A34}\\x{11C3F}"   \
+    "\\x{11D42}\\x{11D45}\\x{11D97}\\x{1E94A}"
+
+/* Each matches one character, ASCII first because that is quick to tell. */
+#define MOSES_LETTER "(?:[A-Za-z]|(?![" MOSES_ABSENT "])\\p{Alphabetic}|[" MOSES_MARKS "])"
+#define MOSES_ALNUM                                                                                \
+    "(?:[0-9A-Za-z]|(?![" MOSES_ABSENT "])[\\p{Alphabetic}\\p{Nd}]|[" MOSES_MARKS "])"
+#define MOSES_NUMBER "(?:[0-9]|(?![" MOSES_ABSENT "])\\p{N})"
+#define MOSES_CURRENCY "(?:\\$|(?![" MOSES_ABSENT "])\\p{Sc})"
+/* Georgian letters became lower case after Unicode 7.0. */
+#define MOSES_LOWER "(?:[a-z]|(?![" MOSES_ABSENT "\\x{10D0}-\\x{10FF}])\\p{Lowercase}|\\x{25CC})"
+/* The blocks of Chinese, Japanese and Korean whose words join without a blank. */
+#define MOSES_CJK                                                                                  \
+    "[\\x{1100}-\\x{11FF}\\x{2E80}-\\x{A4CF}\\x{A840}-\\x{A87F}\\x{AC00}-\\x{D7AF}"                \
+    "\\x{F900}-\\x{FAFF}\\x{FE30}-\\x{FE4F}\\x{FF65}-\\x{FFDC}\\x{20000}-\\x{2FFFF}]"
+/* What Python's str.isspace says. */
+#define MOSES_SPACE                                                                                \
+    "\\x09-\\x0D\\x1C-\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"      \
+    "\\x{205F}\\x{3000}"
+
+/* Words that keep their full stop; `numeric`: only before a number. */
+static const struct moses_abbreviation {
+    const char *word;
+    bool numeric;
+} moses_abbreviations[] = {
+    {"A", false},    {"B", false},    {"C", false},      {"D", false},    {"E", false},
+    {"F", false},    {"G", false},    {"H", false},      {"I", false},    {"J", false},
+    {"K", false},    {"L", false},    {"M", false},      {"N", false},    {"O", false},
+    {"P", false},    {"Q", false},    {"R", false},      {"S", false},    {"T", false},
+    {"U", false},    {"V", false},    {"W", false},      {"X", false},    {"Y", false},
+    {"Z", false},    {"Adj", false},  {"Adm", false},    {"Adv", false},  {"Asst", false},
+    {"Bart", false}, {"Bldg", false}, {"Brig", false},   {"Bros", false}, {"Capt", false},
+    {"Cmdr", false}, {"Col", false},  {"Comdr", false},  {"Con", false},  {"Corp", false},
+    {"Cpl", false},  {"DR", false},   {"Dr", false},     {"Drs", false},  {"Ens", false},
+    {"Gen", false},  {"Gov", false},  {"Hon", false},    {"Hr", false},   {"Hosp", false},
+    {"Insp", false}, {"Lt", false},   {"MM", false},     {"MR", false},   {"MRS", false},
+    {"MS", false},   {"Maj", false},  {"Messrs", false}, {"Mlle", false}, {"Mme", false},
+    {"Mr", false},   {"Mrs", false},  {"Ms", false},     {"Msgr", false}, {"Op", false},
+    {"Ord", false},  {"Pfc", false},  {"Ph", false},     {"Prof", false}, {"Pvt", false},
+    {"Rep", false},  {"Reps", false}, {"Res", false},    {"Rev", false},  {"Rt", false},
+    {"Sen", false},  {"Sens", false}, {"Sfc", false},    {"Sgt", false},  {"Sr", false},
+    {"St", false},   {"Supt", false}, {"Surg", false},   {"v", false},    {"vs", false},
+    {"i.e", false},  {"rev", false},  {"e.g", false},    {"Rs", false},   {"No", true},
+    {"Nos", false},  {"Art", true},   {"Nr", false},     {"pp", true},    {"Jan", false},
+    {"Feb", false},  {"Mar", false},  {"Apr", false},    {"Jun", false},  {"Jul", false},
+    {"Aug", false},  {"Sep", false},  {"Oct", false},    {"Nov", false},  {"Dec", false},
+};
+
+#endif

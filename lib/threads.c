@@ -1,0 +1,171 @@
+/* The thread pool.  A generated token is some hundred short parallel loops, so a waiting worker
+ * spins for some tens of microseconds before it sleeps: waking it through the kernel would cost
+ * more than most loops do. */
+#include "threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum { SPINS = 20000 };
+
+struct worker {
+    struct pool *pool;
+    int thread;
+};
+
+struct pool {
+    int n;
+    pthread_t *thread;
+    struct worker *worker;
+    int started; /* workers that exist */
+
+    /* The loop at hand; written by the caller before `generation` moves on. */
+    void (*task)(void *, int, int);
+    void *context;
+    int n_task;
+    atomic_int next;    /* the first task nobody has taken */
+    atomic_int running; /* workers that have not yet left the loop */
+
+    atomic_uint generation; /* number of loops so far; workers wait for it to change */
+    atomic_bool stop;
+    pthread_mutex_t mutex; /* guards sleeping */
+    pthread_cond_t wake;
+    atomic_int sleepers;
+};
+
+int pool_processors(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    return 1;
+}
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void take_tasks(struct pool *pool, int thread) {
+    for (;;) {
+        int i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
+        if (i >= pool->n_task)
+            return;
+        pool->task(pool->context, i, thread);
+    }
+}
+
+/* Returns when the generation is no longer `seen`, with what it is. */
+static unsigned wait_for_loop(struct pool *pool, unsigned seen) {
+    for (int i = 0; i < SPINS; i++) {
+        unsigned now = atomic_load_explicit(&pool->generation, memory_order_acquire);
+        if (now != seen)
+            return now;
+        relax();
+    }
+    pthread_mutex_lock(&pool->mutex);
+    atomic_fetch_add(&pool->sleepers, 1);
+    unsigned now;
+    while ((now = atomic_load(&pool->generation)) == seen)
+        pthread_cond_wait(&pool->wake, &pool->mutex);
+    atomic_fetch_sub(&pool->sleepers, 1);
+    pthread_mutex_unlock(&pool->mutex);
+    return now;
+}
+
+static void *work(void *argument) {
+    struct worker *worker = argument;
+    struct pool *pool = worker->pool;
+    unsigned seen = 0;
+    for (;;) {
+        seen = wait_for_loop(pool, seen);
+        if (atomic_load(&pool->stop))
+            return NULL;
+        take_tasks(pool, worker->thread);
+        atomic_fetch_sub_explicit(&pool->running, 1, memory_order_release);
+    }
+}
+
+/* Lets the workers see what was written before. */
+static void release_workers(struct pool *pool) {
+    atomic_fetch_add(&pool->generation, 1);
+    if (atomic_load(&pool->sleepers) > 0) {
+        pthread_mutex_lock(&pool->mutex);
+        pthread_cond_broadcast(&pool->wake);
+        pthread_mutex_unlock(&pool->mutex);
+    }
+}
+
+void pool_free(struct pool *pool) {
+    if (!pool)
+        return;
+    atomic_store(&pool->stop, true);
+    release_workers(pool);
+    for (int i = 0; i < pool->started; i++)
+        pthread_join(pool->thread[i], NULL);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool->thread);
+    free(pool->worker);
+    free(pool);
+}
+
+struct pool *pool_new(int n) {
+    if (n <= 0)
+        n = pool_processors();
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    pool->n = n;
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    pool->thread = calloc((size_t)n, sizeof *pool->thread);
+    pool->worker = calloc((size_t)n, sizeof *pool->worker);
+    if (!pool->thread || !pool->worker) {
+        pool_free(pool);
+        return NULL;
+    }
+    /* Signals are the program's: none may be delivered to a worker. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (int i = 0; i < n - 1; i++) {
+        pool->worker[i] = (struct worker){pool, i + 1};
+        if (pthread_create(&pool->thread[i], NULL, work, &pool->worker[i]) != 0)
+            break;
+        pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (pool->started < n - 1) {
+        pool_free(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+int pool_size(const struct pool *pool) {
+    return pool->n;
+}
+
+void pool_run(struct pool *pool, int n, void (*task)(void *, int, int), void *context) {
+    if (pool->n == 1 || n == 1) {
+        for (int i = 0; i < n; i++)
+            task(context, i, 0);
+        return;
+    }
+    pool->task = task;
+    pool->context = context;
+    pool->n_task = n;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->running, pool->started, memory_order_relaxed);
+    release_workers(pool);
+    take_tasks(pool, 0);
+    while (atomic_load_explicit(&pool->running, memory_order_acquire) > 0)
+        relax();
+}

@@ -1,0 +1,23 @@
+/* A pool of threads for loops over independent tasks, the only parallelism in txl.  What a task
+ * computes may depend on its number, never on which thread runs it or how many there are: that is
+ * what makes every result the same for any number of threads. */
+#ifndef TXL_THREADS_H
+#define TXL_THREADS_H
+
+struct pool;
+
+/* The number of processors this process may run on. */
+int pool_processors(void);
+
+/* A pool of n threads, the caller's own among them, or NULL.  n <= 0: one for each processor. */
+struct pool *pool_new(int n);
+void pool_free(struct pool *pool);
+
+int pool_size(const struct pool *pool);
+
+/* Runs task(context, i, thread) for every i in 0..n-1 and returns when all are done; `thread` is
+ * 0..pool_size-1 and no two tasks at a time have the same.  One caller at a time. */
+void pool_run(struct pool *pool, int n, void (*task)(void *context, int i, int thread),
+              void *context);
+
+#endif

@@ -1,0 +1,304 @@
+/* txl.h - the public interface of libtxl: run Transformer-XL language models.
+ *
+ * Three kinds of object:
+ *
+ *   txl_model    what a weights file holds: the network's matrices, the vocabulary, the settings.
+ *                Read-only once open, so any number of sessions and threads may share it.
+ *   txl_session  one timeline of tokens: the segment at hand and the memory before it.  One thread
+ *                at a time may use it.
+ *   txl_encoder, txl_decoder, txl_sampler
+ *                text to ids, ids to text, log-probabilities to one id.
+ *
+ * The library prints nothing, never exits, keeps no global state of its own and reports every
+ * failure as a txl_status with a message in the caller's txl_error.  One thing outside it does
+ * change: opening a model sets OpenBLAS to one thread, because sessions divide the work among
+ * threads of their own.
+ *
+ * Lengths of text are in bytes, of everything else in tokens.  Probabilities are natural
+ * logarithms: a log-probability is <= 0, "nats" is its negative.
+ */
+#ifndef TXL_H
+#define TXL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TXL_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define TXL_API __attribute__((visibility("default")))
+#else
+#define TXL_API
+#endif
+
+/* ---- Errors ------------------------------------------------------------------------------- */
+
+typedef enum txl_status {
+    TXL_OK = 0,
+    TXL_IO,          /* the system refused: open, map, read, write */
+    TXL_FORMAT,      /* a file's content is not what its format says */
+    TXL_UNSUPPORTED, /* understood, and refused: the message says by what name */
+    TXL_ARGUMENT,    /* a parameter is out of range, or does not fit the model */
+    TXL_MEMORY,      /* an allocation failed */
+    TXL_TEXT,        /* a symbol that the vocabulary lacks */
+    TXL_STOPPED      /* a callback of the caller asked to stop */
+} txl_status;
+
+/* Filled by every function that takes one and does not return TXL_OK.  The message is one line
+ * without a line end: the file or parameter, the place in it, what was expected.  NULL is fine. */
+typedef struct txl_error {
+    txl_status status;
+    char message[1024];
+} txl_error;
+
+/* ---- Models ------------------------------------------------------------------------------- */
+
+typedef struct txl_model txl_model;
+
+/* How a model's text becomes symbols. */
+typedef enum txl_kind {
+    TXL_WORDS,     /* split at white space, a line ends with <eos> (WikiText, PTB) */
+    TXL_LM1B,      /* as words, a line stands between two <S> (One Billion Words) */
+    TXL_BYTES,     /* a byte is the symbol of its decimal number, line feeds vanish (enwik8) */
+    TXL_TEXT8,     /* a to z, and _ for the space */
+    TXL_CHARACTERS /* a code point is a symbol, a line ends with <eos> */
+} txl_kind;
+
+/* Opens the weights file at `path`.  Its raw blocks are used where the file is mapped; compressed
+ * ones are expanded by `threads` threads (0: one for each processor).  Everything the file says
+ * is checked before it is believed, except the bytes of raw blocks (txl_file_verify reads those).
+ * The file must not change while the model is open. */
+TXL_API txl_status txl_model_open(const char *path, int threads, txl_model **model,
+                                  txl_error *error);
+
+/* The same for a weights file in memory, which must be aligned to 64 bytes and outlive the model.
+ * `name` stands for the path in messages. */
+TXL_API txl_status txl_model_open_memory(const void *data, size_t size, const char *name,
+                                         int threads, txl_model **model, txl_error *error);
+
+/* Frees the model; no session, encoder or decoder of it may be left.  NULL is fine. */
+TXL_API void txl_model_close(txl_model *model);
+
+/* Everything the file states about the model, as one JSON object (weights-format.md lists the
+ * keys).  Lives as long as the model. */
+TXL_API const char *txl_model_settings_json(const txl_model *model);
+
+TXL_API txl_kind txl_model_kind(const txl_model *model);
+
+/* The name of the type that the matrices are stored in: "f32", "f16", "bf16". */
+TXL_API const char *txl_model_type(const txl_model *model);
+
+/* "empty" or "zeros": what the memory holds before the first token. */
+TXL_API const char *txl_model_memory_start(const txl_model *model);
+
+/* "reversed" or "forward": the order of the bands' entries in the adaptive softmax's head. */
+TXL_API const char *txl_model_cluster_order(const txl_model *model);
+
+/* Number of symbols; ids run from 0 to one less. */
+TXL_API int32_t txl_model_n_token(const txl_model *model);
+
+/* The spelling of symbol `id`, not NUL-terminated; `*length` receives its bytes.  Lives as long
+ * as the model.  An id out of range gives NULL. */
+TXL_API const char *txl_model_symbol(const txl_model *model, int32_t id, size_t *length);
+
+/* The id of a symbol spelled exactly so, or -1. */
+TXL_API int32_t txl_model_id(const txl_model *model, const char *symbol, size_t length);
+
+/* The id that stands for unknown symbols (<unk>, <UNK>), or -1. */
+TXL_API int32_t txl_model_unk(const txl_model *model);
+
+/* The id of the line boundary (<eos>; lm1b: <S>), or -1. */
+TXL_API int32_t txl_model_eos(const txl_model *model);
+
+/* The one token that is the context of an empty prompt: <eos>, <S>, the byte 32 or _, or 0 where
+ * the vocabulary lacks it. */
+TXL_API int32_t txl_model_first_context(const txl_model *model);
+
+/* Bytes that the weights take: in the file, and expanded to memory of the process (0 for what is
+ * used in place). */
+TXL_API void txl_model_bytes(const txl_model *model, uint64_t *stored, uint64_t *expanded);
+
+/* ---- Weights files ------------------------------------------------------------------------ */
+
+/* What the index says of one tensor. */
+typedef struct txl_tensor {
+    const char *name;
+    const char *type;  /* "f32", "f16", "bf16" */
+    int n_dim;         /* 0 to 4 */
+    uint64_t shape[4]; /* rows first */
+    uint64_t stored;   /* bytes in the file */
+    uint64_t expanded; /* bytes of its elements */
+} txl_tensor;
+
+TXL_API size_t txl_model_n_tensor(const txl_model *model);
+
+/* Describes tensor `i` in the order of the file; the strings live as long as the model. */
+TXL_API void txl_model_tensor(const txl_model *model, size_t i, txl_tensor *tensor);
+
+/* Reads every byte of the weights file at `path` and compares every checksum.  `progress`, unless
+ * NULL, is told bytes done and in all, and stops the work by returning false (TXL_STOPPED). */
+TXL_API txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, uint64_t),
+                                   void *context, txl_error *error);
+
+/* ---- Sessions ----------------------------------------------------------------------------- */
+
+typedef struct txl_session txl_session;
+
+typedef struct txl_settings {
+    int tgt_len;      /* tokens of a segment, >= 1 */
+    int mem_len;      /* rows of memory before the segment, >= 0 */
+    int clamp_len;    /* longest distance with a position of its own; <= 0: no limit */
+    bool same_length; /* every token sees exactly mem_len positions, itself included */
+    int threads;      /* 0: one for each processor */
+} txl_settings;
+
+/* The settings that the checkpoint was published with, and threads 0. */
+TXL_API void txl_model_defaults(const txl_model *model, txl_settings *settings);
+
+/* A session at the first memory of the model's dialect.  The model must outlive it. */
+TXL_API txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
+                                   txl_session **session, txl_error *error);
+TXL_API void txl_session_free(txl_session *session);
+
+/* What the session runs with: threads is never 0 here. */
+TXL_API void txl_session_settings(const txl_session *session, txl_settings *settings);
+
+/* Bytes of memory that a session with these settings will come to hold. */
+TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings);
+
+/* Back to the first memory. */
+TXL_API void txl_session_reset(txl_session *session);
+
+/* Appends `n` ids to the timeline; afterwards the distribution of the token that follows them can
+ * be asked for.  Any division of the same ids into calls gives the same distribution. */
+TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, size_t n,
+                                    txl_error *error);
+
+/* Appends `n` ids, and scores after each one the token that follows it:
+ *     nats[i] = -log P(targets[i] | everything before, ids[0..i])
+ * In a text, targets[i] is ids[i + 1]. */
+TXL_API txl_status txl_session_score(txl_session *session, const int32_t *ids, size_t n,
+                                     const int32_t *targets, float *nats, txl_error *error);
+
+/* The log-probabilities of every possible next token: out[n_token].  At least one id must have
+ * been fed. */
+TXL_API txl_status txl_session_logprobs(txl_session *session, float *out, txl_error *error);
+
+/* The `k` likeliest next tokens, best first (ties: the lower id first), with their
+ * log-probabilities.  Bands of an adaptive softmax that cannot hold one of them are not computed.
+ */
+TXL_API txl_status txl_session_top(txl_session *session, int k, int32_t *ids, float *logprobs,
+                                   txl_error *error);
+
+/* ---- Sampling ----------------------------------------------------------------------------- */
+
+/* How the next token is drawn.  Applied in this order: banned ids are left out; log-probabilities
+ * are divided by the temperature; all but the top_k likeliest are left out; of those, renormalised,
+ * all but the smallest set of the likeliest whose probability reaches top_p are left out (Holtzman
+ * et al. 2020); one of the rest is drawn by its probability. */
+typedef struct txl_sampling {
+    float temperature;     /* 0: the likeliest token, ties to the lowest id */
+    int top_k;             /* 0: off */
+    float top_p;           /* 1: off */
+    const int32_t *banned; /* ids that are never drawn; the caller's, read at every draw */
+    size_t n_banned;
+} txl_sampling;
+
+/* The place in a sequence of random numbers: Philox4x32-10 (Salmon et al. 2011) with the seed for
+ * its key and (stream, draw) for its counter, so that a draw depends on nothing else. */
+typedef struct txl_random {
+    uint64_t seed;
+    uint64_t stream;
+    uint64_t draw;
+} txl_random;
+
+/* Draws the next token, advancing `random` by one draw (by none when greedy).  `*logprob` receives
+ * the model's own log-probability of it, before temperature and filters.  The session does not
+ * advance: feed the id to go on. */
+TXL_API txl_status txl_session_sample(txl_session *session, const txl_sampling *sampling,
+                                      txl_random *random, int32_t *id, float *logprob,
+                                      txl_error *error);
+
+/* ---- Text to ids -------------------------------------------------------------------------- */
+
+typedef struct txl_encoder txl_encoder;
+
+/* One symbol of a text, or the end of a line. */
+typedef struct txl_symbol {
+    const char
+        *text;     /* its spelling as split, before the vocabulary is asked; NULL: a line ended */
+    size_t length; /* of the spelling; it is not NUL-terminated and lives during the call */
+    int32_t id;    /* -1 for a line end, and when `lookup` is off */
+} txl_symbol;
+
+typedef struct txl_encoding {
+    bool raw;          /* words and lm1b: prose, through the Moses tokenizer; else split already */
+    bool prompt;       /* a prompt's rules for its end, instead of a corpus's (see below) */
+    bool skip_unknown; /* leave out what the vocabulary lacks, where it has no <unk> */
+    bool lookup;       /* ask the vocabulary; without it every spelling is passed on as it is */
+    /* Receives the symbols in order.  What it returns, if not TXL_OK, ends the call. */
+    txl_status (*symbol)(void *context, const txl_symbol *symbol, txl_error *error);
+    void *context;
+} txl_encoding;
+
+/* Counts since the encoder was made. */
+typedef struct txl_encoded {
+    uint64_t bytes;      /* of text */
+    uint64_t characters; /* code points of it; for bytes models its bytes */
+    uint64_t symbols;    /* passed on with an id */
+    uint64_t unknown;    /* replaced by <unk> or left out */
+} txl_encoded;
+
+/* Text comes in pieces of any size, cut anywhere, and takes constant memory.  A corpus's lines
+ * each get their boundary symbols, an unterminated last one too.  Of a prompt, one line end at the
+ * very end is dropped, the last line gets no closing symbol and keeps its trailing blanks. */
+TXL_API txl_status txl_encoder_new(const txl_model *model, const txl_encoding *encoding,
+                                   txl_encoder **encoder, txl_error *error);
+TXL_API txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t length,
+                                    txl_error *error);
+/* The text has ended.  The encoder is then as new, its counts go on. */
+TXL_API txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error);
+TXL_API void txl_encoder_counts(const txl_encoder *encoder, txl_encoded *counts);
+TXL_API void txl_encoder_free(txl_encoder *encoder);
+
+/* ---- Ids to text -------------------------------------------------------------------------- */
+
+typedef struct txl_decoder txl_decoder;
+
+/* Puts text together from ids.  `raw`: words and lm1b through the Moses detokenizer. */
+TXL_API txl_status txl_decoder_new(const txl_model *model, bool raw, txl_decoder **decoder,
+                                   txl_error *error);
+
+/* Adds one id.  `*text` receives the bytes that nothing later can change any more, perhaps none;
+ * they live until the next call. */
+TXL_API txl_status txl_decoder_push(txl_decoder *decoder, int32_t id, const char **text,
+                                    size_t *length, txl_error *error);
+
+/* Gives what is left to give; the decoder is then as new. */
+TXL_API txl_status txl_decoder_finish(txl_decoder *decoder, const char **text, size_t *length,
+                                      txl_error *error);
+
+/* Tells a decoder that the text before its next id was shown by other means: `ids` are its last
+ * symbols, `tail` its last byte as shown (0 when nothing was shown), so that the next word is set
+ * off by a blank just where one is missing. */
+TXL_API txl_status txl_decoder_continue(txl_decoder *decoder, const int32_t *ids, size_t n,
+                                        char tail, txl_error *error);
+
+TXL_API void txl_decoder_free(txl_decoder *decoder);
+
+/* ---- The machine -------------------------------------------------------------------------- */
+
+/* Names of the kernels in use ("avx512", "avx2", "neon", "generic"; the environment variable
+ * TXL_CPU may name a lesser one) and of OpenBLAS's core, as `txl --version` prints them. */
+TXL_API const char *txl_kernels_name(void);
+TXL_API const char *txl_blas_name(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,73 @@
+/* The symbols of a model: id to spelling and back.
+ *
+ * They lie in a section of the weights file, which is used where it is mapped:
+ *
+ *     uint32  n        number of symbols, little-endian like all that follows
+ *     uint32  end[n]   where symbol i ends in the bytes below, and symbol i + 1 begins
+ *     bytes            the spellings, one after another
+ */
+#ifndef TXL_VOCABULARY_H
+#define TXL_VOCABULARY_H
+
+#include "txl.h"
+
+struct vocabulary {
+    txl_kind kind;
+    bool lower_case; /* text is lower-cased before it is looked up */
+    int32_t n;
+    int32_t unk;    /* -1: there is none */
+    int32_t eos;    /* the line boundary; -1: there is none */
+    size_t longest; /* bytes of the longest spelling */
+    /* The ids that need no search, or -1: of the bytes in the bytes kind, of the spellings of one
+     * byte in the others. */
+    int32_t byte_id[256];
+    /* The rest is vocabulary.c's. */
+    const unsigned char *ends;
+    const char *spellings;
+    struct vocabulary_slot *slots; /* open addressing, at most half full */
+    uint64_t mask;                 /* number of slots - 1 */
+    uint64_t seed;
+};
+
+/* A spelling, not NUL-terminated. */
+struct vocabulary_entry {
+    const char *text;
+    size_t length;
+};
+
+/* Opens the section of `size` bytes, which must outlive the vocabulary, checking all of it; `file`
+ * names it in messages.  Where a spelling occurs twice, the first id is found. */
+txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, size_t size,
+                           int32_t n_token, txl_kind kind, bool lower_case, int32_t unk,
+                           int32_t eos, const char *file, txl_error *error);
+
+void vocabulary_close(struct vocabulary *vocabulary);
+
+/* The id of a symbol spelled exactly so, or -1. */
+int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t length);
+
+/* The spelling of symbol `id`; NULL when there is no such id. */
+const char *vocabulary_symbol(const struct vocabulary *vocabulary, int32_t id, size_t *length);
+
+/* The byte that a spelling is the decimal number of, or -1.  Only the plain form counts: no sign,
+ * no leading zero. */
+int vocabulary_byte(const char *text, size_t length);
+
+/* Makes a section of `n` symbols, the caller's to free. */
+txl_status vocabulary_pack(const struct vocabulary_entry *symbols, size_t n, void **section,
+                           size_t *size, txl_error *error);
+
+/* The kind that a vocabulary is made for: bytes when every symbol is the number of one; text8 when
+ * every symbol is one of a to z and _; characters when the vocabulary splits lines so, or when
+ * every symbol is one code point but specials like <eos>; lm1b when there is <S> and no <eos>; else
+ * words. */
+txl_kind vocabulary_guess_kind(const struct vocabulary_entry *symbols, size_t n,
+                               bool splits_characters);
+
+/* The id of the unknown symbol: <unk>, else <UNK>, else -1. */
+int32_t vocabulary_guess_unk(const struct vocabulary_entry *symbols, size_t n);
+
+/* The id of the kind's line boundary (<S> for lm1b, <eos> for words and characters), or -1. */
+int32_t vocabulary_guess_eos(const struct vocabulary_entry *symbols, size_t n, txl_kind kind);
+
+#endif

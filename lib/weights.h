@@ -1,0 +1,134 @@
+/* The weights file: one implementation of weights-format.md, with which the converter writes and
+ * the runtime reads.  Knows tensors, blocks and checksums; knows nothing of networks. */
+#ifndef TXL_WEIGHTS_H
+#define TXL_WEIGHTS_H
+
+#include "txl.h"
+
+#define WEIGHTS_MAX_DIM 4
+#define WEIGHTS_MAX_NAME 255
+#define WEIGHTS_BLOCK_SIZE (1u << 20) /* expanded bytes of every block of a tensor but its last */
+#define WEIGHTS_ALIGNMENT 64
+
+enum weights_type { WEIGHTS_F32 = 0, WEIGHTS_F16 = 1, WEIGHTS_BF16 = 2 };
+
+/* The type's name, or NULL for a number that is none. */
+const char *weights_type_name(uint32_t type);
+/* The type of that name, or -1. */
+int weights_type_of_name(const char *name);
+/* Bytes of an element. */
+size_t weights_type_size(enum weights_type type);
+
+/* ---- Blocks (block.c) --------------------------------------------------------------------- */
+
+enum block_encoding {
+    BLOCK_RAW = 0,   /* the elements as they are */
+    BLOCK_ZSTD = 1,  /* the elements in one zstd frame */
+    BLOCK_PLANES = 2 /* exponents and the rest apart, each a zstd frame or as it is */
+};
+
+struct block {
+    uint64_t offset;     /* in the file */
+    uint64_t checksum;   /* XXH3-64 of the stored bytes */
+    uint32_t stored;     /* bytes in the file */
+    uint32_t first_part; /* BLOCK_PLANES: stored bytes of the exponent plane; else 0 */
+    uint32_t encoding;   /* enum block_encoding */
+};
+
+/* Upper bound of what block_encode stores for `size` bytes. */
+size_t block_bound(size_t size);
+
+/* What one thread needs to encode and decode blocks. */
+struct block_coder;
+struct block_coder *block_coder_new(void);
+void block_coder_free(struct block_coder *coder);
+
+/* Encodes `size` bytes of elements in the smallest encoding: level 0 stores them raw, else level
+ * is zstd's.  Fills all of *block but its offset.  out[block_bound(size)]. */
+txl_status block_encode(struct block_coder *coder, enum weights_type type, int level,
+                        const void *elements, size_t size, void *out, struct block *block,
+                        txl_error *error);
+
+/* Checks the checksum and expands the block to exactly `size` bytes of elements. */
+txl_status block_decode(struct block_coder *coder, enum weights_type type,
+                        const struct block *block, const void *stored, void *elements, size_t size,
+                        txl_error *error);
+
+/* ---- Reading (weights_read.c) ------------------------------------------------------------- */
+
+struct weights_tensor {
+    char *name;
+    enum weights_type type;
+    int n_dim;
+    uint64_t shape[WEIGHTS_MAX_DIM];
+    uint64_t n_element;
+    uint64_t size;   /* bytes of the elements, expanded */
+    uint64_t stored; /* bytes in the file */
+    uint32_t first_block, n_block;
+    const void *raw; /* in the mapped file, when all blocks are raw; else NULL */
+};
+
+struct weights {
+    char *name; /* the path, for messages */
+    const uint8_t *data;
+    size_t size;
+    bool mapped;
+    char *settings; /* JSON, NUL-terminated */
+    const void *vocabulary;
+    size_t vocabulary_size;
+    struct weights_tensor *tensor; /* in the order of the file */
+    size_t n_tensor;
+    struct block *block;
+    size_t n_block;
+};
+
+/* Maps the file and checks header, settings, vocabulary and index: every offset and size, and the
+ * checksums of all four.  The tensors' data is not touched. */
+txl_status weights_open(const char *path, struct weights **weights, txl_error *error);
+txl_status weights_open_memory(const void *data, size_t size, const char *name,
+                               struct weights **weights, txl_error *error);
+void weights_close(struct weights *weights);
+
+/* The tensor of that name, or NULL. */
+const struct weights_tensor *weights_find(const struct weights *weights, const char *name);
+
+/* Where in the tensor block `i` of it begins, and its size, both in expanded bytes. */
+void weights_block_extent(const struct weights_tensor *tensor, uint32_t i, uint64_t *begin,
+                          size_t *size);
+
+/* Expands block `i` of the tensor into `out`, of the size that weights_block_extent tells. */
+txl_status weights_read_block(const struct weights *weights, const struct weights_tensor *tensor,
+                              uint32_t i, struct block_coder *coder, void *out, txl_error *error);
+
+/* ---- Writing (weights_write.c) ------------------------------------------------------------ */
+
+/* A tensor to be written: `read` gives its elements [first, first + count) in row-major order, as
+ * f32, called with ascending ranges. */
+struct weights_source {
+    char name[WEIGHTS_MAX_NAME + 1];
+    enum weights_type type;
+    int n_dim;
+    uint64_t shape[WEIGHTS_MAX_DIM];
+    txl_status (*read)(void *context, uint64_t first, size_t count, float *out, txl_error *error);
+    void *context;
+};
+
+struct weights_contents {
+    const char *settings; /* JSON */
+    const void *vocabulary;
+    size_t vocabulary_size;
+    const struct weights_source *source;
+    size_t n_source;
+    int level; /* 0: raw, else zstd's level */
+    int threads;
+    bool (*progress)(void *context, uint64_t done, uint64_t total); /* bytes; false stops */
+    void *progress_context;
+};
+
+/* Writes the whole file to a temporary name beside `path`, flushes it to the disk and renames it.
+ * Whatever goes wrong, neither the temporary file nor a part of `path` is left.  Elements that are
+ * not finite, or that f16 cannot hold, are refused with their tensor's name and place. */
+txl_status weights_write(const char *path, const struct weights_contents *contents,
+                         txl_error *error);
+
+#endif

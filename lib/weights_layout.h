@@ -1,0 +1,54 @@
+/* The byte layout of weights-format.md, shared by weights_read.c and weights_write.c. */
+#ifndef TXL_WEIGHTS_LAYOUT_H
+#define TXL_WEIGHTS_LAYOUT_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "weights are used where they are mapped, so txl needs a little-endian machine"
+#endif
+
+/* The first byte is not ASCII and the line ends catch a transfer that took the file for text. */
+#define LAYOUT_MAGIC "\x93TXL\r\n\x1a\n"
+#define LAYOUT_MAJOR 1
+#define LAYOUT_MINOR 0
+
+struct layout_section {
+    uint64_t offset, size, checksum; /* XXH3-64 */
+};
+
+struct layout_header {
+    char magic[8];
+    uint16_t major, minor;
+    uint32_t header_size; /* of this structure: a later minor version may append to it */
+    uint64_t file_size;
+    struct layout_section settings, vocabulary, index;
+    uint64_t checksum; /* XXH3-64 of everything before this field */
+};
+
+struct layout_index {
+    uint32_t n_tensor, tensor_size; /* records, and bytes of one: later ones may be longer */
+    uint32_t n_block, block_size;
+    uint32_t names_size;
+    uint32_t expanded_block; /* expanded bytes of every block of a tensor but its last */
+};
+
+struct layout_tensor {
+    uint32_t name_offset, name_length; /* in the names, which follow the records */
+    uint32_t type, n_dim;
+    uint64_t shape[4]; /* 1 beyond n_dim */
+    uint32_t first_block, n_block;
+};
+
+struct layout_block {
+    uint64_t offset, checksum;
+    uint32_t stored, first_part, encoding, reserved;
+};
+
+_Static_assert(sizeof(struct layout_header) == 104, "no padding");
+_Static_assert(sizeof(struct layout_index) == 24, "no padding");
+_Static_assert(sizeof(struct layout_tensor) == 56, "no padding");
+_Static_assert(sizeof(struct layout_block) == 32, "no padding");
+
+#endif

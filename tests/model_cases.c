@@ -1,0 +1,100 @@
+/* Opening the made checkpoints. */
+#include "model_cases.h"
+#include "../convert/convert.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const case_names[] = {"enwik8-zip",
+                                  "enwik8-legacy",
+                                  "pre-lnorm",
+                                  "half-precision",
+                                  "text8",
+                                  "wt103-zip",
+                                  "wt103-legacy",
+                                  "projected-div1",
+                                  "untied",
+                                  "characters",
+                                  "hf-bin",
+                                  "hf-safetensors",
+                                  "hf-sharded",
+                                  "lm1b",
+                                  "learnable-positions",
+                                  "absolute-sinusoid",
+                                  "absolute-learned",
+                                  NULL};
+
+const char *case_path(const char *name, const char *file) {
+    static char path[4096];
+    const char *folder = getenv("TXL_TEST_CASES");
+    snprintf(path, sizeof path, "%s/%s/%s", folder ? folder : "tests/cases", name, file);
+    return path;
+}
+
+const char *scratch_path(const char *name) {
+    static char path[4096];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/txl-test-%ld-%s", folder ? folder : "/tmp", (long)getpid(),
+             name);
+    return path;
+}
+
+void case_open(struct model_case *c, const char *name, const char *type, int level) {
+    txl_error error;
+    char source[4096];
+    struct convert_options options;
+    *c = (struct model_case){.name = name};
+    convert_options_init(&options);
+    options.type = type;
+    options.level = level;
+    options.threads = 1;
+    snprintf(source, sizeof source, "%s", case_path(name, "."));
+    const char *path = scratch_path("case.txl");
+    if (convert_checkpoint(source, path, &options, &error) != TXL_OK ||
+        txl_model_open(path, 1, &c->model, &error) != TXL_OK)
+        fail_msg("%s: %s", name, error.message);
+    unlink(path); /* it stays mapped */
+    c->expect = json_load_file(case_path(name, "expect.json"), 0, NULL);
+    assert_non_null(c->expect);
+    json_t *tokens = json_object_get(c->expect, "tokens");
+    c->n = json_array_size(tokens);
+    c->ids = calloc(c->n + 1, sizeof *c->ids);
+    assert_non_null(c->ids);
+    for (size_t i = 0; i < c->n; i++)
+        c->ids[i] = (int32_t)json_integer_value(json_array_get(tokens, i));
+}
+
+void case_close(struct model_case *c) {
+    txl_model_close(c->model);
+    json_decref(c->expect);
+    free(c->ids);
+}
+
+static int int_of(const json_t *object, const char *key) {
+    assert_true(json_is_integer(json_object_get(object, key)));
+    return (int)json_integer_value(json_object_get(object, key));
+}
+
+txl_settings run_settings(const json_t *run, int threads) {
+    return (txl_settings){.tgt_len = int_of(run, "tgt_len"),
+                          .mem_len = int_of(run, "mem_len"),
+                          .clamp_len = int_of(run, "clamp_len"),
+                          .same_length = json_is_true(json_object_get(run, "same_length")),
+                          .threads = threads};
+}
+
+txl_session *case_session(const struct model_case *c, const txl_settings *settings) {
+    txl_error error;
+    txl_session *session;
+    if (txl_session_new(c->model, settings, &session, &error) != TXL_OK)
+        fail_msg("%s: %s", c->name, error.message);
+    return session;
+}

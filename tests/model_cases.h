@@ -1,0 +1,38 @@
+/* The made checkpoints under tests/cases: each a published layout, with what the reference
+ * implementation computes from it. */
+#ifndef TESTS_MODEL_CASES_H
+#define TESTS_MODEL_CASES_H
+
+#include "txl.h"
+
+#include <jansson.h>
+
+/* Names of all cases, NULL after the last. */
+extern const char *const case_names[];
+
+struct model_case {
+    const char *name;
+    json_t *expect; /* expect.json */
+    txl_model *model;
+    int32_t *ids;
+    size_t n;
+};
+
+/* Converts the case's checkpoint with `type` (NULL: its own) and `level` (< 0: the default) and
+ * opens the result; asserts that all of it works. */
+void case_open(struct model_case *c, const char *name, const char *type, int level);
+void case_close(struct model_case *c);
+
+/* The path of a file of the case; lives until the next call. */
+const char *case_path(const char *name, const char *file);
+
+/* A path for a file that a test makes; lives until the next call. */
+const char *scratch_path(const char *name);
+
+/* The settings that a run or continuation of expect.json was computed with. */
+txl_settings run_settings(const json_t *run, int threads);
+
+/* A session with them; asserts. */
+txl_session *case_session(const struct model_case *c, const txl_settings *settings);
+
+#endif
