@@ -1,4 +1,5 @@
 /* txl: finds the command and runs it. */
+#include "blas_core.h"
 #include "commands.h"
 #include "output.h"
 #include "signals.h"
@@ -44,6 +45,7 @@ static bool is_any(const char *text, const char *one, const char *other) {
 
 int main(int argc, char **argv) {
     fill_standard_streams();
+    blas_core_mend(argv);
     signals_install();
     if (argc < 2) {
         terminal_error("a command is missing (see txl --help)");

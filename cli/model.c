@@ -1,6 +1,7 @@
 /* Opens models and sessions, and prints settings. */
 #include "model.h"
 
+#include "blas_core.h"
 #include "signals.h"
 #include "terminal.h"
 
@@ -35,6 +36,9 @@ bool model_open(struct model *model, const struct common_options *options) {
     if (status != TXL_OK) {
         terminal_error("%s", error.message);
         return false;
+    }
+    if (blas_core_hint() != NULL) {
+        terminal_note("%s", blas_core_hint());
     }
     return true;
 }

@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unictype.h>
 
 enum {
     /* Characters gathered to be lower-cased together: a final sigma is told by what is among
@@ -38,6 +39,8 @@ enum {
     LEAST_WORD = 256,
     /* ASCII characters taken at once. */
     PLAIN_RUN = 4096,
+    /* Code points of a symbol that a message shows. */
+    QUOTED = 40,
 };
 
 struct place {
@@ -90,25 +93,28 @@ static txl_status emit_line_end(txl_encoder *encoder, txl_error *error) {
     return emit(encoder, NULL, 0, -1, error);
 }
 
-/* Writes the beginning of a spelling so that it can stand in a message: at most 40 code points,
- * control characters, quotes and backslashes as in C. */
-static void quote(const char *text, size_t length, char out[256]) {
+/* Writes the beginning of a spelling so that it can stand in a message: at most QUOTED code points,
+ * quotes, backslashes and what a terminal cannot show as in C. */
+static void quote(const char *text, size_t length, char out[QUOTED * 10 + 4]) {
+    const uint32_t unseen = UC_CATEGORY_MASK_C | UC_CATEGORY_MASK_Z;
     size_t n = 0;
-    size_t shown = 0;
-    for (size_t i = 0; i < length; shown++) {
-        if (shown == 40) {
-            strcpy(out + n, "...");
-            return;
+    size_t bytes;
+    for (size_t i = 0, shown = 0; i < length; i += bytes, shown++) {
+        if (shown == QUOTED) {
+            memcpy(out + n, "...", 3);
+            n += 3;
+            break;
         }
-        size_t bytes = length - i;
+        bytes = length - i;
         uint32_t code = unicode_first(text + i, &bytes);
-        if (code < ' ' || (code >= 0x7f && code < 0xa0))
-            n += (size_t)sprintf(out + n, code == '\n' ? "\\n" : "\\x%02x", (unsigned)code);
+        if (code == '\n')
+            n += (size_t)sprintf(out + n, "\\n");
         else if (code == '"' || code == '\\')
             n += (size_t)sprintf(out + n, "\\%c", (char)code);
-        else
+        else if (code == ' ' || !uc_is_general_category_withtable(code, unseen))
             n += unicode_encode(code, out + n);
-        i += bytes;
+        else
+            n += (size_t)sprintf(out + n, code < 0x80 ? "\\x%02x" : "\\U%08x", (unsigned)code);
     }
     out[n] = '\0';
 }
@@ -126,7 +132,7 @@ static struct place find_in_line(const txl_encoder *encoder, const char *text, s
 static txl_status fail_unknown(const txl_encoder *encoder, const char *text, size_t length,
                                const struct place *place, txl_error *error) {
     struct place found = place ? *place : find_in_line(encoder, text, length);
-    char quoted[256];
+    char quoted[QUOTED * 10 + 4];
     quote(text, length, quoted);
     return txl_fail(error, TXL_TEXT,
                     "line %" PRIu64 ", column %" PRIu64

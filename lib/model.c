@@ -217,8 +217,10 @@ static txl_status expand_tensors(txl_model *model, int threads, txl_error *error
         pool_free(pool);
     }
     free(expander.work);
-    if (!status && model->arena)
+    if (!status && model->arena) {
         mprotect(model->arena, model->arena_size, PROT_READ);
+        weights_release(model->weights);
+    }
     return status;
 }
 

@@ -89,6 +89,10 @@ txl_status weights_open_memory(const void *data, size_t size, const char *name,
                                struct weights **weights, txl_error *error);
 void weights_close(struct weights *weights);
 
+/* Lets the system take back the memory that the file is mapped to; it is mapped again as it is
+ * read. */
+void weights_release(const struct weights *weights);
+
 /* The tensor of that name, or NULL. */
 const struct weights_tensor *weights_find(const struct weights *weights, const char *name);
 

@@ -305,6 +305,11 @@ void weights_close(struct weights *w) {
     free(w);
 }
 
+void weights_release(const struct weights *w) {
+    if (w->mapped)
+        madvise((void *)w->data, w->size, MADV_DONTNEED);
+}
+
 const struct weights_tensor *weights_find(const struct weights *w, const char *name) {
     for (size_t i = 0; i < w->n_tensor; i++) {
         if (strcmp(w->tensor[i].name, name) == 0)

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,6 +304,46 @@ static void narrow_types_keep_the_numbers(void **state) {
     }
 }
 
+struct collected {
+    const struct model_case *c;
+    size_t n;
+};
+
+static txl_status collect(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct collected *collected = context;
+    (void)error;
+    if (symbol->text == NULL)
+        return TXL_OK;
+    assert_true(collected->n < collected->c->n);
+    assert_int_equal(symbol->id, collected->c->ids[collected->n]);
+    collected->n++;
+    return TXL_OK;
+}
+
+static void texts_give_the_reference_ids(void **state) {
+    (void)state;
+    for (size_t k = 0; case_names[k]; k++) {
+        struct model_case c;
+        txl_error error;
+        txl_encoder *encoder;
+        case_open(&c, case_names[k], NULL, -1);
+        struct collected collected = {.c = &c};
+        txl_encoding encoding = {.lookup = true, .symbol = collect, .context = &collected};
+        assert_int_equal(txl_encoder_new(c.model, &encoding, &encoder, &error), TXL_OK);
+        FILE *file = fopen(case_path(c.name, "text.txt"), "rb");
+        assert_non_null(file);
+        char text[777];
+        size_t n;
+        while ((n = fread(text, 1, sizeof text, file)) > 0)
+            assert_int_equal(txl_encoder_feed(encoder, text, n, &error), TXL_OK);
+        fclose(file);
+        assert_int_equal(txl_encoder_finish(encoder, &error), TXL_OK);
+        assert_int_equal(collected.n, c.n);
+        txl_encoder_free(encoder);
+        case_close(&c);
+    }
+}
+
 static void header_states_the_model(void **state) {
     (void)state;
     for (size_t k = 0; case_names[k]; k++) {
@@ -359,6 +400,7 @@ int main(void) {
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(reset_goes_back_to_the_first_memory),
         cmocka_unit_test(narrow_types_keep_the_numbers),
+        cmocka_unit_test(texts_give_the_reference_ids),
         cmocka_unit_test(header_states_the_model),
         cmocka_unit_test(impossible_settings_are_refused),
     };

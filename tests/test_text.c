@@ -495,6 +495,7 @@ static void test_unknown_symbols(void **state) {
     assert_refuses(made, CORPUS, "the \xc3\xa9\n", "line 1, column 5: ");
     assert_refuses(made, CORPUS, "\xef\xbb\xbfx", "line 1, column 1: the symbol \"x\" ");
     assert_refuses(made, CORPUS, "the a\"\\\x01\x7f\n", "the symbol \"a\\\"\\\\\\x01\\x7f\" ");
+    assert_refuses(made, CORPUS, "\xe2\x80\xae\n", "the symbol \"\\U0000202e\" ");
     assert_refuses(made, CORPUS, "123456789012345678901234567890123456789012345",
                    "the symbol \"1234567890123456789012345678901234567890...\" ");
     assert_ids(made, SKIP, "the dog cat\nbird\n", IDS(1, 2, 0, 0), 2);

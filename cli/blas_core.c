@@ -1,0 +1,64 @@
+/* The choice of OpenBLAS's kernels.  Its environment variable is the only way in. */
+#include "blas_core.h"
+#include "txl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static const char variable[] = "OPENBLAS_CORETYPE";
+
+/* The kernels for the widest vectors that the processor has, and which others are as good. */
+struct core {
+    const char *name;
+    const char *equals[8];
+};
+
+static const struct core *best_core(void) {
+#if defined(__x86_64__)
+    static const struct core avx512 = {"SkylakeX", {"SkylakeX", "Cooperlake", "SapphireRapids"}};
+    static const struct core avx2 = {
+        "Haswell", {"Haswell", "Zen", "Excavator", "SkylakeX", "Cooperlake", "SapphireRapids"}};
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+        return &avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &avx2;
+#endif
+    return NULL;
+}
+
+/* The core to use instead of the one in use, or NULL. */
+static const char *better_core(void) {
+    const struct core *best = best_core();
+    if (!best)
+        return NULL;
+    for (int i = 0; i < 8 && best->equals[i]; i++) {
+        if (strcasecmp(txl_blas_name(), best->equals[i]) == 0)
+            return NULL;
+    }
+    return best->name;
+}
+
+void blas_core_mend(char **argv) {
+    const char *core = better_core();
+    if (!core || getenv(variable) || setenv(variable, core, 1) != 0)
+        return;
+    execv("/proc/self/exe", argv);
+    unsetenv(variable); /* it was not to be: go on as it is */
+}
+
+const char *blas_core_hint(void) {
+    static char hint[256];
+    const char *core = better_core();
+    if (!core || !getenv(variable))
+        return NULL;
+    snprintf(hint, sizeof hint,
+             "%s=%.40s in the environment makes OpenBLAS slower than this processor is; unset it, "
+             "or set it to %s",
+             variable, getenv(variable), core);
+    return hint;
+}

@@ -1,0 +1,207 @@
+/* Every table of kernels that this processor can run against plain double arithmetic, on odd
+ * sizes. */
+#include "../lib/half.h"
+#include "../lib/kernels/kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX = 600 };
+
+static const size_t sizes[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 41, 64, 100, 130, 257};
+enum { N_SIZE = sizeof sizes / sizeof *sizes };
+
+static uint64_t random_state = 7;
+
+static float number(void) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (float)(int32_t)(random_state >> 32) * 0x1p-31f;
+}
+
+static void fill(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] = number();
+}
+
+/* Elements in the type, and what they stand for. */
+static void fill_narrow(int type, void *narrow, float *wide, size_t n) {
+    fill(wide, n);
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half = type == 1 ? f16_of_float(wide[i]) : bf16_of_float(wide[i]);
+        if (type == 0) {
+            memcpy((float *)narrow + i, wide + i, sizeof *wide);
+        } else {
+            memcpy((uint16_t *)narrow + i, &half, sizeof half);
+            wide[i] = type == 1 ? float_of_f16(half) : float_of_bf16(half);
+        }
+    }
+}
+
+static void products(void **state) {
+    (void)state;
+    static float a[9 * MAX], b[40 * MAX], narrow[40 * MAX], c[9 * 64];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (int type = 0; type < KERNEL_TYPES; type++) {
+            for (size_t s = 0; s < N_SIZE; s++) {
+                size_t k = sizes[s], m = s % 9 + 1, n = (s * 5) % 39 + 1, lda = k + s % 3,
+                       ldc = n + 2;
+                fill(a, m * lda);
+                fill_narrow(type, narrow, b, n * k);
+                memset(c, 0x7f, sizeof c);
+                kernels_available(v)->product[type](m, n, k, a, lda, narrow, c, ldc);
+                for (size_t i = 0; i < m; i++) {
+                    for (size_t j = 0; j < n; j++) {
+                        double sum = 0;
+                        for (size_t l = 0; l < k; l++)
+                            sum += (double)a[i * lda + l] * b[j * k + l];
+                        assert_true(fabs(sum - c[i * ldc + j]) < 1e-4);
+                    }
+                    uint32_t beyond;
+                    memcpy(&beyond, &c[i * ldc + n], sizeof beyond);
+                    assert_int_equal(beyond, 0x7f7f7f7f);
+                }
+            }
+        }
+    }
+}
+
+static void widening(void **state) {
+    (void)state;
+    static float wide[MAX], narrow[MAX], out[MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (int type = 0; type < KERNEL_TYPES; type++) {
+            for (size_t s = 0; s < N_SIZE; s++) {
+                fill_narrow(type, narrow, wide, sizes[s]);
+                kernels_available(v)->widen[type](narrow, sizes[s], out);
+                assert_memory_equal(out, wide, sizes[s] * sizeof *out);
+            }
+        }
+    }
+}
+
+static void combinations(void **state) {
+    (void)state;
+    static float p[MAX], rows[50 * MAX], out[MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t s = 0; s < N_SIZE; s++) {
+            size_t k = sizes[s], n = s * 3 + 1;
+            fill(p, n);
+            fill(rows, n * k);
+            kernels_available(v)->combine(n, k, p, rows, out);
+            for (size_t j = 0; j < k; j++) {
+                double sum = 0;
+                for (size_t i = 0; i < n; i++)
+                    sum += (double)p[i] * rows[i * k + j];
+                assert_true(fabs(sum - out[j]) < 1e-4);
+            }
+        }
+    }
+}
+
+static void attention_rows(void **state) {
+    (void)state;
+    static float s[MAX], position[MAX];
+    static double x[MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t i = 0; i < N_SIZE; i++) {
+            for (size_t n_far = 0; n_far <= sizes[i]; n_far += sizes[i] / 3 + 1) {
+                size_t n = sizes[i];
+                float far = number(), scale = 9;
+                double max = -INFINITY, sum = 0;
+                fill(s, n);
+                fill(position, n - n_far);
+                for (size_t j = 0; j < n; j++) {
+                    x[j] = scale * ((double)s[j] + (j < n_far ? far : position[j - n_far]));
+                    max = fmax(max, x[j]);
+                }
+                float total = kernels_available(v)->attend(s, n, n_far, far, position, scale);
+                for (size_t j = 0; j < n; j++) {
+                    sum += exp(x[j] - max);
+                    assert_true(fabs(s[j] - exp(x[j] - max)) < 1e-5);
+                }
+                assert_true(fabs(total / sum - 1) < 1e-5);
+            }
+        }
+    }
+}
+
+static void layer_norms(void **state) {
+    (void)state;
+    static float x[MAX], y[MAX], weight[MAX], bias[MAX], out[MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t i = 1; i < N_SIZE; i++) {
+            size_t n = sizes[i];
+            fill(x, n);
+            fill(y, n);
+            fill(weight, n);
+            fill(bias, n);
+            for (int with_y = 0; with_y < 2; with_y++) {
+                double mean = 0, variance = 0;
+                for (size_t j = 0; j < n; j++)
+                    mean += (x[j] + (with_y ? y[j] : 0)) / (double)n;
+                for (size_t j = 0; j < n; j++)
+                    variance += pow(x[j] + (with_y ? y[j] : 0) - mean, 2) / (double)n;
+                kernels_available(v)->layer_norm(n, x, with_y ? y : NULL, weight, bias, out);
+                for (size_t j = 0; j < n; j++) {
+                    double z = (x[j] + (with_y ? y[j] : 0) - mean) / sqrt(variance + 1e-5);
+                    assert_true(fabs(out[j] - (z * weight[j] + bias[j])) < 1e-4);
+                }
+            }
+        }
+    }
+}
+
+static void sums_of_exponentials(void **state) {
+    (void)state;
+    static float x[MAX];
+    static const float spread[] = {1, 30, 200};
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t i = 0; i < N_SIZE; i++) {
+            for (size_t k = 0; k < 3; k++) {
+                double top = -INFINITY, total = 0;
+                float max, sum;
+                fill(x, sizes[i]);
+                for (size_t j = 0; j < sizes[i]; j++) {
+                    x[j] *= spread[k];
+                    top = fmax(top, x[j]);
+                }
+                for (size_t j = 0; j < sizes[i]; j++)
+                    total += exp(x[j] - top);
+                kernels_available(v)->sum_exp(sizes[i], x, &max, &sum);
+                assert_true(max == (float)top);
+                assert_true(fabs(sum / total - 1) < 1e-5);
+            }
+        }
+    }
+}
+
+static void a_table_is_chosen_by_name(void **state) {
+    (void)state;
+    for (size_t v = 0; kernels_available(v); v++) {
+        setenv("TXL_CPU", kernels_available(v)->name, 1);
+        assert_ptr_equal(kernels_choose(), kernels_available(v));
+    }
+    setenv("TXL_CPU", "abacus", 1);
+    assert_ptr_equal(kernels_choose(), kernels_available(0));
+    unsetenv("TXL_CPU");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products),
+        cmocka_unit_test(widening),
+        cmocka_unit_test(combinations),
+        cmocka_unit_test(attention_rows),
+        cmocka_unit_test(layer_norms),
+        cmocka_unit_test(sums_of_exponentials),
+        cmocka_unit_test(a_table_is_chosen_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,390 @@
+/* The weights file: what is written is read back to the bit, in every type and encoding; what is
+ * damaged anywhere is refused and harms nothing; what fails leaves no file. */
+#include "../convert/convert.h"
+#include "../lib/half.h"
+#include "../lib/weights.h"
+#include "../lib/weights_layout.h"
+#include "model_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <glob.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+static uint32_t next_random(uint64_t *state) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+/* Numbers like trained weights: small, of both signs, of few exponents. */
+static float weight_at(uint64_t i) {
+    uint64_t state = i * 0x9E3779B97F4A7C15u + 1;
+    float sum = 0;
+    for (int k = 0; k < 4; k++)
+        sum += (float)next_random(&state) * 0x1p-31f - 0.5f;
+    return sum * 0.05f;
+}
+
+static txl_status read_weights(void *context, uint64_t first, size_t count, float *out,
+                               txl_error *error) {
+    (void)context;
+    (void)error;
+    for (size_t i = 0; i < count; i++)
+        out[i] = weight_at(first + i);
+    return TXL_OK;
+}
+
+static txl_status read_value(void *context, uint64_t first, size_t count, float *out,
+                             txl_error *error) {
+    (void)error;
+    for (size_t i = 0; i < count; i++)
+        out[i] = first + i == 7 ? *(const float *)context : 0.25f;
+    return TXL_OK;
+}
+
+static struct weights_source source_of(const char *name, enum weights_type type, uint64_t rows,
+                                       uint64_t columns) {
+    struct weights_source source = {
+        .type = type, .n_dim = 2, .shape = {rows, columns}, .read = read_weights};
+    snprintf(source.name, sizeof source.name, "%s", name);
+    return source;
+}
+
+static txl_status write_file(const char *path, const struct weights_source *source, size_t n,
+                             int level, txl_error *error) {
+    struct weights_contents contents = {.settings = "{}",
+                                        .vocabulary = "",
+                                        .source = source,
+                                        .n_source = n,
+                                        .level = level,
+                                        .threads = 2};
+    return weights_write(path, &contents, error);
+}
+
+static float narrowed(enum weights_type type, float x) {
+    return type == WEIGHTS_F32   ? x
+           : type == WEIGHTS_F16 ? float_of_f16(f16_of_float(x))
+                                 : float_of_bf16(bf16_of_float(x));
+}
+
+static float element_of(enum weights_type type, const uint8_t *data, size_t i) {
+    if (type == WEIGHTS_F32) {
+        float x;
+        memcpy(&x, data + 4 * i, 4);
+        return x;
+    }
+    uint16_t half;
+    memcpy(&half, data + 2 * i, 2);
+    return type == WEIGHTS_F16 ? float_of_f16(half) : float_of_bf16(half);
+}
+
+static void assert_tensor(const struct weights *w, const char *name, int level) {
+    txl_error error;
+    const struct weights_tensor *t = weights_find(w, name);
+    assert_non_null(t);
+    assert_int_equal(t->raw != NULL, level == 0);
+    struct block_coder *coder = block_coder_new();
+    uint8_t *out = malloc(WEIGHTS_BLOCK_SIZE);
+    assert_non_null(coder);
+    assert_non_null(out);
+    for (uint32_t b = 0; b < t->n_block; b++) {
+        uint64_t begin;
+        size_t size, element = weights_type_size(t->type);
+        weights_block_extent(t, b, &begin, &size);
+        if (weights_read_block(w, t, b, coder, out, &error) != TXL_OK)
+            fail_msg("%s", error.message);
+        for (size_t i = 0; i < size / element; i++) {
+            float expected = narrowed(t->type, weight_at(begin / element + i));
+            assert_true(element_of(t->type, out, i) == expected);
+            if (t->raw)
+                assert_true(element_of(t->type, t->raw, begin / element + i) == expected);
+        }
+    }
+    free(out);
+    block_coder_free(coder);
+}
+
+static void round_trips(void **state) {
+    (void)state;
+    static const int levels[] = {0, 1, 9};
+    for (size_t l = 0; l < 3; l++) {
+        struct weights_source source[] = {
+            source_of("one", WEIGHTS_F32, 1, 1),      source_of("a", WEIGHTS_F32, 700, 999),
+            source_of("b", WEIGHTS_F16, 1200, 999),   source_of("c", WEIGHTS_BF16, 1024, 1024),
+            source_of("odd", WEIGHTS_BF16, 3, 12347),
+        };
+        const char *path = scratch_path("weights.txl");
+        txl_error error;
+        struct weights *w;
+        if (write_file(path, source, 5, levels[l], &error) || weights_open(path, &w, &error))
+            fail_msg("%s", error.message);
+        for (size_t i = 0; i < 5; i++) {
+            if (source[i].shape[1] > 1) /* a single element is not worth compressing */
+                assert_tensor(w, source[i].name, levels[l]);
+        }
+        if (levels[l] > 0) /* the exponents alone save this much */
+            assert_true(weights_find(w, "a")->stored < weights_find(w, "a")->size * 9 / 10);
+        assert_int_equal(txl_file_verify(path, NULL, NULL, &error), TXL_OK);
+        weights_close(w);
+        unlink(path);
+    }
+}
+
+static void impossible_weights_are_refused(void **state) {
+    (void)state;
+    struct {
+        float value;
+        enum weights_type type;
+        const char *says;
+    } bad[] = {{NAN, WEIGHTS_F32, "element 7"},
+               {INFINITY, WEIGHTS_BF16, "element 7"},
+               {65520, WEIGHTS_F16, "65504"},
+               {3.4e38f, WEIGHTS_BF16, "bf16"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct weights_source source = source_of("w", bad[i].type, 4, 4);
+        const char *path = scratch_path("bad.txl");
+        txl_error error;
+        source.read = read_value;
+        source.context = &bad[i].value;
+        assert_int_equal(write_file(path, &source, 1, 1, &error), TXL_FORMAT);
+        assert_non_null(strstr(error.message, bad[i].says));
+        assert_int_equal(access(path, F_OK), -1);
+    }
+}
+
+static size_t files_like(const char *path) {
+    char pattern[4200];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s*", path);
+    size_t n = glob(pattern, 0, NULL, &found) == 0 ? found.gl_pathc : 0;
+    globfree(&found);
+    return n;
+}
+
+static bool stop_at_once(void *context, uint64_t done, uint64_t total) {
+    (void)done;
+    (void)total;
+    (*(int *)context)++;
+    return false;
+}
+
+static void failures_leave_no_file(void **state) {
+    (void)state;
+    char path[4096];
+    snprintf(path, sizeof path, "%s", scratch_path("failing.txl"));
+    struct weights_source source = source_of("w", WEIGHTS_F32, 3000, 1000);
+    txl_error error;
+    /* A full disk, as far as the program can tell. */
+    struct rlimit before, small = {1 << 20, 1 << 20};
+    getrlimit(RLIMIT_FSIZE, &before);
+    small.rlim_max = before.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    assert_int_equal(write_file(path, &source, 1, 0, &error), TXL_IO);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_non_null(strstr(error.message, path));
+    assert_int_equal(files_like(path), 0);
+
+    int calls = 0;
+    struct weights_contents contents = {.settings = "{}",
+                                        .vocabulary = "",
+                                        .source = &source,
+                                        .n_source = 1,
+                                        .threads = 1,
+                                        .progress = stop_at_once,
+                                        .progress_context = &calls};
+    assert_int_equal(weights_write(path, &contents, &error), TXL_STOPPED);
+    assert_int_equal(calls, 1);
+    assert_int_equal(files_like(path), 0);
+
+    assert_int_equal(write_file("/nonexistent/folder/x.txl", &source, 1, 0, &error), TXL_IO);
+    assert_int_equal(write_file("/dev/null", &source, 1, 0, &error), TXL_IO);
+}
+
+/* ---- Damage ------------------------------------------------------------------------------- */
+
+struct image {
+    uint8_t *data; /* aligned to WEIGHTS_ALIGNMENT */
+    size_t size;
+};
+
+static struct image load_case(const char *name, int level) {
+    txl_error error;
+    struct convert_options options;
+    char source[4096];
+    convert_options_init(&options);
+    options.level = level;
+    options.threads = 1;
+    snprintf(source, sizeof source, "%s", case_path(name, "."));
+    const char *path = scratch_path("image.txl");
+    if (convert_checkpoint(source, path, &options, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    struct image image = {.size = (size_t)ftell(file)};
+    rewind(file);
+    image.data = aligned_alloc(WEIGHTS_ALIGNMENT, (image.size + 63) / 64 * 64);
+    assert_non_null(image.data);
+    assert_int_equal(fread(image.data, 1, image.size, file), image.size);
+    fclose(file);
+    unlink(path);
+    return image;
+}
+
+/* Opens it, and uses it if that succeeds: nothing may crash. */
+static txl_status try_image(const uint8_t *data, size_t size) {
+    txl_error error = {0};
+    txl_model *model;
+    uint8_t *copy = aligned_alloc(WEIGHTS_ALIGNMENT, (size + 63) / 64 * 64 + 64);
+    assert_non_null(copy);
+    memcpy(copy, data, size);
+    txl_status status = txl_model_open_memory(copy, size, "image", 1, &model, &error);
+    if (status) {
+        assert_true(strlen(error.message) > 0);
+    } else {
+        txl_settings settings;
+        txl_session *session;
+        float nats;
+        int32_t id = 0;
+        txl_model_defaults(model, &settings);
+        settings.threads = 1;
+        if (txl_session_new(model, &settings, &session, &error) == TXL_OK) {
+            txl_session_score(session, &id, 1, &id, &nats, &error);
+            txl_session_free(session);
+        }
+        txl_model_close(model);
+    }
+    free(copy);
+    return status;
+}
+
+static void truncated_files_are_refused(void **state) {
+    (void)state;
+    struct image image = load_case("enwik8-zip", 1);
+    assert_int_equal(try_image(image.data, image.size), TXL_OK);
+    for (size_t size = 1; size < image.size; size += size < 4096 ? 7 : 1009)
+        assert_int_not_equal(try_image(image.data, size), TXL_OK);
+    free(image.data);
+}
+
+/* Every section has a checksum, so a changed byte is noticed wherever it can matter. */
+static void changed_bytes_are_refused(void **state) {
+    (void)state;
+    struct image image = load_case("wt103-zip", 1);
+    struct layout_header header;
+    memcpy(&header, image.data, sizeof header);
+    size_t end = header.index.offset + header.index.size;
+    for (size_t i = 0; i < end; i += i < 200 ? 1 : 211) {
+        image.data[i] ^= 0x55;
+        bool padding = i >= sizeof header && i < header.settings.offset;
+        padding |=
+            i >= header.settings.offset + header.settings.size && i < header.vocabulary.offset;
+        padding |=
+            i >= header.vocabulary.offset + header.vocabulary.size && i < header.index.offset;
+        if (!padding && try_image(image.data, image.size) == TXL_OK)
+            fail_msg("a change of byte %zu went unnoticed", i);
+        image.data[i] ^= 0x55;
+    }
+    free(image.data);
+}
+
+static void seal(struct image *image) {
+    struct layout_header header;
+    memcpy(&header, image->data, sizeof header);
+    struct layout_section *section[] = {&header.settings, &header.vocabulary, &header.index};
+    for (int i = 0; i < 3; i++) {
+        if (section[i]->offset <= image->size &&
+            section[i]->size <= image->size - section[i]->offset)
+            section[i]->checksum = XXH3_64bits(image->data + section[i]->offset, section[i]->size);
+    }
+    header.checksum = XXH3_64bits(&header, offsetof(struct layout_header, checksum));
+    memcpy(image->data, &header, sizeof header);
+}
+
+/* A hostile file has checksums that fit: then the checks behind them must hold. */
+static void hostile_files_do_no_harm(void **state) {
+    (void)state;
+    uint64_t random = 42;
+    static const char *const cases[] = {"enwik8-zip", "wt103-zip", "learnable-positions"};
+    for (size_t c = 0; c < 3; c++) {
+        struct image image = load_case(cases[c], (int)(c % 2));
+        struct image copy = {malloc(image.size), image.size};
+        assert_non_null(copy.data);
+        struct layout_header header;
+        memcpy(&header, image.data, sizeof header);
+        const struct layout_section *section[] = {&header.settings, &header.vocabulary,
+                                                  &header.index};
+        for (int i = 0; i < 400; i++) {
+            memcpy(copy.data, image.data, image.size);
+            const struct layout_section *s = section[i % 3];
+            for (uint32_t k = next_random(&random) % 4 + 1; k > 0; k--) {
+                size_t place = s->offset + next_random(&random) % s->size;
+                copy.data[place] = i % 2 ? (uint8_t)next_random(&random) : (uint8_t)(i % 5 * 63);
+            }
+            seal(&copy);
+            try_image(copy.data, copy.size);
+        }
+        free(copy.data);
+        free(image.data);
+    }
+}
+
+static void versions_are_told_apart(void **state) {
+    (void)state;
+    struct image image = load_case("enwik8-zip", 1);
+    struct layout_header header;
+    memcpy(&header, image.data, sizeof header);
+    header.minor = 7;
+    memcpy(image.data, &header, sizeof header);
+    seal(&image);
+    assert_int_equal(try_image(image.data, image.size), TXL_OK);
+    header.major = 2;
+    memcpy(image.data, &header, sizeof header);
+    seal(&image);
+    assert_int_equal(try_image(image.data, image.size), TXL_UNSUPPORTED);
+    free(image.data);
+}
+
+static void halves_round_to_nearest_even(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        if ((h & 0x7c00) != 0x7c00)
+            assert_int_equal(f16_of_float(float_of_f16((uint16_t)h)), h);
+        if ((h & 0x7f80) != 0x7f80)
+            assert_int_equal(bf16_of_float(float_of_bf16((uint16_t)h)), h);
+    }
+    assert_int_equal(f16_of_float(1 + 0x1p-11f), 0x3c00);     /* halfway, to the even one below */
+    assert_int_equal(f16_of_float(1 + 3 * 0x1p-11f), 0x3c02); /* halfway, to the even one above */
+    assert_int_equal(f16_of_float(0x1p-25f), 0);
+    assert_int_equal(f16_of_float(0x1.8p-25f), 1);
+    assert_int_equal(f16_of_float(65519), 0x7bff);
+    assert_int_equal(f16_of_float(65520), 0x7c00);
+    assert_int_equal(bf16_of_float(1 + 0x1p-8f), 0x3f80);
+    assert_int_equal(bf16_of_float(1 + 3 * 0x1p-8f), 0x3f82);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trips),
+        cmocka_unit_test(impossible_weights_are_refused),
+        cmocka_unit_test(failures_leave_no_file),
+        cmocka_unit_test(truncated_files_are_refused),
+        cmocka_unit_test(changed_bytes_are_refused),
+        cmocka_unit_test(hostile_files_do_no_harm),
+        cmocka_unit_test(versions_are_told_apart),
+        cmocka_unit_test(halves_round_to_nearest_even),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
