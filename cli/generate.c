@@ -464,7 +464,9 @@ static int generate_samples(struct generate *g) {
         return output_finish(STATUS_FAILURE);
     }
     exit_status = output_finish(exit_status);
-    print_summary(g, sample);
+    if (!output_failed()) {
+        print_summary(g, sample);
+    }
     return exit_status;
 }
 

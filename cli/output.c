@@ -103,6 +103,10 @@ bool output_closed(void) {
     return state.closed;
 }
 
+bool output_failed(void) {
+    return state.failed;
+}
+
 int output_finish(int status) {
     if (output_flush() && ferror(stdout)) {
         errno = EIO; /* of a write that help or the like did not look at */

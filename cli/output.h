@@ -29,6 +29,9 @@ bool output_start_line(void);
 /* True after the reader closed the pipe. */
 bool output_closed(void);
 
+/* True after a write failed, which was told. */
+bool output_failed(void);
+
 /* Flushes; returns `status`, or STATUS_FAILURE when standard output could not be written. */
 int output_finish(int status);
 

@@ -268,9 +268,9 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
         if (ppl->streams > 1) {
             terminal_error("%s: %" PRIu64 " tokens leave fewer than two for each of %" PRId64
                            " streams",
-                           path, result->tokens, ppl->streams);
+                           input.name, result->tokens, ppl->streams);
         } else {
-            terminal_error("%s: fewer than two tokens, so there is nothing to score", path);
+            terminal_error("%s: fewer than two tokens, so there is nothing to score", input.name);
         }
         return false;
     }
@@ -300,6 +300,14 @@ static double bits_per_byte(const struct result *result) {
 
 static double tokens_per_second(const struct result *result) {
     return (double)result->score.predicted / result->seconds;
+}
+
+/* As a person reads it. */
+static const char *name_of(const struct result *result) {
+    if (result->file == NULL) {
+        return "total";
+    }
+    return strcmp(result->file, "-") == 0 ? "standard input" : result->file;
 }
 
 /* The number that papers give for models of this kind, and --fail-above compares. */
@@ -350,18 +358,21 @@ static bool print_json(const struct ppl *ppl, const struct result *result) {
 
 /* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored" */
 static bool print_text(const struct ppl *ppl, const struct result *result) {
+    bool words = model_has_words(&ppl->model);
     double nats = nats_per_token(result), error = score_standard_error(&result->score);
-    char figures[256], *line;
-    if (model_has_words(&ppl->model)) {
-        snprintf(figures, sizeof figures, "perplexity %.3f +/- %.3f, %.5f nats per token",
-                 exp(nats), exp(nats) * error, nats);
-    } else {
-        snprintf(figures, sizeof figures, "%.5f bits per character +/- %.5f, perplexity %.3f",
-                 nats / LN_2, error / LN_2, exp(nats));
+    char spread[64] = "", *line;
+    if (isfinite(error)) {
+        snprintf(spread, sizeof spread, words ? " +/- %.3f" : " +/- %.5f",
+                 words ? exp(nats) * error : error / LN_2);
     }
     int length =
-        asprintf(&line, "%s: %s, %" PRIu64 " tokens scored\n",
-                 result->file != NULL ? result->file : "total", figures, result->score.predicted);
+        words ? asprintf(&line,
+                         "%s: perplexity %.3f%s, %.5f nats per token, %" PRIu64 " tokens scored\n",
+                         name_of(result), exp(nats), spread, nats, result->score.predicted)
+              : asprintf(&line,
+                         "%s: %.5f bits per character%s, perplexity %.3f, %" PRIu64
+                         " tokens scored\n",
+                         name_of(result), nats / LN_2, spread, exp(nats), result->score.predicted);
     if (length < 0) {
         terminal_error("out of memory");
         return false;
@@ -376,8 +387,8 @@ static bool print_result(const struct ppl *ppl, const struct result *result) {
         return true; /* ended by a signal or by the reader of the rows */
     }
     if (result->unknown > 0) {
-        terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s",
-                      result->file != NULL ? result->file : "total", result->unknown,
+        terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s", name_of(result),
+                      result->unknown,
                       txl_model_unk(ppl->model.handle) >= 0 ? "replaced" : "left out");
     }
     if (ppl->options->json) {
@@ -531,7 +542,7 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
         status = STATUS_FAILURE;
     }
     status = output_finish(status);
-    if (total.score.predicted > 0) {
+    if (total.score.predicted > 0 && !output_failed()) {
         print_summary(ppl, done, &total);
     }
     return status;

@@ -128,6 +128,7 @@ static void expand_one(void *context, int i, int thread) {
     const struct expansion *x = &e->work[i];
     e->status[thread] = weights_read_block(e->weights, x->tensor, x->block, e->coder[thread],
                                            x->out, &e->errors[thread]);
+    weights_release_block(e->weights, x->tensor, x->block);
 }
 
 static txl_status expand_blocks(struct expander *e, struct pool *pool, int n_work,
@@ -217,10 +218,8 @@ static txl_status expand_tensors(txl_model *model, int threads, txl_error *error
         pool_free(pool);
     }
     free(expander.work);
-    if (!status && model->arena) {
+    if (!status && model->arena)
         mprotect(model->arena, model->arena_size, PROT_READ);
-        weights_release(model->weights);
-    }
     return status;
 }
 

@@ -89,10 +89,6 @@ txl_status weights_open_memory(const void *data, size_t size, const char *name,
                                struct weights **weights, txl_error *error);
 void weights_close(struct weights *weights);
 
-/* Lets the system take back the memory that the file is mapped to; it is mapped again as it is
- * read. */
-void weights_release(const struct weights *weights);
-
 /* The tensor of that name, or NULL. */
 const struct weights_tensor *weights_find(const struct weights *weights, const char *name);
 
@@ -103,6 +99,11 @@ void weights_block_extent(const struct weights_tensor *tensor, uint32_t i, uint6
 /* Expands block `i` of the tensor into `out`, of the size that weights_block_extent tells. */
 txl_status weights_read_block(const struct weights *weights, const struct weights_tensor *tensor,
                               uint32_t i, struct block_coder *coder, void *out, txl_error *error);
+
+/* Lets the system take back the memory that the block's stored bytes are mapped to; they are mapped
+ * again when they are read. */
+void weights_release_block(const struct weights *weights, const struct weights_tensor *tensor,
+                           uint32_t i);
 
 /* ---- Writing (weights_write.c) ------------------------------------------------------------ */
 

@@ -305,9 +305,14 @@ void weights_close(struct weights *w) {
     free(w);
 }
 
-void weights_release(const struct weights *w) {
+void weights_release_block(const struct weights *w, const struct weights_tensor *t, uint32_t i) {
+    const struct block *block = &w->block[t->first_block + i];
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = (uintptr_t)w->data + block->offset;
+    uintptr_t end = (begin + block->stored + page - 1) / page * page;
+    begin = begin / page * page;
     if (w->mapped)
-        madvise((void *)w->data, w->size, MADV_DONTNEED);
+        madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
 const struct weights_tensor *weights_find(const struct weights *w, const char *name) {
