@@ -21,7 +21,7 @@
 
 enum {
     MAX_CHUNK = 512,    /* tokens of a pass: more gains nothing, and activations grow */
-    QUERY_BLOCK = 64,   /* queries of one attention task, so that their scores stay in cache */
+    QUERY_BLOCK = 128,  /* queries of one attention task, so that their scores stay in cache */
     POSITION_BLOCK = 64 /* position rows are computed in so many at a time */
 };
 

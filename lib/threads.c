@@ -1,5 +1,5 @@
-/* The thread pool.  A generated token is some hundred short parallel loops, so a waiting worker
- * spins for some tens of microseconds before it sleeps: waking it through the kernel would cost
+/* The thread pool.  A generated token is some hundred short parallel loops, so a waiting thread
+ * spins for about a hundred microseconds before it sleeps: waking it through the kernel would cost
  * more than most loops do. */
 #include "threads.h"
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { SPINS = 20000 };
+enum { SPINS = 2000 };
 
 struct worker {
     struct pool *pool;
@@ -166,6 +166,11 @@ void pool_run(struct pool *pool, int n, void (*task)(void *, int, int), void *co
     atomic_store_explicit(&pool->running, pool->started, memory_order_relaxed);
     release_workers(pool);
     take_tasks(pool, 0);
-    while (atomic_load_explicit(&pool->running, memory_order_acquire) > 0)
-        relax();
+    /* With more threads than processors, a worker may need this one's. */
+    for (int i = 0; atomic_load_explicit(&pool->running, memory_order_acquire) > 0; i++) {
+        if (i < SPINS)
+            relax();
+        else
+            sched_yield();
+    }
 }
