@@ -49,12 +49,6 @@ size_t compute_scratch(const struct matrix *w, size_t n_x) {
     return widened + n_x * rows;
 }
 
-void compute_sgemm(bool transposed, size_t m, size_t n, size_t k, const float *a, size_t lda,
-                   const float *b, size_t ldb, bool add, float *c, size_t ldc) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n,
-                (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c, (int)ldc);
-}
-
 static void finish_block(size_t n_x, size_t n, const float *bias, enum activation activation,
                          float *y, size_t ldy) {
     for (size_t t = 0; t < n_x; t++) {
@@ -78,7 +72,8 @@ void compute_product_block(const struct compute *compute, int thread, size_t n_x
             wide = compute->scratch[thread];
             compute->kernels->widen[w->type](rows, n * w->n_col, compute->scratch[thread]);
         }
-        compute_sgemm(true, n_x, n, w->n_col, x, ldx, wide, w->n_col, false, y, ldy);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n_x, (int)n, (int)w->n_col, 1, x,
+                    (int)ldx, wide, (int)w->n_col, 0, y, (int)ldy);
     }
     finish_block(n_x, n, bias ? bias + first : NULL, activation, y, ldy);
 }

@@ -34,9 +34,4 @@ void compute_product_block(const struct compute *compute, int thread, size_t n_x
                            size_t ldx, const struct matrix *w, size_t first, size_t n,
                            const float *bias, enum activation activation, float *y, size_t ldy);
 
-/* C[m, n] (+)= alpha A B^T or A B for row-major f32 of one thread: A[m, k], and B[n, k] when
- * `transposed`, else B[k, n].  `add` keeps what is in C. */
-void compute_sgemm(bool transposed, size_t m, size_t n, size_t k, const float *a, size_t lda,
-                   const float *b, size_t ldb, bool add, float *c, size_t ldc);
-
 #endif

@@ -44,6 +44,10 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+static size_t in_blocks(size_t rows) {
+    return (rows + KEY_BLOCK - 1) / KEY_BLOCK * KEY_BLOCK;
+}
+
 static struct network_plan make_plan(const struct transformer_xl *x, const txl_settings *s) {
     struct network_plan plan;
     size_t tgt_len = (size_t)s->tgt_len, mem_len = (size_t)s->mem_len;
@@ -51,13 +55,16 @@ static struct network_plan make_plan(const struct transformer_xl *x, const txl_s
     plan.chunk = is_same_length(s) ? MAX_CHUNK : smaller(tgt_len, MAX_CHUNK);
     if (!is_relative(x))
         plan.chunk = tgt_len;
-    plan.capacity = mem_len + larger(tgt_len, plan.chunk);
+    /* A pass sees blocks from that of its first key to that of its last: at most so many rows. */
+    plan.capacity = in_blocks(mem_len + larger(tgt_len, plan.chunk) + KEY_BLOCK - 1);
     size_t reach = is_same_length(s) ? mem_len : mem_len + tgt_len; /* distances in sight */
     if (s->clamp_len > 0)
         reach = smaller(reach, (size_t)s->clamp_len + (x->attn_type == ATTENTION_RELATIVE));
     if (x->attn_type == ATTENTION_LEARNED_DISTANCE)
         reach = smaller(reach, (size_t)x->max_klen);
     plan.distances = is_relative(x) ? reach : 0;
+    plan.places = in_blocks(plan.distances);
+    plan.value_row = ((size_t)x->d_head + 15) / 16 * 16;
     return plan;
 }
 
@@ -65,12 +72,16 @@ static size_t head_width(const struct transformer_xl *x) {
     return (size_t)x->n_head * (size_t)x->d_head;
 }
 
-static uint64_t ring_bytes(const struct transformer_xl *x, const struct network_plan *plan) {
+static uint64_t key_bytes(const struct transformer_xl *x, const struct network_plan *plan) {
     return (uint64_t)x->n_layer * plan->capacity * head_width(x) * sizeof(float);
 }
 
+static uint64_t value_bytes(const struct transformer_xl *x, const struct network_plan *plan) {
+    return (uint64_t)x->n_layer * x->n_head * plan->capacity * plan->value_row * sizeof(float);
+}
+
 static uint64_t position_bytes(const struct transformer_xl *x, const struct network_plan *plan) {
-    return (uint64_t)x->n_layer * plan->distances * head_width(x) * sizeof(float);
+    return (uint64_t)x->n_layer * plan->places * head_width(x) * sizeof(float);
 }
 
 /* Floats of activations for each token of a pass. */
@@ -81,7 +92,7 @@ static size_t activation_row(const struct transformer_xl *x) {
 /* Of scratch that an attention task needs: scores, position scores, two queries, results. */
 static size_t attention_scratch(const struct transformer_xl *x, const struct network_plan *plan) {
     size_t queries = smaller(QUERY_BLOCK, plan->chunk);
-    return queries * (plan->capacity + plan->distances + 3 * (size_t)x->d_head);
+    return queries * (plan->capacity + plan->places + 2 * (size_t)x->d_head + plan->value_row);
 }
 
 static size_t all_scratch(const struct transformer_xl *x, const struct network_plan *plan) {
@@ -100,7 +111,7 @@ uint64_t network_bytes(const txl_model *model, const txl_settings *settings) {
     const struct transformer_xl *x = model->network;
     struct network_plan plan = make_plan(x, settings);
     uint64_t threads = (uint64_t)(settings->threads > 0 ? settings->threads : pool_processors());
-    return 2 * ring_bytes(x, &plan) + position_bytes(x, &plan) +
+    return key_bytes(x, &plan) + value_bytes(x, &plan) + position_bytes(x, &plan) +
            plan.chunk * activation_row(x) * sizeof(float) +
            threads * all_scratch(x, &plan) * sizeof(float) + adaptive_bytes(x, plan.chunk);
 }
@@ -170,15 +181,16 @@ txl_status network_open(struct network *net, const txl_model *model, const txl_s
     if (status)
         return status;
     net->settings.threads = pool_size(net->compute.pool);
-    uint64_t ring = ring_bytes(x, &net->plan), positions = position_bytes(x, &net->plan);
-    net->keys = map_zeros(ring);
-    net->values = map_zeros(ring);
+    uint64_t positions = position_bytes(x, &net->plan);
+    net->keys = map_zeros(key_bytes(x, &net->plan));
+    net->values = map_zeros(value_bytes(x, &net->plan));
     if (!net->keys || !net->values)
-        return txl_fail_memory(error, "the segment memory", 2 * ring);
+        return txl_fail_memory(error, "the segment memory",
+                               key_bytes(x, &net->plan) + value_bytes(x, &net->plan));
     if (positions > 0 && !(net->position_rows = map_zeros(positions)))
         return txl_fail_memory(error, "the position rows", positions);
     if (x->attn_type == ATTENTION_LEARNED_DISTANCE) {
-        size_t n = (size_t)x->n_layer * (size_t)x->n_head * net->plan.distances;
+        size_t n = (size_t)x->n_layer * (size_t)x->n_head * net->plan.places;
         net->position_bias = calloc(n, sizeof(float));
         if (!net->position_bias)
             return txl_fail_memory(error, "the position biases", n * sizeof(float));
@@ -188,11 +200,10 @@ txl_status network_open(struct network *net, const txl_model *model, const txl_s
 }
 
 void network_close(struct network *net) {
-    uint64_t ring = ring_bytes(net->x, &net->plan);
     if (net->keys)
-        munmap(net->keys, ring);
+        munmap(net->keys, key_bytes(net->x, &net->plan));
     if (net->values)
-        munmap(net->values, ring);
+        munmap(net->values, value_bytes(net->x, &net->plan));
     if (net->position_rows)
         munmap(net->position_rows, position_bytes(net->x, &net->plan));
     free(net->position_bias);
@@ -209,9 +220,23 @@ void network_close(struct network *net) {
 
 /* ---- The ring ----------------------------------------------------------------------------- */
 
-static size_t ring_offset(const struct network *net, int layer, size_t head) {
-    size_t ring = (size_t)layer * (size_t)net->x->n_head + head;
-    return ring * net->plan.capacity * (size_t)net->x->d_head;
+/* One head's part of the keys or position rows, blocks for `rows` rows, or of the values. */
+static float *head_blocks(const struct network *net, float *all, size_t rows, int layer,
+                          size_t head) {
+    size_t index = (size_t)layer * (size_t)net->x->n_head + head;
+    return all + index * rows * (size_t)net->x->d_head;
+}
+
+static float *head_values(const struct network *net, int layer, size_t head) {
+    size_t index = (size_t)layer * (size_t)net->x->n_head + head;
+    return net->values + index * net->plan.capacity * net->plan.value_row;
+}
+
+/* Puts a row into its column of its block. */
+static void put_row(float *blocks, size_t row, size_t d_head, const float *elements) {
+    float *column = blocks + row / KEY_BLOCK * KEY_BLOCK * d_head + row % KEY_BLOCK;
+    for (size_t j = 0; j < d_head; j++)
+        column[j * KEY_BLOCK] = elements[j];
 }
 
 struct store {
@@ -229,14 +254,25 @@ static void store_task(void *context, int head, int thread) {
     const struct store *s = context;
     struct network *net = s->net;
     size_t d_head = (size_t)net->x->d_head, width = head_width(net->x);
-    size_t offset = ring_offset(net, s->layer, (size_t)head);
+    float *keys = head_blocks(net, net->keys, net->plan.capacity, s->layer, (size_t)head);
+    float *values = head_values(net, s->layer, (size_t)head);
     const float *k = s->qkv + width + (size_t)head * d_head, *v = k + width;
     size_t row = s->position % net->plan.capacity;
     for (size_t t = 0; t < s->n; t++) {
-        memcpy(net->keys + offset + row * d_head, k + t * s->stride, d_head * sizeof(float));
-        memcpy(net->values + offset + row * d_head, v + t * s->stride, d_head * sizeof(float));
+        put_row(keys, row, d_head, k + t * s->stride);
+        memcpy(values + row * net->plan.value_row, v + t * s->stride, d_head * sizeof(float));
         row = row + 1 == net->plan.capacity ? 0 : row + 1;
     }
+}
+
+/* A row for each head is not worth waking threads for. */
+static void store_rows(struct store *s) {
+    if (s->n > 1) {
+        pool_run(s->net->compute.pool, s->net->x->n_head, store_task, s);
+        return;
+    }
+    for (int head = 0; head < s->net->x->n_head; head++)
+        store_task(s, head, 0);
 }
 
 /* The TensorFlow dialect's first memory: mem_len inputs of zeros, seen through each layer's own
@@ -253,7 +289,7 @@ static void store_zero_memory(struct network *net) {
             compute_product(&net->compute, 1, input, 0, &x->layer[layer].qkv, NULL, LINEAR,
                             net->qkv, 0);
         struct store s = {net, layer, n, 0, net->qkv, 0};
-        pool_run(net->compute.pool, x->n_head, store_task, &s);
+        store_rows(&s);
     }
 }
 
@@ -290,12 +326,10 @@ static void store_position_rows(struct network *net, int layer, size_t first, si
                                 const float *rows) {
     size_t d_head = (size_t)net->x->d_head, n_head = (size_t)net->x->n_head;
     for (size_t h = 0; h < n_head; h++) {
-        size_t base = ((size_t)layer * n_head + h) * net->plan.distances;
-        for (size_t t = 0; t < n; t++) {
-            size_t place = net->plan.distances - 1 - (first + t);
-            memcpy(net->position_rows + (base + place) * d_head, rows + (t * n_head + h) * d_head,
-                   d_head * sizeof(float));
-        }
+        float *blocks = head_blocks(net, net->position_rows, net->plan.places, layer, h);
+        for (size_t t = 0; t < n; t++)
+            put_row(blocks, net->plan.places - 1 - (first + t), d_head,
+                    rows + (t * n_head + h) * d_head);
     }
 }
 
@@ -305,13 +339,13 @@ static void load_learned_distances(struct network *net, int layer, size_t first,
     const struct layer *l = &x->layer[layer];
     size_t width = head_width(x), n_head = (size_t)x->n_head;
     for (size_t d = first; d < first + n; d++) {
-        size_t row = (size_t)x->max_klen - 1 - d, place = net->plan.distances - 1 - d;
+        size_t row = (size_t)x->max_klen - 1 - d, place = net->plan.places - 1 - d;
         const char *element = l->r_emb.data;
         element += row * width * weights_type_size(l->r_emb.type);
         net->compute.kernels->widen[l->r_emb.type](element, width, net->heads);
         store_position_rows(net, layer, d, 1, net->heads);
         for (size_t h = 0; h < n_head; h++) {
-            size_t base = ((size_t)layer * n_head + h) * net->plan.distances;
+            size_t base = ((size_t)layer * n_head + h) * net->plan.places;
             net->position_bias[base + place] = l->r_bias[row * n_head + h];
         }
     }
@@ -356,7 +390,7 @@ static uint64_t first_visible(const struct network *net, uint64_t p) {
     return net->segment_start > mem_len ? net->segment_start - mem_len : 0;
 }
 
-/* Positions [low, low + n) of the ring: at most two runs of rows. */
+/* Positions [low, low + n) of the ring, whole blocks: at most two runs of rows. */
 struct span {
     size_t row, n;
 };
@@ -368,33 +402,18 @@ static int ring_spans(const struct network *net, uint64_t low, size_t n, struct 
     return span[1].n > 0 ? 2 : 1;
 }
 
-/* C = A B^T: A[m, d_head] with row stride d_head, B[n, d_head], C[m, n] with row stride ldc. */
-static void dot_rows(const struct network *net, size_t m, size_t n, const float *a, const float *b,
-                     float *c, size_t ldc) {
+/* C = A B^T for n rows of B in blocks: A[m, d_head], C[m, n] with row stride ldc. */
+static void dot_blocks(const struct network *net, size_t m, size_t n, const float *a,
+                       const float *blocks, float *c, size_t ldc) {
     size_t d_head = (size_t)net->x->d_head;
-    if (m <= 4)
-        net->compute.kernels->product[WEIGHTS_F32](m, n, d_head, a, d_head, b, c, ldc);
-    else
-        compute_sgemm(true, m, n, d_head, a, d_head, b, d_head, false, c, ldc);
-}
-
-/* out[m, d_head] = P V: P[m, n_key] over the spans of the ring. */
-static void weigh_values(const struct network *net, size_t m, size_t n_key, const float *p,
-                         const float *values, const struct span *span, int n_span, float *out) {
-    size_t d_head = (size_t)net->x->d_head, before = 0;
-    for (int s = 0; s < n_span; s++) {
-        const float *v = values + span[s].row * d_head;
-        if (m == 1 && s == 0)
-            net->compute.kernels->combine(span[s].n, d_head, p, v, out);
-        else
-            compute_sgemm(false, m, d_head, span[s].n, p + before, n_key, v, d_head, s > 0, out,
-                          d_head);
-        before += span[s].n;
-    }
+    for (size_t j = 0; j < n; j += KEY_BLOCK)
+        net->compute.kernels->multiply(m, KEY_BLOCK, d_head, a, d_head, blocks + j * d_head,
+                                       KEY_BLOCK, false, c + j, ldc);
 }
 
 /* One row of scores becomes attention weights, up to the factor that is returned.  s[n_key] are
- * keys at positions low .. low + n_key - 1; b[n_distance] the position scores, farthest first. */
+ * keys at positions low .. low + n_key - 1, also some that the query does not see; b[n_distance]
+ * the position scores, farthest first. */
 static float attend_row(const struct network *net, uint64_t p, uint64_t low, size_t n_key, float *s,
                         const float *b, size_t n_distance) {
     uint64_t from = first_visible(net, p);
@@ -422,15 +441,19 @@ static void attention_task(void *context, int i, int thread) {
     size_t head = (size_t)i % n_head, first = (size_t)i / n_head * QUERY_BLOCK;
     size_t m = smaller(QUERY_BLOCK, a->n - first);
 
-    uint64_t position = net->next + first, low = first_visible(net, position);
-    size_t n_key = (size_t)(position + m - low);
-    size_t n_distance = smaller(n_key, net->plan.distances);
+    /* Whole blocks of keys, from the first one that the first query sees. */
+    uint64_t position = net->next + first, visible = first_visible(net, position);
+    uint64_t low = visible / KEY_BLOCK * KEY_BLOCK;
+    size_t n_key = in_blocks((size_t)(position + m - low));
+    size_t n_distance = smaller((size_t)(position + m - visible), net->plan.distances);
+    size_t n_place = in_blocks(n_distance), place = net->plan.places - n_place;
     struct span span[2];
     int n_span = ring_spans(net, low, n_key, span);
 
-    float *s = net->compute.scratch[thread]; /* [m, n_key] */
-    float *b = s + m * n_key;                /* [m, n_distance] */
-    float *q_u = b + m * n_distance, *q_v = q_u + m * d_head, *out = q_v + m * d_head;
+    float *s = net->compute.scratch[thread];               /* [m, n_key] */
+    float *b = s + m * n_key;                              /* [m, n_place] */
+    float *q_u = b + m * n_place, *q_v = q_u + m * d_head; /* [m, d_head] */
+    float *out = q_v + m * d_head;                         /* [m, value_row] */
     for (size_t t = 0; t < m; t++) {
         const float *q = net->qkv + (first + t) * 3 * width + head * d_head;
         for (size_t j = 0; j < d_head; j++) {
@@ -439,30 +462,41 @@ static void attention_task(void *context, int i, int thread) {
         }
     }
 
-    const float *keys = net->keys + ring_offset(net, a->layer, head);
+    const float *keys = head_blocks(net, net->keys, net->plan.capacity, a->layer, head);
+    const float *values = head_values(net, a->layer, head);
     size_t before = 0;
     for (int k = 0; k < n_span; k++) { /* (Q + u) K^T */
-        dot_rows(net, m, span[k].n, q_u, keys + span[k].row * d_head, s + before, n_key);
+        dot_blocks(net, m, span[k].n, q_u, keys + span[k].row * d_head, s + before, n_key);
         before += span[k].n;
     }
-    size_t ring = (size_t)a->layer * n_head + head;
-    size_t row = ring * net->plan.distances + net->plan.distances - n_distance;
-    if (n_distance > 0) /* (Q + v) (W_r R)^T */
-        dot_rows(net, m, n_distance, q_v, net->position_rows + row * d_head, b, n_distance);
-    for (size_t t = 0; net->position_bias && t < m; t++) {
-        for (size_t j = 0; j < n_distance; j++)
-            b[t * n_distance + j] += net->position_bias[row + j];
+    if (n_distance > 0) { /* (Q + v) (W_r R)^T */
+        const float *rows = head_blocks(net, net->position_rows, net->plan.places, a->layer, head);
+        dot_blocks(net, m, n_place, q_v, rows + place * d_head, b, n_place);
+    }
+    if (net->position_bias) {
+        const float *bias =
+            net->position_bias + ((size_t)a->layer * n_head + head) * net->plan.places + place;
+        for (size_t t = 0; t < m; t++) {
+            for (size_t j = 0; j < n_place; j++)
+                b[t * n_place + j] += bias[j];
+        }
     }
 
     float factor[QUERY_BLOCK];
     for (size_t t = 0; t < m; t++)
-        factor[t] = attend_row(net, position + t, low, n_key, s + t * n_key, b + t * n_distance,
-                               n_distance);
-    const float *values = net->values + ring_offset(net, a->layer, head);
-    weigh_values(net, m, n_key, s, values, span, n_span, out);
+        factor[t] = attend_row(net, position + t, low, n_key, s + t * n_key,
+                               b + t * n_place + n_place - n_distance, n_distance);
+    before = 0;
+    for (int k = 0; k < n_span; k++) { /* softmax(score) V */
+        net->compute.kernels->multiply(m, net->plan.value_row, span[k].n, s + before, n_key,
+                                       values + span[k].row * net->plan.value_row,
+                                       net->plan.value_row, k > 0, out, net->plan.value_row);
+        before += span[k].n;
+    }
     for (size_t t = 0; t < m; t++) {
         for (size_t j = 0; j < d_head; j++)
-            net->heads[(first + t) * width + head * d_head + j] = out[t * d_head + j] * factor[t];
+            net->heads[(first + t) * width + head * d_head + j] =
+                out[t * net->plan.value_row + j] * factor[t];
     }
 }
 
@@ -533,7 +567,7 @@ static void attention_half(struct network *net, int l, size_t n) {
                         3 * width);
     }
     struct store store = {net, l, n, net->next, net->qkv, 3 * width};
-    pool_run(net->compute.pool, x->n_head, store_task, &store);
+    store_rows(&store);
     struct attention attention = {net, l, n};
     int blocks = (int)((n + QUERY_BLOCK - 1) / QUERY_BLOCK);
     pool_run(net->compute.pool, blocks * x->n_head, attention_task, &attention);

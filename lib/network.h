@@ -5,11 +5,15 @@
 
 #include "adaptive.h"
 
+enum { KEY_BLOCK = 64 };
+
 /* Sizes that follow from the model and the settings. */
 struct network_plan {
     size_t chunk;     /* most tokens of one pass */
-    size_t capacity;  /* rows of the ring: memory and segment */
+    size_t capacity;  /* rows of the ring, in whole blocks: memory and segment */
     size_t distances; /* position rows: distances 0 .. distances - 1, the last one for all beyond */
+    size_t places;    /* their number in whole blocks */
+    size_t value_row; /* floats of a row of values: d_head up to a multiple of 16 */
 };
 
 struct network {
@@ -20,16 +24,18 @@ struct network {
     struct adaptive adaptive;
 
     /* Positions count from the first row of the first memory.  Row p of every layer and head lies
-     * at p % capacity of its ring. */
+     * at p % capacity of its ring.  Keys lie transposed in blocks of KEY_BLOCK rows, so that the
+     * scores of a block are one product without repacking; values lie row by row. */
     uint64_t next;          /* position of the token to come */
     uint64_t segment_start; /* of the first token of the segment at hand */
-    float *keys, *values;   /* [n_layer, n_head, capacity, d_head] each */
+    float *keys;            /* [n_layer, n_head, capacity / KEY_BLOCK, d_head, KEY_BLOCK] */
+    float *values;          /* [n_layer, n_head, capacity, value_row] */
     bool fresh;             /* they still hold the zeros they were made with */
 
-    /* W_r R of each distance, computed once: [n_layer, n_head, distances, d_head], the farthest
-     * first, so that a key's place in a row of scores ascends with its place in the ring. */
-    float *position_rows;
-    float *position_bias;   /* [n_layer, n_head, distances]; LEARNED_DISTANCE */
+    /* W_r R of each distance, computed once, in blocks as the keys are.  Distance d has place
+     * places - 1 - d: the farthest come first, as they do in the ring. */
+    float *position_rows;   /* [n_layer, n_head, places / KEY_BLOCK, d_head, KEY_BLOCK] */
+    float *position_bias;   /* [n_layer, n_head, places]; LEARNED_DISTANCE */
     size_t known_distances; /* 0 .. known_distances - 1 are filled in */
 
     int32_t *segment; /* [tgt_len] ids: vanilla Transformers compute it anew each time */

@@ -86,20 +86,30 @@ static void widening(void **state) {
     }
 }
 
-static void combinations(void **state) {
+static void multiplications(void **state) {
     (void)state;
-    static float p[MAX], rows[50 * MAX], out[MAX];
+    static float a[20 * MAX], b[MAX * 200], c[20 * 200];
+    static const size_t widths[] = {16, 32, 48, 64, 80, 144};
     for (size_t v = 0; kernels_available(v); v++) {
         for (size_t s = 0; s < N_SIZE; s++) {
-            size_t k = sizes[s], n = s * 3 + 1;
-            fill(p, n);
-            fill(rows, n * k);
-            kernels_available(v)->combine(n, k, p, rows, out);
-            for (size_t j = 0; j < k; j++) {
-                double sum = 0;
-                for (size_t i = 0; i < n; i++)
-                    sum += (double)p[i] * rows[i * k + j];
-                assert_true(fabs(sum - out[j]) < 1e-4);
+            for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+                size_t k = sizes[s], n = widths[w], m = (s + 3 * w) % 19 + 1;
+                size_t lda = k + w % 3, ldb = n + s % 5, ldc = n + 3;
+                bool add = (s + w) % 2;
+                fill(a, m * lda);
+                fill(b, k * ldb);
+                for (size_t i = 0; i < m * ldc; i++)
+                    c[i] = 3;
+                kernels_available(v)->multiply(m, n, k, a, lda, b, ldb, add, c, ldc);
+                for (size_t i = 0; i < m; i++) {
+                    for (size_t j = 0; j < n; j++) {
+                        double sum = add ? 3 : 0;
+                        for (size_t l = 0; l < k; l++)
+                            sum += (double)a[i * lda + l] * b[l * ldb + j];
+                        assert_true(fabs(sum - c[i * ldc + j]) < 1e-4);
+                    }
+                    assert_true(c[i * ldc + n] == 3);
+                }
             }
         }
     }
@@ -197,7 +207,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),
         cmocka_unit_test(widening),
-        cmocka_unit_test(combinations),
+        cmocka_unit_test(multiplications),
         cmocka_unit_test(attention_rows),
         cmocka_unit_test(layer_norms),
         cmocka_unit_test(sums_of_exponentials),

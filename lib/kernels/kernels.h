@@ -4,6 +4,7 @@
 #ifndef TXL_KERNELS_H
 #define TXL_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { KERNEL_TYPES = 3 }; /* as enum weights_type: f32, f16, bf16 */
@@ -19,8 +20,11 @@ struct kernels {
     /* out[i] = in[i], of the type indexed by, for i < n. */
     void (*widen[KERNEL_TYPES])(const void *in, size_t n, float *out);
 
-    /* out[j] = sum_i p[i] V[i, j]: V[n, k], out[k]. */
-    void (*combine)(size_t n, size_t k, const float *p, const float *v, float *out);
+    /* C (+)= A B for f32: A[m, k], B[k, n], C[m, n] with row strides lda, ldb, ldc; n a multiple of
+     * 16.  `add` keeps what is in C.  Nothing is packed, so B should be narrow or B's rows close.
+     */
+    void (*multiply)(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b,
+                     size_t ldb, bool add, float *c, size_t ldc);
 
     /* One query's attention weights.  On entry s[n] are the content scores, oldest key first; the
      * first n_far keys are as far as the clamp or farther and share the position score `far`, the

@@ -7,7 +7,8 @@ static inline vec load_f16(const uint16_t *p) {
 }
 
 static inline vec load_bf16(const uint16_t *p) {
-    return (vec){float_of_bf16(p[0]), float_of_bf16(p[1]), float_of_bf16(p[2]), float_of_bf16(p[3])};
+    return (vec){float_of_bf16(p[0]), float_of_bf16(p[1]), float_of_bf16(p[2]),
+                 float_of_bf16(p[3])};
 }
 
 extern const struct kernels kernels_generic;

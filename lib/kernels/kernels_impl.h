@@ -20,13 +20,6 @@ static inline void store_f32(float *p, vec x) {
     memcpy(p, &x, sizeof x);
 }
 
-static inline vec splat(float x) {
-    vec v;
-    for (int i = 0; i < LANES; i++)
-        v[i] = x;
-    return v;
-}
-
 /* mask ? a : b, where mask is all ones or all zeros in each lane. */
 static inline vec choose(ivec mask, vec a, vec b) {
     return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
@@ -177,35 +170,73 @@ static void widen_bf16(const void *in, size_t n, float *out) {
         out[i] = float_of_bf16(half[i]);
 }
 
-/* Four vectors of columns at a time stay in registers while the rows go by. */
-static void combine(size_t n, size_t k, const float *p, const float *v, float *out) {
-    size_t j = 0;
-    for (; j + 4 * LANES <= k; j += 4 * LANES) {
-        vec s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-        for (size_t i = 0; i < n; i++) {
-            vec x = splat(p[i]);
-            const float *row = v + i * k + j;
-            s0 += x * load_f32(row);
-            s1 += x * load_f32(row + LANES);
-            s2 += x * load_f32(row + 2 * LANES);
-            s3 += x * load_f32(row + 3 * LANES);
+/* ---- Products of f32 that are not weights ------------------------------------------------- */
+
+/* Registers for a tile of C: TILE_ROWS x TILE_VECTORS sums, a row of B, an element of A. */
+#if LANES == 16
+enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
+#else
+enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
+#endif
+
+/* Rows of B in one go, so that a tile's part of them stays in the first-level cache. */
+enum { DEPTH_BLOCK = 128 };
+
+#if defined(__clang__)
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+/* One tile of C, `rows` x `vectors` vectors; both are constants where it is inlined. */
+static inline __attribute__((always_inline)) void
+multiply_tile(const int rows, const int vectors, size_t k, const float *a, size_t lda,
+              const float *b, size_t ldb, bool add, float *c, size_t ldc) {
+    vec sum[TILE_ROWS][TILE_VECTORS];
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+            add ? load_f32(c + (size_t)r * ldc + v * LANES) : splat(0);
+    }
+    for (size_t i = 0; i < k; i++) {
+        vec row[TILE_VECTORS];
+        UNROLL for (int v = 0; v < vectors; v++) row[v] = load_f32(b + i * ldb + v * LANES);
+        UNROLL for (int r = 0; r < rows; r++) {
+            vec x = splat(a[(size_t)r * lda + i]);
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] += x * row[v];
         }
-        store_f32(out + j, s0);
-        store_f32(out + j + LANES, s1);
-        store_f32(out + j + 2 * LANES, s2);
-        store_f32(out + j + 3 * LANES, s3);
     }
-    for (; j + LANES <= k; j += LANES) {
-        vec s = {0};
-        for (size_t i = 0; i < n; i++)
-            s += splat(p[i]) * load_f32(v + i * k + j);
-        store_f32(out + j, s);
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vectors; v++)
+            store_f32(c + (size_t)r * ldc + v * LANES, sum[r][v]);
     }
-    for (; j < k; j++) {
-        float s = 0;
-        for (size_t i = 0; i < n; i++)
-            s += p[i] * v[i * k + j];
-        out[j] = s;
+}
+
+/* `vectors` vectors of C's columns, all of its rows. */
+static inline __attribute__((always_inline)) void
+multiply_columns(const int vectors, size_t m, size_t k, const float *a, size_t lda, const float *b,
+                 size_t ldb, bool add, float *c, size_t ldc) {
+    for (; m >= 6; m -= 6, a += 6 * lda, c += 6 * ldc)
+        multiply_tile(6, vectors, k, a, lda, b, ldb, add, c, ldc);
+    for (; m >= 2; m -= 2, a += 2 * lda, c += 2 * ldc)
+        multiply_tile(2, vectors, k, a, lda, b, ldb, add, c, ldc);
+    if (m == 1)
+        multiply_tile(1, vectors, k, a, lda, b, ldb, add, c, ldc);
+}
+
+static void multiply(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b,
+                     size_t ldb, bool add, float *c, size_t ldc) {
+    /* One tile's rows read B once anyway. */
+    size_t depth = m > TILE_ROWS ? DEPTH_BLOCK : k;
+    for (size_t first = 0; first < k || first == 0; first += depth) {
+        size_t left = k - first, part = left < depth ? left : depth, j = 0;
+        const float *rows = b + first * ldb, *columns = a + first;
+        bool keep = add || first > 0;
+        for (; j + TILE_VECTORS * LANES <= n; j += TILE_VECTORS * LANES)
+            multiply_columns(TILE_VECTORS, m, part, columns, lda, rows + j, ldb, keep, c + j, ldc);
+        for (; j < n; j += LANES)
+            multiply_columns(1, m, part, columns, lda, rows + j, ldb, keep, c + j, ldc);
+        if (k == 0)
+            break;
     }
 }
 
@@ -312,7 +343,7 @@ const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,
     .product = {product_f32, product_f16, product_bf16},
     .widen = {widen_f32, widen_f16, widen_bf16},
-    .combine = combine,
+    .multiply = multiply,
     .attend = attend,
     .layer_norm = layer_norm,
     .sum_exp = sum_exp,

@@ -9,4 +9,15 @@
 typedef float vec __attribute__((vector_size(LANES * 4)));
 typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
 
+/* x in every lane, spelled out because compilers know this form as one instruction. */
+static inline vec splat(float x) {
+#if LANES == 16
+    return (vec){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+#elif LANES == 8
+    return (vec){x, x, x, x, x, x, x, x};
+#else
+    return (vec){x, x, x, x};
+#endif
+}
+
 #endif
