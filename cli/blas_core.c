@@ -2,13 +2,15 @@
 #include "blas_core.h"
 #include "txl.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-static const char variable[] = "OPENBLAS_CORETYPE";
+static const char core_variable[] = "OPENBLAS_CORETYPE";
+static const char threads_variable[] = "OPENBLAS_NUM_THREADS";
 
 /* The kernels for the widest vectors that the processor has, and which others are as good. */
 struct core {
@@ -45,20 +47,25 @@ static const char *better_core(void) {
 
 void blas_core_mend(char **argv) {
     const char *core = better_core();
-    if (!core || getenv(variable) || setenv(variable, core, 1) != 0)
+    bool set_core = core && !getenv(core_variable), set_threads = !getenv(threads_variable);
+    if (!set_core && !set_threads)
+        return;
+    if ((set_core && setenv(core_variable, core, 1) != 0) ||
+        (set_threads && setenv(threads_variable, "1", 1) != 0))
         return;
     execv("/proc/self/exe", argv);
-    unsetenv(variable); /* it was not to be: go on as it is */
+    if (set_core) /* it was not to be: go on as it is */
+        unsetenv(core_variable);
 }
 
 const char *blas_core_hint(void) {
     static char hint[256];
     const char *core = better_core();
-    if (!core || !getenv(variable))
+    if (!core || !getenv(core_variable))
         return NULL;
     snprintf(hint, sizeof hint,
              "%s=%.40s in the environment makes OpenBLAS slower than this processor is; unset it, "
              "or set it to %s",
-             variable, getenv(variable), core);
+             core_variable, getenv(core_variable), core);
     return hint;
 }

@@ -5,7 +5,8 @@
 #include "options.h"
 
 extern const struct command generate_command, ppl_command, convert_command, info_command,
-    verify_command, tokenize_command, completion_command, help_command, manual_command;
+    verify_command, tokenize_command, bench_command, completion_command, help_command,
+    manual_command;
 
 /* All of them, ending with NULL, in the order that help lists them (main.c). */
 extern const struct command *const commands[];

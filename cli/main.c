@@ -11,9 +11,17 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct command *const commands[] = {
-    &generate_command, &ppl_command,        &tokenize_command, &convert_command, &info_command,
-    &verify_command,   &completion_command, &help_command,     &manual_command,  NULL};
+const struct command *const commands[] = {&generate_command,
+                                          &ppl_command,
+                                          &tokenize_command,
+                                          &convert_command,
+                                          &info_command,
+                                          &verify_command,
+                                          &bench_command,
+                                          &completion_command,
+                                          &help_command,
+                                          &manual_command,
+                                          NULL};
 
 const struct command *command_find(const char *name) {
     for (size_t i = 0; commands[i] != NULL; i++) {

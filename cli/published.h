@@ -1,20 +1,32 @@
-/* The published models and the settings they were evaluated with (--preset published). */
+/* The published models: their shapes, and the settings they were evaluated with (--preset
+ * published). */
 #ifndef CLI_PUBLISHED_H
 #define CLI_PUBLISHED_H
 
 #include "txl.h"
+
+#define PUBLISHED_MAX_CUTOFFS 3
 
 struct published {
     const char *name;
     int n_layer, d_model, n_head, d_head, d_inner;
     int tgt_len, mem_len, clamp_len;
     int streams;
+    const char *tokenizer;
+    int n_token, div_val, n_cutoff, cutoffs[PUBLISHED_MAX_CUTOFFS];
 };
+
+/* What the shapes are called on a command line; ends with NULL. */
+extern const char *const published_shapes[];
 
 /* The published model of this model's shape, or NULL. */
 const struct published *published_find(const txl_model *model);
 
 /* The settings of its evaluation; threads stays as it is. */
 void published_apply(const struct published *published, txl_settings *settings);
+
+/* What a weights file of published_shapes[shape] states, as JSON: the caller's to free; NULL when
+ * memory is short. */
+char *published_settings_json(int shape);
 
 #endif

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids scored between two looks at Ctrl-C, at most. */
-enum { MAX_CHUNK = 4096 };
+/* Ids scored in one call: enough for the session's longest passes, and not so many that Ctrl-C
+ * waits for long. */
+enum { LEAST_CHUNK = 512, MOST_CHUNK = 4096 };
 
 void score_add(struct score *score, double nats) {
     score->predicted++;
@@ -37,11 +38,20 @@ double score_standard_error(const struct score *score) {
     return score->predicted < 2 ? NAN : sqrt(score->squares / (n - 1) / n);
 }
 
+/* Whole segments, as models without memory must have them; those with memory may be cut. */
+static size_t chunk_of(const txl_settings *settings) {
+    size_t chunk = (size_t)settings->tgt_len;
+    if (chunk < LEAST_CHUNK) {
+        return LEAST_CHUNK / chunk * chunk;
+    }
+    return settings->mem_len > 0 && chunk > MOST_CHUNK ? MOST_CHUNK : chunk;
+}
+
 bool scorer_new(struct scorer *scorer, const txl_model *model, txl_session *session,
                 size_t window) {
     txl_settings settings;
     txl_session_settings(session, &settings);
-    size_t chunk = (size_t)settings.tgt_len < MAX_CHUNK ? (size_t)settings.tgt_len : MAX_CHUNK;
+    size_t chunk = chunk_of(&settings);
     *scorer = (struct scorer){.model = model, .session = session, .window = window, .chunk = chunk};
     size_t held = window > 0 ? window : chunk;
     scorer->ids = calloc(held + 1, sizeof *scorer->ids);

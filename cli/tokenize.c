@@ -7,7 +7,6 @@
 #include "terminal.h"
 #include "tokens.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,20 +32,12 @@ struct tokenize {
     /* To text. */
     txl_decoder *decoder;
     struct bytes spelling; /* of the symbol at hand, still escaped */
-    char tail;             /* the last byte written, 0: none */
 };
 
 /* Bytes and text8 have no symbol for the line end, so the lines of the output stand for the lines
  * of the text, and back. */
 static bool line_end_is_text(const struct tokenize *t) {
     return (t->kind == TXL_BYTES || t->kind == TXL_TEXT8) && (!t->at_end || t->terminated);
-}
-
-static bool write_text(struct tokenize *t, const char *text, size_t length) {
-    if (length > 0) {
-        t->tail = text[length - 1];
-    }
-    return output_write(text, length);
 }
 
 static txl_status fail_memory(txl_error *error) {
@@ -107,14 +98,14 @@ static txl_status push_id(struct tokenize *t, int32_t id, txl_error *error) {
     if (status != TXL_OK) {
         return status;
     }
-    return write_text(t, text, length) ? TXL_OK : TXL_STOPPED;
+    return output_write(text, length) ? TXL_OK : TXL_STOPPED;
 }
 
 static txl_status finish_decoder(struct tokenize *t, txl_error *error) {
     const char *text;
     size_t length;
     txl_status status = txl_decoder_finish(t->decoder, &text, &length, error);
-    return status == TXL_OK && !write_text(t, text, length) ? TXL_STOPPED : status;
+    return status == TXL_OK && !output_write(text, length) ? TXL_STOPPED : status;
 }
 
 static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -122,7 +113,7 @@ static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *e
     if (symbol->text != NULL) {
         return push_id(t, symbol->id, error);
     }
-    return !line_end_is_text(t) || write_text(t, "\n", 1) ? TXL_OK : TXL_STOPPED;
+    return !line_end_is_text(t) || output_write("\n", 1) ? TXL_OK : TXL_STOPPED;
 }
 
 /* Undoes \x20 and its like in place; any other backslash stands for itself. */
@@ -148,40 +139,6 @@ static void unescape(struct bytes *spelling) {
 }
 
 /* A symbol that the vocabulary lacks is text as it is spelled, a byte's number that byte. */
-static txl_status print_unknown(struct tokenize *t, txl_error *error) {
-    txl_status status = finish_decoder(t, error);
-    bool words = model_has_words(&t->model);
-    bool blank = words && t->tail != 0 && !isspace((unsigned char)t->tail);
-    if (status != TXL_OK || (blank && !write_text(t, " ", 1))) {
-        return status == TXL_OK ? TXL_STOPPED : status;
-    }
-    const char *text = t->spelling.data;
-    size_t length = t->spelling.length;
-    char byte;
-    if (t->kind == TXL_BYTES) {
-        int number = 0;
-        for (size_t i = 0; i < length && number <= UINT8_MAX; i++) {
-            number = isdigit((unsigned char)text[i]) ? 10 * number + (text[i] - '0') : INT16_MAX;
-        }
-        if (number > UINT8_MAX) {
-            error->status = TXL_TEXT;
-            snprintf(error->message, sizeof error->message,
-                     "'%.40s' is not a byte's decimal number", text);
-            return TXL_TEXT;
-        }
-        byte = (char)number;
-        text = &byte;
-        length = 1;
-    }
-    t->symbols++;
-    t->unknown++;
-    if (!write_text(t, text, length)) {
-        return TXL_STOPPED;
-    }
-    const int32_t unk = txl_model_unk(t->model.handle);
-    return txl_decoder_continue(t->decoder, &unk, unk >= 0 ? 1 : 0, t->tail, error);
-}
-
 static txl_status end_spelling(struct tokenize *t, txl_error *error) {
     struct bytes *spelling = &t->spelling;
     if (spelling->length == 0) {
@@ -190,14 +147,14 @@ static txl_status end_spelling(struct tokenize *t, txl_error *error) {
     if (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8) {
         unescape(spelling);
     }
-    int32_t id = txl_model_id(t->model.handle, spelling->data, spelling->length);
-    txl_status status;
-    if (id >= 0) {
-        status = push_id(t, id, error);
-    } else {
-        bool ended = bytes_append(spelling, "", 1); /* for messages */
-        spelling->length--;
-        status = ended ? print_unknown(t, error) : fail_memory(error);
+    const char *text;
+    size_t length;
+    txl_status status = txl_decoder_push_spelling(t->decoder, spelling->data, spelling->length,
+                                                  &text, &length, error);
+    t->symbols++;
+    t->unknown += txl_model_id(t->model.handle, spelling->data, spelling->length) < 0;
+    if (status == TXL_OK && !output_write(text, length)) {
+        status = TXL_STOPPED;
     }
     spelling->length = 0;
     return status;
@@ -218,7 +175,7 @@ static txl_status feed_spellings(struct tokenize *t, const char *text, size_t le
         if (i < length) {
             status = end_spelling(t, error);
             if (status == TXL_OK && text[i] == '\n' && line_end_is_text(t)) {
-                status = write_text(t, "\n", 1) ? TXL_OK : TXL_STOPPED;
+                status = output_write("\n", 1) ? TXL_OK : TXL_STOPPED;
             }
             i++;
         }

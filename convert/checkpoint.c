@@ -3,6 +3,7 @@
 
 #include "../lib/error.h"
 #include "foreign.h"
+#include "little_endian.h"
 #include "zip.h"
 
 #include <errno.h>
@@ -52,9 +53,13 @@ static txl_status read_source(struct checkpoint *checkpoint, struct checkpoint_s
     txl_status status = foreign_refuse(file, error);
     if (status != TXL_OK)
         return status;
+    /* A safetensors file begins with a length, whose first byte may be any other format's. */
+    bool has_brace = file->size > 8 && file->data[8] == '{';
+    if (has_brace && read_u64(file->data) <= file->size - 8)
+        return safetensors_read(checkpoint, source, error);
     if (zip_looks_like(file->data, file->size) || pickle_looks_like(file->data, file->size))
         return torch_save_read(checkpoint, source, error);
-    if (file->size > 8 && file->data[8] == '{')
+    if (has_brace)
         return safetensors_read(checkpoint, source, error);
     return txl_fail(error, TXL_UNSUPPORTED,
                     "%s: neither a torch.save nor a safetensors file; it begins with the bytes "

@@ -10,9 +10,11 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { DEFAULT_LEVEL = 1 };
 
@@ -25,10 +27,23 @@ struct piece {
 };
 
 struct part {
+    const char *path; /* of the checkpoint */
     struct piece piece[2];
     int n_piece;
     float *elements; /* transposed or computed beforehand, instead of pieces; owned */
 };
+
+static txl_status read_elements(const char *path, const struct checkpoint_tensor *t, uint64_t first,
+                                uint64_t count, float *out, txl_error *error) {
+    txl_status status = checkpoint_read_float(t, first, count, out, error);
+    for (uint64_t i = 0; !status && i < count; i++) {
+        if (!isfinite(out[i]))
+            status = txl_fail(error, TXL_FORMAT,
+                              "%s: tensor %s: element %" PRIu64 " is %g; weights must be finite",
+                              path, t->name, first + i, (double)out[i]);
+    }
+    return status;
+}
 
 static txl_status read_part(void *context, uint64_t first, size_t count, float *out,
                             txl_error *error) {
@@ -40,16 +55,17 @@ static txl_status read_part(void *context, uint64_t first, size_t count, float *
     uint64_t begin = 0;
     for (int i = 0; i < part->n_piece; i++) {
         const struct piece *piece = &part->piece[i];
-        while (count > 0 && first >= begin && first < begin + piece->n) {
+        if (count > 0 && first >= begin && first < begin + piece->n) {
             uint64_t left = begin + piece->n - first, n = count < left ? count : left;
-            txl_status status =
-                checkpoint_read_float(piece->tensor, piece->first + first - begin, n, out, error);
+            txl_status status = read_elements(part->path, piece->tensor,
+                                              piece->first + first - begin, n, out, error);
             if (status)
                 return status;
             first += n;
             out += n;
             count -= (size_t)n;
-            if (n == left)
+            /* What has no gaps is not needed again; the rest would have to be mapped anew. */
+            if (n == left || checkpoint_is_contiguous(piece->tensor))
                 checkpoint_release(piece->tensor);
         }
         begin += piece->n;
@@ -57,10 +73,23 @@ static txl_status read_part(void *context, uint64_t first, size_t count, float *
     return TXL_OK;
 }
 
+/* What a weights file calls a tensor. */
+struct name {
+    char text[64];
+};
+
+__attribute__((format(printf, 1, 2))) static struct name name(const char *format, ...) {
+    struct name made;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(made.text, sizeof made.text, format, args);
+    va_end(args);
+    return made;
+}
+
 struct conversion {
     const struct recognised *r;
     const char *path;
-    enum weights_type type;
     struct weights_source *source;
     struct part **part; /* what each source reads */
     size_t n, capacity;
@@ -75,10 +104,9 @@ static void free_conversion(struct conversion *c) {
     free(c->part);
 }
 
-/* Appends a tensor to the list; takes over `elements`. */
-static txl_status add(struct conversion *c, const char *name, enum weights_type type, int n_dim,
-                      const uint64_t *shape, const struct piece *piece, int n_piece,
-                      float *elements, txl_error *error) {
+/* Appends a tensor to the list; takes over `elements`.  A matrix gets its type at the end. */
+static txl_status add(struct conversion *c, struct name name, int n_dim, const uint64_t *shape,
+                      const struct piece *piece, int n_piece, float *elements, txl_error *error) {
     if (c->n == c->capacity) {
         size_t capacity = c->capacity ? 2 * c->capacity : 64;
         struct weights_source *source = realloc(c->source, capacity * sizeof *source);
@@ -98,13 +126,15 @@ static txl_status add(struct conversion *c, const char *name, enum weights_type 
         free(elements);
         return txl_fail_memory(error, "the list of tensors", sizeof *part);
     }
+    part->path = c->path;
     part->elements = elements;
     part->n_piece = n_piece;
     for (int i = 0; i < n_piece; i++)
         part->piece[i] = piece[i];
     struct weights_source *s = &c->source[c->n];
-    *s = (struct weights_source){.type = type, .n_dim = n_dim, .read = read_part, .context = part};
-    snprintf(s->name, sizeof s->name, "%s", name);
+    *s = (struct weights_source){
+        .type = WEIGHTS_F32, .n_dim = n_dim, .read = read_part, .context = part};
+    strcpy(s->name, name.text);
     memcpy(s->shape, shape, (size_t)n_dim * sizeof *shape);
     c->part[c->n++] = part;
     return TXL_OK;
@@ -112,54 +142,50 @@ static txl_status add(struct conversion *c, const char *name, enum weights_type 
 
 /* ---- The checkpoint's tensors under their new names --------------------------------------- */
 
-static txl_status check_elements(const struct conversion *c, const struct checkpoint_tensor *t,
-                                 const char *name, uint64_t expected, txl_error *error) {
-    if (!t)
-        return txl_fail(error, TXL_FORMAT, "%s: the tensor for %s is missing", c->path, name);
-    if (t->n_element != expected) {
-        char shape[128] = "";
-        for (int d = 0; d < t->n_dim; d++) {
-            size_t used = strlen(shape);
-            snprintf(shape + used, sizeof shape - used, "%s%" PRIu64, d ? " x " : "", t->shape[d]);
-        }
-        return txl_fail(error, TXL_FORMAT,
-                        "%s: tensor %s has the shape %s; %" PRIu64 " elements are expected",
-                        c->path, t->name, shape, expected);
-    }
-    return TXL_OK;
+static txl_status add_matrix(struct conversion *c, struct name to, struct part_name from,
+                             uint64_t n_row, uint64_t n_col, txl_error *error) {
+    const uint64_t shape[] = {n_row, n_col};
+    struct piece piece = {.n = n_row * n_col};
+    txl_status status = recognise_need(c->r, from, 2, shape, &piece.tensor, error);
+    return status ? status : add(c, to, 2, shape, &piece, 1, NULL, error);
 }
 
-/* A matrix [n_row, n_col] that may lie in a larger tensor, `slice` matrices of its size in. */
-static txl_status add_matrix(struct conversion *c, const char *name,
-                             const struct checkpoint_tensor *t, uint64_t n_row, uint64_t n_col,
-                             uint64_t slice, uint64_t n_slice, txl_error *error) {
-    txl_status status = check_elements(c, t, name, n_row * n_col * n_slice, error);
-    struct piece piece = {t, slice * n_row * n_col, n_row * n_col};
-    return status ? status
-                  : add(c, name, c->type, 2, (uint64_t[]){n_row, n_col}, &piece, 1, NULL, error);
+static txl_status add_vector(struct conversion *c, struct name to, struct part_name from,
+                             uint64_t n, txl_error *error) {
+    struct piece piece = {.n = n};
+    txl_status status = recognise_need(c->r, from, 1, &n, &piece.tensor, error);
+    return status ? status : add(c, to, 1, &n, &piece, 1, NULL, error);
 }
 
-static txl_status add_vector(struct conversion *c, const char *name,
-                             const struct checkpoint_tensor *t, uint64_t n, uint64_t slice,
-                             uint64_t n_slice, txl_error *error) {
-    txl_status status = check_elements(c, t, name, n * n_slice, error);
-    struct piece piece = {t, slice * n, n};
-    return status ? status : add(c, name, WEIGHTS_F32, 1, &n, &piece, 1, NULL, error);
+/* Item `n` of a tensor that has one for each layer: from[n_layer, shape...] as to[to_shape...]. */
+static txl_status add_item(struct conversion *c, struct name to, int to_n_dim,
+                           const uint64_t *to_shape, struct part_name from, int n_dim,
+                           const uint64_t *shape, int n, txl_error *error) {
+    uint64_t whole[CHECKPOINT_MAX_DIM] = {(uint64_t)c->r->facts.n_layer};
+    memcpy(whole + 1, shape, (size_t)n_dim * sizeof *shape);
+    struct piece piece = {.n = 1};
+    txl_status status = recognise_need(c->r, from, n_dim + 1, whole, &piece.tensor, error);
+    if (status)
+        return status;
+    for (int d = 0; d < n_dim; d++)
+        piece.n *= shape[d];
+    piece.first = (uint64_t)n * piece.n;
+    return add(c, to, to_n_dim, to_shape, &piece, 1, NULL, error);
 }
 
 /* The softmax's projections are stored the other way round: P[d_model, d_band] of the checkpoint
  * becomes [d_band, d_model], which all products expect. */
-static txl_status add_transposed(struct conversion *c, const char *name,
-                                 const struct checkpoint_tensor *t, uint64_t n_row, uint64_t n_col,
-                                 txl_error *error) {
-    txl_status status = check_elements(c, t, name, n_row * n_col, error);
+static txl_status add_transposed(struct conversion *c, struct name to, struct part_name from,
+                                 uint64_t n_row, uint64_t n_col, txl_error *error) {
+    const struct checkpoint_tensor *t;
+    txl_status status = recognise_need(c->r, from, 2, (uint64_t[]){n_row, n_col}, &t, error);
     if (status)
         return status;
     float *in = calloc(n_row * n_col, sizeof *in), *out = calloc(n_row * n_col, sizeof *out);
     if (!in || !out)
         status = txl_fail_memory(error, "a projection", n_row * n_col * sizeof *in);
     if (!status)
-        status = checkpoint_read_float(t, 0, n_row * n_col, in, error);
+        status = read_elements(c->path, t, 0, n_row * n_col, in, error);
     for (uint64_t i = 0; !status && i < n_row; i++) {
         for (uint64_t j = 0; j < n_col; j++)
             out[j * n_row + i] = in[i * n_col + j];
@@ -169,82 +195,77 @@ static txl_status add_transposed(struct conversion *c, const char *name,
         free(out);
         return status;
     }
-    return add(c, name, c->type, 2, (uint64_t[]){n_col, n_row}, NULL, 0, out, error);
+    struct piece piece = {t, 0, n_row * n_col};
+    return add(c, to, 2, (uint64_t[]){n_col, n_row}, &piece, 1, out, error);
 }
 
-struct name {
-    char text[64];
-};
-
-#define NAME(...) (snprintf(name.text, sizeof name.text, __VA_ARGS__), name.text)
-
-static txl_status add_linear(struct conversion *c, int n, const char *from, const char *to,
-                             uint64_t n_row, uint64_t n_col, txl_error *error) {
-    struct name name;
-    return add_matrix(c, NAME("layer.%d.%s", n, to),
-                      recognise_tensor(c->r, "layers.%d.%s", n, from), n_row, n_col, 0, 1, error);
+static txl_status add_layer_matrix(struct conversion *c, int n, const char *from, const char *to,
+                                   uint64_t n_row, uint64_t n_col, txl_error *error) {
+    return add_matrix(c, name("layer.%d.%s", n, to), part_name("layers.%d.%s", n, from), n_row,
+                      n_col, error);
 }
 
-static txl_status add_bias(struct conversion *c, int n, const char *from, const char *to,
-                           uint64_t size, txl_error *error) {
-    struct name name;
-    return add_vector(c, NAME("layer.%d.%s", n, to),
-                      recognise_tensor(c->r, "layers.%d.%s", n, from), size, 0, 1, error);
+static txl_status add_layer_vector(struct conversion *c, int n, const char *from, const char *to,
+                                   uint64_t size, txl_error *error) {
+    return add_vector(c, name("layer.%d.%s", n, to), part_name("layers.%d.%s", n, from), size,
+                      error);
 }
 
 /* The vanilla kinds keep queries apart from keys and values. */
 static txl_status add_qkv(struct conversion *c, int n, uint64_t width, uint64_t d_model,
                           txl_error *error) {
-    struct name name;
     if (c->r->facts.attn_type <= 1)
-        return add_linear(c, n, "dec_attn.qkv_net.weight", "attention.qkv", 3 * width, d_model,
-                          error);
-    struct piece piece[] = {
-        {recognise_tensor(c->r, "layers.%d.dec_attn.q_net.weight", n), 0, width * d_model},
-        {recognise_tensor(c->r, "layers.%d.dec_attn.kv_net.weight", n), 0, 2 * width * d_model}};
-    NAME("layer.%d.attention.qkv", n);
-    for (int i = 0; i < 2; i++) {
-        txl_status status = check_elements(c, piece[i].tensor, name.text, piece[i].n, error);
-        if (status)
-            return status;
-    }
-    return add(c, name.text, c->type, 2, (uint64_t[]){3 * width, d_model}, piece, 2, NULL, error);
+        return add_layer_matrix(c, n, "dec_attn.qkv_net.weight", "attention.qkv", 3 * width,
+                                d_model, error);
+    struct piece piece[] = {{.n = width * d_model}, {.n = 2 * width * d_model}};
+    txl_status status = recognise_need(c->r, part_name("layers.%d.dec_attn.q_net.weight", n), 2,
+                                       (uint64_t[]){width, d_model}, &piece[0].tensor, error);
+    if (!status)
+        status = recognise_need(c->r, part_name("layers.%d.dec_attn.kv_net.weight", n), 2,
+                                (uint64_t[]){2 * width, d_model}, &piece[1].tensor, error);
+    return status ? status
+                  : add(c, name("layer.%d.attention.qkv", n), 2, (uint64_t[]){3 * width, d_model},
+                        piece, 2, NULL, error);
 }
 
-/* u or v: a layer's own tensor, a layer's part of one for all, or (in layer 0) the shared one. */
+/* u or v: a layer's own tensor, a layer's item of one for all, or (in layer 0) the shared one. */
 static txl_status add_attention_bias(struct conversion *c, int n, const char *from, const char *to,
-                                     uint64_t width, txl_error *error) {
+                                     txl_error *error) {
     const struct facts *f = &c->r->facts;
-    struct name name;
-    const struct checkpoint_tensor *own = recognise_tensor(c->r, "layers.%d.dec_attn.%s", n, from);
-    const struct checkpoint_tensor *all = recognise_tensor(c->r, "%s", from);
-    if (own)
-        return add_vector(c, NAME("layer.%d.attention.%s", n, to), own, width, 0, 1, error);
-    if (f->biases_per_layer)
-        return add_vector(c, NAME("layer.%d.attention.%s", n, to), all, width, (uint64_t)n,
-                          (uint64_t)f->n_layer, error);
-    return n > 0 ? TXL_OK : add_vector(c, NAME("attention.%s", to), all, width, 0, 1, error);
+    const uint64_t shape[] = {(uint64_t)f->n_head, (uint64_t)f->d_head};
+    struct piece piece = {.n = shape[0] * shape[1]};
+    struct name layer = name("layer.%d.attention.%s", n, to);
+    if (f->attn_type == 1)
+        return add_item(c, layer, 1, &piece.n, part_name("%s", from), 2, shape, n, error);
+    if (!f->biases_per_layer && n > 0)
+        return TXL_OK;
+    struct part_name own = part_name("layers.%d.dec_attn.%s", n, from);
+    txl_status status = recognise_need(c->r, f->biases_per_layer ? own : part_name("%s", from), 2,
+                                       shape, &piece.tensor, error);
+    return status ? status
+                  : add(c, f->biases_per_layer ? layer : name("attention.%s", to), 1, &piece.n,
+                        &piece, 1, NULL, error);
 }
 
 static txl_status add_positions(struct conversion *c, int n, uint64_t width, uint64_t d_model,
                                 txl_error *error) {
     const struct facts *f = &c->r->facts;
-    struct name name;
-    uint64_t layers = (uint64_t)f->n_layer, rows = (uint64_t)f->max_klen;
+    const uint64_t rows = (uint64_t)f->max_klen, n_head = (uint64_t)f->n_head;
     txl_status status = TXL_OK;
     if (f->attn_type == 0)
-        status = add_linear(c, n, "dec_attn.r_net.weight", "attention.r", width, d_model, error);
-    if (!status && f->attn_type <= 1)
-        status = add_attention_bias(c, n, "r_w_bias", "u", width, error);
-    if (!status && f->attn_type == 0)
-        status = add_attention_bias(c, n, "r_r_bias", "v", width, error);
-    if (!status && (f->attn_type == 1 || f->attn_type == 3))
-        status = add_matrix(c, NAME("layer.%d.attention.r_emb", n), recognise_tensor(c->r, "r_emb"),
-                            rows, width, (uint64_t)n, layers, error);
-    if (!status && f->attn_type == 1)
         status =
-            add_vector(c, NAME("layer.%d.attention.r_bias", n), recognise_tensor(c->r, "r_bias"),
-                       rows * (uint64_t)f->n_head, (uint64_t)n, layers, error);
+            add_layer_matrix(c, n, "dec_attn.r_net.weight", "attention.r", width, d_model, error);
+    if (!status && f->attn_type <= 1)
+        status = add_attention_bias(c, n, "r_w_bias", "u", error);
+    if (!status && f->attn_type == 0)
+        status = add_attention_bias(c, n, "r_r_bias", "v", error);
+    if (!status && (f->attn_type == 1 || f->attn_type == 3))
+        status = add_item(c, name("layer.%d.attention.r_emb", n), 2, (uint64_t[]){rows, width},
+                          part_name("r_emb"), 3, (uint64_t[]){rows, n_head, (uint64_t)f->d_head}, n,
+                          error);
+    if (!status && f->attn_type == 1)
+        status = add_item(c, name("layer.%d.attention.r_bias", n), 1, (uint64_t[]){rows * n_head},
+                          part_name("r_bias"), 2, (uint64_t[]){rows, n_head}, n, error);
     return status;
 }
 
@@ -252,31 +273,31 @@ static txl_status add_layer(struct conversion *c, int n, txl_error *error) {
     const struct facts *f = &c->r->facts;
     uint64_t width = (uint64_t)f->n_head * (uint64_t)f->d_head, d_model = (uint64_t)f->d_model;
     uint64_t d_inner = (uint64_t)f->d_inner;
-    static const char norm[] = "dec_attn.layer_norm", ff[] = "pos_ff.CoreNet";
-    char from[64];
     txl_status status = add_qkv(c, n, width, d_model, error);
     if (!status)
-        status = add_linear(c, n, "dec_attn.o_net.weight", "attention.o", d_model, width, error);
+        status =
+            add_layer_matrix(c, n, "dec_attn.o_net.weight", "attention.o", d_model, width, error);
     if (!status)
         status = add_positions(c, n, width, d_model, error);
-    struct {
-        const char *module, *which, *to;
+    const struct {
+        const char *from, *to;
         uint64_t n_row, n_col; /* n_col 0: a vector */
     } rest[] = {
-        {norm, "weight", "attention.norm.weight", d_model, 0},
-        {norm, "bias", "attention.norm.bias", d_model, 0},
-        {ff, "0.weight", "feed_forward.1.weight", d_inner, d_model},
-        {ff, "0.bias", "feed_forward.1.bias", d_inner, 0},
-        {ff, "3.weight", "feed_forward.2.weight", d_model, d_inner},
-        {ff, "3.bias", "feed_forward.2.bias", d_model, 0},
-        {"pos_ff.layer_norm", "weight", "feed_forward.norm.weight", d_model, 0},
-        {"pos_ff.layer_norm", "bias", "feed_forward.norm.bias", d_model, 0},
+        {"dec_attn.layer_norm.weight", "attention.norm.weight", d_model, 0},
+        {"dec_attn.layer_norm.bias", "attention.norm.bias", d_model, 0},
+        {"pos_ff.CoreNet.0.weight", "feed_forward.1.weight", d_inner, d_model},
+        {"pos_ff.CoreNet.0.bias", "feed_forward.1.bias", d_inner, 0},
+        {"pos_ff.CoreNet.3.weight", "feed_forward.2.weight", d_model, d_inner},
+        {"pos_ff.CoreNet.3.bias", "feed_forward.2.bias", d_model, 0},
+        {"pos_ff.layer_norm.weight", "feed_forward.norm.weight", d_model, 0},
+        {"pos_ff.layer_norm.bias", "feed_forward.norm.bias", d_model, 0},
     };
     for (size_t i = 0; i < sizeof rest / sizeof *rest && !status; i++) {
-        snprintf(from, sizeof from, "%s.%s", rest[i].module, rest[i].which);
-        status = rest[i].n_col
-                     ? add_linear(c, n, from, rest[i].to, rest[i].n_row, rest[i].n_col, error)
-                     : add_bias(c, n, from, rest[i].to, rest[i].n_row, error);
+        if (rest[i].n_col > 0)
+            status = add_layer_matrix(c, n, rest[i].from, rest[i].to, rest[i].n_row, rest[i].n_col,
+                                      error);
+        else
+            status = add_layer_vector(c, n, rest[i].from, rest[i].to, rest[i].n_row, error);
     }
     return status;
 }
@@ -288,44 +309,44 @@ static uint64_t band_width(const struct facts *f, int i) {
     return width;
 }
 
+/* Published code projects wherever widths differ, and always with a div_val. */
+static bool projects(const struct facts *f) {
+    return f->div_val > 1 || f->d_embed != f->d_model;
+}
+
 /* Embedding and softmax `i`: with div_val 1 there is one of each for all bands. */
 static txl_status add_embedding(struct conversion *c, int i, txl_error *error) {
     const struct facts *f = &c->r->facts;
-    struct name name;
-    uint64_t d_band = band_width(f, i), d_model = (uint64_t)f->d_model;
-    uint64_t rows = (uint64_t)f->n_token;
+    uint64_t d_band = band_width(f, i), rows = (uint64_t)f->n_token;
+    struct part_name in = part_name("word_emb.emb_layers.%d.weight", i);
+    struct part_name out = part_name("crit.out_layers.%d.weight", i);
+    struct part_name projection = recognise_either(c->r, part_name("word_emb.emb_projs.%d", i),
+                                                   part_name("crit.out_projs.%d", i));
     if (f->div_val > 1)
         rows = (uint64_t)((i < f->n_band - 1 ? f->cutoff[i] : f->n_token) -
                           (i > 0 ? f->cutoff[i - 1] : 0));
-    txl_status status = add_matrix(c, NAME("embedding.%d.weight", i),
-                                   recognise_tensor(c->r, "word_emb.emb_layers.%d.weight", i), rows,
-                                   d_band, 0, 1, error);
-    const struct checkpoint_tensor *p = recognise_tensor(c->r, "word_emb.emb_projs.%d", i);
-    if (!status && (p || d_band != d_model))
-        status = add_matrix(c, NAME("embedding.%d.projection", i), p, d_model, d_band, 0, 1, error);
+    txl_status status = add_matrix(c, name("embedding.%d.weight", i),
+                                   recognise_either(c->r, in, out), rows, d_band, error);
+    if (!status && projects(f))
+        status = add_matrix(c, name("embedding.%d.projection", i), projection, (uint64_t)f->d_model,
+                            d_band, error);
     if (!status && !f->tied_weights)
-        status = add_matrix(c, NAME("softmax.%d.weight", i),
-                            recognise_tensor(c->r, "crit.out_layers.%d.weight", i), rows, d_band, 0,
-                            1, error);
+        status = add_matrix(c, name("softmax.%d.weight", i), recognise_either(c->r, out, in), rows,
+                            d_band, error);
     if (!status)
-        status =
-            add_vector(c, NAME("softmax.%d.bias", i),
-                       recognise_tensor(c->r, "crit.out_layers.%d.bias", i), rows, 0, 1, error);
+        status = add_vector(c, name("softmax.%d.bias", i), part_name("crit.out_layers.%d.bias", i),
+                            rows, error);
     return status;
 }
 
-/* The softmax's projection of band `i`; where it is not stored it is the embedding's. */
 static txl_status add_softmax_projection(struct conversion *c, int i, txl_error *error) {
     const struct facts *f = &c->r->facts;
-    struct name name;
-    uint64_t d_band = band_width(f, i);
-    const struct checkpoint_tensor *p = recognise_tensor(c->r, "crit.out_projs.%d", i);
-    if (!p)
-        p = recognise_tensor(c->r, "word_emb.emb_projs.%d", f->div_val > 1 ? i : 0);
-    if (!p && d_band == (uint64_t)f->d_model)
-        return TXL_OK;
-    return add_transposed(c, NAME("softmax.%d.projection", i), p, (uint64_t)f->d_model, d_band,
-                          error);
+    struct part_name own = part_name("crit.out_projs.%d", i);
+    struct part_name input = part_name("word_emb.emb_projs.%d", f->div_val > 1 ? i : 0);
+    return projects(f) ? add_transposed(c, name("softmax.%d.projection", i),
+                                        recognise_either(c->r, own, input), (uint64_t)f->d_model,
+                                        band_width(f, i), error)
+                       : TXL_OK;
 }
 
 static txl_status add_bands(struct conversion *c, txl_error *error) {
@@ -339,45 +360,54 @@ static txl_status add_bands(struct conversion *c, txl_error *error) {
     }
     uint64_t clusters = (uint64_t)f->n_band - 1;
     if (!status && clusters > 0)
-        status =
-            add_matrix(c, "softmax.cluster.weight", recognise_tensor(c->r, "crit.cluster_weight"),
-                       clusters, (uint64_t)f->d_embed, 0, 1, error);
+        status = add_matrix(c, name("softmax.cluster.weight"), part_name("crit.cluster_weight"),
+                            clusters, (uint64_t)f->d_embed, error);
     if (!status && clusters > 0)
-        status = add_vector(c, "softmax.cluster.bias", recognise_tensor(c->r, "crit.cluster_bias"),
-                            clusters, 0, 1, error);
+        status = add_vector(c, name("softmax.cluster.bias"), part_name("crit.cluster_bias"),
+                            clusters, error);
     return status;
 }
 
 /* The sinusoids' frequencies as the checkpoint holds them (a half-precision one's are rounded), or
  * as PyTorch would compute them: 1 / 10000^(2 i / d_model) in f32. */
 static txl_status add_frequencies(struct conversion *c, txl_error *error) {
+    static const char to[] = "position.inv_freq";
     const struct facts *f = &c->r->facts;
     uint64_t n = (uint64_t)f->d_model / 2;
-    const struct checkpoint_tensor *t = recognise_tensor(c->r, "pos_emb.inv_freq");
     if (f->attn_type == 1 || f->attn_type == 3)
         return TXL_OK;
-    if (t)
-        return add_vector(c, "position.inv_freq", t, n, 0, 1, error);
+    if (recognise_tensor(c->r, part_name("pos_emb.inv_freq")))
+        return add_vector(c, name(to), part_name("pos_emb.inv_freq"), n, error);
     float *elements = calloc(n, sizeof *elements);
     if (!elements)
         return txl_fail_memory(error, "the sinusoids", n * sizeof *elements);
     for (uint64_t i = 0; i < n; i++)
         elements[i] = 1 / powf(10000, (float)(2 * i) / (float)f->d_model);
-    return add(c, "position.inv_freq", WEIGHTS_F32, 1, &n, NULL, 0, elements, error);
+    return add(c, name(to), 1, &n, NULL, 0, elements, error);
 }
 
-static txl_status choose_type(struct conversion *c, const char *wanted, txl_error *error) {
-    const struct checkpoint_tensor *t = recognise_tensor(c->r, "layers.0.pos_ff.CoreNet.0.weight");
-    if (wanted) {
-        int type = weights_type_of_name(wanted);
-        if (type < 0)
-            return txl_fail(error, TXL_ARGUMENT, "no type \"%s\": there are f32, f16 and bf16",
-                            wanted);
-        c->type = (enum weights_type)type;
-    } else {
-        c->type = t->dtype == CHECKPOINT_F16    ? WEIGHTS_F16
-                  : t->dtype == CHECKPOINT_BF16 ? WEIGHTS_BF16
-                                                : WEIGHTS_F32;
+/* The narrowest type that loses nothing of any matrix. */
+static enum weights_type source_type(const struct conversion *c) {
+    bool f16 = true, bf16 = true;
+    for (size_t i = 0; i < c->n; i++) {
+        for (int k = 0; k < c->part[i]->n_piece && c->source[i].n_dim == 2; k++) {
+            f16 = f16 && c->part[i]->piece[k].tensor->dtype == CHECKPOINT_F16;
+            bf16 = bf16 && c->part[i]->piece[k].tensor->dtype == CHECKPOINT_BF16;
+        }
+    }
+    return f16 ? WEIGHTS_F16 : bf16 ? WEIGHTS_BF16 : WEIGHTS_F32;
+}
+
+/* Matrices get the wanted type, or the checkpoint's own; vectors stay f32. */
+static txl_status choose_type(struct conversion *c, const char *wanted, enum weights_type *type,
+                              txl_error *error) {
+    int told = wanted ? weights_type_of_name(wanted) : (int)source_type(c);
+    if (told < 0)
+        return txl_fail(error, TXL_ARGUMENT, "no type \"%s\": there are f32, f16 and bf16", wanted);
+    *type = (enum weights_type)told;
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->source[i].n_dim == 2)
+            c->source[i].type = *type;
     }
     return TXL_OK;
 }
@@ -393,7 +423,8 @@ static txl_status list_tensors(struct conversion *c, txl_error *error) {
 
 /* ---- Vocabulary and settings -------------------------------------------------------------- */
 
-static const char *const kind_names[] = {"words", "lm1b", "bytes", "text8", "characters"};
+enum { N_KIND = 5 };
+static const char *const kind_names[N_KIND] = {"words", "lm1b", "bytes", "text8", "characters"};
 
 struct text_facts {
     txl_kind kind;
@@ -401,42 +432,54 @@ struct text_facts {
     int32_t unk, eos;
 };
 
-static txl_status read_vocabulary(const struct recognised *r, const struct convert_options *o,
+static txl_status choose_kind(const char *told, txl_kind guessed, txl_kind *kind,
+                              txl_error *error) {
+    *kind = guessed;
+    if (!told)
+        return TXL_OK;
+    for (int i = 0; i < N_KIND; i++) {
+        if (strcmp(told, kind_names[i]) == 0) {
+            *kind = (txl_kind)i;
+            return TXL_OK;
+        }
+    }
+    return txl_fail(error, TXL_ARGUMENT, "no tokenizer \"%s\"", told);
+}
+
+/* The symbols as a section of the weights file, and what they say about the text. */
+static txl_status pack_vocabulary(const struct vocabulary_file *file, const char *tokenizer,
                                   struct text_facts *text, void **section, size_t *size,
                                   txl_error *error) {
+    struct vocabulary_entry *entry = calloc(file->n_symbol, sizeof *entry);
+    if (!entry)
+        return txl_fail_memory(error, "the vocabulary", file->n_symbol * sizeof *entry);
+    for (size_t i = 0; i < file->n_symbol; i++)
+        entry[i] = (struct vocabulary_entry){file->symbols[i].bytes, file->symbols[i].length};
+    txl_kind guessed =
+        vocabulary_guess_kind(entry, file->n_symbol, file->delimiter == VOCABULARY_CHARACTERS);
+    txl_status status = choose_kind(tokenizer, guessed, &text->kind, error);
+    if (!status) {
+        text->lower_case = file->lower_case == VOCABULARY_LOWER_CASE;
+        text->unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entry, file->n_symbol);
+        text->eos = vocabulary_guess_eos(entry, file->n_symbol, text->kind);
+        status = vocabulary_pack(entry, file->n_symbol, section, size, error);
+    }
+    free(entry);
+    return status;
+}
+
+static txl_status read_vocabulary(const struct recognised *r, const char *path,
+                                  const char *tokenizer, struct text_facts *text, void **section,
+                                  size_t *size, txl_error *error) {
     struct vocabulary_file file = {0};
-    char *path = NULL;
-    txl_status status =
-        o->vocabulary ? TXL_OK : vocabulary_file_find(checkpoint_path(r->checkpoint), &path, error);
-    if (!status)
-        status = vocabulary_file_read(o->vocabulary ? o->vocabulary : path, &file, error);
-    free(path);
+    txl_status status = vocabulary_file_read(path, &file, error);
     if (!status && file.n_symbol != (size_t)r->facts.n_token)
         status =
             txl_fail(error, TXL_FORMAT,
                      "%s: %zu symbols, but the model in %s has %d: this is not its vocabulary",
                      file.path, file.n_symbol, checkpoint_path(r->checkpoint), r->facts.n_token);
-    struct vocabulary_entry *entry = status ? NULL : calloc(file.n_symbol, sizeof *entry);
-    if (!status && !entry)
-        status = txl_fail_memory(error, "the vocabulary", file.n_symbol * sizeof *entry);
-    for (size_t i = 0; !status && i < file.n_symbol; i++)
-        entry[i] = (struct vocabulary_entry){file.symbols[i].bytes, file.symbols[i].length};
-    if (!status) {
-        int kind = 0;
-        while (o->tokenizer && kind < 5 && strcmp(o->tokenizer, kind_names[kind]) != 0)
-            kind++;
-        if (kind == 5)
-            status = txl_fail(error, TXL_ARGUMENT, "no tokenizer \"%s\"", o->tokenizer);
-        text->kind = o->tokenizer ? (txl_kind)kind
-                                  : vocabulary_guess_kind(entry, file.n_symbol,
-                                                          file.delimiter == VOCABULARY_CHARACTERS);
-        text->lower_case = file.lower_case == VOCABULARY_LOWER_CASE;
-        text->unk = file.unk >= 0 ? file.unk : vocabulary_guess_unk(entry, file.n_symbol);
-        text->eos = vocabulary_guess_eos(entry, file.n_symbol, text->kind);
-    }
     if (!status)
-        status = vocabulary_pack(entry, file.n_symbol, section, size, error);
-    free(entry);
+        status = pack_vocabulary(&file, tokenizer, text, section, size, error);
     vocabulary_file_free(&file);
     return status;
 }
@@ -482,32 +525,39 @@ void convert_options_init(struct convert_options *options) {
                                         .mem_len = -1};
 }
 
-txl_status convert_checkpoint(const char *source, const char *output,
-                              const struct convert_options *options, txl_error *error) {
-    struct recognised r;
-    struct text_facts text;
-    void *vocabulary = NULL;
-    size_t vocabulary_size = 0;
+static txl_status refuse_same_file(const char *output, const char *input, txl_error *error) {
+    struct stat a, b;
+    if (stat(output, &a) == 0 && stat(input, &b) == 0 && a.st_dev == b.st_dev &&
+        a.st_ino == b.st_ino)
+        return txl_fail(error, TXL_ARGUMENT, "%s: is read, and cannot be the output too", output);
+    return TXL_OK;
+}
+
+/* From recognised facts and a vocabulary to the file. */
+static txl_status write_file(struct conversion *c, const char *output, const char *vocabulary,
+                             const struct convert_options *options, txl_error *error) {
+    struct text_facts text = {0};
+    enum weights_type type = WEIGHTS_F32;
     char *settings = NULL;
-    txl_status status = recognise(source, options, &r, error);
-    struct conversion c = {.r = &r, .path = status ? source : checkpoint_path(r.checkpoint)};
+    void *section = NULL;
+    size_t section_size = 0;
+    txl_status status = read_vocabulary(c->r, vocabulary, options->tokenizer, &text, &section,
+                                        &section_size, error);
     if (!status)
-        status = choose_type(&c, options->type, error);
+        status = list_tensors(c, error);
     if (!status)
-        status = read_vocabulary(&r, options, &text, &vocabulary, &vocabulary_size, error);
-    if (!status)
-        status = list_tensors(&c, error);
+        status = choose_type(c, options->type, &type, error);
     if (!status) {
-        settings = make_settings(&r.facts, &text, weights_type_name(c.type));
+        settings = make_settings(&c->r->facts, &text, weights_type_name(type));
         if (!settings)
             status = txl_fail_memory(error, "the settings", 4096);
     }
     if (!status) {
         struct weights_contents contents = {.settings = settings,
-                                            .vocabulary = vocabulary,
-                                            .vocabulary_size = vocabulary_size,
-                                            .source = c.source,
-                                            .n_source = c.n,
+                                            .vocabulary = section,
+                                            .vocabulary_size = section_size,
+                                            .source = c->source,
+                                            .n_source = c->n,
                                             .level =
                                                 options->level < 0 ? DEFAULT_LEVEL : options->level,
                                             .threads = options->threads,
@@ -516,8 +566,27 @@ txl_status convert_checkpoint(const char *source, const char *output,
         status = weights_write(output, &contents, error);
     }
     free(settings);
-    free(vocabulary);
+    free(section);
+    return status;
+}
+
+txl_status convert_checkpoint(const char *source, const char *output,
+                              const struct convert_options *options, txl_error *error) {
+    struct recognised r;
+    char *found = NULL;
+    txl_status status = recognise(source, options, &r, error);
+    struct conversion c = {.r = &r, .path = status ? source : checkpoint_path(r.checkpoint)};
+    if (!status)
+        status = refuse_same_file(output, c.path, error);
+    if (!status && !options->vocabulary)
+        status = vocabulary_file_find(c.path, &found, error);
+    const char *vocabulary = options->vocabulary ? options->vocabulary : found;
+    if (!status)
+        status = refuse_same_file(output, vocabulary, error);
+    if (!status)
+        status = write_file(&c, output, vocabulary, options, error);
     free_conversion(&c);
+    free(found);
     recognise_free(&r);
     return status;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,23 +19,93 @@
 /* Where a checkpoint may state a fact: a module's attributes, or config.json. */
 struct statements {
     const char *path;
-    const struct pickle_value *module; /* of class MemTransformerLM, or NULL */
-    json_t *config;                    /* or NULL */
-    char missing[512];                 /* the flags that would tell what nothing tells */
+    const struct pickle_value *module;    /* of class MemTransformerLM, or NULL */
+    const struct pickle_value *embedding; /* its word_emb */
+    const struct pickle_value *half;      /* its layers[0].pos_ff */
+    json_t *config;                       /* or NULL */
+    char missing[512];                    /* the flags that would tell what nothing tells */
 };
 
 /* ---- Tensors by name ---------------------------------------------------------------------- */
 
-const struct checkpoint_tensor *recognise_tensor(const struct recognised *r, const char *format,
-                                                 ...) {
-    char name[384];
-    bool crit = strncmp(format, "crit.", 5) == 0;
-    int n = snprintf(name, sizeof name, "%s", crit ? r->crit_prefix : r->prefix);
+struct part_name part_name(const char *format, ...) {
+    struct part_name name;
     va_list args;
     va_start(args, format);
-    vsnprintf(name + n, sizeof name - (size_t)n, format, args);
+    vsnprintf(name.text, sizeof name.text, format, args);
     va_end(args);
-    return checkpoint_find(r->checkpoint, name);
+    return name;
+}
+
+/* In the checkpoint's own spelling. */
+struct full_name {
+    char text[MAX_PREFIX + sizeof(struct part_name)];
+};
+
+static struct full_name full_name(const struct recognised *r, struct part_name name) {
+    struct full_name full;
+    bool crit = strncmp(name.text, "crit.", 5) == 0;
+    snprintf(full.text, sizeof full.text, "%s%s", crit ? r->crit_prefix : r->prefix, name.text);
+    return full;
+}
+
+const struct checkpoint_tensor *recognise_tensor(const struct recognised *r,
+                                                 struct part_name name) {
+    return checkpoint_find(r->checkpoint, full_name(r, name).text);
+}
+
+struct part_name recognise_either(const struct recognised *r, struct part_name first,
+                                  struct part_name second) {
+    return !recognise_tensor(r, first) && recognise_tensor(r, second) ? second : first;
+}
+
+struct shape_text {
+    char text[CHECKPOINT_MAX_DIM * 24];
+};
+
+static struct shape_text shape_text(int n_dim, const uint64_t *shape) {
+    struct shape_text out = {"[]"};
+    size_t used = 0;
+    for (int d = 0; d < n_dim; d++)
+        used += (size_t)snprintf(out.text + used, sizeof out.text - used, "%s%" PRIu64 "%s",
+                                 d == 0 ? "[" : ", ", shape[d], d == n_dim - 1 ? "]" : "");
+    return out;
+}
+
+/* The tensor of any shape of so many dimensions. */
+static txl_status need_dimensions(const struct recognised *r, struct part_name name, int n_dim,
+                                  const struct checkpoint_tensor **tensor, txl_error *error) {
+    const char *path = checkpoint_path(r->checkpoint);
+    const struct checkpoint_tensor *t = recognise_tensor(r, name);
+    *tensor = t;
+    if (!t)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", path,
+                        full_name(r, name).text);
+    if (t->dtype > CHECKPOINT_F64)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: tensor %s is of type %s; weights are float32, float16, bfloat16 or "
+                        "float64",
+                        path, t->name, checkpoint_dtype_name(t->dtype));
+    if (t->n_dim != n_dim)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, not %d dimensions",
+                        path, t->name, shape_text(t->n_dim, t->shape).text, n_dim);
+    for (int d = 0; d < n_dim; d++) {
+        if (t->shape[d] == 0 || t->shape[d] > INT32_MAX)
+            return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the impossible shape %s", path,
+                            t->name, shape_text(n_dim, t->shape).text);
+    }
+    return TXL_OK;
+}
+
+txl_status recognise_need(const struct recognised *r, struct part_name name, int n_dim,
+                          const uint64_t *shape, const struct checkpoint_tensor **tensor,
+                          txl_error *error) {
+    txl_status status = need_dimensions(r, name, n_dim, tensor, error);
+    if (!status && memcmp((*tensor)->shape, shape, (size_t)n_dim * sizeof *shape) != 0)
+        status = txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, expected %s",
+                          checkpoint_path(r->checkpoint), (*tensor)->name,
+                          shape_text(n_dim, (*tensor)->shape).text, shape_text(n_dim, shape).text);
+    return status;
 }
 
 /* What stands before `suffix` in the name of the first tensor that ends so. */
@@ -52,110 +123,29 @@ static bool find_prefix(const struct checkpoint *checkpoint, const char *suffix,
     return false;
 }
 
-static txl_status find_prefixes(struct recognised *r, txl_error *error) {
-    if (find_prefix(r->checkpoint, "word_emb.emb_layers.0.weight", r->prefix, sizeof r->prefix) &&
-        find_prefix(r->checkpoint, "crit.out_layers.0.bias", r->crit_prefix, sizeof r->crit_prefix))
-        return TXL_OK;
-    return txl_fail(error, TXL_UNSUPPORTED,
-                    "%s: not a Transformer-XL: no tensors named word_emb.emb_layers.0.weight and "
-                    "crit.out_layers.0.bias among its %zu (txl info --tensors lists them)",
-                    checkpoint_path(r->checkpoint), checkpoint_n_tensor(r->checkpoint));
-}
-
-static txl_status need(const struct recognised *r, const struct checkpoint_tensor *tensor,
-                       const char *name, int n_dim, txl_error *error) {
-    const char *path = checkpoint_path(r->checkpoint);
-    if (!tensor)
-        return txl_fail(error, TXL_FORMAT, "%s: tensor %s%s is missing", path, r->prefix, name);
-    if (tensor->n_dim != n_dim)
-        return txl_fail(error, TXL_FORMAT, "%s: tensor %s has %d dimensions, not %d", path,
-                        tensor->name, tensor->n_dim, n_dim);
-    for (int d = 0; d < n_dim; d++) {
-        if (tensor->shape[d] == 0 || tensor->shape[d] > INT32_MAX)
-            return txl_fail(error, TXL_FORMAT, "%s: tensor %s has an impossible shape", path,
-                            tensor->name);
-    }
-    return TXL_OK;
-}
-
-/* ---- What shapes tell --------------------------------------------------------------------- */
-
-/* Bands that have an embedding of their own, and their widths' ratio. */
-static txl_status read_embedding_shapes(struct recognised *r, txl_error *error) {
-    struct facts *f = &r->facts;
-    uint64_t n_token = 0;
-    for (int i = 0;; i++) {
-        const struct checkpoint_tensor *t = recognise_tensor(r, "word_emb.emb_layers.%d.weight", i);
-        if (i > 0 && !t)
-            break;
-        if (i == MAX_BAND)
-            return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d bands",
-                            checkpoint_path(r->checkpoint), MAX_BAND);
-        txl_status status = need(r, t, "word_emb.emb_layers.0.weight", 2, error);
-        if (status)
-            return status;
-        if (i == 0)
-            f->d_embed = (int)t->shape[1];
-        if (i == 1)
-            f->div_val = (int)((uint64_t)f->d_embed / t->shape[1]);
-        n_token += t->shape[0];
-        if (n_token > INT32_MAX)
-            return txl_fail(error, TXL_FORMAT, "%s: the vocabulary is impossibly large",
-                            checkpoint_path(r->checkpoint));
-        if (i < MAX_BAND - 1)
-            f->cutoff[i] = (int)n_token;
-        f->n_band = i + 1;
-    }
-    f->n_token = (int)n_token;
-    return TXL_OK;
-}
-
-static int count_layers(const struct recognised *r) {
+/* One more than the largest N of the tensors STEM.N.*, so that a gap shows as a missing tensor. */
+static int count_numbered(const struct recognised *r, const char *stem) {
+    struct full_name start = full_name(r, part_name("%s.", stem));
+    size_t length = strlen(start.text);
     int n = 0;
-    while (n < 1 << 12 && recognise_tensor(r, "layers.%d.dec_attn.o_net.weight", n))
-        n++;
-    return n;
-}
-
-static txl_status read_layer_shapes(struct recognised *r, txl_error *error) {
-    struct facts *f = &r->facts;
-    f->n_layer = count_layers(r);
-    const struct checkpoint_tensor *o = recognise_tensor(r, "layers.0.dec_attn.o_net.weight");
-    const struct checkpoint_tensor *inner = recognise_tensor(r, "layers.0.pos_ff.CoreNet.0.weight");
-    txl_status status = need(r, o, "layers.0.dec_attn.o_net.weight", 2, error);
-    if (!status)
-        status = need(r, inner, "layers.0.pos_ff.CoreNet.0.weight", 2, error);
-    if (status)
-        return status;
-    f->d_model = (int)o->shape[0];
-    f->d_inner = (int)inner->shape[0];
-    if (recognise_tensor(r, "layers.0.dec_attn.r_net.weight"))
-        f->attn_type = 0;
-    else if (recognise_tensor(r, "r_bias"))
-        f->attn_type = 1;
-    else
-        f->attn_type = recognise_tensor(r, "r_emb") ? 3 : 2;
-    /* A bias or learned row has the heads as its last two dimensions. */
-    const struct checkpoint_tensor *heads = recognise_tensor(r, "layers.0.dec_attn.r_w_bias");
-    f->biases_per_layer = heads != NULL || f->attn_type == 1;
-    if (!heads)
-        heads = recognise_tensor(r, f->attn_type == 3 ? "r_emb" : "r_w_bias");
-    if (heads && heads->n_dim >= 2) {
-        f->n_head = (int)heads->shape[heads->n_dim - 2];
-        f->d_head = (int)heads->shape[heads->n_dim - 1];
-    } else {
-        f->d_head = (int)o->shape[1]; /* of all heads together, until n_head is known */
+    for (size_t i = 0; i < checkpoint_n_tensor(r->checkpoint); i++) {
+        const char *name = checkpoint_tensor_at(r->checkpoint, i)->name;
+        if (strncmp(name, start.text, length) != 0)
+            continue;
+        char *end;
+        unsigned long number = strtoul(name + length, &end, 10);
+        if (end > name + length && *end == '.' && number >= (unsigned long)n)
+            n = number < INT_MAX ? (int)number + 1 : INT_MAX;
     }
-    const struct checkpoint_tensor *r_emb = recognise_tensor(r, "r_emb");
-    if (r_emb && r_emb->n_dim == 4)
-        f->max_klen = (int)r_emb->shape[1];
-    return TXL_OK;
+    return n;
 }
 
 /* ---- What is stated ----------------------------------------------------------------------- */
 
-static bool stated_int(const struct statements *s, const char *key, int *value) {
-    const struct pickle_value *attribute = s->module ? checkpoint_attribute(s->module, key) : NULL;
+/* `object` is the module or the part of it that has the attribute. */
+static bool stated_int(const struct statements *s, const struct pickle_value *object,
+                       const char *key, int *value) {
+    const struct pickle_value *attribute = checkpoint_attribute(object, key);
     if (attribute && attribute->kind == PICKLE_INT && attribute->integer >= INT32_MIN &&
         attribute->integer <= INT32_MAX) {
         *value = (int)attribute->integer;
@@ -170,8 +160,9 @@ static bool stated_int(const struct statements *s, const char *key, int *value) 
     return false;
 }
 
-static bool stated_bool(const struct statements *s, const char *key, bool *value) {
-    const struct pickle_value *attribute = s->module ? checkpoint_attribute(s->module, key) : NULL;
+static bool stated_bool(const struct statements *s, const struct pickle_value *object,
+                        const char *key, bool *value) {
+    const struct pickle_value *attribute = checkpoint_attribute(object, key);
     if (attribute && attribute->kind == PICKLE_BOOL) {
         *value = attribute->boolean;
         return true;
@@ -182,12 +173,241 @@ static bool stated_bool(const struct statements *s, const char *key, bool *value
         return true;
     }
     int number; /* old code's 0 and 1 */
-    if (stated_int(s, key, &number)) {
+    if (stated_int(s, object, key, &number)) {
         *value = number != 0;
         return true;
     }
     return false;
 }
+
+/* The pickled module, found by the names of its tensors: in "model.module.word_emb..." it is the
+ * root's "model"'s "module".  Only of the published class: what another one's dialect is its
+ * attributes do not tell. */
+static const struct pickle_value *find_module(const struct recognised *r) {
+    static const char class_name[] = "MemTransformerLM";
+    const struct pickle_value *value = checkpoint_root(r->checkpoint);
+    char path[sizeof r->prefix], *rest = path;
+    memcpy(path, r->prefix, sizeof path);
+    for (char *key; value && (key = strsep(&rest, ".")) && *key;)
+        value =
+            value->kind == PICKLE_DICT ? pickle_get(value, key) : checkpoint_attribute(value, key);
+    if (!value || value->kind != PICKLE_OBJECT)
+        return NULL;
+    const char *dot = strrchr(value->object->class_name, '.');
+    return strcmp(dot ? dot + 1 : value->object->class_name, class_name) == 0 ? value : NULL;
+}
+
+/* config.json beside the checkpoint, or NULL. */
+static txl_status load_config(const char *path, json_t **config, txl_error *error) {
+    char name[PATH_MAX + sizeof "config.json"];
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash - path) + 1 : 0;
+    snprintf(name, sizeof name, "%.*sconfig.json", folder, path);
+    struct stat info;
+    *config = NULL;
+    if (stat(name, &info) < 0)
+        return errno == ENOENT ? TXL_OK : txl_fail(error, TXL_IO, "%s: %s", name, strerror(errno));
+    json_error_t where;
+    *config = json_load_file(name, 0, &where);
+    if (!*config)
+        return txl_fail(error, TXL_FORMAT, "%s: line %d: %s", name, where.line, where.text);
+    if (!json_is_object(*config))
+        return txl_fail(error, TXL_FORMAT, "%s: expected a JSON object", name);
+    return TXL_OK;
+}
+
+static txl_status find_statements(const struct recognised *r, struct statements *s,
+                                  txl_error *error) {
+    *s = (struct statements){.path = checkpoint_path(r->checkpoint), .module = find_module(r)};
+    if (!s->module)
+        return load_config(s->path, &s->config, error);
+    s->embedding = checkpoint_attribute(s->module, "word_emb");
+    const struct pickle_value *layers = checkpoint_attribute(s->module, "layers");
+    s->half = checkpoint_attribute(checkpoint_attribute(layers, "0"), "pos_ff");
+    return TXL_OK;
+}
+
+/* ---- What is refused by its name ---------------------------------------------------------- */
+
+static txl_status refuse_epsilon(const struct statements *s, txl_error *error) {
+    const struct pickle_value *norm = checkpoint_attribute(s->half, "layer_norm");
+    const struct pickle_value *attribute = checkpoint_attribute(norm, "eps");
+    const json_t *number = json_object_get(s->config, "layer_norm_epsilon");
+    double epsilon = attribute && attribute->kind == PICKLE_FLOAT ? attribute->real
+                     : json_is_number(number)                     ? json_number_value(number)
+                                                                  : 1e-5;
+    if (epsilon != 1e-5)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: layer normalisation's epsilon is %g; txl runs 1e-05 only", s->path,
+                        epsilon);
+    return TXL_OK;
+}
+
+static txl_status refuse_variants(const struct recognised *r, const struct statements *s,
+                                  txl_error *error) {
+    int value = 0;
+    if ((stated_int(s, s->module, "sample_softmax", &value) && value > 0) ||
+        recognise_tensor(r, part_name("out_layer.bias")))
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: trained with sample_softmax; txl runs full and adaptive softmaxes "
+                        "only",
+                        s->path);
+    if (stated_int(s, s->module, "ext_len", &value) && value > 0)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: ext_len is %d; txl runs ext_len 0 only",
+                        s->path, value);
+    return refuse_epsilon(s, error);
+}
+
+/* ---- What shapes tell --------------------------------------------------------------------- */
+
+static struct part_name embedding_name(const struct recognised *r, int band) {
+    return recognise_either(r, part_name("word_emb.emb_layers.%d.weight", band),
+                            part_name("crit.out_layers.%d.weight", band));
+}
+
+static bool divides(const int *width, int n_band, int div_val) {
+    int expected = width[0];
+    for (int i = 1; i < n_band; i++) {
+        expected /= div_val;
+        if (width[i] != expected)
+            return false;
+    }
+    return true;
+}
+
+/* Of the values that the widths of the bands allow (one, as a rule) the stated one or the least. */
+static txl_status find_div_val(struct recognised *r, const struct statements *s, const int *width,
+                               int n_band, txl_error *error) {
+    int stated = 0, least = 1;
+    bool is_stated = stated_int(s, s->embedding, "div_val", &stated);
+    if (n_band > 1) {
+        least = 2;
+        while (least <= width[0] && !divides(width, n_band, least))
+            least++;
+        if (least > width[0])
+            return txl_fail(error, TXL_FORMAT, "%s: no div_val makes the widths of its embeddings",
+                            s->path);
+    }
+    if (is_stated && (stated < least || !divides(width, n_band, stated)))
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: div_val is stated as %d, but its embeddings are those of %d", s->path,
+                        stated, least);
+    r->facts.div_val = is_stated ? stated : least;
+    return TXL_OK;
+}
+
+/* Bands that have an embedding of their own, and their widths' ratio. */
+static txl_status read_embedding_shapes(struct recognised *r, const struct statements *s,
+                                        txl_error *error) {
+    struct facts *f = &r->facts;
+    int width[MAX_BAND], n = count_numbered(r, "crit.out_layers");
+    uint64_t n_token = 0;
+    if (n > MAX_BAND)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d bands", s->path, MAX_BAND);
+    for (int i = 0; i < n; i++) {
+        const struct checkpoint_tensor *t;
+        txl_status status = need_dimensions(r, embedding_name(r, i), 2, &t, error);
+        if (status)
+            return status;
+        width[i] = (int)t->shape[1];
+        n_token += t->shape[0];
+        if (n_token > INT32_MAX)
+            return txl_fail(error, TXL_FORMAT, "%s: the vocabulary is impossibly large", s->path);
+        f->cutoff[i] = (int)n_token;
+    }
+    f->n_token = (int)n_token;
+    f->n_band = n;
+    f->d_embed = width[0];
+    return find_div_val(r, s, width, n, error);
+}
+
+/* Each kind of attention has tensors that no other has. */
+static int attention_type(const struct recognised *r) {
+    bool learned = recognise_tensor(r, part_name("r_emb")) != NULL;
+    if (recognise_tensor(r, part_name("layers.0.dec_attn.q_net.weight")) ||
+        recognise_tensor(r, part_name("layers.0.dec_attn.kv_net.weight")))
+        return learned ? 3 : 2;
+    return learned || recognise_tensor(r, part_name("r_bias")) ? 1 : 0;
+}
+
+/* A bias or learned row has n_head and d_head as its last two dimensions. */
+static txl_status read_head_shapes(struct recognised *r, int width, txl_error *error) {
+    struct facts *f = &r->facts;
+    struct part_name own = part_name("layers.0.dec_attn.r_w_bias"), all = part_name("r_w_bias");
+    const struct checkpoint_tensor *heads;
+    txl_status status;
+    f->biases_per_layer = f->attn_type == 1 || recognise_tensor(r, own) != NULL;
+    if (f->attn_type == 2)
+        return TXL_OK; /* nothing tells */
+    if (f->attn_type == 0)
+        status = need_dimensions(r, recognise_either(r, own, all), 2, &heads, error);
+    else
+        status = need_dimensions(r, part_name("r_emb"), 4, &heads, error);
+    if (status)
+        return status;
+    if (f->attn_type != 0)
+        f->max_klen = (int)heads->shape[1];
+    f->n_head = (int)heads->shape[heads->n_dim - 2];
+    f->d_head = (int)heads->shape[heads->n_dim - 1];
+    if ((int64_t)f->n_head * f->d_head != width)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: tensor %s is for %d heads of %d, but their outputs are %d wide",
+                        checkpoint_path(r->checkpoint), heads->name, f->n_head, f->d_head, width);
+    return TXL_OK;
+}
+
+static txl_status read_layer_shapes(struct recognised *r, txl_error *error) {
+    struct facts *f = &r->facts;
+    const struct checkpoint_tensor *o, *inner;
+    txl_status status =
+        need_dimensions(r, part_name("layers.0.dec_attn.o_net.weight"), 2, &o, error);
+    if (!status)
+        status =
+            need_dimensions(r, part_name("layers.0.pos_ff.CoreNet.0.weight"), 2, &inner, error);
+    if (status)
+        return status;
+    f->n_layer = count_numbered(r, "layers");
+    f->d_model = (int)o->shape[0];
+    f->d_inner = (int)inner->shape[0];
+    f->attn_type = attention_type(r);
+    return read_head_shapes(r, (int)o->shape[1], error);
+}
+
+/* What is stated of the shapes has to be so, and within what a weights file's reader accepts.  A
+ * dimension of 0 is one that shapes do not tell. */
+static txl_status check_shapes(const struct recognised *r, const struct statements *s,
+                               txl_error *error) {
+    const struct facts *f = &r->facts;
+    const struct {
+        const char *key;
+        int value, most;
+    } dimension[] = {
+        {"n_layer", f->n_layer, 1 << 12},   {"n_head", f->n_head, 1 << 12},
+        {"d_head", f->d_head, 1 << 14},     {"d_model", f->d_model, 1 << 16},
+        {"d_embed", f->d_embed, 1 << 16},   {"d_inner", f->d_inner, 1 << 20},
+        {"n_token", f->n_token, INT32_MAX}, {"vocab_size", f->n_token, INT32_MAX},
+        {"max_klen", f->max_klen, 1 << 24},
+    };
+    for (size_t i = 0; i < sizeof dimension / sizeof *dimension; i++) {
+        int stated = 0;
+        if (dimension[i].value > dimension[i].most)
+            return txl_fail(error, TXL_UNSUPPORTED, "%s: %s is %d; txl runs up to %d", s->path,
+                            dimension[i].key, dimension[i].value, dimension[i].most);
+        if (dimension[i].value > 0 && stated_int(s, s->module, dimension[i].key, &stated) &&
+            stated != dimension[i].value)
+            return txl_fail(error, TXL_FORMAT,
+                            "%s: %s is stated as %d, but its tensors are those of %d", s->path,
+                            dimension[i].key, stated, dimension[i].value);
+    }
+    if (f->d_model % 2 != 0)
+        return txl_fail(error, TXL_FORMAT, "%s: d_model is %d, an odd number", s->path, f->d_model);
+    if (f->attn_type == 3 && f->n_head * f->d_head != f->d_model)
+        return txl_fail(error, TXL_FORMAT, "%s: %d heads of %d are not as wide as the model, %d",
+                        s->path, f->n_head, f->d_head, f->d_model);
+    return TXL_OK;
+}
+
+/* ---- The facts that shapes do not tell ---------------------------------------------------- */
 
 static void ask_for(struct statements *s, const char *flag) {
     size_t used = strlen(s->missing);
@@ -198,72 +418,98 @@ static void settle_int(struct statements *s, int flag, const char *key, const ch
                        int *value) {
     if (flag >= 0)
         *value = flag;
-    else if (!stated_int(s, key, value))
+    else if (!stated_int(s, s->module, key, value))
         ask_for(s, ask);
 }
 
-/* The flag comes as a list of numbers, a module's cutoffs end with n_token. */
-static txl_status settle_cutoffs(struct recognised *r, struct statements *s, const char *flag,
-                                 txl_error *error) {
-    struct facts *f = &r->facts;
-    long long list[MAX_BAND];
-    int n = 0;
-    const struct pickle_value *embedding =
-        s->module ? checkpoint_attribute(s->module, "word_emb") : NULL;
-    const struct pickle_value *cutoffs =
-        embedding ? checkpoint_attribute(embedding, "cutoffs") : NULL;
-    const json_t *array = json_object_get(s->config, "cutoffs");
-    if (flag) {
-        for (const char *p = flag + strspn(flag, ", "); *p && n < MAX_BAND; p += strspn(p, ", ")) {
-            char *end;
-            errno = 0;
-            list[n++] = strtoll(p, &end, 10);
-            if (end == p || errno)
-                return txl_fail(error, TXL_ARGUMENT,
-                                "--cutoffs takes numbers separated by commas, not \"%s\"", flag);
-            p = end;
-        }
-    } else if (cutoffs) {
-        const struct pickle_value *item;
-        while (n < MAX_BAND && (item = pickle_item(cutoffs, (size_t)n)) && item->kind == PICKLE_INT)
-            list[n++] = item->integer;
-        if (n > 0 && list[n - 1] == f->n_token)
-            n--;
-    } else if (json_is_array(array)) {
-        for (; n < MAX_BAND && (size_t)n < json_array_size(array); n++)
-            list[n] = json_integer_value(json_array_get(array, (size_t)n));
-    } else if (f->n_band == 1 && recognise_tensor(r, "crit.cluster_weight")) {
-        ask_for(s, "--cutoffs N,N,..."); /* one embedding, several bands: shapes do not tell */
-        return TXL_OK;
-    } else {
-        return TXL_OK; /* the embeddings' own sizes */
+static void settle_bool(struct statements *s, enum convert_choice flag,
+                        const struct pickle_value *object, const char *key, const char *ask,
+                        bool *value) {
+    if (flag != CONVERT_UNSET)
+        *value = flag == CONVERT_YES;
+    else if (!stated_bool(s, object, key, value))
+        ask_for(s, ask);
+}
+
+/* Numbers that may end with n_token, as modules and some config.json have them. */
+struct cutoffs {
+    long long at[MAX_BAND];
+    size_t n; /* > MAX_BAND: too many */
+};
+
+static void add_cutoff(struct cutoffs *cutoffs, long long cutoff) {
+    if (cutoffs->n < MAX_BAND)
+        cutoffs->at[cutoffs->n] = cutoff;
+    cutoffs->n++;
+}
+
+static txl_status read_cutoffs_flag(const char *flag, struct cutoffs *cutoffs, txl_error *error) {
+    for (const char *p = flag + strspn(flag, ", "); *p; p += strspn(p, ", ")) {
+        char *end;
+        errno = 0;
+        add_cutoff(cutoffs, strtoll(p, &end, 10));
+        if (end == p || errno || !strchr(", ", *end))
+            return txl_fail(error, TXL_ARGUMENT,
+                            "--cutoffs takes numbers separated by commas, not \"%s\"", flag);
+        p = end;
     }
-    if (f->n_band > 1 && n != f->n_band - 1)
-        return txl_fail(error, TXL_FORMAT, "%s: %d cutoffs, but %d bands of embeddings", s->path, n,
-                        f->n_band);
-    for (int i = 0; i < n; i++) {
-        if (list[i] <= (i > 0 ? list[i - 1] : 0) || list[i] >= f->n_token ||
-            (f->n_band > 1 && list[i] != f->cutoff[i]))
-            return txl_fail(error, TXL_FORMAT,
-                            "%s: cutoff %lld does not fit a vocabulary of %d symbols", s->path,
-                            list[i], f->n_token);
-        f->cutoff[i] = (int)list[i];
-    }
-    f->n_band = n + 1;
     return TXL_OK;
 }
 
-static void settle_pre_lnorm(struct recognised *r, struct statements *s, enum convert_choice flag) {
-    const struct pickle_value *layer =
-        s->module ? pickle_item(checkpoint_attribute(s->module, "layers"), 0) : NULL;
-    if (s->module && !layer)
-        layer = checkpoint_attribute(checkpoint_attribute(s->module, "layers"), "0");
-    struct statements half = *s;
-    half.module = layer ? checkpoint_attribute(layer, "pos_ff") : NULL;
-    if (flag != CONVERT_UNSET)
-        r->facts.pre_lnorm = flag == CONVERT_YES;
-    else if (!stated_bool(&half, "pre_lnorm", &r->facts.pre_lnorm))
-        ask_for(s, "--pre-lnorm yes|no");
+/* What is no number becomes 0, which is no cutoff. */
+static bool stated_cutoffs(const struct statements *s, struct cutoffs *cutoffs) {
+    const struct pickle_value *list = checkpoint_attribute(s->embedding, "cutoffs"), *item;
+    const json_t *array = json_object_get(s->config, "cutoffs");
+    if (list && list->kind == PICKLE_LIST) {
+        for (size_t i = 0; (item = pickle_item(list, i)); i++)
+            add_cutoff(cutoffs, item->kind == PICKLE_INT ? item->integer : 0);
+        return true;
+    }
+    for (size_t i = 0; i < json_array_size(array); i++)
+        add_cutoff(cutoffs, json_integer_value(json_array_get(array, i)));
+    return json_is_array(array);
+}
+
+/* The embeddings' sizes tell, unless there is one of them and several bands: how many, that the
+ * clusters' weights tell. */
+static txl_status settle_cutoffs(struct recognised *r, struct statements *s, const char *flag,
+                                 txl_error *error) {
+    struct facts *f = &r->facts;
+    struct cutoffs list = {.n = 0};
+    const struct checkpoint_tensor *clusters =
+        recognise_tensor(r, part_name("crit.cluster_weight"));
+    bool sizes_tell = f->n_band > 1 || !clusters;
+    if (!sizes_tell && (clusters->n_dim != 2 || clusters->shape[0] > MAX_BAND - 1))
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: tensor %s is not that of up to %d bands",
+                        s->path, clusters->name, MAX_BAND);
+    if (!sizes_tell)
+        f->n_band = (int)clusters->shape[0] + 1;
+    txl_status status = flag ? read_cutoffs_flag(flag, &list, error) : TXL_OK;
+    if (status)
+        return status;
+    if (!flag && !stated_cutoffs(s, &list)) {
+        if (!sizes_tell)
+            ask_for(s, "--cutoffs N,N,...");
+        return TXL_OK;
+    }
+    if (list.n > 0 && list.n <= MAX_BAND && list.at[list.n - 1] == f->n_token)
+        list.n--;
+    if (list.n != (size_t)f->n_band - 1)
+        return txl_fail(error, TXL_FORMAT, "%s: %zu cutoffs, but its tensors are those of %d bands",
+                        s->path, list.n, f->n_band);
+    for (size_t i = 0; i < list.n; i++) {
+        if (list.at[i] <= (i > 0 ? list.at[i - 1] : 0) || list.at[i] >= f->n_token)
+            return txl_fail(error, TXL_FORMAT,
+                            "%s: cutoff %lld: cutoffs ascend, between 0 and the vocabulary's size, "
+                            "%d",
+                            s->path, list.at[i], f->n_token);
+        if (sizes_tell && list.at[i] != f->cutoff[i])
+            return txl_fail(error, TXL_FORMAT,
+                            "%s: cutoff %lld, but the embeddings' sizes make it %d", s->path,
+                            list.at[i], f->cutoff[i]);
+        f->cutoff[i] = (int)list.at[i];
+    }
+    return TXL_OK;
 }
 
 /* The dialect follows from who trained it: published PyTorch code pickles its module; a Hugging
@@ -277,6 +523,8 @@ static void settle_dialect(struct recognised *r, struct statements *s,
         f->memory_start = s->module ? "empty" : "zeros";
     if (!f->cluster_order && (s->module || s->config))
         f->cluster_order = s->module ? "reversed" : "forward";
+    if (!f->memory_start && f->attn_type >= 2)
+        f->memory_start = "empty"; /* they have no memory */
     if (!f->cluster_order && f->n_band <= 2)
         f->cluster_order = "reversed"; /* with at most one cluster the orders are the same */
     if (!f->memory_start)
@@ -285,90 +533,97 @@ static void settle_dialect(struct recognised *r, struct statements *s,
         ask_for(s, "--cluster-order reversed|forward");
 }
 
-static txl_status settle_heads(struct recognised *r, struct statements *s,
-                               const struct convert_options *o, txl_error *error) {
+static txl_status settle_heads(struct recognised *r, struct statements *s, int flag,
+                               txl_error *error) {
     struct facts *f = &r->facts;
-    bool known = f->n_head > 0; /* by the shape of a bias; then d_head is too */
-    if (o->n_head > 0 && known && o->n_head != f->n_head)
-        return txl_fail(error, TXL_ARGUMENT, "%s: --n-head %d, but its tensors have %d heads",
-                        s->path, o->n_head, f->n_head);
-    if (known)
+    if (f->n_head > 0) { /* by the shape of a bias; then d_head is known too */
+        if (flag > 0 && flag != f->n_head)
+            return txl_fail(error, TXL_ARGUMENT, "%s: --n-head %d, but its tensors have %d heads",
+                            s->path, flag, f->n_head);
         return TXL_OK;
-    int stated = 0;
-    if (o->n_head > 0)
-        f->n_head = o->n_head;
-    else if (stated_int(s, "n_head", &stated) && stated > 0)
-        f->n_head = stated;
-    else
+    }
+    const struct checkpoint_tensor *o =
+        recognise_tensor(r, part_name("layers.0.dec_attn.o_net.weight"));
+    int n_head = flag, width = (int)o->shape[1];
+    if (n_head <= 0 && !stated_int(s, s->module, "n_head", &n_head)) {
         ask_for(s, "--n-head N");
-    if (f->n_head > 0 && f->d_head % f->n_head != 0)
+        return TXL_OK;
+    }
+    if (n_head < 1 || width % n_head != 0)
         return txl_fail(error, TXL_FORMAT, "%s: %d heads do not divide a width of %d", s->path,
-                        f->n_head, f->d_head);
-    f->d_head /= f->n_head > 0 ? f->n_head : 1;
+                        n_head, width);
+    f->n_head = n_head;
+    f->d_head = width / n_head;
     return TXL_OK;
 }
 
-static txl_status settle_attention_type(struct recognised *r, struct statements *s, int flag,
-                                        txl_error *error) {
+static txl_status settle_attention_type(const struct recognised *r, const struct statements *s,
+                                        int flag, txl_error *error) {
     int stated = r->facts.attn_type;
     if (flag >= 0)
         stated = flag;
     else
-        stated_int(s, "attn_type", &stated);
+        stated_int(s, s->module, "attn_type", &stated);
     if (stated != r->facts.attn_type)
-        return txl_fail(error, TXL_FORMAT,
+        return txl_fail(error, flag >= 0 ? TXL_ARGUMENT : TXL_FORMAT,
                         "%s: attention type %d is claimed, but its tensors are those of type %d",
                         s->path, stated, r->facts.attn_type);
     return TXL_OK;
 }
 
-static txl_status refuse_variants(const struct statements *s, txl_error *error) {
-    int value;
-    if (stated_int(s, "sample_softmax", &value) && value > 0)
+static void settle_lengths(struct recognised *r, struct statements *s,
+                           const struct convert_options *o) {
+    struct facts *f = &r->facts;
+    settle_int(s, o->tgt_len, "tgt_len", "--tgt-len N", &f->tgt_len);
+    settle_int(s, o->mem_len, "mem_len", "--mem-len N", &f->mem_len);
+    if (o->has_clamp_len)
+        f->clamp_len = o->clamp_len;
+    else if (!stated_int(s, s->module, "clamp_len", &f->clamp_len))
+        ask_for(s, "--clamp-len N");
+    if (f->clamp_len <= 0)
+        f->clamp_len = -1;
+}
+
+static txl_status check_lengths(const struct recognised *r, const struct statements *s,
+                                txl_error *error) {
+    const struct facts *f = &r->facts;
+    if (f->tgt_len < 1 || f->mem_len < 0)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: tgt_len %d and mem_len %d are impossible; correct them with --tgt-len "
+                        "and --mem-len",
+                        s->path, f->tgt_len, f->mem_len);
+    if (f->attn_type >= 2 && f->mem_len > 0)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: sample_softmax is %d; txl runs full and adaptive softmaxes only",
-                        s->path, value);
-    if (stated_int(s, "ext_len", &value) && value > 0)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: ext_len is %d; txl runs ext_len 0 only",
-                        s->path, value);
+                        "%s: mem_len is %d, but attention type %d has no memory; convert with "
+                        "--mem-len 0",
+                        s->path, f->mem_len, f->attn_type);
+    if (f->attn_type == 3 && f->tgt_len > f->max_klen)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: tgt_len is %d, but there are %d positions; correct it with --tgt-len",
+                        s->path, f->tgt_len, f->max_klen);
     return TXL_OK;
 }
 
 static txl_status settle(struct recognised *r, struct statements *s,
                          const struct convert_options *o, txl_error *error) {
     struct facts *f = &r->facts;
-    txl_status status = refuse_variants(s, error);
+    txl_status status = settle_attention_type(r, s, o->attn_type, error);
     if (!status)
-        status = settle_attention_type(r, s, o->attn_type, error);
-    if (!status)
-        status = settle_heads(r, s, o, error);
+        status = settle_heads(r, s, o->n_head, error);
     if (!status)
         status = settle_cutoffs(r, s, o->cutoffs, error);
     if (status)
         return status;
-    settle_pre_lnorm(r, s, o->pre_lnorm);
+    settle_bool(s, o->pre_lnorm, s->half, "pre_lnorm", "--pre-lnorm yes|no", &f->pre_lnorm);
     settle_dialect(r, s, o);
-    settle_int(s, o->tgt_len, "tgt_len", "--tgt-len N", &f->tgt_len);
-    settle_int(s, o->mem_len, "mem_len", "--mem-len N", &f->mem_len);
-    if (o->has_clamp_len)
-        f->clamp_len = o->clamp_len;
-    else if (!stated_int(s, "clamp_len", &f->clamp_len))
-        ask_for(s, "--clamp-len N");
-    if (f->clamp_len <= 0)
-        f->clamp_len = -1;
-    if (o->same_length != CONVERT_UNSET)
-        f->same_length = o->same_length == CONVERT_YES;
-    else if (!stated_bool(s, "same_length", &f->same_length))
-        ask_for(s, "--same-length yes|no");
+    settle_lengths(r, s, o);
+    settle_bool(s, o->same_length, s->module, "same_length", "--same-length yes|no",
+                &f->same_length);
     if (s->missing[0])
         return txl_fail(error, TXL_ARGUMENT,
-                        "%s: a bare state dict does not tell everything; add what it was trained "
-                        "with:%s",
+                        "%s: does not tell all of its settings; add what it was trained with:%s",
                         s->path, s->missing);
-    if (f->tgt_len < 1 || f->mem_len < 0)
-        return txl_fail(error, TXL_FORMAT, "%s: tgt_len %d and mem_len %d are impossible", s->path,
-                        f->tgt_len, f->mem_len);
-    return TXL_OK;
+    return check_lengths(r, s, error);
 }
 
 /* ---- Tied tensors ------------------------------------------------------------------------- */
@@ -376,97 +631,136 @@ static txl_status settle(struct recognised *r, struct statements *s,
 enum { COMPARED = 1 << 14 };
 
 /* Whether both hold the same numbers: shards keep a copy of a tied tensor each. */
-static bool is_copy(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b) {
-    if (a->dtype != b->dtype || a->n_element != b->n_element)
-        return false;
+static txl_status is_copy(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b,
+                          bool *same, txl_error *error) {
+    *same = a->dtype == b->dtype && a->n_dim == b->n_dim &&
+            memcmp(a->shape, b->shape, (size_t)a->n_dim * sizeof *a->shape) == 0;
+    if (!*same)
+        return TXL_OK;
     float *numbers = malloc(2 * COMPARED * sizeof *numbers);
-    bool same = numbers != NULL;
-    for (uint64_t i = 0; same && i < a->n_element; i += COMPARED) {
+    if (!numbers)
+        return txl_fail_memory(error, "comparing tensors", 2 * COMPARED * sizeof *numbers);
+    txl_status status = TXL_OK;
+    for (uint64_t i = 0; *same && !status && i < a->n_element; i += COMPARED) {
         uint64_t left = a->n_element - i, n = left < COMPARED ? left : COMPARED;
-        same = checkpoint_read_float(a, i, n, numbers, NULL) == TXL_OK &&
-               checkpoint_read_float(b, i, n, numbers + COMPARED, NULL) == TXL_OK &&
-               memcmp(numbers, numbers + COMPARED, n * sizeof *numbers) == 0;
+        status = checkpoint_read_float(a, i, n, numbers, error);
+        if (!status)
+            status = checkpoint_read_float(b, i, n, numbers + COMPARED, error);
+        *same = !status && memcmp(numbers, numbers + COMPARED, n * sizeof *numbers) == 0;
     }
+    checkpoint_release(a);
+    checkpoint_release(b);
     free(numbers);
-    return same;
+    return status;
 }
 
-/* Stored once (safetensors), one storage under two names, or a copy. */
-static bool is_tied(const struct checkpoint_tensor *copy,
-                    const struct checkpoint_tensor *original) {
-    return !copy || checkpoint_same_view(copy, original) || is_copy(copy, original);
-}
-
-static void find_ties(struct recognised *r) {
-    struct facts *f = &r->facts;
-    f->tied_weights = is_tied(recognise_tensor(r, "crit.out_layers.0.weight"),
-                              recognise_tensor(r, "word_emb.emb_layers.0.weight"));
-    for (int i = 0; i < f->n_band; i++) {
-        const struct checkpoint_tensor *input =
-            recognise_tensor(r, "word_emb.emb_projs.%d", f->div_val > 1 ? i : 0);
-        f->tied_projection[i] =
-            input && is_tied(recognise_tensor(r, "crit.out_projs.%d", i), input);
+/* Tied are: one storage under two names, copies, and a tensor that is stored once, unless the
+ * softmax is said to have its own. */
+static txl_status find_tie(const struct recognised *r, struct part_name input,
+                           struct part_name output, bool has_own, bool *tied, txl_error *error) {
+    const struct checkpoint_tensor *in = recognise_tensor(r, input);
+    const struct checkpoint_tensor *out = recognise_tensor(r, output);
+    *tied = in || out;
+    if (in && out) {
+        *tied = checkpoint_same_view(in, out);
+        return *tied ? TXL_OK : is_copy(in, out, tied, error);
     }
+    if (*tied && has_own)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing",
+                        checkpoint_path(r->checkpoint), full_name(r, in ? output : input).text);
+    return TXL_OK;
+}
+
+/* torch.save writes a module's tied tensors under both names. */
+static bool has_own_weights(const struct statements *s) {
+    const char *const keys[] = {"tie_weight", "tie_word_embeddings"};
+    bool tied = !s->module;
+    for (size_t i = 0; i < 2 && tied; i++)
+        stated_bool(s, NULL, keys[i], &tied);
+    return !tied;
+}
+
+/* Hugging Face's older configurations list the bands, later ones have a rule for all but the
+ * first. */
+static bool has_own_projection(const struct statements *s, int band) {
+    const json_t *list = json_object_get(s->config, "tie_projs");
+    bool shared = true;
+    if (s->module)
+        return true;
+    if (!s->config)
+        return false;
+    if (json_is_array(list))
+        return !json_is_true(json_array_get(list, (size_t)band));
+    stated_bool(s, NULL, "proj_share_all_but_first", &shared);
+    return band == 0 || !shared;
+}
+
+static txl_status find_ties(struct recognised *r, const struct statements *s, txl_error *error) {
+    struct facts *f = &r->facts;
+    int n_embedding = f->div_val > 1 ? f->n_band : 1;
+    f->tied_weights = true;
+    for (int i = 0; i < n_embedding; i++) {
+        bool tied;
+        txl_status status =
+            find_tie(r, part_name("word_emb.emb_layers.%d.weight", i),
+                     part_name("crit.out_layers.%d.weight", i), has_own_weights(s), &tied, error);
+        if (status)
+            return status;
+        f->tied_weights = f->tied_weights && tied;
+    }
+    for (int i = 0; i < f->n_band; i++) {
+        txl_status status = find_tie(r, part_name("word_emb.emb_projs.%d", f->div_val > 1 ? i : 0),
+                                     part_name("crit.out_projs.%d", i), has_own_projection(s, i),
+                                     &f->tied_projection[i], error);
+        if (status)
+            return status;
+    }
+    return TXL_OK;
 }
 
 /* ---- All of it ---------------------------------------------------------------------------- */
 
-/* The pickled module: the root, or one level below it in a dict or a wrapper such as
- * DataParallel. */
-static const struct pickle_value *find_module(const struct pickle_value *root) {
-    static const char *const inside[] = {"module", "model", "model_state", "state_dict"};
-    if (!root)
-        return NULL;
-    if (root->kind == PICKLE_OBJECT && checkpoint_attribute(root, "word_emb"))
-        return root;
-    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
-        const struct pickle_value *value = checkpoint_attribute(root, inside[i]);
-        if (value && value->kind == PICKLE_OBJECT && checkpoint_attribute(value, "word_emb"))
-            return value;
-    }
-    return NULL;
+static txl_status not_a_transformer_xl(const struct recognised *r, const char *name,
+                                       txl_error *error) {
+    return txl_fail(error, TXL_UNSUPPORTED,
+                    "%s: not a Transformer-XL: no tensor named %s among its %zu (txl info "
+                    "--tensors lists them)",
+                    checkpoint_path(r->checkpoint), name, checkpoint_n_tensor(r->checkpoint));
 }
 
-/* config.json beside the checkpoint, or NULL. */
-static json_t *load_config(const char *path, txl_error *error, txl_status *status) {
-    char name[4096];
-    const char *slash = strrchr(path, '/');
-    int folder = slash ? (int)(slash - path) + 1 : 0;
-    snprintf(name, sizeof name, "%.*sconfig.json", folder, path);
-    struct stat info;
-    if (stat(name, &info) < 0)
-        return NULL;
-    json_error_t where;
-    json_t *config = json_load_file(name, 0, &where);
-    if (!json_is_object(config)) {
-        *status = txl_fail(error, TXL_FORMAT, "%s, line %d: %s", name, where.line,
-                           config ? "not a JSON object" : where.text);
-        json_decref(config);
-        return NULL;
-    }
-    return config;
+static txl_status find_facts(struct recognised *r, struct statements *s,
+                             const struct convert_options *options, txl_error *error) {
+    txl_status status = refuse_variants(r, s, error);
+    static const char softmax[] = "crit.out_layers.0.bias";
+    if (!status && !find_prefix(r->checkpoint, softmax, r->crit_prefix, sizeof r->crit_prefix))
+        status = not_a_transformer_xl(r, softmax, error);
+    if (!status)
+        status = read_embedding_shapes(r, s, error);
+    if (!status)
+        status = read_layer_shapes(r, error);
+    if (!status)
+        status = check_shapes(r, s, error);
+    if (!status)
+        status = settle(r, s, options, error);
+    if (!status)
+        status = find_ties(r, s, error);
+    return status;
 }
 
 txl_status recognise(const char *source, const struct convert_options *options,
                      struct recognised *r, txl_error *error) {
-    *r = (struct recognised){.facts = {.div_val = 1, .clamp_len = -1}};
+    static const char layer[] = "layers.0.dec_attn.o_net.weight";
+    struct statements s = {0};
+    *r = (struct recognised){.facts = {.clamp_len = -1}};
     txl_status status = checkpoint_open(source, &r->checkpoint, error);
     if (status)
         return status;
-    struct statements s = {.path = checkpoint_path(r->checkpoint),
-                           .module = find_module(checkpoint_root(r->checkpoint))};
-    if (!s.module)
-        s.config = load_config(s.path, error, &status);
+    if (!find_prefix(r->checkpoint, layer, r->prefix, sizeof r->prefix))
+        status = not_a_transformer_xl(r, layer, error);
     if (!status)
-        status = find_prefixes(r, error);
+        status = find_statements(r, &s, error);
     if (!status)
-        status = read_embedding_shapes(r, error);
-    if (!status)
-        status = read_layer_shapes(r, error);
-    if (!status)
-        status = settle(r, &s, options, error);
-    if (!status)
-        find_ties(r);
+        status = find_facts(r, &s, options, error);
     json_decref(s.config);
     return status;
 }

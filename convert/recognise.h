@@ -5,7 +5,7 @@
 #include "checkpoint.h"
 #include "convert.h"
 
-enum { MAX_BAND = 65 };
+enum { MAX_BAND = 65, MAX_PREFIX = 256 };
 
 /* The facts of a model, as the settings of a weights file state them. */
 struct facts {
@@ -22,8 +22,8 @@ struct facts {
 struct recognised {
     struct checkpoint *checkpoint;
     struct facts facts;
-    char prefix[256];      /* before "word_emb.", "layers." ... */
-    char crit_prefix[256]; /* before "crit." */
+    char prefix[MAX_PREFIX];      /* before "word_emb.", "layers." ... */
+    char crit_prefix[MAX_PREFIX]; /* before "crit.", which Hugging Face keeps elsewhere */
 };
 
 /* Opens the checkpoint and finds out all of its facts, the options taking precedence. */
@@ -31,10 +31,24 @@ txl_status recognise(const char *source, const struct convert_options *options,
                      struct recognised *recognised, txl_error *error);
 void recognise_free(struct recognised *recognised);
 
-/* The tensor of that name after the prefix, which "crit." names have their own of; NULL if none.
- * `format` takes numbers only. */
+/* What a checkpoint calls a part, after the prefix. */
+struct part_name {
+    char text[64];
+};
+struct part_name part_name(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The tensor of that part, or NULL. */
 const struct checkpoint_tensor *recognise_tensor(const struct recognised *recognised,
-                                                 const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+                                                 struct part_name name);
+
+/* The same, which has to be there, of floating point, and of exactly this shape. */
+txl_status recognise_need(const struct recognised *recognised, struct part_name name, int n_dim,
+                          const uint64_t *shape, const struct checkpoint_tensor **tensor,
+                          txl_error *error);
+
+/* Of two tied tensors safetensors files keep one: the name of that one, `first` if there are both
+ * or none. */
+struct part_name recognise_either(const struct recognised *recognised, struct part_name first,
+                                  struct part_name second);
 
 #endif

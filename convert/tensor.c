@@ -192,7 +192,8 @@ bool checkpoint_same_view(const struct checkpoint_tensor *a, const struct checkp
 
 /* Elements that are gathered at a time from a tensor that is not contiguous. */
 #define GATHER ((uint64_t)512)
-#define MAX_SIZE 8 /* of an element that can be read */
+#define MAX_SIZE 8                   /* of an element that can be read */
+#define RELEASED ((uint64_t)1 << 22) /* bytes that are read before they are released */
 
 /* Copies elements [first, first + count) in row-major order to `out`. */
 static void gather(const struct checkpoint_tensor *tensor, uint64_t first, uint64_t count,
@@ -285,8 +286,13 @@ static void doubles_of(enum checkpoint_dtype dtype, const unsigned char *at, uin
 static txl_status check_crc32(struct checkpoint_storage *storage, txl_error *error) {
     if (!storage->has_crc32)
         return TXL_OK;
-    uint32_t crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), storage->data, (size_t)storage->size);
-    mapped_file_release(storage->data, storage->size);
+    uLong sum = crc32_z(0, NULL, 0);
+    for (uint64_t at = 0, n; at < storage->size; at += n) { /* keeping little of it in memory */
+        n = storage->size - at < RELEASED ? storage->size - at : RELEASED;
+        sum = crc32_z(sum, storage->data + at, (size_t)n);
+        mapped_file_release(storage->data + at, n);
+    }
+    uint32_t crc = (uint32_t)sum;
     if (crc != storage->crc32)
         return txl_fail(error, TXL_FORMAT,
                         "%s: entry data/%.*s: its checksum is %08" PRIx32 ", expected %08" PRIx32

@@ -6,14 +6,27 @@
 
 #include <cblas.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum {
-    FEW_ROWS = 8,      /* up to so many rows of activations the kernels are faster than sgemm */
-    STREAM_BLOCK = 64, /* rows of weights in a task, then */
-    SGEMM_BLOCK = 512, /* at most, otherwise */
+    BLAS_BUFFER = 1 << 27, /* bytes that OpenBLAS maps for each thread */
+    FEW_ROWS = 8,          /* up to so many rows of activations the kernels are faster than sgemm */
+    STREAM_BLOCK = 64,     /* rows of weights in a task, then */
+    SGEMM_BLOCK = 512,     /* at most, otherwise */
     SGEMM_ELEMENTS =
         1 << 19 /* and so many elements of weights, about half of a second-level cache */
 };
+
+/* OpenBLAS maps a buffer for each thread that calls it, and tries for ever when it cannot: so it is
+ * tried here first. */
+static txl_status check_blas_memory(int n_thread, txl_error *error) {
+    size_t size = (size_t)n_thread * ((size_t)BLAS_BUFFER + 4096);
+    void *trial = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (trial == MAP_FAILED)
+        return txl_fail_memory(error, "OpenBLAS", size);
+    munmap(trial, size);
+    return TXL_OK;
+}
 
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
                         size_t scratch_size, txl_error *error) {
@@ -21,6 +34,9 @@ txl_status compute_open(struct compute *compute, const struct kernels *kernels, 
     compute->pool = pool_new(threads);
     if (!compute->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    txl_status status = check_blas_memory(pool_size(compute->pool), error);
+    if (status)
+        return status;
     size_t n = (size_t)pool_size(compute->pool);
     compute->scratch = calloc(n, sizeof *compute->scratch);
     for (size_t i = 0; i < n; i++) {

@@ -83,16 +83,24 @@ static txl_status add_character(txl_decoder *decoder, const char *spelling, size
     return add(decoder, &byte, 1, error);
 }
 
+static txl_status add_spelling(txl_decoder *decoder, const char *spelling, size_t length,
+                               txl_error *error) {
+    if (joins_words(decoder))
+        return add_word(decoder, spelling, length, error);
+    if (decoder->vocabulary->kind == TXL_BYTES && vocabulary_byte(spelling, length) < 0)
+        return txl_fail(error, TXL_TEXT, "'%.*s' is not a byte's decimal number",
+                        length < 40 ? (int)length : 40, spelling);
+    return add_character(decoder, spelling, length, error);
+}
+
 static txl_status add_symbol(txl_decoder *decoder, int32_t id, txl_error *error) {
     size_t length;
     const char *spelling = vocabulary_symbol(decoder->vocabulary, id, &length);
     if (!spelling)
         return txl_fail(error, TXL_ARGUMENT, "id %" PRId32 ", expected 0 to %" PRId32, id,
                         decoder->vocabulary->n - 1);
-    if (id == decoder->vocabulary->eos)
-        return add_boundary(decoder, error);
-    return joins_words(decoder) ? add_word(decoder, spelling, length, error)
-                                : add_character(decoder, spelling, length, error);
+    return id == decoder->vocabulary->eos ? add_boundary(decoder, error)
+                                          : add_spelling(decoder, spelling, length, error);
 }
 
 static void give(const txl_decoder *decoder, const char **text, size_t *length) {
@@ -131,6 +139,17 @@ txl_status txl_decoder_push(txl_decoder *decoder, int32_t id, const char **text,
                             txl_error *error) {
     decoder->out.length = 0;
     txl_status status = add_symbol(decoder, id, error);
+    give(decoder, text, length);
+    return status;
+}
+
+txl_status txl_decoder_push_spelling(txl_decoder *decoder, const char *spelling, size_t n,
+                                     const char **text, size_t *length, txl_error *error) {
+    int32_t id = vocabulary_find(decoder->vocabulary, spelling, n);
+    if (id >= 0)
+        return txl_decoder_push(decoder, id, text, length, error);
+    decoder->out.length = 0;
+    txl_status status = add_spelling(decoder, spelling, n, error);
     give(decoder, text, length);
     return status;
 }

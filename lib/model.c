@@ -1,6 +1,7 @@
 /* Opening models: settings are parsed, compressed tensors expanded, the network's parts found. */
 #include "model.h"
 #include "error.h"
+#include "random_weights.h"
 #include "threads.h"
 #include "transformer_xl.h"
 
@@ -304,6 +305,17 @@ txl_status txl_model_open_memory(const void *data, size_t size, const char *name
                                  txl_model **model, txl_error *error) {
     struct weights *weights;
     txl_status status = weights_open_memory(data, size, name, &weights, error);
+    return status ? status : open_model(weights, threads, model, error);
+}
+
+txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed, int threads,
+                            txl_model **model, txl_error *error) {
+    int known = weights_type_of_name(type);
+    if (known < 0)
+        return txl_fail(error, TXL_ARGUMENT, "%s is no type of weights", type);
+    struct weights *weights;
+    txl_status status =
+        random_weights(settings_json, (enum weights_type)known, seed, threads, &weights, error);
     return status ? status : open_model(weights, threads, model, error);
 }
 

@@ -81,6 +81,12 @@ TXL_API txl_status txl_model_open(const char *path, int threads, txl_model **mod
 TXL_API txl_status txl_model_open_memory(const void *data, size_t size, const char *name,
                                          int threads, txl_model **model, txl_error *error);
 
+/* A model of any shape to measure speed with: `settings_json` is what txl_model_settings_json gives
+ * of a real one; the matrices are of `type` ("f32", ...) and hold random numbers that depend on
+ * `seed` alone; the symbols are numbers.  `threads` as for txl_model_open. */
+TXL_API txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed,
+                                    int threads, txl_model **model, txl_error *error);
+
 /* Frees the model; no session, encoder or decoder of it may be left.  NULL is fine. */
 TXL_API void txl_model_close(txl_model *model);
 
@@ -170,6 +176,16 @@ TXL_API void txl_session_settings(const txl_session *session, txl_settings *sett
 
 /* Bytes of memory that a session with these settings will come to hold. */
 TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings);
+
+/* The least that one token costs once the memory is full, whatever the program: with it and the
+ * machine's limits below, how fast a token can be.  Tokens are taken to be of the softmax's first
+ * band, as nearly all tokens of a text are. */
+typedef struct txl_costs {
+    uint64_t bytes; /* that generating one reads: weights, keys, values, position rows */
+    uint64_t flops; /* of scoring one in a long text: additions and multiplications */
+} txl_costs;
+TXL_API void txl_model_costs(const txl_model *model, const txl_settings *settings,
+                             txl_costs *costs);
 
 /* Back to the first memory. */
 TXL_API void txl_session_reset(txl_session *session);
@@ -279,6 +295,10 @@ TXL_API txl_status txl_decoder_new(const txl_model *model, bool raw, txl_decoder
 TXL_API txl_status txl_decoder_push(txl_decoder *decoder, int32_t id, const char **text,
                                     size_t *length, txl_error *error);
 
+/* The same for a symbol by its spelling, of `n` bytes, which the vocabulary may lack. */
+TXL_API txl_status txl_decoder_push_spelling(txl_decoder *decoder, const char *spelling, size_t n,
+                                             const char **text, size_t *length, txl_error *error);
+
 /* Gives what is left to give; the decoder is then as new. */
 TXL_API txl_status txl_decoder_finish(txl_decoder *decoder, const char **text, size_t *length,
                                       txl_error *error);
@@ -297,6 +317,13 @@ TXL_API void txl_decoder_free(txl_decoder *decoder);
  * TXL_CPU may name a lesser one) and of OpenBLAS's core, as `txl --version` prints them. */
 TXL_API const char *txl_kernels_name(void);
 TXL_API const char *txl_blas_name(void);
+
+/* What `threads` threads (0: one for each processor) reach at best, each measured in some tenths of
+ * a second: bytes/s read from a buffer far larger than the caches, and flop/s of OpenBLAS's
+ * sgemm with the shapes of scoring and weights that no cache holds. */
+TXL_API txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second,
+                                              txl_error *error);
+TXL_API txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_error *error);
 
 #ifdef __cplusplus
 }

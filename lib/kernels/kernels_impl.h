@@ -31,13 +31,20 @@ static inline vec larger(vec a, vec b) {
 
 /* The lanes' sum and maximum, halves upon halves. */
 static inline float sum_lanes(vec x) {
-    float lane[LANES];
-    memcpy(lane, &x, sizeof lane);
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++)
-            lane[i] += lane[i + half];
-    }
-    return lane[0];
+#if LANES == 16
+    vec8 half = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
+                __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif LANES == 8
+    vec8 half = x;
+#endif
+#if LANES >= 8
+    vec4 quarter = __builtin_shufflevector(half, half, 0, 1, 2, 3) +
+                   __builtin_shufflevector(half, half, 4, 5, 6, 7);
+#else
+    vec4 quarter = x;
+#endif
+    quarter += __builtin_shufflevector(quarter, quarter, 2, 3, 0, 1);
+    return quarter[0] + quarter[1];
 }
 
 static inline float max_lanes(vec x) {

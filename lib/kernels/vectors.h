@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 typedef float vec __attribute__((vector_size(LANES * 4)));
+typedef float vec4 __attribute__((vector_size(16)));
+typedef float vec8 __attribute__((vector_size(32)));
 typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
 
 /* x in every lane, spelled out because compilers know this form as one instruction. */

@@ -1,0 +1,540 @@
+/* txl bench: measures how fast a model scores and generates, and how near that is to what the
+ * machine allows.  A figure means little by itself where the bandwidth of the memory changes from
+ * one second to the next, so the machine's limits are measured anew before every sample. */
+#include "blas_core.h"
+#include "commands.h"
+#include "model.h"
+#include "output.h"
+#include "published.h"
+#include "signals.h"
+#include "terminal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEAST_SAMPLES = 3,
+    SAMPLES = 10,      /* in --seconds, where a sample can be so short */
+    MANY_TOKENS = 512, /* scored in one call: as many whole segments as come to that */
+    SEED = 1
+};
+
+struct bench_options {
+    struct common_options common;
+    struct session_options session; /* mem_len stays unset: mem_lens tells it */
+    const char *mem_lens;
+    int shape, type, mode;
+    double seconds;
+    bool json, csv;
+};
+
+enum mode { MODE_SCORE, MODE_GENERATE };
+static const char *const modes[] = {"score", "generate", NULL};
+static const char *const types[] = {"f32", "f16", "bf16", NULL};
+
+/* One run of the command. */
+struct bench {
+    const struct bench_options *options;
+    struct model model;
+    txl_settings settings;
+    txl_session *session;
+    unsigned short random[3]; /* erand48's */
+    txl_random draws;
+    size_t unit;  /* ids of one call */
+    int32_t *ids; /* [unit + 1] */
+    float *nats;  /* [unit] */
+    int32_t last; /* generated */
+    int measurements;
+};
+
+struct measurement {
+    enum mode mode;
+    txl_costs costs;
+    size_t n;
+    double worked; /* seconds, the machine's limits not counted */
+    double rate[SAMPLES], bandwidth[SAMPLES], sgemm[SAMPLES];
+};
+
+/* What is told of one. */
+struct result {
+    enum mode mode;
+    txl_costs costs;
+    double rate, p10, p90, bandwidth, sgemm, share;
+};
+
+static bool failed(const txl_error *error) {
+    terminal_error("%s", error->message);
+    return false;
+}
+
+/* ---- The work ----------------------------------------------------------------------------- */
+
+/* Ids by Zipf's law, as those of a text: the vocabularies are sorted by frequency. */
+static void draw_ids(struct bench *b, size_t n) {
+    double n_token = txl_model_n_token(b->model.handle);
+    for (size_t i = 0; i < n; i++) {
+        int32_t id = (int32_t)exp(erand48(b->random) * log(n_token + 1)) - 1;
+        b->ids[i] = id < (int32_t)n_token ? id : (int32_t)n_token - 1;
+    }
+}
+
+static txl_status score_some(struct bench *b, size_t *tokens, txl_error *error) {
+    draw_ids(b, b->unit + 1);
+    *tokens = b->unit;
+    return txl_session_score(b->session, b->ids, b->unit, b->ids + 1, b->nats, error);
+}
+
+static txl_status generate_one(struct bench *b, size_t *tokens, txl_error *error) {
+    const txl_sampling sampling = {.temperature = 0.95F, .top_k = 40, .top_p = 1};
+    float logprob;
+    *tokens = 1;
+    txl_status status =
+        txl_session_sample(b->session, &sampling, &b->draws, &b->last, &logprob, error);
+    return status ? status : txl_session_feed(b->session, &b->last, 1, error);
+}
+
+/* Works for that long at least, and tells the speed.  False when it failed or is to stop. */
+static bool work(struct bench *b, enum mode mode, double seconds, double *rate) {
+    double start = terminal_seconds(), elapsed = 0;
+    uint64_t done = 0;
+    txl_error error;
+    do {
+        size_t tokens;
+        txl_status status =
+            mode == MODE_SCORE ? score_some(b, &tokens, &error) : generate_one(b, &tokens, &error);
+        if (status != TXL_OK) {
+            return failed(&error);
+        }
+        if (signals_stopped()) {
+            return false;
+        }
+        done += tokens;
+        elapsed = terminal_seconds() - start;
+    } while (elapsed < seconds);
+    *rate = (double)done / elapsed;
+    return true;
+}
+
+/* Feeds whole segments until the memory before the next one is full. */
+static bool fill_memory(struct bench *b) {
+    size_t tgt_len = (size_t)b->settings.tgt_len, mem_len = (size_t)b->settings.mem_len;
+    size_t all = (mem_len / tgt_len + 2) * tgt_len;
+    struct progress progress;
+    progress_start(&progress, "filling the memory", "tokens");
+    for (size_t done = 0; done < all && !signals_stopped();) {
+        size_t n = all - done < b->unit ? all - done : b->unit;
+        txl_error error;
+        draw_ids(b, n);
+        if (txl_session_feed(b->session, b->ids, n, &error) != TXL_OK) {
+            progress_end(&progress);
+            return failed(&error);
+        }
+        done += n;
+        progress_update(&progress, (double)done / (double)all, done);
+    }
+    progress_end(&progress);
+    return !signals_stopped();
+}
+
+static bool take_sample(struct bench *b, struct measurement *m, double seconds) {
+    txl_error error;
+    size_t i = m->n;
+    if (txl_measure_read_bandwidth(b->settings.threads, &m->bandwidth[i], &error) != TXL_OK ||
+        txl_measure_sgemm(b->settings.threads, &m->sgemm[i], &error) != TXL_OK) {
+        return failed(&error);
+    }
+    double start = terminal_seconds();
+    if (!work(b, m->mode, seconds, &m->rate[i])) {
+        return false;
+    }
+    m->worked += terminal_seconds() - start;
+    m->n++;
+    return true;
+}
+
+/* A first sample warms up and does not count. */
+static bool take_samples(struct bench *b, struct measurement *m) {
+    double seconds = b->options->seconds, slice = seconds / SAMPLES, unused;
+    struct progress progress;
+    progress_start(&progress, m->mode == MODE_SCORE ? "scoring" : "generating", "samples");
+    bool good = work(b, m->mode, slice, &unused);
+    while (good && m->n < SAMPLES && (m->n < LEAST_SAMPLES || m->worked < seconds)) {
+        good = take_sample(b, m, slice);
+        progress_update(&progress, (double)m->n / SAMPLES, m->n);
+    }
+    progress_end(&progress);
+    return good;
+}
+
+/* ---- Results ------------------------------------------------------------------------------ */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of sorted numbers, between two of them in proportion. */
+static double quantile(const double *sorted, size_t n, double p) {
+    double place = p * (double)(n - 1);
+    size_t i = (size_t)place;
+    return i + 1 < n ? sorted[i] + (place - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[i];
+}
+
+static struct result summarise(struct measurement *m) {
+    qsort(m->rate, m->n, sizeof *m->rate, ascending);
+    qsort(m->bandwidth, m->n, sizeof *m->bandwidth, ascending);
+    qsort(m->sgemm, m->n, sizeof *m->sgemm, ascending);
+    struct result r = {.mode = m->mode,
+                       .costs = m->costs,
+                       .rate = quantile(m->rate, m->n, 0.5),
+                       .p10 = quantile(m->rate, m->n, 0.1),
+                       .p90 = quantile(m->rate, m->n, 0.9),
+                       .bandwidth = quantile(m->bandwidth, m->n, 0.5),
+                       .sgemm = quantile(m->sgemm, m->n, 0.5)};
+    r.share = m->mode == MODE_SCORE ? r.rate * (double)r.costs.flops / r.sgemm
+                                    : r.rate * (double)r.costs.bytes / r.bandwidth;
+    return r;
+}
+
+static bool print_json(const struct bench *b, const struct result *r) {
+    return output_json(json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:s, s:s}", "mode",
+        modes[r->mode], "type", txl_model_type(b->model.handle), "threads", b->settings.threads,
+        "tgt_len", b->settings.tgt_len, "mem_len", b->settings.mem_len, "tokens_per_second",
+        r->rate, "p10", r->p10, "p90", r->p90, "bytes_per_token", (json_int_t)r->costs.bytes,
+        "flops_per_token", (json_int_t)r->costs.flops, "read_bandwidth", r->bandwidth, "sgemm_peak",
+        r->sgemm, "share_of_limit", r->share, "kernels", txl_kernels_name(), "blas",
+        txl_blas_name()));
+}
+
+static bool print_line(const char *line, int length) {
+    return length > 0 && output_write(line, (size_t)length) && output_flush();
+}
+
+static bool print_csv(const struct bench *b, const struct result *r) {
+    static const char header[] =
+        "mode,type,threads,tgt_len,mem_len,tokens_per_second,p10,p90,bytes_per_token,"
+        "flops_per_token,read_bandwidth,sgemm_peak,share_of_limit,kernels,blas\n";
+    if (b->measurements == 0 && !output_write(header, strlen(header))) {
+        return false;
+    }
+    char line[512];
+    int length = snprintf(
+        line, sizeof line,
+        "%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.4f,%s,%s\n",
+        modes[r->mode], txl_model_type(b->model.handle), b->settings.threads, b->settings.tgt_len,
+        b->settings.mem_len, r->rate, r->p10, r->p90, r->costs.bytes, r->costs.flops, r->bandwidth,
+        r->sgemm, r->share, txl_kernels_name(), txl_blas_name());
+    return print_line(line, length);
+}
+
+static bool print_text(const struct bench *b, const struct result *r) {
+    static const char header[] = "mode      mem_len  tokens/s       p10       p90  a token needs   "
+                                 "the machine has   share\n";
+    if (b->measurements == 0 && !output_write(header, strlen(header))) {
+        return false;
+    }
+    bool scored = r->mode == MODE_SCORE;
+    char line[256];
+    int length = snprintf(
+        line, sizeof line, "%-8s %8d %9.1f %9.1f %9.1f  %7.3f %-5s  %7.1f %-7s  %4.0f %%\n",
+        modes[r->mode], b->settings.mem_len, r->rate, r->p10, r->p90,
+        1e-9 * (double)(scored ? r->costs.flops : r->costs.bytes), scored ? "GFLOP" : "GB",
+        1e-9 * (scored ? r->sgemm : r->bandwidth), scored ? "GFLOP/s" : "GB/s", 100 * r->share);
+    return print_line(line, length);
+}
+
+/* ---- The command -------------------------------------------------------------------------- */
+
+static bool measure(struct bench *b, enum mode mode) {
+    struct measurement m = {.mode = mode};
+    txl_model_costs(b->model.handle, &b->settings, &m.costs);
+    if (!take_samples(b, &m)) {
+        return false;
+    }
+    struct result r = summarise(&m);
+    bool printed = b->options->json  ? print_json(b, &r)
+                   : b->options->csv ? print_csv(b, &r)
+                                     : print_text(b, &r);
+    b->measurements++;
+    return printed;
+}
+
+/* Both modes in one session: scoring comes first, as it needs whole segments. */
+static bool measure_memory(struct bench *b, int mem_len) {
+    b->settings.mem_len = mem_len;
+    b->settings.threads = (int)b->options->common.threads;
+    if (!session_open(&b->model, &b->settings, &b->session)) {
+        return false;
+    }
+    txl_session_settings(b->session, &b->settings);
+    bool good = fill_memory(b);
+    for (enum mode mode = MODE_SCORE; mode <= MODE_GENERATE && good; mode++) {
+        if (b->options->mode == CHOICE_UNSET || b->options->mode == (int)mode) {
+            good = measure(b, mode);
+        }
+    }
+    txl_session_free(b->session);
+    b->session = NULL;
+    return good;
+}
+
+static bool open_shape(struct bench *b) {
+    const struct bench_options *options = b->options;
+    int type = options->type != CHOICE_UNSET ? options->type : 0;
+    char *settings = published_settings_json(options->shape);
+    txl_error error;
+    if (settings == NULL) {
+        terminal_error("out of memory");
+        return false;
+    }
+    txl_status status = txl_model_random(settings, types[type], SEED, (int)options->common.threads,
+                                         &b->model.handle, &error);
+    free(settings);
+    b->model.name = published_shapes[options->shape];
+    if (status != TXL_OK) {
+        return failed(&error);
+    }
+    if (blas_core_hint() != NULL) {
+        terminal_note("%s", blas_core_hint());
+    }
+    return true;
+}
+
+static bool set_up(struct bench *b) {
+    bool opened = b->options->shape != CHOICE_UNSET ? open_shape(b)
+                                                    : model_open(&b->model, &b->options->common);
+    if (!opened) {
+        return false;
+    }
+    txl_model_defaults(b->model.handle, &b->settings);
+    settings_override(&b->settings, &b->options->session, &b->options->common);
+    size_t tgt_len = (size_t)b->settings.tgt_len;
+    b->unit = tgt_len < MANY_TOKENS ? MANY_TOKENS / tgt_len * tgt_len : tgt_len;
+    b->ids = calloc(b->unit + 1, sizeof *b->ids);
+    b->nats = calloc(b->unit, sizeof *b->nats);
+    if (b->ids == NULL || b->nats == NULL) {
+        terminal_error("out of memory");
+        return false;
+    }
+    return true;
+}
+
+static void print_summary(const struct bench *b, double seconds) {
+    char settings[8192], facts[8400];
+    settings_to_text(settings, sizeof settings, &b->model, &b->settings, 1);
+    snprintf(facts, sizeof facts, "measurements=%d seconds=%.2f %s", b->measurements, seconds,
+             settings);
+    terminal_summary(facts);
+}
+
+static int measure_all(struct bench *b, const int *mem_lens, size_t n) {
+    double start = terminal_seconds();
+    bool good = true;
+    for (size_t i = 0; i < n && good; i++) {
+        good = measure_memory(b, mem_lens[i]);
+    }
+    int status = STATUS_OK;
+    if (signals_stopped()) {
+        status = signals_status();
+    } else if (!good && !output_closed()) {
+        status = STATUS_FAILURE;
+    }
+    status = output_finish(status);
+    if (b->measurements > 0 && !output_failed()) {
+        print_summary(b, terminal_seconds() - start);
+    }
+    return status;
+}
+
+/* "0,400,1600" becomes numbers: the caller's to free.  NULL when it is none of that. */
+static int *parse_list(const char *text, size_t *n) {
+    int *list = calloc(strlen(text) / 2 + 1, sizeof *list);
+    for (*n = 0; list != NULL;) {
+        char *end;
+        errno = 0;
+        long value = strtol(text, &end, 10);
+        if (end == text || errno != 0 || value < 0 || value > INT32_MAX ||
+            (*end != ',' && *end != '\0')) {
+            free(list);
+            return NULL;
+        }
+        list[(*n)++] = (int)value;
+        if (*end == '\0') {
+            return list;
+        }
+        text = end + 1;
+    }
+    return NULL;
+}
+
+/* OPTIONS_RUN, or the status after telling which options do not go together. */
+static int check_options(const struct command *command, const struct bench_options *options) {
+    if (options->shape != CHOICE_UNSET && options->common.model != NULL) {
+        return options_wrong(command, "--shape and --model exclude each other");
+    }
+    if (options->shape == CHOICE_UNSET && options->type != CHOICE_UNSET) {
+        return options_wrong(command, "--type goes with --shape: a weights file has its own");
+    }
+    if (options->json && options->csv) {
+        return options_wrong(command, "--json and --csv exclude each other");
+    }
+    return OPTIONS_RUN;
+}
+
+static int run(const struct command *command, int argc, char **argv) {
+    struct bench_options options = {.session = SESSION_UNSET,
+                                    .shape = CHOICE_UNSET,
+                                    .type = CHOICE_UNSET,
+                                    .mode = CHOICE_UNSET,
+                                    .seconds = 4};
+    struct operands operands;
+    int status = options_parse(command, argc, argv, &options, &operands);
+    if (status == OPTIONS_RUN) {
+        status = check_options(command, &options);
+    }
+    if (status != OPTIONS_RUN) {
+        return status;
+    }
+    int *list = NULL;
+    size_t n = 1;
+    if (options.mem_lens != NULL && (list = parse_list(options.mem_lens, &n)) == NULL) {
+        return options_wrong(command, "--mem-len '%s' is not a list of whole numbers",
+                             options.mem_lens);
+    }
+    struct bench bench = {.options = &options, .random = {SEED}, .draws = {.seed = SEED}};
+    status = STATUS_FAILURE;
+    if (set_up(&bench)) {
+        status = measure_all(&bench, list != NULL ? list : &bench.settings.mem_len, n);
+    }
+    free(list);
+    free(bench.ids);
+    free(bench.nats);
+    model_close(&bench.model);
+    return status;
+}
+
+/* ---- The table ---------------------------------------------------------------------------- */
+
+static const struct option_row options[] = {
+    {.section = "Model",
+     .name = "model",
+     .letter = 'm',
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .standard = "$TXL_MODEL, else the built-in model",
+     .help = "the weights file, as txl convert writes it",
+     .offset = offsetof(struct common_options, model),
+     .files = true},
+    {.name = "shape",
+     .kind = OPTION_CHOICE,
+     .choices = published_shapes,
+     .help = "instead, random weights in the shape of a published model",
+     .offset = offsetof(struct bench_options, shape)},
+    {.name = "type",
+     .kind = OPTION_CHOICE,
+     .choices = types,
+     .standard = "f32",
+     .help = "the type of those weights",
+     .offset = offsetof(struct bench_options, type)},
+    {.section = "Segments and memory",
+     .name = "mem-len",
+     .kind = OPTION_STRING,
+     .argument = "LIST",
+     .standard = "the checkpoint's",
+     .help = "tokens of memory before the segment: one or more numbers with commas between them, "
+             "each of which is measured",
+     .offset = offsetof(struct bench_options, mem_lens)},
+    {.name = "tgt-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "the checkpoint's",
+     .help = "tokens of a segment",
+     .offset = offsetof(struct bench_options, session.tgt_len),
+     .least = 1,
+     .most = 1 << 24},
+    {.name = "clamp-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "the checkpoint's",
+     .help = "longest distance with a position of its own; 0 or -1: no limit",
+     .offset = offsetof(struct bench_options, session.clamp_len),
+     .least = -1,
+     .most = INT32_MAX},
+    {.name = "same-length",
+     .kind = OPTION_CHOICE,
+     .choices = answers,
+     .standard = "the checkpoint's",
+     .help = "let every token see exactly mem-len positions, itself included",
+     .offset = offsetof(struct bench_options, session.same_length)},
+    {.section = "Measurement",
+     .name = "mode",
+     .kind = OPTION_CHOICE,
+     .choices = modes,
+     .standard = "both",
+     .help = "what to measure",
+     .offset = offsetof(struct bench_options, mode)},
+    {.name = "seconds",
+     .kind = OPTION_REAL,
+     .argument = "S",
+     .standard = "4",
+     .help = "work so long for each measurement; longer where three samples take longer",
+     .offset = offsetof(struct bench_options, seconds),
+     .least = 0,
+     .most = 86400},
+    {.section = "Output",
+     .name = "json",
+     .kind = OPTION_FLAG,
+     .help = "print an object a measurement",
+     .offset = offsetof(struct bench_options, json)},
+    {.name = "csv",
+     .kind = OPTION_FLAG,
+     .help = "print a row a measurement, with the same fields",
+     .offset = offsetof(struct bench_options, csv)},
+    COMMON_ROWS,
+    {0}};
+
+static const struct note notes[] = {
+    {"Measurements",
+     "The memory is filled first, and a first sample warms up. Every sample that counts comes "
+     "right after the machine's own limits were measured with the same threads: the best rate at "
+     "which a large buffer can be read, and OpenBLAS's best sgemm. Told are the median of the "
+     "samples, their 10th and 90th percentile, the limits' medians, and the share of the limit: "
+     "tokens a second times the bytes that generating one must read, of the bandwidth; times the "
+     "floating-point operations that scoring one must do, of sgemm. The tokens are drawn at random "
+     "by Zipf's law."},
+    {"JSON and CSV", "The fields, of each measurement:\n\n"
+                     " mode type threads tgt_len mem_len tokens_per_second p10 p90\n"
+                     " bytes_per_token flops_per_token read_bandwidth sgemm_peak\n"
+                     " share_of_limit kernels blas\n\n"
+                     "read_bandwidth is in bytes a second, sgemm_peak in operations a second."},
+    {"Summary line",
+     "The last line on standard error holds the settings as key=value between blanks, always in "
+     "this order:\n\n"
+     " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
+     "     memory_start cluster_order type memory_type threads streams kernels\n"
+     "     blas model\n\n"
+     "mem_len is the last one measured; the model's name runs to the end of the line."},
+    {0}};
+
+static const struct example examples[] = {
+    {"txl bench", "the built-in model on this machine"},
+    {"txl bench --shape wt103-large --type bf16", "a published shape, no file needed"},
+    {"txl bench --model wt103.txl --mem-len 0,400,1600 --csv", "what memory costs, for a table"},
+    {0}};
+
+const struct command bench_command = {
+    .name = "bench",
+    .summary = "measure speed beside what the machine allows",
+    .description =
+        "Measures how many tokens a second a model scores in whole segments and generates one by "
+        "one, with its memory full, and which share that is of what this machine's memory "
+        "bandwidth and matrix products allow.",
+    .options = options,
+    .notes = notes,
+    .examples = examples,
+    .run = run,
+};
