@@ -4,9 +4,15 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+/* A wrapper such as timeout(1) delivers one signal twice, to the process and to its group; only one
+ * that comes so much later means that the user has lost patience. */
+enum { IMPATIENCE = 300 /* milliseconds */ };
+
 static volatile sig_atomic_t stop_signal;
+static volatile sig_atomic_t stop_time; /* milliseconds */
 static const char *volatile mapped_name;
 static const char *volatile temporary_path;
 
@@ -17,13 +23,23 @@ static void remove_temporary(void) {
     }
 }
 
+static int milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int)(now.tv_sec % 1000000 * 1000 + now.tv_nsec / 1000000);
+}
+
 static void on_stop(int number) {
+    if (stop_signal != 0 && milliseconds() - stop_time < IMPATIENCE) {
+        return;
+    }
     if (stop_signal != 0) {
         remove_temporary();
         signal(number, SIG_DFL);
         raise(number);
         return;
     }
+    stop_time = milliseconds();
     stop_signal = number;
 }
 

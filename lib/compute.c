@@ -13,8 +13,8 @@ enum {
     FEW_ROWS = 8,          /* up to so many rows of activations the kernels are faster than sgemm */
     STREAM_BLOCK = 64,     /* rows of weights in a task, then */
     SGEMM_BLOCK = 512,     /* at most, otherwise */
-    SGEMM_ELEMENTS =
-        1 << 19 /* and so many elements of weights, about half of a second-level cache */
+    /* and so many elements of weights, about half of a second-level cache */
+    SGEMM_ELEMENTS = 1 << 19
 };
 
 /* OpenBLAS maps a buffer for each thread that calls it, and tries for ever when it cannot: so it is
