@@ -37,8 +37,9 @@ bool model_open(struct model *model, const struct common_options *options) {
         terminal_error("%s", error.message);
         return false;
     }
-    if (blas_core_hint() != NULL) {
-        terminal_note("%s", blas_core_hint());
+    const char *hint = blas_core_hint();
+    if (hint != NULL) {
+        terminal_note("%s", hint);
     }
     return true;
 }
