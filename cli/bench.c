@@ -33,7 +33,7 @@ struct bench_options {
 
 enum mode { MODE_SCORE, MODE_GENERATE };
 static const char *const modes[] = {"score", "generate", NULL};
-static const char *const types[] = {"f32", "f16", "bf16", NULL};
+static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 
 /* One run of the command. */
 struct bench {
@@ -201,13 +201,13 @@ static struct result summarise(struct measurement *m) {
 
 static bool print_json(const struct bench *b, const struct result *r) {
     return output_json(json_pack(
-        "{s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:s, s:s}", "mode",
-        modes[r->mode], "type", txl_model_type(b->model.handle), "threads", b->settings.threads,
-        "tgt_len", b->settings.tgt_len, "mem_len", b->settings.mem_len, "tokens_per_second",
-        r->rate, "p10", r->p10, "p90", r->p90, "bytes_per_token", (json_int_t)r->costs.bytes,
-        "flops_per_token", (json_int_t)r->costs.flops, "read_bandwidth", r->bandwidth, "sgemm_peak",
-        r->sgemm, "share_of_limit", r->share, "kernels", txl_kernels_name(), "blas",
-        txl_blas_name()));
+        "{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:s, s:s}", "mode",
+        modes[r->mode], "type", txl_model_type(b->model.handle), "memory_type",
+        memory_types[b->settings.memory_type], "threads", b->settings.threads, "tgt_len",
+        b->settings.tgt_len, "mem_len", b->settings.mem_len, "tokens_per_second", r->rate, "p10",
+        r->p10, "p90", r->p90, "bytes_per_token", (json_int_t)r->costs.bytes, "flops_per_token",
+        (json_int_t)r->costs.flops, "read_bandwidth", r->bandwidth, "sgemm_peak", r->sgemm,
+        "share_of_limit", r->share, "kernels", txl_kernels_name(), "blas", txl_blas_name()));
 }
 
 static bool print_line(const char *line, int length) {
@@ -216,18 +216,19 @@ static bool print_line(const char *line, int length) {
 
 static bool print_csv(const struct bench *b, const struct result *r) {
     static const char header[] =
-        "mode,type,threads,tgt_len,mem_len,tokens_per_second,p10,p90,bytes_per_token,"
+        "mode,type,memory_type,threads,tgt_len,mem_len,tokens_per_second,p10,p90,bytes_per_token,"
         "flops_per_token,read_bandwidth,sgemm_peak,share_of_limit,kernels,blas\n";
     if (b->measurements == 0 && !output_write(header, strlen(header))) {
         return false;
     }
     char line[512];
-    int length = snprintf(
-        line, sizeof line,
-        "%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.4f,%s,%s\n",
-        modes[r->mode], txl_model_type(b->model.handle), b->settings.threads, b->settings.tgt_len,
-        b->settings.mem_len, r->rate, r->p10, r->p90, r->costs.bytes, r->costs.flops, r->bandwidth,
-        r->sgemm, r->share, txl_kernels_name(), txl_blas_name());
+    int length =
+        snprintf(line, sizeof line,
+                 "%s,%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.4f,%s,%s\n",
+                 modes[r->mode], txl_model_type(b->model.handle),
+                 memory_types[b->settings.memory_type], b->settings.threads, b->settings.tgt_len,
+                 b->settings.mem_len, r->rate, r->p10, r->p90, r->costs.bytes, r->costs.flops,
+                 r->bandwidth, r->sgemm, r->share, txl_kernels_name(), txl_blas_name());
     return print_line(line, length);
 }
 
@@ -470,6 +471,12 @@ static const struct option_row options[] = {
      .standard = "the checkpoint's",
      .help = "let every token see exactly mem-len positions, itself included",
      .offset = offsetof(struct bench_options, session.same_length)},
+    {.name = "memory-type",
+     .kind = OPTION_CHOICE,
+     .choices = memory_types,
+     .standard = "f32",
+     .help = "keep keys, values and position rows in 32 or in 16 bits, which halves them",
+     .offset = offsetof(struct bench_options, session.memory_type)},
     {.section = "Measurement",
      .name = "mode",
      .kind = OPTION_CHOICE,
@@ -507,9 +514,9 @@ static const struct note notes[] = {
      "floating-point operations that scoring one must do, of sgemm. The tokens are drawn at random "
      "by Zipf's law."},
     {"JSON and CSV", "The fields, of each measurement:\n\n"
-                     " mode type threads tgt_len mem_len tokens_per_second p10 p90\n"
-                     " bytes_per_token flops_per_token read_bandwidth sgemm_peak\n"
-                     " share_of_limit kernels blas\n\n"
+                     " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
+                     " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
+                     " sgemm_peak share_of_limit kernels blas\n\n"
                      "read_bandwidth is in bytes a second, sgemm_peak in operations a second."},
     {"Summary line",
      "The last line on standard error holds the settings as key=value between blanks, always in "

@@ -17,7 +17,7 @@ struct convert_command_options {
     int64_t level, n_head, attn_type, tgt_len, mem_len, clamp_len;
 };
 
-static const char *const types[] = {"f32", "f16", "bf16", NULL};
+static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 static const char *const memory_starts[] = {"empty", "zeros", NULL};
 static const char *const cluster_orders[] = {"reversed", "forward", NULL};
 static const char *const tokenizers[] = {"words", "lm1b", "bytes", "text8", "characters", NULL};
@@ -138,7 +138,7 @@ static const struct option_row options[] = {
      .kind = OPTION_CHOICE,
      .choices = types,
      .standard = "the checkpoint's; float64 becomes f32",
-     .help = "type of the stored weights",
+     .help = "type of the stored weights; q8 is 8-bit integers, each 64 with a scale",
      .offset = offsetof(struct convert_command_options, type)},
     {.name = "level",
      .kind = OPTION_INTEGER,
@@ -239,6 +239,7 @@ static const struct note notes[] = {
 static const struct example examples[] = {
     {"txl convert transfo-xl-wt103/ -o wt103.txl", "a directory of Hugging Face's"},
     {"txl convert model.pt -o enwik8.txl --type bf16", "half the size"},
+    {"txl convert model.pt -o enwik8.txl --type q8", "little more than a quarter"},
     {"txl convert state.bin --vocab vocab.txt --n-head 8 --tokenizer words -o mine.txl",
      "a bare state dict, with what it cannot tell"},
     {0}};

@@ -58,6 +58,7 @@ static json_t *tensor_object(const char *name, const char *dtype, int n_dim,
 static const char *dtype_of(const char *type) {
     return strcmp(type, "f16") == 0    ? "float16"
            : strcmp(type, "bf16") == 0 ? "bfloat16"
+           : strcmp(type, "q8") == 0   ? "int8"
                                        : "float32";
 }
 

@@ -15,8 +15,7 @@ extern const size_t txl_default_model_size;
 const char *const answers[] = {"yes", "no", NULL};
 const char *const text_forms[] = {"raw", "tokens", NULL};
 
-/* The ring's rows; narrower ones would be another number. */
-static const char memory_type[] = "f32";
+const char *const memory_types[] = {"f32", "f16", NULL};
 
 bool model_open(struct model *model, const struct common_options *options) {
     *model = (struct model){0};
@@ -69,6 +68,9 @@ void settings_override(txl_settings *settings, const struct session_options *tol
     if (told->same_length != CHOICE_UNSET) {
         settings->same_length = told->same_length == ANSWER_YES;
     }
+    if (told->memory_type != CHOICE_UNSET) {
+        settings->memory_type = (txl_memory_type)told->memory_type;
+    }
     settings->threads = (int)common->threads;
 }
 
@@ -97,7 +99,8 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
            json_object_set_new(object, "cluster_order",
                                json_string(txl_model_cluster_order(handle))) == 0 &&
            json_object_set_new(object, "type", json_string(txl_model_type(handle))) == 0 &&
-           json_object_set_new(object, "memory_type", json_string(memory_type)) == 0 &&
+           json_object_set_new(object, "memory_type",
+                               json_string(memory_types[settings->memory_type])) == 0 &&
            json_object_set_new(object, "threads", json_integer(settings->threads)) == 0;
 }
 
@@ -108,7 +111,7 @@ void settings_to_text(char *text, size_t size, const struct model *model,
              "type=%s memory_type=%s threads=%d streams=%lld kernels=%s blas=%s model=%s",
              settings->tgt_len, settings->mem_len, clamp_told(settings),
              settings->same_length ? "yes" : "no", txl_model_memory_start(model->handle),
-             txl_model_cluster_order(model->handle), txl_model_type(model->handle), memory_type,
-             settings->threads, (long long)streams, txl_kernels_name(), txl_blas_name(),
-             model->name);
+             txl_model_cluster_order(model->handle), txl_model_type(model->handle),
+             memory_types[settings->memory_type], settings->threads, (long long)streams,
+             txl_kernels_name(), txl_blas_name(), model->name);
 }

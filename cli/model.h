@@ -20,20 +20,23 @@ void model_close(struct model *model);
 /* True for the kinds whose symbols are words. */
 bool model_has_words(const struct model *model);
 
-/* --tgt-len, --mem-len, --clamp-len, --same-length. */
+/* --tgt-len, --mem-len, --clamp-len, --same-length, --memory-type. */
 struct session_options {
     int64_t tgt_len, mem_len, clamp_len;
     int same_length; /* an index into answers */
+    int memory_type; /* an index into memory_types */
 };
 
 extern const char *const answers[]; /* yes, no */
 enum { ANSWER_YES, ANSWER_NO };
 
+extern const char *const memory_types[]; /* f32, f16: as txl_memory_type */
+
 extern const char *const text_forms[]; /* raw, tokens */
 enum { TEXT_RAW, TEXT_TOKENS };
 
 #define SESSION_UNSET                                                                              \
-    { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET }
+    { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET }
 
 #define SESSION_ROWS(type, member)                                                                 \
     {.section = "Segments and memory",                                                             \
@@ -61,11 +64,16 @@ enum { TEXT_RAW, TEXT_TOKENS };
          .offset = offsetof(type, member.clamp_len),                                               \
          .least = -1,                                                                              \
          .most = INT32_MAX},                                                                       \
+        {.name = "same-length",                                                                    \
+         .kind = OPTION_CHOICE,                                                                    \
+         .choices = answers,                                                                       \
+         .standard = "the checkpoint's",                                                           \
+         .help = "let every token see exactly mem-len positions, itself included",                 \
+         .offset = offsetof(type, member.same_length)},                                            \
     {                                                                                              \
-        .name = "same-length", .kind = OPTION_CHOICE, .choices = answers,                          \
-        .standard = "the checkpoint's",                                                            \
-        .help = "let every token see exactly mem-len positions, itself included",                  \
-        .offset = offsetof(type, member.same_length)                                               \
+        .name = "memory-type", .kind = OPTION_CHOICE, .choices = memory_types, .standard = "f32",  \
+        .help = "keep keys, values and position rows in 32 or in 16 bits, which halves them",      \
+        .offset = offsetof(type, member.memory_type)                                               \
     }
 
 /* Puts what the command line told in the place of what the settings say. */

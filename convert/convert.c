@@ -2,6 +2,8 @@
  * weights-format.md, streamed through from the mapped checkpoint. */
 #include "convert.h"
 #include "../lib/error.h"
+#include "../lib/half.h"
+#include "../lib/q8.h"
 #include "../lib/vocabulary.h"
 #include "../lib/weights.h"
 #include "recognise.h"
@@ -31,6 +33,7 @@ struct part {
     struct piece piece[2];
     int n_piece;
     float *elements; /* transposed or computed beforehand, instead of pieces; owned */
+    bool positions;  /* a table of learned positions: neither a product's matrix nor an embedding */
 };
 
 static txl_status read_elements(const char *path, const struct checkpoint_tensor *t, uint64_t first,
@@ -263,6 +266,8 @@ static txl_status add_positions(struct conversion *c, int n, uint64_t width, uin
         status = add_item(c, name("layer.%d.attention.r_emb", n), 2, (uint64_t[]){rows, width},
                           part_name("r_emb"), 3, (uint64_t[]){rows, n_head, (uint64_t)f->d_head}, n,
                           error);
+    if (!status && (f->attn_type == 1 || f->attn_type == 3))
+        c->part[c->n - 1]->positions = true;
     if (!status && f->attn_type == 1)
         status = add_item(c, name("layer.%d.attention.r_bias", n), 1, (uint64_t[]){rows * n_head},
                           part_name("r_bias"), 2, (uint64_t[]){rows, n_head}, n, error);
@@ -398,18 +403,42 @@ static enum weights_type source_type(const struct conversion *c) {
     return f16 ? WEIGHTS_F16 : bf16 ? WEIGHTS_BF16 : WEIGHTS_F32;
 }
 
+/* What q8 does not serve becomes f16, or f32 if it does not fit. */
+static txl_status choose_half(struct weights_source *s, txl_error *error) {
+    uint64_t n = s->shape[0] * s->shape[1];
+    float x[1024];
+    s->type = WEIGHTS_F16;
+    for (uint64_t first = 0; first < n && s->type == WEIGHTS_F16; first += 1024) {
+        size_t count = n - first < 1024 ? (size_t)(n - first) : 1024;
+        txl_status status = s->read(s->context, first, count, x, error);
+        if (status)
+            return status;
+        for (size_t i = 0; i < count; i++) {
+            if ((f16_of_float(x[i]) & 0x7fff) == 0x7c00)
+                s->type = WEIGHTS_F32;
+        }
+    }
+    return TXL_OK;
+}
+
 /* Matrices get the wanted type, or the checkpoint's own; vectors stay f32. */
 static txl_status choose_type(struct conversion *c, const char *wanted, enum weights_type *type,
                               txl_error *error) {
     int told = wanted ? weights_type_of_name(wanted) : (int)source_type(c);
     if (told < 0)
-        return txl_fail(error, TXL_ARGUMENT, "no type \"%s\": there are f32, f16 and bf16", wanted);
+        return txl_fail(error, TXL_ARGUMENT, "no type \"%s\": there are f32, f16, bf16 and q8",
+                        wanted);
     *type = (enum weights_type)told;
-    for (size_t i = 0; i < c->n; i++) {
-        if (c->source[i].n_dim == 2)
-            c->source[i].type = *type;
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < c->n && !status; i++) {
+        struct weights_source *s = &c->source[i];
+        bool narrow = s->shape[1] < Q8_BLOCK || c->part[i]->positions;
+        if (s->n_dim == 2 && *type == WEIGHTS_Q8 && narrow)
+            status = choose_half(s, error);
+        else if (s->n_dim == 2)
+            s->type = *type;
     }
-    return TXL_OK;
+    return status;
 }
 
 static txl_status list_tensors(struct conversion *c, txl_error *error) {

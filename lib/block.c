@@ -48,7 +48,8 @@ void block_coder_free(struct block_coder *coder) {
  * and mantissa bits beside it), which compress; then the rest, which hardly does.
  *   f32:  n x exponent | n x (sign, upper 7 bits of the mantissa) | n x lower 16 bits
  *   bf16: n x exponent | n x (sign, mantissa)
- *   f16:  n x upper byte | n x lower byte                                                       */
+ *   f16:  n x upper byte | n x lower byte
+ * q8 has none: its elements are single bytes.                                                  */
 
 static void split_f32(const uint8_t *restrict elements, size_t n, uint8_t *restrict planes) {
     uint8_t *low = planes + 2 * n;
@@ -141,45 +142,57 @@ static txl_status store_part(struct block_coder *coder, int level, const uint8_t
     return TXL_OK;
 }
 
+/* Stores the elements as planes, if that is smaller than what *block says. */
+static txl_status try_planes(struct block_coder *coder, enum weights_type type, int level,
+                             const void *elements, size_t size, void *out, struct block *block,
+                             txl_error *error) {
+    size_t n = size / weights_type_size(type), first = 0, rest = 0;
+    size_t bound = block_bound(WEIGHTS_BLOCK_SIZE);
+    split(type, elements, n, coder->planes);
+    txl_status status =
+        store_part(coder, level, coder->planes, n, coder->attempt, bound, &first, error);
+    if (!status)
+        status = store_part(coder, level, coder->planes + n, size - n, coder->attempt + first,
+                            bound - first, &rest, error);
+    if (!status && first + rest < block->stored) {
+        block->encoding = BLOCK_PLANES;
+        block->stored = (uint32_t)(first + rest);
+        block->first_part = (uint32_t)first;
+        memcpy(out, coder->attempt, first + rest);
+    }
+    return status;
+}
+
+/* The same in one frame. */
+static txl_status try_whole(struct block_coder *coder, int level, const void *elements, size_t size,
+                            void *out, struct block *block, txl_error *error) {
+    size_t stored = 0;
+    txl_status status = store_part(coder, level, elements, size, coder->attempt,
+                                   block_bound(WEIGHTS_BLOCK_SIZE), &stored, error);
+    if (!status && stored < block->stored) {
+        block->encoding = BLOCK_ZSTD;
+        block->stored = (uint32_t)stored;
+        block->first_part = 0;
+        memcpy(out, coder->attempt, stored);
+    }
+    return status;
+}
+
 txl_status block_encode(struct block_coder *coder, enum weights_type type, int level,
                         const void *elements, size_t size, void *out, struct block *block,
                         txl_error *error) {
-    size_t stored = size, first = 0;
-    enum block_encoding encoding = BLOCK_RAW;
+    block->encoding = BLOCK_RAW;
+    block->stored = (uint32_t)size;
+    block->first_part = 0;
     memcpy(out, elements, size);
-    if (level > 0) {
-        size_t n = size / weights_type_size(type), planes_first = 0, planes_rest = 0, whole = 0;
-        size_t bound = block_bound(WEIGHTS_BLOCK_SIZE);
-        split(type, elements, n, coder->planes);
-        txl_status status =
-            store_part(coder, level, coder->planes, n, coder->attempt, bound, &planes_first, error);
-        if (!status)
-            status =
-                store_part(coder, level, coder->planes + n, size - n, coder->attempt + planes_first,
-                           bound - planes_first, &planes_rest, error);
-        if (status)
-            return status;
-        if (planes_first + planes_rest < stored) {
-            encoding = BLOCK_PLANES;
-            stored = planes_first + planes_rest;
-            first = planes_first;
-            memcpy(out, coder->attempt, stored);
-        }
-        status = store_part(coder, level, elements, size, coder->attempt, bound, &whole, error);
-        if (status)
-            return status;
-        if (whole < stored) {
-            encoding = BLOCK_ZSTD;
-            stored = whole;
-            first = 0;
-            memcpy(out, coder->attempt, stored);
-        }
-    }
-    block->encoding = encoding;
-    block->stored = (uint32_t)stored;
-    block->first_part = (uint32_t)first;
-    block->checksum = XXH3_64bits(out, stored);
-    return TXL_OK;
+    txl_status status = TXL_OK;
+    if (level > 0 && type != WEIGHTS_Q8)
+        status = try_planes(coder, type, level, elements, size, out, block, error);
+    if (level > 0 && !status)
+        status = try_whole(coder, level, elements, size, out, block, error);
+    if (!status)
+        block->checksum = XXH3_64bits(out, block->stored);
+    return status;
 }
 
 static txl_status expand(struct block_coder *coder, const void *stored, size_t stored_size,
@@ -220,6 +233,8 @@ txl_status block_decode(struct block_coder *coder, enum weights_type type,
     case BLOCK_PLANES: {
         size_t n = size / weights_type_size(type);
         const uint8_t *bytes = stored, *first = NULL, *rest = NULL;
+        if (type == WEIGHTS_Q8)
+            return txl_fail(error, TXL_FORMAT, "a block of q8 has planes");
         if (block->first_part > block->stored)
             return txl_fail(error, TXL_FORMAT, "a block's exponent plane is longer than the block");
         txl_status status =

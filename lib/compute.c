@@ -65,6 +65,12 @@ size_t compute_scratch(const struct matrix *w, size_t n_x) {
     return widened + n_x * rows;
 }
 
+void compute_widen(const struct compute *compute, const struct matrix *w, size_t first, size_t n,
+                   float *out) {
+    struct matrix rows = matrix_rows(w, first, n);
+    compute->kernels->widen[w->type](rows.data, rows.scale, n, w->n_col, out);
+}
+
 static void finish_block(size_t n_x, size_t n, const float *bias, enum activation activation,
                          float *y, size_t ldy) {
     for (size_t t = 0; t < n_x; t++) {
@@ -79,14 +85,14 @@ static void finish_block(size_t n_x, size_t n, const float *bias, enum activatio
 void compute_product_block(const struct compute *compute, int thread, size_t n_x, const float *x,
                            size_t ldx, const struct matrix *w, size_t first, size_t n,
                            const float *bias, enum activation activation, float *y, size_t ldy) {
-    const char *rows = (const char *)w->data + first * w->n_col * weights_type_size(w->type);
+    struct matrix rows = matrix_rows(w, first, n);
     if (n_x <= FEW_ROWS) {
-        compute->kernels->product[w->type](n_x, n, w->n_col, x, ldx, rows, y, ldy);
+        compute->kernels->product[w->type](n_x, n, w->n_col, x, ldx, rows.data, rows.scale, y, ldy);
     } else {
-        const float *wide = (const float *)rows;
+        const float *wide = rows.data;
         if (w->type != WEIGHTS_F32) {
             wide = compute->scratch[thread];
-            compute->kernels->widen[w->type](rows, n * w->n_col, compute->scratch[thread]);
+            compute_widen(compute, w, first, n, compute->scratch[thread]);
         }
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n_x, (int)n, (int)w->n_col, 1, x,
                     (int)ldx, wide, (int)w->n_col, 0, y, (int)ldy);

@@ -27,6 +27,10 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
                      const struct matrix *w, const float *bias, enum activation activation,
                      float *y, size_t ldy);
 
+/* out[n, w.n_col] = rows [first, first + n) of W. */
+void compute_widen(const struct compute *compute, const struct matrix *w, size_t first, size_t n,
+                   float *out);
+
 /* The part of a product that one task computes: rows [first, first + n) of W.  The blocks depend on
  * W alone, so that the result is the same for any number of threads. */
 size_t compute_block_rows(const struct matrix *w);

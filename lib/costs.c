@@ -15,10 +15,14 @@
  * that differ, since all beyond clamp_len share one position row.  The head is the softmax's first
  * band with the entries of the others.  What is left out, norms, softmax and sampling, is linear in
  * what is counted, and small. */
+#include "q8.h"
 #include "transformer_xl.h"
 
 static uint64_t matrix_bytes(const struct matrix *w) {
-    return w->data ? (uint64_t)w->n_row * w->n_col * weights_type_size(w->type) : 0;
+    uint64_t row = w->n_col * weights_type_size(w->type);
+    if (w->scale)
+        row += q8_blocks(w->n_col) * sizeof *w->scale;
+    return w->data ? w->n_row * row : 0;
 }
 
 static uint64_t matrix_products(const struct matrix *w) {
@@ -81,15 +85,16 @@ static uint64_t vector_elements(const struct transformer_xl *x) {
 
 void txl_model_costs(const txl_model *model, const txl_settings *settings, txl_costs *costs) {
     const struct transformer_xl *x = model->network;
-    const struct matrix *embedding = &x->band[0].embedding;
+    const struct matrix embedding = matrix_rows(&x->band[0].embedding, 0, 1);
     uint64_t bytes = 0, products = 0;
     add_matrices(x, &bytes, &products);
     struct sight sight = full_sight(x, settings);
     double width = (double)x->n_head * x->d_head;
     double rows = (2 * sight.visible + sight.distances) * x->n_layer;
-    bytes += embedding->n_col * weights_type_size(embedding->type);
+    bytes += matrix_bytes(&embedding);
     bytes += vector_elements(x) * sizeof(float);
-    bytes += (uint64_t)(rows * width * sizeof(float));
+    size_t element = settings->memory_type == TXL_MEMORY_F16 ? sizeof(uint16_t) : sizeof(float);
+    bytes += (uint64_t)(rows * width * (double)element);
     if (x->attn_type == ATTENTION_LEARNED_DISTANCE) /* their biases */
         bytes += (uint64_t)(sight.distances * x->n_layer * x->n_head * sizeof(float));
     costs->bytes = bytes;

@@ -1,6 +1,7 @@
 /* Opening models: settings are parsed, compressed tensors expanded, the network's parts found. */
 #include "model.h"
 #include "error.h"
+#include "q8.h"
 #include "random_weights.h"
 #include "threads.h"
 #include "transformer_xl.h"
@@ -252,8 +253,21 @@ txl_status model_matrix(const txl_model *model, const char *name, size_t n_row, 
     const void *elements = NULL;
     txl_status status = find_tensor(model, name, n_row, n_col, &t, &elements, error);
     if (!status)
-        *matrix = (struct matrix){t->type, elements, n_row, n_col};
+        *matrix = (struct matrix){t->type, elements, n_row, n_col, NULL};
+    if (!status && t->type == WEIGHTS_Q8)
+        matrix->scale =
+            (const float *)((const char *)elements + weights_scales_offset(t->n_element));
     return status;
+}
+
+struct matrix matrix_rows(const struct matrix *matrix, size_t first, size_t n) {
+    struct matrix rows = *matrix;
+    rows.data =
+        (const char *)matrix->data + first * matrix->n_col * weights_type_size(matrix->type);
+    rows.n_row = n;
+    if (rows.scale)
+        rows.scale += first * q8_blocks(matrix->n_col);
+    return rows;
 }
 
 txl_status model_vector(const txl_model *model, const char *name, size_t n, const float **vector,
@@ -359,6 +373,10 @@ const char *txl_model_memory_start(const txl_model *model) {
 
 const char *txl_model_cluster_order(const txl_model *model) {
     return text_setting(model, "cluster_order");
+}
+
+uint64_t txl_model_checksum(const txl_model *model) {
+    return model->weights->checksum;
 }
 
 int32_t txl_model_n_token(const txl_model *model) {

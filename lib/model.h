@@ -14,7 +14,11 @@ struct matrix {
     enum weights_type type;
     const void *data; /* NULL: there is none, and x is passed on as it is */
     size_t n_row, n_col;
+    const float *scale; /* of q8: [n_row, q8_blocks(n_col)]; else NULL */
 };
+
+/* The matrix of rows [first, first + n). */
+struct matrix matrix_rows(const struct matrix *matrix, size_t first, size_t n);
 
 struct txl_model {
     struct weights *weights;

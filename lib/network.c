@@ -17,12 +17,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum {
-    MAX_CHUNK = 512,    /* tokens of a pass: more gains nothing, and activations grow */
-    QUERY_BLOCK = 128,  /* queries of one attention task, so that their scores stay in cache */
-    POSITION_BLOCK = 64 /* position rows are computed in so many at a time */
+    MAX_CHUNK = 512,  /* tokens of a pass: more gains nothing, and activations grow */
+    QUERY_BLOCK = 128 /* queries of one attention task, so that their scores stay in cache */
 };
 
 static bool is_relative(const struct transformer_xl *x) {
@@ -45,7 +43,15 @@ static size_t larger(size_t a, size_t b) {
 }
 
 static size_t in_blocks(size_t rows) {
-    return (rows + KEY_BLOCK - 1) / KEY_BLOCK * KEY_BLOCK;
+    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+}
+
+static size_t head_width(const struct transformer_xl *x) {
+    return (size_t)x->n_head * (size_t)x->d_head;
+}
+
+static enum weights_type memory_type(const txl_settings *s) {
+    return s->memory_type == TXL_MEMORY_F16 ? WEIGHTS_F16 : WEIGHTS_F32;
 }
 
 static struct network_plan make_plan(const struct transformer_xl *x, const txl_settings *s) {
@@ -56,32 +62,16 @@ static struct network_plan make_plan(const struct transformer_xl *x, const txl_s
     if (!is_relative(x))
         plan.chunk = tgt_len;
     /* A pass sees blocks from that of its first key to that of its last: at most so many rows. */
-    plan.capacity = in_blocks(mem_len + larger(tgt_len, plan.chunk) + KEY_BLOCK - 1);
-    size_t reach = is_same_length(s) ? mem_len : mem_len + tgt_len; /* distances in sight */
-    if (s->clamp_len > 0)
-        reach = smaller(reach, (size_t)s->clamp_len + (x->attn_type == ATTENTION_RELATIVE));
-    if (x->attn_type == ATTENTION_LEARNED_DISTANCE)
-        reach = smaller(reach, (size_t)x->max_klen);
-    plan.distances = is_relative(x) ? reach : 0;
-    plan.places = in_blocks(plan.distances);
-    plan.value_row = ((size_t)x->d_head + 15) / 16 * 16;
+    plan.capacity = in_blocks(mem_len + larger(tgt_len, plan.chunk) + ROW_BLOCK - 1);
+    plan.places = in_blocks(positions_distances(x, s));
+    plan.keys = plan.values = (struct rows){.type = memory_type(s),
+                                            .n_layer = (size_t)x->n_layer,
+                                            .n_block = plan.capacity / ROW_BLOCK,
+                                            .n_head = (size_t)x->n_head};
+    plan.keys.transposed = true;
+    plan.keys.width = (size_t)x->d_head;
+    plan.values.width = ((size_t)x->d_head + 15) / 16 * 16;
     return plan;
-}
-
-static size_t head_width(const struct transformer_xl *x) {
-    return (size_t)x->n_head * (size_t)x->d_head;
-}
-
-static uint64_t key_bytes(const struct transformer_xl *x, const struct network_plan *plan) {
-    return (uint64_t)x->n_layer * plan->capacity * head_width(x) * sizeof(float);
-}
-
-static uint64_t value_bytes(const struct transformer_xl *x, const struct network_plan *plan) {
-    return (uint64_t)x->n_layer * x->n_head * plan->capacity * plan->value_row * sizeof(float);
-}
-
-static uint64_t position_bytes(const struct transformer_xl *x, const struct network_plan *plan) {
-    return (uint64_t)x->n_layer * plan->places * head_width(x) * sizeof(float);
 }
 
 /* Floats of activations for each token of a pass. */
@@ -92,18 +82,18 @@ static size_t activation_row(const struct transformer_xl *x) {
 /* Of scratch that an attention task needs: scores, position scores, two queries, results. */
 static size_t attention_scratch(const struct transformer_xl *x, const struct network_plan *plan) {
     size_t queries = smaller(QUERY_BLOCK, plan->chunk);
-    return queries * (plan->capacity + plan->places + 2 * (size_t)x->d_head + plan->value_row);
+    return queries * (plan->capacity + plan->places + 2 * (size_t)x->d_head + plan->values.width);
 }
 
-static size_t all_scratch(const struct transformer_xl *x, const struct network_plan *plan) {
+static size_t all_scratch(const struct transformer_xl *x, const txl_settings *s,
+                          const struct network_plan *plan) {
     size_t most = larger(attention_scratch(x, plan), adaptive_scratch(x, plan->chunk));
+    most = larger(most, positions_scratch(x, s));
     const struct layer *layer = x->layer;
-    const struct matrix *matrix[] = {&layer->qkv, &layer->o, &layer->r, &layer->feed_forward_1,
+    const struct matrix *matrix[] = {&layer->qkv, &layer->o, &layer->feed_forward_1,
                                      &layer->feed_forward_2};
-    for (size_t i = 0; i < sizeof matrix / sizeof *matrix; i++) {
-        if (matrix[i]->data)
-            most = larger(most, compute_scratch(matrix[i], larger(plan->chunk, POSITION_BLOCK)));
-    }
+    for (size_t i = 0; i < sizeof matrix / sizeof *matrix; i++)
+        most = larger(most, compute_scratch(matrix[i], plan->chunk));
     return most;
 }
 
@@ -111,21 +101,11 @@ uint64_t network_bytes(const txl_model *model, const txl_settings *settings) {
     const struct transformer_xl *x = model->network;
     struct network_plan plan = make_plan(x, settings);
     uint64_t threads = (uint64_t)(settings->threads > 0 ? settings->threads : pool_processors());
-    return key_bytes(x, &plan) + value_bytes(x, &plan) + position_bytes(x, &plan) +
+    return rows_bytes(&plan.keys) + rows_bytes(&plan.values) +
+           positions_bytes(x, settings, memory_type(settings)) +
            plan.chunk * activation_row(x) * sizeof(float) +
-           threads * all_scratch(x, &plan) * sizeof(float) + adaptive_bytes(x, plan.chunk);
-}
-
-/* Zeroed memory in large pages where the system has them; NULL when there is none. */
-static float *map_zeros(uint64_t bytes) {
-    if (bytes == 0 || bytes > SIZE_MAX / 2)
-        return NULL;
-    void *memory =
-        mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return NULL;
-    madvise(memory, (size_t)bytes, MADV_HUGEPAGE);
-    return memory;
+           threads * all_scratch(x, settings, &plan) * sizeof(float) +
+           adaptive_bytes(x, plan.chunk);
 }
 
 static txl_status check_settings(const struct transformer_xl *x, const txl_settings *s,
@@ -136,6 +116,8 @@ static txl_status check_settings(const struct transformer_xl *x, const txl_setti
     if (s->mem_len < 0 || s->mem_len > 1 << 24)
         return txl_fail(error, TXL_ARGUMENT, "mem_len must be from 0 to %d, not %d", 1 << 24,
                         s->mem_len);
+    if (s->memory_type != TXL_MEMORY_F32 && s->memory_type != TXL_MEMORY_F16)
+        return txl_fail(error, TXL_ARGUMENT, "memory_type %d is none", (int)s->memory_type);
     if (!is_relative(x) && s->mem_len > 0)
         return txl_fail(error, TXL_ARGUMENT,
                         "mem_len must be 0: attention type %d has absolute positions and no memory",
@@ -153,91 +135,63 @@ static txl_status make_activations(struct network *net, txl_error *error) {
     net->hidden = calloc(chunk, d_model * sizeof(float));
     net->normed = calloc(chunk, d_model * sizeof(float));
     net->qkv = calloc(chunk, 3 * width * sizeof(float));
-    net->heads = calloc(larger(chunk, POSITION_BLOCK), width * sizeof(float));
+    net->heads = calloc(chunk, width * sizeof(float));
     net->inner = calloc(chunk, larger((size_t)x->d_inner, d_model) * sizeof(float));
-    net->sines =
-        calloc(larger(POSITION_BLOCK, is_relative(x) ? 0 : chunk), d_model * sizeof(float));
     net->segment = calloc(is_relative(x) ? 1 : chunk, sizeof *net->segment);
-    if (!net->hidden || !net->normed || !net->qkv || !net->heads || !net->inner || !net->sines ||
-        !net->segment)
+    if (!net->hidden || !net->normed || !net->qkv || !net->heads || !net->inner || !net->segment)
         return txl_fail_memory(error, "a segment", chunk * activation_row(x) * sizeof(float));
     return TXL_OK;
 }
 
-txl_status network_open(struct network *net, const txl_model *model, const txl_settings *settings,
-                        txl_error *error) {
+/* Everything but the position rows. */
+static txl_status open_parts(struct network *net, const txl_model *model, txl_error *error) {
     const struct transformer_xl *x = model->network;
-    *net = (struct network){.x = x, .settings = *settings, .fresh = true};
-    txl_status status = check_settings(x, settings, error);
-    if (status)
-        return status;
-    net->plan = make_plan(x, settings);
-    status = compute_open(&net->compute, model->kernels, settings->threads,
-                          all_scratch(x, &net->plan), error);
+    net->plan = make_plan(x, &net->settings);
+    net->keys = net->plan.keys;
+    net->values = net->plan.values;
+    txl_status status = compute_open(&net->compute, model->kernels, net->settings.threads,
+                                     all_scratch(x, &net->settings, &net->plan), error);
     if (!status)
         status = adaptive_open(&net->adaptive, x, net->plan.chunk, error);
     if (!status)
         status = make_activations(net, error);
-    if (status)
-        return status;
-    net->settings.threads = pool_size(net->compute.pool);
-    uint64_t positions = position_bytes(x, &net->plan);
-    net->keys = map_zeros(key_bytes(x, &net->plan));
-    net->values = map_zeros(value_bytes(x, &net->plan));
-    if (!net->keys || !net->values)
-        return txl_fail_memory(error, "the segment memory",
-                               key_bytes(x, &net->plan) + value_bytes(x, &net->plan));
-    if (positions > 0 && !(net->position_rows = map_zeros(positions)))
-        return txl_fail_memory(error, "the position rows", positions);
-    if (x->attn_type == ATTENTION_LEARNED_DISTANCE) {
-        size_t n = (size_t)x->n_layer * (size_t)x->n_head * net->plan.places;
-        net->position_bias = calloc(n, sizeof(float));
-        if (!net->position_bias)
-            return txl_fail_memory(error, "the position biases", n * sizeof(float));
-    }
-    network_reset(net);
-    return TXL_OK;
+    if (!status)
+        status = rows_open(&net->keys, "the segment memory", error);
+    if (!status)
+        status = rows_open(&net->values, "the segment memory", error);
+    if (!status)
+        net->settings.threads = pool_size(net->compute.pool);
+    return status;
+}
+
+txl_status network_open(struct network *net, const txl_model *model, const txl_settings *settings,
+                        txl_error *error) {
+    *net = (struct network){.x = model->network, .settings = *settings, .fresh = true};
+    txl_status status = check_settings(net->x, settings, error);
+    if (!status)
+        status = open_parts(net, model, error);
+    if (!status)
+        status = positions_new(net->x, settings, memory_type(settings), &net->positions, error);
+    if (!status)
+        network_reset(net);
+    return status;
 }
 
 void network_close(struct network *net) {
-    if (net->keys)
-        munmap(net->keys, key_bytes(net->x, &net->plan));
-    if (net->values)
-        munmap(net->values, value_bytes(net->x, &net->plan));
-    if (net->position_rows)
-        munmap(net->position_rows, position_bytes(net->x, &net->plan));
-    free(net->position_bias);
+    positions_free(net->positions);
+    rows_close(&net->keys);
+    rows_close(&net->values);
     free(net->hidden);
     free(net->normed);
     free(net->qkv);
     free(net->heads);
     free(net->inner);
-    free(net->sines);
     free(net->segment);
     adaptive_close(&net->adaptive);
     compute_close(&net->compute);
 }
 
 /* ---- The ring ----------------------------------------------------------------------------- */
-
-/* One head's part of the keys or position rows, blocks for `rows` rows, or of the values. */
-static float *head_blocks(const struct network *net, float *all, size_t rows, int layer,
-                          size_t head) {
-    size_t index = (size_t)layer * (size_t)net->x->n_head + head;
-    return all + index * rows * (size_t)net->x->d_head;
-}
-
-static float *head_values(const struct network *net, int layer, size_t head) {
-    size_t index = (size_t)layer * (size_t)net->x->n_head + head;
-    return net->values + index * net->plan.capacity * net->plan.value_row;
-}
-
-/* Puts a row into its column of its block. */
-static void put_row(float *blocks, size_t row, size_t d_head, const float *elements) {
-    float *column = blocks + row / KEY_BLOCK * KEY_BLOCK * d_head + row % KEY_BLOCK;
-    for (size_t j = 0; j < d_head; j++)
-        column[j * KEY_BLOCK] = elements[j];
-}
 
 struct store {
     struct network *net;
@@ -249,30 +203,20 @@ struct store {
 };
 
 /* Copies one head's keys and values out of qkv into the ring. */
-static void store_task(void *context, int head, int thread) {
+static void store_task(void *context, int i, int thread) {
     (void)thread;
     const struct store *s = context;
-    struct network *net = s->net;
+    const struct network *net = s->net;
+    const struct kernels *kernels = net->compute.kernels;
     size_t d_head = (size_t)net->x->d_head, width = head_width(net->x);
-    float *keys = head_blocks(net, net->keys, net->plan.capacity, s->layer, (size_t)head);
-    float *values = head_values(net, s->layer, (size_t)head);
-    const float *k = s->qkv + width + (size_t)head * d_head, *v = k + width;
+    size_t head = (size_t)i, layer = (size_t)s->layer;
+    const float *k = s->qkv + width + head * d_head, *v = k + width;
     size_t row = s->position % net->plan.capacity;
     for (size_t t = 0; t < s->n; t++) {
-        put_row(keys, row, d_head, k + t * s->stride);
-        memcpy(values + row * net->plan.value_row, v + t * s->stride, d_head * sizeof(float));
+        rows_put(&net->keys, kernels, layer, row, head, k + t * s->stride, d_head);
+        rows_put(&net->values, kernels, layer, row, head, v + t * s->stride, d_head);
         row = row + 1 == net->plan.capacity ? 0 : row + 1;
     }
-}
-
-/* A row for each head is not worth waking threads for. */
-static void store_rows(struct store *s) {
-    if (s->n > 1) {
-        pool_run(s->net->compute.pool, s->net->x->n_head, store_task, s);
-        return;
-    }
-    for (int head = 0; head < s->net->x->n_head; head++)
-        store_task(s, head, 0);
 }
 
 /* The TensorFlow dialect's first memory: mem_len inputs of zeros, seen through each layer's own
@@ -289,97 +233,31 @@ static void store_zero_memory(struct network *net) {
             compute_product(&net->compute, 1, input, 0, &x->layer[layer].qkv, NULL, LINEAR,
                             net->qkv, 0);
         struct store s = {net, layer, n, 0, net->qkv, 0};
-        store_rows(&s);
+        pool_run(net->compute.pool, x->n_head, store_task, &s);
     }
+}
+
+/* The position of a timeline's first token. */
+static uint64_t first_position(const struct network *net) {
+    return net->x->zero_memory ? (uint64_t)net->settings.mem_len : 0;
 }
 
 void network_reset(struct network *net) {
-    net->next = net->segment_start = 0;
-    if (net->x->zero_memory && net->settings.mem_len > 0) {
+    if (first_position(net) > 0)
         store_zero_memory(net);
-        net->next = net->segment_start = (uint64_t)net->settings.mem_len;
-    }
+    net->next = net->segment_start = first_position(net);
     net->fresh = false;
-}
-
-/* ---- Positions ---------------------------------------------------------------------------- */
-
-/* Rows [sin(p f_0) .., cos(p f_0) ..] of n positions: first, first + step, ...; those beyond
- * clamp_len stand at it. */
-static void sine_rows(const struct network *net, size_t first, int step, size_t n, float *out) {
-    size_t half = (size_t)net->x->d_model / 2;
-    int clamp_len = net->settings.clamp_len;
-    for (size_t t = 0; t < n; t++) {
-        double p = (double)first + (double)step * (double)t;
-        if (clamp_len > 0 && p > clamp_len)
-            p = clamp_len;
-        for (size_t i = 0; i < half; i++) {
-            double angle = p * (double)net->x->inv_freq[i];
-            out[t * 2 * half + i] = (float)sin(angle);
-            out[t * 2 * half + half + i] = (float)cos(angle);
-        }
-    }
-}
-
-/* Puts rows[n, n_head d_head] of distances first, first + 1, ... in their places. */
-static void store_position_rows(struct network *net, int layer, size_t first, size_t n,
-                                const float *rows) {
-    size_t d_head = (size_t)net->x->d_head, n_head = (size_t)net->x->n_head;
-    for (size_t h = 0; h < n_head; h++) {
-        float *blocks = head_blocks(net, net->position_rows, net->plan.places, layer, h);
-        for (size_t t = 0; t < n; t++)
-            put_row(blocks, net->plan.places - 1 - (first + t), d_head,
-                    rows + (t * n_head + h) * d_head);
-    }
-}
-
-/* The learned row of distance d is the table's d-th from its end. */
-static void load_learned_distances(struct network *net, int layer, size_t first, size_t n) {
-    const struct transformer_xl *x = net->x;
-    const struct layer *l = &x->layer[layer];
-    size_t width = head_width(x), n_head = (size_t)x->n_head;
-    for (size_t d = first; d < first + n; d++) {
-        size_t row = (size_t)x->max_klen - 1 - d, place = net->plan.places - 1 - d;
-        const char *element = l->r_emb.data;
-        element += row * width * weights_type_size(l->r_emb.type);
-        net->compute.kernels->widen[l->r_emb.type](element, width, net->heads);
-        store_position_rows(net, layer, d, 1, net->heads);
-        for (size_t h = 0; h < n_head; h++) {
-            size_t base = ((size_t)layer * n_head + h) * net->plan.places;
-            net->position_bias[base + place] = l->r_bias[row * n_head + h];
-        }
-    }
-}
-
-/* Fills in the position rows of all distances below `wanted`. */
-static void need_distances(struct network *net, size_t wanted) {
-    const struct transformer_xl *x = net->x;
-    wanted = smaller(wanted, net->plan.distances);
-    while (net->known_distances < wanted) {
-        size_t first = net->known_distances;
-        size_t n = smaller(POSITION_BLOCK, net->plan.distances - first);
-        if (x->attn_type == ATTENTION_RELATIVE)
-            sine_rows(net, first, 1, n, net->sines);
-        for (int layer = 0; layer < x->n_layer; layer++) {
-            if (x->attn_type == ATTENTION_LEARNED_DISTANCE) {
-                load_learned_distances(net, layer, first, n);
-                continue;
-            }
-            /* W_r R: R[n, d_model], W_r[n_head d_head, d_model] */
-            compute_product(&net->compute, n, net->sines, (size_t)x->d_model, &x->layer[layer].r,
-                            NULL, LINEAR, net->heads, head_width(x));
-            store_position_rows(net, layer, first, n, net->heads);
-        }
-        net->known_distances += n;
-    }
 }
 
 /* ---- Attention ---------------------------------------------------------------------------- */
 
+/* The attention of one layer in a pass: n tokens of one timeline, or one token of each of n. */
 struct attention {
-    struct network *net;
+    struct network *net;         /* whose activations and threads the pass uses */
+    struct network *const *each; /* [n], or NULL: all rows are net's own timeline's */
     int layer;
-    size_t n; /* queries */
+    size_t n;
+    bool few; /* the position scores are in positions->few_scores */
 };
 
 /* The earliest position that the query at p sees. */
@@ -390,25 +268,24 @@ static uint64_t first_visible(const struct network *net, uint64_t p) {
     return net->segment_start > mem_len ? net->segment_start - mem_len : 0;
 }
 
-/* Positions [low, low + n) of the ring, whole blocks: at most two runs of rows. */
-struct span {
-    size_t row, n;
-};
-
-static int ring_spans(const struct network *net, uint64_t low, size_t n, struct span span[2]) {
-    size_t row = low % net->plan.capacity, left = net->plan.capacity - row;
-    span[0] = (struct span){row, smaller(n, left)};
-    span[1] = (struct span){0, n - span[0].n};
-    return span[1].n > 0 ? 2 : 1;
+static const void *ring_block(const struct rows *rows, int layer, size_t head, size_t block) {
+    return rows_block(rows, (size_t)layer, block % rows->n_block, head);
 }
 
-/* C = A B^T for n rows of B in blocks: A[m, d_head], C[m, n] with row stride ldc. */
-static void dot_blocks(const struct network *net, size_t m, size_t n, const float *a,
-                       const float *blocks, float *c, size_t ldc) {
-    size_t d_head = (size_t)net->x->d_head;
-    for (size_t j = 0; j < n; j += KEY_BLOCK)
-        net->compute.kernels->multiply(m, KEY_BLOCK, d_head, a, d_head, blocks + j * d_head,
-                                       KEY_BLOCK, false, c + j, ldc);
+/* S = Q K^T for `blocks` blocks of keys or position rows, from `block` on, round the ring:
+ * Q[m, d_head], S[m, 64 blocks] with row stride lds. */
+static void score_blocks(const struct network *net, const struct rows *rows, int layer, size_t head,
+                         size_t block, size_t blocks, size_t m, const float *q, float *s,
+                         size_t lds) {
+    if (blocks == 0) /* no position rows */
+        return;
+    const void *keys = ring_block(rows, layer, head, block);
+    for (size_t k = 0; k < blocks; k++) {
+        const void *next = ring_block(rows, layer, head, block + k + 1);
+        net->compute.kernels->multiply[rows->type](m, ROW_BLOCK, rows->width, q, rows->width, keys,
+                                                   ROW_BLOCK, false, s + k * ROW_BLOCK, lds, next);
+        keys = next;
+    }
 }
 
 /* One row of scores becomes attention weights, up to the factor that is returned.  s[n_key] are
@@ -432,50 +309,56 @@ static float attend_row(const struct network *net, uint64_t p, uint64_t low, siz
     return 1 / sum;
 }
 
-static void attention_task(void *context, int i, int thread) {
-    const struct attention *a = context;
-    struct network *net = a->net;
+/* out[m, d_head] = q[m, d_head] + bias[d_head], which may be NULL. */
+static void add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const float *bias,
+                     float *out) {
+    for (size_t t = 0; t < m; t++) {
+        for (size_t j = 0; j < d_head; j++)
+            out[t * d_head + j] = q[t * ldq + j] + (bias ? bias[j] : 0);
+    }
+}
+
+/* Attention of one head for m queries of a timeline, which are rows `row` and on of the pass and
+ * stand `after` behind the timeline's next position. */
+static void attend(const struct attention *a, const struct network *net, size_t head, size_t row,
+                   size_t after, size_t m, int thread) {
     const struct transformer_xl *x = net->x;
     const struct layer *layer = &x->layer[a->layer];
+    const struct positions *positions = net->positions;
     size_t n_head = (size_t)x->n_head, d_head = (size_t)x->d_head, width = head_width(x);
-    size_t head = (size_t)i % n_head, first = (size_t)i / n_head * QUERY_BLOCK;
-    size_t m = smaller(QUERY_BLOCK, a->n - first);
+    size_t value_row = net->values.width;
 
     /* Whole blocks of keys, from the first one that the first query sees. */
-    uint64_t position = net->next + first, visible = first_visible(net, position);
-    uint64_t low = visible / KEY_BLOCK * KEY_BLOCK;
+    uint64_t position = net->next + after, visible = first_visible(net, position);
+    uint64_t low = visible / ROW_BLOCK * ROW_BLOCK;
     size_t n_key = in_blocks((size_t)(position + m - low));
-    size_t n_distance = smaller((size_t)(position + m - visible), net->plan.distances);
-    size_t n_place = in_blocks(n_distance), place = net->plan.places - n_place;
-    struct span span[2];
-    int n_span = ring_spans(net, low, n_key, span);
+    size_t block = (size_t)(low / ROW_BLOCK % net->keys.n_block), blocks = n_key / ROW_BLOCK;
+    size_t n_distance = smaller((size_t)(position + m - visible), positions->distances);
+    size_t n_place = in_blocks(n_distance), place = positions->places - n_place;
 
-    float *s = net->compute.scratch[thread];               /* [m, n_key] */
+    float *s = a->net->compute.scratch[thread];            /* [m, n_key] */
     float *b = s + m * n_key;                              /* [m, n_place] */
     float *q_u = b + m * n_place, *q_v = q_u + m * d_head; /* [m, d_head] */
     float *out = q_v + m * d_head;                         /* [m, value_row] */
-    for (size_t t = 0; t < m; t++) {
-        const float *q = net->qkv + (first + t) * 3 * width + head * d_head;
-        for (size_t j = 0; j < d_head; j++) {
-            q_u[t * d_head + j] = q[j] + (layer->u ? layer->u[head * d_head + j] : 0);
-            q_v[t * d_head + j] = q[j] + (layer->v ? layer->v[head * d_head + j] : 0);
-        }
-    }
+    const float *q = a->net->qkv + row * 3 * width + head * d_head;
+    add_bias(m, d_head, q, 3 * width, layer->u ? layer->u + head * d_head : NULL, q_u);
+    add_bias(m, d_head, q, 3 * width, layer->v ? layer->v + head * d_head : NULL, q_v);
 
-    const float *keys = head_blocks(net, net->keys, net->plan.capacity, a->layer, head);
-    const float *values = head_values(net, a->layer, head);
-    size_t before = 0;
-    for (int k = 0; k < n_span; k++) { /* (Q + u) K^T */
-        dot_blocks(net, m, span[k].n, q_u, keys + span[k].row * d_head, s + before, n_key);
-        before += span[k].n;
+    /* (Q + u) K^T */
+    score_blocks(net, &net->keys, a->layer, head, block, blocks, m, q_u, s, n_key);
+    /* (Q + v) (W_r R)^T */
+    const float *far = b + n_place - n_distance;
+    size_t ldb = n_place;
+    if (a->few) {
+        ldb = n_head * positions->distances;
+        far = positions->few_scores + (row * n_head + head + 1) * positions->distances - n_distance;
+    } else {
+        score_blocks(net, &positions->rows, a->layer, head, place / ROW_BLOCK, n_place / ROW_BLOCK,
+                     m, q_v, b, n_place);
     }
-    if (n_distance > 0) { /* (Q + v) (W_r R)^T */
-        const float *rows = head_blocks(net, net->position_rows, net->plan.places, a->layer, head);
-        dot_blocks(net, m, n_place, q_v, rows + place * d_head, b, n_place);
-    }
-    if (net->position_bias) {
+    if (positions->bias) {
         const float *bias =
-            net->position_bias + ((size_t)a->layer * n_head + head) * net->plan.places + place;
+            positions->bias + ((size_t)a->layer * n_head + head) * positions->places + place;
         for (size_t t = 0; t < m; t++) {
             for (size_t j = 0; j < n_place; j++)
                 b[t * n_place + j] += bias[j];
@@ -484,20 +367,52 @@ static void attention_task(void *context, int i, int thread) {
 
     float factor[QUERY_BLOCK];
     for (size_t t = 0; t < m; t++)
-        factor[t] = attend_row(net, position + t, low, n_key, s + t * n_key,
-                               b + t * n_place + n_place - n_distance, n_distance);
-    before = 0;
-    for (int k = 0; k < n_span; k++) { /* softmax(score) V */
-        net->compute.kernels->multiply(m, net->plan.value_row, span[k].n, s + before, n_key,
-                                       values + span[k].row * net->plan.value_row,
-                                       net->plan.value_row, k > 0, out, net->plan.value_row);
-        before += span[k].n;
+        factor[t] =
+            attend_row(net, position + t, low, n_key, s + t * n_key, far + t * ldb, n_distance);
+    const void *values = ring_block(&net->values, a->layer, head, block);
+    for (size_t k = 0; k < blocks; k++) { /* softmax(score) V */
+        const void *next = ring_block(&net->values, a->layer, head, block + k + 1);
+        net->compute.kernels->multiply[net->values.type](m, value_row, ROW_BLOCK, s + k * ROW_BLOCK,
+                                                         n_key, values, value_row, k > 0, out,
+                                                         value_row, next);
+        values = next;
     }
     for (size_t t = 0; t < m; t++) {
         for (size_t j = 0; j < d_head; j++)
-            net->heads[(first + t) * width + head * d_head + j] =
-                out[t * net->plan.value_row + j] * factor[t];
+            a->net->heads[(row + t) * width + head * d_head + j] =
+                out[t * value_row + j] * factor[t];
     }
+}
+
+/* One head for a block of queries, whose keys are all in the ring. */
+static void block_task(void *context, int i, int thread) {
+    const struct attention *a = context;
+    size_t n_head = (size_t)a->net->x->n_head, first = (size_t)i / n_head * QUERY_BLOCK;
+    attend(a, a->net, (size_t)i % n_head, first, first, smaller(QUERY_BLOCK, a->n - first), thread);
+}
+
+/* One head for a single token of a timeline, its key and value included. */
+static void token_task(void *context, int i, int thread) {
+    const struct attention *a = context;
+    size_t n_head = (size_t)a->net->x->n_head, row = (size_t)i / n_head, head = (size_t)i % n_head;
+    struct network *net = a->each ? a->each[row] : a->net;
+    size_t stride = 3 * head_width(net->x);
+    struct store store = {net, a->layer, 1, net->next, a->net->qkv + row * stride, stride};
+    store_task(&store, (int)head, thread);
+    attend(a, net, head, row, 0, 1, thread);
+}
+
+/* heads[n, n_head d_head] from qkv[n, 3 n_head d_head], which also goes into the ring. */
+static void run_attention(struct attention *a) {
+    struct network *net = a->net;
+    if (a->each || a->n == 1) {
+        pool_run(net->compute.pool, (int)a->n * net->x->n_head, token_task, a);
+        return;
+    }
+    struct store store = {net, a->layer, a->n, net->next, net->qkv, 3 * head_width(net->x)};
+    pool_run(net->compute.pool, net->x->n_head, store_task, &store);
+    int blocks = (int)((a->n + QUERY_BLOCK - 1) / QUERY_BLOCK);
+    pool_run(net->compute.pool, blocks * net->x->n_head, block_task, a);
 }
 
 /* ---- Layers ------------------------------------------------------------------------------- */
@@ -551,26 +466,24 @@ static const float *begin_half(struct network *net, const struct layer_norm *nor
     return net->normed;
 }
 
-static void attention_half(struct network *net, int l, size_t n) {
+static void attention_half(struct attention *a) {
+    struct network *net = a->net;
     const struct transformer_xl *x = net->x;
-    const struct layer *layer = &x->layer[l];
-    size_t width = head_width(x), d_model = (size_t)x->d_model;
+    const struct layer *layer = &x->layer[a->layer];
+    size_t n = a->n, width = head_width(x), d_model = (size_t)x->d_model;
     const float *input = begin_half(net, &layer->attention_norm, n);
     /* QKV[n, 3 width] = X[n, d_model] W_qkv^T */
     compute_product(&net->compute, n, input, d_model, &layer->qkv, NULL, LINEAR, net->qkv,
                     3 * width);
     if (!is_relative(x) && x->pre_lnorm) {
         /* The vanilla kinds' published code leaves the queries' input as it is. */
-        struct matrix q = layer->qkv;
-        q.n_row = width;
+        struct matrix q = matrix_rows(&layer->qkv, 0, width);
         compute_product(&net->compute, n, net->hidden, d_model, &q, NULL, LINEAR, net->qkv,
                         3 * width);
     }
-    struct store store = {net, l, n, net->next, net->qkv, 3 * width};
-    store_rows(&store);
-    struct attention attention = {net, l, n};
-    int blocks = (int)((n + QUERY_BLOCK - 1) / QUERY_BLOCK);
-    pool_run(net->compute.pool, blocks * x->n_head, attention_task, &attention);
+    if (a->few)
+        positions_score_few(net->positions, &net->compute, a->layer, n, net->qkv, 3 * width);
+    run_attention(a);
     compute_product(&net->compute, n, net->heads, width, &layer->o, NULL, LINEAR, net->inner,
                     d_model);
     finish_half(net, &layer->attention_norm, n, net->inner);
@@ -589,23 +502,30 @@ static void feed_forward_half(struct network *net, int l, size_t n) {
 
 /* The vanilla kinds number positions from the end of the segment at hand. */
 static void add_sinusoid(struct network *net, size_t n) {
-    sine_rows(net, n - 1, -1, n, net->sines);
-    add_rows(net, n, net->sines);
+    position_sines(net->x, net->settings.clamp_len, n - 1, -1, n, net->normed);
+    add_rows(net, n, net->normed);
 }
 
 static void add_learned_positions(struct network *net, int l, size_t n) {
     const struct matrix *r = &net->x->layer[l].r_emb;
-    const char *element = r->data;
-    element += (r->n_row - n) * r->n_col * weights_type_size(r->type);
-    net->compute.kernels->widen[r->type](element, n * r->n_col, net->sines);
-    add_rows(net, n, net->sines);
+    compute_widen(&net->compute, r, r->n_row - n, n, net->normed);
+    add_rows(net, n, net->normed);
 }
 
-static void forward(struct network *net, const int32_t *ids, size_t n) {
+/* How many distances the n next tokens of a timeline see. */
+static size_t distances_seen(const struct network *net, size_t n) {
+    return (size_t)(net->next + n - 1 - first_visible(net, net->next)) + 1;
+}
+
+/* n tokens of net's timeline, or one token of each of n timelines: hidden[n, d_model]. */
+static void forward(struct network *net, struct network *const *each, const int32_t *ids,
+                    size_t n) {
     const struct transformer_xl *x = net->x;
-    if (is_relative(x)) {
-        uint64_t last = net->next + n - 1;
-        need_distances(net, (size_t)(last - first_visible(net, net->next)) + 1);
+    struct attention attention = {.net = net, .each = each, .n = n};
+    attention.few = !each && positions_are_few(net->positions, net->next - first_position(net), n);
+    for (size_t t = 0; t < (each ? n : 1) && !attention.few; t++) {
+        struct network *timeline = each ? each[t] : net;
+        positions_need(timeline->positions, &net->compute, distances_seen(timeline, each ? 1 : n));
     }
     adaptive_embed(&net->adaptive, &net->compute, ids, n, net->hidden);
     if (x->attn_type == ATTENTION_SINUSOID)
@@ -613,10 +533,13 @@ static void forward(struct network *net, const int32_t *ids, size_t n) {
     for (int l = 0; l < x->n_layer; l++) {
         if (x->attn_type == ATTENTION_LEARNED_POSITION)
             add_learned_positions(net, l, n);
-        attention_half(net, l, n);
+        attention.layer = l;
+        attention_half(&attention);
         feed_forward_half(net, l, n);
     }
-    net->next += n;
+    for (size_t t = 0; each && t < n; t++)
+        each[t]->next++;
+    net->next += each ? 0 : n;
 }
 
 /* ---- The timeline ------------------------------------------------------------------------- */
@@ -633,22 +556,77 @@ size_t network_room(const struct network *net) {
     return smaller(net->plan.chunk, (size_t)net->settings.tgt_len - (size_t)segment_length(net));
 }
 
-const float *network_advance(struct network *net, const int32_t *ids, size_t n) {
-    if (is_same_length(&net->settings)) {
+/* The memory advances by the full segment, if it is one. */
+static void begin_pass(struct network *net) {
+    if (is_same_length(&net->settings) || segment_length(net) == 0)
         net->segment_start = net->next;
-        forward(net, ids, n);
-        return net->hidden;
-    }
-    size_t length = (size_t)segment_length(net);
+}
+
+const float *network_advance(struct network *net, const int32_t *ids, size_t n) {
     if (is_relative(net->x)) {
-        if (length == 0)
-            net->segment_start = net->next;
-        forward(net, ids, n);
+        begin_pass(net);
+        forward(net, NULL, ids, n);
         return net->hidden;
     }
     /* Without memory, and with positions that depend on the segment's length: all of it again. */
+    size_t length = (size_t)segment_length(net);
     memcpy(net->segment + length, ids, n * sizeof *ids);
     net->next = net->segment_start = 0;
-    forward(net, net->segment, length + n);
+    forward(net, NULL, net->segment, length + n);
     return net->hidden + length * (size_t)net->x->d_model;
+}
+
+const float *network_advance_each(struct network *const *each, const int32_t *ids, size_t n) {
+    for (size_t t = 0; t < n; t++)
+        begin_pass(each[t]);
+    forward(each[0], each, ids, n);
+    return each[0]->hidden;
+}
+
+void network_copy(struct network *to, struct network *from) {
+    positions_need(from->positions, &from->compute, from->positions->distances);
+    positions_free(to->positions);
+    to->positions = from->positions;
+    atomic_fetch_add(&to->positions->users, 1);
+    to->next = from->next;
+    to->segment_start = from->segment_start;
+    to->fresh = from->fresh;
+    memcpy(to->segment, from->segment,
+           (is_relative(from->x) ? 1 : from->plan.chunk) * sizeof *to->segment);
+    uint64_t low = first_visible(from, from->next);
+    for (uint64_t p = low / ROW_BLOCK; p * ROW_BLOCK < from->next; p++) {
+        rows_copy_block(&to->keys, &from->keys, (size_t)(p % from->keys.n_block));
+        rows_copy_block(&to->values, &from->values, (size_t)(p % from->keys.n_block));
+    }
+}
+
+/* ---- Saving the ring ---------------------------------------------------------------------- */
+
+uint64_t network_first_row(const struct transformer_xl *x, const txl_settings *settings,
+                           uint64_t next, uint64_t segment_start) {
+    uint64_t mem_len = (uint64_t)settings->mem_len, begin = segment_start;
+    if (!is_relative(x))
+        return next;
+    if (is_same_length(settings) || next - segment_start == (uint64_t)settings->tgt_len)
+        begin = next;
+    return begin > mem_len ? begin - mem_len : 0;
+}
+
+void network_export(const struct network *net, int layer, uint64_t position, float *row) {
+    size_t n_head = (size_t)net->x->n_head, d_head = (size_t)net->x->d_head;
+    size_t at = position % net->plan.capacity;
+    for (size_t h = 0; h < n_head; h++) {
+        rows_get(&net->keys, (size_t)layer, at, h, row + h * d_head, d_head);
+        rows_get(&net->values, (size_t)layer, at, h, row + (n_head + h) * d_head, d_head);
+    }
+}
+
+void network_import(struct network *net, int layer, uint64_t position, const float *row) {
+    size_t n_head = (size_t)net->x->n_head, d_head = (size_t)net->x->d_head;
+    const struct kernels *kernels = net->compute.kernels;
+    size_t at = position % net->plan.capacity;
+    for (size_t h = 0; h < n_head; h++) {
+        rows_put(&net->keys, kernels, (size_t)layer, at, h, row + h * d_head, d_head);
+        rows_put(&net->values, kernels, (size_t)layer, at, h, row + (n_head + h) * d_head, d_head);
+    }
 }

@@ -4,16 +4,15 @@
 #define TXL_NETWORK_H
 
 #include "adaptive.h"
-
-enum { KEY_BLOCK = 64 };
+#include "positions.h"
+#include "rows.h"
 
 /* Sizes that follow from the model and the settings. */
 struct network_plan {
-    size_t chunk;     /* most tokens of one pass */
-    size_t capacity;  /* rows of the ring, in whole blocks: memory and segment */
-    size_t distances; /* position rows: distances 0 .. distances - 1, the last one for all beyond */
-    size_t places;    /* their number in whole blocks */
-    size_t value_row; /* floats of a row of values: d_head up to a multiple of 16 */
+    size_t chunk;    /* most tokens of one pass */
+    size_t capacity; /* rows of the ring, in whole blocks: memory and segment */
+    size_t places;   /* position rows, in whole blocks */
+    struct rows keys, values;
 };
 
 struct network {
@@ -24,19 +23,14 @@ struct network {
     struct adaptive adaptive;
 
     /* Positions count from the first row of the first memory.  Row p of every layer and head lies
-     * at p % capacity of its ring.  Keys lie transposed in blocks of KEY_BLOCK rows, so that the
-     * scores of a block are one product without repacking; values lie row by row. */
+     * at p % capacity of its ring.  Keys lie transposed, so that the scores of a block are one
+     * product without repacking; values are filled up to a multiple of 16 elements. */
     uint64_t next;          /* position of the token to come */
     uint64_t segment_start; /* of the first token of the segment at hand */
-    float *keys;            /* [n_layer, n_head, capacity / KEY_BLOCK, d_head, KEY_BLOCK] */
-    float *values;          /* [n_layer, n_head, capacity, value_row] */
-    bool fresh;             /* they still hold the zeros they were made with */
+    struct rows keys, values;
+    bool fresh; /* they still hold the zeros they were made with */
 
-    /* W_r R of each distance, computed once, in blocks as the keys are.  Distance d has place
-     * places - 1 - d: the farthest come first, as they do in the ring. */
-    float *position_rows;   /* [n_layer, n_head, places / KEY_BLOCK, d_head, KEY_BLOCK] */
-    float *position_bias;   /* [n_layer, n_head, places]; LEARNED_DISTANCE */
-    size_t known_distances; /* 0 .. known_distances - 1 are filled in */
+    struct positions *positions;
 
     int32_t *segment; /* [tgt_len] ids: vanilla Transformers compute it anew each time */
 
@@ -46,7 +40,6 @@ struct network {
     float *qkv;    /* [chunk, 3 n_head d_head] */
     float *heads;  /* [chunk, n_head d_head] */
     float *inner;  /* [chunk, d_inner], also [chunk, d_model] */
-    float *sines;  /* [POSITION_BLOCK, d_model] */
 };
 
 txl_status network_open(struct network *network, const txl_model *model,
@@ -63,5 +56,22 @@ size_t network_room(const struct network *network);
 /* One pass over n <= network_room() ids.  Returns their hidden states [n, d_model], which live
  * until the next pass. */
 const float *network_advance(struct network *network, const int32_t *ids, size_t n);
+
+/* One pass that appends ids[t] to each of n timelines, n <= each[0]->plan.chunk, of the same model
+ * with memory and the same settings.  The hidden states [n, d_model] live until each[0]'s next. */
+const float *network_advance_each(struct network *const *each, const int32_t *ids, size_t n);
+
+/* Makes `to`, open with the same settings, the same timeline as `from`, which computes all its
+ * position rows for both. */
+void network_copy(struct network *to, struct network *from);
+
+/* The first position of which a token to come may see the keys and values. */
+uint64_t network_first_row(const struct transformer_xl *x, const txl_settings *settings,
+                           uint64_t next, uint64_t segment_start);
+
+/* Copies one position's keys and values of a layer: row[2, n_head, d_head], keys first.  What the
+ * ring holds comes back exactly, whatever the type of its elements. */
+void network_export(const struct network *network, int layer, uint64_t position, float *row);
+void network_import(struct network *network, int layer, uint64_t position, const float *row);
 
 #endif

@@ -3,6 +3,7 @@
 #include "random_weights.h"
 #include "error.h"
 #include "half.h"
+#include "q8.h"
 #include "threads.h"
 #include "vocabulary.h"
 
@@ -15,6 +16,8 @@
 #include <sys/mman.h>
 
 static const float DEVIATION = 0.02f;
+/* The scale of every block of q8: the farthest of them, 3.5 deviations, just fit. */
+static const float SCALE = 0.02f / 36;
 
 enum {
     FILL_ELEMENTS = 1 << 18, /* of one task */
@@ -87,13 +90,13 @@ __attribute__((format(printf, 6, 7))) static void add(struct maker *maker, enum 
     if (vasprintf(&t->name, name, arguments) < 0)
         t->name = NULL;
     va_end(arguments);
-    t->type = type;
+    t->type = type == WEIGHTS_Q8 && columns < Q8_BLOCK ? WEIGHTS_F16 : type;
     t->n_dim = columns > 0 ? 2 : 1;
     t->shape[0] = (uint64_t)rows;
     t->shape[1] = columns > 0 ? (uint64_t)columns : 1;
     t->shape[2] = t->shape[3] = 1;
     t->n_element = t->shape[0] * t->shape[1];
-    t->size = t->stored = t->n_element * weights_type_size(type);
+    t->size = t->stored = weights_expanded_size(t->type, t->n_dim, t->shape);
     maker->mean[maker->weights->n_tensor++] = mean;
 }
 
@@ -134,7 +137,8 @@ static void add_layer(struct maker *m, const struct shape *s, int n) {
     if (s->attn_type == 0)
         add(m, m->type, 0, heads, s->d_model, "layer.%d.attention.r", n);
     if (s->attn_type == 1 || s->attn_type == 3)
-        add(m, m->type, 0, s->max_klen, heads, "layer.%d.attention.r_emb", n);
+        add(m, m->type == WEIGHTS_Q8 ? WEIGHTS_F16 : m->type, 0, s->max_klen, heads,
+            "layer.%d.attention.r_emb", n);
     if (s->attn_type == 1)
         add(m, WEIGHTS_F32, 0, s->max_klen * s->n_head, 0, "layer.%d.attention.r_bias", n);
     if (s->attn_type <= 1 && s->biases_per_layer)
@@ -238,12 +242,15 @@ static float near_normal(uint64_t bits) {
 
 static void narrow(enum weights_type type, const float *in, size_t n, void *out) {
     uint16_t *half = out;
+    int8_t *q = out;
     if (type == WEIGHTS_F32)
         memcpy(out, in, n * sizeof *in);
     for (size_t i = 0; i < n && type == WEIGHTS_F16; i++)
         half[i] = f16_of_float(in[i]);
     for (size_t i = 0; i < n && type == WEIGHTS_BF16; i++)
         half[i] = bf16_of_float(in[i]);
+    for (size_t i = 0; i < n && type == WEIGHTS_Q8; i++)
+        q[i] = q8_of_float(in[i], SCALE);
 }
 
 struct filling {
@@ -276,6 +283,13 @@ static void fill_frequencies(const struct weights_tensor *tensor) {
         out[i] = (float)pow(10000, -(double)i / (double)tensor->n_element);
 }
 
+static void fill_scales(const struct weights_tensor *tensor) {
+    float *scale = (float *)((char *)tensor->raw + weights_scales_offset(tensor->n_element));
+    uint64_t n = tensor->shape[0] * q8_blocks(tensor->shape[1]);
+    for (uint64_t i = 0; i < n; i++)
+        scale[i] = SCALE;
+}
+
 static txl_status fill_tensors(const struct maker *maker, int threads, txl_error *error) {
     const struct weights *w = maker->weights;
     struct pool *pool = pool_new(threads);
@@ -290,6 +304,8 @@ static txl_status fill_tensors(const struct maker *maker, int threads, txl_error
         counter += t->n_element;
         if (strcmp(t->name, "position.inv_freq") == 0)
             fill_frequencies(t);
+        if (t->type == WEIGHTS_Q8)
+            fill_scales(t);
     }
     pool_free(pool);
     mprotect((void *)w->data, w->size, PROT_READ);

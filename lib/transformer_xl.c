@@ -14,14 +14,6 @@ struct name {
 
 #define NAME(...) (snprintf(name.text, sizeof name.text, __VA_ARGS__), name.text)
 
-/* With tied weights and with div_val 1 several bands share one tensor; a part of its rows. */
-static struct matrix rows_of(struct matrix matrix, size_t first, size_t n) {
-    const char *data = matrix.data;
-    matrix.data = data + first * matrix.n_col * weights_type_size(matrix.type);
-    matrix.n_row = n;
-    return matrix;
-}
-
 static txl_status read_dimensions(const txl_model *model, struct transformer_xl *x,
                                   txl_error *error) {
     int attn_type = 0;
@@ -210,8 +202,8 @@ static txl_status read_band(const txl_model *model, const struct transformer_xl 
             model_vector(model, NAME("softmax.%d.bias", source), rows, &band->softmax_bias, error);
     if (status)
         return status;
-    band->embedding = rows_of(band->embedding, first, band->n_token);
-    band->softmax = rows_of(band->softmax, first, band->n_token);
+    band->embedding = matrix_rows(&band->embedding, first, band->n_token);
+    band->softmax = matrix_rows(&band->softmax, first, band->n_token);
     band->softmax_bias += first;
     return read_projections(model, x, i, div_val, d_band, error);
 }

@@ -10,14 +10,20 @@
 #define WEIGHTS_BLOCK_SIZE (1u << 20) /* expanded bytes of every block of a tensor but its last */
 #define WEIGHTS_ALIGNMENT 64
 
-enum weights_type { WEIGHTS_F32 = 0, WEIGHTS_F16 = 1, WEIGHTS_BF16 = 2 };
+enum weights_type { WEIGHTS_F32 = 0, WEIGHTS_F16 = 1, WEIGHTS_BF16 = 2, WEIGHTS_Q8 = 3 };
 
 /* The type's name, or NULL for a number that is none. */
 const char *weights_type_name(uint32_t type);
 /* The type of that name, or -1. */
 int weights_type_of_name(const char *name);
-/* Bytes of an element. */
+/* Bytes of an element; q8's scales come besides. */
 size_t weights_type_size(enum weights_type type);
+/* Expanded bytes of a tensor of that type and shape (1 beyond its dimensions), or 0 where there can
+ * be none: with a size of 0, too large, or q8 and not a matrix. */
+uint64_t weights_expanded_size(enum weights_type type, int n_dim,
+                               const uint64_t shape[WEIGHTS_MAX_DIM]);
+/* Where in a q8 matrix of so many elements its scales begin, in expanded bytes. */
+uint64_t weights_scales_offset(uint64_t n_element);
 
 /* ---- Blocks (block.c) --------------------------------------------------------------------- */
 
@@ -32,7 +38,7 @@ struct block {
     uint64_t checksum;   /* XXH3-64 of the stored bytes */
     uint32_t stored;     /* bytes in the file */
     uint32_t first_part; /* BLOCK_PLANES: stored bytes of the exponent plane; else 0 */
-    uint32_t encoding;   /* enum block_encoding */
+    uint32_t encoding;   /* enum block_encoding; q8 has no planes */
 };
 
 /* Upper bound of what block_encode stores for `size` bytes. */
@@ -62,7 +68,7 @@ struct weights_tensor {
     int n_dim;
     uint64_t shape[WEIGHTS_MAX_DIM];
     uint64_t n_element;
-    uint64_t size;   /* bytes of the elements, expanded */
+    uint64_t size;   /* bytes, expanded */
     uint64_t stored; /* bytes in the file */
     uint32_t first_block, n_block;
     const void *raw; /* in the mapped file, when all blocks are raw; else NULL */
@@ -73,7 +79,9 @@ struct weights {
     const uint8_t *data;
     size_t size;
     bool mapped;
-    char *settings; /* JSON, NUL-terminated */
+    uint64_t checksum; /* the header's, which depends on every byte of the file's sections and blocks:
+                          it tells models apart */
+    char *settings;    /* JSON, NUL-terminated */
     const void *vocabulary;
     size_t vocabulary_size;
     struct weights_tensor *tensor; /* in the order of the file */
@@ -108,7 +116,7 @@ void weights_release_block(const struct weights *weights, const struct weights_t
 /* ---- Writing (weights_write.c) ------------------------------------------------------------ */
 
 /* A tensor to be written: `read` gives its elements [first, first + count) in row-major order, as
- * f32, called with ascending ranges. */
+ * f32, called with ascending ranges.  Those of q8 may overlap by less than Q8_BLOCK. */
 struct weights_source {
     char name[WEIGHTS_MAX_NAME + 1];
     enum weights_type type;

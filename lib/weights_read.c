@@ -1,12 +1,14 @@
 /* Reading weights files.  The file may come from anybody: every number in it is compared with the
  * file's size, or with what it must agree with, before it is used. */
 #include "error.h"
+#include "q8.h"
 #include "weights.h"
 #include "weights_layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,7 +16,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-static const char *const type_names[] = {"f32", "f16", "bf16"};
+static const char *const type_names[] = {"f32", "f16", "bf16", "q8"};
 
 const char *weights_type_name(uint32_t type) {
     return type < sizeof type_names / sizeof *type_names ? type_names[type] : NULL;
@@ -29,7 +31,26 @@ int weights_type_of_name(const char *name) {
 }
 
 size_t weights_type_size(enum weights_type type) {
-    return type == WEIGHTS_F32 ? 4 : 2;
+    return type == WEIGHTS_F32 ? 4 : type == WEIGHTS_Q8 ? 1 : 2;
+}
+
+uint64_t weights_scales_offset(uint64_t n_element) {
+    return (n_element + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
+}
+
+uint64_t weights_expanded_size(enum weights_type type, int n_dim,
+                               const uint64_t shape[WEIGHTS_MAX_DIM]) {
+    const uint64_t most = (uint64_t)INT64_MAX / 16; /* elements: no size of them can overflow */
+    uint64_t n = 1;
+    for (int d = 0; d < WEIGHTS_MAX_DIM; d++) {
+        if (shape[d] == 0 || n > most / shape[d])
+            return 0;
+        n *= shape[d];
+    }
+    if (type != WEIGHTS_Q8)
+        return n * weights_type_size(type);
+    return n_dim == 2 ? weights_scales_offset(n) + shape[0] * q8_blocks(shape[1]) * sizeof(float)
+                      : 0;
 }
 
 static txl_status damaged(const struct weights *w, const char *what, txl_error *error) {
@@ -167,15 +188,14 @@ static txl_status read_tensor(struct weights *w, const struct index_view *view, 
     t->type = (enum weights_type)record.type;
     t->n_dim = (int)record.n_dim;
     t->n_element = 1;
-    size_t element = weights_type_size(t->type);
-    for (int d = 0; d < WEIGHTS_MAX_DIM; d++) {
+    for (int d = 0; d < WEIGHTS_MAX_DIM; d++)
         t->shape[d] = d < t->n_dim ? record.shape[d] : 1;
-        if (t->shape[d] == 0 || t->n_element > (uint64_t)INT64_MAX / element / t->shape[d])
-            return txl_fail(error, TXL_FORMAT, "%s: the shape of tensor %s is impossible", w->name,
-                            t->name);
+    t->size = weights_expanded_size(t->type, t->n_dim, t->shape);
+    if (t->size == 0)
+        return txl_fail(error, TXL_FORMAT, "%s: the shape of tensor %s is impossible", w->name,
+                        t->name);
+    for (int d = 0; d < WEIGHTS_MAX_DIM; d++)
         t->n_element *= t->shape[d];
-    }
-    t->size = t->n_element * element;
     t->first_block = record.first_block;
     t->n_block = record.n_block;
     if (t->n_block != (t->size - 1) / WEIGHTS_BLOCK_SIZE + 1 || t->first_block != *next_block ||
@@ -222,6 +242,7 @@ static txl_status read_all(struct weights *w, txl_error *error) {
         status = check_section(w, &header.index, "index entries", error);
     if (status)
         return status;
+    w->checksum = header.checksum;
     w->settings = strndup((const char *)w->data + header.settings.offset, header.settings.size);
     if (!w->settings)
         return txl_fail_memory(error, "the settings", header.settings.size);
@@ -330,6 +351,20 @@ void weights_block_extent(const struct weights_tensor *t, uint32_t i, uint64_t *
     *size = left < WEIGHTS_BLOCK_SIZE ? (size_t)left : WEIGHTS_BLOCK_SIZE;
 }
 
+/* What of a q8 matrix's scales is in the block: finite and not negative. */
+static txl_status check_scales(const struct weights_tensor *t, uint64_t begin, size_t size,
+                               const uint8_t *out, txl_error *error) {
+    uint64_t scales = weights_scales_offset(t->n_element), end = begin + size;
+    for (uint64_t at = begin > scales ? begin : scales; at < end; at += sizeof(float)) {
+        float scale;
+        memcpy(&scale, out + (at - begin), sizeof scale);
+        if (!(scale >= 0) || isinf(scale))
+            return txl_fail(error, TXL_FORMAT, "scale %" PRIu64 " is %g",
+                            (at - scales) / sizeof scale, (double)scale);
+    }
+    return TXL_OK;
+}
+
 txl_status weights_read_block(const struct weights *w, const struct weights_tensor *t, uint32_t i,
                               struct block_coder *coder, void *out, txl_error *error) {
     const struct block *block = &w->block[t->first_block + i];
@@ -339,6 +374,8 @@ txl_status weights_read_block(const struct weights *w, const struct weights_tens
     txl_error inner;
     txl_status status =
         block_decode(coder, t->type, block, w->data + block->offset, out, size, &inner);
+    if (!status && t->type == WEIGHTS_Q8)
+        status = check_scales(t, begin, size, out, &inner);
     if (status)
         return txl_fail(error, status, "%s: tensor %s, at byte %" PRIu64 " of the file: %s",
                         w->name, t->name, block->offset, inner.message);

@@ -3,123 +3,17 @@
  * settings, vocabulary and index are filled in at the end. */
 #include "error.h"
 #include "half.h"
+#include "output_file.h"
+#include "q8.h"
 #include "threads.h"
 #include "weights.h"
 #include "weights_layout.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
-
-/* ---- The output file: nameless while it is written, where the system can do that ---------- */
-
-struct output {
-    const char *path;
-    int file;
-    char *temporary; /* its name, or NULL while it has none */
-};
-
-static txl_status output_failed(const struct output *out, const char *doing, txl_error *error) {
-    return txl_fail(error, TXL_IO, "%s: %s: %s", out->path, doing, strerror(errno));
-}
-
-static txl_status output_open(struct output *out, const char *path, txl_error *error) {
-    *out = (struct output){.path = path, .file = -1};
-    struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return txl_fail(error, TXL_IO, "%s: exists and is not a regular file", path);
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    size_t size = strlen(path) + sizeof ".XXXXXX";
-    char *temporary = malloc(size);
-    if (!folder || !temporary) {
-        free(folder);
-        free(temporary);
-        return txl_fail_memory(error, "a file name", size);
-    }
-    snprintf(temporary, size, "%s.XXXXXX", path);
-    out->file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    free(folder);
-    if (out->file < 0) {
-        out->file = mkostemp(temporary, O_CLOEXEC);
-        if (out->file >= 0) {
-            mode_t mask = umask(0);
-            umask(mask);
-            fchmod(out->file, 0666 & ~mask);
-            out->temporary = temporary;
-            return TXL_OK;
-        }
-    }
-    free(temporary);
-    return out->file < 0 ? output_failed(out, "cannot be created", error) : TXL_OK;
-}
-
-/* Gives a nameless file a temporary name. */
-static txl_status output_link(struct output *out, txl_error *error) {
-    char from[64];
-    snprintf(from, sizeof from, "/proc/self/fd/%d", out->file);
-    size_t size = strlen(out->path) + 32;
-    char *name = malloc(size);
-    if (!name)
-        return txl_fail_memory(error, "a file name", size);
-    for (int i = 0; i < 100; i++) {
-        snprintf(name, size, "%s.%ld-%d", out->path, (long)getpid(), i);
-        if (linkat(AT_FDCWD, from, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
-            out->temporary = name;
-            return TXL_OK;
-        }
-        if (errno != EEXIST)
-            break;
-    }
-    free(name);
-    return output_failed(out, "cannot be created", error);
-}
-
-static txl_status output_commit(struct output *out, txl_error *error) {
-    if (fsync(out->file) < 0)
-        return output_failed(out, "cannot be written", error);
-    if (!out->temporary) {
-        txl_status status = output_link(out, error);
-        if (status)
-            return status;
-    }
-    if (rename(out->temporary, out->path) < 0)
-        return output_failed(out, "cannot be renamed into place", error);
-    free(out->temporary);
-    out->temporary = NULL;
-    return TXL_OK;
-}
-
-/* Closes the file; what is not committed is gone. */
-static void output_close(struct output *out) {
-    if (out->temporary)
-        unlink(out->temporary);
-    free(out->temporary);
-    if (out->file >= 0)
-        close(out->file);
-}
-
-static txl_status output_write(struct output *out, const void *data, size_t size, uint64_t offset,
-                               txl_error *error) {
-    const char *bytes = data;
-    while (size > 0) {
-        ssize_t n = pwrite(out->file, bytes, size, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return output_failed(out, "cannot be written", error);
-        bytes += n;
-        size -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return TXL_OK;
-}
 
 /* ---- The tensors -------------------------------------------------------------------------- */
 
@@ -128,10 +22,12 @@ enum { MAX_SLOT = 32 };
 /* One block on its way from the source to the file. */
 struct slot {
     const struct weights_source *source;
-    uint64_t first;  /* element of the tensor */
-    float *elements; /* as read */
-    size_t count;
-    void *narrow; /* the elements in the tensor's type */
+    uint64_t begin; /* in the tensor, in expanded bytes */
+    size_t size;
+    uint64_t first;  /* the first element as read, */
+    size_t count;    /* their number, */
+    float *elements; /* and they; for q8 all that share a scale with one of the block */
+    void *narrow;    /* the block's bytes */
     void *stored;
     struct block block;
     struct block_coder *coder;
@@ -141,11 +37,12 @@ struct slot {
 
 struct writer {
     const struct weights_contents *contents;
-    struct output out;
+    struct output_file out;
     struct layout_tensor *tensor;
     struct layout_block *block;
     uint32_t n_block, done_block;
-    uint64_t *elements;               /* of each tensor */
+    uint64_t *expanded;               /* bytes of each tensor */
+    float *scale;                     /* of the q8 matrix at hand */
     uint64_t end;                     /* of the data written so far */
     uint64_t done_bytes, total_bytes; /* expanded */
     struct pool *pool;
@@ -162,8 +59,70 @@ static txl_status refuse_element(struct slot *slot, size_t i, const char *what) 
                     slot->source->name, slot->first + i, (double)slot->elements[i], what);
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* Bytes before the scales and the zeros before those. */
+static uint64_t elements_end(const struct weights_source *source) {
+    uint64_t end = weights_type_size(source->type);
+    for (int d = 0; d < source->n_dim; d++)
+        end *= source->shape[d];
+    return end;
+}
+
+/* Whether the block that ends there has scales. */
+static bool has_scales(const struct weights_source *source, uint64_t end) {
+    return source->type == WEIGHTS_Q8 && end > weights_scales_offset(elements_end(source));
+}
+
+/* What is to be read for the slot's block. */
+static void choose_elements(struct slot *slot) {
+    const struct weights_source *source = slot->source;
+    size_t element = weights_type_size(source->type);
+    uint64_t end = smaller(slot->begin + slot->size, elements_end(source));
+    slot->first = slot->begin / element;
+    slot->count = end > slot->begin ? (size_t)(end - slot->begin) / element : 0;
+    if (source->type == WEIGHTS_Q8 && slot->count > 0) {
+        uint64_t n_col = source->shape[1], column = (end - 1) % n_col;
+        slot->first -= slot->first % n_col % Q8_BLOCK;
+        end += smaller(Q8_BLOCK - column % Q8_BLOCK, n_col - column) - 1;
+        slot->count = (size_t)(end - slot->first);
+    }
+}
+
+/* Rounds the elements, and keeps their scales: a block of columns that is cut by the slot's end is
+ * in two slots, and belongs to the first. */
+static void narrow_q8(const struct slot *slot, float *scale) {
+    uint64_t n_col = slot->source->shape[1], block_end = slot->begin + slot->size;
+    int8_t *out = slot->narrow;
+    memset(out, 0, slot->size);
+    for (size_t i = 0, n; i < slot->count; i += n) {
+        const float *x = slot->elements + i;
+        uint64_t first = slot->first + i, row = first / n_col, column = first % n_col;
+        n = (size_t)smaller(Q8_BLOCK, n_col - column);
+        float s = q8_scale(x, n);
+        if (first >= slot->begin)
+            scale[row * q8_blocks(n_col) + column / Q8_BLOCK] = s;
+        for (size_t k = 0; k < n; k++) {
+            if (first + k >= slot->begin && first + k < block_end)
+                out[first + k - slot->begin] = q8_of_float(x[k], s);
+        }
+    }
+    if (has_scales(slot->source, block_end)) {
+        uint64_t scales = weights_scales_offset(elements_end(slot->source));
+        uint64_t from = larger(slot->begin, scales);
+        memcpy(out + (from - slot->begin), (const char *)scale + (from - scales),
+               (size_t)(block_end - from));
+    }
+}
+
 /* Narrows the elements to the tensor's type. */
-static txl_status narrow_elements(struct slot *slot) {
+static txl_status narrow_elements(struct slot *slot, float *scale) {
     const float *x = slot->elements;
     uint16_t *half = slot->narrow;
     for (size_t i = 0; i < slot->count; i++) {
@@ -188,6 +147,9 @@ static txl_status narrow_elements(struct slot *slot) {
                 return refuse_element(slot, i, "bf16 ends there: use --type f32");
         }
         break;
+    case WEIGHTS_Q8:
+        narrow_q8(slot, scale);
+        break;
     }
     return TXL_OK;
 }
@@ -196,12 +158,11 @@ static void encode_slot(void *context, int i, int thread) {
     (void)thread;
     struct writer *w = context;
     struct slot *slot = &w->slot[i];
-    slot->status = narrow_elements(slot);
-    if (slot->status)
-        return;
-    size_t size = slot->count * weights_type_size(slot->source->type);
-    slot->status = block_encode(slot->coder, slot->source->type, w->contents->level, slot->narrow,
-                                size, slot->stored, &slot->block, &slot->error);
+    slot->status = narrow_elements(slot, w->scale);
+    if (!slot->status)
+        slot->status =
+            block_encode(slot->coder, slot->source->type, w->contents->level, slot->narrow,
+                         slot->size, slot->stored, &slot->block, &slot->error);
 }
 
 /* Encodes what the slots hold and writes it. */
@@ -212,7 +173,8 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
         if (slot->status)
             return txl_fail(error, slot->status, "%s", slot->error.message);
         uint64_t offset = align_up(w->end);
-        txl_status status = output_write(&w->out, slot->stored, slot->block.stored, offset, error);
+        txl_status status =
+            output_file_write(&w->out, slot->stored, slot->block.stored, offset, error);
         if (status)
             return status;
         w->end = offset + slot->block.stored;
@@ -221,7 +183,7 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
                                                           .stored = slot->block.stored,
                                                           .first_part = slot->block.first_part,
                                                           .encoding = slot->block.encoding};
-        w->done_bytes += slot->count * weights_type_size(slot->source->type);
+        w->done_bytes += slot->size;
     }
     w->filled = 0;
     const struct weights_contents *c = w->contents;
@@ -230,21 +192,32 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
     return TXL_OK;
 }
 
+/* Puts a block into a slot.  One with scales waits for those before it, from which they come, and
+ * goes alone, before the next matrix's scales take their place. */
+static txl_status add_block(struct writer *w, size_t t, uint64_t begin, txl_error *error) {
+    const struct weights_source *source = &w->contents->source[t];
+    size_t size = (size_t)smaller(WEIGHTS_BLOCK_SIZE, w->expanded[t] - begin);
+    bool alone = has_scales(source, begin + size);
+    txl_status status = alone ? flush_slots(w, error) : TXL_OK;
+    if (status)
+        return status;
+    struct slot *slot = &w->slot[w->filled++];
+    slot->source = source;
+    slot->begin = begin;
+    slot->size = size;
+    choose_elements(slot);
+    if (slot->count > 0)
+        status = source->read(source->context, slot->first, slot->count, slot->elements, error);
+    if (!status && (alone || w->filled == w->n_slot))
+        status = flush_slots(w, error);
+    return status;
+}
+
 static txl_status write_tensors(struct writer *w, txl_error *error) {
     txl_status status = TXL_OK;
     for (size_t t = 0; t < w->contents->n_source && !status; t++) {
-        const struct weights_source *source = &w->contents->source[t];
-        size_t in_block = WEIGHTS_BLOCK_SIZE / weights_type_size(source->type);
-        for (uint64_t first = 0; first < w->elements[t] && !status; first += in_block) {
-            struct slot *slot = &w->slot[w->filled++];
-            uint64_t left = w->elements[t] - first;
-            slot->source = source;
-            slot->first = first;
-            slot->count = left < in_block ? (size_t)left : in_block;
-            status = source->read(source->context, first, slot->count, slot->elements, error);
-            if (!status && w->filled == w->n_slot)
-                status = flush_slots(w, error);
-        }
+        for (uint64_t begin = 0; begin < w->expanded[t] && !status; begin += WEIGHTS_BLOCK_SIZE)
+            status = add_block(w, t, begin, error);
     }
     return status ? status : flush_slots(w, error);
 }
@@ -254,40 +227,41 @@ static txl_status write_tensors(struct writer *w, txl_error *error) {
 static txl_status plan_tensors(struct writer *w, txl_error *error) {
     size_t n = w->contents->n_source;
     w->tensor = calloc(n + 1, sizeof *w->tensor);
-    w->elements = calloc(n + 1, sizeof *w->elements);
-    if (!w->tensor || !w->elements)
+    w->expanded = calloc(n + 1, sizeof *w->expanded);
+    if (!w->tensor || !w->expanded)
         return txl_fail_memory(error, "the index", n * sizeof *w->tensor);
     uint64_t n_block = 0;
+    uint64_t scales = 0; /* bytes of the most of any matrix */
     uint32_t names = 0;
     for (size_t t = 0; t < n; t++) {
         const struct weights_source *source = &w->contents->source[t];
         struct layout_tensor *record = &w->tensor[t];
-        uint64_t elements = 1;
-        size_t element = weights_type_size(source->type);
-        for (int d = 0; d < WEIGHTS_MAX_DIM; d++) {
+        for (int d = 0; d < WEIGHTS_MAX_DIM; d++)
             record->shape[d] = d < source->n_dim ? source->shape[d] : 1;
-            if (record->shape[d] == 0 ||
-                elements > (uint64_t)INT64_MAX / element / record->shape[d])
-                return txl_fail(error, TXL_FORMAT, "tensor %s has an impossible shape",
-                                source->name);
-            elements *= record->shape[d];
-        }
-        w->elements[t] = elements;
-        w->total_bytes += elements * element;
+        uint64_t size = weights_expanded_size(source->type, source->n_dim, record->shape);
+        if (size == 0)
+            return txl_fail(error, TXL_FORMAT, "tensor %s has an impossible shape", source->name);
+        if (source->type == WEIGHTS_Q8)
+            scales = larger(scales, size - weights_scales_offset(elements_end(source)));
+        w->expanded[t] = size;
+        w->total_bytes += size;
         record->name_offset = names;
         record->name_length = (uint32_t)strlen(source->name);
         record->type = source->type;
         record->n_dim = (uint32_t)source->n_dim;
         record->first_block = (uint32_t)n_block;
-        record->n_block = (uint32_t)((elements * element - 1) / WEIGHTS_BLOCK_SIZE + 1);
+        record->n_block = (uint32_t)((size - 1) / WEIGHTS_BLOCK_SIZE + 1);
         names += record->name_length;
-        n_block += (elements * element - 1) / WEIGHTS_BLOCK_SIZE + 1;
+        n_block += (size - 1) / WEIGHTS_BLOCK_SIZE + 1;
         if (n_block > UINT32_MAX)
             return txl_fail(error, TXL_UNSUPPORTED, "the model has more than 2^32 blocks");
     }
     w->n_block = (uint32_t)n_block;
     w->block = calloc((size_t)n_block + 1, sizeof *w->block);
-    return w->block ? TXL_OK : txl_fail_memory(error, "the index", n_block * sizeof *w->block);
+    if (!w->block)
+        return txl_fail_memory(error, "the index", n_block * sizeof *w->block);
+    w->scale = malloc((size_t)scales + 1);
+    return w->scale ? TXL_OK : txl_fail_memory(error, "the scales", scales);
 }
 
 /* The index as it lies in the file: head, tensors, blocks, names. */
@@ -341,7 +315,8 @@ static txl_status write_sections(struct writer *w, bool final, uint64_t *data, t
         place->checksum = XXH3_64bits(section[i].bytes, place->size);
         end = place->offset + place->size;
         if (final && !status)
-            status = output_write(&w->out, section[i].bytes, place->size, place->offset, error);
+            status =
+                output_file_write(&w->out, section[i].bytes, place->size, place->offset, error);
     }
     *data = align_up(end);
     if (final && !status) {
@@ -354,7 +329,7 @@ static txl_status write_sections(struct writer *w, bool final, uint64_t *data, t
                                        .vocabulary = section[1].place,
                                        .index = section[2].place};
         header.checksum = XXH3_64bits(&header, offsetof(struct layout_header, checksum));
-        status = output_write(&w->out, &header, sizeof header, 0, error);
+        status = output_file_write(&w->out, &header, sizeof header, 0, error);
     }
     free(index);
     return status;
@@ -370,18 +345,18 @@ static txl_status make_slots(struct writer *w, txl_error *error) {
     w->n_slot = wanted < MAX_SLOT ? wanted : MAX_SLOT;
     for (int i = 0; i < w->n_slot; i++) {
         struct slot *slot = &w->slot[i];
-        slot->elements = malloc(WEIGHTS_BLOCK_SIZE / 2 * sizeof(float));
+        slot->elements = malloc((WEIGHTS_BLOCK_SIZE + 2 * Q8_BLOCK) * sizeof(float));
         slot->narrow = malloc(WEIGHTS_BLOCK_SIZE);
         slot->stored = malloc(block_bound(WEIGHTS_BLOCK_SIZE));
         slot->coder = block_coder_new();
         if (!slot->elements || !slot->narrow || !slot->stored || !slot->coder)
-            return txl_fail_memory(error, "a block", 4 * (uint64_t)WEIGHTS_BLOCK_SIZE);
+            return txl_fail_memory(error, "a block", 6 * (uint64_t)WEIGHTS_BLOCK_SIZE);
     }
     return TXL_OK;
 }
 
 static void free_writer(struct writer *w) {
-    output_close(&w->out);
+    output_file_close(&w->out);
     for (int i = 0; i < MAX_SLOT; i++) {
         free(w->slot[i].elements);
         free(w->slot[i].narrow);
@@ -391,7 +366,8 @@ static void free_writer(struct writer *w) {
     pool_free(w->pool);
     free(w->tensor);
     free(w->block);
-    free(w->elements);
+    free(w->expanded);
+    free(w->scale);
     free(w);
 }
 
@@ -406,7 +382,7 @@ txl_status weights_write(const char *path, const struct weights_contents *conten
     if (!status)
         status = make_slots(w, error);
     if (!status)
-        status = output_open(&w->out, path, error);
+        status = output_file_open(&w->out, path, error);
     if (!status)
         status = write_sections(w, false, &w->end, error);
     if (!status)
@@ -415,7 +391,7 @@ txl_status weights_write(const char *path, const struct weights_contents *conten
     if (!status)
         status = write_sections(w, true, &data, error);
     if (!status)
-        status = output_commit(&w->out, error);
+        status = output_file_commit(&w->out, error);
     free_writer(w);
     return status;
 }

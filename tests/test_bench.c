@@ -78,13 +78,48 @@ static void every_kind_of_random_model_scores(void **state) {
         "{\"attn_type\": 2, \"mem_len\": 0}",
         "{\"attn_type\": 3, \"mem_len\": 0, \"max_klen\": 6, \"d_head\": 10}",
     };
-    static const char *const types[] = {"f32", "f16", "bf16"};
+    static const char *const types[] = {"f32", "f16", "bf16", "q8"};
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        txl_model *model = small_model(changes[i], types[i % 3], 2);
-        assert_string_equal(txl_model_type(model), types[i % 3]);
+        txl_model *model = small_model(changes[i], types[i % 4], 2);
+        assert_string_equal(txl_model_type(model), types[i % 4]);
         assert_scores(model);
         txl_model_close(model);
     }
+}
+
+/* Rows of 130 and of 70 are q8, those of 14 are not. */
+static void random_q8_is_near_to_random_f32(void **state) {
+    (void)state;
+    const char *changes = "{\"d_model\": 130, \"d_embed\": 130, \"d_inner\": 70, \"div_val\": 1}";
+    txl_model *model = small_model(changes, "q8", 2), *wide = small_model(changes, "f32", 2);
+    struct matrix q, w;
+    txl_error error;
+    assert_scores(model);
+    assert_int_equal(model_matrix(model, "layer.1.attention.o", 130, 14, &q, &error), TXL_OK);
+    assert_int_equal(q.type, WEIGHTS_F16);
+    assert_int_equal(model_matrix(model, "embedding.0.weight", 97, 130, &q, &error), TXL_OK);
+    assert_int_equal(model_matrix(wide, "embedding.0.weight", 97, 130, &w, &error), TXL_OK);
+    assert_int_equal(q.type, WEIGHTS_Q8);
+    for (size_t row = 0; row < 97; row++) {
+        struct matrix one = matrix_rows(&q, row, 1);
+        const int8_t *element = one.data;
+        for (size_t i = 0; i < 130; i++) {
+            float x = ((const float *)w.data)[row * 130 + i];
+            assert_true(fabsf((float)element[i] * one.scale[i / 64] - x) <= one.scale[i / 64]);
+        }
+    }
+    txl_settings settings;
+    txl_costs costs, wide_costs;
+    txl_model_defaults(model, &settings);
+    txl_model_costs(model, &settings, &costs);
+    txl_model_costs(wide, &settings, &wide_costs);
+    assert_int_equal(costs.flops, wide_costs.flops);
+    /* Rows of 130 have 3 scales, those of 70 two; the clusters' and one embedding's row count. */
+    uint64_t rows = 3 * (3 * 14 + 70) + 30 + 2 + 1, narrow = 3 * 130 * 14, other = 3 * 130;
+    uint64_t saved = rows * (3 * 130 - 3 * 4) + narrow * 2 + other * (3 * 70 - 2 * 4);
+    assert_int_equal(wide_costs.bytes - costs.bytes, saved);
+    txl_model_close(model);
+    txl_model_close(wide);
 }
 
 /* The matrix's elements have the mean 0 and the deviation 0.02, and none is like its neighbour. */
@@ -220,6 +255,7 @@ static void the_machine_has_limits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_random_model_scores),
+        cmocka_unit_test(random_q8_is_near_to_random_f32),
         cmocka_unit_test(random_weights_are_as_said),
         cmocka_unit_test(impossible_settings_are_refused),
         cmocka_unit_test(costs_count_what_a_token_needs),

@@ -937,6 +937,53 @@ static void types_follow_the_source(void **unused) {
     free_state(&state);
 }
 
+/* The type of one tensor of what the checkpoint becomes in q8. */
+static void assert_q8_makes(const struct state *state, const char *name, const char *type) {
+    struct convert_options o = options_for("learnable-positions/cache.pt");
+    tell_all(&o, "learnable-positions");
+    o.type = "q8";
+    txl_model *model = convert_or_fail(write_state(state, "a.safetensors"), &o);
+    assert_setting(model, "type", "\"q8\"");
+    bool found = false;
+    for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
+        txl_tensor t;
+        txl_model_tensor(model, i, &t);
+        if (strcmp(t.name, name) == 0) {
+            assert_string_equal(t.type, type);
+            found = true;
+        }
+    }
+    assert_true(found);
+    txl_model_close(model);
+}
+
+/* Narrow matrices and learned positions are f16, or f32 where that ends too early. */
+static void q8_leaves_what_it_does_not_serve(void **unused) {
+    (void)unused;
+    static const char *const dtypes[] = {"F32", "F64", "BF16"};
+    struct state state;
+    read_state(&state, case_path("learnable-positions/model.pt"));
+    for (size_t d = 0; d < 3; d++) {
+        for (size_t i = 0; i < state.n; i++)
+            strcpy(state.tensor[i].dtype, dtypes[d]);
+        assert_q8_makes(&state, "layer.0.attention.r_emb", "f16");
+    }
+    tensor_of(&state, "r_emb")->x[0] = 70000;
+    assert_q8_makes(&state, "layer.0.attention.r_emb", "f32");
+    assert_q8_makes(&state, "layer.1.attention.r_emb", "f16");
+    tensor_of(&state, "layers.1.dec_attn.o_net.weight")->x[5] = -70000;
+    assert_q8_makes(&state, "layer.1.attention.o", "f32");
+    assert_q8_makes(&state, "layer.0.attention.o", "f16");
+    struct convert_options o = options_for("learnable-positions/cache.pt");
+    tell_all(&o, "learnable-positions");
+    o.type = "q8";
+    tensor_of(&state, "r_emb")->x[1] = NAN;
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "must be finite");
+    o.type = "q4";
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_ARGUMENT, "f32, f16, bf16 and q8");
+    free_state(&state);
+}
+
 static void other_models_are_refused(void **unused) {
     (void)unused;
     struct state state;
@@ -1014,6 +1061,7 @@ int main(void) {
         cmocka_unit_test(settings_have_to_be_possible),
         cmocka_unit_test(vocabularies_have_to_fit),
         cmocka_unit_test(types_follow_the_source),
+        cmocka_unit_test(q8_leaves_what_it_does_not_serve),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(stopping_leaves_nothing),
         cmocka_unit_test(sources_are_not_overwritten),

@@ -2,6 +2,7 @@
  * sizes. */
 #include "../lib/half.h"
 #include "../lib/kernels/kernels.h"
+#include "../lib/q8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,10 +31,31 @@ static void fill(float *x, size_t n) {
         x[i] = number();
 }
 
-/* Elements in the type, and what they stand for. */
-static void fill_narrow(int type, void *narrow, float *wide, size_t n) {
+/* A matrix [n_row, n_col] in q8, and what it stands for. */
+static void fill_q8(int8_t *narrow, float *scale, float *wide, size_t n_row, size_t n_col) {
+    for (size_t row = 0; row < n_row; row++) {
+        for (size_t first = 0; first < n_col; first += Q8_BLOCK) {
+            size_t left = n_col - first, n = left < Q8_BLOCK ? left : Q8_BLOCK;
+            *scale = q8_scale(wide, n);
+            for (size_t i = 0; i < n; i++) {
+                narrow[i] = q8_of_float(wide[i], *scale);
+                wide[i] = narrow[i] * *scale;
+            }
+            scale++;
+            narrow += n;
+            wide += n;
+        }
+    }
+}
+
+/* A matrix [n_row, n_col] in the type, and what it stands for. */
+static void fill_narrow(int type, void *narrow, float *scale, float *wide, size_t n_row,
+                        size_t n_col) {
+    size_t n = n_row * n_col;
     fill(wide, n);
-    for (size_t i = 0; i < n; i++) {
+    if (type == 3)
+        fill_q8(narrow, scale, wide, n_row, n_col);
+    for (size_t i = 0; i < n && type < 3; i++) {
         uint16_t half = type == 1 ? f16_of_float(wide[i]) : bf16_of_float(wide[i]);
         if (type == 0) {
             memcpy((float *)narrow + i, wide + i, sizeof *wide);
@@ -46,16 +68,16 @@ static void fill_narrow(int type, void *narrow, float *wide, size_t n) {
 
 static void products(void **state) {
     (void)state;
-    static float a[9 * MAX], b[40 * MAX], narrow[40 * MAX], c[9 * 64];
+    static float a[9 * MAX], b[40 * MAX], narrow[40 * MAX], scale[40 * MAX], c[9 * 64];
     for (size_t v = 0; kernels_available(v); v++) {
         for (int type = 0; type < KERNEL_TYPES; type++) {
             for (size_t s = 0; s < N_SIZE; s++) {
                 size_t k = sizes[s], m = s % 9 + 1, n = (s * 5) % 39 + 1, lda = k + s % 3,
                        ldc = n + 2;
                 fill(a, m * lda);
-                fill_narrow(type, narrow, b, n * k);
+                fill_narrow(type, narrow, scale, b, n, k);
                 memset(c, 0x7f, sizeof c);
-                kernels_available(v)->product[type](m, n, k, a, lda, narrow, c, ldc);
+                kernels_available(v)->product[type](m, n, k, a, lda, narrow, scale, c, ldc);
                 for (size_t i = 0; i < m; i++) {
                     for (size_t j = 0; j < n; j++) {
                         double sum = 0;
@@ -74,13 +96,14 @@ static void products(void **state) {
 
 static void widening(void **state) {
     (void)state;
-    static float wide[MAX], narrow[MAX], out[MAX];
+    static float wide[5 * MAX], narrow[5 * MAX], scale[5 * MAX], out[5 * MAX];
     for (size_t v = 0; kernels_available(v); v++) {
         for (int type = 0; type < KERNEL_TYPES; type++) {
             for (size_t s = 0; s < N_SIZE; s++) {
-                fill_narrow(type, narrow, wide, sizes[s]);
-                kernels_available(v)->widen[type](narrow, sizes[s], out);
-                assert_memory_equal(out, wide, sizes[s] * sizeof *out);
+                size_t n_row = s % 5 + 1, n_col = sizes[s];
+                fill_narrow(type, narrow, scale, wide, n_row, n_col);
+                kernels_available(v)->widen[type](narrow, scale, n_row, n_col, out);
+                assert_memory_equal(out, wide, n_row * n_col * sizeof *out);
             }
         }
     }
@@ -88,28 +111,50 @@ static void widening(void **state) {
 
 static void multiplications(void **state) {
     (void)state;
-    static float a[20 * MAX], b[MAX * 200], c[20 * 200];
+    static float a[20 * MAX], wide[MAX * 200], narrow[MAX * 200], c[20 * 200];
     static const size_t widths[] = {16, 32, 48, 64, 80, 144};
     for (size_t v = 0; kernels_available(v); v++) {
-        for (size_t s = 0; s < N_SIZE; s++) {
+        for (size_t s = 0; s < MEMORY_TYPES * N_SIZE; s++) {
             for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-                size_t k = sizes[s], n = widths[w], m = (s + 3 * w) % 19 + 1;
+                size_t type = s % MEMORY_TYPES, k = sizes[s / MEMORY_TYPES], n = widths[w];
+                size_t m = (s + 3 * w) % 19 + 1;
                 size_t lda = k + w % 3, ldb = n + s % 5, ldc = n + 3;
                 bool add = (s + w) % 2;
                 fill(a, m * lda);
-                fill(b, k * ldb);
+                fill_narrow((int)type, narrow, NULL, wide, k, ldb);
                 for (size_t i = 0; i < m * ldc; i++)
                     c[i] = 3;
-                kernels_available(v)->multiply(m, n, k, a, lda, b, ldb, add, c, ldc);
+                kernels_available(v)->multiply[type](m, n, k, a, lda, narrow, ldb, add, c, ldc,
+                                                     s % 3 ? narrow : NULL);
                 for (size_t i = 0; i < m; i++) {
                     for (size_t j = 0; j < n; j++) {
                         double sum = add ? 3 : 0;
                         for (size_t l = 0; l < k; l++)
-                            sum += (double)a[i * lda + l] * b[l * ldb + j];
+                            sum += (double)a[i * lda + l] * wide[l * ldb + j];
                         assert_true(fabs(sum - c[i * ldc + j]) < 1e-4);
                     }
                     assert_true(c[i * ldc + n] == 3);
                 }
+            }
+        }
+    }
+}
+
+/* Rounded as the scalar conversion does, and never infinite. */
+static void narrowing(void **state) {
+    (void)state;
+    static float in[MAX];
+    static uint16_t out[MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t s = 0; s < N_SIZE; s++) {
+            size_t n = sizes[s];
+            fill(in, n);
+            in[0] = s % 2 ? 70000 : 1e-6f;
+            in[n / 2] = s % 3 ? -1e30f : 65510;
+            kernels_available(v)->narrow_f16(in, n, out);
+            for (size_t i = 0; i < n; i++) {
+                float nearest = fmaxf(fminf(in[i], 65504), -65504);
+                assert_int_equal(out[i], f16_of_float(nearest));
             }
         }
     }
@@ -203,11 +248,30 @@ static void a_table_is_chosen_by_name(void **state) {
     unsetenv("TXL_CPU");
 }
 
+/* Halves go to even; what a subnormal scale cannot reach stays within the ends. */
+static void q8_rounds(void **state) {
+    (void)state;
+    const float x[] = {-254, 3, 5, -1, 0, 100.9f};
+    const int expected[] = {-127, 2, 2, 0, 0, 50};
+    float scale = q8_scale(x, 6), tiny[] = {0x1.7cp-142f, -0x1.7cp-142f};
+    assert_true(scale == 2);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(q8_of_float(x[i], scale), expected[i]);
+    assert_int_equal(q8_of_float(tiny[0], q8_scale(tiny, 2)), 127);
+    assert_int_equal(q8_of_float(tiny[1], q8_scale(tiny, 2)), -127);
+    assert_true(q8_scale(x + 4, 1) == 0);
+    assert_int_equal(q8_of_float(0, 0), 0);
+    assert_int_equal(q8_blocks(64), 1);
+    assert_int_equal(q8_blocks(65), 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),
         cmocka_unit_test(widening),
+        cmocka_unit_test(q8_rounds),
         cmocka_unit_test(multiplications),
+        cmocka_unit_test(narrowing),
         cmocka_unit_test(attention_rows),
         cmocka_unit_test(layer_norms),
         cmocka_unit_test(sums_of_exponentials),

@@ -2,6 +2,7 @@
  * damaged anywhere is refused and harms nothing; what fails leaves no file. */
 #include "../convert/convert.h"
 #include "../lib/half.h"
+#include "../lib/q8.h"
 #include "../lib/weights.h"
 #include "../lib/weights_layout.h"
 #include "model_cases.h"
@@ -141,16 +142,87 @@ static void round_trips(void **state) {
     }
 }
 
+/* All of a tensor; the caller's to free. */
+static uint8_t *expand(const struct weights *w, const struct weights_tensor *t) {
+    txl_error error;
+    struct block_coder *coder = block_coder_new();
+    uint8_t *out = malloc(t->size);
+    assert_true(coder && out);
+    for (uint32_t b = 0; b < t->n_block; b++) {
+        uint64_t begin;
+        size_t size;
+        weights_block_extent(t, b, &begin, &size);
+        if (weights_read_block(w, t, b, coder, out + begin, &error) != TXL_OK)
+            fail_msg("%s", error.message);
+    }
+    block_coder_free(coder);
+    return out;
+}
+
+static void assert_q8(const struct weights *w, const char *name) {
+    const struct weights_tensor *t = weights_find(w, name);
+    assert_non_null(t);
+    uint64_t n = t->n_element, n_col = t->shape[1], scales = (n + 63) / 64 * 64;
+    assert_int_equal(t->size, scales + 4 * t->shape[0] * ((n_col + 63) / 64));
+    uint8_t *out = expand(w, t);
+    if (t->raw)
+        assert_memory_equal(t->raw, out, t->size);
+    const float *scale = (const float *)(out + scales);
+    for (uint64_t i = 0, k; i < n; i += k) {
+        float x[Q8_BLOCK];
+        for (k = 0; k < Q8_BLOCK && i % n_col + k < n_col; k++)
+            x[k] = weight_at(i + k);
+        assert_true(*scale == q8_scale(x, k));
+        for (uint64_t j = 0; j < k; j++)
+            assert_int_equal((int8_t)out[i + j], q8_of_float(x[j], *scale));
+        scale++;
+    }
+    assert_ptr_equal(scale, out + t->size);
+    for (uint64_t i = n; i < scales; i++)
+        assert_int_equal(out[i], 0);
+    free(out);
+}
+
+/* Blocks of a mebibyte cut blocks of columns and scales alike. */
+static void q8_round_trips(void **state) {
+    (void)state;
+    static const int levels[] = {0, 1};
+    for (size_t l = 0; l < 2; l++) {
+        struct weights_source source[] = {
+            source_of("one", WEIGHTS_Q8, 1, 1),         source_of("long", WEIGHTS_Q8, 3, 812347),
+            source_of("wide", WEIGHTS_Q8, 2900, 410),   source_of("even", WEIGHTS_Q8, 1024, 1024),
+            source_of("narrow", WEIGHTS_Q8, 299999, 3), source_of("f32", WEIGHTS_F32, 5, 70),
+            source_of("small", WEIGHTS_Q8, 7, 65),
+        };
+        const char *path = scratch_path("weights.txl");
+        txl_error error;
+        struct weights *w;
+        if (write_file(path, source, 7, levels[l], &error) || weights_open(path, &w, &error))
+            fail_msg("%s", error.message);
+        for (size_t i = 0; i < 7; i++) {
+            if (source[i].type == WEIGHTS_Q8)
+                assert_q8(w, source[i].name);
+        }
+        assert_int_equal(weights_find(w, "even")->raw != NULL, levels[l] == 0);
+        assert_int_equal(txl_file_verify(path, NULL, NULL, &error), TXL_OK);
+        weights_close(w);
+        unlink(path);
+    }
+    struct weights_source vector = source_of("v", WEIGHTS_Q8, 64, 1);
+    txl_error error;
+    vector.n_dim = 1;
+    assert_int_equal(write_file(scratch_path("v.txl"), &vector, 1, 0, &error), TXL_FORMAT);
+}
+
 static void impossible_weights_are_refused(void **state) {
     (void)state;
     struct {
         float value;
         enum weights_type type;
         const char *says;
-    } bad[] = {{NAN, WEIGHTS_F32, "element 7"},
-               {INFINITY, WEIGHTS_BF16, "element 7"},
-               {65520, WEIGHTS_F16, "65504"},
-               {3.4e38f, WEIGHTS_BF16, "bf16"}};
+    } bad[] = {{NAN, WEIGHTS_F32, "element 7"}, {INFINITY, WEIGHTS_BF16, "element 7"},
+               {NAN, WEIGHTS_Q8, "element 7"},  {-INFINITY, WEIGHTS_Q8, "element 7"},
+               {65520, WEIGHTS_F16, "65504"},   {3.4e38f, WEIGHTS_BF16, "bf16"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct weights_source source = source_of("w", bad[i].type, 4, 4);
         const char *path = scratch_path("bad.txl");
@@ -219,17 +291,7 @@ struct image {
     size_t size;
 };
 
-static struct image load_case(const char *name, int level) {
-    txl_error error;
-    struct convert_options options;
-    char source[4096];
-    convert_options_init(&options);
-    options.level = level;
-    options.threads = 1;
-    snprintf(source, sizeof source, "%s", case_path(name, "."));
-    const char *path = scratch_path("image.txl");
-    if (convert_checkpoint(source, path, &options, &error) != TXL_OK)
-        fail_msg("%s", error.message);
+static struct image load_file(const char *path) {
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
     fseek(file, 0, SEEK_END);
@@ -241,6 +303,21 @@ static struct image load_case(const char *name, int level) {
     fclose(file);
     unlink(path);
     return image;
+}
+
+static struct image load_case(const char *name, const char *type, int level) {
+    txl_error error;
+    struct convert_options options;
+    char source[4096];
+    convert_options_init(&options);
+    options.type = type;
+    options.level = level;
+    options.threads = 1;
+    snprintf(source, sizeof source, "%s", case_path(name, "."));
+    const char *path = scratch_path("image.txl");
+    if (convert_checkpoint(source, path, &options, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    return load_file(path);
 }
 
 /* Opens it, and uses it if that succeeds: nothing may crash. */
@@ -272,7 +349,7 @@ static txl_status try_image(const uint8_t *data, size_t size) {
 
 static void truncated_files_are_refused(void **state) {
     (void)state;
-    struct image image = load_case("enwik8-zip", 1);
+    struct image image = load_case("enwik8-zip", NULL, 1);
     assert_int_equal(try_image(image.data, image.size), TXL_OK);
     for (size_t size = 1; size < image.size; size += size < 4096 ? 7 : 1009)
         assert_int_not_equal(try_image(image.data, size), TXL_OK);
@@ -282,7 +359,7 @@ static void truncated_files_are_refused(void **state) {
 /* Every section has a checksum, so a changed byte is noticed wherever it can matter. */
 static void changed_bytes_are_refused(void **state) {
     (void)state;
-    struct image image = load_case("wt103-zip", 1);
+    struct image image = load_case("wt103-zip", NULL, 1);
     struct layout_header header;
     memcpy(&header, image.data, sizeof header);
     size_t end = header.index.offset + header.index.size;
@@ -317,9 +394,10 @@ static void seal(struct image *image) {
 static void hostile_files_do_no_harm(void **state) {
     (void)state;
     uint64_t random = 42;
-    static const char *const cases[] = {"enwik8-zip", "wt103-zip", "learnable-positions"};
-    for (size_t c = 0; c < 3; c++) {
-        struct image image = load_case(cases[c], (int)(c % 2));
+    static const char *const cases[] = {"enwik8-zip", "wt103-zip", "learnable-positions",
+                                        "wt103-zip", "hf-bin"};
+    for (size_t c = 0; c < 5; c++) {
+        struct image image = load_case(cases[c], c < 3 ? NULL : "q8", (int)(c % 2));
         struct image copy = {malloc(image.size), image.size};
         assert_non_null(copy.data);
         struct layout_header header;
@@ -341,9 +419,63 @@ static void hostile_files_do_no_harm(void **state) {
     }
 }
 
+/* Overwrites four bytes of the only tensor's only block, whose checksum then fits, and tells how
+ * reading it ends. */
+static txl_status read_altered(const struct image *image, size_t offset, const void *bytes,
+                               uint32_t encoding) {
+    struct image copy = {aligned_alloc(WEIGHTS_ALIGNMENT, (image->size + 63) / 64 * 64),
+                         image->size};
+    assert_non_null(copy.data);
+    memcpy(copy.data, image->data, image->size);
+    struct layout_header header;
+    struct layout_block record;
+    memcpy(&header, copy.data, sizeof header);
+    uint8_t *place = copy.data + header.index.offset + sizeof(struct layout_index) +
+                     sizeof(struct layout_tensor);
+    memcpy(&record, place, sizeof record);
+    memcpy(copy.data + record.offset + offset, bytes, 4);
+    record.checksum = XXH3_64bits(copy.data + record.offset, record.stored);
+    record.encoding = encoding;
+    memcpy(place, &record, sizeof record);
+    seal(&copy);
+    struct weights *w;
+    txl_error error;
+    uint8_t out[256];
+    if (weights_open_memory(copy.data, copy.size, "image", &w, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    struct block_coder *coder = block_coder_new();
+    assert_non_null(coder);
+    assert_true(w->tensor[0].size <= sizeof out);
+    txl_status status = weights_read_block(w, &w->tensor[0], 0, coder, out, &error);
+    block_coder_free(coder);
+    weights_close(w);
+    free(copy.data);
+    return status;
+}
+
+static void impossible_scales_are_refused(void **state) {
+    (void)state;
+    struct weights_source source = source_of("w", WEIGHTS_Q8, 2, 65);
+    txl_error error;
+    const char *path = scratch_path("scales.txl");
+    assert_int_equal(write_file(path, &source, 1, 0, &error), TXL_OK);
+    struct image image = load_file(path);
+    const size_t last = 192 + 3 * sizeof(float);
+    const float good[] = {0, 1e30f}, bad[] = {NAN, INFINITY, -1e-3f};
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(read_altered(&image, last, &good[i], BLOCK_RAW), TXL_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(read_altered(&image, 192, &bad[i], BLOCK_RAW), TXL_FORMAT);
+        assert_int_equal(read_altered(&image, last, &bad[i], BLOCK_RAW), TXL_FORMAT);
+    }
+    assert_int_equal(read_altered(&image, 0, "\x80\x80\x80\x80", BLOCK_RAW), TXL_OK);
+    assert_int_equal(read_altered(&image, last, &good[0], BLOCK_PLANES), TXL_FORMAT);
+    free(image.data);
+}
+
 static void versions_are_told_apart(void **state) {
     (void)state;
-    struct image image = load_case("enwik8-zip", 1);
+    struct image image = load_case("enwik8-zip", NULL, 1);
     struct layout_header header;
     memcpy(&header, image.data, sizeof header);
     header.minor = 7;
@@ -378,11 +510,13 @@ static void halves_round_to_nearest_even(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trips),
+        cmocka_unit_test(q8_round_trips),
         cmocka_unit_test(impossible_weights_are_refused),
         cmocka_unit_test(failures_leave_no_file),
         cmocka_unit_test(truncated_files_are_refused),
         cmocka_unit_test(changed_bytes_are_refused),
         cmocka_unit_test(hostile_files_do_no_harm),
+        cmocka_unit_test(impossible_scales_are_refused),
         cmocka_unit_test(versions_are_told_apart),
         cmocka_unit_test(halves_round_to_nearest_even),
     };

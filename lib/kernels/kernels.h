@@ -6,25 +6,36 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-enum { KERNEL_TYPES = 3 }; /* as enum weights_type: f32, f16, bf16 */
+enum {
+    KERNEL_TYPES = 4, /* as enum weights_type: f32, f16, bf16, q8 */
+    MEMORY_TYPES = 2  /* likewise: f32, f16 */
+};
 
 struct kernels {
     const char *name;
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type indexed by, C[m, n]
-     * with row stride ldc.  Reads B once for up to four rows of A. */
+     * with row stride ldc.  Reads B once for up to four rows of A.  scale[n, q8_blocks(k)] is
+     * B's (see q8.h); types without scales ignore it. */
     void (*product[KERNEL_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
-                                  const void *b, float *c, size_t ldc);
+                                  const void *b, const float *scale, float *c, size_t ldc);
 
-    /* out[i] = in[i], of the type indexed by, for i < n. */
-    void (*widen[KERNEL_TYPES])(const void *in, size_t n, float *out);
+    /* out = in[n_row, n_col], of the type indexed by; scale[n_row, q8_blocks(n_col)] likewise. */
+    void (*widen[KERNEL_TYPES])(const void *in, const float *scale, size_t n_row, size_t n_col,
+                                float *out);
 
-    /* C (+)= A B for f32: A[m, k], B[k, n], C[m, n] with row strides lda, ldb, ldc; n a multiple of
-     * 16.  `add` keeps what is in C.  Nothing is packed, so B should be narrow or B's rows close.
-     */
-    void (*multiply)(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b,
-                     size_t ldb, bool add, float *c, size_t ldc);
+    /* C (+)= A B: A[m, k], B[k, n] of the type indexed by, C[m, n] with row strides lda, ldb, ldc;
+     * n a multiple of 16.  `add` keeps what is in C.  Nothing is packed, so B should be narrow or
+     * B's rows close.  `next`, unless NULL, is the B of the next call, of the same size: for one row
+     * of A it is fetched meanwhile. */
+    void (*multiply[MEMORY_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
+                                   const void *b, size_t ldb, bool add, float *c, size_t ldc,
+                                   const void *next);
+
+    /* out[i] = in[i] as f16, rounded to nearest even and at most 65504 in size. */
+    void (*narrow_f16)(const float *in, size_t n, uint16_t *out);
 
     /* One query's attention weights.  On entry s[n] are the content scores, oldest key first; the
      * first n_far keys are as far as the clamp or farther and share the position score `far`, the

@@ -6,9 +6,18 @@ static inline vec load_f16(const uint16_t *p) {
     return (vec){float_of_f16(p[0]), float_of_f16(p[1]), float_of_f16(p[2]), float_of_f16(p[3])};
 }
 
+static inline void store_f16(uint16_t *p, vec x) {
+    for (int i = 0; i < LANES; i++)
+        p[i] = f16_of_float(x[i]);
+}
+
 static inline vec load_bf16(const uint16_t *p) {
     return (vec){float_of_bf16(p[0]), float_of_bf16(p[1]), float_of_bf16(p[2]),
                  float_of_bf16(p[3])};
+}
+
+static inline vec load_i8(const int8_t *p) {
+    return (vec){p[0], p[1], p[2], p[3]};
 }
 
 extern const struct kernels kernels_generic;

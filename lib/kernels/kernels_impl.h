@@ -3,12 +3,25 @@
  *     LANES                   floats in a vector
  *     KERNELS_TABLE           the table's C name
  *     KERNELS_NAME            its name as a string
- *     load_f16, load_bf16     LANES elements widened to a vector */
+ *     load_f16, load_bf16, load_i8    LANES elements widened to a vector
+ *     store_f16               the reverse */
 #include "kernels.h"
+#include "q8.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+
+#if defined(__clang__)
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+/* Weights are read once, faster than the processor looks ahead by itself when they are narrow. */
+static inline void prefetch(const void *p) {
+    __builtin_prefetch((const char *)p + 4096, 0, 2);
+}
 
 static inline vec load_f32(const float *p) {
     vec x;
@@ -101,6 +114,10 @@ static inline void store_tail(float *p, size_t n, vec x) {
             vec s0[4] = {0}, s1[4] = {0}, t0[4] = {0}, t1[4] = {0};                                \
             size_t i = 0;                                                                          \
             for (; i + 2 * LANES <= k; i += 2 * LANES) {                                           \
+                if (sizeof(ELEMENT) < sizeof(float)) {                                             \
+                    prefetch(b0 + i);                                                              \
+                    prefetch(b1 + i);                                                              \
+                }                                                                                  \
                 vec x0 = LOAD(b0 + i), x1 = LOAD(b1 + i);                                          \
                 vec y0 = LOAD(b0 + i + LANES), y1 = LOAD(b1 + i + LANES);                          \
                 for (int r = 0; r < rows; r++) {                                                   \
@@ -136,7 +153,8 @@ static inline void store_tail(float *p, size_t n, vec x) {
         }                                                                                          \
     }                                                                                              \
     static void NAME(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,      \
-                     float *c, size_t ldc) {                                                       \
+                     const float *scale, float *c, size_t ldc) {                                   \
+        (void)scale;                                                                               \
         for (; m >= 4; m -= 4, a += 4 * lda, c += 4 * ldc)                                         \
             NAME##_rows(4, n, k, a, lda, b, c, ldc);                                               \
         if (m == 3)                                                                                \
@@ -155,26 +173,137 @@ DEFINE_PRODUCT(product_f32, float, load_f32, same_f32)
 DEFINE_PRODUCT(product_f16, uint16_t, load_f16, float_of_f16)
 DEFINE_PRODUCT(product_bf16, uint16_t, load_bf16, float_of_bf16)
 
-static void widen_f32(const void *in, size_t n, float *out) {
-    memcpy(out, in, n * sizeof *out);
+/* Adds to total[j][r] and rest[j][r] the dot products of a block, n elements of `columns` rows of B
+ * with `rows` rows of A.  They are summed as if the block's scale were 1, and scaled together; rest
+ * is of what fills no vector. */
+static inline __attribute__((always_inline)) void
+product_q8_block(const int rows, const int columns, const size_t n, size_t k, const float *a,
+                 size_t lda, const int8_t *b, const float *scale, vec total[2][4],
+                 float rest[2][4]) {
+    vec sum[2][4] = {0};
+    size_t i = 0;
+    UNROLL for (; i + LANES <= n; i += LANES) {
+        UNROLL for (int j = 0; j < columns; j++) {
+            vec x = load_i8(b + (size_t)j * k + i);
+            UNROLL for (int r = 0; r < rows; r++) sum[j][r] +=
+                load_f32(a + (size_t)r * lda + i) * x;
+        }
+    }
+    UNROLL for (int j = 0; j < columns; j++) {
+        float s = scale[(size_t)j * q8_blocks(k)];
+        UNROLL for (int r = 0; r < rows; r++) total[j][r] += sum[j][r] * splat(s);
+        for (size_t tail = i; tail < n; tail++) {
+            UNROLL for (int r = 0; r < rows; r++) rest[j][r] +=
+                a[(size_t)r * lda + tail] * (s * b[(size_t)j * k + tail]);
+        }
+    }
 }
 
-static void widen_f16(const void *in, size_t n, float *out) {
-    const uint16_t *half = in;
+static inline __attribute__((always_inline)) void
+product_q8_tile(const int rows, const int columns, size_t k, const float *a, size_t lda,
+                const int8_t *b, const float *scale, float *c, size_t ldc) {
+    vec total[2][4] = {0};
+    float rest[2][4] = {0};
     size_t i = 0;
+    for (; i + Q8_BLOCK <= k; i += Q8_BLOCK, scale++) {
+        UNROLL for (int j = 0; j < columns; j++) prefetch(b + (size_t)j * k + i);
+        product_q8_block(rows, columns, Q8_BLOCK, k, a + i, lda, b + i, scale, total, rest);
+    }
+    if (i < k)
+        product_q8_block(rows, columns, k - i, k, a + i, lda, b + i, scale, total, rest);
+    UNROLL for (int j = 0; j < columns; j++) {
+        UNROLL for (int r = 0; r < rows; r++) c[(size_t)r * ldc + (size_t)j] =
+            sum_lanes(total[j][r]) + rest[j][r];
+    }
+}
+
+/* One row of A with n rows of B: a stream of B, read fastest row by row, in two sums that do not
+ * wait for each other. */
+static inline void product_q8_stream(size_t n, size_t k, const float *a, const int8_t *b,
+                                     const float *scale, float *c) {
+    size_t whole = k / Q8_BLOCK * Q8_BLOCK;
+    for (size_t j = 0; j < n; j++, b += k) {
+        vec total[2][4] = {0};
+        float rest[2][4] = {0};
+        for (size_t i = 0; i < whole; i += Q8_BLOCK, scale++) {
+            vec even = {0}, odd = {0};
+            prefetch(b + i);
+            UNROLL for (size_t l = i; l < i + Q8_BLOCK; l += 2 * LANES) {
+                even += load_f32(a + l) * load_i8(b + l);
+                odd += load_f32(a + l + LANES) * load_i8(b + l + LANES);
+            }
+            total[0][0] += even * splat(*scale);
+            total[1][0] += odd * splat(*scale);
+        }
+        if (whole < k)
+            product_q8_block(1, 1, k - whole, k, a + whole, 0, b + whole, scale++, total, rest);
+        c[j] = sum_lanes(total[0][0] + total[1][0]) + rest[0][0];
+    }
+}
+
+static inline __attribute__((always_inline)) void
+product_q8_rows(const int rows, size_t n, size_t k, const float *a, size_t lda, const int8_t *b,
+                const float *scale, float *c, size_t ldc) {
+    size_t j = 0, blocks = q8_blocks(k);
+    for (; j + 2 <= n; j += 2)
+        product_q8_tile(rows, 2, k, a, lda, b + j * k, scale + j * blocks, c + j, ldc);
+    if (j < n)
+        product_q8_tile(rows, 1, k, a, lda, b + j * k, scale + j * blocks, c + j, ldc);
+}
+
+static void product_q8(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
+                       const float *scale, float *c, size_t ldc) {
+    for (; m >= 4; m -= 4, a += 4 * lda, c += 4 * ldc)
+        product_q8_rows(4, n, k, a, lda, b, scale, c, ldc);
+    if (m == 3)
+        product_q8_rows(3, n, k, a, lda, b, scale, c, ldc);
+    else if (m == 2)
+        product_q8_rows(2, n, k, a, lda, b, scale, c, ldc);
+    else if (m == 1)
+        product_q8_stream(n, k, a, b, scale, c);
+}
+
+/* ---- Widening ----------------------------------------------------------------------------- */
+
+static void widen_f32(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
+    (void)scale;
+    memcpy(out, in, n_row * n_col * sizeof *out);
+}
+
+static void widen_f16(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
+    (void)scale;
+    const uint16_t *half = in;
+    size_t i = 0, n = n_row * n_col;
     for (; i + LANES <= n; i += LANES)
         store_f32(out + i, load_f16(half + i));
     for (; i < n; i++)
         out[i] = float_of_f16(half[i]);
 }
 
-static void widen_bf16(const void *in, size_t n, float *out) {
+static void widen_bf16(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
+    (void)scale;
     const uint16_t *half = in;
-    size_t i = 0;
+    size_t i = 0, n = n_row * n_col;
     for (; i + LANES <= n; i += LANES)
         store_f32(out + i, load_bf16(half + i));
     for (; i < n; i++)
         out[i] = float_of_bf16(half[i]);
+}
+
+static void widen_q8(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
+    const int8_t *q = in;
+    for (size_t row = 0; row < n_row; row++) {
+        for (size_t first = 0; first < n_col; first += Q8_BLOCK) {
+            size_t left = n_col - first, n = left < Q8_BLOCK ? left : Q8_BLOCK, i = 0;
+            float s = *scale++;
+            for (; i + LANES <= n; i += LANES)
+                store_f32(out + i, load_i8(q + i) * splat(s));
+            for (; i < n; i++)
+                out[i] = (float)q[i] * s;
+            q += n;
+            out += n;
+        }
+    }
 }
 
 /* ---- Products of f32 that are not weights ------------------------------------------------- */
@@ -189,16 +318,14 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 /* Rows of B in one go, so that a tile's part of them stays in the first-level cache. */
 enum { DEPTH_BLOCK = 128 };
 
-#if defined(__clang__)
-#define UNROLL
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#endif
-
-/* One tile of C, `rows` x `vectors` vectors; both are constants where it is inlined. */
+/* One tile of C, `rows` x `vectors` vectors; these and `half`, which tells whether B is f16, are
+ * constants where it is inlined.  `next`, unless NULL, is what will be the next B, which is fetched
+ * meanwhile. */
 static inline __attribute__((always_inline)) void
-multiply_tile(const int rows, const int vectors, size_t k, const float *a, size_t lda,
-              const float *b, size_t ldb, bool add, float *c, size_t ldc) {
+multiply_tile(const int rows, const int vectors, const bool half, size_t k, const float *a,
+              size_t lda, const void *b, size_t ldb, bool add, float *c, size_t ldc,
+              const char *next) {
+    const size_t size = half ? sizeof(uint16_t) : sizeof(float);
     vec sum[TILE_ROWS][TILE_VECTORS];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
@@ -206,7 +333,11 @@ multiply_tile(const int rows, const int vectors, size_t k, const float *a, size_
     }
     for (size_t i = 0; i < k; i++) {
         vec row[TILE_VECTORS];
-        UNROLL for (int v = 0; v < vectors; v++) row[v] = load_f32(b + i * ldb + v * LANES);
+        for (size_t line = 0; next && line < (size_t)vectors * LANES * size; line += 64)
+            __builtin_prefetch(next + i * ldb * size + line, 0, 2);
+        UNROLL for (int v = 0; v < vectors; v++) row[v] =
+            half ? load_f16((const uint16_t *)b + i * ldb + v * LANES)
+                 : load_f32((const float *)b + i * ldb + v * LANES);
         UNROLL for (int r = 0; r < rows; r++) {
             vec x = splat(a[(size_t)r * lda + i]);
             UNROLL for (int v = 0; v < vectors; v++) sum[r][v] += x * row[v];
@@ -220,31 +351,75 @@ multiply_tile(const int rows, const int vectors, size_t k, const float *a, size_
 
 /* `vectors` vectors of C's columns, all of its rows. */
 static inline __attribute__((always_inline)) void
-multiply_columns(const int vectors, size_t m, size_t k, const float *a, size_t lda, const float *b,
-                 size_t ldb, bool add, float *c, size_t ldc) {
+multiply_columns(const int vectors, const bool half, size_t m, size_t k, const float *a, size_t lda,
+                 const void *b, size_t ldb, bool add, float *c, size_t ldc, const char *next) {
     for (; m >= 6; m -= 6, a += 6 * lda, c += 6 * ldc)
-        multiply_tile(6, vectors, k, a, lda, b, ldb, add, c, ldc);
+        multiply_tile(6, vectors, half, k, a, lda, b, ldb, add, c, ldc, NULL);
     for (; m >= 2; m -= 2, a += 2 * lda, c += 2 * ldc)
-        multiply_tile(2, vectors, k, a, lda, b, ldb, add, c, ldc);
+        multiply_tile(2, vectors, half, k, a, lda, b, ldb, add, c, ldc, NULL);
     if (m == 1)
-        multiply_tile(1, vectors, k, a, lda, b, ldb, add, c, ldc);
+        multiply_tile(1, vectors, half, k, a, lda, b, ldb, add, c, ldc, next);
 }
 
-static void multiply(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b,
-                     size_t ldb, bool add, float *c, size_t ldc) {
+static void multiply_f32(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
+                         size_t ldb, bool add, float *c, size_t ldc, const void *next) {
     /* One tile's rows read B once anyway. */
     size_t depth = m > TILE_ROWS ? DEPTH_BLOCK : k;
     for (size_t first = 0; first < k || first == 0; first += depth) {
         size_t left = k - first, part = left < depth ? left : depth, j = 0;
-        const float *rows = b + first * ldb, *columns = a + first;
+        const float *rows = (const float *)b + first * ldb, *columns = a + first, *ahead = next;
         bool keep = add || first > 0;
         for (; j + TILE_VECTORS * LANES <= n; j += TILE_VECTORS * LANES)
-            multiply_columns(TILE_VECTORS, m, part, columns, lda, rows + j, ldb, keep, c + j, ldc);
+            multiply_columns(TILE_VECTORS, false, m, part, columns, lda, rows + j, ldb, keep, c + j,
+                             ldc, next ? (const char *)(ahead + j) : NULL);
         for (; j < n; j += LANES)
-            multiply_columns(1, m, part, columns, lda, rows + j, ldb, keep, c + j, ldc);
+            multiply_columns(1, false, m, part, columns, lda, rows + j, ldb, keep, c + j, ldc,
+                             NULL);
         if (k == 0)
             break;
     }
+}
+
+/* Rows of A that make it worth widening a part of B first. */
+enum { MANY_ROWS = 2 * TILE_ROWS, TILE_LANES = TILE_VECTORS * LANES };
+
+static void multiply_f16(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
+                         size_t ldb, bool add, float *c, size_t ldc, const void *next) {
+    const uint16_t *half = b, *ahead = next;
+    float wide[DEPTH_BLOCK * TILE_LANES];
+    if (m < MANY_ROWS) {
+        size_t j = 0;
+        for (; j + TILE_LANES <= n; j += TILE_LANES)
+            multiply_columns(TILE_VECTORS, true, m, k, a, lda, half + j, ldb, add, c + j, ldc,
+                             next ? (const char *)(ahead + j) : NULL);
+        for (; j < n; j += LANES)
+            multiply_columns(1, true, m, k, a, lda, half + j, ldb, add, c + j, ldc, NULL);
+        return;
+    }
+    for (size_t first = 0; first < k; first += DEPTH_BLOCK) {
+        size_t depth = k - first < DEPTH_BLOCK ? k - first : DEPTH_BLOCK;
+        for (size_t j = 0; j < n; j += TILE_LANES) {
+            size_t columns = n - j < TILE_LANES ? n - j : TILE_LANES;
+            for (size_t i = 0; i < depth; i++) {
+                for (size_t v = 0; v < columns; v += LANES)
+                    store_f32(wide + i * TILE_LANES + v,
+                              load_f16(half + (first + i) * ldb + j + v));
+            }
+            multiply_f32(m, columns, depth, a + first, lda, wide, TILE_LANES, add || first > 0,
+                         c + j, ldc, NULL);
+        }
+    }
+}
+
+static void narrow_f16(const float *in, size_t n, uint16_t *out) {
+    const float most = 65504;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec x = load_f32(in + i);
+        store_f16(out + i, choose(x > splat(most), splat(most), larger(x, splat(-most))));
+    }
+    for (; i < n; i++)
+        out[i] = f16_of_float(in[i] > most ? most : in[i] < -most ? -most : in[i]);
 }
 
 /* ---- Softmax and layer norm --------------------------------------------------------------- */
@@ -348,9 +523,10 @@ static void sum_exp(size_t n, const float *x, float *max, float *sum) {
 
 const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,
-    .product = {product_f32, product_f16, product_bf16},
-    .widen = {widen_f32, widen_f16, widen_bf16},
-    .multiply = multiply,
+    .product = {product_f32, product_f16, product_bf16, product_q8},
+    .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
+    .multiply = {multiply_f32, multiply_f16},
+    .narrow_f16 = narrow_f16,
     .attend = attend,
     .layer_norm = layer_norm,
     .sum_exp = sum_exp,

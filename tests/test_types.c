@@ -1,0 +1,228 @@
+/* Every type of weights narrower than f32: a model scores as the f32 model of the same rounded
+ * weights does, in whatever pieces its tokens come and with whatever kernels. */
+#include "../convert/convert.h"
+#include "../lib/half.h"
+#include "../lib/q8.h"
+#include "../lib/weights.h"
+#include "model_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double TOLERANCE = 2e-4; /* nats of a token */
+
+/* The layouts whose matrices differ; q8 finds rows of 64 columns and more in most. */
+static const char *const names[] = {"enwik8-zip", "wt103-zip", "projected-div1",
+                                    "untied",     "hf-bin",    "learnable-positions"};
+enum { N_NAME = sizeof names / sizeof *names };
+
+/* ---- The f32 file of the same weights ----------------------------------------------------- */
+
+struct tensor {
+    const struct weights_tensor *tensor;
+    uint8_t *bytes; /* expanded */
+};
+
+static float element_of(const struct tensor *t, uint64_t i) {
+    uint16_t half;
+    float x;
+    switch (t->tensor->type) {
+    case WEIGHTS_F16:
+        memcpy(&half, t->bytes + 2 * i, sizeof half);
+        return float_of_f16(half);
+    case WEIGHTS_BF16:
+        memcpy(&half, t->bytes + 2 * i, sizeof half);
+        return float_of_bf16(half);
+    case WEIGHTS_Q8: {
+        uint64_t n_col = t->tensor->shape[1], row = i / n_col, column = i % n_col;
+        const uint8_t *scales = t->bytes + (t->tensor->n_element + 63) / 64 * 64;
+        memcpy(&x, scales + 4 * (row * ((n_col + 63) / 64) + column / 64), sizeof x);
+        return x * (int8_t)t->bytes[i];
+    }
+    default:
+        memcpy(&x, t->bytes + 4 * i, sizeof x);
+        return x;
+    }
+}
+
+static txl_status read_widened(void *context, uint64_t first, size_t count, float *out,
+                               txl_error *error) {
+    (void)error;
+    for (size_t i = 0; i < count; i++)
+        out[i] = element_of(context, first + i);
+    return TXL_OK;
+}
+
+static void expand(const struct weights *w, struct tensor *t, struct block_coder *coder) {
+    txl_error error;
+    t->bytes = malloc(t->tensor->size);
+    assert_non_null(t->bytes);
+    for (uint32_t b = 0; b < t->tensor->n_block; b++) {
+        uint64_t begin;
+        size_t size;
+        weights_block_extent(t->tensor, b, &begin, &size);
+        if (weights_read_block(w, t->tensor, b, coder, t->bytes + begin, &error) != TXL_OK)
+            fail_msg("%s", error.message);
+    }
+}
+
+/* Writes the file's tensors to another, all of them f32. */
+static void widen_file(const char *from, const char *to) {
+    txl_error error;
+    struct weights *w;
+    if (weights_open(from, &w, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    struct block_coder *coder = block_coder_new();
+    struct weights_source *source = calloc(w->n_tensor, sizeof *source);
+    struct tensor *tensor = calloc(w->n_tensor, sizeof *tensor);
+    assert_true(coder && source && tensor);
+    for (size_t i = 0; i < w->n_tensor; i++) {
+        tensor[i].tensor = &w->tensor[i];
+        expand(w, &tensor[i], coder);
+        source[i] = (struct weights_source){.type = WEIGHTS_F32,
+                                            .n_dim = w->tensor[i].n_dim,
+                                            .read = read_widened,
+                                            .context = &tensor[i]};
+        snprintf(source[i].name, sizeof source[i].name, "%s", w->tensor[i].name);
+        memcpy(source[i].shape, w->tensor[i].shape, sizeof source[i].shape);
+    }
+    struct weights_contents contents = {.settings = w->settings,
+                                        .vocabulary = w->vocabulary,
+                                        .vocabulary_size = w->vocabulary_size,
+                                        .source = source,
+                                        .n_source = w->n_tensor,
+                                        .threads = 1};
+    if (weights_write(to, &contents, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    for (size_t i = 0; i < w->n_tensor; i++)
+        free(tensor[i].bytes);
+    free(tensor);
+    free(source);
+    block_coder_free(coder);
+    weights_close(w);
+}
+
+/* ---- Scores ------------------------------------------------------------------------------- */
+
+/* nats[n - 1], the caller's to free; `step` tokens at a time. */
+static float *score(const struct model_case *c, const txl_settings *settings, size_t step) {
+    txl_error error;
+    txl_session *session = case_session(c, settings);
+    float *nats = calloc(c->n, sizeof *nats);
+    assert_non_null(nats);
+    for (size_t i = 0; i + 1 < c->n; i += step) {
+        size_t left = c->n - 1 - i, n = left < step ? left : step;
+        if (txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error) != TXL_OK)
+            fail_msg("%s: %s", c->name, error.message);
+    }
+    txl_session_free(session);
+    return nats;
+}
+
+static void assert_agree(const struct model_case *c, const char *what, const float *a,
+                         const float *b) {
+    for (size_t i = 0; i + 1 < c->n; i++) {
+        if (!(fabsf(a[i] - b[i]) <= TOLERANCE))
+            fail_msg("%s, %s: token %zu has %.6f nats, not %.6f", c->name, what, i, (double)a[i],
+                     (double)b[i]);
+    }
+}
+
+/* The case's model in the type, and its f32 twin. */
+static void open_both(const char *name, const char *type, int level, struct model_case *narrow,
+                      txl_model **wide) {
+    char from[4096], to[4096];
+    txl_error error;
+    struct convert_options options;
+    case_open(narrow, name, type, level);
+    assert_string_equal(txl_model_type(narrow->model), type);
+    convert_options_init(&options);
+    options.type = type;
+    options.threads = 1;
+    snprintf(from, sizeof from, "%s", scratch_path("narrow.txl"));
+    snprintf(to, sizeof to, "%s", scratch_path("wide.txl"));
+    if (convert_checkpoint(case_path(name, "."), from, &options, &error) != TXL_OK)
+        fail_msg("%s: %s", name, error.message);
+    widen_file(from, to);
+    if (txl_model_open(to, 1, wide, &error) != TXL_OK)
+        fail_msg("%s: %s", name, error.message);
+    unlink(from);
+    unlink(to);
+}
+
+static void check_case(const char *name, const char *type, int level) {
+    struct model_case narrow;
+    txl_model *wide;
+    open_both(name, type, level, &narrow, &wide);
+    struct model_case twin = narrow;
+    twin.model = wide;
+    txl_settings settings =
+        run_settings(json_array_get(json_object_get(narrow.expect, "runs"), 0), 2);
+    float *a = score(&narrow, &settings, narrow.n), *b = score(&twin, &settings, twin.n);
+    float *single = score(&narrow, &settings, 1);
+    assert_agree(&narrow, type, a, b);
+    assert_agree(&narrow, "a token at a time", single, b);
+    free(single);
+    free(a);
+    free(b);
+    txl_model_close(wide);
+    case_close(&narrow);
+}
+
+static void scores_are_those_of_the_rounded_weights(void **state) {
+    (void)state;
+    static const char *const types[] = {"f16", "bf16", "q8"};
+    for (size_t i = 0; i < N_NAME; i++) {
+        for (size_t t = 0; t < 3; t++)
+            check_case(names[i], types[t], (int)(i % 2));
+    }
+}
+
+static void all_kernels_score_q8(void **state) {
+    (void)state;
+    static const char *const variants[] = {"generic", "avx2", "avx512", "neon"};
+    for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+        setenv("TXL_CPU", variants[v], 1);
+        check_case("wt103-zip", "q8", 0);
+    }
+    unsetenv("TXL_CPU");
+}
+
+/* Which matrices become q8, and what the others become. */
+static void q8_serves_wide_products_and_embeddings(void **state) {
+    (void)state;
+    struct model_case c;
+    case_open(&c, "wt103-zip", "q8", -1);
+    size_t n_q8 = 0, n_f16 = 0;
+    for (size_t i = 0; i < txl_model_n_tensor(c.model); i++) {
+        txl_tensor t;
+        txl_model_tensor(c.model, i, &t);
+        bool wide = t.n_dim == 2 && t.shape[1] >= Q8_BLOCK;
+        assert_string_equal(t.type, wide ? "q8" : t.n_dim == 2 ? "f16" : "f32");
+        n_q8 += wide;
+        n_f16 += t.n_dim == 2 && !wide;
+        if (wide)
+            assert_int_equal(t.expanded, (t.shape[0] * t.shape[1] + 63) / 64 * 64 +
+                                             4 * t.shape[0] * ((t.shape[1] + 63) / 64));
+    }
+    assert_true(n_q8 > 0 && n_f16 > 0);
+    case_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_are_those_of_the_rounded_weights),
+        cmocka_unit_test(all_kernels_score_q8),
+        cmocka_unit_test(q8_serves_wide_products_and_embeddings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
