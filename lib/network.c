@@ -246,7 +246,6 @@ void network_reset(struct network *net) {
     if (first_position(net) > 0)
         store_zero_memory(net);
     net->next = net->segment_start = first_position(net);
-    net->fresh = false;
 }
 
 /* ---- Attention ---------------------------------------------------------------------------- */
@@ -527,6 +526,7 @@ static void forward(struct network *net, struct network *const *each, const int3
         struct network *timeline = each ? each[t] : net;
         positions_need(timeline->positions, &net->compute, distances_seen(timeline, each ? 1 : n));
     }
+    net->fresh = false;
     adaptive_embed(&net->adaptive, &net->compute, ids, n, net->hidden);
     if (x->attn_type == ATTENTION_SINUSOID)
         add_sinusoid(net, n);
@@ -537,8 +537,10 @@ static void forward(struct network *net, struct network *const *each, const int3
         attention_half(&attention);
         feed_forward_half(net, l, n);
     }
-    for (size_t t = 0; each && t < n; t++)
+    for (size_t t = 0; each && t < n; t++) {
         each[t]->next++;
+        each[t]->fresh = false;
+    }
     net->next += each ? 0 : n;
 }
 
