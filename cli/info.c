@@ -83,6 +83,21 @@ static json_t *weights_tensors(const txl_model *model) {
     return tensors;
 }
 
+/* What a session with the published settings takes, and with it the whole process at most. */
+static int set_memory(json_t *object, const txl_model *model, uint64_t stored, uint64_t expanded) {
+    txl_settings settings;
+    txl_model_defaults(model, &settings);
+    uint64_t weights = expanded > 0 ? expanded : stored;
+    uint64_t session = txl_session_bytes(model, &settings);
+    settings.memory_type = TXL_MEMORY_F16;
+    uint64_t narrow = txl_session_bytes(model, &settings);
+    int failed = json_object_set_new(object, "bytes_session", json_integer((json_int_t)session));
+    failed |= json_object_set_new(object, "bytes_session_f16", json_integer((json_int_t)narrow));
+    failed |= json_object_set_new(object, "bytes_resident",
+                                  json_integer((json_int_t)(weights + session)));
+    return failed;
+}
+
 /* The settings as the file has them, and the tensors. */
 static json_t *describe_weights(const char *path, const struct info_options *options,
                                 txl_error *error) {
@@ -100,6 +115,7 @@ static json_t *describe_weights(const char *path, const struct info_options *opt
                                   json_integer((json_int_t)txl_model_n_tensor(model)));
     failed |= json_object_set_new(object, "bytes_stored", json_integer((json_int_t)stored));
     failed |= json_object_set_new(object, "bytes_expanded", json_integer((json_int_t)expanded));
+    failed |= set_memory(object, model, stored, expanded);
     if (options->tensors) {
         failed |= json_object_set_new(object, "tensors", weights_tensors(model));
     }
@@ -293,8 +309,15 @@ static const struct example examples[] = {
 const struct command info_command = {
     .name = "info",
     .summary = "print what a weights file or checkpoint holds",
-    .description = "Prints every fact that a weights file states of its model, under the names "
-                   "that weights-format.md gives them. Of a checkpoint it tells the tensors.",
+    .description =
+        "Prints every fact that a weights file states of its model, under the names "
+        "that weights-format.md gives them. Of a checkpoint it tells the tensors.\n\n"
+        "bytes_expanded is what compressed weights take of the process's memory; those "
+        "stored raw are used in the file's pages, which processes share. bytes_session is "
+        "what a session with the published settings comes to take, for keys, values, "
+        "position rows and activations, bytes_session_f16 the same with --memory-type "
+        "f16. bytes_resident is weights and session together: the most that generating "
+        "and scoring come to hold.",
     .options = options,
     .operands = operands,
     .examples = examples,
