@@ -97,9 +97,7 @@ void adaptive_embed(struct adaptive *a, const struct compute *compute, const int
             continue;
         for (size_t m = 0; m < count; m++) {
             size_t row = (size_t)ids[a->member[m]] - band->first;
-            const char *element = e->data;
-            compute->kernels->widen[e->type](element + row * d_band * weights_type_size(e->type),
-                                             d_band, a->narrow + m * d_band);
+            compute_widen(compute, e, row, 1, a->narrow + m * d_band);
         }
         const float *rows = a->narrow;
         if (band->embedding_projection.data) {
@@ -226,23 +224,36 @@ void adaptive_score(struct adaptive *a, const struct compute *compute, const flo
     }
 }
 
-/* ---- Softmax of one position -------------------------------------------------------------- */
+/* ---- Whole distributions ------------------------------------------------------------------ */
 
-void adaptive_head(struct adaptive *a, const struct compute *compute, const float *hidden,
-                   float *logprob, float *cluster) {
-    const struct transformer_xl *x = a->network;
-    const struct band *band = &x->band[0];
-    const float *projected = project(a, compute, 0, hidden, 1);
+/* Rows of logits that become log-probabilities, each in a task of its own. */
+struct distributions {
+    const struct transformer_xl *network;
+    const struct kernels *kernels;
+    int band;
+    float *logprob; /* [n, n_token] */
+    float *cluster; /* [n, n_band] */
+};
+
+static size_t n_token(const struct transformer_xl *x) {
+    const struct band *last = &x->band[x->n_band - 1];
+    return last->first + last->n_token;
+}
+
+/* The softmax over band 0's tokens and the clusters, which lie in the order of their matrix. */
+static void head_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    const struct transformer_xl *x = d->network;
+    size_t n = x->band[0].n_token, n_cluster = (size_t)x->n_band - 1;
+    float *logprob = d->logprob + (size_t)t * n_token(x);
+    float *cluster = d->cluster + (size_t)t * (size_t)x->n_band;
     float max, sum, top = -INFINITY, tail[64];
-    size_t n_cluster = (size_t)x->n_band - 1;
-    compute_product(compute, 1, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
-                    LINEAR, logprob, band->n_token);
-    compute->kernels->sum_exp(band->n_token, logprob, &max, &sum);
-    if (n_cluster > 0)
-        compute_product(compute, 1, projected, x->cluster.n_col, &x->cluster, x->cluster_bias,
-                        LINEAR, tail, n_cluster);
-    for (size_t i = 0; i < n_cluster; i++)
+    d->kernels->sum_exp(n, logprob, &max, &sum);
+    for (size_t i = 0; i < n_cluster; i++) {
+        tail[i] = cluster[i + 1];
         top = tail[i] > top ? tail[i] : top;
+    }
     double total = sum;
     if (top > max) {
         total *= exp((double)max - top);
@@ -251,21 +262,45 @@ void adaptive_head(struct adaptive *a, const struct compute *compute, const floa
     for (size_t i = 0; i < n_cluster; i++)
         total += exp((double)tail[i] - max);
     float norm = (float)(max + log(total));
-    for (size_t i = 0; i < band->n_token; i++)
+    for (size_t i = 0; i < n; i++)
         logprob[i] -= norm;
     for (int i = 1; i < x->n_band; i++)
         cluster[i] = tail[cluster_row(x, i)] - norm;
 }
 
-void adaptive_tail(struct adaptive *a, const struct compute *compute, const float *hidden, int i,
-                   float cluster, float *logprob) {
-    const struct band *band = &a->network->band[i];
-    const float *projected = project(a, compute, i, hidden, 1);
-    float max, sum, *out = logprob + band->first;
-    compute_product(compute, 1, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
-                    LINEAR, out, band->n_token);
-    compute->kernels->sum_exp(band->n_token, out, &max, &sum);
+void adaptive_head(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
+                   float *logprob, float *cluster) {
+    const struct transformer_xl *x = a->network;
+    const struct band *band = &x->band[0];
+    const float *projected = project(a, compute, 0, hidden, n);
+    struct distributions d = {x, compute->kernels, 0, logprob, cluster};
+    compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
+                    LINEAR, logprob, n_token(x));
+    if (x->n_band > 1)
+        compute_product(compute, n, projected, x->cluster.n_col, &x->cluster, x->cluster_bias,
+                        LINEAR, cluster + 1, (size_t)x->n_band);
+    pool_run(compute->pool, (int)n, head_task, &d);
+}
+
+static void tail_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    const struct band *band = &d->network->band[d->band];
+    float *logprob = d->logprob + (size_t)t * n_token(d->network) + band->first;
+    float cluster = d->cluster[(size_t)t * (size_t)d->network->n_band + (size_t)d->band];
+    float max, sum;
+    d->kernels->sum_exp(band->n_token, logprob, &max, &sum);
     float shift = (float)(cluster - max - log((double)sum));
     for (size_t j = 0; j < band->n_token; j++)
-        out[j] += shift;
+        logprob[j] += shift;
+}
+
+void adaptive_tail(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
+                   int i, float *cluster, float *logprob) {
+    const struct band *band = &a->network->band[i];
+    const float *projected = project(a, compute, i, hidden, n);
+    struct distributions d = {a->network, compute->kernels, i, logprob, cluster};
+    compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
+                    LINEAR, logprob + band->first, n_token(a->network));
+    pool_run(compute->pool, (int)n, tail_task, &d);
 }

@@ -36,12 +36,12 @@ void adaptive_embed(struct adaptive *adaptive, const struct compute *compute, co
 void adaptive_score(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
                     size_t n, const int32_t *targets, float *nats);
 
-/* One position's distribution in two steps.  The head: log-probabilities of band 0's tokens, and of
- * the other bands as wholes, cluster[n_band] (of 0 unused).  A tail: those of band i's tokens.
- * logprob[n_token] is filled at the band's own place. */
+/* Whole distributions in two steps, for hidden[n, d_model].  The head: log-probabilities of band
+ * 0's tokens, and of the other bands as wholes, cluster[n, n_band] (of 0 unused).  A tail: those of
+ * band i's tokens.  logprob[n, n_token] is filled at the band's own place. */
 void adaptive_head(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
-                   float *logprob, float *cluster);
+                   size_t n, float *logprob, float *cluster);
 void adaptive_tail(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
-                   int band, float cluster, float *logprob);
+                   size_t n, int band, float *cluster, float *logprob);
 
 #endif

@@ -17,10 +17,11 @@ txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
     if (!status) {
         s->last = calloc((size_t)model->network->d_model, sizeof *s->last);
         s->logprob = calloc(n_token, sizeof *s->logprob);
-        s->cluster = calloc(n_band, sizeof *s->cluster);
+        s->cluster = calloc(s->network.plan.chunk, n_band * sizeof *s->cluster);
         s->have = calloc(n_band, sizeof *s->have);
         s->candidate = calloc(n_token, sizeof *s->candidate);
-        if (!s->last || !s->logprob || !s->cluster || !s->have || !s->candidate)
+        s->mark = calloc(n_token, sizeof *s->mark);
+        if (!s->last || !s->logprob || !s->cluster || !s->have || !s->candidate || !s->mark)
             status = txl_fail_memory(error, "a distribution", n_token * sizeof *s->candidate);
     }
     if (status) {
@@ -40,6 +41,7 @@ void txl_session_free(txl_session *s) {
     free(s->cluster);
     free(s->have);
     free(s->candidate);
+    free(s->mark);
     free(s);
 }
 
@@ -79,40 +81,169 @@ static txl_status not_finite(const txl_session *s, txl_error *error) {
                     s->model->weights->name);
 }
 
-/* Feeds ids, and scores targets unless they are NULL. */
-static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const int32_t *targets,
-                          float *nats, txl_error *error) {
-    size_t d_model = (size_t)s->model->network->d_model;
-    for (size_t done = 0; done < n;) {
-        size_t room = network_room(&s->network), pass = n - done < room ? n - done : room;
-        const float *hidden = network_advance(&s->network, ids + done, pass);
-        if (targets) {
-            adaptive_score(&s->network.adaptive, &s->network.compute, hidden, pass, targets + done,
-                           nats + done);
-            for (size_t i = done; i < done + pass; i++) {
-                if (!isfinite(nats[i]))
-                    return not_finite(s, error);
-            }
-        }
-        memcpy(s->last, hidden + (pass - 1) * d_model, d_model * sizeof *s->last);
-        s->started = true;
-        done += pass;
+/* What a pass computes besides the network's state; NULL: not asked for. */
+struct wanted {
+    const int32_t *targets; /* and their scores: */
+    float *nats;
+    float *logprob; /* [n, n_token] */
+};
+
+static txl_status score_pass(txl_session *s, const float *hidden, size_t n, const int32_t *targets,
+                             float *nats, txl_error *error) {
+    adaptive_score(&s->network.adaptive, &s->network.compute, hidden, n, targets, nats);
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(nats[i]))
+            return not_finite(s, error);
     }
-    forget_distribution(s);
     return TXL_OK;
 }
 
+static txl_status distribute_pass(txl_session *s, const float *hidden, size_t n, float *logprob,
+                                  txl_error *error) {
+    struct network *net = &s->network;
+    size_t n_token = (size_t)s->model->vocabulary.n;
+    adaptive_head(&net->adaptive, &net->compute, hidden, n, logprob, s->cluster);
+    for (int i = 1; i < net->x->n_band; i++)
+        adaptive_tail(&net->adaptive, &net->compute, hidden, n, i, s->cluster, logprob);
+    for (size_t t = 0; t < n; t++) {
+        for (int i = 0; i < net->x->n_band; i++) {
+            if (!isfinite(logprob[t * n_token + net->x->band[i].first]))
+                return not_finite(s, error);
+        }
+    }
+    return TXL_OK;
+}
+
+static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const struct wanted *wanted,
+                          txl_error *error) {
+    size_t d_model = (size_t)s->model->network->d_model;
+    size_t n_token = (size_t)s->model->vocabulary.n;
+    txl_status status = TXL_OK;
+    forget_distribution(s);
+    for (size_t done = 0; done < n && !status;) {
+        size_t room = network_room(&s->network), pass = n - done < room ? n - done : room;
+        const float *hidden = network_advance(&s->network, ids + done, pass);
+        memcpy(s->last, hidden + (pass - 1) * d_model, d_model * sizeof *s->last);
+        s->started = true;
+        if (wanted->nats)
+            status =
+                score_pass(s, hidden, pass, wanted->targets + done, wanted->nats + done, error);
+        if (wanted->logprob)
+            status = distribute_pass(s, hidden, pass, wanted->logprob + done * n_token, error);
+        done += pass;
+    }
+    return status;
+}
+
 txl_status txl_session_feed(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
+    const struct wanted nothing = {0};
     txl_status status = check_ids(s, ids, n, error);
-    return status ? status : advance(s, ids, n, NULL, NULL, error);
+    return status ? status : advance(s, ids, n, &nothing, error);
+}
+
+/* Several timelines advance in one pass if they are alike. */
+static txl_status check_alike(txl_session *const *sessions, size_t n, txl_error *error) {
+    const txl_settings *first = &sessions[0]->network.settings;
+    for (size_t i = 1; i < n; i++) {
+        const txl_settings *other = &sessions[i]->network.settings;
+        if (sessions[i]->model != sessions[0]->model || other->tgt_len != first->tgt_len ||
+            other->mem_len != first->mem_len || other->clamp_len != first->clamp_len ||
+            other->same_length != first->same_length || other->memory_type != first->memory_type)
+            return txl_fail(error, TXL_ARGUMENT,
+                            "sessions that are fed together must have one model and one settings");
+    }
+    return TXL_OK;
+}
+
+/* The head of the softmax for all of them, each into its own place. */
+static txl_status share_heads(txl_session *const *sessions, size_t n, const float *hidden,
+                              txl_error *error) {
+    txl_session *lead = sessions[0];
+    struct network *net = &lead->network;
+    size_t n_token = (size_t)lead->model->vocabulary.n, n_band = (size_t)net->x->n_band;
+    float *logprob = calloc(n, n_token * sizeof *logprob), *cluster = lead->cluster;
+    if (!logprob)
+        return txl_fail_memory(error, "distributions", (uint64_t)n * n_token * sizeof *logprob);
+    adaptive_head(&net->adaptive, &net->compute, hidden, n, logprob, cluster);
+    for (size_t i = n; i-- > 0;) { /* the leader's own place is that of the first */
+        memcpy(sessions[i]->logprob, logprob + i * n_token,
+               net->x->band[0].n_token * sizeof *logprob);
+        memmove(sessions[i]->cluster, cluster + i * n_band, n_band * sizeof *cluster);
+        sessions[i]->have[0] = true;
+    }
+    free(logprob);
+    return TXL_OK;
+}
+
+/* No more than a pass takes. */
+static txl_status feed_together(txl_session *const *sessions, size_t n, const int32_t *ids,
+                                struct network **timeline, txl_error *error) {
+    size_t d_model = (size_t)sessions[0]->model->network->d_model;
+    for (size_t i = 0; i < n; i++)
+        timeline[i] = &sessions[i]->network;
+    const float *hidden = network_advance_each(timeline, ids, n);
+    for (size_t i = 0; i < n; i++) {
+        forget_distribution(sessions[i]);
+        memcpy(sessions[i]->last, hidden + i * d_model, d_model * sizeof *hidden);
+        sessions[i]->started = true;
+    }
+    return share_heads(sessions, n, hidden, error);
+}
+
+txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
+                                 txl_error *error) {
+    txl_status status = n > 0 ? check_ids(sessions[0], ids, n, error) : TXL_OK;
+    if (!status && n > 0)
+        status = check_alike(sessions, n, error);
+    if (status || n == 0)
+        return status;
+    if (n == 1 || sessions[0]->model->network->attn_type > ATTENTION_LEARNED_DISTANCE) {
+        for (size_t i = 0; i < n && !status; i++)
+            status = txl_session_feed(sessions[i], &ids[i], 1, error);
+        return status;
+    }
+    size_t chunk = sessions[0]->network.plan.chunk, most = n < chunk ? n : chunk;
+    struct network **timeline = calloc(most, sizeof *timeline);
+    if (!timeline)
+        return txl_fail_memory(error, "sessions", most * sizeof *timeline);
+    for (size_t done = 0; done < n && !status; done += most) {
+        size_t count = n - done < most ? n - done : most;
+        status = feed_together(sessions + done, count, ids + done, timeline, error);
+    }
+    free(timeline);
+    return status;
+}
+
+txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error) {
+    txl_session *c;
+    size_t n_token = (size_t)s->model->vocabulary.n, n_band = (size_t)s->model->network->n_band;
+    txl_status status = txl_session_new(s->model, &s->network.settings, &c, error);
+    if (status)
+        return status;
+    network_copy(&c->network, &s->network);
+    c->started = s->started;
+    memcpy(c->last, s->last, (size_t)s->model->network->d_model * sizeof *c->last);
+    memcpy(c->logprob, s->logprob, n_token * sizeof *c->logprob);
+    memcpy(c->cluster, s->cluster, n_band * sizeof *c->cluster);
+    memcpy(c->have, s->have, n_band * sizeof *c->have);
+    *copy = c;
+    return TXL_OK;
 }
 
 txl_status txl_session_score(txl_session *s, const int32_t *ids, size_t n, const int32_t *targets,
                              float *nats, txl_error *error) {
+    const struct wanted wanted = {.targets = targets, .nats = nats};
     txl_status status = check_ids(s, ids, n, error);
     if (!status)
         status = check_ids(s, targets, n, error);
-    return status ? status : advance(s, ids, n, targets, nats, error);
+    return status ? status : advance(s, ids, n, &wanted, error);
+}
+
+txl_status txl_session_distributions(txl_session *s, const int32_t *ids, size_t n, float *out,
+                                     txl_error *error) {
+    const struct wanted wanted = {.logprob = out};
+    txl_status status = check_ids(s, ids, n, error);
+    return status ? status : advance(s, ids, n, &wanted, error);
 }
 
 /* ---- The next token's distribution -------------------------------------------------------- */
@@ -122,10 +253,10 @@ txl_status session_need_band(txl_session *s, int i, txl_error *error) {
     if (!s->started)
         return txl_fail(error, TXL_ARGUMENT, "no token has been fed yet");
     if (!s->have[0])
-        adaptive_head(&net->adaptive, &net->compute, s->last, s->logprob, s->cluster);
+        adaptive_head(&net->adaptive, &net->compute, s->last, 1, s->logprob, s->cluster);
     s->have[0] = true;
     if (!s->have[i])
-        adaptive_tail(&net->adaptive, &net->compute, s->last, i, s->cluster[i], s->logprob);
+        adaptive_tail(&net->adaptive, &net->compute, s->last, 1, i, s->cluster, s->logprob);
     s->have[i] = true;
     return isfinite(s->logprob[s->model->network->band[i].first]) ? TXL_OK : not_finite(s, error);
 }
@@ -141,7 +272,7 @@ txl_status txl_session_logprobs(txl_session *s, float *out, txl_error *error) {
 
 /* Whether a comes after b in the order of likelihood. */
 static bool is_worse(struct candidate a, struct candidate b) {
-    return a.logprob < b.logprob || (a.logprob == b.logprob && a.id > b.id);
+    return a.score < b.score || (a.score == b.score && a.id > b.id);
 }
 
 /* heap[0] is the worst of the n; sifts the element at i down to its place. */
@@ -170,27 +301,19 @@ static void push(struct candidate *heap, size_t *n, struct candidate added) {
     heap[i] = added;
 }
 
-static bool contains(const int32_t *ids, size_t n, int32_t id) {
-    for (size_t i = 0; i < n; i++) {
-        if (ids[i] == id)
-            return true;
-    }
-    return false;
-}
-
 /* Lets band i's tokens compete for the k places of the heap. */
-static void compete(const txl_session *s, int i, size_t k, const int32_t *banned, size_t n_banned,
+static void compete(const txl_session *s, int i, size_t k, const struct adjustment *a,
                     struct candidate *heap, size_t *n) {
     const struct band *band = &s->model->network->band[i];
     for (size_t id = band->first; id < band->first + band->n_token; id++) {
-        struct candidate token = {s->logprob[id], (int32_t)id};
-        if (*n == k && !is_worse(heap[0], token))
+        struct candidate token = {(double)s->logprob[id], (int32_t)id};
+        if (a && a->mark[id] & MARK_BANNED)
             continue;
-        if (contains(banned, n_banned, token.id))
-            continue;
+        if (a && a->mark[id] & MARK_PENALISED)
+            token.score *= a->penalty;
         if (*n < k) {
             push(heap, n, token);
-        } else {
+        } else if (is_worse(heap[0], token)) {
             heap[0] = token;
             sift_down(heap, k, 0);
         }
@@ -207,9 +330,11 @@ static int next_band(const txl_session *s, const bool *done) {
     return best;
 }
 
-txl_status session_likeliest(txl_session *s, size_t k, const int32_t *banned, size_t n_banned,
-                             size_t *n, txl_error *error) {
+txl_status session_likeliest(txl_session *s, size_t k, const struct adjustment *a, size_t *n,
+                             txl_error *error) {
     struct candidate *heap = s->candidate;
+    /* No token of a band is likelier than the band, nor has a score above this times the band's. */
+    double bound = a && a->penalty < 1 ? a->penalty : 1;
     bool done[128] = {false};
     *n = 0;
     if (k > (size_t)s->model->vocabulary.n)
@@ -217,16 +342,15 @@ txl_status session_likeliest(txl_session *s, size_t k, const int32_t *banned, si
     txl_status status = session_need_band(s, 0, error);
     if (status || k == 0)
         return status;
-    compete(s, 0, k, banned, n_banned, heap, n);
+    compete(s, 0, k, a, heap, n);
     int i;
     while ((i = next_band(s, done)) > 0) {
-        /* No token of a band is likelier than the band. */
-        if (*n == k && s->cluster[i] < heap[0].logprob)
+        if (*n == k && bound * (double)s->cluster[i] < heap[0].score)
             break;
         status = session_need_band(s, i, error);
         if (status)
             return status;
-        compete(s, i, k, banned, n_banned, heap, n);
+        compete(s, i, k, a, heap, n);
         done[i] = true;
     }
     /* Taking the worst again and again sorts them. */
@@ -244,10 +368,10 @@ txl_status txl_session_top(txl_session *s, int k, int32_t *ids, float *logprobs,
     if (k < 0 || k > s->model->vocabulary.n)
         return txl_fail(error, TXL_ARGUMENT, "the number of likeliest tokens must be from 0 to %d",
                         s->model->vocabulary.n);
-    txl_status status = session_likeliest(s, (size_t)k, NULL, 0, &n, error);
+    txl_status status = session_likeliest(s, (size_t)k, NULL, &n, error);
     for (size_t i = 0; !status && i < n; i++) {
         ids[i] = s->candidate[i].id;
-        logprobs[i] = s->candidate[i].logprob;
+        logprobs[i] = (float)s->candidate[i].score;
     }
     return status;
 }

@@ -1,21 +1,35 @@
 /* txl.h - the public interface of libtxl: run Transformer-XL language models.
  *
- * Three kinds of object:
- *
  *   txl_model    what a weights file holds: the network's matrices, the vocabulary, the settings.
- *                Read-only once open, so any number of sessions and threads may share it.
- *   txl_session  one timeline of tokens: the segment at hand and the memory before it.  One thread
- *                at a time may use it.
- *   txl_encoder, txl_decoder, txl_sampler
- *                text to ids, ids to text, log-probabilities to one id.
+ *                Read-only once open.
+ *   txl_session  one timeline of tokens: the segment at hand and the memory before it.
+ *   txl_encoder, txl_decoder
+ *                text to ids, ids to text.
+ *   txl_history  the ids of a text, for sampling that is to avoid repetition.
+ *   txl_memory   what a session knows, saved.
  *
- * The library prints nothing, never exits, keeps no global state of its own and reports every
- * failure as a txl_status with a message in the caller's txl_error.  One thing outside it does
- * change: opening a model sets OpenBLAS to one thread, because sessions divide the work among
- * threads of their own.
+ * To continue a text: open a model; make a session, an encoder and a decoder of it; feed the
+ * session the ids that the encoder makes of the text; then draw an id, feed it and show what the
+ * decoder makes of it, as often as wanted: tests/example/generate.c.  To score a text, give its ids
+ * to txl_session_score.
  *
- * Lengths of text are in bytes, of everything else in tokens.  Probabilities are natural
- * logarithms: a log-probability is <= 0, "nats" is its negative.
+ * Units: lengths of text are in bytes, of everything else in tokens.  Probabilities are natural
+ * logarithms: a log-probability is <= 0, "nats" is its negative.  Arrays of more than one dimension
+ * are written as in out[n, n_token], the last index running fastest.
+ *
+ * Ownership: an object that a function makes is the caller's, to be ended by the function called
+ * ..._free or ..._close, for which NULL is fine.  A pointer that a function gives otherwise belongs
+ * to the object, and its comment says how long it lives.  What is passed in is used during the call
+ * alone, unless its comment says longer.
+ *
+ * Threads: a model may be used by any number of threads at a time, every other object by one at a
+ * time.  A session works with threads of its own, in which all signals are blocked; results are the
+ * same, bit for bit, for any number of them.  The library prints nothing, never exits and keeps no
+ * global state of its own; but opening a model sets OpenBLAS to one thread in the whole process,
+ * because sessions divide the work themselves.
+ *
+ * Structures that the caller fills in may gain members with a new version, of which zero means off:
+ * let them begin as `= {0}` or with designated initialisers.
  */
 #ifndef TXL_H
 #define TXL_H
@@ -49,8 +63,9 @@ typedef enum txl_status {
     TXL_STOPPED      /* a callback of the caller asked to stop */
 } txl_status;
 
-/* Filled by every function that takes one and does not return TXL_OK.  The message is one line
- * without a line end: the file or parameter, the place in it, what was expected.  NULL is fine. */
+/* Filled in by every function that takes one and does not return TXL_OK; NULL where no message is
+ * wanted.  The message is one line without a line end: the file or parameter, the place in it, what
+ * was expected.  A function that fails makes no object, and what it was to give is undefined. */
 typedef struct txl_error {
     txl_status status;
     char message[1024];
@@ -72,7 +87,7 @@ typedef enum txl_kind {
 /* Opens the weights file at `path`.  Its raw blocks are used where the file is mapped; compressed
  * ones are expanded by `threads` threads (0: one for each processor).  Everything the file says
  * is checked before it is believed, except the bytes of raw blocks (txl_file_verify reads those).
- * The file must not change while the model is open. */
+ * The file must not change while the model is open: if it shrinks, reading it raises SIGBUS. */
 TXL_API txl_status txl_model_open(const char *path, int threads, txl_model **model,
                                   txl_error *error);
 
@@ -87,16 +102,17 @@ TXL_API txl_status txl_model_open_memory(const void *data, size_t size, const ch
 TXL_API txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed,
                                     int threads, txl_model **model, txl_error *error);
 
-/* Frees the model; no session, encoder or decoder of it may be left.  NULL is fine. */
+/* Frees the model; no session, encoder or decoder of it may be left. */
 TXL_API void txl_model_close(txl_model *model);
 
 /* Everything the file states about the model, as one JSON object (weights-format.md lists the
  * keys).  Lives as long as the model. */
 TXL_API const char *txl_model_settings_json(const txl_model *model);
 
+/* How its text becomes symbols; the encoder sees to it. */
 TXL_API txl_kind txl_model_kind(const txl_model *model);
 
-/* The name of the type that the matrices are stored in: "f32", "f16", "bf16". */
+/* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8". */
 TXL_API const char *txl_model_type(const txl_model *model);
 
 /* "empty" or "zeros": what the memory holds before the first token. */
@@ -104,6 +120,9 @@ TXL_API const char *txl_model_memory_start(const txl_model *model);
 
 /* "reversed" or "forward": the order of the bands' entries in the adaptive softmax's head. */
 TXL_API const char *txl_model_cluster_order(const txl_model *model);
+
+/* Tells models apart: a checksum that depends on every byte of the weights file. */
+TXL_API uint64_t txl_model_checksum(const txl_model *model);
 
 /* Number of symbols; ids run from 0 to one less. */
 TXL_API int32_t txl_model_n_token(const txl_model *model);
@@ -134,20 +153,22 @@ TXL_API void txl_model_bytes(const txl_model *model, uint64_t *stored, uint64_t 
 /* What the index says of one tensor. */
 typedef struct txl_tensor {
     const char *name;
-    const char *type;  /* "f32", "f16", "bf16" */
+    const char *type;  /* "f32", "f16", "bf16", "q8" */
     int n_dim;         /* 0 to 4 */
     uint64_t shape[4]; /* rows first */
     uint64_t stored;   /* bytes in the file */
     uint64_t expanded; /* bytes of its elements */
 } txl_tensor;
 
+/* How many tensors the index lists. */
 TXL_API size_t txl_model_n_tensor(const txl_model *model);
 
-/* Describes tensor `i` in the order of the file; the strings live as long as the model. */
+/* Describes tensor `i`, from 0, in the order of the file; the strings live as long as the model. */
 TXL_API void txl_model_tensor(const txl_model *model, size_t i, txl_tensor *tensor);
 
 /* Reads every byte of the weights file at `path` and compares every checksum.  `progress`, unless
- * NULL, is told bytes done and in all, and stops the work by returning false (TXL_STOPPED). */
+ * NULL, is called in this thread with the context, the bytes done and those in all, and stops the
+ * work by returning false (TXL_STOPPED). */
 TXL_API txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, uint64_t),
                                    void *context, txl_error *error);
 
@@ -155,15 +176,20 @@ TXL_API txl_status txl_file_verify(const char *path, bool (*progress)(void *, ui
 
 typedef struct txl_session txl_session;
 
+/* How keys, values and position rows are kept.  f16 halves the memory and what a token reads of it;
+ * it costs under 1e-4 nats a token. */
+typedef enum txl_memory_type { TXL_MEMORY_F32 = 0, TXL_MEMORY_F16 } txl_memory_type;
+
 typedef struct txl_settings {
     int tgt_len;      /* tokens of a segment, >= 1 */
     int mem_len;      /* rows of memory before the segment, >= 0 */
     int clamp_len;    /* longest distance with a position of its own; <= 0: no limit */
     bool same_length; /* every token sees exactly mem_len positions, itself included */
     int threads;      /* 0: one for each processor */
+    txl_memory_type memory_type;
 } txl_settings;
 
-/* The settings that the checkpoint was published with, and threads 0. */
+/* The settings that the checkpoint was published with, threads 0, and f32 for the memory. */
 TXL_API void txl_model_defaults(const txl_model *model, txl_settings *settings);
 
 /* A session at the first memory of the model's dialect.  The model must outlive it. */
@@ -191,9 +217,20 @@ TXL_API void txl_model_costs(const txl_model *model, const txl_settings *setting
 TXL_API void txl_session_reset(txl_session *session);
 
 /* Appends `n` ids to the timeline; afterwards the distribution of the token that follows them can
- * be asked for.  Any division of the same ids into calls gives the same distribution. */
+ * be asked for.  Any division of the same ids into calls gives the same distribution; few calls
+ * with many ids take less time.  An id out of range is TXL_ARGUMENT, and nothing was appended. */
 TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, size_t n,
                                     txl_error *error);
+
+/* Appends ids[i] to the i-th of `n` different sessions: as txl_session_feed does for each, but with
+ * the weights read once for all.  They must have one model and the same settings; the threads of
+ * the first do the work. */
+TXL_API txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
+                                         txl_error *error);
+
+/* `*copy` becomes another session at the same place of the same timeline: what is fed to one does
+ * not touch the other.  They share the position rows, all of which are computed now. */
+TXL_API txl_status txl_session_copy(txl_session *session, txl_session **copy, txl_error *error);
 
 /* Appends `n` ids, and scores after each one the token that follows it:
  *     nats[i] = -log P(targets[i] | everything before, ids[0..i])
@@ -201,28 +238,79 @@ TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, si
 TXL_API txl_status txl_session_score(txl_session *session, const int32_t *ids, size_t n,
                                      const int32_t *targets, float *nats, txl_error *error);
 
+/* Appends `n` ids, and gives after each one the log-probabilities of every possible next token:
+ *     out[i * n_token + id] = log P(id | everything before, ids[0..i])
+ * For many ids at a time this is far faster than feeding them one by one.  The caller chooses an n
+ * for which out[n, n_token] fits: 64 rows of a vocabulary of 267,735 words are 69 MB. */
+TXL_API txl_status txl_session_distributions(txl_session *session, const int32_t *ids, size_t n,
+                                             float *out, txl_error *error);
+
 /* The log-probabilities of every possible next token: out[n_token].  At least one id must have
  * been fed. */
 TXL_API txl_status txl_session_logprobs(txl_session *session, float *out, txl_error *error);
 
-/* The `k` likeliest next tokens, best first (ties: the lower id first), with their
- * log-probabilities.  Bands of an adaptive softmax that cannot hold one of them are not computed.
+/* The `k` likeliest next tokens, from 0 to n_token, best first (ties: the lower id first), with
+ * their log-probabilities: ids[k], logprobs[k].  At least one id must have been fed.  Bands of an
+ * adaptive softmax that cannot hold one of them are not computed.
  */
 TXL_API txl_status txl_session_top(txl_session *session, int k, int32_t *ids, float *logprobs,
                                    txl_error *error);
 
 /* ---- Sampling ----------------------------------------------------------------------------- */
 
-/* How the next token is drawn.  Applied in this order: banned ids are left out; log-probabilities
- * are divided by the temperature; all but the top_k likeliest are left out; of those, renormalised,
- * all but the smallest set of the likeliest whose probability reaches top_p are left out (Holtzman
- * et al. 2020); one of the rest is drawn by its probability. */
+/* The ids seen so far, for the rules against repetition below: the caller pushes the prompt's and
+ * each one drawn. */
+typedef struct txl_history txl_history;
+
+/* A history of the last `window` >= 1 ids, with an index of their n-grams for n >= 1, without one
+ * for 0.  Its memory is fixed: 4 bytes for each id of the window, 20 with an index. */
+TXL_API txl_status txl_history_new(size_t window, size_t n, txl_history **history,
+                                   txl_error *error);
+
+/* Adds ids at the end.  Takes time in proportion to the different ids that followed the same n - 1
+ * before, not to the length of the history. */
+TXL_API void txl_history_push(txl_history *history, const int32_t *ids, size_t n);
+
+/* Copies the last n ids, oldest first, or all if there are fewer; returns their number.  Pushed to
+ * a new history of the same window they make it the same, if n is the window. */
+TXL_API size_t txl_history_recent(const txl_history *history, int32_t *ids, size_t n);
+
+/* Forgets everything. */
+TXL_API void txl_history_reset(txl_history *history);
+TXL_API void txl_history_free(txl_history *history);
+
+/* How the next token is drawn.  The steps, in this order; p are the probabilities that the step
+ * before left, renormalised, at first the model's own:
+ *
+ *   repetition  each id among the last repeat_last of the history, once or more, gets R log p for
+ *   penalty R   log p, hence p^R for p (Keskar et al. 2019, section 4.1, who divide logits by R.
+ *               That penalises positive logits only; negative ones are to be multiplied, and
+ *               log-probabilities are never positive)
+ *   bans        the ids in `banned` are left out, and those that would complete an n-gram that is
+ *               in the history already, if it has an index (Paulus et al. 2018, section 2.5)
+ *   temperature log p / T for log p
+ *   top_k       the k likeliest stay, of equally likely ones the lower ids (Fan et al. 2018)
+ *   typical P   those stay whose -log p is nearest to the entropy H = -sum p log p: as few as
+ *               reach probability P, in the order of |log p + H| (Meister et al. 2022)
+ *   top_p       the likeliest stay: as few as reach probability top_p (Holtzman et al. 2020)
+ *   min_p       those stay whose p is at least min_p times the largest (Nguyen et al. 2024)
+ *
+ * and one of the rest is drawn by its probability.  At temperature 0 it is the likeliest after
+ * penalty and bans, ties going to the lowest id.  Penalty and bans come first because they say
+ * which distribution is meant; the temperature before the filters, as in Hugging Face's generate,
+ * so that what a filter counts is the probability that is drawn with; the filters are in
+ * llama.cpp's order, from the coarsest to the finest. */
 typedef struct txl_sampling {
-    float temperature;     /* 0: the likeliest token, ties to the lowest id */
+    float temperature;     /* 0: the likeliest token */
     int top_k;             /* 0: off */
     float top_p;           /* 1: off */
-    const int32_t *banned; /* ids that are never drawn; the caller's, read at every draw */
+    const int32_t *banned; /* the caller's, read at every draw */
     size_t n_banned;
+    float min_p;                /* 0: off */
+    float typical;              /* 0 or 1: off */
+    float repetition_penalty;   /* 0 or 1: off; below 1 it favours repetition */
+    size_t repeat_last;         /* of the penalty; at most the history's window */
+    const txl_history *history; /* the caller's, likewise; NULL: none */
 } txl_sampling;
 
 /* The place in a sequence of random numbers: Philox4x32-10 (Salmon et al. 2011) with the seed for
@@ -239,6 +327,46 @@ typedef struct txl_random {
 TXL_API txl_status txl_session_sample(txl_session *session, const txl_sampling *sampling,
                                       txl_random *random, int32_t *id, float *logprob,
                                       txl_error *error);
+
+/* ---- Saved memory ------------------------------------------------------------------------- */
+
+/* All that a session knows, apart from it: to go back to, or to keep in a file. */
+typedef struct txl_memory txl_memory;
+
+/* What going on with a text takes besides the session.  It is the caller's, and kept for it. */
+typedef struct txl_resume {
+    txl_random random;     /* of the next draw */
+    const int32_t *recent; /* [n_recent] the text's last ids: for a decoder, for a history */
+    size_t n_recent;
+    char tail; /* its last byte as shown, 0: none */
+} txl_resume;
+
+/* Copies what `session` knows.  `resume` may be NULL.  End with txl_memory_free. */
+TXL_API txl_status txl_session_save(const txl_session *session, const txl_resume *resume,
+                                    txl_memory **memory, txl_error *error);
+
+/* Makes of `session`, of the same model and with the settings that txl_memory_settings gives, what
+ * the saved one was: whatever is fed and asked then gives the same results bit for bit.  After a
+ * failure the session is as before. */
+TXL_API txl_status txl_session_load(txl_session *session, const txl_memory *memory,
+                                    txl_error *error);
+
+/* Writes the memory to a file as weights-format.md says.  An older file at `path` is replaced by
+ * the whole of the new one or not at all. */
+TXL_API txl_status txl_memory_write(const txl_memory *memory, const char *path, txl_error *error);
+
+/* Reads such a file.  Everything in it is checked; one of another model is refused by name. */
+TXL_API txl_status txl_memory_read(const char *path, const txl_model *model, txl_memory **memory,
+                                   txl_error *error);
+
+/* The settings of the session that was saved; threads is 0. */
+TXL_API void txl_memory_settings(const txl_memory *memory, txl_settings *settings);
+
+/* What was kept for the caller; `recent` lives as long as the memory. */
+TXL_API void txl_memory_resume(const txl_memory *memory, txl_resume *resume);
+
+/* NULL is fine. */
+TXL_API void txl_memory_free(txl_memory *memory);
 
 /* ---- Text to ids -------------------------------------------------------------------------- */
 
@@ -257,7 +385,8 @@ typedef struct txl_encoding {
     bool prompt;       /* a prompt's rules for its end, instead of a corpus's (see below) */
     bool skip_unknown; /* leave out what the vocabulary lacks, where it has no <unk> */
     bool lookup;       /* ask the vocabulary; without it every spelling is passed on as it is */
-    /* Receives the symbols in order.  What it returns, if not TXL_OK, ends the call. */
+    /* Receives the symbols in order.  What it returns, if not TXL_OK, ends the call with that
+     * status and with the message that it has put into `error`, which may be NULL. */
     txl_status (*symbol)(void *context, const txl_symbol *symbol, txl_error *error);
     void *context;
 } txl_encoding;
@@ -270,14 +399,18 @@ typedef struct txl_encoded {
     uint64_t unknown;    /* replaced by <unk> or left out */
 } txl_encoded;
 
-/* Text comes in pieces of any size, cut anywhere, and takes constant memory.  A corpus's lines
+/* `encoding` is copied.  Text comes in pieces of any size, cut anywhere, and takes constant memory.
+ * It is UTF-8; each maximal invalid sequence counts as U+FFFD, but bytes models take any bytes.  A
+ * symbol that a vocabulary without <unk> lacks is TXL_TEXT, unless skip_unknown; after a failure
+ * the encoder can only be freed.   A corpus's lines
  * each get their boundary symbols, an unterminated last one too.  Of a prompt, one line end at the
  * very end is dropped, the last line gets no closing symbol and keeps its trailing blanks. */
 TXL_API txl_status txl_encoder_new(const txl_model *model, const txl_encoding *encoding,
                                    txl_encoder **encoder, txl_error *error);
 TXL_API txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t length,
                                     txl_error *error);
-/* The text has ended.  The encoder is then as new, its counts go on. */
+
+/* The text has ended: passes on what is left.  The encoder is then as new, its counts go on. */
 TXL_API txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error);
 TXL_API void txl_encoder_counts(const txl_encoder *encoder, txl_encoded *counts);
 TXL_API void txl_encoder_free(txl_encoder *encoder);
@@ -290,8 +423,8 @@ typedef struct txl_decoder txl_decoder;
 TXL_API txl_status txl_decoder_new(const txl_model *model, bool raw, txl_decoder **decoder,
                                    txl_error *error);
 
-/* Adds one id.  `*text` receives the bytes that nothing later can change any more, perhaps none;
- * they live until the next call. */
+/* Adds one id.  `*text` receives the `*length` bytes that nothing later can change any more,
+ * perhaps none, not NUL-terminated; they live until the next call. */
 TXL_API txl_status txl_decoder_push(txl_decoder *decoder, int32_t id, const char **text,
                                     size_t *length, txl_error *error);
 
@@ -313,8 +446,13 @@ TXL_API void txl_decoder_free(txl_decoder *decoder);
 
 /* ---- The machine -------------------------------------------------------------------------- */
 
-/* Names of the kernels in use ("avx512", "avx2", "neon", "generic"; the environment variable
- * TXL_CPU may name a lesser one) and of OpenBLAS's core, as `txl --version` prints them. */
+/* OpenBLAS chooses its kernels when it is loaded, and Debian 12's takes some newer processors for
+ * very old ones.  Only the environment that the process starts with can mend that:
+ * OPENBLAS_CORETYPE, Haswell for AVX2 or SkylakeX for AVX-512.
+ *
+ * Names of the kernels in use ("avx512", "avx2", "neon", "generic"; the environment variable
+ * TXL_CPU may name a lesser one) and of OpenBLAS's core, as `txl --version` prints them; they live
+ * as long as the process. */
 TXL_API const char *txl_kernels_name(void);
 TXL_API const char *txl_blas_name(void);
 

@@ -218,6 +218,56 @@ static void distributions_agree_with_scores(void **state) {
     }
 }
 
+/* Many distributions at a time, against the scores of the same ids and against the distribution
+ * after them, in calls that end within segments. */
+static void many_distributions_agree_with_one(void **state) {
+    (void)state;
+    static const double rounding = 1e-5;
+    static const size_t steps[] = {1, 7, 50};
+    for (size_t k = 0; case_names[k]; k++) {
+        struct model_case c;
+        txl_error error;
+        case_open(&c, case_names[k], NULL, -1);
+        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
+        txl_settings settings = run_settings(run, 2);
+        size_t n_token = (size_t)txl_model_n_token(c.model), n = c.n < 120 ? c.n - 1 : 120;
+        float *many = calloc(n, n_token * sizeof *many), *one = calloc(n_token, sizeof *one);
+        assert_non_null(many);
+        assert_non_null(one);
+        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+            txl_session *session = case_session(&c, &settings),
+                        *other = case_session(&c, &settings);
+            float *nats = score_with(&c, &settings, steps[s]);
+            for (size_t i = 0; i < n; i += steps[s]) {
+                size_t step = n - i < steps[s] ? n - i : steps[s], last = i + step - 1;
+                assert_int_equal(
+                    txl_session_distributions(session, c.ids + i, step, many + i * n_token, &error),
+                    TXL_OK);
+                assert_int_equal(txl_session_feed(other, c.ids + i, step, &error), TXL_OK);
+                assert_int_equal(txl_session_logprobs(other, one, &error), TXL_OK);
+                /* In the hundreds of nats of an impossible token, float's steps are wider. */
+                for (size_t id = 0; id < n_token; id++)
+                    assert_close(&c, "one of many", id, many[last * n_token + id], one[id],
+                                 rounding * fmax(1, fabs((double)one[id]) / 10));
+                /* The session stands where it would without. */
+                assert_int_equal(txl_session_logprobs(session, one, &error), TXL_OK);
+                assert_close(&c, "next", last, one[0], many[last * n_token], rounding);
+            }
+            /* The last call of a score by steps takes more ids: absolute positions tell. */
+            size_t same = is_absolute(&c) ? n / steps[s] * steps[s] : n;
+            for (size_t i = 0; i < same; i++)
+                assert_close(&c, "a target", i, -many[i * n_token + (size_t)c.ids[i + 1]], nats[i],
+                             rounding);
+            free(nats);
+            txl_session_free(session);
+            txl_session_free(other);
+        }
+        free(many);
+        free(one);
+        case_close(&c);
+    }
+}
+
 static void same_length_makes_segments_irrelevant(void **state) {
     (void)state;
     static const int tgt_lens[] = {1, 5, 64};
@@ -269,6 +319,75 @@ static void reset_goes_back_to_the_first_memory(void **state) {
         txl_session_free(session);
         free(first);
         free(second);
+        case_close(&c);
+    }
+}
+
+/* Copies made at different places of a text go on together as each would alone. */
+static void sessions_fed_together_are_as_alone(void **state) {
+    (void)state;
+    enum { N = 11, APART = 3, STEPS = 20 };
+    for (size_t k = 0; case_names[k]; k++) {
+        struct model_case c;
+        txl_error error;
+        case_open(&c, case_names[k], NULL, -1);
+        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
+        txl_settings settings = run_settings(run, 2);
+        size_t n_token = (size_t)txl_model_n_token(c.model);
+        float *together = calloc(n_token, sizeof *together),
+              *alone = calloc(n_token, sizeof *alone);
+        txl_session *source = case_session(&c, &settings), *copy[N];
+        for (size_t i = 0; i < N; i++) {
+            assert_int_equal(txl_session_feed(source, c.ids + i * APART, APART, &error), TXL_OK);
+            assert_int_equal(txl_session_copy(source, &copy[i], &error), TXL_OK);
+        }
+        for (size_t step = 0; step < STEPS; step++) {
+            int32_t ids[N];
+            for (size_t i = 0; i < N; i++)
+                ids[i] = c.ids[(i + 1) * APART + step];
+            assert_int_equal(txl_session_feed_each(copy, N, ids, &error), TXL_OK);
+        }
+        for (size_t i = 0; i < N; i++) {
+            txl_session_reset(source);
+            size_t place = (i + 1) * APART;
+            assert_int_equal(txl_session_feed(source, c.ids, place, &error), TXL_OK);
+            for (size_t step = 0; step < STEPS; step++)
+                assert_int_equal(txl_session_feed(source, c.ids + place + step, 1, &error), TXL_OK);
+            assert_int_equal(txl_session_logprobs(copy[i], together, &error), TXL_OK);
+            assert_int_equal(txl_session_logprobs(source, alone, &error), TXL_OK);
+            for (size_t id = 0; id < n_token; id++)
+                assert_close(&c, "together", id, together[id], alone[id], AGREEMENT);
+            txl_session_free(copy[i]);
+        }
+        txl_session_free(source);
+        free(together);
+        free(alone);
+        case_close(&c);
+    }
+}
+
+/* These tiny random models feel rounding more than trained ones do. */
+static void memory_of_16_bits_loses_little(void **state) {
+    (void)state;
+    for (size_t k = 0; case_names[k]; k++) {
+        struct model_case c;
+        case_open(&c, case_names[k], NULL, -1);
+        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
+        txl_settings settings = run_settings(run, 2);
+        float *wide = score_with(&c, &settings, c.n);
+        settings.memory_type = TXL_MEMORY_F16;
+        float *narrow = score_with(&c, &settings, c.n), *single = score_with(&c, &settings, 1);
+        double sum = 0;
+        for (size_t i = 0; i + 1 < c.n; i++) {
+            sum += narrow[i] - wide[i];
+            assert_close(&c, "f16 memory", i, narrow[i], wide[i], 5e-2);
+            if (!is_absolute(&c))
+                assert_close(&c, "f16 memory", i, single[i], narrow[i], 1e-2);
+        }
+        assert_true(fabs(sum / (double)(c.n - 1)) < 2e-3);
+        free(wide);
+        free(narrow);
+        free(single);
         case_close(&c);
     }
 }
@@ -396,9 +515,12 @@ int main(void) {
         cmocka_unit_test(top_and_greedy_agree_with_the_reference),
         cmocka_unit_test(any_division_gives_the_same_nats),
         cmocka_unit_test(distributions_agree_with_scores),
+        cmocka_unit_test(many_distributions_agree_with_one),
         cmocka_unit_test(same_length_makes_segments_irrelevant),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(reset_goes_back_to_the_first_memory),
+        cmocka_unit_test(sessions_fed_together_are_as_alone),
+        cmocka_unit_test(memory_of_16_bits_loses_little),
         cmocka_unit_test(narrow_types_keep_the_numbers),
         cmocka_unit_test(texts_give_the_reference_ids),
         cmocka_unit_test(header_states_the_model),
