@@ -121,6 +121,7 @@ struct softmax {
     const struct compute *compute;
     size_t count;
     const float *projected; /* [count, d_band] */
+    struct operand operand; /* the same, made ready by add_nats */
     const struct matrix *w[2];
     const float *bias[2];
 };
@@ -141,8 +142,8 @@ static void softmax_task(void *context, int i, int thread) {
     size_t n = w->n_row - first < rows ? w->n_row - first : rows;
     /* The logits lie behind the place where the block's weights are widened to. */
     float *logit = s->compute->scratch[thread] + compute_scratch(w, a->max_x) - a->max_x * rows;
-    compute_product_block(s->compute, thread, s->count, s->projected, w->n_col, w, first, n,
-                          s->bias[part], LINEAR, logit, n);
+    compute_product_block(s->compute, thread, &s->operand, w, first, n, s->bias[part], LINEAR,
+                          logit, n);
     for (size_t t = 0; t < s->count; t++) {
         float *partial = a->partial + ((size_t)i * a->max_x + t) * 2;
         s->compute->kernels->sum_exp(n, logit + t * n, &partial[0], &partial[1]);
@@ -167,6 +168,8 @@ static double log_sum_exp(const struct adaptive *a, size_t blocks, size_t t) {
 static void add_nats(struct softmax *s, float *nats) {
     struct adaptive *a = s->adaptive;
     size_t blocks = n_block(s->w[0]) + (s->w[1] ? n_block(s->w[1]) : 0);
+    size_t d_band = s->w[0]->n_col;
+    s->operand = compute_prepare(s->compute, s->count, s->projected, d_band, d_band);
     pool_run(s->compute->pool, (int)blocks, softmax_task, s);
     for (size_t m = 0; m < s->count; m++)
         nats[a->member[m]] += (float)(log_sum_exp(a, blocks, m) - a->logit[m]);

@@ -1,6 +1,7 @@
 /* Products of activations with weights, divided among threads.  Few rows of activations are a
- * stream of weights through the kernels; many are an sgemm for each block of weights, which is
- * widened to f32 first where it is narrower. */
+ * stream of weights through the kernels; some are packed into panels, which the weights pass by as
+ * they lie; many are an sgemm for each block of weights.  The latter two widen weights narrower
+ * than f32 first, block by block. */
 #include "compute.h"
 #include "error.h"
 
@@ -10,9 +11,10 @@
 
 enum {
     BLAS_BUFFER = 1 << 27, /* bytes that OpenBLAS maps for each thread */
-    FEW_ROWS = 8,          /* up to so many rows of activations the kernels are faster than sgemm */
-    STREAM_BLOCK = 64,     /* rows of weights in a task, then */
-    SGEMM_BLOCK = 512,     /* at most, otherwise */
+    FEW_ROWS = 8,          /* up to so many rows of activations the product kernels are fastest, */
+    SOME_ROWS = 256,       /* up to so many the panels */
+    STREAM_BLOCK = 64,     /* rows of weights in a task, when they are few, and */
+    SGEMM_BLOCK = 512,     /* at most, when they are many, */
     /* and so many elements of weights, about half of a second-level cache */
     SGEMM_ELEMENTS = 1 << 19
 };
@@ -29,7 +31,7 @@ static txl_status check_blas_memory(int n_thread, txl_error *error) {
 }
 
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
-                        size_t scratch_size, txl_error *error) {
+                        size_t scratch_size, size_t packed_size, txl_error *error) {
     *compute = (struct compute){.kernels = kernels, .scratch_size = scratch_size};
     compute->pool = pool_new(threads);
     if (!compute->pool)
@@ -44,13 +46,16 @@ txl_status compute_open(struct compute *compute, const struct kernels *kernels, 
         if (!compute->scratch || !(compute->scratch[i] = aligned_alloc(64, size)))
             return txl_fail_memory(error, "scratch", n * size);
     }
-    return TXL_OK;
+    size_t size = (packed_size * sizeof(float) + 63) / 64 * 64;
+    compute->packed = aligned_alloc(64, size > 0 ? size : 64);
+    return compute->packed ? TXL_OK : txl_fail_memory(error, "panels", size);
 }
 
 void compute_close(struct compute *compute) {
     for (int i = 0; compute->scratch && i < pool_size(compute->pool); i++)
         free(compute->scratch[i]);
     free(compute->scratch);
+    free(compute->packed);
     pool_free(compute->pool);
 }
 
@@ -60,8 +65,8 @@ size_t compute_block_rows(const struct matrix *w) {
 }
 
 size_t compute_scratch(const struct matrix *w, size_t n_x) {
-    size_t rows = compute_block_rows(w);
-    size_t widened = w->type == WEIGHTS_F32 || n_x <= FEW_ROWS ? 0 : rows * w->n_col;
+    size_t rows = compute_block_rows(w), most = rows > PANEL_ROWS ? rows : PANEL_ROWS;
+    size_t widened = w->type == WEIGHTS_F32 || n_x <= FEW_ROWS ? 0 : most * w->n_col;
     return widened + n_x * rows;
 }
 
@@ -70,6 +75,55 @@ void compute_widen(const struct compute *compute, const struct matrix *w, size_t
     struct matrix rows = matrix_rows(w, first, n);
     compute->kernels->widen[w->type](rows.data, rows.scale, n, w->n_col, out);
 }
+
+/* ---- Panels ------------------------------------------------------------------------------- */
+
+/* Panels are cut from 16 rows each, as evenly as that goes. */
+static size_t n_panel(size_t n_x) {
+    return (n_x + PANEL_WIDTH - 1) / PANEL_WIDTH;
+}
+
+/* The first row of panel i. */
+static size_t panel_start(size_t n_x, size_t i) {
+    size_t units = (n_x + 15) / 16, start = units * i / n_panel(n_x) * 16;
+    return start < n_x ? start : n_x;
+}
+
+static size_t panel_width(size_t n_x, size_t i) {
+    return (panel_start(n_x, i + 1) - panel_start(n_x, i) + 15) / 16 * 16;
+}
+
+size_t compute_packed(size_t n_x, size_t k) {
+    return ((n_x < SOME_ROWS ? n_x : SOME_ROWS) + 15) / 16 * 16 * k;
+}
+
+struct packing {
+    const struct kernels *kernels;
+    struct operand operand;
+    float *packed;
+};
+
+static void pack_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct packing *p = context;
+    const struct operand *x = &p->operand;
+    size_t start = panel_start(x->n, (size_t)i), end = panel_start(x->n, (size_t)i + 1);
+    p->kernels->pack(end - start, panel_width(x->n, (size_t)i), x->k, x->x + start * x->ld, x->ld,
+                     p->packed + start * x->k);
+}
+
+struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
+                               size_t ldx, size_t k) {
+    struct operand operand = {.n = n_x, .k = k, .ld = ldx, .x = x};
+    if (n_x > FEW_ROWS && n_x <= SOME_ROWS) {
+        struct packing packing = {compute->kernels, operand, compute->packed};
+        pool_run(compute->pool, (int)n_panel(n_x), pack_task, &packing);
+        operand.packed = compute->packed;
+    }
+    return operand;
+}
+
+/* ---- Products ----------------------------------------------------------------------------- */
 
 static void finish_block(size_t n_x, size_t n, const float *bias, enum activation activation,
                          float *y, size_t ldy) {
@@ -82,28 +136,55 @@ static void finish_block(size_t n_x, size_t n, const float *bias, enum activatio
     }
 }
 
-void compute_product_block(const struct compute *compute, int thread, size_t n_x, const float *x,
-                           size_t ldx, const struct matrix *w, size_t first, size_t n,
-                           const float *bias, enum activation activation, float *y, size_t ldy) {
-    struct matrix rows = matrix_rows(w, first, n);
-    if (n_x <= FEW_ROWS) {
-        compute->kernels->product[w->type](n_x, n, w->n_col, x, ldx, rows.data, rows.scale, y, ldy);
-    } else {
-        const float *wide = rows.data;
-        if (w->type != WEIGHTS_F32) {
-            wide = compute->scratch[thread];
-            compute_widen(compute, w, first, n, compute->scratch[thread]);
-        }
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n_x, (int)n, (int)w->n_col, 1, x,
-                    (int)ldx, wide, (int)w->n_col, 0, y, (int)ldy);
+/* Rows of W as f32, where they lie or in the thread's scratch. */
+static const float *wide_rows(const struct compute *compute, int thread, const struct matrix *w,
+                              size_t first, size_t n) {
+    if (w->type == WEIGHTS_F32)
+        return (const float *)w->data + first * w->n_col;
+    compute_widen(compute, w, first, n, compute->scratch[thread]);
+    return compute->scratch[thread];
+}
+
+/* At most PANEL_ROWS rows of W. */
+static void product_panels(const struct compute *compute, int thread, const struct operand *x,
+                           const struct matrix *w, size_t first, size_t n, const float *bias,
+                           enum activation activation, float *y, size_t ldy) {
+    const float *rows = wide_rows(compute, thread, w, first, n);
+    for (size_t i = 0; i < n_panel(x->n); i++) {
+        size_t start = panel_start(x->n, i), m = panel_start(x->n, i + 1) - start;
+        compute->kernels->panel(m, panel_width(x->n, i), n, x->k, x->packed + start * x->k, rows,
+                                x->k, bias, activation == RELU, y + start * ldy, ldy);
     }
-    finish_block(n_x, n, bias ? bias + first : NULL, activation, y, ldy);
+}
+
+void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
+                           const struct matrix *w, size_t first, size_t n, const float *bias,
+                           enum activation activation, float *y, size_t ldy) {
+    if (x->packed) {
+        for (size_t done = 0; done < n; done += PANEL_ROWS) {
+            size_t part = n - done < PANEL_ROWS ? n - done : PANEL_ROWS;
+            product_panels(compute, thread, x, w, first + done, part,
+                           bias ? bias + first + done : NULL, activation, y + done, ldy);
+        }
+        return;
+    }
+    if (x->n <= FEW_ROWS) {
+        struct matrix rows = matrix_rows(w, first, n);
+        compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, rows.scale, y,
+                                           ldy);
+    } else {
+        const float *wide = wide_rows(compute, thread, w, first, n);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x->n, (int)n, (int)w->n_col, 1,
+                    x->x, (int)x->ld, wide, (int)w->n_col, 0, y, (int)ldy);
+    }
+    finish_block(x->n, n, bias ? bias + first : NULL, activation, y, ldy);
 }
 
 struct product {
     const struct compute *compute;
-    size_t n_x, ldx, ldy, block;
-    const float *x, *bias;
+    struct operand x;
+    size_t ldy, block;
+    const float *bias;
     const struct matrix *w;
     enum activation activation;
     float *y;
@@ -113,14 +194,17 @@ static void product_task(void *context, int i, int thread) {
     const struct product *p = context;
     size_t first = (size_t)i * p->block, left = p->w->n_row - first;
     size_t n = left < p->block ? left : p->block;
-    compute_product_block(p->compute, thread, p->n_x, p->x, p->ldx, p->w, first, n, p->bias,
-                          p->activation, p->y + first, p->ldy);
+    compute_product_block(p->compute, thread, &p->x, p->w, first, n, p->bias, p->activation,
+                          p->y + first, p->ldy);
 }
 
 void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
                      const struct matrix *w, const float *bias, enum activation activation,
                      float *y, size_t ldy) {
-    size_t block = n_x <= FEW_ROWS ? STREAM_BLOCK : compute_block_rows(w);
-    struct product p = {compute, n_x, ldx, ldy, block, x, bias, w, activation, y};
+    struct operand operand = compute_prepare(compute, n_x, x, ldx, w->n_col);
+    size_t block = operand.packed ? PANEL_ROWS : compute_block_rows(w);
+    if (n_x <= FEW_ROWS)
+        block = STREAM_BLOCK;
+    struct product p = {compute, operand, ldy, block, bias, w, activation, y};
     pool_run(compute->pool, (int)((w->n_row + block - 1) / block), product_task, &p);
 }

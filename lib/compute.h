@@ -1,4 +1,4 @@
-/* What a session computes with: kernels, threads, and a piece of scratch memory for each thread. */
+/* What a session computes with: kernels, threads, and memory to work in. */
 #ifndef TXL_COMPUTE_H
 #define TXL_COMPUTE_H
 
@@ -10,14 +10,18 @@ struct compute {
     struct pool *pool;
     float **scratch; /* one for each thread, scratch_size floats */
     size_t scratch_size;
+    float *packed; /* the rows of the product at hand, as panels */
 };
 
+/* `packed_size` is the most that compute_packed gives of the products to come. */
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
-                        size_t scratch_size, txl_error *error);
+                        size_t scratch_size, size_t packed_size, txl_error *error);
 void compute_close(struct compute *compute);
 
 /* Floats of scratch that products with this matrix need, for up to n_x rows. */
 size_t compute_scratch(const struct matrix *matrix, size_t n_x);
+/* Floats of panels for up to n_x rows of k. */
+size_t compute_packed(size_t n_x, size_t k);
 
 enum activation { LINEAR, RELU };
 
@@ -31,11 +35,21 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
 void compute_widen(const struct compute *compute, const struct matrix *w, size_t first, size_t n,
                    float *out);
 
+/* One side of a product, ready for its tasks; valid until the next is made ready. */
+struct operand {
+    size_t n, k, ld;
+    const float *x;      /* [n, k] */
+    const float *packed; /* the same in panels, or NULL where the tasks do without */
+};
+
+struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
+                               size_t ldx, size_t k);
+
 /* The part of a product that one task computes: rows [first, first + n) of W.  The blocks depend on
  * W alone, so that the result is the same for any number of threads. */
 size_t compute_block_rows(const struct matrix *w);
-void compute_product_block(const struct compute *compute, int thread, size_t n_x, const float *x,
-                           size_t ldx, const struct matrix *w, size_t first, size_t n,
-                           const float *bias, enum activation activation, float *y, size_t ldy);
+void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
+                           const struct matrix *w, size_t first, size_t n, const float *bias,
+                           enum activation activation, float *y, size_t ldy);
 
 #endif

@@ -97,6 +97,13 @@ static size_t all_scratch(const struct transformer_xl *x, const txl_settings *s,
     return most;
 }
 
+/* The most that any product of a session packs. */
+static size_t all_packed(const struct transformer_xl *x, const struct network_plan *plan) {
+    size_t k = larger(larger((size_t)x->d_model, (size_t)x->d_inner),
+                      larger(head_width(x), (size_t)x->d_embed));
+    return compute_packed(larger(plan->chunk, POSITION_ROWS), k);
+}
+
 uint64_t network_bytes(const txl_model *model, const txl_settings *settings) {
     const struct transformer_xl *x = model->network;
     struct network_plan plan = make_plan(x, settings);
@@ -104,7 +111,7 @@ uint64_t network_bytes(const txl_model *model, const txl_settings *settings) {
     return rows_bytes(&plan.keys) + rows_bytes(&plan.values) +
            positions_bytes(x, settings, memory_type(settings)) +
            plan.chunk * activation_row(x) * sizeof(float) +
-           threads * all_scratch(x, settings, &plan) * sizeof(float) +
+           (threads * all_scratch(x, settings, &plan) + all_packed(x, &plan)) * sizeof(float) +
            adaptive_bytes(x, plan.chunk);
 }
 
@@ -149,8 +156,9 @@ static txl_status open_parts(struct network *net, const txl_model *model, txl_er
     net->plan = make_plan(x, &net->settings);
     net->keys = net->plan.keys;
     net->values = net->plan.values;
-    txl_status status = compute_open(&net->compute, model->kernels, net->settings.threads,
-                                     all_scratch(x, &net->settings, &net->plan), error);
+    txl_status status =
+        compute_open(&net->compute, model->kernels, net->settings.threads,
+                     all_scratch(x, &net->settings, &net->plan), all_packed(x, &net->plan), error);
     if (!status)
         status = adaptive_open(&net->adaptive, x, net->plan.chunk, error);
     if (!status)

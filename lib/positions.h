@@ -13,7 +13,10 @@
 
 #include <stdatomic.h>
 
-enum { FEW_TOKENS = 16 };
+enum {
+    FEW_TOKENS = 16,
+    POSITION_ROWS = 256 /* the most rows of a product here that is worth packing */
+};
 
 struct positions {
     const struct transformer_xl *x;

@@ -10,7 +10,9 @@
 
 enum {
     KERNEL_TYPES = 4, /* as enum weights_type: f32, f16, bf16, q8 */
-    MEMORY_TYPES = 2  /* likewise: f32, f16 */
+    MEMORY_TYPES = 2, /* likewise: f32, f16 */
+    PANEL_WIDTH = 64,
+    PANEL_ROWS = 48
 };
 
 struct kernels {
@@ -28,11 +30,21 @@ struct kernels {
 
     /* C (+)= A B: A[m, k], B[k, n] of the type indexed by, C[m, n] with row strides lda, ldb, ldc;
      * n a multiple of 16.  `add` keeps what is in C.  Nothing is packed, so B should be narrow or
-     * B's rows close.  `next`, unless NULL, is the B of the next call, of the same size: for one row
-     * of A it is fetched meanwhile. */
+     * B's rows close.  `next`, unless NULL, is the B of the next call, of the same size: for one
+     * row of A it is fetched meanwhile. */
     void (*multiply[MEMORY_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
                                    const void *b, size_t ldb, bool add, float *c, size_t ldc,
                                    const void *next);
+
+    /* Up to PANEL_WIDTH rows of activations as a panel: out[k, width] = X^T, X[m, k] with row
+     * stride ldx; width is m up to a multiple of 16, and what is beyond m is zero. */
+    void (*pack)(size_t m, size_t width, size_t k, const float *x, size_t ldx, float *out);
+
+    /* Y = act(X B^T + bias) for a panel: X[m, k] as packed, B[n, k] f32 with row stride ldb, n <=
+     * PANEL_ROWS, bias[n] or NULL, Y[m, n] with row stride ldy; act is max(0, .) if `relu`.  Each
+     * sum runs over k in order, so that it does not depend on m or n. */
+    void (*panel)(size_t m, size_t width, size_t n, size_t k, const float *packed, const float *b,
+                  size_t ldb, const float *bias, bool relu, float *y, size_t ldy);
 
     /* out[i] = in[i] as f16, rounded to nearest even and at most 65504 in size. */
     void (*narrow_f16)(const float *in, size_t n, uint16_t *out);

@@ -15,7 +15,7 @@
 #if defined(__clang__)
 #define UNROLL
 #else
-#define UNROLL _Pragma("GCC unroll 8")
+#define UNROLL _Pragma("GCC unroll 16")
 #endif
 
 /* Weights are read once, faster than the processor looks ahead by itself when they are narrow. */
@@ -315,6 +315,9 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
 enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 #endif
 
+/* A tile may be as high as it is narrow. */
+enum { MOST_TILE_ROWS = 16 };
+
 /* Rows of B in one go, so that a tile's part of them stays in the first-level cache. */
 enum { DEPTH_BLOCK = 128 };
 
@@ -326,7 +329,7 @@ multiply_tile(const int rows, const int vectors, const bool half, size_t k, cons
               size_t lda, const void *b, size_t ldb, bool add, float *c, size_t ldc,
               const char *next) {
     const size_t size = half ? sizeof(uint16_t) : sizeof(float);
-    vec sum[TILE_ROWS][TILE_VECTORS];
+    vec sum[MOST_TILE_ROWS][TILE_VECTORS];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
             add ? load_f32(c + (size_t)r * ldc + v * LANES) : splat(0);
@@ -407,6 +410,61 @@ static void multiply_f16(size_t m, size_t n, size_t k, const float *a, size_t ld
             }
             multiply_f32(m, columns, depth, a + first, lda, wide, TILE_LANES, add || first > 0,
                          c + j, ldc, NULL);
+        }
+    }
+}
+
+/* ---- Panels ------------------------------------------------------------------------------- */
+
+static void pack(size_t m, size_t width, size_t k, const float *x, size_t ldx, float *out) {
+    for (size_t i = 0; i < k; i++) {
+        for (size_t t = 0; t < m; t++)
+            out[i * width + t] = x[t * ldx + i];
+        for (size_t t = m; t < width; t++)
+            out[i * width + t] = 0;
+    }
+}
+
+/* C[n, ldc] = B P for n rows of B, in tiles of `rows` x `vectors`. */
+static inline __attribute__((always_inline)) void
+panel_columns(const int rows, const int vectors, size_t n, size_t k, const float *p, size_t ldp,
+              const float *b, size_t ldb, bool add, float *c, size_t ldc) {
+    size_t r = 0;
+    for (; r + (size_t)rows <= n; r += (size_t)rows)
+        multiply_tile(rows, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc,
+                      NULL);
+    for (; r < n; r++)
+        multiply_tile(1, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc, NULL);
+}
+
+/* Steps of k in one go, so that a panel's part of them stays in the second-level cache. */
+enum { PANEL_DEPTH = 1024 };
+
+static void panel(size_t m, size_t width, size_t n, size_t k, const float *packed, const float *b,
+                  size_t ldb, const float *bias, bool relu, float *y, size_t ldy) {
+    float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
+    for (size_t first = 0; first < k; first += PANEL_DEPTH) {
+        size_t depth = k - first < PANEL_DEPTH ? k - first : PANEL_DEPTH, v = 0;
+        const float *p = packed + first * width, *rows = b + first;
+        bool add = first > 0;
+#if LANES == 16
+        if (width == 48)
+            panel_columns(8, 3, n, depth, p, width, rows, ldb, add, c, width);
+        else if (width == 32)
+            panel_columns(12, 2, n, depth, p, width, rows, ldb, add, c, width);
+        else if (width == 16)
+            panel_columns(16, 1, n, depth, p, width, rows, ldb, add, c, width);
+        if (width < TILE_LANES)
+            continue;
+#endif
+        for (; v < width; v += TILE_LANES)
+            panel_columns(TILE_ROWS, TILE_VECTORS, n, depth, p + v, width, rows, ldb, add, c + v,
+                          width);
+    }
+    for (size_t t = 0; t < m; t++) {
+        for (size_t r = 0; r < n; r++) {
+            float sum = c[r * width + t] + (bias ? bias[r] : 0);
+            y[t * ldy + r] = relu && !(sum > 0) ? 0 : sum;
         }
     }
 }
@@ -526,6 +584,8 @@ const struct kernels KERNELS_TABLE = {
     .product = {product_f32, product_f16, product_bf16, product_q8},
     .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
     .multiply = {multiply_f32, multiply_f16},
+    .pack = pack,
+    .panel = panel,
     .narrow_f16 = narrow_f16,
     .attend = attend,
     .layer_norm = layer_norm,
