@@ -79,8 +79,8 @@ struct weights {
     const uint8_t *data;
     size_t size;
     bool mapped;
-    uint64_t checksum; /* the header's, which depends on every byte of the file's sections and blocks:
-                          it tells models apart */
+    uint64_t checksum; /* the header's, which depends on every section and block: it tells models
+                          apart */
     char *settings;    /* JSON, NUL-terminated */
     const void *vocabulary;
     size_t vocabulary_size;

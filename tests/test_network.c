@@ -245,7 +245,7 @@ static void many_distributions_agree_with_one(void **state) {
                     TXL_OK);
                 assert_int_equal(txl_session_feed(other, c.ids + i, step, &error), TXL_OK);
                 assert_int_equal(txl_session_logprobs(other, one, &error), TXL_OK);
-                /* In the hundreds of nats of an impossible token, float's steps are wider. */
+                /* In the tens of nats of an unlikely token, float's steps are wider. */
                 for (size_t id = 0; id < n_token; id++)
                     assert_close(&c, "one of many", id, many[last * n_token + id], one[id],
                                  rounding * fmax(1, fabs((double)one[id]) / 10));

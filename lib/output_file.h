@@ -1,0 +1,25 @@
+/* A file that appears whole or not at all: it has no name, or a temporary one, until it is complete
+ * and flushed to the disk, and then takes the place of an older file of its path. */
+#ifndef TXL_OUTPUT_FILE_H
+#define TXL_OUTPUT_FILE_H
+
+#include "txl.h"
+
+struct output_file {
+    const char *path; /* the caller's */
+    int file;         /* -1: not open */
+    char *temporary;  /* its name, or NULL while it has none */
+};
+
+/* Whatever comes back, output_file_close is to follow. */
+txl_status output_file_open(struct output_file *out, const char *path, txl_error *error);
+
+txl_status output_file_write(struct output_file *out, const void *data, size_t size,
+                             uint64_t offset, txl_error *error);
+
+txl_status output_file_commit(struct output_file *out, txl_error *error);
+
+/* What is not committed is gone. */
+void output_file_close(struct output_file *out);
+
+#endif
