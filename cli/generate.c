@@ -1,371 +1,17 @@
 /* txl generate: continues a prompt. */
-#include "bytes.h"
 #include "commands.h"
-#include "model.h"
+#include "continue.h"
+#include "interactive.h"
 #include "output.h"
-#include "prompt.h"
 #include "signals.h"
-#include "stop.h"
 #include "terminal.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <unistr.h>
-
-/* The largest seed: what JSON readers keep exactly. */
-static const int64_t MAX_SEED = 9007199254740991;
-
-enum { WORDS_N = 300, CHARACTERS_N = 1000 };
-
-enum { EOS_NEWLINE, EOS_STOP, EOS_BAN };
-static const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
-
-struct generate_options {
-    struct common_options common;
-    struct session_options session;
-    const char *prompt, *prompt_text;
-    int text, eos;
-    int64_t n, top_k, seed, samples, logprobs;
-    double temperature, top_p;
-    bool greedy, allow_unk, skip_unknown, no_echo, ids, json;
-    struct string_list stop;
-};
-
-/* One run of the command. */
-struct generate {
-    const struct generate_options *options;
-    struct model model;
-    txl_settings settings;
-    txl_session *session;
-    txl_decoder *decoder;
-    struct prompt prompt;
-    struct stop_search stops;
-    int32_t banned[2];
-    txl_sampling sampling;
-    uint64_t seed;
-    uint64_t n; /* tokens of a sample; 0: no end */
-
-    struct bytes decoded; /* from the decoder, or an id, on its way to the stop strings */
-    struct bytes text;    /* on its way out; with --json perhaps an incomplete character */
-    int32_t *top_ids;     /* [logprobs] */
-    float *top_logprobs;
-    const char *done; /* why the last sample ended */
-    uint64_t tokens;  /* of all samples */
-    double seconds;   /* without the prompt */
-};
-
-static txl_status fail_memory(void) {
-    terminal_error("out of memory");
-    return TXL_MEMORY;
-}
-
-/* Passes a status on, printing the library's message of a failure. */
-static txl_status report(txl_status status, const txl_error *error) {
-    if (status != TXL_OK) {
-        terminal_error("%s", error->message);
-    }
-    return status;
-}
-
-/* ---- From ids to what is printed ---------------------------------------------------------- */
-
-/* An id as text, set off from what stands before it. */
-static bool append_id(struct generate *g, int32_t id) {
-    char text[16];
-    bool blank = g->prompt.tail != 0 && !isspace((unsigned char)g->prompt.tail);
-    int length = snprintf(text, sizeof text, "%s%" PRId32, blank ? " " : "", id);
-    g->prompt.tail = '0';
-    return bytes_append(&g->decoded, text, (size_t)length);
-}
-
-/* The token's text; with `last` also what the decoder still holds. */
-static txl_status decode(struct generate *g, int32_t id, bool last) {
-    txl_error error;
-    const char *text;
-    size_t length;
-    bool ends = id == txl_model_eos(g->model.handle) && g->options->eos == EOS_STOP;
-    g->decoded.length = 0;
-    if (g->options->ids) {
-        return append_id(g, id) ? TXL_OK : fail_memory();
-    }
-    if (!ends) {
-        txl_status status = txl_decoder_push(g->decoder, id, &text, &length, &error);
-        if (status != TXL_OK) {
-            return report(status, &error);
-        }
-        if (!bytes_append(&g->decoded, text, length)) {
-            return fail_memory();
-        }
-    }
-    if (last) {
-        txl_status status = txl_decoder_finish(g->decoder, &text, &length, &error);
-        if (status != TXL_OK) {
-            return report(status, &error);
-        }
-        if (!bytes_append(&g->decoded, text, length)) {
-            return fail_memory();
-        }
-    }
-    return TXL_OK;
-}
-
-/* Moves the decoded text past the stop strings; `*done` becomes "stop" when one is found. */
-static bool search_stops(struct generate *g, const char **done) {
-    bool found;
-    if (!stop_search_feed(&g->stops, g->decoded.data, g->decoded.length, &g->text, &found)) {
-        return false;
-    }
-    if (found) {
-        *done = "stop";
-    }
-    return found || *done == NULL || stop_search_finish(&g->stops, &g->text);
-}
-
-/* Bytes of the text that an unfinished UTF-8 sequence at its end does not take. */
-static size_t complete_characters(const struct bytes *text) {
-    size_t least = text->length > 3 ? text->length - 3 : 0;
-    for (size_t i = text->length; i > least; i--) {
-        ucs4_t character;
-        const uint8_t *start = (const uint8_t *)text->data + i - 1;
-        if (*start >= 0xC0) {
-            size_t left = text->length - (i - 1);
-            return u8_mbtoucr(&character, start, left) == -2 ? i - 1 : text->length;
-        }
-    }
-    return text->length;
-}
-
-static json_t *top_to_json(const struct generate *g) {
-    if (g->options->logprobs == 0) {
-        return json_null();
-    }
-    json_t *top = json_array();
-    for (int64_t i = 0; i < g->options->logprobs; i++) {
-        json_t *pair = json_array();
-        json_array_append_new(pair, json_integer(g->top_ids[i]));
-        json_array_append_new(pair, json_real((double)g->top_logprobs[i]));
-        if (json_array_append_new(top, pair) != 0) {
-            json_decref(top);
-            return NULL;
-        }
-    }
-    return top;
-}
-
-static bool print_token_json(struct generate *g, int64_t sample, int32_t id, float logprob,
-                             bool last) {
-    size_t length = last ? g->text.length : complete_characters(&g->text);
-    json_t *object = json_object();
-    if (json_object_set_new(object, "sample", json_integer(sample)) != 0 ||
-        json_object_set_new(object, "id", json_integer(id)) != 0 ||
-        json_object_set_new(object, "text", output_json_bytes(g->text.data, length)) != 0 ||
-        json_object_set_new(object, "logprob", json_real((double)logprob)) != 0 ||
-        json_object_set_new(object, "top", top_to_json(g)) != 0) {
-        json_decref(object);
-        object = NULL;
-    }
-    bytes_drop(&g->text, length);
-    return output_json(object);
-}
-
-static bool print_token(struct generate *g, int64_t sample, int32_t id, float logprob, bool last) {
-    if (g->options->json) {
-        return print_token_json(g, sample, id, logprob, last);
-    }
-    bool good = output_write(g->text.data, g->text.length) && output_flush();
-    g->text.length = 0;
-    return good;
-}
-
-/* ---- Sampling ----------------------------------------------------------------------------- */
-
-static txl_status draw(struct generate *g, txl_random *random, int32_t *id, float *logprob) {
-    txl_error error;
-    txl_status status = TXL_OK;
-    if (g->options->logprobs > 0) {
-        status = txl_session_top(g->session, (int)g->options->logprobs, g->top_ids, g->top_logprobs,
-                                 &error);
-    }
-    if (status == TXL_OK) {
-        status = txl_session_sample(g->session, &g->sampling, random, id, logprob, &error);
-    }
-    return report(status, &error);
-}
-
-/* Why the sample ends with this token, or NULL. */
-static const char *ending(const struct generate *g, int32_t id, uint64_t made) {
-    if (id == txl_model_eos(g->model.handle) && g->options->eos == EOS_STOP) {
-        return "eos";
-    }
-    if (made == g->n) {
-        return "length";
-    }
-    return signals_stopped() ? "interrupted" : NULL;
-}
-
-/* One token from its draw to the output.  What the interruption of Ctrl-C ends is a token that was
- * drawn, so that every byte held back belongs to one. */
-static txl_status generate_token(struct generate *g, int64_t sample, uint64_t made,
-                                 txl_random *random, const char **done) {
-    int32_t id;
-    float logprob;
-    txl_status status = draw(g, random, &id, &logprob);
-    if (status != TXL_OK) {
-        return status;
-    }
-    *done = ending(g, id, made);
-    status = decode(g, id, *done != NULL);
-    if (status != TXL_OK) {
-        return status;
-    }
-    if (!search_stops(g, done)) {
-        return fail_memory();
-    }
-    if (!print_token(g, sample, id, logprob, *done != NULL)) {
-        return TXL_STOPPED;
-    }
-    if (*done != NULL) {
-        return TXL_OK;
-    }
-    txl_error error;
-    return report(txl_session_feed(g->session, &id, 1, &error), &error);
-}
-
-/* Where generated text is seen, it is its own progress. */
-static bool hides_progress(void) {
-    struct stat status;
-    return !(fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode));
-}
-
-static bool print_done_json(const struct generate *g, uint64_t made, double seconds) {
-    const struct generate_options *options = g->options;
-    json_t *object = json_object(), *settings = json_object();
-    bool good =
-        json_object_set_new(settings, "temperature", json_real(options->temperature)) == 0 &&
-        json_object_set_new(settings, "top_k", json_integer(options->top_k)) == 0 &&
-        json_object_set_new(settings, "top_p", json_real(options->top_p)) == 0 &&
-        json_object_set_new(settings, "eos", json_string(eos_ways[options->eos])) == 0 &&
-        json_object_set_new(settings, "allow_unk", json_boolean(options->allow_unk)) == 0 &&
-        settings_to_json(settings, &g->model, &g->settings) &&
-        json_object_set_new(settings, "kernels", json_string(txl_kernels_name())) == 0 &&
-        json_object_set_new(object, "done", json_string(g->done)) == 0 &&
-        json_object_set_new(object, "seed", json_integer((json_int_t)g->seed)) == 0 &&
-        json_object_set_new(object, "tokens", json_integer((json_int_t)made)) == 0 &&
-        json_object_set_new(object, "seconds", json_real(seconds)) == 0 &&
-        json_object_set(object, "settings", settings) == 0;
-    json_decref(settings);
-    if (!good) {
-        json_decref(object);
-        object = NULL;
-    }
-    return output_json(object);
-}
-
-static txl_status continue_prompt(struct generate *g, int64_t sample) {
-    txl_random random = {.seed = g->seed, .stream = (uint64_t)(sample - 1)};
-    struct progress progress;
-    const char *done = NULL;
-    uint64_t made = 0;
-    txl_status status = TXL_OK;
-    progress_start(&progress, "generating", "tokens");
-    progress.off = hides_progress();
-    g->text.length = 0;
-    stop_search_reset(&g->stops);
-    while (status == TXL_OK && done == NULL) {
-        made++;
-        status = generate_token(g, sample, made, &random, &done);
-        progress_update(&progress, g->n > 0 ? (double)made / (double)g->n : -1, made);
-    }
-    progress_end(&progress);
-    double seconds = terminal_seconds() - progress.start;
-    g->tokens += made;
-    g->seconds += seconds;
-    g->done = done != NULL ? done : "closed";
-    if (status == TXL_OK && g->options->json && !print_done_json(g, made, seconds)) {
-        return TXL_STOPPED;
-    }
-    return status;
-}
-
-static bool separate_samples(const struct generate *g, int64_t sample) {
-    if (g->options->json) {
-        return true;
-    }
-    char line[64];
-    int length = snprintf(line, sizeof line, "--- sample %" PRId64 " ---\n", sample);
-    return output_start_line() && output_write(line, (size_t)length);
-}
-
-static txl_status generate_sample(struct generate *g, int64_t sample) {
-    if (sample > 1 && (!separate_samples(g, sample) || !input_rewind(&g->prompt.input))) {
-        return output_closed() ? TXL_STOPPED : TXL_IO;
-    }
-    txl_status status = prompt_feed(&g->prompt);
-    if (status != TXL_OK) {
-        g->done = "interrupted";
-        if (signals_stopped() && g->options->json) {
-            print_done_json(g, 0, 0);
-        }
-        return status;
-    }
-    if (sample == 1 && g->prompt.unknown > 0) {
-        terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s",
-                      g->prompt.input.name, g->prompt.unknown,
-                      txl_model_unk(g->model.handle) >= 0 ? "replaced" : "left out");
-    }
-    if (g->decoder != NULL) {
-        txl_error error;
-        size_t n;
-        const int32_t *recent = prompt_recent(&g->prompt, &n);
-        status = txl_decoder_continue(g->decoder, recent, n, g->prompt.tail, &error);
-        if (status != TXL_OK) {
-            return report(status, &error);
-        }
-    }
-    return continue_prompt(g, sample);
-}
-
-/* ---- The command -------------------------------------------------------------------------- */
-
-static bool fresh_seed(uint64_t *seed) {
-    uint64_t random;
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
-        terminal_error("cannot draw a seed: %s", strerror(errno));
-        return false;
-    }
-    *seed = random & (uint64_t)MAX_SEED;
-    return true;
-}
-
-static bool choose_sampling(struct generate *g) {
-    const struct generate_options *options = g->options;
-    int32_t unk = txl_model_unk(g->model.handle), eos = txl_model_eos(g->model.handle);
-    g->sampling = (txl_sampling){.temperature = (float)options->temperature,
-                                 .top_k = (int)options->top_k,
-                                 .top_p = (float)options->top_p,
-                                 .banned = g->banned};
-    if (unk >= 0 && !options->allow_unk) {
-        g->banned[g->sampling.n_banned++] = unk;
-    }
-    if (eos >= 0 && options->eos == EOS_BAN) {
-        g->banned[g->sampling.n_banned++] = eos;
-    }
-    if (eos < 0 && options->eos != EOS_NEWLINE) {
-        terminal_note("--eos %s changes nothing: this model has no <eos>", eos_ways[options->eos]);
-    }
-    g->n = options->n != INTEGER_UNSET  ? (uint64_t)options->n
-           : model_has_words(&g->model) ? WORDS_N
-                                        : CHARACTERS_N;
-    g->seed = (uint64_t)options->seed;
-    return options->seed != INTEGER_UNSET || fresh_seed(&g->seed);
-}
 
 static bool open_prompt(struct generate *g) {
     const struct generate_options *options = g->options;
@@ -376,6 +22,8 @@ static bool open_prompt(struct generate *g) {
                               .skip_unknown = options->skip_unknown,
                               .echo = !options->no_echo && !options->json,
                               .shown = !options->no_echo,
+                              .history = g->history,
+                              .memory = g->memory,
                               .session = g->session};
     if (options->prompt != NULL) {
         if (!input_open(&prompt->input, options->prompt)) {
@@ -383,12 +31,28 @@ static bool open_prompt(struct generate *g) {
         }
     } else if (options->prompt_text != NULL) {
         input_open_string(&prompt->input, "--prompt-text", options->prompt_text);
-    } else if (!input_is_piped()) {
+    } else if (options->interactive || !input_is_piped()) {
         input_open_string(&prompt->input, "the empty prompt", "");
     } else if (!input_open(&prompt->input, "-")) {
         return false;
     }
     return options->samples == 1 || input_make_seekable(&prompt->input);
+}
+
+/* What a long text would end with is better said before it. */
+static bool can_save(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    struct stat status;
+    bool good = folder != NULL && access(folder, W_OK) == 0;
+    if (!good) {
+        terminal_error("%s: cannot be written: %s", path, strerror(errno));
+    } else if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        terminal_error("%s: exists and is not a regular file", path);
+        good = false;
+    }
+    free(folder);
+    return good;
 }
 
 static bool set_up(struct generate *g) {
@@ -398,13 +62,23 @@ static bool set_up(struct generate *g) {
         return false;
     }
     txl_model_defaults(g->model.handle, &g->settings);
+    if (options->load_memory != NULL) {
+        if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error) != TXL_OK) {
+            terminal_error("%s", error.message);
+            return false;
+        }
+        txl_memory_settings(g->memory, &g->settings);
+    }
+    if (options->save_memory != NULL && !can_save(options->save_memory)) {
+        return false;
+    }
     settings_override(&g->settings, &options->session, &options->common);
     if (options->logprobs > txl_model_n_token(g->model.handle)) {
         terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
                        options->logprobs, txl_model_n_token(g->model.handle));
         return false;
     }
-    if (!choose_sampling(g) || !session_open(&g->model, &g->settings, &g->session)) {
+    if (!continue_choose_sampling(g) || !session_open(&g->model, &g->settings, &g->session)) {
         return false;
     }
     txl_session_settings(g->session, &g->settings);
@@ -430,6 +104,8 @@ static void clean_up(struct generate *g) {
     bytes_free(&g->text);
     free(g->top_ids);
     free(g->top_logprobs);
+    txl_history_free(g->history);
+    txl_memory_free(g->memory);
     txl_decoder_free(g->decoder);
     txl_session_free(g->session);
     model_close(&g->model);
@@ -437,17 +113,69 @@ static void clean_up(struct generate *g) {
 
 static void print_summary(const struct generate *g, int64_t samples) {
     const struct generate_options *options = g->options;
-    char settings[8192], facts[9216];
+    char sampling[512], settings[8192], facts[9216];
+    sampling_to_text(sampling, sizeof sampling, &options->sampling);
     settings_to_text(settings, sizeof settings, &g->model, &g->settings, 1);
     snprintf(facts, sizeof facts,
              "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
-             " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f temperature=%g "
-             "top_k=%" PRId64 " top_p=%g eos=%s allow_unk=%s %s",
+             " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
+             "eos=%s allow_unk=%s %s",
              samples, g->prompt.tokens, g->prompt.unknown, g->tokens, g->done, g->seed, g->seconds,
-             g->seconds > 0 ? (double)g->tokens / g->seconds : 0, options->temperature,
-             options->top_k, options->top_p, eos_ways[options->eos],
+             g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling, eos_ways[options->eos],
              options->allow_unk ? "yes" : "no", settings);
     terminal_summary(facts);
+}
+
+static bool separate_samples(const struct generate *g, int64_t sample) {
+    if (g->options->json) {
+        return true;
+    }
+    char line[64];
+    int length = snprintf(line, sizeof line, "--- sample %" PRId64 " ---\n", sample);
+    return output_start_line() && output_write(line, (size_t)length);
+}
+
+static txl_status generate_sample(struct generate *g, int64_t sample) {
+    if (sample > 1 && (!separate_samples(g, sample) || !input_rewind(&g->prompt.input))) {
+        return output_closed() ? TXL_STOPPED : TXL_IO;
+    }
+    return continue_prompt(g, sample);
+}
+
+/* Between an interactive text's turns it is a saved memory already. */
+static bool save_memory(const struct generate *g) {
+    txl_error error;
+    txl_memory *made = NULL;
+    if (!g->options->interactive && !continue_save(g, &made)) {
+        return false;
+    }
+    const txl_memory *memory = made != NULL ? made : g->memory;
+    txl_status status = TXL_OK;
+    if (memory != NULL) {
+        status = txl_memory_write(memory, g->options->save_memory, &error);
+    }
+    txl_memory_free(made);
+    if (status != TXL_OK) {
+        terminal_error("%s", error.message);
+    }
+    return status == TXL_OK;
+}
+
+static int finish(const struct generate *g, txl_status status, int64_t samples) {
+    if (g->options->save_memory != NULL && g->tokens > 0 && !save_memory(g)) {
+        return output_finish(STATUS_FAILURE);
+    }
+    int exit_status = STATUS_OK;
+    if (signals_stopped()) {
+        exit_status = signals_status();
+    } else if (status != TXL_OK && status != TXL_STOPPED) {
+        return output_finish(STATUS_FAILURE);
+    }
+    exit_status = output_finish(exit_status);
+    if (!output_failed()) {
+        print_summary(g, samples);
+    }
+    return exit_status;
 }
 
 static int generate_samples(struct generate *g) {
@@ -457,17 +185,14 @@ static int generate_samples(struct generate *g) {
         status = generate_sample(g, ++sample);
     }
     output_end_line();
-    int exit_status = STATUS_OK;
-    if (signals_stopped()) {
-        exit_status = signals_status();
-    } else if (status != TXL_OK && status != TXL_STOPPED) {
-        return output_finish(STATUS_FAILURE);
-    }
-    exit_status = output_finish(exit_status);
-    if (!output_failed()) {
-        print_summary(g, sample);
-    }
-    return exit_status;
+    return finish(g, status, sample);
+}
+
+static int interact(struct generate *g, struct generate_options *options,
+                    const struct command *command) {
+    int64_t texts;
+    txl_status status = interactive_run(g, options, command, &texts);
+    return finish(g, status, texts);
 }
 
 static int check_options(const struct command *command, const struct generate_options *options) {
@@ -477,6 +202,16 @@ static int check_options(const struct command *command, const struct generate_op
     if (options->logprobs > 0 && !options->json) {
         return options_wrong(command, "--logprobs needs --json");
     }
+    if (options->interactive && (options->json || options->ids || options->samples > 1)) {
+        return options_wrong(command, "--interactive excludes --json, --ids and --samples");
+    }
+    if (options->interactive && options->prompt != NULL && strcmp(options->prompt, "-") == 0) {
+        return options_wrong(command,
+                             "--interactive reads standard input: name a file to --prompt");
+    }
+    if (options->save_memory != NULL && options->samples > 1) {
+        return options_wrong(command, "--save-memory keeps one text: leave --samples out");
+    }
     if (options->ids && options->stop.n > 0) {
         return options_wrong(command, "--stop and --ids exclude each other");
     }
@@ -485,7 +220,7 @@ static int check_options(const struct command *command, const struct generate_op
             return options_wrong(command, "--stop needs a string that is not empty");
         }
     }
-    return OPTIONS_RUN;
+    return sampling_check(command, &options->sampling);
 }
 
 static int run(const struct command *command, int argc, char **argv) {
@@ -495,20 +230,23 @@ static int run(const struct command *command, int argc, char **argv) {
                                        .n = INTEGER_UNSET,
                                        .seed = INTEGER_UNSET,
                                        .samples = 1,
-                                       .temperature = 0.95,
-                                       .top_k = 40,
-                                       .top_p = 1};
+                                       .sampling = SAMPLING_STANDARD};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
     if (status == OPTIONS_RUN) {
         status = check_options(command, &options);
     }
     if (status == OPTIONS_RUN) {
-        if (options.greedy) {
-            options.temperature = 0;
+        if (options.sampling.greedy) {
+            options.sampling.temperature = 0;
         }
-        struct generate g = {.options = &options, .done = "length", .prompt.input.handle = -1};
-        status = set_up(&g) ? generate_samples(&g) : STATUS_FAILURE;
+        struct generate g = {.options = &options,
+                             .keeps = options.save_memory != NULL || options.interactive,
+                             .done = "length",
+                             .prompt.input.handle = -1};
+        status = !set_up(&g)           ? STATUS_FAILURE
+                 : options.interactive ? interact(&g, &options, command)
+                                       : generate_samples(&g);
         clean_up(&g);
     }
     free(options.stop.items);
@@ -546,6 +284,11 @@ static const struct option_row options[] = {
      .kind = OPTION_FLAG,
      .help = "do not print the prompt before its continuation",
      .offset = offsetof(struct generate_options, no_echo)},
+    {.name = "interactive",
+     .letter = 'i',
+     .kind = OPTION_FLAG,
+     .help = "write by turns: continue every line that is typed; /help lists commands",
+     .offset = offsetof(struct generate_options, interactive)},
     {.section = "Length",
      .name = "tokens",
      .letter = 'n',
@@ -575,37 +318,7 @@ static const struct option_row options[] = {
      .offset = offsetof(struct generate_options, samples),
      .least = 1,
      .most = INT32_MAX},
-    {.section = "Sampling",
-     .name = "temperature",
-     .letter = 't',
-     .kind = OPTION_REAL,
-     .argument = "T",
-     .standard = "0.95",
-     .help = "divide log-probabilities by T; 0: take the likeliest token",
-     .offset = offsetof(struct generate_options, temperature),
-     .least = 0,
-     .most = 1e6},
-    {.name = "top-k",
-     .letter = 'k',
-     .kind = OPTION_INTEGER,
-     .argument = "K",
-     .standard = "40",
-     .help = "draw from the K likeliest tokens; 0: from all",
-     .offset = offsetof(struct generate_options, top_k),
-     .least = 0,
-     .most = INT32_MAX},
-    {.name = "top-p",
-     .kind = OPTION_REAL,
-     .argument = "P",
-     .standard = "1",
-     .help = "draw from the fewest likeliest tokens that have probability P together; 1: from all",
-     .offset = offsetof(struct generate_options, top_p),
-     .least = 1e-6,
-     .most = 1},
-    {.name = "greedy",
-     .kind = OPTION_FLAG,
-     .help = "the same as --temperature 0",
-     .offset = offsetof(struct generate_options, greedy)},
+    SAMPLING_ROWS(struct generate_options, sampling),
     {.name = "seed",
      .letter = 's',
      .kind = OPTION_INTEGER,
@@ -637,6 +350,18 @@ static const struct option_row options[] = {
      .help = "prompt and text are decimal ids",
      .offset = offsetof(struct generate_options, ids)},
     SESSION_ROWS(struct generate_options, session),
+    {.name = "save-memory",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "at the end write to FILE all that going on with the text takes",
+     .offset = offsetof(struct generate_options, save_memory),
+     .files = true},
+    {.name = "load-memory",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "go on with the text whose memory FILE is; the prompt, if any, continues it",
+     .offset = offsetof(struct generate_options, load_memory),
+     .files = true},
     MODEL_ROW,
     COMMON_ROWS,
     {0}};
@@ -646,6 +371,7 @@ static const struct note notes[] = {
      "Samples are numbered from 1, each begins with the prompt, and from the second on a line "
      "'--- sample N ---' stands before each. Sample N depends on the seed and N alone, not on how "
      "many are asked for."},
+    SAMPLING_NOTE,
     {"JSON",
      "Every generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}: text is "
      "what "
@@ -657,11 +383,32 @@ static const struct note notes[] = {
      "The last line on standard error holds the seed and every other setting that decides the "
      "text, as key=value between blanks, always in this order:\n\n"
      " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
-     "     tokens_per_second temperature top_k top_p eos allow_unk\n"
+     "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
+     "     [repetition_penalty repeat_last] [no_repeat_ngram] eos allow_unk\n"
      "     tgt_len mem_len clamp_len same_length memory_start cluster_order\n"
      "     type memory_type threads streams kernels blas model\n\n"
-     "seconds leave out the prompt; done is closed when the reader of standard output went away; "
-     "the model's name runs to the end of the line."},
+     "What stands between brackets is there when it is on; seconds leave out the prompt; done is "
+     "closed when the reader of standard output went away; the model's name runs to the end of the "
+     "line."},
+    {"Saved memory",
+     "--save-memory keeps the text's memory, the place in the sequence of random numbers and the "
+     "last tokens, also after Ctrl-C. With --load-memory the settings of segments and memory and "
+     "the seed are the saved ones; -n counts new tokens alone, and a --seed of its own changes the "
+     "numbers from here on. Saved after N tokens and continued for M with the same other options "
+     "and no prompt, a text is that of one run for N + M, bit for bit. What a stop string or <eos> "
+     "ended is remembered with it. Only the model that it was saved with takes a memory."},
+    {"Interactive",
+     "With --interactive every line of standard input is added to the text, and the model "
+     "continues "
+     "it for -n tokens or until a stop string or Ctrl-C, which ends the turn and not the program; "
+     "an "
+     "empty line lets it go on. A line begins a new one of the text and ends it; where line ends "
+     "are "
+     "no symbols a blank stands for them. Ctrl-D ends. /help lists the commands, among them /undo, "
+     "/save, /load and /set. Standard output has the model's text alone, each turn's with a line "
+     "end "
+     "after it; typed lines are kept in $XDG_STATE_HOME/txl/history, or "
+     "~/.local/state/txl/history."},
     {"Interruption", "After Ctrl-C the text ends with the token at hand, and the exit status is "
                      "130."},
     {0}};

@@ -53,8 +53,8 @@ bool output_flush(void) {
     return fflush(stdout) == 0 || note_failure();
 }
 
-bool output_json(json_t *object) {
-    char *line = object == NULL ? NULL : json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12));
+static bool write_json(json_t *object, size_t form) {
+    char *line = object == NULL ? NULL : json_dumps(object, form);
     json_decref(object);
     if (line == NULL) {
         terminal_error("out of memory");
@@ -64,6 +64,14 @@ bool output_json(json_t *object) {
     bool good = output_write(line, strlen(line)) && output_write("\n", 1) && output_flush();
     free(line);
     return good;
+}
+
+bool output_json(json_t *object) {
+    return write_json(object, OUTPUT_JSON_FORM);
+}
+
+bool output_json_exact(json_t *object) {
+    return write_json(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
 }
 
 json_t *output_json_bytes(const char *bytes, size_t length) {
@@ -150,7 +158,7 @@ bool outfile_open(struct outfile *file, const char *path) {
         errno = saved;
         return fail(file, path);
     }
-    signals_set_temporary(file->temporary);
+    signals_add_temporary(file->temporary);
     return true;
 }
 
@@ -162,6 +170,7 @@ bool outfile_commit(struct outfile *file) {
     if (!written || (file->temporary != NULL && rename(file->temporary, file->path) != 0)) {
         return fail(file, file->path);
     }
+    signals_drop_temporary(file->temporary);
     free(file->temporary);
     file->temporary = NULL;
     outfile_abandon(file);
@@ -172,9 +181,9 @@ void outfile_abandon(struct outfile *file) {
     if (file->stream != NULL) {
         fclose(file->stream);
     }
-    signals_set_temporary(NULL);
     if (file->temporary != NULL) {
         unlink(file->temporary);
+        signals_drop_temporary(file->temporary);
     }
     free(file->temporary);
     free(file->path);

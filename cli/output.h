@@ -13,8 +13,14 @@
 bool output_write(const void *bytes, size_t length);
 bool output_flush(void);
 
+/* How JSON is written, as flags of jansson: compact, and numbers with twelve digits. */
+#define OUTPUT_JSON_FORM (JSON_COMPACT | JSON_REAL_PRECISION(12))
+
 /* Writes one compact line and flushes it.  Takes the reference; NULL counts as out of memory. */
 bool output_json(json_t *object);
+
+/* The same with as many digits as give every double back. */
+bool output_json_exact(json_t *object);
 
 /* A string of any bytes: each maximal invalid UTF-8 sequence becomes one U+FFFD. */
 json_t *output_json_string(const char *text);

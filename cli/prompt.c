@@ -2,6 +2,7 @@
 #include "prompt.h"
 
 #include "output.h"
+#include "recent.h"
 #include "signals.h"
 #include "terminal.h"
 
@@ -59,29 +60,19 @@ static txl_status feed_chunk(struct prompt *prompt, txl_error *error) {
     return status == TXL_OK && signals_stopped() ? TXL_STOPPED : status;
 }
 
-static void remember(struct prompt *prompt, int32_t id) {
-    if (prompt->n_recent == 2 * PROMPT_RECENT) {
-        memcpy(prompt->recent, prompt->recent + PROMPT_RECENT,
-               PROMPT_RECENT * sizeof prompt->recent[0]);
-        prompt->n_recent = PROMPT_RECENT;
-    }
-    prompt->recent[prompt->n_recent++] = id;
-}
-
-const int32_t *prompt_recent(const struct prompt *prompt, size_t *n) {
-    *n = prompt->n_recent < PROMPT_RECENT ? prompt->n_recent : PROMPT_RECENT;
-    return prompt->recent + (prompt->n_recent - *n);
-}
-
 static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
     struct prompt *prompt = context;
     if (symbol->text == NULL) {
         return TXL_OK;
     }
+    if (prompt->in_line) { /* lm1b begins every text with the <S> of a new line */
+        prompt->in_line = false;
+        return TXL_OK;
+    }
     prompt->tokens++;
-    remember(prompt, symbol->id);
+    txl_history_push(prompt->history, &symbol->id, 1);
     prompt->chunk[prompt->n_chunk++] = symbol->id;
-    return prompt->n_chunk == prompt->chunk_size ? feed_chunk(prompt, error) : TXL_OK;
+    return prompt->n_chunk >= prompt->chunk_size ? feed_chunk(prompt, error) : TXL_OK;
 }
 
 /* A bar among the words that the terminal shows would be in the way. */
@@ -116,11 +107,23 @@ static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
     return status == TXL_OK && !finish_echo(prompt) ? TXL_STOPPED : status;
 }
 
+/* A line end of its own, which is no part of the text. */
+static void end_line(struct prompt *prompt) {
+    int32_t id = recent_line_end(prompt->model->handle);
+    if (id >= 0) {
+        txl_history_push(prompt->history, &id, 1);
+        prompt->chunk[prompt->n_chunk++] = id;
+    }
+}
+
 /* What is still in the chunk, or the context of an empty prompt. */
 static txl_status feed_rest(struct prompt *prompt) {
     txl_error error;
-    if (prompt->tokens == 0) {
+    if (prompt->tokens == 0 && prompt->memory == NULL) {
         prompt->chunk[prompt->n_chunk++] = txl_model_first_context(prompt->model->handle);
+    } else if (prompt->whole) {
+        end_line(prompt);
+        prompt->tail = '\n';
     }
     txl_status status = feed_chunk(prompt, &error);
     if (status != TXL_OK && status != TXL_STOPPED) {
@@ -129,20 +132,51 @@ static txl_status feed_rest(struct prompt *prompt) {
     return status;
 }
 
+static void start_afresh(struct prompt *prompt) {
+    txl_session_reset(prompt->session);
+    txl_history_reset(prompt->history);
+    prompt->tail = 0;
+    prompt->in_line = false;
+}
+
+static bool start_from_memory(struct prompt *prompt) {
+    const txl_model *model = prompt->model->handle;
+    txl_error error;
+    txl_resume resume;
+    if (txl_session_load(prompt->session, prompt->memory, &error) != TXL_OK) {
+        terminal_error("%s", error.message);
+        return false;
+    }
+    txl_memory_resume(prompt->memory, &resume);
+    txl_history_reset(prompt->history);
+    txl_history_push(prompt->history, resume.recent, resume.n_recent);
+    prompt->tail = resume.tail;
+    bool open = recent_line_is_open(resume.recent, resume.n_recent, model);
+    if (open && prompt->whole) {
+        end_line(prompt);
+    }
+    prompt->in_line = open && !prompt->whole && !prompt->ids && txl_model_kind(model) == TXL_LM1B;
+    return true;
+}
+
 static bool start(struct prompt *prompt) {
     txl_settings settings;
     txl_session_settings(prompt->session, &settings);
-    txl_session_reset(prompt->session);
+    /* With room for the line ends before and after lines of its own. */
     prompt->chunk_size =
         (size_t)settings.tgt_len < MAX_CHUNK ? (size_t)settings.tgt_len : MAX_CHUNK;
-    prompt->n_chunk = prompt->n_recent = prompt->n_line_end = 0;
+    prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
+    prompt->n_chunk = prompt->n_line_end = 0;
     prompt->tokens = 0;
-    prompt->tail = 0;
-    prompt->chunk = calloc(prompt->chunk_size, sizeof *prompt->chunk);
     if (prompt->chunk == NULL) {
         terminal_error("out of memory");
+        return false;
     }
-    return prompt->chunk != NULL;
+    if (prompt->memory != NULL) {
+        return start_from_memory(prompt);
+    }
+    start_afresh(prompt);
+    return true;
 }
 
 txl_status prompt_feed(struct prompt *prompt) {
@@ -154,11 +188,9 @@ txl_status prompt_feed(struct prompt *prompt) {
                                    .context = prompt};
     struct token_reader reader;
     struct progress progress;
-    if (!start(prompt)) {
-        return TXL_MEMORY;
-    }
     txl_status status = TXL_MEMORY;
-    if (token_reader_open(&reader, prompt->model->handle, &prompt->input, &encoding, prompt->ids)) {
+    if (start(prompt) &&
+        token_reader_open(&reader, prompt->model->handle, &prompt->input, &encoding, prompt->ids)) {
         progress_start(&progress, prompt->input.name, "prompt tokens");
         progress.off = hides_progress(prompt);
         status = read_all(prompt, &reader, &progress);

@@ -6,34 +6,30 @@
 #include "model.h"
 #include "tokens.h"
 
-/* The last symbols of a prompt that a decoder is told of. */
-enum { PROMPT_RECENT = 64 };
-
 struct prompt {
     const struct model *model;
     struct input input;
     bool raw, ids, skip_unknown;
     bool echo;  /* print it */
     bool shown; /* what follows goes on behind it: --json does not print what it continues */
+    bool whole; /* it is lines of its own: it begins one and ends its last */
 
     txl_session *session;
     int32_t *chunk; /* [chunk_size]: read and not yet fed */
     size_t chunk_size, n_chunk;
-    int32_t recent[2 * PROMPT_RECENT]; /* the end of the prompt */
-    size_t n_recent;
+    txl_history *history;     /* of the text so far */
+    const txl_memory *memory; /* of the text that the prompt continues; NULL: of none */
     uint64_t tokens;
     uint64_t unknown;
     char line_end[2]; /* not yet echoed: it may be the one that is dropped */
     size_t n_line_end;
-    char tail; /* last byte shown, 0: none */
+    char tail;    /* last byte shown, 0: none */
+    bool in_line; /* it goes on in a line that was begun */
 };
 
-/* Reads the prompt from its beginning and feeds it to the session, which starts afresh.  Without a
- * token in it the model's first context is fed.  TXL_STOPPED after a signal or when the reader of
- * the echo is gone; other failures have had their error printed. */
+/* Reads the prompt from its beginning and feeds it to the session, which starts afresh or from the
+ * memory.  Without a token in either the model's first context is fed.  TXL_STOPPED after a signal
+ * or when the reader of the echo is gone; other failures have had their error printed. */
 txl_status prompt_feed(struct prompt *prompt);
-
-/* The last symbols, at most PROMPT_RECENT. */
-const int32_t *prompt_recent(const struct prompt *prompt, size_t *n);
 
 #endif

@@ -4,8 +4,6 @@
 
 #include "txl.h"
 
-#include <stdio.h>
-
 /* Sums over scored tokens; mean and squares as Welford (1962) keeps them. */
 struct score {
     uint64_t predicted;
@@ -15,30 +13,63 @@ struct score {
 };
 
 void score_add(struct score *score, double nats);
+
+/* Merging the same scores in the same order gives the same bits; merging one into nothing gives it
+ * unchanged. */
 void score_merge(struct score *score, const struct score *other);
 
 /* Of the mean; NAN below two tokens. */
 double score_standard_error(const struct score *score);
 
+/* What may be known of a scored token.  Of two sessions (--compare), both score it. */
+enum { MOST_SESSIONS = 2 };
+
+struct scored {
+    uint64_t index; /* in the stream */
+    int32_t id;
+    float nats[MOST_SESSIONS];
+    const float *logprob[MOST_SESSIONS]; /* [n_token] of every token that could have stood there;
+                                            NULL unless asked for */
+};
+
+/* Sees every scored token, in order.  What it returns, if not TXL_OK, ends the scoring. */
+struct observer {
+    txl_status (*token)(void *context, const struct scored *token, txl_error *error);
+    void *context;
+};
+
+enum { MOST_OBSERVERS = 4 };
+
 struct scorer {
-    const txl_model *model;
-    txl_session *session;
+    struct lane {
+        txl_session *session;
+        float *nats;    /* [chunk] */
+        float *logprob; /* [chunk, n_token], or NULL */
+    } lane[MOST_SESSIONS];
+    size_t n_lane;
+    size_t n_token;
     size_t window; /* > 0: every token from a fresh segment of that many before it */
     size_t chunk;  /* ids scored in one call */
     int32_t *ids;  /* [chunk + 1] or [window + 1]: read and not yet context of all that follows */
     size_t n;
-    float *nats;    /* [chunk] */
     uint64_t index; /* in the stream, of ids[0] */
-    FILE *rows;     /* NULL, or receives a line for each scored token */
-    struct score score;
+    struct observer observer[MOST_OBSERVERS];
+    size_t n_observer;
+    struct score score; /* of the stream at hand, by the first session */
 };
 
-/* `window` 0: segment after segment, with the session's memory.  Otherwise the session must have
- * tgt_len `window` and no memory.  False when memory is short; end with scorer_free. */
-bool scorer_new(struct scorer *scorer, const txl_model *model, txl_session *session, size_t window);
+/* Sessions of models with `n_token` symbols.  `window` 0: segment after segment, with the sessions'
+ * memories; otherwise they must have tgt_len `window` and no memory.  `distributions`: the
+ * observers receive them.  False when memory is short; end with scorer_free. */
+bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_session,
+                int32_t n_token, size_t window, bool distributions);
 void scorer_free(struct scorer *scorer);
 
-/* Starts a stream at the first memory; its first token, number `index`, is context. */
+void scorer_observe(struct scorer *scorer,
+                    txl_status (*token)(void *, const struct scored *, txl_error *), void *context);
+
+/* Starts a stream, and its score, at the first memory; its first token, number `index`, is
+ * context. */
 void scorer_start(struct scorer *scorer, uint64_t index);
 
 /* TXL_STOPPED when a signal asked to stop. */

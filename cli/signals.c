@@ -14,12 +14,16 @@ enum { IMPATIENCE = 300 /* milliseconds */ };
 static volatile sig_atomic_t stop_signal;
 static volatile sig_atomic_t stop_time; /* milliseconds */
 static const char *volatile mapped_name;
-static const char *volatile temporary_path;
+/* More than any command writes at a time. */
+static const char *volatile temporary_paths[4];
+enum { N_TEMPORARY = sizeof temporary_paths / sizeof temporary_paths[0] };
 
-static void remove_temporary(void) {
-    const char *path = temporary_path;
-    if (path != NULL) {
-        unlink(path);
+static void remove_temporaries(void) {
+    for (size_t i = 0; i < N_TEMPORARY; i++) {
+        const char *path = temporary_paths[i];
+        if (path != NULL) {
+            unlink(path);
+        }
     }
 }
 
@@ -34,7 +38,7 @@ static void on_stop(int number) {
         return;
     }
     if (stop_signal != 0) {
-        remove_temporary();
+        remove_temporaries();
         signal(number, SIG_DFL);
         raise(number);
         return;
@@ -55,7 +59,7 @@ static void on_bus_error(int number) {
     say("txl: error: ");
     say(name != NULL ? name : "a mapped file");
     say(": became shorter, or unreadable, while it was in use\n");
-    remove_temporary();
+    remove_temporaries();
     _exit(1);
 }
 
@@ -85,10 +89,31 @@ int signals_status(void) {
     return 128 + (int)stop_signal;
 }
 
+bool signals_forget_interrupt(void) {
+    if (stop_signal != SIGINT) {
+        return false;
+    }
+    stop_signal = 0;
+    return true;
+}
+
 void signals_set_mapped(const char *name) {
     mapped_name = name;
 }
 
-void signals_set_temporary(const char *path) {
-    temporary_path = path;
+static void replace_temporary(const char *from, const char *to) {
+    for (size_t i = 0; i < N_TEMPORARY; i++) {
+        if (temporary_paths[i] == from) {
+            temporary_paths[i] = to;
+            return;
+        }
+    }
+}
+
+void signals_add_temporary(const char *path) {
+    replace_temporary(NULL, path);
+}
+
+void signals_drop_temporary(const char *path) {
+    replace_temporary(path, NULL);
 }

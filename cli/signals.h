@@ -14,9 +14,14 @@ bool signals_stopped(void);
 /* The status to exit with after that: 128 and the signal's number, so 130 after Ctrl-C. */
 int signals_status(void);
 
-/* The file that is mapped and the temporary file that is being written, for a death by signal:
- * one is named in the message, the other removed.  NULL: none.  The names must stay in place. */
+/* Forgets a Ctrl-C, so that the work may go on with something else.  False when it was another
+ * signal, or none. */
+bool signals_forget_interrupt(void);
+
+/* The file that is mapped and the temporary files that are being written, for a death by signal:
+ * one is named in the message (NULL: none), the others removed.  The names must stay in place. */
 void signals_set_mapped(const char *name);
-void signals_set_temporary(const char *path);
+void signals_add_temporary(const char *path);
+void signals_drop_temporary(const char *path);
 
 #endif

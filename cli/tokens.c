@@ -114,9 +114,14 @@ static txl_status report(const struct token_reader *reader, txl_status status,
 txl_status token_reader_feed(struct token_reader *reader, const char *text, size_t length) {
     txl_error error = {0};
     reader->fed += length;
-    txl_status status = reader->encoder != NULL
-                            ? txl_encoder_feed(reader->encoder, text, length, &error)
-                            : feed_ids(reader, text, length, &error);
+    txl_status status = TXL_OK;
+    if (reader->see_text != NULL) {
+        status = reader->see_text(reader->encoding.context, text, length, &error);
+    }
+    if (status == TXL_OK) {
+        status = reader->encoder != NULL ? txl_encoder_feed(reader->encoder, text, length, &error)
+                                         : feed_ids(reader, text, length, &error);
+    }
     return report(reader, status, &error);
 }
 

@@ -18,6 +18,9 @@ struct token_reader {
     struct txl_encoding encoding;
     txl_encoder *encoder; /* NULL: the input is ids */
     struct id_parser ids;
+    /* NULL, or sees the text before the symbols that come of it; receives the encoding's context.
+     * What it returns, if not TXL_OK, ends the reading. */
+    txl_status (*see_text)(void *context, const char *text, size_t length, txl_error *error);
     uint64_t fed; /* bytes passed on */
     bool ended;   /* the text was read to its end */
 };

@@ -1,0 +1,40 @@
+/* Two models on the same text (--compare): how much the second's predictions differ. */
+#ifndef CLI_COMPARE_H
+#define CLI_COMPARE_H
+
+#include "score.h"
+
+#include <jansson.h>
+
+/* Sums over tokens that both scored. */
+struct divergence {
+    struct score other;      /* by the second model */
+    struct score difference; /* the second's nats less the first's, token by token */
+    double kl;               /* sum of KL(first || second) of the distributions */
+    uint64_t agreed;         /* tokens at which both hold the same one for the likeliest */
+    double largest;          /* difference in nats, of either sign */
+    uint64_t largest_index;  /* the token of it */
+};
+
+void divergence_merge(struct divergence *divergence, const struct divergence *other);
+
+struct comparison {
+    size_t n_token;
+    struct divergence divergence;
+    double last_divergence; /* KL at the last token, in nats */
+};
+
+/* Adds up one token; `comparison` is the context of an observer that asked for distributions. */
+txl_status comparison_token(void *comparison, const struct scored *token, txl_error *error);
+
+/* Whether ids mean the same to both; if not, prints why. */
+bool comparison_possible(const txl_model *model, const char *name, const txl_model *other,
+                         const char *other_name);
+
+/* Adds the differences' fields to `object`. */
+bool divergence_to_json(json_t *object, const struct divergence *divergence);
+
+/* The same for people, without the numbers of either model alone. */
+int divergence_to_text(char *text, size_t size, const struct divergence *divergence);
+
+#endif

@@ -1,0 +1,150 @@
+/* Reads lines, with libedit where a person types them. */
+#include "line_reader.h"
+
+#include "terminal.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HISTORY_LINES = 1000 };
+
+static char *prompt(EditLine *edit) {
+    (void)edit;
+    static char text[] = "> ";
+    return text;
+}
+
+/* ---- The history's file ------------------------------------------------------------------- */
+
+/* Makes every folder of the path. */
+static void make_folders(char *path) {
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+/* As the XDG Base Directory Specification says. */
+static char *find_history(void) {
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    char *path = NULL;
+    int length = -1;
+    if (state != NULL && state[0] == '/') {
+        length = asprintf(&path, "%s/txl/history", state);
+    } else if (home != NULL && home[0] == '/') {
+        length = asprintf(&path, "%s/.local/state/txl/history", home);
+    }
+    return length < 0 ? NULL : path;
+}
+
+/* Without a history the program is as good as with it, so that a failure is only told. */
+static void save_history(struct line_reader *reader) {
+    HistEvent event;
+    char *temporary;
+    make_folders(reader->history_path);
+    if (asprintf(&temporary, "%s.tmp-%ld", reader->history_path, (long)getpid()) < 0) {
+        return;
+    }
+    if (history(reader->history, &event, H_SAVE, temporary) < 0 ||
+        rename(temporary, reader->history_path) != 0) {
+        terminal_note("%s: the history cannot be kept: %s", reader->history_path, strerror(errno));
+        unlink(temporary);
+    }
+    free(temporary);
+}
+
+/* ---- The reader --------------------------------------------------------------------------- */
+
+/* What is typed may be UTF-8 whatever the locale says; nothing else of it is of use here. */
+static void use_utf8(void) {
+    if (setlocale(LC_CTYPE, "") == NULL || MB_CUR_MAX == 1) {
+        setlocale(LC_CTYPE, "C.UTF-8");
+    }
+}
+
+/* The typed line is shown where it does not mix with the text. */
+static FILE *shown_on(void) {
+    return isatty(STDERR_FILENO) ? stderr : isatty(STDOUT_FILENO) ? stdout : NULL;
+}
+
+bool line_reader_open(struct line_reader *reader) {
+    HistEvent event;
+    *reader = (struct line_reader){0};
+    FILE *shown = shown_on();
+    if (!isatty(STDIN_FILENO) || shown == NULL) {
+        return true;
+    }
+    use_utf8();
+    reader->history = history_init();
+    reader->edit = reader->history != NULL ? el_init("txl", stdin, shown, stderr) : NULL;
+    if (reader->edit == NULL) {
+        terminal_error("the terminal cannot be used for typing");
+        line_reader_close(reader);
+        return false;
+    }
+    history(reader->history, &event, H_SETSIZE, HISTORY_LINES);
+    history(reader->history, &event, H_SETUNIQUE, 1);
+    el_set(reader->edit, EL_PROMPT, prompt);
+    el_set(reader->edit, EL_EDITOR, "emacs");
+    el_set(reader->edit, EL_HIST, history, reader->history);
+    el_source(reader->edit, NULL); /* the user's ~/.editrc */
+    reader->history_path = find_history();
+    if (reader->history_path != NULL) {
+        history(reader->history, &event, H_LOAD, reader->history_path);
+    }
+    return true;
+}
+
+void line_reader_close(struct line_reader *reader) {
+    if (reader->edit != NULL) {
+        if (reader->history_path != NULL) {
+            save_history(reader);
+        }
+        el_end(reader->edit);
+    }
+    if (reader->history != NULL) {
+        history_end(reader->history);
+    }
+    free(reader->history_path);
+    free(reader->line);
+    *reader = (struct line_reader){0};
+}
+
+static const char *next_typed(struct line_reader *reader, size_t *length) {
+    HistEvent event;
+    int n;
+    const char *line = el_gets(reader->edit, &n);
+    if (line == NULL || n <= 0) {
+        fputc('\n', shown_on());
+        return NULL;
+    }
+    *length = (size_t)n;
+    if (line[n - 1] == '\n') {
+        --*length;
+    }
+    if (*length > 0) {
+        history(reader->history, &event, H_ENTER, line);
+    }
+    return line;
+}
+
+const char *line_reader_next(struct line_reader *reader, size_t *length) {
+    if (reader->edit != NULL) {
+        return next_typed(reader, length);
+    }
+    ssize_t n = getline(&reader->line, &reader->capacity, stdin);
+    if (n < 0) {
+        return NULL;
+    }
+    *length = (size_t)n;
+    if (n > 0 && reader->line[n - 1] == '\n') {
+        --*length;
+    }
+    return reader->line;
+}

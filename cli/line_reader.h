@@ -1,0 +1,28 @@
+/* Lines that are typed: edited at a terminal, with a history that outlives the program, or read as
+ * they come from anything else. */
+#ifndef CLI_LINE_READER_H
+#define CLI_LINE_READER_H
+
+#include <histedit.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct line_reader {
+    EditLine *edit; /* NULL: standard input is no terminal, or the terminal is not shown */
+    History *history;
+    char *history_path; /* NULL: there is no place for it */
+    char *line;         /* of what is no terminal */
+    size_t capacity;
+};
+
+/* False with the error printed. */
+bool line_reader_open(struct line_reader *reader);
+
+/* Keeps the history. */
+void line_reader_close(struct line_reader *reader);
+
+/* The next line without its end, or NULL: there is none, or a signal came.  It lives until the next
+ * call. */
+const char *line_reader_next(struct line_reader *reader, size_t *length);
+
+#endif

@@ -1,0 +1,26 @@
+/* The end of a text, as ids: what going on with it takes to know of it. */
+#ifndef CLI_RECENT_H
+#define CLI_RECENT_H
+
+#include "txl.h"
+
+struct recent {
+    int32_t *ids;
+    size_t n;
+};
+
+/* Copies all that the history remembers.  False with the error printed. */
+bool recent_copy(struct recent *recent, const txl_history *history);
+void recent_free(struct recent *recent);
+
+/* From where on the ids decide what a decoder makes of the next one. */
+size_t recent_line(const int32_t *ids, size_t n, const txl_model *model);
+
+/* The symbol that ends a line, or where line ends are no symbols, the blank.  -1: there is none. */
+int32_t recent_line_end(const txl_model *model);
+
+/* Whether the text is within a line.  Of lm1b, whose lines stand between two <S>: whether the next
+ * <S> would close one. */
+bool recent_line_is_open(const int32_t *ids, size_t n, const txl_model *model);
+
+#endif

@@ -1,0 +1,628 @@
+/* A report's page at work, on the data of report_data.js.
+ *
+ * The text stands in the page as plain text, in pieces; a piece near the window is replaced by an
+ * element for each cell, so that a long text costs no more than what is seen of it. */
+"use strict";
+
+/* The scales of colour.  Words have a wider range of surprise than characters do. */
+const STEPS = 12;
+const NATS_A_STEP = words ? 1 : 0.5;
+const DIFFERENCES = 11;
+const MIDDLE = (DIFFERENCES - 1) / 2;
+
+/* Differences are as large as the models are different: all but the largest are on the scale. */
+const differences = compare ? models[0].nats.map((nats, i) => nats - models[1].nats[i]) : null;
+const NATS_A_DIFFERENCE = compare ? roundUp(quantile(differences.map(Math.abs), 0.98) / MIDDLE) : 0;
+
+/* Tokens of a piece: enough to fill a window, few enough to be replaced within a frame. */
+const PIECE = 800;
+
+const count = new Intl.NumberFormat("en").format;
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/* Of the numbers among the values; positive, even if all are 0. */
+function quantile(values, part) {
+  const sorted = values.filter(Number.isFinite).sort();
+  return sorted[Math.floor(part * (sorted.length - 1))] || 1e-6;
+}
+
+/* null stands for a number without meaning. */
+function fixed(value, digits) {
+  return value === null ? "-" : value.toFixed(digits);
+}
+
+function percent(probability) {
+  const value = 100 * probability;
+  if (value < 0.001) {
+    return "< 0.001 %";
+  }
+  return value > 99.95 ? "> 99.9 %" : `${value.toPrecision(value < 10 ? 2 : 3)} %`;
+}
+
+/* ---- Colour ------------------------------------------------------------------------------- */
+
+/* What the colour tells: the surprise of one model, or the difference of both. */
+let view = { model: models[0] };
+
+function colour(i) {
+  if (!scored(i)) {
+    return "context";
+  }
+  if (view.model) {
+    return `s${Math.min(STEPS - 1, Math.floor(view.model.nats[i] / NATS_A_STEP))}`;
+  }
+  const step = Math.round(differences[i] / NATS_A_DIFFERENCE);
+  return `d${MIDDLE + Math.max(-MIDDLE, Math.min(MIDDLE, step))}`;
+}
+
+function drawLegend() {
+  const powers = words ? [1, 2, 3, 4] : [1, 2];
+  const most = STEPS * NATS_A_STEP;
+  const [letter, steps, ticks] = view.model
+    ? ["s", STEPS, [
+      [0, "likely"],
+      ...powers.map((power) => [power * Math.LN10 / most, `1 in ${count(10 ** power)}`]),
+      [1, `${most}+ nats`]]]
+    : ["d", DIFFERENCES, [
+      [0, `${models[0].name} better`],
+      [0.5, `to ${Number((MIDDLE * NATS_A_DIFFERENCE).toPrecision(2))}+ nats`],
+      [1, `${models[1].name} better`]]];
+  const legend = byId("legend");
+  legend.replaceChildren(
+    element("div", { class: "steps" },
+      ...Array.from({ length: steps }, (_, i) => element("i", { class: letter + i }))),
+    element("div", { class: "ticks" }, ...ticks.map(([place, text]) => {
+      const tick = element("span", {}, text);
+      tick.style.left = `${100 * place}%`;
+      return tick;
+    })));
+  legend.setAttribute("aria-label", view.model
+    ? `Colour: surprise, from pale, likely, to strong, ${most} nats or more`
+    : "Colour: blue where the first model is better, orange where the second is");
+}
+
+function addViews() {
+  const views = [...models.map((model) => ({ model, label: model.name })),
+    { model: null, label: "Difference" }];
+  views.forEach((choice, i) => {
+    const input = element("input", { type: "radio", name: "view" });
+    input.checked = i === 0;
+    input.addEventListener("change", () => {
+      view = choice;
+      drawLegend();
+      pieces.filter((piece) => piece.cells).forEach(show);
+    });
+    byId("views").append(element("label", {}, input, choice.label));
+  });
+  byId("views").hidden = false;
+}
+
+/* ---- Text --------------------------------------------------------------------------------- */
+
+/* { first, end: tokens; element; cells: by their first tokens, null while it is plain text } */
+const pieces = [];
+const pieceOf = new Map();
+
+/* The token with the keyboard's focus, or that would get it; and the one under the mouse. */
+let current = 0;
+let chosen = false;
+let hovered = -1;
+
+function pieceAt(i) {
+  let low = 0;
+  let high = pieces.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (pieces[middle].first <= i) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return pieces[low];
+}
+
+/* Pieces end at the end of a line; where none comes for long, after a blank; at last anywhere. */
+function cutPieces() {
+  let first = 0;
+  for (let i = 1; i <= n; i++) {
+    const length = i - first;
+    const blank = words || symbols.get(ids[i - 1]) === " ";
+    if (i === n || (length >= PIECE && linesBefore(i) > 0)
+      || (length >= 2 * PIECE && blank) || (length >= 3 * PIECE && cellOf(i) === i)) {
+      pieces.push({ first, end: i, element: element("div"), cells: null });
+      first = i;
+    }
+  }
+}
+
+/* Calls `cell` with the first token of each cell of a piece, `between` with what is between. */
+function walk(piece, cell, between) {
+  for (let i = piece.first; i < piece.end; i = cellEnd(i)) {
+    const blank = gap(i, i === piece.first);
+    if (blank !== "") {
+      between(blank);
+    }
+    cell(i);
+  }
+}
+
+function hide(piece) {
+  let text = "";
+  walk(piece, (i) => { text += cellText(i); }, (blank) => { text += blank; });
+  piece.cells = null;
+  piece.element.textContent = text;
+}
+
+function show(piece) {
+  const content = document.createDocumentFragment();
+  piece.cells = new Map();
+  walk(piece, (i) => {
+    const cell = document.createElement("b");
+    cell.textContent = cellText(i);
+    cell.token = i;
+    paint(cell);
+    piece.cells.set(i, cell);
+    content.append(cell);
+  }, (blank) => content.append(blank));
+  piece.element.replaceChildren(content);
+  if (holdsCurrent(piece)) {
+    markCell();
+  }
+}
+
+/* A character of several bytes has a stripe for each. */
+function paint(cell) {
+  const length = cellEnd(cell.token) - cell.token;
+  if (length === 1) {
+    cell.className = colour(cell.token);
+    return;
+  }
+  const stripes = Array.from({ length }, (_, k) => {
+    const name = colour(cell.token + k);
+    const shade = name === "context" ? "transparent" : `var(--${name})`;
+    return `${shade} ${100 * k / length}% ${100 * (k + 1) / length}%`;
+  });
+  cell.style.backgroundImage = `linear-gradient(to right, ${stripes.join(", ")})`;
+}
+
+function holdsCurrent(piece) {
+  return current >= piece.first && current < piece.end;
+}
+
+const near = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    const piece = pieceOf.get(target);
+    if (isIntersecting && !piece.cells) {
+      show(piece);
+    } else if (!isIntersecting && piece.cells && !holdsCurrent(piece)) {
+      hide(piece);
+    }
+  }
+}, { rootMargin: "1000px" });
+
+function buildText() {
+  const text = byId("text");
+  text.classList.toggle("bytes", kind === "bytes");
+  cutPieces();
+  pieces.forEach((piece) => {
+    pieceOf.set(piece.element, piece);
+    hide(piece);
+  });
+  const style = getComputedStyle(text);
+  const columns = text.clientWidth / (0.5 * parseFloat(style.fontSize));
+  for (const piece of pieces) {
+    const lines = piece.element.textContent.split("\n")
+      .reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / columns)), 0);
+    piece.element.style.containIntrinsicSize = `auto ${lines * parseFloat(style.lineHeight)}px`;
+    near.observe(piece.element);
+  }
+  text.append(...pieces.map((piece) => piece.element));
+  show(pieces[0]);
+}
+
+function cellElement(i) {
+  const piece = pieceAt(i);
+  if (!piece.cells) {
+    show(piece);
+  }
+  return piece.cells.get(cellOf(i));
+}
+
+/* ---- The current token -------------------------------------------------------------------- */
+
+/* The name of what a glyph would hardly show, or null. */
+function unseen(id) {
+  return id === boundary ? "line end" : symbols.get(id) === " " ? "space" : null;
+}
+
+function spoken(i) {
+  const name = unseen(ids[i]) ?? cellText(cellOf(i));
+  const judgements = models.map(({ nats, ranks }) =>
+    `probability ${percent(Math.exp(-nats[i]))}, rank ${count(ranks[i] + 1)}`);
+  return `${name}: ${scored(i) ? judgements.join("; ") : "context"}`;
+}
+
+function markCell() {
+  const cell = cellElement(current);
+  cell.tabIndex = 0;
+  cell.setAttribute("role", "button");
+  cell.setAttribute("aria-label", spoken(current));
+  cell.classList.toggle("chosen", chosen);
+}
+
+function unmarkCell() {
+  const cell = cellElement(current);
+  for (const name of ["tabindex", "role", "aria-label"]) {
+    cell.removeAttribute(name);
+  }
+  cell.classList.remove("chosen");
+}
+
+function choose(i, block = "nearest") {
+  unmarkCell();
+  current = i;
+  chosen = true;
+  markCell();
+  describe();
+  const cell = cellElement(i);
+  cell.focus({ preventScroll: true });
+  cell.scrollIntoView({ block });
+  markCourse(i);
+}
+
+/* Pieces on the way get their true heights only when they are laid out: look again. */
+function jump(i) {
+  choose(i, "center");
+  requestAnimationFrame(() => requestAnimationFrame(() => {
+    cellElement(current).scrollIntoView({ block: "center" });
+  }));
+}
+
+function release() {
+  chosen = false;
+  hovered = -1;
+  document.activeElement.blur();
+  markCell();
+  describe();
+  markCourse(null);
+}
+
+function neighbour(i, direction) {
+  const next = direction > 0 ? cellEnd(i) : cellOf(i) - 1;
+  return next >= 0 && next < n ? cellOf(next) : -1;
+}
+
+function boxOf(i) {
+  return cellElement(i).getClientRects()[0];
+}
+
+/* The cells of the line, as it is shown, above or below that of cell `i`. */
+function lineBeside(i, direction) {
+  const apart = (a, b) => Math.abs(a.top - b.top) > a.height / 2;
+  const line = [];
+  let next = neighbour(i, direction);
+  while (next !== -1 && !apart(boxOf(next), boxOf(i))) {
+    next = neighbour(next, direction);
+  }
+  while (next !== -1 && (line.length === 0 || !apart(boxOf(next), boxOf(line[0])))) {
+    line.push(next);
+    next = neighbour(next, direction);
+  }
+  return line;
+}
+
+function across(i, direction) {
+  const middle = (box) => (box.left + box.right) / 2;
+  const here = middle(boxOf(i));
+  const away = (cell) => Math.abs(middle(boxOf(cell)) - here);
+  return lineBeside(i, direction)
+    .reduce((best, cell) => (best === -1 || away(cell) < away(best) ? cell : best), -1);
+}
+
+function lineStart(i) {
+  const above = lineBeside(i, -1);
+  return above.length > 0 ? neighbour(above[0], 1) : 0;
+}
+
+function lineEnd(i) {
+  const below = lineBeside(i, 1);
+  return below.length > 0 ? neighbour(below[0], -1) : n - 1;
+}
+
+const keys = {
+  ArrowLeft: (i) => i - 1,
+  ArrowRight: (i) => i + 1,
+  ArrowUp: (i) => across(i, -1),
+  ArrowDown: (i) => across(i, 1),
+  Home: (i, event) => (event.ctrlKey ? 0 : lineStart(i)),
+  End: (i, event) => (event.ctrlKey ? n - 1 : lineEnd(i)),
+  Enter: (i) => i,
+  " ": (i) => i,
+};
+
+/* The token under the pointer: of a character of several bytes, the one with that stripe. */
+function under(event) {
+  const cell = event.target.closest("b");
+  if (!cell) {
+    return -1;
+  }
+  const length = cellEnd(cell.token) - cell.token;
+  const box = cell.getBoundingClientRect();
+  const stripe = Math.floor(length * (event.clientX - box.left) / box.width) || 0;
+  return cell.token + Math.max(0, Math.min(length - 1, stripe));
+}
+
+function listen() {
+  const text = byId("text");
+  text.addEventListener("keydown", (event) => {
+    if (!(event.key in keys) || event.altKey || event.metaKey) {
+      return;
+    }
+    event.preventDefault();
+    const i = keys[event.key](current, event);
+    if (i >= 0 && i < n) {
+      choose(i);
+    }
+  });
+  text.addEventListener("focusin", () => {
+    if (!chosen) {
+      choose(current);
+    }
+  });
+  text.addEventListener("click", (event) => {
+    const i = under(event);
+    if (i !== -1 && getSelection().isCollapsed) {
+      choose(i);
+    }
+  });
+  text.addEventListener("pointermove", (event) => {
+    const i = under(event);
+    if (event.pointerType === "mouse" && i !== -1 && i !== hovered) {
+      hovered = i;
+      describe();
+    }
+  });
+  text.addEventListener("pointerleave", () => {
+    hovered = -1;
+    describe();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && chosen) {
+      release();
+    }
+  });
+}
+
+/* ---- What is told of a token -------------------------------------------------------------- */
+
+const hint = byId("token").firstElementChild;
+
+function describe() {
+  const box = byId("token");
+  const i = hovered === -1 && chosen ? current : hovered;
+  box.classList.toggle("open", i !== -1);
+  if (i === -1) {
+    box.replaceChildren(hint);
+    return;
+  }
+  const cell = cellOf(i);
+  const length = cellEnd(cell) - cell;
+  const place = length > 1 ? `byte ${i - cell + 1} of ${length}, ` : "";
+  const close = element("button", { type: "button", class: "close" }, "Close");
+  close.addEventListener("click", release);
+  box.replaceChildren(
+    element("div", { class: "top" },
+      named("p", "name", ids[cell], cellText(cell)),
+      element("p", { class: "hint" }, `${place}token ${count(i)}`),
+      close),
+    ...(scored(i) ? alternatives(i).map((rows, number) => judgement(models[number], i, rows))
+      : [element("p", { class: "hint" }, "Context only: it is not predicted.")]));
+}
+
+function named(tag, role, id, shown) {
+  const name = unseen(id);
+  return element(tag, { class: name ? `${role} unseen` : role }, name ?? shown);
+}
+
+function judgement(model, i, rows) {
+  const nats = model.nats[i];
+  const own = { rank: model.ranks[i], id: ids[i], nats };
+  const figure = (name, value) => [element("dt", {}, name), element("dd", {}, value)];
+  const listed = rows.map((row) => (row.id === own.id ? own : row));
+  if (own.rank >= rows.length) {
+    listed.push(own);
+  }
+  return element("div", { class: "judgement" },
+    ...(models.length > 1 ? [element("h3", {}, model.name)] : []),
+    element("dl", {},
+      ...figure("Probability", percent(Math.exp(-nats))),
+      ...figure("Nats", nats.toFixed(3)),
+      ...figure("Bits", (nats / Math.LN2).toFixed(3)),
+      ...figure("Rank", `${count(own.rank + 1)} of ${count(nToken)}`)),
+    element("ol", { "aria-label": "Likeliest tokens" },
+      ...listed.map((row) => alternative(row, row === own))));
+}
+
+function alternative(row, itself) {
+  const bar = element("i");
+  bar.style.width = `${100 * Math.exp(-row.nats)}%`;
+  const classes = [itself ? "itself" : "", row.rank >= nTop ? "beyond" : ""];
+  return element("li", { class: classes.join(" ") },
+    element("span", { class: "place" }, count(row.rank + 1)),
+    named("span", "symbol", row.id, symbols.get(row.id)),
+    element("span", { class: "track" }, bar),
+    element("span", { class: "amount" }, percent(Math.exp(-row.nats))));
+}
+
+/* ---- Plots -------------------------------------------------------------------------------- */
+
+/* With two models, which line is whose. */
+function withKey(text) {
+  const key = models.length > 1 ? models.map((model, i) =>
+    element("span", { class: `key ${["first", "second"][i]}` }, element("i"), model.name)) : [];
+  const line = document.createDocumentFragment();
+  line.append(...key, text);
+  return line;
+}
+
+let markCourse = () => {};
+
+/* The running mean, of so many tokens that a long text's line is no noise. */
+function drawCourse() {
+  const box = byId("course");
+  const window = Math.max(20, Math.min(5000, Math.round(n / 50)));
+  const mean = (model, i) => {
+    const first = Math.max(0, Math.min(n - window, Math.round(i - window / 2)));
+    return bits(model, first, Math.min(n, first + window));
+  };
+  const places = Math.min(n - 1, 400);
+  const around = words ? 5 : 25;
+  const told = (i) => {
+    if (i === null) {
+      return withKey(`Mean of ${count(window)} ${unit}s; dashed: of all. Click to go to a place.`);
+    }
+    const values = models.map((model) => mean(model, i)).map((value) =>
+      `${value.toFixed(3)} bits${words ? ` (perplexity ${(2 ** value).toFixed(1)})` : ""}`);
+    return withKey(`${unit} ${count(i)}: ${values.join(", ")}\n`
+      + `… ${excerpt(i - around, i + around)} …`);
+  };
+  const name = `Bits per ${unit} along the text`;
+  box.querySelector("h2").textContent = name;
+  markCourse = plot(box.querySelector("figure"), {
+    name,
+    series: models.map((model) => ({
+      points: Array.from({ length: places + 1 }, (_, k) => Math.round(k * (n - 1) / places))
+        .map((i) => [i, mean(model, i)]),
+      level: bits(model, 0, n),
+    })),
+    x: { low: 0, high: n - 1, ticks: roundTicks(0, n - 1, 4), label: `${unit} of the text` },
+    y: { label: `bits per ${unit}` },
+    at: (part) => Math.round(part * (n - 1)),
+    next: (i, direction) =>
+      Math.max(0, Math.min(n - 1, (i ?? 0) + direction * Math.ceil(n / 100))),
+    told,
+    pick: jump,
+  });
+  markCourse(chosen ? current : null);
+}
+
+/* ---- Figures ------------------------------------------------------------------------------ */
+
+/* Perplexity for words, bits per character for the other kinds. */
+function headlineOf(each) {
+  return words ? each.perplexity : each.bits_per_character;
+}
+
+const headlineName = words ? "perplexity" : "bits per character";
+const headlineDigits = words ? 2 : 4;
+
+function headline(each, model) {
+  const scale = words ? each.perplexity : 1 / Math.LN2;
+  const spread = each.standard_error === null ? ""
+    : ` ± ${fixed(each.standard_error * scale, headlineDigits)}`;
+  const more = [`${count(result.predicted)} ${unit}s scored`,
+    words ? `${fixed(each.bits_per_token, 3)} bits per token`
+      : `perplexity ${fixed(each.perplexity, 3)}`,
+    `memory of ${count(each.settings.mem_len)}`];
+  return element("div", { class: "headline" },
+    element("p", { class: "model" }, model.name),
+    element("p", { class: "value" }, fixed(headlineOf(each), headlineDigits),
+      element("small", {}, ` ${headlineName}${spread}`)),
+    element("p", { class: "more" }, more.join(" · ")));
+}
+
+/* Every figure as --json has it, a column for each model; a name that both have stands once. */
+function drawFigures() {
+  const columns = [{ model: facts.model, ...result }, ...(compare ? [compare] : [])]
+    .map(({ settings, ...figures }) => ({ ...figures, ...settings }));
+  const keys = new Set(columns.flatMap(Object.keys));
+  byId("figures").append(...Array.from(keys, (key) => element("tr", {},
+    element("th", { scope: "row" }, key),
+    ...columns.map((figures) => element("td", {}, JSON.stringify(figures[key]) ?? "")))));
+}
+
+/* The lengths that were tried, and no other, can be pointed at. */
+function drawSweep() {
+  const box = byId("sweep");
+  const tried = new Map(results.map((each) => [each.settings.mem_len, headlineOf(each)]));
+  const lengths = [...tried.keys()].sort((a, b) => a - b);
+  const [low, high] = [lengths[0], lengths.at(-1)];
+  const shift = lengths.find((length) => length > 0) ?? 1;
+  const scale = (length) => Math.log2(length + shift);
+  const place = axis(low, high, 0, 1, scale);
+  box.hidden = false;
+  plot(box.querySelector("figure"), {
+    name: `${headlineName} by the length of the memory`,
+    series: [{ points: lengths.map((length) => [length, tried.get(length)]), dots: true }],
+    x: { low, high, ticks: lengths, label: "tokens of memory", scale },
+    y: { label: headlineName },
+    at: (part) => lengths.reduce((best, length) =>
+      (Math.abs(place(length) - part) < Math.abs(place(best) - part) ? length : best)),
+    next: (length, direction) => lengths[Math.max(0, Math.min(lengths.length - 1,
+      length === null ? 0 : lengths.indexOf(length) + direction))],
+    told: (length) => (length === null
+      ? `The text below was scored with a memory of ${count(result.settings.mem_len)}.`
+      : `memory of ${count(length)}: ${headlineName} `
+        + fixed(tried.get(length), headlineDigits)),
+  });
+}
+
+/* ---- Start -------------------------------------------------------------------------------- */
+
+function addTheme() {
+  const schemes = { auto: "light dark", light: "light", dark: "dark" };
+  const themes = Object.keys(schemes);
+  const button = byId("theme");
+  const apply = (theme) => {
+    document.documentElement.style.colorScheme = schemes[theme];
+    button.textContent = `Theme: ${theme}`;
+    button.onclick = () => apply(themes[(themes.indexOf(theme) + 1) % themes.length]);
+  };
+  apply(themes[0]);
+}
+
+function drawPlots() {
+  drawCourse();
+  if (results.length > 1) {
+    drawSweep();
+  }
+}
+
+function start() {
+  const name = result.file === "-" ? "standard input" : baseName(result.file);
+  document.title = `${name} - txl ppl`;
+  byId("file").textContent = name;
+  byId("headlines").append(headline(result, models[0]),
+    ...(compare ? [headline(compare, models[1])] : []));
+  drawFigures();
+  addTheme();
+  if (compare) {
+    addViews();
+  }
+  drawLegend();
+  buildText();
+  listen();
+  const shown = models[0].counts[n];
+  if (shown < result.predicted) {
+    byId("cut").textContent =
+      `The first ${count(shown)} of ${count(result.predicted)} scored tokens.`;
+    byId("cut").hidden = false;
+  }
+  drawPlots();
+  addEventListener("resize", drawPlots);
+}
+
+start();

@@ -1,0 +1,259 @@
+/* A report's data: the tokens of the text, what the models say of them, and the cells that they are
+ * seen as.  report.h describes what stands in the page. */
+"use strict";
+
+const facts = JSON.parse(document.getElementById("facts").textContent);
+
+/* ---- Decoding ----------------------------------------------------------------------------- */
+
+function bytesOf(part) {
+  const text = atob(part.textContent);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) {
+    bytes[i] = text.charCodeAt(i);
+  }
+  return bytes;
+}
+
+/* `n` numbers of `size` bytes each, the lowest byte first. */
+function numbersOf(bytes, offset, n, size) {
+  const numbers = new Uint32Array(n);
+  for (let i = 0, at = offset; i < n; i++) {
+    for (let byte = 0; byte < size; byte++, at++) {
+      numbers[i] |= bytes[at] << (8 * byte);
+    }
+  }
+  return numbers;
+}
+
+/* What shows nothing, or changes how others are shown. */
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Cs}]/gu;
+
+function visible(text) {
+  return text.replace(HIDDEN, (character) => {
+    const code = character.codePointAt(0);
+    if (code < 0x20) {
+      return String.fromCodePoint(0x2400 + code);
+    }
+    return code === 0x7f ? "\u2421" : `\\u{${code.toString(16).toUpperCase()}}`;
+  });
+}
+
+const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function baseName(path) {
+  return visible(path.split("/").at(-1));
+}
+
+/* The text, or null where the bytes are no UTF-8. */
+function decoded(bytes) {
+  try {
+    return strict.decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+function escaped(bytes) {
+  return Array.from(bytes, (byte) => (byte > 0x20 && byte < 0x7f
+    ? String.fromCharCode(byte)
+    : `\\x${byte.toString(16).toUpperCase().padStart(2, "0")}`)).join("");
+}
+
+function spelled(bytes) {
+  const text = decoded(bytes);
+  return text === null ? escaped(bytes) : visible(text);
+}
+
+/* ---- The data ----------------------------------------------------------------------------- */
+
+function parts(name) {
+  return [...document.querySelectorAll(`script.${name}`)];
+}
+
+const { kind, n_token: nToken, eos, id_bytes: idBytes, n_top: nTop, results } = facts;
+
+/* Tokens of a chunk; the last may have fewer. */
+const CHUNK = facts.chunk;
+
+const words = kind === "words" || kind === "lm1b";
+const unit = words ? "token" : "character";
+
+/* The id that ends a line, where one does. */
+const boundary = kind === "lm1b" ? -1 : eos;
+
+/* The spellings by id, and for models of bytes the bytes. */
+const symbols = new Map();
+const byteOf = new Map();
+
+/* The text, [n] each. */
+let n = 0;
+let ids;
+let lineEnds;
+
+const { compare, ...result } = results[facts.shown];
+
+/* What each model says of the text: nats[n], ranks[n] from 0, and for token i the sum and the number
+ * of the nats before it, so that the mean of any stretch is one division. */
+const models = (compare ? [facts.model, compare.model] : [facts.model])
+  .map((path) => ({ name: baseName(path) }));
+
+function readSymbols() {
+  const bytes = bytesOf(parts("symbols")[0]);
+  for (let at = 0; at < bytes.length;) {
+    const [id, length] = numbersOf(bytes, at, 2, 4);
+    let symbol = spelled(bytes.subarray(at + 8, at + 8 + length));
+    if (kind === "bytes" && /^\d{1,3}$/.test(symbol)) {
+      byteOf.set(id, Number(symbol));
+      symbol = spelled(Uint8Array.of(Number(symbol)));
+    } else if (kind === "text8" && symbol === "_") {
+      symbol = " ";
+    } else if (id === boundary) {
+      symbol = "↵";
+    }
+    symbols.set(id, symbol);
+    at += 8 + length;
+  }
+}
+
+function readTokens() {
+  const chunks = parts("tokens").map(bytesOf);
+  const lengths = chunks.map((bytes) =>
+    bytes.length / (models.length * (4 + idBytes) + idBytes + 1));
+  n = lengths.reduce((sum, length) => sum + length, 0);
+  ids = new Uint32Array(n);
+  lineEnds = new Uint8Array(n);
+  for (const model of models) {
+    model.nats = new Float32Array(n);
+    model.ranks = new Uint32Array(n);
+  }
+  let first = 0;
+  chunks.forEach((bytes, i) => {
+    let at = 0;
+    for (const model of models) {
+      model.nats.set(new Float32Array(bytes.buffer, at, lengths[i]), first);
+      at += 4 * lengths[i];
+    }
+    const numbers = () => {
+      const list = numbersOf(bytes, at, lengths[i], idBytes);
+      at += idBytes * lengths[i];
+      return list;
+    };
+    ids.set(numbers(), first);
+    for (const model of models) {
+      model.ranks.set(numbers(), first);
+    }
+    lineEnds.set(bytes.subarray(at), first);
+    first += lengths[i];
+  });
+}
+
+function addUp(model) {
+  model.sums = new Float64Array(n + 1);
+  model.counts = new Uint32Array(n + 1);
+  for (let i = 0; i < n; i++) {
+    model.sums[i + 1] = model.sums[i] + (scored(i) ? model.nats[i] : 0);
+    model.counts[i + 1] = model.counts[i] + (scored(i) ? 1 : 0);
+  }
+}
+
+function scored(i) {
+  return !Number.isNaN(models[0].nats[i]);
+}
+
+/* Bits of a token, on average from `first` to before `end`. */
+function bits(model, first, end) {
+  return (model.sums[end] - model.sums[first]) / (model.counts[end] - model.counts[first])
+    / Math.LN2;
+}
+
+/* The likeliest tokens in the place of token `i`, of each model. */
+let opened = { chunk: -1 };
+
+function alternatives(i) {
+  const chunk = Math.floor(i / CHUNK);
+  if (opened.chunk !== chunk) {
+    const bytes = bytesOf(parts("alternatives")[chunk]);
+    const length = bytes.length / (idBytes + 2);
+    opened = {
+      chunk,
+      ids: numbersOf(bytes, 0, length, idBytes),
+      surprises: numbersOf(bytes, length * idBytes, length, 2),
+    };
+  }
+  const inChunk = Math.min(CHUNK, n - chunk * CHUNK);
+  return models.map((_, number) => Array.from({ length: nTop }, (__, rank) => {
+    const at = (number * inChunk + i - chunk * CHUNK) * nTop + rank;
+    return { rank, id: opened.ids[at], nats: opened.surprises[at] / 2048 };
+  }));
+}
+
+/* ---- Cells: what is seen as one, a token or the bytes of a character ---------------------- */
+
+/* joined[i]: byte i goes on with the character of the byte before. */
+let joined = null;
+
+function joinBytes() {
+  joined = new Uint8Array(n);
+  for (let i = 0; i < n; i++) {
+    const lead = byteOf.get(ids[i]) ?? 0;
+    const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1;
+    if (length > 1 && i + length <= n && decoded(bytesAt(i, length)) !== null) {
+      joined.fill(1, i + 1, i + length);
+      i += length - 1;
+    }
+  }
+}
+
+function bytesAt(first, length) {
+  return Uint8Array.from(ids.subarray(first, first + length), (id) => byteOf.get(id) ?? 0);
+}
+
+function cellOf(i) {
+  while (joined?.[i]) {
+    i--;
+  }
+  return i;
+}
+
+function cellEnd(i) {
+  do {
+    i++;
+  } while (joined?.[i]);
+  return i;
+}
+
+function cellText(i) {
+  const length = cellEnd(i) - i;
+  return length > 1 ? visible(decoded(bytesAt(i, length))) : symbols.get(ids[i]);
+}
+
+/* Line ends in the text before token `i`; ids without lines still have their boundaries. */
+function linesBefore(i) {
+  return lineEnds[i] || (i > 0 && ids[i - 1] === boundary ? 1 : 0);
+}
+
+/* What stands before a cell; a line that begins anyway needs one line end less. */
+function gap(i, begins) {
+  const lines = linesBefore(i);
+  if (lines > 0 || begins) {
+    return "\n".repeat(Math.max(0, lines - (begins ? 1 : 0)));
+  }
+  return words ? " " : "";
+}
+
+/* The text from one token to before another, in one line. */
+function excerpt(first, end) {
+  let text = "";
+  for (let i = cellOf(Math.max(0, first)); i < Math.min(n, end); i = cellEnd(i)) {
+    text += (linesBefore(i) || words ? " " : "") + (ids[i] === boundary ? "" : cellText(i));
+  }
+  return text.replace(/\s+/g, " ").trim();
+}
+
+readSymbols();
+readTokens();
+models.forEach(addUp);
+if (kind === "bytes") {
+  joinBytes();
+}

@@ -1,0 +1,84 @@
+/* How a token is drawn: from the options to the library's terms, and back to what is printed. */
+#include "sampling.h"
+#include "terminal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static bool penalises(const struct sampling_options *options) {
+    return options->repetition_penalty != 0 && options->repetition_penalty != 1;
+}
+
+static int64_t repeat_last(const struct sampling_options *options) {
+    return options->repeat_last != INTEGER_UNSET ? options->repeat_last : REPEAT_LAST;
+}
+
+int sampling_check(const struct command *command, const struct sampling_options *options) {
+    if (options->repeat_last != INTEGER_UNSET && options->repetition_penalty == 0) {
+        return options_wrong(command, "--repeat-last needs --repetition-penalty");
+    }
+    return OPTIONS_RUN;
+}
+
+bool sampling_start(const struct sampling_options *options, txl_sampling *sampling,
+                    txl_history **history) {
+    size_t last = (size_t)repeat_last(options), n = (size_t)options->no_repeat_ngram;
+    txl_error error;
+    if (txl_history_new(HISTORY_WINDOW, n, history, &error) != TXL_OK) {
+        terminal_error("%s", error.message);
+        return false;
+    }
+    *sampling = (txl_sampling){.temperature = (float)options->temperature,
+                               .top_k = (int)options->top_k,
+                               .top_p = (float)options->top_p,
+                               .min_p = (float)options->min_p,
+                               .typical = (float)options->typical,
+                               .repetition_penalty = (float)options->repetition_penalty,
+                               .repeat_last = last,
+                               .history = *history};
+    return true;
+}
+
+bool sampling_to_json(json_t *object, const struct sampling_options *o) {
+    int bad = json_object_set_new(object, "temperature", json_real(o->temperature));
+    bad |= json_object_set_new(object, "top_k", json_integer(o->top_k));
+    bad |= json_object_set_new(object, "top_p", json_real(o->top_p));
+    if (o->min_p > 0) {
+        bad |= json_object_set_new(object, "min_p", json_real(o->min_p));
+    }
+    if (o->typical < 1) {
+        bad |= json_object_set_new(object, "typical", json_real(o->typical));
+    }
+    if (penalises(o)) {
+        json_t *penalty = json_real(o->repetition_penalty);
+        bad |= json_object_set_new(object, "repetition_penalty", penalty);
+        bad |= json_object_set_new(object, "repeat_last", json_integer(repeat_last(o)));
+    }
+    if (o->no_repeat_ngram > 0) {
+        bad |= json_object_set_new(object, "no_repeat_ngram", json_integer(o->no_repeat_ngram));
+    }
+    return bad == 0;
+}
+
+void sampling_to_text(char *text, size_t size, const struct sampling_options *o) {
+    text[0] = '\0';
+    FILE *line = fmemopen(text, size, "w");
+    if (line == NULL) {
+        return;
+    }
+    fprintf(line, "temperature=%g top_k=%" PRId64 " top_p=%g", o->temperature, o->top_k, o->top_p);
+    if (o->min_p > 0) {
+        fprintf(line, " min_p=%g", o->min_p);
+    }
+    if (o->typical < 1) {
+        fprintf(line, " typical=%g", o->typical);
+    }
+    if (penalises(o)) {
+        fprintf(line, " repetition_penalty=%g repeat_last=%" PRId64, o->repetition_penalty,
+                repeat_last(o));
+    }
+    if (o->no_repeat_ngram > 0) {
+        fprintf(line, " no_repeat_ngram=%" PRId64, o->no_repeat_ngram);
+    }
+    fclose(line);
+}
