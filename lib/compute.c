@@ -93,8 +93,11 @@ static size_t panel_width(size_t n_x, size_t i) {
     return (panel_start(n_x, i + 1) - panel_start(n_x, i) + 15) / 16 * 16;
 }
 
+/* Panels of bf16, which serve any number of rows, take half of it for each. */
 size_t compute_packed(size_t n_x, size_t k) {
-    return ((n_x < SOME_ROWS ? n_x : SOME_ROWS) + 15) / 16 * 16 * k;
+    size_t rows = (n_x + 15) / 16 * 16;
+    size_t wide = (rows < SOME_ROWS ? rows : SOME_ROWS) * k, narrow = rows * ((k + 1) / 2);
+    return wide > narrow ? wide : narrow;
 }
 
 struct packing {
@@ -108,14 +111,21 @@ static void pack_task(void *context, int i, int thread) {
     const struct packing *p = context;
     const struct operand *x = &p->operand;
     size_t start = panel_start(x->n, (size_t)i), end = panel_start(x->n, (size_t)i + 1);
-    p->kernels->pack(end - start, panel_width(x->n, (size_t)i), x->k, x->x + start * x->ld, x->ld,
-                     p->packed + start * x->k);
+    size_t width = panel_width(x->n, (size_t)i);
+    const float *rows = x->x + start * x->ld;
+    if (x->bf16)
+        p->kernels->pack_bf16(end - start, width, x->k, rows, x->ld,
+                              (uint32_t *)p->packed + start * ((x->k + 1) / 2));
+    else
+        p->kernels->pack(end - start, width, x->k, rows, x->ld, p->packed + start * x->k);
 }
 
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
-                               size_t ldx, size_t k) {
-    struct operand operand = {.n = n_x, .k = k, .ld = ldx, .x = x};
-    if (n_x > FEW_ROWS && n_x <= SOME_ROWS) {
+                               size_t ldx, const struct matrix *w, const struct matrix *other) {
+    struct operand operand = {.n = n_x, .k = w->n_col, .ld = ldx, .x = x};
+    operand.bf16 = compute->kernels->panel_bf16 && w->type == WEIGHTS_BF16 &&
+                   (!other || other->type == WEIGHTS_BF16);
+    if (n_x > FEW_ROWS && (n_x <= SOME_ROWS || operand.bf16)) {
         struct packing packing = {compute->kernels, operand, compute->packed};
         pool_run(compute->pool, (int)n_panel(n_x), pack_task, &packing);
         operand.packed = compute->packed;
@@ -149,11 +159,21 @@ static const float *wide_rows(const struct compute *compute, int thread, const s
 static void product_panels(const struct compute *compute, int thread, const struct operand *x,
                            const struct matrix *w, size_t first, size_t n, const float *bias,
                            enum activation activation, float *y, size_t ldy) {
-    const float *rows = wide_rows(compute, thread, w, first, n);
+    const struct kernels *kernels = compute->kernels;
+    const float *wide = x->bf16 ? NULL : wide_rows(compute, thread, w, first, n);
+    const uint16_t *narrow = x->bf16 ? matrix_rows(w, first, n).data : NULL;
     for (size_t i = 0; i < n_panel(x->n); i++) {
         size_t start = panel_start(x->n, i), m = panel_start(x->n, i + 1) - start;
-        compute->kernels->panel(m, panel_width(x->n, i), n, x->k, x->packed + start * x->k, rows,
-                                x->k, bias, activation == RELU, y + start * ldy, ldy);
+        size_t width = panel_width(x->n, i);
+        bool relu = activation == RELU;
+        float *out = y + start * ldy;
+        if (x->bf16)
+            kernels->panel_bf16(m, width, n, x->k,
+                                (const uint32_t *)x->packed + start * ((x->k + 1) / 2), narrow,
+                                x->k, bias, relu, out, ldy);
+        else
+            kernels->panel(m, width, n, x->k, x->packed + start * x->k, wide, x->k, bias, relu, out,
+                           ldy);
     }
 }
 
@@ -201,7 +221,7 @@ static void product_task(void *context, int i, int thread) {
 void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
                      const struct matrix *w, const float *bias, enum activation activation,
                      float *y, size_t ldy) {
-    struct operand operand = compute_prepare(compute, n_x, x, ldx, w->n_col);
+    struct operand operand = compute_prepare(compute, n_x, x, ldx, w, NULL);
     size_t block = operand.packed ? PANEL_ROWS : compute_block_rows(w);
     if (n_x <= FEW_ROWS)
         block = STREAM_BLOCK;

@@ -40,10 +40,12 @@ struct operand {
     size_t n, k, ld;
     const float *x;      /* [n, k] */
     const float *packed; /* the same in panels, or NULL where the tasks do without */
+    bool bf16;           /* in panels of bf16 pairs, for weights of that type */
 };
 
+/* The product is with `w`, and perhaps with `other`, which is as wide, or NULL. */
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
-                               size_t ldx, size_t k);
+                               size_t ldx, const struct matrix *w, const struct matrix *other);
 
 /* The part of a product that one task computes: rows [first, first + n) of W.  The blocks depend on
  * W alone, so that the result is the same for any number of threads. */

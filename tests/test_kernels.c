@@ -140,6 +140,76 @@ static void multiplications(void **state) {
     }
 }
 
+/* Y = act(X B^T + bias) through panels: of f32, or with both sides rounded to bf16. */
+static void check_panels(const struct kernels *kernels, bool bf16, size_t s, size_t m) {
+    static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
+    static float packed[PANEL_WIDTH * MAX], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
+    size_t k = sizes[s], n = (s * 7 + m) % PANEL_ROWS + 1, width = (m + 15) / 16 * 16;
+    size_t ldx = k + s % 3, ldb = k, ldy = n + 1;
+    bool relu = m % 2;
+    fill(x, m * ldx);
+    fill(bias, n);
+    fill_narrow(bf16 ? 2 : 0, narrow, NULL, wide, n, ldb);
+    for (size_t i = 0; i < m * ldy; i++)
+        y[i] = 3;
+    if (bf16) {
+        kernels->pack_bf16(m, width, k, x, ldx, (uint32_t *)packed);
+        kernels->panel_bf16(m, width, n, k, (uint32_t *)packed, (uint16_t *)narrow, ldb, bias, relu,
+                            y, ldy);
+    } else {
+        kernels->pack(m, width, k, x, ldx, packed);
+        kernels->panel(m, width, n, k, packed, narrow, ldb, relu ? NULL : bias, relu, y, ldy);
+    }
+    for (size_t t = 0; t < m; t++) {
+        for (size_t j = 0; j < n; j++) {
+            double sum = relu && !bf16 ? 0 : bias[j];
+            for (size_t l = 0; l < k; l++) {
+                float in = x[t * ldx + l];
+                sum += (double)(bf16 ? float_of_bf16(bf16_of_float(in)) : in) * wide[j * ldb + l];
+            }
+            assert_true(fabs((relu && sum < 0 ? 0 : sum) - y[t * ldy + j]) < 1e-4);
+        }
+        assert_true(y[t * ldy + n] == 3);
+    }
+}
+
+static void panels(void **state) {
+    (void)state;
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t s = 0; s < N_SIZE; s++) {
+            for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3) {
+                check_panels(kernels_available(v), false, s, m);
+                if (kernels_available(v)->panel_bf16)
+                    check_panels(kernels_available(v), true, s, m);
+            }
+        }
+    }
+}
+
+/* A sum over many steps is cut where the panel's part would leave the cache, and is the same
+ * however many rows there are. */
+static void panels_are_deep(void **state) {
+    (void)state;
+    enum { K = 2500, M = 33 };
+    static float x[M * K], b[2 * K], packed[48 * K], y[M * 2], one[2];
+    fill(x, M * K);
+    fill(b, 2 * K);
+    for (size_t v = 0; kernels_available(v); v++) {
+        const struct kernels *kernels = kernels_available(v);
+        kernels->pack(M, 48, K, x, K, packed);
+        kernels->panel(M, 48, 2, K, packed, b, K, NULL, false, y, 2);
+        for (size_t t = 0; t < M; t++) {
+            double sum = 0;
+            for (size_t l = 0; l < K; l++)
+                sum += (double)x[t * K + l] * b[K + l];
+            assert_true(fabs(sum - y[t * 2 + 1]) < 1e-3);
+            kernels->pack(1, 16, K, x + t * K, K, packed);
+            kernels->panel(1, 16, 2, K, packed, b, K, NULL, false, one, 2);
+            assert_memory_equal(one, y + t * 2, sizeof one);
+        }
+    }
+}
+
 /* Rounded as the scalar conversion does, and never infinite. */
 static void narrowing(void **state) {
     (void)state;
@@ -271,6 +341,8 @@ int main(void) {
         cmocka_unit_test(widening),
         cmocka_unit_test(q8_rounds),
         cmocka_unit_test(multiplications),
+        cmocka_unit_test(panels),
+        cmocka_unit_test(panels_are_deep),
         cmocka_unit_test(narrowing),
         cmocka_unit_test(attention_rows),
         cmocka_unit_test(layer_norms),

@@ -8,7 +8,7 @@
 extern const struct kernels kernels_generic;
 
 #if defined(__x86_64__)
-extern const struct kernels kernels_avx2, kernels_avx512;
+extern const struct kernels kernels_avx2, kernels_avx512, kernels_avx512bf16;
 
 /* Every processor with AVX2 and FMA has F16C. */
 static bool has_avx2(void) {
@@ -24,7 +24,7 @@ extern const struct kernels kernels_neon;
 #endif
 
 const struct kernels *kernels_available(size_t i) {
-    const struct kernels *available[4] = {NULL};
+    const struct kernels *available[5] = {NULL};
     size_t n = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -36,6 +36,10 @@ const struct kernels *kernels_available(size_t i) {
     available[n++] = &kernels_neon;
 #endif
     available[n++] = &kernels_generic;
+#if defined(__x86_64__)
+    if (has_avx512() && __builtin_cpu_supports("avx512bf16"))
+        available[n++] = &kernels_avx512bf16;
+#endif
     return i < n ? available[i] : NULL;
 }
 

@@ -46,6 +46,13 @@ struct kernels {
     void (*panel)(size_t m, size_t width, size_t n, size_t k, const float *packed, const float *b,
                   size_t ldb, const float *bias, bool relu, float *y, size_t ldy);
 
+    /* The same two with both sides in bf16, or NULL: X is rounded to nearest even as it is packed,
+     * into out[(k + 1) / 2, width] pairs of neighbours along k. */
+    void (*pack_bf16)(size_t m, size_t width, size_t k, const float *x, size_t ldx, uint32_t *out);
+    void (*panel_bf16)(size_t m, size_t width, size_t n, size_t k, const uint32_t *packed,
+                       const uint16_t *b, size_t ldb, const float *bias, bool relu, float *y,
+                       size_t ldy);
+
     /* out[i] = in[i] as f16, rounded to nearest even and at most 65504 in size. */
     void (*narrow_f16)(const float *in, size_t n, uint16_t *out);
 
@@ -64,8 +71,9 @@ struct kernels {
     void (*sum_exp)(size_t n, const float *x, float *max, float *sum);
 };
 
-/* The best table this processor can run; the environment variable TXL_CPU may name a lesser one:
- * "generic", "avx2", "avx512", "neon". */
+/* The best table this processor can run; the environment variable TXL_CPU may name another one:
+ * "generic", "avx2", "avx512", "neon", or "avx512bf16", which is never chosen unasked because it
+ * rounds activations where weights are bf16. */
 const struct kernels *kernels_choose(void);
 
 /* Every table this processor can run, NULL after the last; `i` from 0. */

@@ -4,7 +4,9 @@
  *     KERNELS_TABLE           the table's C name
  *     KERNELS_NAME            its name as a string
  *     load_f16, load_bf16, load_i8    LANES elements widened to a vector
- *     store_f16               the reverse */
+ *     store_f16               the reverse
+ * and perhaps
+ *     DOT_BF16                (sum, a, b): sum plus the products of pairs of bf16 in each lane */
 #include "kernels.h"
 #include "q8.h"
 
@@ -217,28 +219,11 @@ product_q8_tile(const int rows, const int columns, size_t k, const float *a, siz
     }
 }
 
-/* One row of A with n rows of B: a stream of B, read fastest row by row, in two sums that do not
- * wait for each other. */
+/* One row of A with n rows of B: a stream of B, read fastest row by row. */
 static inline void product_q8_stream(size_t n, size_t k, const float *a, const int8_t *b,
                                      const float *scale, float *c) {
-    size_t whole = k / Q8_BLOCK * Q8_BLOCK;
-    for (size_t j = 0; j < n; j++, b += k) {
-        vec total[2][4] = {0};
-        float rest[2][4] = {0};
-        for (size_t i = 0; i < whole; i += Q8_BLOCK, scale++) {
-            vec even = {0}, odd = {0};
-            prefetch(b + i);
-            UNROLL for (size_t l = i; l < i + Q8_BLOCK; l += 2 * LANES) {
-                even += load_f32(a + l) * load_i8(b + l);
-                odd += load_f32(a + l + LANES) * load_i8(b + l + LANES);
-            }
-            total[0][0] += even * splat(*scale);
-            total[1][0] += odd * splat(*scale);
-        }
-        if (whole < k)
-            product_q8_block(1, 1, k - whole, k, a + whole, 0, b + whole, scale++, total, rest);
-        c[j] = sum_lanes(total[0][0] + total[1][0]) + rest[0][0];
-    }
+    for (size_t j = 0; j < n; j++)
+        product_q8_tile(1, 1, k, a, 0, b + j * k, scale + j * q8_blocks(k), c + j, 0);
 }
 
 static inline __attribute__((always_inline)) void
@@ -437,6 +422,17 @@ panel_columns(const int rows, const int vectors, size_t n, size_t k, const float
         multiply_tile(1, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc, NULL);
 }
 
+/* Y[m, n] = act(C^T + bias) for C[n, width]. */
+static void finish_panel(size_t m, size_t width, size_t n, const float *c, const float *bias,
+                         bool relu, float *y, size_t ldy) {
+    for (size_t t = 0; t < m; t++) {
+        for (size_t r = 0; r < n; r++) {
+            float sum = c[r * width + t] + (bias ? bias[r] : 0);
+            y[t * ldy + r] = relu && !(sum > 0) ? 0 : sum;
+        }
+    }
+}
+
 /* Steps of k in one go, so that a panel's part of them stays in the second-level cache. */
 enum { PANEL_DEPTH = 1024 };
 
@@ -461,13 +457,78 @@ static void panel(size_t m, size_t width, size_t n, size_t k, const float *packe
             panel_columns(TILE_ROWS, TILE_VECTORS, n, depth, p + v, width, rows, ldb, add, c + v,
                           width);
     }
-    for (size_t t = 0; t < m; t++) {
-        for (size_t r = 0; r < n; r++) {
-            float sum = c[r * width + t] + (bias ? bias[r] : 0);
-            y[t * ldy + r] = relu && !(sum > 0) ? 0 : sum;
+    finish_panel(m, width, n, c, bias, relu, y, ldy);
+}
+
+#if defined(DOT_BF16)
+/* Lines of 32-bit pairs, so that the same tiles of C come about as with f32. */
+static void pack_bf16(size_t m, size_t width, size_t k, const float *x, size_t ldx, uint32_t *out) {
+    for (size_t i = 0; i < k; i += 2) {
+        for (size_t t = 0; t < width; t++) {
+            uint32_t low = t < m ? bf16_of_float(x[t * ldx + i]) : 0;
+            uint32_t high = t < m && i + 1 < k ? bf16_of_float(x[t * ldx + i + 1]) : 0;
+            out[i / 2 * width + t] = low | high << 16;
         }
     }
 }
+
+/* One line of pairs against a pair of each row of B; `odd`: a row's last element stands alone. */
+static inline __attribute__((always_inline)) void
+panel_bf16_step(const int rows, const int vectors, const bool odd, const uint32_t *p,
+                const uint16_t *b, size_t ldb, vec sum[MOST_TILE_ROWS][TILE_VECTORS]) {
+    ivec line[TILE_VECTORS];
+    UNROLL for (int v = 0; v < vectors; v++) memcpy(&line[v], p + v * LANES, sizeof *line);
+    UNROLL for (int r = 0; r < rows; r++) {
+        uint32_t pair = 0;
+        memcpy(&pair, b + (size_t)r * ldb, odd ? sizeof *b : sizeof pair);
+        ivec x = (ivec)splat(float_of_bits(pair));
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = DOT_BF16(sum[r][v], line[v], x);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+panel_bf16_tile(const int rows, const int vectors, size_t k, const uint32_t *p, size_t ldp,
+                const uint16_t *b, size_t ldb, float *c, size_t ldc) {
+    vec sum[MOST_TILE_ROWS][TILE_VECTORS];
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = splat(0);
+    }
+    size_t i = 0;
+    for (; i + 2 <= k; i += 2)
+        panel_bf16_step(rows, vectors, false, p + i / 2 * ldp, b + i, ldb, sum);
+    if (i < k)
+        panel_bf16_step(rows, vectors, true, p + i / 2 * ldp, b + i, ldb, sum);
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vectors; v++)
+            store_f32(c + (size_t)r * ldc + v * LANES, sum[r][v]);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+panel_bf16_columns(const int rows, const int vectors, size_t n, size_t k, const uint32_t *p,
+                   const uint16_t *b, size_t ldb, float *c) {
+    size_t r = 0, width = (size_t)vectors * LANES;
+    for (; r + (size_t)rows <= n; r += (size_t)rows)
+        panel_bf16_tile(rows, vectors, k, p, width, b + r * ldb, ldb, c + r * width, width);
+    for (; r < n; r++)
+        panel_bf16_tile(1, vectors, k, p, width, b + r * ldb, ldb, c + r * width, width);
+}
+
+static void panel_bf16(size_t m, size_t width, size_t n, size_t k, const uint32_t *packed,
+                       const uint16_t *b, size_t ldb, const float *bias, bool relu, float *y,
+                       size_t ldy) {
+    float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
+    if (width == 64)
+        panel_bf16_columns(6, 4, n, k, packed, b, ldb, c);
+    else if (width == 48)
+        panel_bf16_columns(8, 3, n, k, packed, b, ldb, c);
+    else if (width == 32)
+        panel_bf16_columns(12, 2, n, k, packed, b, ldb, c);
+    else
+        panel_bf16_columns(16, 1, n, k, packed, b, ldb, c);
+    finish_panel(m, width, n, c, bias, relu, y, ldy);
+}
+#endif
 
 static void narrow_f16(const float *in, size_t n, uint16_t *out) {
     const float most = 65504;
@@ -586,6 +647,10 @@ const struct kernels KERNELS_TABLE = {
     .multiply = {multiply_f32, multiply_f16},
     .pack = pack,
     .panel = panel,
+#if defined(DOT_BF16)
+    .pack_bf16 = pack_bf16,
+    .panel_bf16 = panel_bf16,
+#endif
     .narrow_f16 = narrow_f16,
     .attend = attend,
     .layer_norm = layer_norm,
