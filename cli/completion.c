@@ -74,6 +74,11 @@ static void print_bash(void) {
           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
           "    local options= words= files= argument=\n"
           "    COMPREPLY=()\n"
+          "    if [[ $word == = ]]; then\n"
+          "        word=\n"
+          "    elif [[ $before == = ]]; then\n"
+          "        before=${COMP_WORDS[COMP_CWORD-2]}\n"
+          "    fi\n"
           "    if ((COMP_CWORD == 1)); then\n"
           "        COMPREPLY=($(compgen -W '",
           stdout);
@@ -231,8 +236,9 @@ static void print_fish_quoted(const char *text) {
     putchar('\'');
 }
 
+/* The command stands first: behind it its name may be an argument, as in txl help ppl. */
 static void print_fish_condition(const char *command) {
-    printf("complete -c txl -n '__fish_seen_subcommand_from %s'", command);
+    printf("complete -c txl -n 'contains %s (commandline -opc)[2]'", command);
 }
 
 static void print_fish_option(const char *command, const struct option_row *row) {

@@ -1,208 +1,191 @@
-/* Going on with a text, token by token. */
+/* Going on with a text: several samples at a time, so that the weights are read once for all. */
 #include "continue.h"
 
 #include "output.h"
-#include "recent.h"
 #include "signals.h"
 #include "terminal.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <unistr.h>
 
 /* The largest seed: what JSON readers keep exactly. */
 static const int64_t MAX_SEED = 9007199254740991;
 
 enum { WORDS_N = 300, CHARACTERS_N = 1000 };
 
+/* What the memories of samples that are made together may take. */
+static const uint64_t TOGETHER_BYTES = (uint64_t)4 << 30;
+
 const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
 
-static txl_status fail_memory(void) {
-    terminal_error("out of memory");
-    return TXL_MEMORY;
+/* ---- Samples that are made together ------------------------------------------------------- */
+
+struct batch {
+    struct sample *each[TOGETHER]; /* [n] */
+    struct sample copy[TOGETHER];  /* all of them but the last of all samples */
+    size_t n;
+    size_t turn; /* whose output is printed as it comes; the others' waits */
+    bool begun;  /* it has been introduced */
+
+    struct progress progress; /* of all batches */
+    uint64_t made;            /* tokens, likewise */
+    int64_t samples;
+};
+
+static size_t batch_size(const struct generate *g) {
+    uint64_t fit = TOGETHER_BYTES / txl_session_bytes(g->model.handle, &g->settings);
+    return fit > TOGETHER ? TOGETHER : fit > 0 ? (size_t)fit : 1;
 }
 
-/* Passes a status on, printing the library's message of a failure. */
-static txl_status report(txl_status status, const txl_error *error) {
-    if (status != TXL_OK) {
-        terminal_error("%s", error->message);
+/* The last of all samples goes on with the session that was fed the prompt, which is needed no more
+ * after it. */
+static txl_status open_batch(struct generate *g, struct batch *b) {
+    size_t most = batch_size(g);
+    int64_t first = g->samples + 1;
+    for (b->n = 0; b->n < most && g->samples < b->samples; g->samples++) {
+        struct sample *copy = &b->copy[b->n];
+        bool last = g->samples + 1 == b->samples;
+        b->each[b->n++] = last ? &g->sample : copy;
+        if (!last && !sample_copy(g, &g->sample, copy)) {
+            return TXL_MEMORY;
+        }
     }
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < b->n && status == TXL_OK; i++) {
+        status = sample_start(g, b->each[i], first + (int64_t)i, g->prompt.tail);
+    }
+    b->turn = 0;
+    b->begun = false;
     return status;
 }
 
-/* ---- From ids to what is printed ---------------------------------------------------------- */
-
-/* An id as text, set off from what stands before it. */
-static bool append_id(struct generate *g, int32_t id) {
-    char text[16];
-    bool blank = g->prompt.tail != 0 && !isspace((unsigned char)g->prompt.tail);
-    int length = snprintf(text, sizeof text, "%s%" PRId32, blank ? " " : "", id);
-    g->prompt.tail = '0';
-    return bytes_append(&g->decoded, text, (size_t)length);
+static void close_batch(struct generate *g, struct batch *b) {
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->each[i] != &g->sample) {
+            sample_close(b->each[i]);
+        }
+    }
 }
 
-/* The token's text; with `last` also what the decoder still holds. */
-static txl_status decode(struct generate *g, int32_t id, bool last) {
-    txl_error error;
-    const char *text;
-    size_t length;
-    bool ends = id == txl_model_eos(g->model.handle) && g->options->eos == EOS_STOP;
-    g->decoded.length = 0;
-    if (g->options->ids) {
-        return append_id(g, id) ? TXL_OK : fail_memory();
+/* What stands before a sample; before the first the prompt has been echoed while it was fed. */
+static txl_status introduce(struct generate *g, const struct sample *s) {
+    if (s->number == 1 || g->options->json) {
+        return TXL_OK;
     }
-    if (!ends) {
-        txl_status status = txl_decoder_push(g->decoder, id, &text, &length, &error);
+    char line[64];
+    int length = snprintf(line, sizeof line, "--- sample %" PRId64 " ---\n", s->number);
+    if (!output_start_line() || !output_write(line, (size_t)length)) {
+        return TXL_STOPPED;
+    }
+    return prompt_repeat(&g->prompt);
+}
+
+/* Prints what has come of the sample whose turn it is, and so on with the next if it has ended. */
+static txl_status show(struct generate *g, struct batch *b) {
+    for (;;) {
+        struct sample *s = b->each[b->turn];
+        txl_status status = b->begun ? TXL_OK : introduce(g, s);
+        b->begun = true;
         if (status != TXL_OK) {
-            return report(status, &error);
+            return status;
         }
-        if (!bytes_append(&g->decoded, text, length)) {
-            return fail_memory();
+        if (!output_write(s->output.data, s->output.length) || !output_flush()) {
+            return TXL_STOPPED;
+        }
+        s->output.length = 0;
+        if (s->done == NULL || b->turn + 1 == b->n) {
+            return TXL_OK;
+        }
+        b->turn++;
+        b->begun = false;
+    }
+}
+
+/* After a failure: what was made of all of them. */
+static void show_rest(struct generate *g, struct batch *b) {
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->each[i]->done == NULL) {
+            b->each[i]->done = "failed";
         }
     }
-    if (last) {
-        txl_status status = txl_decoder_finish(g->decoder, &text, &length, &error);
-        if (status != TXL_OK) {
-            return report(status, &error);
+    show(g, b);
+}
+
+/* Another token for every sample that has not ended. */
+static txl_status make_tokens(struct generate *g, struct batch *b) {
+    for (size_t i = 0; i < b->n; i++) {
+        struct sample *s = b->each[i];
+        if (s->done != NULL) {
+            continue;
         }
-        if (!bytes_append(&g->decoded, text, length)) {
-            return fail_memory();
+        txl_status status = sample_token(g, s);
+        if (status != TXL_OK) {
+            return status;
+        }
+        b->made++;
+        if (s->done != NULL) {
+            g->done = s->done;
         }
     }
     return TXL_OK;
 }
 
-/* Moves the decoded text past the stop strings; `*done` becomes "stop" when one is found. */
-static bool search_stops(struct generate *g, const char **done) {
-    bool found;
-    if (!stop_search_feed(&g->stops, g->decoded.data, g->decoded.length, &g->text, &found)) {
-        return false;
-    }
-    if (found) {
-        *done = "stop";
-    }
-    return found || *done == NULL || stop_search_finish(&g->stops, &g->text);
-}
-
-/* Bytes of the text that an unfinished UTF-8 sequence at its end does not take. */
-static size_t complete_characters(const struct bytes *text) {
-    size_t least = text->length > 3 ? text->length - 3 : 0;
-    for (size_t i = text->length; i > least; i--) {
-        ucs4_t character;
-        const uint8_t *start = (const uint8_t *)text->data + i - 1;
-        if (*start >= 0xC0) {
-            size_t left = text->length - (i - 1);
-            return u8_mbtoucr(&character, start, left) == -2 ? i - 1 : text->length;
-        }
-    }
-    return text->length;
-}
-
-static json_t *top_to_json(const struct generate *g) {
-    if (g->options->logprobs == 0) {
-        return json_null();
-    }
-    json_t *top = json_array();
-    for (int64_t i = 0; i < g->options->logprobs; i++) {
-        json_t *pair = json_array();
-        json_array_append_new(pair, json_integer(g->top_ids[i]));
-        json_array_append_new(pair, json_real((double)g->top_logprobs[i]));
-        if (json_array_append_new(top, pair) != 0) {
-            json_decref(top);
-            return NULL;
-        }
-    }
-    return top;
-}
-
-static bool print_token_json(struct generate *g, int64_t sample, int32_t id, float logprob,
-                             bool last) {
-    size_t length = last ? g->text.length : complete_characters(&g->text);
-    json_t *object = json_object();
-    if (json_object_set_new(object, "sample", json_integer(sample)) != 0 ||
-        json_object_set_new(object, "id", json_integer(id)) != 0 ||
-        json_object_set_new(object, "text", output_json_bytes(g->text.data, length)) != 0 ||
-        json_object_set_new(object, "logprob", json_real((double)logprob)) != 0 ||
-        json_object_set_new(object, "top", top_to_json(g)) != 0) {
-        json_decref(object);
-        object = NULL;
-    }
-    bytes_drop(&g->text, length);
-    return output_json(object);
-}
-
-static bool print_token(struct generate *g, int64_t sample, int32_t id, float logprob, bool last) {
-    if (g->options->json) {
-        return print_token_json(g, sample, id, logprob, last);
-    }
-    bool good = output_write(g->text.data, g->text.length) && output_flush();
-    g->text.length = 0;
-    return good;
-}
-
-/* ---- Sampling ----------------------------------------------------------------------------- */
-
-static txl_status draw(struct generate *g, int32_t *id, float *logprob) {
+/* Feeds the tokens to the `n` samples that go on. */
+static txl_status feed_tokens(const struct generate *g, const struct batch *b, size_t *n) {
+    txl_session *session[TOGETHER];
+    int32_t id[TOGETHER];
     txl_error error;
+    size_t fed = 0;
+    *n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        bool goes_on = b->each[i]->done == NULL;
+        if (goes_on || g->keeps) {
+            session[fed] = b->each[i]->session;
+            id[fed++] = b->each[i]->id;
+        }
+        *n += goes_on;
+    }
+    txl_status status = txl_session_feed_each(session, fed, id, &error);
+    if (status != TXL_OK) {
+        terminal_error("%s", error.message);
+    }
+    return status;
+}
+
+/* One step of all samples.  `*left` becomes how many go on. */
+static txl_status step(struct generate *g, struct batch *b, size_t *left) {
+    txl_status status = make_tokens(g, b);
+    if (status != TXL_OK) {
+        return status;
+    }
+    txl_status shown = show(g, b);
+    if (shown == TXL_OK || g->keeps) {
+        status = feed_tokens(g, b, left);
+    }
+    double all = (double)g->n * (double)b->samples;
+    progress_update(&b->progress, all > 0 ? (double)b->made / all : -1, b->made);
+    return status == TXL_OK ? shown : status;
+}
+
+static txl_status run_batch(struct generate *g, struct batch *b) {
     txl_status status = TXL_OK;
-    if (g->options->logprobs > 0) {
-        status = txl_session_top(g->session, (int)g->options->logprobs, g->top_ids, g->top_logprobs,
-                                 &error);
+    size_t left = b->n;
+    while (status == TXL_OK && left > 0) {
+        status = step(g, b, &left);
     }
-    if (status == TXL_OK) {
-        status = txl_session_sample(g->session, &g->sampling, &g->random, id, logprob, &error);
+    if (status == TXL_STOPPED) {
+        g->done = "closed";
+    } else if (status != TXL_OK) {
+        show_rest(g, b);
     }
-    if (status == TXL_OK) {
-        txl_history_push(g->history, id, 1);
-    }
-    return report(status, &error);
+    return status;
 }
 
-/* Why the sample ends with this token, or NULL. */
-static const char *ending(const struct generate *g, int32_t id, uint64_t made) {
-    if (id == txl_model_eos(g->model.handle) && g->options->eos == EOS_STOP) {
-        return "eos";
-    }
-    if (made == g->n) {
-        return "length";
-    }
-    return signals_stopped() ? "interrupted" : NULL;
-}
-
-/* One token from its draw to the output and the memory.  What the interruption of Ctrl-C ends is a
- * token that was drawn, so that every byte held back belongs to one. */
-static txl_status generate_token(struct generate *g, int64_t sample, uint64_t made,
-                                 const char **done) {
-    int32_t id;
-    float logprob;
-    txl_status status = draw(g, &id, &logprob);
-    if (status != TXL_OK) {
-        return status;
-    }
-    *done = ending(g, id, made);
-    status = decode(g, id, *done != NULL);
-    if (status != TXL_OK) {
-        return status;
-    }
-    if (!search_stops(g, done)) {
-        return fail_memory();
-    }
-    if (g->text.length > 0) {
-        g->prompt.tail = g->text.data[g->text.length - 1];
-    }
-    bool printed = print_token(g, sample, id, logprob, *done != NULL);
-    if ((printed && *done == NULL) || g->keeps) {
-        txl_error error;
-        status = report(txl_session_feed(g->session, &id, 1, &error), &error);
-    }
-    return status == TXL_OK && !printed ? TXL_STOPPED : status;
-}
+/* ---- A text ------------------------------------------------------------------------------- */
 
 /* Where generated text is seen, it is its own progress. */
 static bool hides_progress(void) {
@@ -210,102 +193,52 @@ static bool hides_progress(void) {
     return !(fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode));
 }
 
-static bool print_done_json(const struct generate *g, uint64_t made, double seconds) {
-    const struct generate_options *options = g->options;
-    json_t *object = json_object(), *settings = json_object();
-    bool good = sampling_to_json(settings, &options->sampling) &&
-                json_object_set_new(settings, "eos", json_string(eos_ways[options->eos])) == 0 &&
-                json_object_set_new(settings, "allow_unk", json_boolean(options->allow_unk)) == 0 &&
-                settings_to_json(settings, &g->model, &g->settings) &&
-                json_object_set_new(settings, "kernels", json_string(txl_kernels_name())) == 0 &&
-                json_object_set_new(object, "done", json_string(g->done)) == 0 &&
-                json_object_set_new(object, "seed", json_integer((json_int_t)g->seed)) == 0 &&
-                json_object_set_new(object, "tokens", json_integer((json_int_t)made)) == 0 &&
-                json_object_set_new(object, "seconds", json_real(seconds)) == 0 &&
-                json_object_set(object, "settings", settings) == 0;
-    json_decref(settings);
-    if (!good) {
-        json_decref(object);
-        object = NULL;
-    }
-    return output_json(object);
-}
-
-static txl_status generate_text(struct generate *g, int64_t sample) {
-    struct progress progress;
-    const char *done = NULL;
-    uint64_t made = 0;
-    txl_status status = TXL_OK;
-    progress_start(&progress, "generating", "tokens");
-    progress.off = hides_progress();
-    g->text.length = 0;
-    stop_search_reset(&g->stops);
-    while (status == TXL_OK && done == NULL) {
-        made++;
-        status = generate_token(g, sample, made, &done);
-        progress_update(&progress, g->n > 0 ? (double)made / (double)g->n : -1, made);
-    }
-    progress_end(&progress);
-    double seconds = terminal_seconds() - progress.start;
-    g->tokens += made;
-    g->seconds += seconds;
-    g->done = done != NULL ? done : "closed";
-    if (status == TXL_OK && g->options->json && !print_done_json(g, made, seconds)) {
-        return TXL_STOPPED;
-    }
+static txl_status continue_text(struct generate *g, int64_t samples) {
+    struct batch batch = {.samples = samples};
+    txl_status status;
+    progress_start(&batch.progress, "generating", "tokens");
+    batch.progress.off = hides_progress();
+    do {
+        status = open_batch(g, &batch);
+        if (status == TXL_OK) {
+            status = run_batch(g, &batch);
+        }
+        close_batch(g, &batch);
+    } while (status == TXL_OK && g->samples < samples && !signals_stopped());
+    progress_end(&batch.progress);
+    g->tokens += batch.made;
+    g->seconds += terminal_seconds() - batch.progress.start;
     return status;
 }
 
-/* ---- A text ------------------------------------------------------------------------------- */
-
-/* Tells the decoder of the line that it goes on with. */
-static txl_status continue_decoder(struct generate *g) {
-    txl_error error;
-    struct recent recent;
-    if (!recent_copy(&recent, g->history)) {
-        return TXL_MEMORY;
+/* A signal during the prompt ends a sample without tokens. */
+static void interrupt_prompt(struct generate *g) {
+    struct sample *s = &g->sample;
+    g->done = "interrupted";
+    if (sample_start(g, s, 1, g->prompt.tail) == TXL_OK && sample_end(g, s, g->done) == TXL_OK &&
+        output_write(s->output.data, s->output.length)) {
+        output_flush();
     }
-    size_t line = recent_line(recent.ids, recent.n, g->model.handle);
-    txl_status status = txl_decoder_continue(g->decoder, recent.ids + line, recent.n - line,
-                                             g->prompt.tail, &error);
-    recent_free(&recent);
-    return report(status, &error);
 }
 
-/* Goes on where the saved text's draws ended. */
-static void start_random(struct generate *g, int64_t sample) {
-    txl_resume resume = {0};
-    if (g->memory != NULL) {
-        txl_memory_resume(g->memory, &resume);
-    }
-    g->random = resume.random;
-    g->random.seed = g->seed;
-    g->random.stream += (uint64_t)(sample - 1);
-}
-
-txl_status continue_prompt(struct generate *g, int64_t sample) {
+txl_status continue_prompt(struct generate *g, int64_t samples) {
+    g->samples = 0;
     txl_status status = prompt_feed(&g->prompt);
     if (status != TXL_OK) {
-        g->done = "interrupted";
-        if (signals_stopped() && g->options->json) {
-            print_done_json(g, 0, 0);
+        if (signals_stopped()) {
+            interrupt_prompt(g);
         }
         return status;
     }
-    if (sample == 1 && g->prompt.unknown > 0) {
+    if (g->prompt.unknown > 0) {
         terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s",
                       g->prompt.input.name, g->prompt.unknown,
                       txl_model_unk(g->model.handle) >= 0 ? "replaced" : "left out");
     }
-    if (g->decoder != NULL) {
-        status = continue_decoder(g);
-    }
-    if (status != TXL_OK) {
-        return status;
-    }
-    start_random(g, sample);
-    return generate_text(g, sample);
+    return continue_text(g, samples);
 }
+
+/* ---- How tokens are drawn ----------------------------------------------------------------- */
 
 static bool fresh_seed(uint64_t *seed) {
     uint64_t random;
@@ -320,11 +253,7 @@ static bool fresh_seed(uint64_t *seed) {
 bool continue_choose_sampling(struct generate *g) {
     const struct generate_options *options = g->options;
     int32_t unk = txl_model_unk(g->model.handle), eos = txl_model_eos(g->model.handle);
-    txl_history_free(g->history);
-    g->history = NULL;
-    if (!sampling_start(&options->sampling, &g->sampling, &g->history)) {
-        return false;
-    }
+    g->sampling = sampling_terms(&options->sampling);
     g->sampling.banned = g->banned;
     if (unk >= 0 && !options->allow_unk) {
         g->banned[g->sampling.n_banned++] = unk;
@@ -346,17 +275,4 @@ bool continue_choose_sampling(struct generate *g) {
         return true;
     }
     return options->seed != INTEGER_UNSET || fresh_seed(&g->seed);
-}
-
-bool continue_save(const struct generate *g, txl_memory **memory) {
-    txl_error error;
-    struct recent recent;
-    if (!recent_copy(&recent, g->history)) {
-        return false;
-    }
-    const txl_resume resume = {
-        .random = g->random, .recent = recent.ids, .n_recent = recent.n, .tail = g->prompt.tail};
-    txl_status status = txl_session_save(g->session, &resume, memory, &error);
-    recent_free(&recent);
-    return report(status, &error) == TXL_OK;
 }

@@ -1,12 +1,15 @@
-/* Going on with a text: from the prompt to tokens, and from tokens to standard output. */
+/* Going on with a text: from the prompt to samples of what follows it, on standard output. */
 #ifndef CLI_CONTINUE_H
 #define CLI_CONTINUE_H
 
-#include "bytes.h"
 #include "model.h"
 #include "prompt.h"
+#include "sample.h"
 #include "sampling.h"
-#include "stop.h"
+
+/* Samples made together: as many as the library's sessions can be fed together without a
+ * difference to each by itself (txl_session_feed_each). */
+enum { TOGETHER = 8 };
 
 enum { EOS_NEWLINE, EOS_STOP, EOS_BAN };
 extern const char *const eos_ways[]; /* newline, stop, ban */
@@ -22,43 +25,36 @@ struct generate_options {
     struct string_list stop;
 };
 
-/* One run of the command.  Texts are continued one after the other, each from the prompt. */
+/* One run of the command: what all samples have in common. */
 struct generate {
     const struct generate_options *options;
     struct model model;
     txl_settings settings;
-    txl_session *session;
-    txl_decoder *decoder;
     struct prompt prompt;
-    struct stop_search stops;
+    struct sample sample; /* the prompt is fed to it, the others are copies of it */
     int32_t banned[2];
-    txl_sampling sampling;
-    txl_history *history; /* the prompt and the sample so far */
+    txl_sampling sampling; /* but for the history, which is each sample's own */
     uint64_t seed;
-    txl_random random;  /* of the sample's next draw */
     txl_memory *memory; /* from which a text starts; NULL: afresh */
     bool keeps;         /* it is to be saved, so that the last token drawn is fed too */
     uint64_t n;         /* tokens of a sample; 0: no end */
 
-    struct bytes decoded; /* from the decoder, or an id, on its way to the stop strings */
-    struct bytes text;    /* on its way out; with --json perhaps an incomplete character */
-    int32_t *top_ids;     /* [logprobs] */
+    int32_t *top_ids; /* [logprobs], of the draw at hand */
     float *top_logprobs;
-    const char *done; /* why the last sample ended */
+    const char *done; /* why the sample that ended last did so */
+    int64_t samples;  /* begun */
     uint64_t tokens;  /* of all samples */
     double seconds;   /* without the prompt */
 };
 
-/* Fills in what says how tokens are drawn, and how many, out of the options; a history that there
- * was is forgotten.  False with the error printed. */
+/* Fills in what says how tokens are drawn, and how many, out of the options.  False with the error
+ * printed. */
 bool continue_choose_sampling(struct generate *g);
 
-/* Feeds the prompt and generates what follows it.  `g->done` says why it ended.  TXL_STOPPED after
- * a signal during the prompt or when the reader of standard output is gone; other failures have had
- * their error printed. */
-txl_status continue_prompt(struct generate *g, int64_t sample);
-
-/* Copies the text's memory, with all that going on with it takes.  False with the error printed. */
-bool continue_save(const struct generate *g, txl_memory **memory);
+/* Feeds the prompt, generates samples 1 to `samples` of what follows it, and prints them one after
+ * the other, also what was made of them when a signal or a failure ended it.  `g->done` says why it
+ * ended.  TXL_STOPPED after a signal during the prompt or when the reader of standard output is
+ * gone; other failures have had their error printed. */
+txl_status continue_prompt(struct generate *g, int64_t samples);
 
 #endif

@@ -112,6 +112,10 @@ static int run(const struct command *command, int argc, char **argv) {
     if (told.output == NULL) {
         return options_wrong(command, "--output is missing");
     }
+    if (told.cutoffs != NULL && told.cutoffs[strspn(told.cutoffs, "0123456789, ")] != '\0') {
+        return options_wrong(command, "--cutoffs '%s' is not a list of whole numbers",
+                             told.cutoffs);
+    }
     return convert(operands.items[0], &told);
 }
 
@@ -240,7 +244,8 @@ static const struct example examples[] = {
     {"txl convert transfo-xl-wt103/ -o wt103.txl", "a directory of Hugging Face's"},
     {"txl convert model.pt -o enwik8.txl --type bf16", "half the size"},
     {"txl convert model.pt -o enwik8.txl --type q8", "little more than a quarter"},
-    {"txl convert state.bin --vocab vocab.txt --n-head 8 --tokenizer words -o mine.txl",
+    {"txl convert state.pt --vocab cache.pt --pre-lnorm no --memory-start empty --tgt-len 80 "
+     "--mem-len 2100 --clamp-len 820 --same-length yes -o mine.txl",
      "a bare state dict, with what it cannot tell"},
     {0}};
 

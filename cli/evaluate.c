@@ -232,6 +232,7 @@ txl_status evaluate(struct evaluation *e, struct input *input, struct result *re
     if (start_text(e, input)) {
         status = score_text(e, input);
         end_text(e, result);
+        result->whole = result->whole && status == TXL_OK;
         result->seconds = terminal_seconds() - start;
     }
     if (e->spool != NULL) {

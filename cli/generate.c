@@ -22,9 +22,9 @@ static bool open_prompt(struct generate *g) {
                               .skip_unknown = options->skip_unknown,
                               .echo = !options->no_echo && !options->json,
                               .shown = !options->no_echo,
-                              .history = g->history,
+                              .history = g->sample.history,
                               .memory = g->memory,
-                              .session = g->session};
+                              .session = g->sample.session};
     if (options->prompt != NULL) {
         if (!input_open(&prompt->input, options->prompt)) {
             return false;
@@ -78,19 +78,13 @@ static bool set_up(struct generate *g) {
                        options->logprobs, txl_model_n_token(g->model.handle));
         return false;
     }
-    if (!continue_choose_sampling(g) || !session_open(&g->model, &g->settings, &g->session)) {
+    if (!continue_choose_sampling(g) || !sample_open(g, &g->sample)) {
         return false;
     }
-    txl_session_settings(g->session, &g->settings);
-    if (!options->ids && txl_decoder_new(g->model.handle, options->text == TEXT_RAW, &g->decoder,
-                                         &error) != TXL_OK) {
-        terminal_error("%s", error.message);
-        return false;
-    }
+    txl_session_settings(g->sample.session, &g->settings);
     g->top_ids = calloc((size_t)options->logprobs + 1, sizeof *g->top_ids);
     g->top_logprobs = calloc((size_t)options->logprobs + 1, sizeof *g->top_logprobs);
-    if (!stop_search_new(&g->stops, &options->stop) || g->top_ids == NULL ||
-        g->top_logprobs == NULL) {
+    if (g->top_ids == NULL || g->top_logprobs == NULL) {
         terminal_error("out of memory");
         return false;
     }
@@ -99,15 +93,10 @@ static bool set_up(struct generate *g) {
 
 static void clean_up(struct generate *g) {
     input_close(&g->prompt.input);
-    stop_search_free(&g->stops);
-    bytes_free(&g->decoded);
-    bytes_free(&g->text);
+    sample_close(&g->sample);
     free(g->top_ids);
     free(g->top_logprobs);
-    txl_history_free(g->history);
     txl_memory_free(g->memory);
-    txl_decoder_free(g->decoder);
-    txl_session_free(g->session);
     model_close(&g->model);
 }
 
@@ -119,34 +108,18 @@ static void print_summary(const struct generate *g, int64_t samples) {
     snprintf(facts, sizeof facts,
              "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
              " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
-             "eos=%s allow_unk=%s %s",
+             "eos=%s allow_unk=%s text=%s %s",
              samples, g->prompt.tokens, g->prompt.unknown, g->tokens, g->done, g->seed, g->seconds,
              g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling, eos_ways[options->eos],
-             options->allow_unk ? "yes" : "no", settings);
+             options->allow_unk ? "yes" : "no", text_form(options->text, options->ids), settings);
     terminal_summary(facts);
-}
-
-static bool separate_samples(const struct generate *g, int64_t sample) {
-    if (g->options->json) {
-        return true;
-    }
-    char line[64];
-    int length = snprintf(line, sizeof line, "--- sample %" PRId64 " ---\n", sample);
-    return output_start_line() && output_write(line, (size_t)length);
-}
-
-static txl_status generate_sample(struct generate *g, int64_t sample) {
-    if (sample > 1 && (!separate_samples(g, sample) || !input_rewind(&g->prompt.input))) {
-        return output_closed() ? TXL_STOPPED : TXL_IO;
-    }
-    return continue_prompt(g, sample);
 }
 
 /* Between an interactive text's turns it is a saved memory already. */
 static bool save_memory(const struct generate *g) {
     txl_error error;
     txl_memory *made = NULL;
-    if (!g->options->interactive && !continue_save(g, &made)) {
+    if (!g->options->interactive && !sample_save(&g->sample, &made)) {
         return false;
     }
     const txl_memory *memory = made != NULL ? made : g->memory;
@@ -179,13 +152,9 @@ static int finish(const struct generate *g, txl_status status, int64_t samples) 
 }
 
 static int generate_samples(struct generate *g) {
-    txl_status status = TXL_OK;
-    int64_t sample = 0;
-    while (status == TXL_OK && sample < g->options->samples && !signals_stopped()) {
-        status = generate_sample(g, ++sample);
-    }
+    txl_status status = continue_prompt(g, g->options->samples);
     output_end_line();
-    return finish(g, status, sample);
+    return finish(g, status, g->samples);
 }
 
 static int interact(struct generate *g, struct generate_options *options,
@@ -363,14 +332,19 @@ static const struct option_row options[] = {
      .offset = offsetof(struct generate_options, load_memory),
      .files = true},
     MODEL_ROW,
+    LOW_MEMORY_ROW,
     COMMON_ROWS,
     {0}};
 
 static const struct note notes[] = {
     {"Samples",
      "Samples are numbered from 1, each begins with the prompt, and from the second on a line "
-     "'--- sample N ---' stands before each. Sample N depends on the seed and N alone, not on how "
-     "many are asked for."},
+     "'--- sample N ---' stands before each. Up to 8 are made together, so that the weights are "
+     "read once for all of them; fewer where their memories would take more than 4 GiB. The first "
+     "of those is printed as it is made, the others wait for their turn, with -n 0 until the first "
+     "ends. Sample N depends on the seed and N alone, not on how many are asked for; but where "
+     "memory starts with zeros, the log-probabilities of a single sample and of one among several "
+     "may differ in the last digits."},
     SAMPLING_NOTE,
     {"JSON",
      "Every generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}: text is "
@@ -385,11 +359,11 @@ static const struct note notes[] = {
      " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
      "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
      "     [repetition_penalty repeat_last] [no_repeat_ngram] eos allow_unk\n"
-     "     tgt_len mem_len clamp_len same_length memory_start cluster_order\n"
-     "     type memory_type threads streams kernels blas model\n\n"
+     "     text tgt_len mem_len clamp_len same_length memory_start\n"
+     "     cluster_order type memory_type threads streams kernels blas model\n\n"
      "What stands between brackets is there when it is on; seconds leave out the prompt; done is "
-     "closed when the reader of standard output went away; the model's name runs to the end of the "
-     "line."},
+     "closed when the reader of standard output went away; text is raw, tokens or ids; the model's "
+     "name runs to the end of the line."},
     {"Saved memory",
      "--save-memory keeps the text's memory, the place in the sequence of random numbers and the "
      "last tokens, also after Ctrl-C. With --load-memory the settings of segments and memory and "
@@ -409,16 +383,16 @@ static const struct note notes[] = {
      "end "
      "after it; typed lines are kept in $XDG_STATE_HOME/txl/history, or "
      "~/.local/state/txl/history."},
-    {"Interruption", "After Ctrl-C the text ends with the token at hand, and the exit status is "
-                     "130."},
+    {"Interruption", "After Ctrl-C every text ends with the token at hand and is printed, and the "
+                     "exit status is 130."},
     {0}};
 
 static const struct example examples[] = {
     {"echo \"It was a dark and stormy night\" | txl generate -n 300",
      "continue a sentence with the built-in model"},
     {"txl generate --prompt chapter.txt --seed 7 --samples 3", "three continuations of a file"},
-    {"txl generate --model wt103.txl --prompt-text \"The tower\" --stop \"\\n\"",
-     "until the two characters \\n; $'\\n' is a line end in bash"},
+    {"txl generate --model wt103.txl --prompt-text \"The tower\" --stop $'\\n'",
+     "to the end of the line, in a shell such as bash"},
     {"txl generate --greedy --json --logprobs 5 < prompt.txt",
      "tokens and their alternatives, for a program to read"},
     {0}};

@@ -83,18 +83,39 @@ static json_t *weights_tensors(const txl_model *model) {
     return tensors;
 }
 
+/* What the weights, as they are open, and a session with these settings take together. */
+static uint64_t resident(const txl_model *model, const txl_settings *settings) {
+    uint64_t stored, expanded;
+    txl_model_bytes(model, &stored, &expanded);
+    return (expanded > 0 ? expanded : stored) + txl_session_bytes(model, settings);
+}
+
+/* The same with --low-memory and the published settings. */
+static txl_status resident_low_memory(const char *path, int threads, uint64_t *bytes,
+                                      txl_error *error) {
+    txl_model *model;
+    txl_settings settings;
+    txl_status status = txl_model_open_compressed(path, threads, &model, error);
+    if (status == TXL_OK) {
+        txl_model_defaults(model, &settings);
+        *bytes = resident(model, &settings);
+        txl_model_close(model);
+    }
+    return status;
+}
+
 /* What a session with the published settings takes, and with it the whole process at most. */
-static int set_memory(json_t *object, const txl_model *model, uint64_t stored, uint64_t expanded) {
+static int set_memory(json_t *object, const txl_model *model, uint64_t low_memory) {
     txl_settings settings;
     txl_model_defaults(model, &settings);
-    uint64_t weights = expanded > 0 ? expanded : stored;
-    uint64_t session = txl_session_bytes(model, &settings);
+    uint64_t session = txl_session_bytes(model, &settings), all = resident(model, &settings);
     settings.memory_type = TXL_MEMORY_F16;
     uint64_t narrow = txl_session_bytes(model, &settings);
     int failed = json_object_set_new(object, "bytes_session", json_integer((json_int_t)session));
     failed |= json_object_set_new(object, "bytes_session_f16", json_integer((json_int_t)narrow));
-    failed |= json_object_set_new(object, "bytes_resident",
-                                  json_integer((json_int_t)(weights + session)));
+    failed |= json_object_set_new(object, "bytes_resident", json_integer((json_int_t)all));
+    failed |= json_object_set_new(object, "bytes_resident_low_memory",
+                                  json_integer((json_int_t)low_memory));
     return failed;
 }
 
@@ -102,8 +123,11 @@ static int set_memory(json_t *object, const txl_model *model, uint64_t stored, u
 static json_t *describe_weights(const char *path, const struct info_options *options,
                                 txl_error *error) {
     txl_model *model;
+    int threads = (int)options->common.threads;
+    uint64_t low_memory;
     signals_set_mapped(path);
-    if (txl_model_open(path, (int)options->common.threads, &model, error) != TXL_OK) {
+    if (resident_low_memory(path, threads, &low_memory, error) != TXL_OK ||
+        txl_model_open(path, threads, &model, error) != TXL_OK) {
         return NULL;
     }
     uint64_t stored, expanded;
@@ -115,7 +139,7 @@ static json_t *describe_weights(const char *path, const struct info_options *opt
                                   json_integer((json_int_t)txl_model_n_tensor(model)));
     failed |= json_object_set_new(object, "bytes_stored", json_integer((json_int_t)stored));
     failed |= json_object_set_new(object, "bytes_expanded", json_integer((json_int_t)expanded));
-    failed |= set_memory(object, model, stored, expanded);
+    failed |= set_memory(object, model, low_memory);
     if (options->tensors) {
         failed |= json_object_set_new(object, "tensors", weights_tensors(model));
     }
@@ -245,7 +269,7 @@ static void print_text(json_t *object) {
     json_t *value;
     json_object_foreach(object, key, value) {
         if (strcmp(key, "tensors") != 0) {
-            print_string(key, 22);
+            print_string(key, 27);
             print_value(value);
             putchar('\n');
         }
@@ -317,7 +341,7 @@ const struct command info_command = {
         "what a session with the published settings comes to take, for keys, values, "
         "position rows and activations, bytes_session_f16 the same with --memory-type "
         "f16. bytes_resident is weights and session together: the most that generating "
-        "and scoring come to hold.",
+        "and scoring come to hold; bytes_resident_low_memory is the same with --low-memory.",
     .options = options,
     .operands = operands,
     .examples = examples,

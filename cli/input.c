@@ -62,7 +62,7 @@ ssize_t input_read(struct input *input, char *buffer, size_t size) {
         input->left -= (size_t)n;
     } else {
         do {
-            n = signals_stopped() ? 0 : read(input->handle, buffer, size);
+            n = signals_stopped() && !input->to_end ? 0 : read(input->handle, buffer, size);
         } while (n < 0 && errno == EINTR);
         if (n < 0) {
             fail(input->name);

@@ -14,6 +14,7 @@ struct input {
     size_t left;
     uint64_t size; /* bytes in all, 0 when unknown */
     uint64_t read; /* bytes so far */
+    bool to_end;   /* it is read on after a signal too */
 };
 
 /* Opens the file, or standard input for "-".  False with the error printed. */

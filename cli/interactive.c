@@ -54,8 +54,8 @@ static bool need_session(struct interaction *i, const txl_memory *memory) {
     if (!session_open(&g->model, &settings, &session)) {
         return false;
     }
-    txl_session_free(g->session);
-    g->session = g->prompt.session = session;
+    txl_session_free(g->sample.session);
+    g->sample.session = g->prompt.session = session;
     txl_session_settings(session, &g->settings);
     return true;
 }
@@ -70,8 +70,8 @@ static txl_status take_turn(struct interaction *i) {
     i->prompt_tokens += g->prompt.tokens;
     i->unknown += g->prompt.unknown;
     bool shown = output_start_line() && output_flush();
-    g->prompt.tail = '\n';
-    if (status == TXL_OK && continue_save(g, &memory)) {
+    g->sample.tail = '\n';
+    if (status == TXL_OK && sample_save(&g->sample, &memory)) {
         replace_memory(i, memory);
     }
     if (!shown || (signals_stopped() && !signals_forget_interrupt())) {
@@ -157,6 +157,15 @@ static bool is_settable(const char *name) {
     return false;
 }
 
+/* An option may ask for another index of the history, which every turn fills anew. */
+static bool renew_history(struct generate *g) {
+    txl_history_free(g->sample.history);
+    g->sample.history = NULL;
+    bool good = sampling_history(&g->options->sampling, &g->sample.history);
+    g->prompt.history = g->sample.history;
+    return good;
+}
+
 /* The value is read as that of the option on the command line. */
 static bool set(struct interaction *i, char *argument) {
     char *value = strchr(argument, ' ');
@@ -180,9 +189,7 @@ static bool set(struct interaction *i, char *argument) {
         return true;
     }
     *i->options = options;
-    bool good = continue_choose_sampling(i->g);
-    i->g->prompt.history = i->g->history;
-    return good;
+    return continue_choose_sampling(i->g) && renew_history(i->g);
 }
 
 static bool settings(struct interaction *i, char *argument) {

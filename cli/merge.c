@@ -2,6 +2,7 @@
 #include "merge.h"
 
 #include "output.h"
+#include "signals.h"
 #include "terminal.h"
 
 #include <ctype.h>
@@ -30,12 +31,12 @@ bool shard_to_json(json_t *object, const struct shard *shard, const struct resul
     char checksum[17];
     snprintf(checksum, sizeof checksum, "%016" PRIx64, txl_model_checksum(model->handle));
     json_t *name = output_json_string(model->name);
-    json_t *o = json_pack("{s:I, s:I, s:f, s:f, s:s, s:o*, s:s, s:s, s:s, s:b, s:b}", "number",
+    json_t *o = json_pack("{s:I, s:I, s:f, s:f, s:s, s:o*, s:s, s:s, s:s, s:s, s:b, s:b}", "number",
                           (json_int_t)shard->number, "of", (json_int_t)shard->of, "mean",
                           result->score.mean, "squares", result->score.squares, "checksum",
-                          checksum, "model", name, "mode", facts->mode, "kernels",
-                          txl_kernels_name(), "blas", txl_blas_name(), "words", facts->words,
-                          "replaces_unknown", facts->replaces_unknown);
+                          checksum, "model", name, "mode", facts->mode, "text", facts->text,
+                          "kernels", txl_kernels_name(), "blas", txl_blas_name(), "words",
+                          facts->words, "replaces_unknown", facts->replaces_unknown);
     return name != NULL && json_object_set_new(object, "shard", o) == 0;
 }
 
@@ -46,7 +47,8 @@ static const char *const same_text[] = {"tokens", "unknown", "bytes", "character
 static const char *const same_settings[] = {
     "tgt_len",       "mem_len", "clamp_len",   "same_length", "memory_start",
     "cluster_order", "type",    "memory_type", "streams",     NULL};
-static const char *const same_run[] = {"of", "checksum", "mode", "words", "replaces_unknown", NULL};
+static const char *const same_run[] = {"of",    "checksum",         "mode", "text",
+                                       "words", "replaces_unknown", NULL};
 
 /* A shard as read from a file. */
 struct part {
@@ -111,6 +113,7 @@ static bool parse(struct part *part) {
                 has_scalars(settings, same_settings) && has_scalars(shard, same_run) &&
                 json_is_integer(json_object_get(settings, "threads")) &&
                 json_is_string(json_object_get(shard, "mode")) &&
+                json_is_string(json_object_get(shard, "text")) &&
                 json_is_string(json_object_get(shard, "model")) &&
                 json_is_string(json_object_get(shard, "kernels")) &&
                 json_is_string(json_object_get(shard, "blas"));
@@ -137,6 +140,9 @@ static bool read_part(struct part *part, const char *path) {
     part->object = json_loadf(file, 0, &error);
     if (!standard_input) {
         fclose(file);
+    }
+    if (part->object == NULL && signals_stopped()) {
+        return false;
     }
     if (part->object == NULL) {
         terminal_error("%s: line %d: %s; it must be what txl ppl --shard I/N --json prints",
@@ -273,6 +279,7 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
         .ids = json_is_null(json_object_get(first, "unknown")),
         .replaces_unknown = json_is_true(json_object_get(shard, "replaces_unknown")),
         .mode = json_string_value(json_object_get(shard, "mode")),
+        .text = json_string_value(json_object_get(shard, "text")),
         .model = {.name = json_string_value(json_object_get(shard, "model")),
                   .settings = json_incref(settings)}};
     bool good = merge_threads(settings, parts, n);

@@ -23,10 +23,9 @@ struct merged {
     json_t *first; /* the object of shard 1, whose strings the others point to */
 };
 
-/* Reads the shards' files, in any order.  False with the error printed, which names the file that
- * is no shard, not of the same evaluation, interrupted or there already, or the shard that is
- * missing.
- */
+/* Reads the shards' files, in any order.  False after a signal, or with the error printed, which
+ * names the file that is no shard, not of the same evaluation, interrupted or there already, or the
+ * shard that is missing. */
 bool merge_files(struct merged *merged, char **paths, int n);
 void merged_free(struct merged *merged);
 

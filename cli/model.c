@@ -17,24 +17,48 @@ const char *const text_forms[] = {"raw", "tokens", NULL};
 
 const char *const memory_types[] = {"f32", "f16", NULL};
 
+static txl_status open_file(struct model *model, const char *path,
+                            const struct common_options *options, txl_error *error) {
+    int threads = (int)options->threads;
+    model->name = path;
+    signals_set_mapped(path);
+    return options->low_memory ? txl_model_open_compressed(path, threads, &model->handle, error)
+                               : txl_model_open(path, threads, &model->handle, error);
+}
+
+static txl_status open_built_in(struct model *model, const struct common_options *options,
+                                txl_error *error) {
+    static const char name[] = "the built-in model";
+    const void *data = txl_default_model;
+    size_t size = txl_default_model_size;
+    int threads = (int)options->threads;
+    model->name = "built-in";
+    return options->low_memory
+               ? txl_model_open_memory_compressed(data, size, name, threads, &model->handle, error)
+               : txl_model_open_memory(data, size, name, threads, &model->handle, error);
+}
+
+/* Weights stored raw are never expanded. */
+static bool is_raw(const struct model *model) {
+    uint64_t stored, expanded;
+    txl_model_bytes(model->handle, &stored, &expanded);
+    return expanded == 0;
+}
+
 bool model_open(struct model *model, const struct common_options *options) {
     *model = (struct model){0};
     const char *path = options->model != NULL ? options->model : getenv("TXL_MODEL");
     txl_error error;
-    txl_status status;
-    if (path != NULL && *path != '\0') {
-        model->name = path;
-        signals_set_mapped(path);
-        status = txl_model_open(path, (int)options->threads, &model->handle, &error);
-    } else {
-        model->name = "built-in";
-        status =
-            txl_model_open_memory(txl_default_model, txl_default_model_size, "the built-in model",
-                                  (int)options->threads, &model->handle, &error);
-    }
+    txl_status status = path != NULL && *path != '\0' ? open_file(model, path, options, &error)
+                                                      : open_built_in(model, options, &error);
     if (status != TXL_OK) {
         terminal_error("%s", error.message);
         return false;
+    }
+    if (options->low_memory && is_raw(model)) {
+        terminal_note("%s is not compressed: its weights are used where the file is mapped, and "
+                      "--low-memory changes nothing",
+                      model->name);
     }
     const char *hint = blas_core_hint();
     if (hint != NULL) {
@@ -47,6 +71,10 @@ void model_close(struct model *model) {
     txl_model_close(model->handle);
     signals_set_mapped(NULL);
     model->handle = NULL;
+}
+
+const char *text_form(int form, bool ids) {
+    return ids ? "ids" : text_forms[form];
 }
 
 bool model_has_words(const struct model *model) {

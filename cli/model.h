@@ -35,6 +35,9 @@ extern const char *const memory_types[]; /* f32, f16: as txl_memory_type */
 extern const char *const text_forms[]; /* raw, tokens */
 enum { TEXT_RAW, TEXT_TOKENS };
 
+/* What text comes in and goes out as: raw, tokens, or ids in the place of either. */
+const char *text_form(int form, bool ids);
+
 #define SESSION_UNSET                                                                              \
     { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET }
 
@@ -47,7 +50,7 @@ enum { TEXT_RAW, TEXT_TOKENS };
      .help = "tokens of a segment",                                                                \
      .offset = offsetof(type, member.tgt_len),                                                     \
      .least = 1,                                                                                   \
-     .most = INT32_MAX},                                                                           \
+     .most = 1 << 24},                                                                             \
         {.name = "mem-len",                                                                        \
          .kind = OPTION_INTEGER,                                                                   \
          .argument = "N",                                                                          \
@@ -55,7 +58,7 @@ enum { TEXT_RAW, TEXT_TOKENS };
          .help = "tokens of memory before the segment",                                            \
          .offset = offsetof(type, member.mem_len),                                                 \
          .least = 0,                                                                               \
-         .most = INT32_MAX},                                                                       \
+         .most = 1 << 24},                                                                         \
         {.name = "clamp-len",                                                                      \
          .kind = OPTION_INTEGER,                                                                   \
          .argument = "N",                                                                          \

@@ -84,12 +84,15 @@ static bool append(struct string_list *list, const char *text) {
 
 static int wrong_number(const struct command *command, const struct option_row *row,
                         const char *text) {
-    const char *what = row->kind == OPTION_INTEGER ? "a whole number" : "a number";
-    if (isinf(row->most)) {
-        return options_wrong(command, "--%s '%s' is not %s of at least %.15g", row->name, text,
-                             what, row->least);
+    if (row->kind == OPTION_INTEGER) {
+        return options_wrong(command, "--%s '%s' is not a whole number from %.0f to %.0f",
+                             row->name, text, row->least, row->most);
     }
-    return options_wrong(command, "--%s '%s' is not %s from %.15g to %.15g", row->name, text, what,
+    if (isinf(row->most)) {
+        return options_wrong(command, "--%s '%s' is not a number of at least %.15g", row->name,
+                             text, row->least);
+    }
+    return options_wrong(command, "--%s '%s' is not a number from %.15g to %.15g", row->name, text,
                          row->least, row->most);
 }
 

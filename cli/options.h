@@ -81,7 +81,7 @@ struct command {
 struct common_options {
     const char *model;
     int64_t threads; /* 0: one for each processor */
-    bool quiet, help;
+    bool low_memory, quiet, help;
 };
 
 #define COMMON_ROWS                                                                                \
@@ -110,6 +110,14 @@ struct common_options {
         .argument = "FILE", .standard = "$TXL_MODEL, else the built-in model",                     \
         .help = "the weights file, as txl convert writes it",                                      \
         .offset = offsetof(struct common_options, model), .files = true                            \
+    }
+
+#define LOW_MEMORY_ROW                                                                             \
+    {                                                                                              \
+        .name = "low-memory", .kind = OPTION_FLAG,                                                 \
+        .help = "keep compressed weights so, and expand a layer at a time: slower, the same "      \
+                "results",                                                                         \
+        .offset = offsetof(struct common_options, low_memory)                                      \
     }
 
 /* The operands of a parsed command line; they point into argv. */

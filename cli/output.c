@@ -131,17 +131,39 @@ static bool fail(struct outfile *file, const char *path) {
     return false;
 }
 
+static bool is_standard_output(const struct stat *status) {
+    struct stat output;
+    return fstat(STDOUT_FILENO, &output) == 0 && output.st_dev == status->st_dev &&
+           output.st_ino == status->st_ino;
+}
+
+/* What goes to standard output too stands there in whole lines between the others. */
+static FILE *share_standard_output(void) {
+    int handle = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    FILE *stream = handle < 0 ? NULL : fdopen(handle, "w");
+    if (stream == NULL && handle >= 0) {
+        close(handle);
+    }
+    if (stream != NULL) {
+        setvbuf(stream, NULL, _IOLBF, BUFSIZ);
+    }
+    return stream;
+}
+
 bool outfile_open(struct outfile *file, const char *path) {
-    *file = (struct outfile){.path = strdup(path)};
+    struct stat status;
+    bool exists = stat(path, &status) == 0;
+    bool shared = exists && is_standard_output(&status);
+    /* A link stays, and what it leads to is replaced. */
+    *file = (struct outfile){.name = path, .path = exists ? realpath(path, NULL) : strdup(path)};
+    if (shared || (exists && !S_ISREG(status.st_mode))) {
+        file->stream = shared ? share_standard_output() : fopen(path, "w");
+        return file->stream != NULL || fail(file, path);
+    }
     if (file->path == NULL) {
         return fail(file, path);
     }
-    struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        file->stream = fopen(path, "w");
-        return file->stream != NULL || fail(file, path);
-    }
-    if (asprintf(&file->temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) {
+    if (asprintf(&file->temporary, "%s.tmp-%ld", file->path, (long)getpid()) < 0) {
         file->temporary = NULL;
         return fail(file, path);
     }
@@ -162,13 +184,32 @@ bool outfile_open(struct outfile *file, const char *path) {
     return true;
 }
 
+/* The first failure is the one that errno still tells of. */
+static bool note_file_failure(struct outfile *file) {
+    if (!file->failed && errno == EPIPE) {
+        state.closed = true;
+    } else if (!file->failed) {
+        state.failed = true;
+        terminal_error("%s: %s", file->name, strerror(errno));
+    }
+    file->failed = true;
+    return false;
+}
+
+bool outfile_usable(struct outfile *file) {
+    return ferror(file->stream) == 0 || note_file_failure(file);
+}
+
 bool outfile_commit(struct outfile *file) {
-    FILE *stream = file->stream;
+    bool written = outfile_usable(file);
+    written = (fclose(file->stream) == 0 || note_file_failure(file)) && written;
     file->stream = NULL;
-    bool written = ferror(stream) == 0;
-    written = fclose(stream) == 0 && written;
-    if (!written || (file->temporary != NULL && rename(file->temporary, file->path) != 0)) {
-        return fail(file, file->path);
+    if (written && file->temporary != NULL && rename(file->temporary, file->path) != 0) {
+        written = note_file_failure(file);
+    }
+    if (!written) {
+        outfile_abandon(file);
+        return !state.failed;
     }
     signals_drop_temporary(file->temporary);
     free(file->temporary);

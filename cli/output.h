@@ -41,14 +41,24 @@ bool output_failed(void);
 /* Flushes; returns `status`, or STATUS_FAILURE when standard output could not be written. */
 int output_finish(int status);
 
-/* A file under a temporary name until outfile_commit; devices and pipes are written as they are. */
+/* A file under a temporary name until outfile_commit; devices and pipes are written as they are,
+ * and what is standard output too is shared with it. */
 struct outfile {
     FILE *stream;
+    const char *name;       /* as messages show it */
     char *path, *temporary; /* temporary is NULL when the file is written in place */
+    bool failed;
 };
 
-/* False with the error printed.  Afterwards end with outfile_commit or outfile_abandon. */
+/* False with the error printed.  The path must live as long as the file.  Afterwards end with
+ * outfile_commit or outfile_abandon. */
 bool outfile_open(struct outfile *file, const char *path);
+
+/* False when there is no use in going on: a pipe's reader is gone, which counts as standard
+ * output's, or a write failed (the first failure prints its error). */
+bool outfile_usable(struct outfile *file);
+
+/* False with the error printed; a reader that is gone is none. */
 bool outfile_commit(struct outfile *file);
 void outfile_abandon(struct outfile *file);
 

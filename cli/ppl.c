@@ -120,7 +120,8 @@ static void describe_run(struct ppl *ppl) {
                                     .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
                                     .mode = options->per_line             ? "lines"
                                             : options->sliding_window > 0 ? "sliding"
-                                                                          : "segments"};
+                                                                          : "segments",
+                                    .text = text_form(options->text, options->ids)};
     ppl->evaluation =
         (struct evaluation){.model = ppl->model.handle,
                             .options = {.raw = options->text == TEXT_RAW,
@@ -258,34 +259,40 @@ static bool print_result(const struct ppl *ppl, const struct result *result) {
     return ppl->rows.on_stdout || ppl->options->heat || result_print_text(&ppl->facts, result);
 }
 
+/* Scores one after the other.  False with the error printed; `*total` is of the `*done` before. */
+static bool score_each(struct ppl *ppl, char **files, int n_files, int *done,
+                       struct result *total) {
+    for (; *done < n_files && !signals_stopped() && !output_closed(); ++*done) {
+        struct result result;
+        if (!score_file(ppl, files[*done], &result) || !report_scored(ppl, &result)) {
+            return false;
+        }
+        result_add(total, &result);
+        if (!print_result(ppl, &result)) {
+            break;
+        }
+    }
+    return true;
+}
+
 static int score_files(struct ppl *ppl, char **files, int n_files) {
     struct result total = {.whole = true};
     int done = 0;
     if (!open_scorer(ppl)) {
         return STATUS_FAILURE;
     }
-    for (; done < n_files && !signals_stopped() && !output_closed(); done++) {
-        struct result result;
-        if (!score_file(ppl, files[done], &result)) {
-            return STATUS_FAILURE;
-        }
-        result_add(&total, &result);
-        if (!report_scored(ppl, &result)) {
-            return STATUS_FAILURE;
-        }
-        if (!print_result(ppl, &result)) {
-            break;
-        }
-    }
-    if (n_files > 1) {
+    bool good = score_each(ppl, files, n_files, &done, &total);
+    if (good && n_files > 1) {
         print_result(ppl, &total);
     }
-    heat_print_legend(&ppl->heat);
-    if (!rows_commit(&ppl->rows) || !report_finish(&ppl->report, ppl->model.name)) {
-        return STATUS_FAILURE;
+    if (good) {
+        heat_print_legend(&ppl->heat);
     }
+    good = good && rows_commit(&ppl->rows) && report_finish(&ppl->report, ppl->model.name);
     int status = STATUS_OK;
-    if (signals_stopped()) {
+    if (!good) {
+        status = STATUS_FAILURE;
+    } else if (signals_stopped()) {
         terminal_note("interrupted: the result is of the first %" PRIu64 " tokens scored",
                       total.score.predicted);
         status = signals_status();
@@ -372,7 +379,7 @@ static int sweep_file(struct ppl *ppl, const char *path) {
 static int merge_shards(const struct ppl_options *options, const struct operands *files) {
     struct merged merged;
     if (!merge_files(&merged, files->items, files->n)) {
-        return STATUS_FAILURE;
+        return signals_stopped() ? signals_status() : STATUS_FAILURE;
     }
     const struct run_facts *facts = &merged.facts;
     const struct result *result = &merged.result;

@@ -23,10 +23,10 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         const char *message;
     } checks[] = {
         {files->n == 0 && !input_is_piped(), "FILE is missing, and standard input is a terminal"},
-        {o->merge &&
-             (sliding || rows || sweep || shard || compare || o->heat || o->report != NULL ||
-              o->batch > 0 || o->max_tokens > 0 || o->ids || o->skip_unknown ||
-              o->preset != CHOICE_UNSET || o->common.model != NULL || tells_session(session)),
+        {o->merge && (sliding || rows || sweep || shard || compare || o->heat ||
+                      o->report != NULL || o->batch > 0 || o->max_tokens > 0 || o->ids ||
+                      o->skip_unknown || o->preset != CHOICE_UNSET || o->common.model != NULL ||
+                      o->common.low_memory || tells_session(session)),
          "--merge reads what shards printed: only --json and --fail-above go with it"},
         {sliding && segments, "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
         {o->per_line && sliding, "--per-line and --sliding-window exclude each other"},
@@ -160,6 +160,7 @@ const struct option_row ppl_option_rows[] = {
      .least = 0,
      .most = INFINITY},
     MODEL_ROW,
+    LOW_MEMORY_ROW,
     COMMON_ROWS,
     {0}};
 
@@ -177,10 +178,10 @@ const struct note ppl_notes[] = {
      "key=value between blanks, always in this order:\n\n"
      " txl ppl: files tokens predicted unknown nats_per_token perplexity\n"
      "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
-     "     tgt_len mem_len clamp_len same_length memory_start cluster_order\n"
-     "     type memory_type threads streams kernels blas model\n\n"
-     "mode is segments, lines or sliding; - stands for a number without meaning; the model's name "
-     "runs to the end of the line."},
+     "     text tgt_len mem_len clamp_len same_length memory_start\n"
+     "     cluster_order type memory_type threads streams kernels blas model\n\n"
+     "mode is segments, lines or sliding; text is raw, tokens or ids; - stands for a number "
+     "without meaning; the model's name runs to the end of the line."},
     {"Comparison",
      "With --compare, each model runs with its own checkpoint's settings unless the command line "
      "tells them. The difference is OTHER's nats less the model's, token by token, with its "
@@ -199,10 +200,10 @@ const struct note ppl_notes[] = {
     {"Shards",
      "--shard I/N --json adds an object \"shard\" to the result: number, of, mean and squares "
      "(the sum of squared differences from it) of the nats, the model's name and checksum, mode, "
-     "kernels, blas, words, replaces_unknown; numbers are written with 17 digits, so that nothing "
-     "is lost. --merge takes such files in any order, refuses missing, doubled, interrupted and "
-     "unequal ones, and gives bit for bit what --batch N gives with the same kernels. Its seconds "
-     "are the sum of the shards'."},
+     "text, kernels, blas, words, replaces_unknown; numbers are written with 17 digits, so that "
+     "nothing is lost. --merge takes such files in any order, refuses missing, doubled, "
+     "interrupted and unequal ones, and gives bit for bit what --batch N gives with the same "
+     "kernels. Its seconds are the sum of the shards'."},
     {"Heat",
      "--heat prints the bytes of the text as they are. Colours come between them where standard "
      "output is a terminal or CLICOLOR_FORCE is set, and a last line is their legend; without "

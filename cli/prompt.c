@@ -207,3 +207,24 @@ txl_status prompt_feed(struct prompt *prompt) {
     prompt->chunk = NULL;
     return status;
 }
+
+txl_status prompt_repeat(struct prompt *prompt) {
+    char slice[SLICE];
+    ssize_t n;
+    if (!prompt->echo) {
+        return TXL_OK;
+    }
+    if (!input_rewind(&prompt->input)) {
+        return TXL_IO;
+    }
+    prompt->input.to_end = true;
+    while ((n = input_read(&prompt->input, slice, sizeof slice)) > 0) {
+        if (!echo(prompt, slice, (size_t)n)) {
+            return TXL_STOPPED;
+        }
+    }
+    if (n < 0) {
+        return TXL_IO;
+    }
+    return finish_echo(prompt) ? TXL_OK : TXL_STOPPED;
+}

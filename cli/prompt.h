@@ -32,4 +32,8 @@ struct prompt {
  * or when the reader of the echo is gone; other failures have had their error printed. */
 txl_status prompt_feed(struct prompt *prompt);
 
+/* Echoes it once more, if it is to be echoed, for a text that is printed behind another; also after
+ * a signal.  The input must be one that can be read again.  Failures as above. */
+txl_status prompt_repeat(struct prompt *prompt);
+
 #endif

@@ -247,7 +247,7 @@ bool report_open(struct report *report, const char *path, const txl_model *model
         return false;
     }
     report->rest = write_frame(report->file.stream, report_html, report->nonce);
-    return true;
+    return outfile_usable(&report->file) || output_closed();
 }
 
 void report_line_end(struct report *report, uint64_t index) {
@@ -307,7 +307,7 @@ void report_context(struct report *report, uint64_t index, int32_t id) {
 }
 
 txl_status report_token(void *context, const struct scored *token, txl_error *error) {
-    (void)error;
+    (void)error; /* outfile_usable prints it */
     struct report *report = context;
     struct report_chunk *chunk = report->chunk;
     if (token->index >= REPORT_TOKENS) {
@@ -318,7 +318,7 @@ txl_status report_token(void *context, const struct scored *token, txl_error *er
         rank(report, &chunk->scores[k], token->id, token->logprob[k]);
     }
     end_token(report, token->index, token->id);
-    return TXL_OK;
+    return outfile_usable(&report->file) ? TXL_OK : TXL_STOPPED;
 }
 
 bool report_result(struct report *report, json_t *result, bool shown) {

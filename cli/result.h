@@ -31,6 +31,7 @@ struct run_facts {
     bool ids;              /* the input was ids, so that nothing can have been unknown */
     bool replaces_unknown; /* else they are left out */
     const char *mode;      /* segments, lines, sliding */
+    const char *text;      /* raw, tokens, ids */
     struct evaluated model;
     struct evaluated other; /* --compare; name NULL: there is none */
 };

@@ -20,22 +20,23 @@ int sampling_check(const struct command *command, const struct sampling_options 
     return OPTIONS_RUN;
 }
 
-bool sampling_start(const struct sampling_options *options, txl_sampling *sampling,
-                    txl_history **history) {
-    size_t last = (size_t)repeat_last(options), n = (size_t)options->no_repeat_ngram;
+txl_sampling sampling_terms(const struct sampling_options *options) {
+    return (txl_sampling){.temperature = (float)options->temperature,
+                          .top_k = (int)options->top_k,
+                          .top_p = (float)options->top_p,
+                          .min_p = (float)options->min_p,
+                          .typical = (float)options->typical,
+                          .repetition_penalty = (float)options->repetition_penalty,
+                          .repeat_last = (size_t)repeat_last(options)};
+}
+
+bool sampling_history(const struct sampling_options *options, txl_history **history) {
     txl_error error;
-    if (txl_history_new(HISTORY_WINDOW, n, history, &error) != TXL_OK) {
+    if (txl_history_new(HISTORY_WINDOW, (size_t)options->no_repeat_ngram, history, &error) !=
+        TXL_OK) {
         terminal_error("%s", error.message);
         return false;
     }
-    *sampling = (txl_sampling){.temperature = (float)options->temperature,
-                               .top_k = (int)options->top_k,
-                               .top_p = (float)options->top_p,
-                               .min_p = (float)options->min_p,
-                               .typical = (float)options->typical,
-                               .repetition_penalty = (float)options->repetition_penalty,
-                               .repeat_last = last,
-                               .history = *history};
     return true;
 }
 

@@ -124,10 +124,12 @@ enum { REPEAT_LAST = 64, HISTORY_WINDOW = 1 << 20 };
 /* What the table's bounds do not say: OPTIONS_RUN, or the error printed and its status. */
 int sampling_check(const struct command *command, const struct sampling_options *options);
 
-/* Fills `sampling`, but for the banned ids, and makes the history it reads, which is the caller's.
- * False with the error printed. */
-bool sampling_start(const struct sampling_options *options, txl_sampling *sampling,
-                    txl_history **history);
+/* In the library's terms, but for the banned ids and the history. */
+txl_sampling sampling_terms(const struct sampling_options *options);
+
+/* Makes the history that one text's sampling reads, which is the caller's.  False with the error
+ * printed. */
+bool sampling_history(const struct sampling_options *options, txl_history **history);
 
 /* Both tell temperature, top_k and top_p, and of the others those that are on: min_p, typical,
  * repetition_penalty with repeat_last, no_repeat_ngram. */

@@ -63,8 +63,8 @@ static void print_escaped(FILE *stream, const char *text, size_t length) {
 }
 
 txl_status rows_token(void *context, const struct scored *token, txl_error *error) {
-    (void)error; /* outfile_commit tells what could not be written */
-    const struct rows *rows = context;
+    (void)error; /* outfile_usable prints it */
+    struct rows *rows = context;
     FILE *stream = rows->file.stream;
     size_t length = 0;
     const char *symbol = txl_model_symbol(rows->model, token->id, &length);
@@ -75,17 +75,19 @@ txl_status rows_token(void *context, const struct scored *token, txl_error *erro
         fprintf(stream, "\t%.9g\t%.9g", (double)token->nats[1], rows->comparison->last_divergence);
     }
     fputc('\n', stream);
-    return TXL_OK;
+    return outfile_usable(&rows->file) ? TXL_OK : TXL_STOPPED;
 }
 
 txl_status rows_line(struct rows *rows, uint64_t line, const struct score *score) {
     char row[128];
     int length = snprintf(row, sizeof row, "%" PRIu64 "\t%" PRIu64 "\t%.9g\n", line,
                           score->predicted, score->nats);
+    bool good = true;
     if (rows->file.stream != NULL) {
         fputs(row, rows->file.stream);
-    } else if (rows->on_stdout && !output_write(row, (size_t)length)) {
-        return TXL_STOPPED;
+        good = outfile_usable(&rows->file);
+    } else if (rows->on_stdout) {
+        good = output_write(row, (size_t)length);
     }
-    return TXL_OK;
+    return good ? TXL_OK : TXL_STOPPED;
 }

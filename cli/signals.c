@@ -77,8 +77,9 @@ void signals_install(void) {
     }
     action.sa_handler = on_bus_error;
     sigaction(SIGBUS, &action, NULL);
-    action.sa_handler = SIG_IGN; /* a closed pipe is seen where it is written */
+    action.sa_handler = SIG_IGN; /* a closed pipe and a full quota are seen where it is written */
     sigaction(SIGPIPE, &action, NULL);
+    sigaction(SIGXFSZ, &action, NULL);
 }
 
 bool signals_stopped(void) {

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 24, LINE_MAX_COLUMNS = 200 };
+enum { BAR_WIDTH = 24, LEAST_BAR_WIDTH = 4, LINE_MAX_COLUMNS = 200 };
 
 static const double BAR_SECONDS = 0.1, LINE_SECONDS = 10, FIRST_SECONDS = 1;
 
@@ -129,24 +129,48 @@ static void format_figures(const struct progress *progress, double now, double f
     }
 }
 
-static void draw_bar(const struct progress *progress, double fraction, const char *figures) {
-    char line[LINE_MAX_COLUMNS];
-    if (fraction < 0) {
-        snprintf(line, sizeof line, "%s  %s", progress->task, figures);
-    } else {
-        char bar[BAR_WIDTH + 1];
-        int full = (int)(fraction * BAR_WIDTH);
-        memset(bar, '-', BAR_WIDTH);
-        memset(bar, '#', (size_t)full);
-        bar[BAR_WIDTH] = '\0';
-        snprintf(line, sizeof line, "%s  %3.0f %% [%s] %s", progress->task, floor(100 * fraction),
-                 bar, figures);
+/* "[####--------] ", of a narrow terminal what there is room for, or nothing. */
+static void format_bar(double fraction, int columns, char *text) {
+    int width = columns / 3 < BAR_WIDTH ? columns / 3 : BAR_WIDTH;
+    text[0] = '\0';
+    if (fraction >= 0 && width >= LEAST_BAR_WIDTH) {
+        memset(text + 1, '-', (size_t)width);
+        memset(text + 1, '#', (size_t)(fraction * width));
+        text[0] = '[';
+        memcpy(text + 1 + width, "] ", sizeof "] ");
     }
-    replace_controls(line);
+}
+
+/* The end of a name says more than its beginning. */
+static const char *last_columns(const char *name, int columns) {
+    size_t length = strlen(name), least = columns > 0 ? (size_t)columns : 0;
+    const char *end = length > least ? name + length - least : name;
+    while (((unsigned char)*end & 0xc0) == 0x80) {
+        end++;
+    }
+    return end;
+}
+
+static int terminal_columns(void) {
     struct winsize window = {0};
-    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1
-                      ? window.ws_col - 1
-                      : 79;
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1;
+    return known ? window.ws_col - 1 : 79;
+}
+
+/* Figures come first, then the name: the bar has a part of what they leave. */
+static void draw_bar(const struct progress *progress, double fraction, const char *figures) {
+    char percent[16] = "", bar[BAR_WIDTH + 4], line[LINE_MAX_COLUMNS];
+    int columns = terminal_columns();
+    if (fraction >= 0) {
+        snprintf(percent, sizeof percent, "%3.0f %% ", floor(100 * fraction));
+    }
+    int left = columns - (int)(strlen(percent) + strlen(figures));
+    format_bar(fraction, left, bar);
+    left -= (int)strlen(bar) + 2;
+    const char *name = last_columns(progress->task, left);
+    snprintf(line, sizeof line, "%s%s%s%s%s", name, *name != '\0' ? "  " : "", percent, bar,
+             figures);
+    replace_controls(line);
     fprintf(stderr, "\r%.*s\033[K", columns, line);
     state.bar = true;
 }

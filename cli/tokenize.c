@@ -26,6 +26,7 @@ struct tokenize {
     struct token_reader reader; /* unused to decode spellings */
     uint64_t symbols, unknown;
     bool at_end, terminated; /* the input's end is reached, behind a line end */
+    bool spelled_line_end;   /* the last symbol is a line end inside of a text of letters */
 
     /* To symbols. */
     bool in_line;
@@ -38,6 +39,12 @@ struct tokenize {
  * of the text, and back. */
 static bool line_end_is_text(const struct tokenize *t) {
     return (t->kind == TXL_BYTES || t->kind == TXL_TEXT8) && (!t->at_end || t->terminated);
+}
+
+/* Whether the symbol is a line end inside of a text of letters: the output breaks its line there
+ * too. */
+static bool is_line_end(const struct tokenize *t, const char *text, size_t length) {
+    return t->kind == TXL_TEXT8 && length == 1 && text[0] == '\n';
 }
 
 static txl_status fail_memory(txl_error *error) {
@@ -65,8 +72,9 @@ static bool write_symbol(const struct tokenize *t, const txl_symbol *symbol) {
 
 static bool write_line_end(struct tokenize *t) {
     bool boundary = t->kind != TXL_BYTES && t->kind != TXL_TEXT8;
-    t->in_line = false;
-    return !(boundary || line_end_is_text(t)) || output_write("\n", 1);
+    bool breaks = boundary || line_end_is_text(t) || t->spelled_line_end;
+    t->in_line = t->spelled_line_end = false;
+    return !breaks || output_write("\n", 1);
 }
 
 static txl_status print_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -77,6 +85,7 @@ static txl_status print_symbol(void *context, const txl_symbol *symbol, txl_erro
     }
     bool good = !t->in_line || output_write(" ", 1);
     t->in_line = true;
+    t->spelled_line_end = is_line_end(t, symbol->text, symbol->length);
     t->symbols++;
     if (t->options->ids) {
         char id[16];
@@ -147,6 +156,7 @@ static txl_status end_spelling(struct tokenize *t, txl_error *error) {
     if (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8) {
         unescape(spelling);
     }
+    t->spelled_line_end = is_line_end(t, spelling->data, spelling->length);
     const char *text;
     size_t length;
     txl_status status = txl_decoder_push_spelling(t->decoder, spelling->data, spelling->length,
@@ -158,6 +168,13 @@ static txl_status end_spelling(struct tokenize *t, txl_error *error) {
     }
     spelling->length = 0;
     return status;
+}
+
+/* Where the lines of symbols are the lines of the text, but for a line end that was spelled out. */
+static txl_status end_output_line(struct tokenize *t) {
+    bool writes = line_end_is_text(t) && !t->spelled_line_end;
+    t->spelled_line_end = false;
+    return !writes || output_write("\n", 1) ? TXL_OK : TXL_STOPPED;
 }
 
 static txl_status feed_spellings(struct tokenize *t, const char *text, size_t length,
@@ -174,8 +191,8 @@ static txl_status feed_spellings(struct tokenize *t, const char *text, size_t le
         i += n;
         if (i < length) {
             status = end_spelling(t, error);
-            if (status == TXL_OK && text[i] == '\n' && line_end_is_text(t)) {
-                status = output_write("\n", 1) ? TXL_OK : TXL_STOPPED;
+            if (status == TXL_OK && text[i] == '\n') {
+                status = end_output_line(t);
             }
             i++;
         }

@@ -2,6 +2,7 @@
 #include "checkpoint_internal.h"
 
 #include "../lib/error.h"
+#include "../lib/json_memory.h"
 #include "foreign.h"
 #include "little_endian.h"
 #include "zip.h"
@@ -189,8 +190,8 @@ static txl_status read_json(const char *path, json_t **json, txl_error *error) {
         *json =
             json_loadb((const char *)file.data, (size_t)file.size, JSON_REJECT_DUPLICATES, &about);
         if (!*json)
-            status = txl_fail(error, TXL_FORMAT, "%s: line %d: not JSON: %s", path, about.line,
-                              about.text);
+            status = txl_fail(error, json_lacked_memory(&about) ? TXL_MEMORY : TXL_FORMAT,
+                              "%s: line %d: not JSON: %s", path, about.line, about.text);
     }
     mapped_file_close(&file);
     return status;

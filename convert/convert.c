@@ -3,6 +3,7 @@
 #include "convert.h"
 #include "../lib/error.h"
 #include "../lib/half.h"
+#include "../lib/json_memory.h"
 #include "../lib/q8.h"
 #include "../lib/vocabulary.h"
 #include "../lib/weights.h"
@@ -520,10 +521,11 @@ static json_t *id_or_null(int32_t id) {
 /* The settings of weights-format.md, or NULL when memory is short. */
 static char *make_settings(const struct facts *f, const struct text_facts *text, const char *type) {
     json_t *cutoffs = json_array(), *tied = json_array();
+    bool good = true; /* json_pack sees to the arrays themselves */
     for (int i = 0; i < f->n_band - 1; i++)
-        json_array_append_new(cutoffs, json_integer(f->cutoff[i]));
+        good = json_array_append_new(cutoffs, json_integer(f->cutoff[i])) == 0 && good;
     for (int i = 0; i < f->n_band; i++)
-        json_array_append_new(tied, json_boolean(f->tied_projection[i]));
+        good = json_array_append_new(tied, json_boolean(f->tied_projection[i])) == 0 && good;
     json_t *settings = json_pack(
         "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, "
         "s:o, s:b, s:i, s:i, s:i, s:b, s:s, s:s, s:s}",
@@ -537,8 +539,8 @@ static char *make_settings(const struct facts *f, const struct text_facts *text,
         f->clamp_len, "same_length", f->same_length, "memory_start", f->memory_start,
         "cluster_order", f->cluster_order, "type", type);
     if (settings && f->max_klen > 0)
-        json_object_set_new(settings, "max_klen", json_integer(f->max_klen));
-    char *json = settings ? json_dumps(settings, JSON_INDENT(1)) : NULL;
+        good = json_object_set_new(settings, "max_klen", json_integer(f->max_klen)) == 0 && good;
+    char *json = settings && good ? json_text(settings, JSON_INDENT(1)) : NULL;
     json_decref(settings);
     return json;
 }

@@ -5,6 +5,7 @@
  */
 #include "recognise.h"
 #include "../lib/error.h"
+#include "../lib/json_memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -207,10 +208,13 @@ static txl_status load_config(const char *path, json_t **config, txl_error *erro
     *config = NULL;
     if (stat(name, &info) < 0)
         return errno == ENOENT ? TXL_OK : txl_fail(error, TXL_IO, "%s: %s", name, strerror(errno));
+    if (!S_ISREG(info.st_mode)) /* opening a pipe would wait for its writer */
+        return txl_fail(error, TXL_FORMAT, "%s: not a regular file", name);
     json_error_t where;
     *config = json_load_file(name, 0, &where);
     if (!*config)
-        return txl_fail(error, TXL_FORMAT, "%s: line %d: %s", name, where.line, where.text);
+        return txl_fail(error, json_lacked_memory(&where) ? TXL_MEMORY : TXL_FORMAT,
+                        "%s: line %d: %s", name, where.line, where.text);
     if (!json_is_object(*config))
         return txl_fail(error, TXL_FORMAT, "%s: expected a JSON object", name);
     return TXL_OK;

@@ -11,7 +11,7 @@
 #define MAX_DEPTH 100
 /* The graph may lead to a value on several ways; a crafted one on exponentially many.  So a walk
  * follows so many edges for each byte of the pickle. */
-#define EDGES_PER_BYTE 8
+#define EDGES_PER_BYTE 4
 
 struct walk {
     struct checkpoint *checkpoint;

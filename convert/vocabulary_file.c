@@ -2,6 +2,7 @@
 #include "vocabulary_file.h"
 
 #include "../lib/error.h"
+#include "../lib/json_memory.h"
 #include "../lib/unicode.h"
 #include "checkpoint.h"
 #include "foreign.h"
@@ -389,15 +390,19 @@ static txl_status read_plain(struct draft *draft, const struct mapped_file *file
     json_error_t about;
     json_t *json = NULL;
     bool named_json = is_named_json(file->path);
-    if (file->data[0] == '{' || named_json)
+    txl_status status = TXL_FORMAT;
+    if (file->data[0] == '{' || named_json) {
         json = json_loadb((const char *)file->data, (size_t)file->size, JSON_REJECT_DUPLICATES,
                           &about);
-    txl_status status;
+        if (!json && json_lacked_memory(&about))
+            status = TXL_MEMORY;
+    }
     if (json_is_object(json))
         status = from_json(draft, json);
-    else if (named_json)
-        status = txl_fail(draft->error, TXL_FORMAT, "%s: line %d: expected a JSON object: %s",
-                          file->path, about.line, about.text);
+    else if (named_json || status == TXL_MEMORY)
+        status =
+            txl_fail(draft->error, status, "%s: line %d: expected a JSON object: %s", file->path,
+                     json ? 1 : about.line, json ? "found another value" : about.text);
     else /* a text's first symbol may be a brace */
         status = from_text(draft, file->data, (size_t)file->size);
     if (status == TXL_OK)

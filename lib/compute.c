@@ -10,11 +10,12 @@
 #include <sys/mman.h>
 
 enum {
-    BLAS_BUFFER = 1 << 27, /* bytes that OpenBLAS maps for each thread */
-    FEW_ROWS = 8,          /* up to so many rows of activations the product kernels are fastest, */
-    SOME_ROWS = 256,       /* up to so many the panels */
-    STREAM_BLOCK = 64,     /* rows of weights in a task, when they are few, and */
-    SGEMM_BLOCK = 512,     /* at most, when they are many, */
+    BLAS_BUFFER = 1 << 27,  /* bytes that OpenBLAS maps for each thread */
+    FEW_ROWS = 8,           /* up to so many rows of activations the product kernels are fastest, */
+    SOME_ROWS = 256,        /* up to so many the panels */
+    STREAM_BYTES = 1 << 18, /* about so much of the weights in a task, when they are few, */
+    STREAM_UNIT = 64,       /* in multiples of so many rows, and */
+    SGEMM_BLOCK = 512,      /* rows at most, when they are many, */
     /* and so many elements of weights, about half of a second-level cache */
     SGEMM_ELEMENTS = 1 << 19
 };
@@ -200,6 +201,15 @@ void compute_product_block(const struct compute *compute, int thread, const stru
     finish_block(x->n, n, bias ? bias + first : NULL, activation, y, ldy);
 }
 
+/* Long enough to be read at full speed, and several for every thread. */
+static size_t stream_rows(const struct matrix *w) {
+    size_t row = w->n_col * weights_type_size(w->type);
+    size_t rows = STREAM_BYTES / row / STREAM_UNIT * STREAM_UNIT;
+    size_t most = w->n_row / 8 / STREAM_UNIT * STREAM_UNIT;
+    rows = rows > most ? most : rows;
+    return rows > STREAM_UNIT ? rows : STREAM_UNIT;
+}
+
 struct product {
     const struct compute *compute;
     struct operand x;
@@ -224,7 +234,7 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
     struct operand operand = compute_prepare(compute, n_x, x, ldx, w, NULL);
     size_t block = operand.packed ? PANEL_ROWS : compute_block_rows(w);
     if (n_x <= FEW_ROWS)
-        block = STREAM_BLOCK;
+        block = stream_rows(w);
     struct product p = {compute, operand, ldy, block, bias, w, activation, y};
     pool_run(compute->pool, (int)((w->n_row + block - 1) / block), product_task, &p);
 }

@@ -20,13 +20,13 @@
 
 static uint64_t matrix_bytes(const struct matrix *w) {
     uint64_t row = w->n_col * weights_type_size(w->type);
-    if (w->scale)
+    if (w->type == WEIGHTS_Q8)
         row += q8_blocks(w->n_col) * sizeof *w->scale;
-    return w->data ? w->n_row * row : 0;
+    return w->n_row * row;
 }
 
 static uint64_t matrix_products(const struct matrix *w) {
-    return w->data ? (uint64_t)w->n_row * w->n_col : 0;
+    return (uint64_t)w->n_row * w->n_col;
 }
 
 /* What a token uses of the memory and the segment at hand, in every layer. */

@@ -1,6 +1,8 @@
 /* Opening models: settings are parsed, compressed tensors expanded, the network's parts found. */
 #include "model.h"
 #include "error.h"
+#include "expand.h"
+#include "json_memory.h"
 #include "q8.h"
 #include "random_weights.h"
 #include "threads.h"
@@ -95,9 +97,12 @@ static txl_status read_defaults(txl_model *model, txl_error *error) {
 static txl_status read_settings(txl_model *model, txl_error *error) {
     json_error_t where;
     model->settings = json_loads(model->weights->settings, 0, &where);
+    if (!model->settings)
+        return txl_fail(error, json_lacked_memory(&where) ? TXL_MEMORY : TXL_FORMAT,
+                        "%s: the settings are not JSON: %s", model->weights->name, where.text);
     if (!json_is_object(model->settings))
-        return txl_fail(error, TXL_FORMAT, "%s: the settings are not a JSON object: %s",
-                        model->weights->name, where.text);
+        return txl_fail(error, TXL_FORMAT, "%s: the settings are not a JSON object",
+                        model->weights->name);
     const char *family = json_string_value(json_object_get(model->settings, "family"));
     if (!family || strcmp(family, "transformer-xl") != 0)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: this txl knows no model family \"%s\"",
@@ -108,119 +113,74 @@ static txl_status read_settings(txl_model *model, txl_error *error) {
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
-/* One block to expand. */
-struct expansion {
-    const struct weights_tensor *tensor;
-    uint32_t block;
-    char *out;
-};
-
-struct expander {
-    const struct weights *weights;
-    struct expansion *work;
-    struct block_coder **coder; /* one for each thread */
-    txl_status *status;
-    txl_error *errors; /* likewise */
-};
-
-static void expand_one(void *context, int i, int thread) {
-    struct expander *e = context;
-    if (e->status[thread])
-        return;
-    const struct expansion *x = &e->work[i];
-    e->status[thread] = weights_read_block(e->weights, x->tensor, x->block, e->coder[thread],
-                                           x->out, &e->errors[thread]);
-    weights_release_block(e->weights, x->tensor, x->block);
+/* The others stay where the file is mapped: raw ones are used there, a layer's matrices in a model
+ * opened compressed are expanded by each session. */
+static bool is_expanded(const txl_model *model, const struct weights_tensor *tensor) {
+    return !tensor->raw && !(model->compressed && transformer_xl_is_layer_matrix(tensor->name));
 }
 
-static txl_status expand_blocks(struct expander *e, struct pool *pool, int n_work,
-                                txl_error *error) {
-    int n = pool_size(pool);
-    e->coder = calloc((size_t)n, sizeof(struct block_coder *));
-    e->status = calloc((size_t)n, sizeof *e->status);
-    e->errors = calloc((size_t)n, sizeof *e->errors);
-    txl_status status = TXL_OK;
-    if (!e->coder || !e->status || !e->errors)
-        status = txl_fail_memory(error, "expanding", (uint64_t)n * sizeof *e->errors);
-    for (int i = 0; i < n && !status; i++) {
-        e->coder[i] = block_coder_new();
-        if (!e->coder[i])
-            status = txl_fail_memory(error, "expanding", WEIGHTS_BLOCK_SIZE);
-    }
-    if (!status)
-        pool_run(pool, n_work, expand_one, e);
-    for (int i = 0; i < n; i++) {
-        if (!status && e->status[i])
-            status = txl_fail(error, e->status[i], "%s", e->errors[i].message);
-        if (e->coder)
-            block_coder_free(e->coder[i]);
-    }
-    free(e->coder);
-    free(e->status);
-    free(e->errors);
-    return status;
-}
-
-static size_t arena_bytes(const struct weights_tensor *tensor) {
-    return (tensor->size + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
-}
-
-/* Finds every tensor's elements: raw ones in the file, the others in a new arena. */
-static txl_status place_tensors(txl_model *model, struct expansion **work, int *n_work,
-                                txl_error *error) {
+static txl_status map_arena(txl_model *model, txl_error *error) {
     const struct weights *w = model->weights;
-    size_t total = 0, blocks = 0;
+    size_t total = 0;
     for (size_t i = 0; i < w->n_tensor; i++) {
-        if (w->tensor[i].raw)
+        if (!is_expanded(model, &w->tensor[i]))
             continue;
-        if (arena_bytes(&w->tensor[i]) > (size_t)INT64_MAX - total)
+        if (expanded_bytes(&w->tensor[i]) > (size_t)INT64_MAX - total)
             return txl_fail(error, TXL_FORMAT, "%s: the tensors are impossibly large", w->name);
-        total += arena_bytes(&w->tensor[i]);
-        blocks += w->tensor[i].n_block;
+        total += expanded_bytes(&w->tensor[i]);
     }
-    if (blocks > INT32_MAX)
-        return txl_fail(error, TXL_FORMAT, "%s: the tensors are impossibly large", w->name);
-    model->element = calloc(w->n_tensor + 1, sizeof *model->element);
-    *work = calloc(blocks + 1, sizeof **work);
-    if (!model->element || !*work)
-        return txl_fail_memory(error, "the tensors", blocks * sizeof **work);
-    if (total > 0) {
-        void *arena = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (arena == MAP_FAILED)
-            return txl_fail_memory(error, "the expanded weights", total);
-        madvise(arena, total, MADV_HUGEPAGE);
-        model->arena = arena;
-        model->arena_size = total;
-    }
-    char *next = model->arena;
-    *n_work = 0;
-    for (size_t i = 0; i < w->n_tensor; i++) {
-        const struct weights_tensor *t = &w->tensor[i];
-        model->element[i] = t->raw ? t->raw : next;
-        for (uint32_t b = 0; b < t->n_block && !t->raw; b++) {
-            uint64_t begin;
-            size_t size;
-            weights_block_extent(t, b, &begin, &size);
-            (*work)[(*n_work)++] = (struct expansion){t, b, next + begin};
-        }
-        if (!t->raw)
-            next += arena_bytes(t);
-    }
+    if (total == 0)
+        return TXL_OK;
+    model->arena = expansion_map(total);
+    if (!model->arena)
+        return txl_fail_memory(error, "the expanded weights", total);
+    model->arena_size = total;
     return TXL_OK;
 }
 
-static txl_status expand_tensors(txl_model *model, int threads, txl_error *error) {
-    struct expander expander = {.weights = model->weights};
-    int n_work = 0;
-    txl_status status = place_tensors(model, &expander.work, &n_work, error);
-    if (!status && n_work > 0) {
-        struct pool *pool = pool_new(threads);
-        status = pool ? expand_blocks(&expander, pool, n_work, error)
-                      : txl_fail(error, TXL_MEMORY, "threads cannot be started");
-        pool_free(pool);
+/* Finds every tensor's place: raw ones in the file, expanded ones in the arena, which has their
+ * elements only after expand_tensors. */
+static txl_status place_tensors(txl_model *model, txl_error *error) {
+    const struct weights *w = model->weights;
+    model->element = calloc(w->n_tensor + 1, sizeof *model->element);
+    if (!model->element)
+        return txl_fail_memory(error, "the tensors", w->n_tensor * sizeof *model->element);
+    txl_status status = map_arena(model, error);
+    char *next = model->arena;
+    for (size_t i = 0; i < w->n_tensor && !status; i++) {
+        model->element[i] = w->tensor[i].raw;
+        if (!is_expanded(model, &w->tensor[i]))
+            continue;
+        model->element[i] = next;
+        next += expanded_bytes(&w->tensor[i]);
     }
-    free(expander.work);
-    if (!status && model->arena)
+    return status;
+}
+
+static txl_status list_blocks(const txl_model *model, struct expander *expander, txl_error *error) {
+    const struct weights *w = model->weights;
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < w->n_tensor && !status; i++) {
+        if (is_expanded(model, &w->tensor[i]))
+            status = expander_add(expander, &w->tensor[i], (void *)model->element[i], error);
+    }
+    return status;
+}
+
+static txl_status expand_tensors(txl_model *model, int threads, txl_error *error) {
+    if (!model->arena)
+        return TXL_OK;
+    struct expander *expander = NULL;
+    struct pool *pool = pool_new(threads);
+    txl_status status = pool ? expander_new(model->weights, pool, &expander, error)
+                             : txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    if (!status)
+        status = list_blocks(model, expander, error);
+    if (!status)
+        status = expander_run(expander, error);
+    expander_free(expander);
+    pool_free(pool);
+    if (!status)
         mprotect(model->arena, model->arena_size, PROT_READ);
     return status;
 }
@@ -252,12 +212,21 @@ txl_status model_matrix(const txl_model *model, const char *name, size_t n_row, 
     const struct weights_tensor *t = NULL;
     const void *elements = NULL;
     txl_status status = find_tensor(model, name, n_row, n_col, &t, &elements, error);
-    if (!status)
-        *matrix = (struct matrix){t->type, elements, n_row, n_col, NULL};
-    if (!status && t->type == WEIGHTS_Q8)
-        matrix->scale =
-            (const float *)((const char *)elements + weights_scales_offset(t->n_element));
-    return status;
+    if (status)
+        return status;
+    *matrix = (struct matrix){.type = t->type, .n_row = n_row, .n_col = n_col};
+    if (elements)
+        matrix_place(matrix, elements);
+    else
+        matrix->compressed = t;
+    return TXL_OK;
+}
+
+void matrix_place(struct matrix *matrix, const void *elements) {
+    uint64_t n_element = (uint64_t)matrix->n_row * matrix->n_col;
+    matrix->data = elements;
+    if (matrix->type == WEIGHTS_Q8)
+        matrix->scale = (const float *)((const char *)elements + weights_scales_offset(n_element));
 }
 
 struct matrix matrix_rows(const struct matrix *matrix, size_t first, size_t n) {
@@ -286,8 +255,8 @@ txl_status model_vector(const txl_model *model, const char *name, size_t n, cons
 /* ---- The public functions ----------------------------------------------------------------- */
 
 /* Takes over `weights`. */
-static txl_status open_model(struct weights *weights, int threads, txl_model **model,
-                             txl_error *error) {
+static txl_status open_model(struct weights *weights, bool compressed, int threads,
+                             txl_model **model, txl_error *error) {
     txl_model *m = calloc(1, sizeof *m);
     if (!m) {
         weights_close(weights);
@@ -295,12 +264,15 @@ static txl_status open_model(struct weights *weights, int threads, txl_model **m
     }
     openblas_set_num_threads(1);
     m->weights = weights;
+    m->compressed = compressed;
     m->kernels = kernels_choose();
     txl_status status = read_settings(m, error);
     if (!status)
-        status = expand_tensors(m, threads, error);
+        status = place_tensors(m, error);
     if (!status)
         status = transformer_xl_open(m, &m->network, error);
+    if (!status) /* last: what does not fit together is refused before all that work */
+        status = expand_tensors(m, threads, error);
     if (status) {
         txl_model_close(m);
         return status;
@@ -309,17 +281,37 @@ static txl_status open_model(struct weights *weights, int threads, txl_model **m
     return TXL_OK;
 }
 
-txl_status txl_model_open(const char *path, int threads, txl_model **model, txl_error *error) {
+static txl_status open_path(const char *path, bool compressed, int threads, txl_model **model,
+                            txl_error *error) {
     struct weights *weights;
     txl_status status = weights_open(path, &weights, error);
-    return status ? status : open_model(weights, threads, model, error);
+    return status ? status : open_model(weights, compressed, threads, model, error);
+}
+
+txl_status txl_model_open(const char *path, int threads, txl_model **model, txl_error *error) {
+    return open_path(path, false, threads, model, error);
+}
+
+txl_status txl_model_open_compressed(const char *path, int threads, txl_model **model,
+                                     txl_error *error) {
+    return open_path(path, true, threads, model, error);
+}
+
+static txl_status open_memory(const void *data, size_t size, const char *name, bool compressed,
+                              int threads, txl_model **model, txl_error *error) {
+    struct weights *weights;
+    txl_status status = weights_open_memory(data, size, name, &weights, error);
+    return status ? status : open_model(weights, compressed, threads, model, error);
 }
 
 txl_status txl_model_open_memory(const void *data, size_t size, const char *name, int threads,
                                  txl_model **model, txl_error *error) {
-    struct weights *weights;
-    txl_status status = weights_open_memory(data, size, name, &weights, error);
-    return status ? status : open_model(weights, threads, model, error);
+    return open_memory(data, size, name, false, threads, model, error);
+}
+
+txl_status txl_model_open_memory_compressed(const void *data, size_t size, const char *name,
+                                            int threads, txl_model **model, txl_error *error) {
+    return open_memory(data, size, name, true, threads, model, error);
 }
 
 txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed, int threads,
@@ -330,7 +322,7 @@ txl_status txl_model_random(const char *settings_json, const char *type, uint64_
     struct weights *weights;
     txl_status status =
         random_weights(settings_json, (enum weights_type)known, seed, threads, &weights, error);
-    return status ? status : open_model(weights, threads, model, error);
+    return status ? status : open_model(weights, false, threads, model, error);
 }
 
 void txl_model_close(txl_model *model) {
@@ -338,8 +330,7 @@ void txl_model_close(txl_model *model) {
         return;
     transformer_xl_close(model->network);
     vocabulary_close(&model->vocabulary);
-    if (model->arena)
-        munmap(model->arena, model->arena_size);
+    expansion_unmap(model->arena, model->arena_size);
     free(model->element);
     json_decref(model->settings);
     weights_close(model->weights);

@@ -12,10 +12,16 @@
 /* A matrix as a linear layer stores it: y = W x, W[n_row, n_col], row-major. */
 struct matrix {
     enum weights_type type;
-    const void *data; /* NULL: there is none, and x is passed on as it is */
+    const void *data; /* NULL: there is none, and x is passed on as it is, or see `compressed` */
     size_t n_row, n_col;
     const float *scale; /* of q8: [n_row, q8_blocks(n_col)]; else NULL */
+
+    /* NULL, or the tensor that must be expanded first: data is NULL then. */
+    const struct weights_tensor *compressed;
 };
+
+/* Tells where the elements of a matrix lie. */
+void matrix_place(struct matrix *matrix, const void *elements);
 
 /* The matrix of rows [first, first + n). */
 struct matrix matrix_rows(const struct matrix *matrix, size_t first, size_t n);
@@ -25,7 +31,8 @@ struct txl_model {
     json_t *settings;
     struct vocabulary vocabulary;
     const struct kernels *kernels;
-    const void **element; /* of each tensor of the file: its elements, raw or expanded */
+    bool compressed;      /* the matrices of layers stay so */
+    const void **element; /* of each tensor of the file: its elements, raw or expanded, or NULL */
     void *arena;          /* where compressed tensors are expanded to */
     size_t arena_size;
     txl_settings defaults;

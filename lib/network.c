@@ -89,11 +89,13 @@ static size_t all_scratch(const struct transformer_xl *x, const txl_settings *s,
                           const struct network_plan *plan) {
     size_t most = larger(attention_scratch(x, plan), adaptive_scratch(x, plan->chunk));
     most = larger(most, positions_scratch(x, s));
-    const struct layer *layer = x->layer;
-    const struct matrix *matrix[] = {&layer->qkv, &layer->o, &layer->feed_forward_1,
-                                     &layer->feed_forward_2};
-    for (size_t i = 0; i < sizeof matrix / sizeof *matrix; i++)
-        most = larger(most, compute_scratch(matrix[i], plan->chunk));
+    for (int l = 0; l < x->n_layer; l++) {
+        const struct layer *layer = &x->layer[l];
+        const struct matrix *matrix[] = {&layer->qkv, &layer->o, &layer->feed_forward_1,
+                                         &layer->feed_forward_2};
+        for (size_t i = 0; i < sizeof matrix / sizeof *matrix; i++)
+            most = larger(most, compute_scratch(matrix[i], plan->chunk));
+    }
     return most;
 }
 
@@ -104,13 +106,23 @@ static size_t all_packed(const struct transformer_xl *x, const struct network_pl
     return compute_packed(larger(plan->chunk, POSITION_ROWS), k);
 }
 
+/* The TensorFlow dialect's first memory is mem_len inputs of zeros, seen through each layer's own
+ * projection.  Without pre_lnorm that gives zeros; with it, the projection of the norm's bias. */
+static bool projects_zeros(const struct transformer_xl *x, const txl_settings *s) {
+    return x->zero_memory && x->pre_lnorm && s->mem_len > 0;
+}
+
+static size_t zero_bytes(const struct transformer_xl *x, const txl_settings *s) {
+    return projects_zeros(x, s) ? (size_t)x->n_layer * 3 * head_width(x) * sizeof(float) : 0;
+}
+
 uint64_t network_bytes(const txl_model *model, const txl_settings *settings) {
     const struct transformer_xl *x = model->network;
     struct network_plan plan = make_plan(x, settings);
     uint64_t threads = (uint64_t)(settings->threads > 0 ? settings->threads : pool_processors());
     return rows_bytes(&plan.keys) + rows_bytes(&plan.values) +
-           positions_bytes(x, settings, memory_type(settings)) +
-           plan.chunk * activation_row(x) * sizeof(float) +
+           positions_bytes(x, settings, memory_type(settings)) + layers_bytes(x, (int)threads) +
+           zero_bytes(x, settings) + plan.chunk * activation_row(x) * sizeof(float) +
            (threads * all_scratch(x, settings, &plan) + all_packed(x, &plan)) * sizeof(float) +
            adaptive_bytes(x, plan.chunk);
 }
@@ -160,6 +172,8 @@ static txl_status open_parts(struct network *net, const txl_model *model, txl_er
         compute_open(&net->compute, model->kernels, net->settings.threads,
                      all_scratch(x, &net->settings, &net->plan), all_packed(x, &net->plan), error);
     if (!status)
+        status = layers_open(&net->layers, model, net->compute.pool, error);
+    if (!status)
         status = adaptive_open(&net->adaptive, x, net->plan.chunk, error);
     if (!status)
         status = make_activations(net, error);
@@ -172,6 +186,25 @@ static txl_status open_parts(struct network *net, const txl_model *model, txl_er
     return status;
 }
 
+static txl_status project_zeros(struct network *net, txl_error *error) {
+    const struct transformer_xl *x = net->x;
+    size_t width = 3 * head_width(x);
+    if (!projects_zeros(x, &net->settings))
+        return TXL_OK;
+    net->zero_rows = calloc((size_t)x->n_layer, width * sizeof *net->zero_rows);
+    if (!net->zero_rows)
+        return txl_fail_memory(error, "the first memory", zero_bytes(x, &net->settings));
+    for (int l = 0; l < x->n_layer; l++) {
+        const struct layer *layer;
+        txl_status status = layers_get(&net->layers, l, &layer, error);
+        if (status)
+            return status;
+        compute_product(&net->compute, 1, layer->attention_norm.bias, 0, &layer->qkv, NULL, LINEAR,
+                        net->zero_rows + (size_t)l * width, 0);
+    }
+    return TXL_OK;
+}
+
 txl_status network_open(struct network *net, const txl_model *model, const txl_settings *settings,
                         txl_error *error) {
     *net = (struct network){.x = model->network, .settings = *settings, .fresh = true};
@@ -180,6 +213,8 @@ txl_status network_open(struct network *net, const txl_model *model, const txl_s
         status = open_parts(net, model, error);
     if (!status)
         status = positions_new(net->x, settings, memory_type(settings), &net->positions, error);
+    if (!status)
+        status = project_zeros(net, error);
     if (!status)
         network_reset(net);
     return status;
@@ -195,6 +230,8 @@ void network_close(struct network *net) {
     free(net->heads);
     free(net->inner);
     free(net->segment);
+    free(net->zero_rows);
+    layers_close(&net->layers);
     adaptive_close(&net->adaptive);
     compute_close(&net->compute);
 }
@@ -227,20 +264,16 @@ static void store_task(void *context, int i, int thread) {
     }
 }
 
-/* The TensorFlow dialect's first memory: mem_len inputs of zeros, seen through each layer's own
- * projection.  Without pre_lnorm that gives zeros; with it, the projection of the norm's bias. */
 static void store_zero_memory(struct network *net) {
     const struct transformer_xl *x = net->x;
-    size_t n = (size_t)net->settings.mem_len;
-    if (!x->pre_lnorm && net->fresh)
+    size_t n = (size_t)net->settings.mem_len, width = 3 * head_width(x);
+    if (!net->zero_rows && net->fresh)
         return;
+    if (!net->zero_rows)
+        memset(net->qkv, 0, width * sizeof *net->qkv);
     for (int layer = 0; layer < x->n_layer; layer++) {
-        const float *input = x->layer[layer].attention_norm.bias;
-        memset(net->qkv, 0, 3 * head_width(x) * sizeof(float));
-        if (x->pre_lnorm)
-            compute_product(&net->compute, 1, input, 0, &x->layer[layer].qkv, NULL, LINEAR,
-                            net->qkv, 0);
-        struct store s = {net, layer, n, 0, net->qkv, 0};
+        const float *row = net->zero_rows ? net->zero_rows + (size_t)layer * width : net->qkv;
+        struct store s = {net, layer, n, 0, row, 0};
         pool_run(net->compute.pool, x->n_head, store_task, &s);
     }
 }
@@ -262,7 +295,8 @@ void network_reset(struct network *net) {
 struct attention {
     struct network *net;         /* whose activations and threads the pass uses */
     struct network *const *each; /* [n], or NULL: all rows are net's own timeline's */
-    int layer;
+    int l;                       /* the layer's number, */
+    const struct layer *layer;   /* and its weights */
     size_t n;
     bool few; /* the position scores are in positions->few_scores */
 };
@@ -280,15 +314,14 @@ static const void *ring_block(const struct rows *rows, int layer, size_t head, s
 }
 
 /* S = Q K^T for `blocks` blocks of keys or position rows, from `block` on, round the ring:
- * Q[m, d_head], S[m, 64 blocks] with row stride lds. */
+ * Q[m, d_head], S[m, 64 blocks] with row stride lds.  `after` is what will be read next. */
 static void score_blocks(const struct network *net, const struct rows *rows, int layer, size_t head,
                          size_t block, size_t blocks, size_t m, const float *q, float *s,
-                         size_t lds) {
-    if (blocks == 0) /* no position rows */
-        return;
-    const void *keys = ring_block(rows, layer, head, block);
+                         size_t lds, const void *after) {
+    const void *keys = blocks > 0 ? ring_block(rows, layer, head, block) : NULL;
     for (size_t k = 0; k < blocks; k++) {
-        const void *next = ring_block(rows, layer, head, block + k + 1);
+        bool last = k + 1 == blocks;
+        const void *next = last ? after : ring_block(rows, layer, head, block + k + 1);
         net->compute.kernels->multiply[rows->type](m, ROW_BLOCK, rows->width, q, rows->width, keys,
                                                    ROW_BLOCK, false, s + k * ROW_BLOCK, lds, next);
         keys = next;
@@ -330,7 +363,7 @@ static void add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const 
 static void attend(const struct attention *a, const struct network *net, size_t head, size_t row,
                    size_t after, size_t m, int thread) {
     const struct transformer_xl *x = net->x;
-    const struct layer *layer = &x->layer[a->layer];
+    const struct layer *layer = a->layer;
     const struct positions *positions = net->positions;
     size_t n_head = (size_t)x->n_head, d_head = (size_t)x->d_head, width = head_width(x);
     size_t value_row = net->values.width;
@@ -352,7 +385,10 @@ static void attend(const struct attention *a, const struct network *net, size_t 
     add_bias(m, d_head, q, 3 * width, layer->v ? layer->v + head * d_head : NULL, q_v);
 
     /* (Q + u) K^T */
-    score_blocks(net, &net->keys, a->layer, head, block, blocks, m, q_u, s, n_key);
+    const void *values = ring_block(&net->values, a->l, head, block), *then = values;
+    if (!a->few && n_place > 0)
+        then = ring_block(&positions->rows, a->l, head, place / ROW_BLOCK);
+    score_blocks(net, &net->keys, a->l, head, block, blocks, m, q_u, s, n_key, then);
     /* (Q + v) (W_r R)^T */
     const float *far = b + n_place - n_distance;
     size_t ldb = n_place;
@@ -360,12 +396,12 @@ static void attend(const struct attention *a, const struct network *net, size_t 
         ldb = n_head * positions->distances;
         far = positions->few_scores + (row * n_head + head + 1) * positions->distances - n_distance;
     } else {
-        score_blocks(net, &positions->rows, a->layer, head, place / ROW_BLOCK, n_place / ROW_BLOCK,
-                     m, q_v, b, n_place);
+        score_blocks(net, &positions->rows, a->l, head, place / ROW_BLOCK, n_place / ROW_BLOCK, m,
+                     q_v, b, n_place, values);
     }
     if (positions->bias) {
         const float *bias =
-            positions->bias + ((size_t)a->layer * n_head + head) * positions->places + place;
+            positions->bias + ((size_t)a->l * n_head + head) * positions->places + place;
         for (size_t t = 0; t < m; t++) {
             for (size_t j = 0; j < n_place; j++)
                 b[t * n_place + j] += bias[j];
@@ -376,9 +412,9 @@ static void attend(const struct attention *a, const struct network *net, size_t 
     for (size_t t = 0; t < m; t++)
         factor[t] =
             attend_row(net, position + t, low, n_key, s + t * n_key, far + t * ldb, n_distance);
-    const void *values = ring_block(&net->values, a->layer, head, block);
     for (size_t k = 0; k < blocks; k++) { /* softmax(score) V */
-        const void *next = ring_block(&net->values, a->layer, head, block + k + 1);
+        bool last = k + 1 == blocks;
+        const void *next = last ? NULL : ring_block(&net->values, a->l, head, block + k + 1);
         net->compute.kernels->multiply[net->values.type](m, value_row, ROW_BLOCK, s + k * ROW_BLOCK,
                                                          n_key, values, value_row, k > 0, out,
                                                          value_row, next);
@@ -404,7 +440,7 @@ static void token_task(void *context, int i, int thread) {
     size_t n_head = (size_t)a->net->x->n_head, row = (size_t)i / n_head, head = (size_t)i % n_head;
     struct network *net = a->each ? a->each[row] : a->net;
     size_t stride = 3 * head_width(net->x);
-    struct store store = {net, a->layer, 1, net->next, a->net->qkv + row * stride, stride};
+    struct store store = {net, a->l, 1, net->next, a->net->qkv + row * stride, stride};
     store_task(&store, (int)head, thread);
     attend(a, net, head, row, 0, 1, thread);
 }
@@ -416,7 +452,7 @@ static void run_attention(struct attention *a) {
         pool_run(net->compute.pool, (int)a->n * net->x->n_head, token_task, a);
         return;
     }
-    struct store store = {net, a->layer, a->n, net->next, net->qkv, 3 * head_width(net->x)};
+    struct store store = {net, a->l, a->n, net->next, net->qkv, 3 * head_width(net->x)};
     pool_run(net->compute.pool, net->x->n_head, store_task, &store);
     int blocks = (int)((a->n + QUERY_BLOCK - 1) / QUERY_BLOCK);
     pool_run(net->compute.pool, blocks * net->x->n_head, block_task, a);
@@ -476,7 +512,7 @@ static const float *begin_half(struct network *net, const struct layer_norm *nor
 static void attention_half(struct attention *a) {
     struct network *net = a->net;
     const struct transformer_xl *x = net->x;
-    const struct layer *layer = &x->layer[a->layer];
+    const struct layer *layer = a->layer;
     size_t n = a->n, width = head_width(x), d_model = (size_t)x->d_model;
     const float *input = begin_half(net, &layer->attention_norm, n);
     /* QKV[n, 3 width] = X[n, d_model] W_qkv^T */
@@ -489,15 +525,14 @@ static void attention_half(struct attention *a) {
                         3 * width);
     }
     if (a->few)
-        positions_score_few(net->positions, &net->compute, a->layer, n, net->qkv, 3 * width);
+        positions_score_few(net->positions, &net->compute, layer, n, net->qkv, 3 * width);
     run_attention(a);
     compute_product(&net->compute, n, net->heads, width, &layer->o, NULL, LINEAR, net->inner,
                     d_model);
     finish_half(net, &layer->attention_norm, n, net->inner);
 }
 
-static void feed_forward_half(struct network *net, int l, size_t n) {
-    const struct layer *layer = &net->x->layer[l];
+static void feed_forward_half(struct network *net, const struct layer *layer, size_t n) {
     size_t d_model = (size_t)net->x->d_model, d_inner = (size_t)net->x->d_inner;
     const float *input = begin_half(net, &layer->feed_forward_norm, n);
     compute_product(&net->compute, n, input, d_model, &layer->feed_forward_1,
@@ -513,8 +548,8 @@ static void add_sinusoid(struct network *net, size_t n) {
     add_rows(net, n, net->normed);
 }
 
-static void add_learned_positions(struct network *net, int l, size_t n) {
-    const struct matrix *r = &net->x->layer[l].r_emb;
+static void add_learned_positions(struct network *net, const struct layer *layer, size_t n) {
+    const struct matrix *r = &layer->r_emb;
     compute_widen(&net->compute, r, r->n_row - n, n, net->normed);
     add_rows(net, n, net->normed);
 }
@@ -524,32 +559,46 @@ static size_t distances_seen(const struct network *net, size_t n) {
     return (size_t)(net->next + n - 1 - first_visible(net, net->next)) + 1;
 }
 
+/* The layers of a pass, over hidden[n, d_model]. */
+static txl_status run_layers(struct attention *a, txl_error *error) {
+    struct network *net = a->net;
+    for (a->l = 0; a->l < net->x->n_layer; a->l++) {
+        txl_status status = layers_get(&net->layers, a->l, &a->layer, error);
+        if (status)
+            return status;
+        for (size_t t = 0; t < (a->each ? a->n : 1); t++)
+            positions_fill(a->each ? a->each[t]->positions : net->positions, &net->compute, a->l,
+                           a->layer);
+        if (net->x->attn_type == ATTENTION_LEARNED_POSITION)
+            add_learned_positions(net, a->layer, a->n);
+        attention_half(a);
+        feed_forward_half(net, a->layer, a->n);
+    }
+    return TXL_OK;
+}
+
 /* n tokens of net's timeline, or one token of each of n timelines: hidden[n, d_model]. */
-static void forward(struct network *net, struct network *const *each, const int32_t *ids,
-                    size_t n) {
-    const struct transformer_xl *x = net->x;
+static txl_status forward(struct network *net, struct network *const *each, const int32_t *ids,
+                          size_t n, txl_error *error) {
     struct attention attention = {.net = net, .each = each, .n = n};
+    size_t n_timeline = each ? n : 1, n_each = each ? 1 : n;
     attention.few = !each && positions_are_few(net->positions, net->next - first_position(net), n);
-    for (size_t t = 0; t < (each ? n : 1) && !attention.few; t++) {
+    for (size_t t = 0; t < n_timeline; t++) {
         struct network *timeline = each ? each[t] : net;
-        positions_need(timeline->positions, &net->compute, distances_seen(timeline, each ? 1 : n));
+        timeline->fresh = false;
+        positions_want(timeline->positions, &net->compute,
+                       attention.few ? 0 : distances_seen(timeline, n_each));
     }
-    net->fresh = false;
     adaptive_embed(&net->adaptive, &net->compute, ids, n, net->hidden);
-    if (x->attn_type == ATTENTION_SINUSOID)
+    if (net->x->attn_type == ATTENTION_SINUSOID)
         add_sinusoid(net, n);
-    for (int l = 0; l < x->n_layer; l++) {
-        if (x->attn_type == ATTENTION_LEARNED_POSITION)
-            add_learned_positions(net, l, n);
-        attention.layer = l;
-        attention_half(&attention);
-        feed_forward_half(net, l, n);
+    txl_status status = run_layers(&attention, error);
+    for (size_t t = 0; t < n_timeline && !status; t++) {
+        struct network *timeline = each ? each[t] : net;
+        positions_finish(timeline->positions);
+        timeline->next += n_each;
     }
-    for (size_t t = 0; each && t < n; t++) {
-        each[t]->next++;
-        each[t]->fresh = false;
-    }
-    net->next += each ? 0 : n;
+    return status;
 }
 
 /* ---- The timeline ------------------------------------------------------------------------- */
@@ -572,29 +621,52 @@ static void begin_pass(struct network *net) {
         net->segment_start = net->next;
 }
 
-const float *network_advance(struct network *net, const int32_t *ids, size_t n) {
+txl_status network_advance(struct network *net, const int32_t *ids, size_t n, const float **hidden,
+                           txl_error *error) {
+    *hidden = net->hidden;
     if (is_relative(net->x)) {
         begin_pass(net);
-        forward(net, NULL, ids, n);
-        return net->hidden;
+        return forward(net, NULL, ids, n, error);
     }
     /* Without memory, and with positions that depend on the segment's length: all of it again. */
+    uint64_t next = net->next;
     size_t length = (size_t)segment_length(net);
     memcpy(net->segment + length, ids, n * sizeof *ids);
     net->next = net->segment_start = 0;
-    forward(net, NULL, net->segment, length + n);
-    return net->hidden + length * (size_t)net->x->d_model;
+    txl_status status = forward(net, NULL, net->segment, length + n, error);
+    if (status)
+        net->next = next;
+    *hidden += length * (size_t)net->x->d_model;
+    return status;
 }
 
-const float *network_advance_each(struct network *const *each, const int32_t *ids, size_t n) {
+txl_status network_advance_each(struct network *const *each, const int32_t *ids, size_t n,
+                                const float **hidden, txl_error *error) {
     for (size_t t = 0; t < n; t++)
         begin_pass(each[t]);
-    forward(each[0], each, ids, n);
-    return each[0]->hidden;
+    *hidden = each[0]->hidden;
+    return forward(each[0], each, ids, n, error);
 }
 
-void network_copy(struct network *to, struct network *from) {
-    positions_need(from->positions, &from->compute, from->positions->distances);
+/* Position rows of all distances. */
+static txl_status complete_positions(struct network *net, txl_error *error) {
+    struct positions *p = net->positions;
+    positions_want(p, &net->compute, p->distances);
+    for (int l = 0; l < net->x->n_layer && p->known < p->wanted; l++) {
+        const struct layer *layer;
+        txl_status status = layers_get(&net->layers, l, &layer, error);
+        if (status)
+            return status;
+        positions_fill(p, &net->compute, l, layer);
+    }
+    positions_finish(p);
+    return TXL_OK;
+}
+
+txl_status network_copy(struct network *to, struct network *from, txl_error *error) {
+    txl_status status = complete_positions(from, error);
+    if (status)
+        return status;
     positions_free(to->positions);
     to->positions = from->positions;
     atomic_fetch_add(&to->positions->users, 1);
@@ -603,11 +675,13 @@ void network_copy(struct network *to, struct network *from) {
     to->fresh = from->fresh;
     memcpy(to->segment, from->segment,
            (is_relative(from->x) ? 1 : from->plan.chunk) * sizeof *to->segment);
-    uint64_t low = first_visible(from, from->next);
-    for (uint64_t p = low / ROW_BLOCK; p * ROW_BLOCK < from->next; p++) {
+    /* Both hold the first memory, which may be large and untouched. */
+    uint64_t low = first_visible(from, from->next), first = first_position(from);
+    for (uint64_t p = (low > first ? low : first) / ROW_BLOCK; p * ROW_BLOCK < from->next; p++) {
         rows_copy_block(&to->keys, &from->keys, (size_t)(p % from->keys.n_block));
         rows_copy_block(&to->values, &from->values, (size_t)(p % from->keys.n_block));
     }
+    return TXL_OK;
 }
 
 /* ---- Saving the ring ---------------------------------------------------------------------- */

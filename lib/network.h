@@ -4,6 +4,7 @@
 #define TXL_NETWORK_H
 
 #include "adaptive.h"
+#include "layers.h"
 #include "positions.h"
 #include "rows.h"
 
@@ -20,6 +21,7 @@ struct network {
     txl_settings settings;
     struct network_plan plan;
     struct compute compute;
+    struct layers layers;
     struct adaptive adaptive;
 
     /* Positions count from the first row of the first memory.  Row p of every layer and head lies
@@ -28,7 +30,8 @@ struct network {
     uint64_t next;          /* position of the token to come */
     uint64_t segment_start; /* of the first token of the segment at hand */
     struct rows keys, values;
-    bool fresh; /* they still hold the zeros they were made with */
+    bool fresh;       /* they still hold the zeros they were made with */
+    float *zero_rows; /* [n_layer, 3 n_head d_head]: qkv of a row of zeros; see project_zeros */
 
     struct positions *positions;
 
@@ -53,17 +56,20 @@ void network_reset(struct network *network);
 /* How many ids the next pass takes at most; at least 1. */
 size_t network_room(const struct network *network);
 
-/* One pass over n <= network_room() ids.  Returns their hidden states [n, d_model], which live
- * until the next pass. */
-const float *network_advance(struct network *network, const int32_t *ids, size_t n);
+/* One pass over n <= network_room() ids.  `*hidden` receives their hidden states [n, d_model],
+ * which live until the next pass.  Only a model opened compressed can fail, and the timeline is
+ * then as before. */
+txl_status network_advance(struct network *network, const int32_t *ids, size_t n,
+                           const float **hidden, txl_error *error);
 
-/* One pass that appends ids[t] to each of n timelines, n <= each[0]->plan.chunk, of the same model
+/* The same for ids[t] appended to each of n timelines, n <= each[0]->plan.chunk, of the same model
  * with memory and the same settings.  The hidden states [n, d_model] live until each[0]'s next. */
-const float *network_advance_each(struct network *const *each, const int32_t *ids, size_t n);
+txl_status network_advance_each(struct network *const *each, const int32_t *ids, size_t n,
+                                const float **hidden, txl_error *error);
 
-/* Makes `to`, open with the same settings, the same timeline as `from`, which computes all its
- * position rows for both. */
-void network_copy(struct network *to, struct network *from);
+/* Makes `to`, just opened with the same settings, the same timeline as `from`, which computes all
+ * its position rows for both.  Fails as network_advance does, and `to` can only be closed then. */
+txl_status network_copy(struct network *to, struct network *from, txl_error *error);
 
 /* The first position of which a token to come may see the keys and values. */
 uint64_t network_first_row(const struct transformer_xl *x, const txl_settings *settings,

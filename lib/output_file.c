@@ -12,24 +12,29 @@
 #include <unistd.h>
 
 static txl_status fail(const struct output_file *out, const char *doing, txl_error *error) {
-    return txl_fail(error, TXL_IO, "%s: %s: %s", out->path, doing, strerror(errno));
+    return txl_fail(error, errno == ENOMEM ? TXL_MEMORY : TXL_IO, "%s: %s: %s", out->path, doing,
+                    strerror(errno));
 }
 
 txl_status output_file_open(struct output_file *out, const char *path, txl_error *error) {
     *out = (struct output_file){.path = path, .file = -1};
     struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+    bool exists = stat(path, &info) == 0;
+    if (exists && !S_ISREG(info.st_mode))
         return txl_fail(error, TXL_IO, "%s: exists and is not a regular file", path);
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    size_t size = strlen(path) + sizeof ".XXXXXX";
+    out->target = exists ? realpath(path, NULL) : strdup(path);
+    if (!out->target)
+        return fail(out, "cannot be created", error);
+    const char *slash = strrchr(out->target, '/');
+    char *folder = slash ? strndup(out->target, (size_t)(slash - out->target) + 1) : strdup(".");
+    size_t size = strlen(out->target) + sizeof ".XXXXXX";
     char *temporary = malloc(size);
     if (!folder || !temporary) {
         free(folder);
         free(temporary);
         return txl_fail_memory(error, "a file name", size);
     }
-    snprintf(temporary, size, "%s.XXXXXX", path);
+    snprintf(temporary, size, "%s.XXXXXX", out->target);
     out->file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
     free(folder);
     if (out->file < 0) {
@@ -66,12 +71,12 @@ txl_status output_file_write(struct output_file *out, const void *data, size_t s
 static txl_status give_name(struct output_file *out, txl_error *error) {
     char from[64];
     snprintf(from, sizeof from, "/proc/self/fd/%d", out->file);
-    size_t size = strlen(out->path) + 32;
+    size_t size = strlen(out->target) + 32;
     char *name = malloc(size);
     if (!name)
         return txl_fail_memory(error, "a file name", size);
     for (int i = 0; i < 100; i++) {
-        snprintf(name, size, "%s.%ld-%d", out->path, (long)getpid(), i);
+        snprintf(name, size, "%s.%ld-%d", out->target, (long)getpid(), i);
         if (linkat(AT_FDCWD, from, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
             out->temporary = name;
             return TXL_OK;
@@ -91,7 +96,7 @@ txl_status output_file_commit(struct output_file *out, txl_error *error) {
         if (status)
             return status;
     }
-    if (rename(out->temporary, out->path) < 0)
+    if (rename(out->temporary, out->target) < 0)
         return fail(out, "cannot be renamed into place", error);
     free(out->temporary);
     out->temporary = NULL;
@@ -102,6 +107,7 @@ void output_file_close(struct output_file *out) {
     if (out->temporary)
         unlink(out->temporary);
     free(out->temporary);
+    free(out->target);
     if (out->file >= 0)
         close(out->file);
 }

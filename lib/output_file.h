@@ -7,6 +7,7 @@
 
 struct output_file {
     const char *path; /* the caller's */
+    char *target;     /* what it leads to: a link stays, and the file behind it is replaced */
     int file;         /* -1: not open */
     char *temporary;  /* its name, or NULL while it has none */
 };

@@ -48,10 +48,9 @@ static bool has_few(const struct transformer_xl *x, const txl_settings *s) {
            x->d_model % 16 == 0;
 }
 
-/* Floats of the three tables for the first tokens. */
+/* Floats of the tables for the first tokens. */
 static uint64_t few_size(const struct transformer_xl *x, size_t distances) {
-    uint64_t d_model = (uint64_t)x->d_model, rows = FEW_TOKENS * (uint64_t)x->n_head;
-    return distances * d_model + rows * d_model + rows * distances;
+    return FEW_TOKENS * (uint64_t)x->n_head * ((uint64_t)x->d_model + distances);
 }
 
 uint64_t positions_bytes(const struct transformer_xl *x, const txl_settings *s,
@@ -61,16 +60,21 @@ uint64_t positions_bytes(const struct transformer_xl *x, const txl_settings *s,
     uint64_t bytes = rows_bytes(&rows);
     if (x->attn_type == ATTENTION_LEARNED_DISTANCE)
         bytes += (uint64_t)x->n_layer * x->n_head * in_blocks(distances) * sizeof(float);
+    if (x->attn_type == ATTENTION_RELATIVE)
+        bytes += (uint64_t)distances * x->d_model * sizeof(float);
     if (has_few(x, s))
         bytes += few_size(x, distances) * sizeof(float);
-    return bytes + POSITION_BLOCK * ((uint64_t)x->d_model + head_width(x)) * sizeof(float);
+    return bytes + POSITION_BLOCK * (uint64_t)head_width(x) * sizeof(float);
 }
 
 size_t positions_scratch(const struct transformer_xl *x, const txl_settings *s) {
     size_t d_model = (size_t)x->d_model, most = 0;
     if (x->attn_type != ATTENTION_RELATIVE)
         return 0;
-    most = compute_scratch(&x->layer[0].r, POSITION_BLOCK);
+    for (int l = 0; l < x->n_layer; l++) {
+        size_t product = compute_scratch(&x->layer[l].r, POSITION_BLOCK);
+        most = most > product ? most : product;
+    }
     if (has_few(x, s)) {
         struct matrix sines = {
             .type = WEIGHTS_F32, .n_row = positions_distances(x, s), .n_col = d_model};
@@ -94,18 +98,20 @@ txl_status positions_new(const struct transformer_xl *x, const txl_settings *set
     p->rows = plan_rows(x, p->distances, type);
     atomic_init(&p->users, 1);
     size_t d_model = (size_t)x->d_model, n_head = (size_t)x->n_head;
-    p->sines = calloc(POSITION_BLOCK, d_model * sizeof(float));
     p->projected = calloc(POSITION_BLOCK, head_width(x) * sizeof(float));
-    bool good = p->sines && p->projected;
+    bool good = p->projected != NULL;
+    if (good && x->attn_type == ATTENTION_RELATIVE) {
+        p->sines = calloc(p->distances, d_model * sizeof(float));
+        good = p->sines != NULL;
+    }
     if (good && x->attn_type == ATTENTION_LEARNED_DISTANCE) {
         p->bias = calloc((size_t)x->n_layer * n_head, p->places * sizeof(float));
         good = p->bias || p->places == 0;
     }
     if (good && has_few(x, settings)) {
-        p->few_sines = calloc(p->distances, d_model * sizeof(float));
         p->few_queries = calloc(FEW_TOKENS * n_head, d_model * sizeof(float));
         p->few_scores = calloc(FEW_TOKENS * n_head, p->distances * sizeof(float));
-        good = p->few_sines && p->few_queries && p->few_scores;
+        good = p->few_queries && p->few_scores;
     }
     txl_status status =
         good ? rows_open(&p->rows, "the position rows", error)
@@ -118,21 +124,21 @@ txl_status positions_new(const struct transformer_xl *x, const txl_settings *set
     return TXL_OK;
 }
 
-static void forget_few(struct positions *p) {
-    free(p->few_sines);
+/* What is of no use once all rows are known. */
+static void forget_sources(struct positions *p) {
+    free(p->sines);
+    free(p->projected);
     free(p->few_queries);
     free(p->few_scores);
-    p->few_sines = p->few_queries = p->few_scores = NULL;
+    p->sines = p->projected = p->few_queries = p->few_scores = NULL;
 }
 
 void positions_free(struct positions *p) {
     if (!p || atomic_fetch_sub(&p->users, 1) > 1)
         return;
-    forget_few(p);
+    forget_sources(p);
     rows_close(&p->rows);
     free(p->bias);
-    free(p->sines);
-    free(p->projected);
     free(p);
 }
 
@@ -151,71 +157,99 @@ void position_sines(const struct transformer_xl *x, int clamp_len, size_t first,
     }
 }
 
+struct sines {
+    struct positions *positions;
+    size_t count;
+};
+
+/* A block of the distances from n_sines to below count. */
+static void sines_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct sines *s = context;
+    struct positions *p = s->positions;
+    size_t first = p->n_sines + (size_t)i * POSITION_BLOCK;
+    size_t n = smaller(POSITION_BLOCK, s->count - first);
+    position_sines(p->x, p->clamp_len, first + n - 1, -1, n,
+                   p->sines + (p->distances - first - n) * (size_t)p->x->d_model);
+}
+
+static void need_sines(struct positions *p, const struct compute *compute, size_t count) {
+    struct sines s = {p, count};
+    if (p->n_sines >= count)
+        return;
+    pool_run(compute->pool, (int)(in_blocks(count - p->n_sines) / POSITION_BLOCK), sines_task, &s);
+    p->n_sines = count;
+}
+
 /* ---- Rows of all distances ---------------------------------------------------------------- */
 
-/* Puts projected[n, n_head d_head] of distances first, first + 1, ... in their places. */
-static void store_rows(struct positions *p, const struct compute *compute, int layer, size_t first,
+/* A position table's rows are computed farthest first, as they are kept: row t of n rows from
+ * distance `first` on is that of distance first + n - 1 - t. */
+static void store_rows(struct positions *p, const struct compute *compute, int l, size_t first,
                        size_t n) {
     size_t d_head = (size_t)p->x->d_head, n_head = (size_t)p->x->n_head;
     for (size_t t = 0; t < n; t++) {
         for (size_t h = 0; h < n_head; h++)
-            rows_put(&p->rows, compute->kernels, (size_t)layer, p->places - 1 - (first + t), h,
+            rows_put(&p->rows, compute->kernels, (size_t)l, p->places - first - n + t, h,
                      p->projected + (t * n_head + h) * d_head, d_head);
     }
 }
 
 /* The learned row of distance d is the table's d-th from its end. */
-static void load_learned_distances(struct positions *p, const struct compute *compute, int layer,
-                                   size_t first, size_t n) {
-    const struct layer *l = &p->x->layer[layer];
-    size_t width = head_width(p->x), n_head = (size_t)p->x->n_head;
+static void load_learned_distances(struct positions *p, const struct compute *compute, int l,
+                                   const struct layer *layer, size_t first, size_t n) {
+    size_t n_head = (size_t)p->x->n_head, row = (size_t)p->x->max_klen - first - n;
+    compute_widen(compute, &layer->r_emb, row, n, p->projected);
     for (size_t t = 0; t < n; t++) {
-        size_t row = (size_t)p->x->max_klen - 1 - (first + t), place = p->places - 1 - (first + t);
-        compute_widen(compute, &l->r_emb, row, 1, p->projected + t * width);
+        size_t place = p->places - first - n + t;
         for (size_t h = 0; h < n_head; h++)
-            p->bias[((size_t)layer * n_head + h) * p->places + place] = l->r_bias[row * n_head + h];
+            p->bias[((size_t)l * n_head + h) * p->places + place] =
+                layer->r_bias[(row + t) * n_head + h];
     }
 }
 
-void positions_need(struct positions *p, const struct compute *compute, size_t wanted) {
-    const struct transformer_xl *x = p->x;
-    wanted = smaller(wanted, p->distances);
-    while (p->known < wanted) {
-        size_t first = p->known, n = smaller(POSITION_BLOCK, p->distances - first);
-        if (x->attn_type == ATTENTION_RELATIVE)
-            position_sines(x, p->clamp_len, first, 1, n, p->sines);
-        for (int layer = 0; layer < x->n_layer; layer++) {
-            if (x->attn_type == ATTENTION_LEARNED_DISTANCE)
-                load_learned_distances(p, compute, layer, first, n);
-            else /* W_r R: R[n, d_model], W_r[n_head d_head, d_model] */
-                compute_product(compute, n, p->sines, (size_t)x->d_model, &x->layer[layer].r, NULL,
-                                LINEAR, p->projected, head_width(x));
-            store_rows(p, compute, layer, first, n);
-        }
-        p->known += n;
-    }
+/* Sessions that share the rows only read them, since all are known. */
+void positions_want(struct positions *p, const struct compute *compute, size_t count) {
     if (p->known == p->distances)
-        forget_few(p);
+        return;
+    size_t most = smaller(in_blocks(count), p->distances);
+    p->wanted = most > p->known ? most : p->known;
+    if (p->x->attn_type == ATTENTION_RELATIVE)
+        need_sines(p, compute, p->wanted);
+}
+
+void positions_fill(struct positions *p, const struct compute *compute, int l,
+                    const struct layer *layer) {
+    size_t d_model = (size_t)p->x->d_model;
+    for (size_t first = p->known, n; first < p->wanted; first += n) {
+        n = smaller(POSITION_BLOCK, p->wanted - first);
+        if (p->x->attn_type == ATTENTION_LEARNED_DISTANCE)
+            load_learned_distances(p, compute, l, layer, first, n);
+        else /* W_r R: R[n, d_model], W_r[n_head d_head, d_model] */
+            compute_product(compute, n, p->sines + (p->distances - first - n) * d_model, d_model,
+                            &layer->r, NULL, LINEAR, p->projected, head_width(p->x));
+        store_rows(p, compute, l, first, n);
+    }
+}
+
+void positions_finish(struct positions *p) {
+    if (p->known == p->wanted)
+        return;
+    p->known = p->wanted;
+    if (p->known == p->distances)
+        forget_sources(p);
 }
 
 /* ---- The first tokens --------------------------------------------------------------------- */
 
 bool positions_are_few(const struct positions *p, uint64_t before, size_t n) {
-    return p->few_sines && before + n <= FEW_TOKENS;
-}
-
-static void few_sines_task(void *context, int i, int thread) {
-    (void)thread;
-    struct positions *p = context;
-    size_t first = (size_t)i * POSITION_BLOCK, n = smaller(POSITION_BLOCK, p->distances - first);
-    position_sines(p->x, p->clamp_len, p->distances - 1 - first, -1, n,
-                   p->few_sines + first * (size_t)p->x->d_model);
+    return p->few_queries && before + n <= FEW_TOKENS;
 }
 
 struct few {
     struct positions *positions;
     const struct compute *compute;
-    int layer;
+    const struct layer *layer;
     size_t n, ldq;
     const float *q;
 };
@@ -224,7 +258,7 @@ struct few {
 static void few_queries_task(void *context, int i, int thread) {
     const struct few *f = context;
     struct positions *p = f->positions;
-    const struct layer *layer = &p->x->layer[f->layer];
+    const struct layer *layer = f->layer;
     size_t head = (size_t)i, d_head = (size_t)p->x->d_head, d_model = (size_t)p->x->d_model;
     float *q_v = f->compute->scratch[thread]; /* [n, d_head] */
     float *wide = q_v + FEW_TOKENS * d_head;  /* [d_head, d_model] */
@@ -239,15 +273,13 @@ static void few_queries_task(void *context, int i, int thread) {
                                                (size_t)p->x->n_head * d_model, NULL);
 }
 
-void positions_score_few(struct positions *p, const struct compute *compute, int layer, size_t n,
-                         const float *q, size_t ldq) {
+void positions_score_few(struct positions *p, const struct compute *compute,
+                         const struct layer *layer, size_t n, const float *q, size_t ldq) {
     const struct transformer_xl *x = p->x;
     size_t d_model = (size_t)x->d_model;
     struct matrix sines = {
-        .type = WEIGHTS_F32, .data = p->few_sines, .n_row = p->distances, .n_col = d_model};
-    if (!p->few_ready)
-        pool_run(compute->pool, (int)(p->places / POSITION_BLOCK), few_sines_task, p);
-    p->few_ready = true;
+        .type = WEIGHTS_F32, .data = p->sines, .n_row = p->distances, .n_col = d_model};
+    need_sines(p, compute, p->distances);
     struct few few = {p, compute, layer, n, ldq, q};
     pool_run(compute->pool, x->n_head, few_queries_task, &few);
     compute_product(compute, n * (size_t)x->n_head, p->few_queries, d_model, &sines, NULL, LINEAR,

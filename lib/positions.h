@@ -26,13 +26,16 @@ struct positions {
 
     /* Distance d has row places - 1 - d: the farthest come first, as keys do in the memory. */
     struct rows rows;
-    float *bias;              /* [n_layer, n_head, places]; ATTENTION_LEARNED_DISTANCE */
-    size_t known;             /* 0 .. known - 1 are filled in */
-    float *sines, *projected; /* room for a block of rows: [d_model], [n_head d_head] each */
+    float *bias;   /* [n_layer, n_head, places]; ATTENTION_LEARNED_DISTANCE */
+    size_t known;  /* 0 .. known - 1 are filled in, of all layers */
+    size_t wanted; /* likewise when the pass at hand has been through its layers */
+
+    /* Until all are known.  ATTENTION_RELATIVE: */
+    float *sines;     /* [distances, d_model], farthest first */
+    size_t n_sines;   /* of the nearest distances they are filled in */
+    float *projected; /* [n_head d_head], room for a block of rows */
 
     /* For the first tokens; NULL where they are not treated apart. */
-    float *few_sines;   /* [distances, d_model], farthest first */
-    bool few_ready;     /* it is filled in */
     float *few_queries; /* [FEW_TOKENS, n_head, d_model]: (q + v) W_r */
     float *few_scores;  /* [FEW_TOKENS, n_head, distances] */
 
@@ -51,15 +54,21 @@ size_t positions_scratch(const struct transformer_xl *x, const txl_settings *set
 /* How many distances can be told apart with these settings. */
 size_t positions_distances(const struct transformer_xl *x, const txl_settings *settings);
 
-/* Fills in the rows of all distances below `wanted`. */
-void positions_need(struct positions *positions, const struct compute *compute, size_t wanted);
+/* The rows of a layer are filled in when a pass comes to it, since only then are its weights at
+ * hand for sure: positions_want says which distances the pass sees, `count` of them from 0 on;
+ * positions_fill fills in what a layer lacks of them, and positions_finish follows when that was
+ * done for all layers. */
+void positions_want(struct positions *positions, const struct compute *compute, size_t count);
+void positions_fill(struct positions *positions, const struct compute *compute, int l,
+                    const struct layer *layer);
+void positions_finish(struct positions *positions);
 
 /* Whether n more tokens after `before` are to be treated by positions_score_few. */
 bool positions_are_few(const struct positions *positions, uint64_t before, size_t n);
 
 /* few_scores of one layer for n queries: q[n, n_head d_head] with row stride ldq. */
-void positions_score_few(struct positions *positions, const struct compute *compute, int layer,
-                         size_t n, const float *q, size_t ldq);
+void positions_score_few(struct positions *positions, const struct compute *compute,
+                         const struct layer *layer, size_t n, const float *q, size_t ldq);
 
 /* Rows [sin(p f_0) .., cos(p f_0) ..] of n positions first, first + step, ...: out[n, d_model].
  * Those beyond clamp_len, if that is above 0, stand at it. */

@@ -3,6 +3,7 @@
 #include "random_weights.h"
 #include "error.h"
 #include "half.h"
+#include "json_memory.h"
 #include "q8.h"
 #include "threads.h"
 #include "vocabulary.h"
@@ -56,7 +57,8 @@ static txl_status read_shape(const json_t *settings, struct shape *s, txl_error 
                        "d_inner", &s->d_inner, "attn_type", &s->attn_type, "div_val", &s->div_val,
                        "max_klen", &s->max_klen, "tied_weights", &s->tied_weights,
                        "biases_per_layer", &s->biases_per_layer, "cutoffs", &cutoffs) != 0)
-        return txl_fail(error, TXL_ARGUMENT, "settings of a random model: %s", where.text);
+        return txl_fail(error, json_lacked_memory(&where) ? TXL_MEMORY : TXL_ARGUMENT,
+                        "settings of a random model: %s", where.text);
     const json_int_t sizes[] = {s->n_token, s->n_layer, s->n_head,  s->d_head,  s->d_model,
                                 s->d_embed, s->d_inner, s->div_val, s->max_klen};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -325,7 +327,7 @@ static txl_status make(struct maker *maker, json_t *settings, int threads, txl_e
     w->tensor = calloc(room, sizeof *w->tensor);
     maker->mean = calloc(room, sizeof *maker->mean);
     if (json_object_set_new(settings, "type", json_string(weights_type_name(maker->type))) == 0)
-        w->settings = json_dumps(settings, JSON_COMPACT);
+        w->settings = json_text(settings, JSON_COMPACT);
     if (!w->name || !w->tensor || !maker->mean || !w->settings)
         return txl_fail_memory(error, "random weights", room * sizeof *w->tensor);
     add_tensors(maker, &shape);
@@ -343,8 +345,10 @@ txl_status random_weights(const char *settings, enum weights_type type, uint64_t
     json_error_t where;
     json_t *object = json_loads(settings, 0, &where);
     if (!json_is_object(object)) {
+        txl_status status = !object && json_lacked_memory(&where) ? TXL_MEMORY : TXL_ARGUMENT;
         json_decref(object);
-        return txl_fail(error, TXL_ARGUMENT, "settings of a random model: %s", where.text);
+        return txl_fail(error, status, "settings of a random model: %s",
+                        object ? "no object" : where.text);
     }
     struct maker maker = {.weights = calloc(1, sizeof *maker.weights), .type = type, .seed = seed};
     txl_status status = maker.weights ? make(&maker, object, threads, error)

@@ -122,7 +122,10 @@ static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const st
     forget_distribution(s);
     for (size_t done = 0; done < n && !status;) {
         size_t room = network_room(&s->network), pass = n - done < room ? n - done : room;
-        const float *hidden = network_advance(&s->network, ids + done, pass);
+        const float *hidden;
+        status = network_advance(&s->network, ids + done, pass, &hidden, error);
+        if (status)
+            break;
         memcpy(s->last, hidden + (pass - 1) * d_model, d_model * sizeof *s->last);
         s->started = true;
         if (wanted->nats)
@@ -181,7 +184,10 @@ static txl_status feed_together(txl_session *const *sessions, size_t n, const in
     size_t d_model = (size_t)sessions[0]->model->network->d_model;
     for (size_t i = 0; i < n; i++)
         timeline[i] = &sessions[i]->network;
-    const float *hidden = network_advance_each(timeline, ids, n);
+    const float *hidden;
+    txl_status status = network_advance_each(timeline, ids, n, &hidden, error);
+    if (status)
+        return status;
     for (size_t i = 0; i < n; i++) {
         forget_distribution(sessions[i]);
         memcpy(sessions[i]->last, hidden + i * d_model, d_model * sizeof *hidden);
@@ -220,7 +226,11 @@ txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error
     txl_status status = txl_session_new(s->model, &s->network.settings, &c, error);
     if (status)
         return status;
-    network_copy(&c->network, &s->network);
+    status = network_copy(&c->network, &s->network, error);
+    if (status) {
+        txl_session_free(c);
+        return status;
+    }
     c->started = s->started;
     memcpy(c->last, s->last, (size_t)s->model->network->d_model * sizeof *c->last);
     memcpy(c->logprob, s->logprob, n_token * sizeof *c->logprob);

@@ -341,8 +341,9 @@ static bool parts_fit(const struct header *h) {
 /* Whether the settings and the place on the timeline are such as a session of the model has, and
  * the parts have the sizes that follow from them. */
 static bool is_possible(const struct transformer_xl *x, const struct header *h) {
-    if (h->tgt_len < 1 || h->mem_len < 0 || h->same_length > 1 || h->tail > UINT8_MAX ||
-        h->memory_type > TXL_MEMORY_F16 || h->next > MAX_POSITION || h->segment_start > h->next)
+    if (h->tgt_len < 1 || h->mem_len < 0 || h->clamp_len < -1 || h->clamp_len == 0 ||
+        h->same_length > 1 || h->tail > UINT8_MAX || h->memory_type > TXL_MEMORY_F16 ||
+        h->next > MAX_POSITION || h->segment_start > h->next)
         return false;
     bool unbounded = has_memory(x) && h->same_length && h->mem_len > 0;
     if (!unbounded && h->next - h->segment_start > (uint64_t)h->tgt_len)
@@ -448,7 +449,9 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
 
 txl_status txl_memory_read(const char *path, const txl_model *model, txl_memory **memory,
                            txl_error *error) {
-    struct source in = {.name = path, .file = open(path, O_RDONLY | O_CLOEXEC), .model = model};
+    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct source in = {.name = path, .file = file, .model = model};
     if (in.file < 0)
         return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
     txl_memory *made = NULL;

@@ -131,10 +131,12 @@ struct pool *pool_new(int n) {
         pool_free(pool);
         return NULL;
     }
-    /* Signals are the program's: none may be delivered to a worker. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    /* Signals are the program's: none may be delivered to a worker, except what its own reading of
+     * a mapped file raises, which would kill the process if it were blocked. */
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    sigdelset(&blocked, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     for (int i = 0; i < n - 1; i++) {
         pool->worker[i] = (struct worker){pool, i + 1};
         if (pthread_create(&pool->thread[i], NULL, work, &pool->worker[i]) != 0)

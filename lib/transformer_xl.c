@@ -262,3 +262,26 @@ void transformer_xl_close(struct transformer_xl *network) {
     free(network->band);
     free(network);
 }
+
+bool transformer_xl_is_layer_matrix(const char *name) {
+    static const char *const matrices[LAYER_MATRICES] = {
+        ".attention.qkv",   ".attention.o",           ".attention.r",
+        ".attention.r_emb", ".feed_forward.1.weight", ".feed_forward.2.weight"};
+    static const char prefix[] = "layer.";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return false;
+    name += sizeof prefix - 1;
+    name += strspn(name, "0123456789");
+    for (size_t i = 0; i < LAYER_MATRICES; i++) {
+        if (strcmp(name, matrices[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+void transformer_xl_layer_matrices(struct layer *layer, struct matrix *matrix[LAYER_MATRICES]) {
+    struct matrix *const all[LAYER_MATRICES] = {
+        &layer->qkv,           &layer->o, &layer->r, &layer->r_emb, &layer->feed_forward_1,
+        &layer->feed_forward_2};
+    memcpy(matrix, all, sizeof all);
+}

@@ -60,4 +60,11 @@ txl_status transformer_xl_open(const txl_model *model, struct transformer_xl **n
                                txl_error *error);
 void transformer_xl_close(struct transformer_xl *network);
 
+/* Whether a tensor of that name is one of the matrices of a struct layer. */
+bool transformer_xl_is_layer_matrix(const char *name);
+
+/* The matrices of a layer; n_row is 0 of those that its attn_type lacks. */
+enum { LAYER_MATRICES = 6 };
+void transformer_xl_layer_matrices(struct layer *layer, struct matrix *matrix[LAYER_MATRICES]);
+
 #endif

@@ -23,10 +23,10 @@
  * alone, unless its comment says longer.
  *
  * Threads: a model may be used by any number of threads at a time, every other object by one at a
- * time.  A session works with threads of its own, in which all signals are blocked; results are the
- * same, bit for bit, for any number of them.  The library prints nothing, never exits and keeps no
- * global state of its own; but opening a model sets OpenBLAS to one thread in the whole process,
- * because sessions divide the work themselves.
+ * time.  A session works with threads of its own, in which all signals but SIGBUS are blocked;
+ * results are the same, bit for bit, for any number of them.  The library prints nothing, never
+ * exits and keeps no global state of its own; but opening a model sets OpenBLAS to one thread in
+ * the whole process, because sessions divide the work themselves.
  *
  * Structures that the caller fills in may gain members with a new version, of which zero means off:
  * let them begin as `= {0}` or with designated initialisers.
@@ -95,6 +95,17 @@ TXL_API txl_status txl_model_open(const char *path, int threads, txl_model **mod
  * `name` stands for the path in messages. */
 TXL_API txl_status txl_model_open_memory(const void *data, size_t size, const char *name,
                                          int threads, txl_model **model, txl_error *error);
+
+/* The same two for less memory and more work: the compressed matrices of the layers stay in the
+ * file, and every session expands a layer at a time into memory of its own, once for each pass over
+ * a segment.  Results are the same, bit for bit.  A damaged block of a layer is found when it is
+ * reached: making a session, feeding, scoring or copying it then fails, and after that the session
+ * can be reset or freed. */
+TXL_API txl_status txl_model_open_compressed(const char *path, int threads, txl_model **model,
+                                             txl_error *error);
+TXL_API txl_status txl_model_open_memory_compressed(const void *data, size_t size, const char *name,
+                                                    int threads, txl_model **model,
+                                                    txl_error *error);
 
 /* A model of any shape to measure speed with: `settings_json` is what txl_model_settings_json gives
  * of a real one; the matrices are of `type` ("f32", ...) and hold random numbers that depend on
@@ -224,7 +235,8 @@ TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, si
 
 /* Appends ids[i] to the i-th of `n` different sessions: as txl_session_feed does for each, but with
  * the weights read once for all.  They must have one model and the same settings; the threads of
- * the first do the work. */
+ * the first do the work.  Of up to 8 copies (below) each gets the same results, bit for bit, in any
+ * company; of more they may differ in the last digits. */
 TXL_API txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                          txl_error *error);
 

@@ -252,7 +252,8 @@ static txl_status read_all(struct weights *w, txl_error *error) {
 }
 
 static txl_status map_file(struct weights *w, txl_error *error) {
-    int file = open(w->name, O_RDONLY | O_CLOEXEC);
+    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
+    int file = open(w->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return txl_fail(error, TXL_IO, "%s: %s", w->name, strerror(errno));
     struct stat info;

@@ -693,6 +693,9 @@ static void hf_configurations_are_checked(void **unused) {
     mkdir(scratch_path("hf/config.json"), 0777);
     assert_refused(folder, &o, TXL_FORMAT, "config.json");
     rmdir(scratch_path("hf/config.json"));
+    assert_int_equal(mkfifo(scratch_path("hf/config.json"), 0600), 0);
+    assert_refused(folder, &o, TXL_FORMAT, "config.json: not a regular file");
+    unlink(scratch_path("hf/config.json"));
 }
 
 /* More bands than a weights file may have. */

@@ -94,6 +94,29 @@ static void products(void **state) {
     }
 }
 
+/* Texts that are made together come out as each by itself. */
+static void products_of_a_row_are_the_same_among_others(void **state) {
+    (void)state;
+    static float a[8 * MAX], b[40 * MAX], narrow[40 * MAX], scale[40 * MAX], c[8 * 40], alone[40];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (int type = 0; type < KERNEL_TYPES; type++) {
+            for (size_t s = 0; s < N_SIZE; s++) {
+                size_t k = sizes[s], n = (s * 5) % 39 + 1;
+                fill(a, 8 * k);
+                fill_narrow(type, narrow, scale, b, n, k);
+                for (size_t m = 1; m <= 8; m++) {
+                    kernels_available(v)->product[type](m, n, k, a, k, narrow, scale, c, n);
+                    for (size_t i = 0; i < m; i++) {
+                        kernels_available(v)->product[type](1, n, k, a + i * k, k, narrow, scale,
+                                                            alone, n);
+                        assert_memory_equal(c + i * n, alone, n * sizeof *alone);
+                    }
+                }
+            }
+        }
+    }
+}
+
 static void widening(void **state) {
     (void)state;
     static float wide[5 * MAX], narrow[5 * MAX], scale[5 * MAX], out[5 * MAX];
@@ -338,6 +361,7 @@ static void q8_rounds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products),
+        cmocka_unit_test(products_of_a_row_are_the_same_among_others),
         cmocka_unit_test(widening),
         cmocka_unit_test(q8_rounds),
         cmocka_unit_test(multiplications),

@@ -366,6 +366,49 @@ static void sessions_fed_together_are_as_alone(void **state) {
     }
 }
 
+/* A copy's results are the same bit for bit alone and among up to seven others, however these
+ * come and go. */
+static void copies_are_the_same_in_any_company(void **state) {
+    (void)state;
+    enum { N = 8, FED = 5, STEPS = 20 };
+    for (size_t k = 0; case_names[k]; k++) {
+        struct model_case c;
+        txl_error error;
+        case_open(&c, case_names[k], NULL, -1);
+        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
+        txl_settings settings = run_settings(run, 2);
+        size_t n_token = (size_t)txl_model_n_token(c.model);
+        float *together = calloc(n_token, sizeof *together),
+              *alone = calloc(n_token, sizeof *alone);
+        txl_session *source = case_session(&c, &settings), *hermit, *twin, *other[N - 1];
+        assert_int_equal(txl_session_feed(source, c.ids, FED, &error), TXL_OK);
+        assert_int_equal(txl_session_copy(source, &hermit, &error), TXL_OK);
+        assert_int_equal(txl_session_copy(source, &twin, &error), TXL_OK);
+        for (size_t i = 0; i < N - 1; i++)
+            assert_int_equal(txl_session_copy(source, &other[i], &error), TXL_OK);
+        for (size_t step = 0; step < STEPS; step++) {
+            txl_session *company[N];
+            size_t n_other = step % N;
+            memcpy(company, other, n_other * sizeof *company);
+            company[n_other] = twin;
+            const int32_t *ids = c.ids + FED + step, *id = ids + n_other;
+            assert_int_equal(txl_session_feed_each(company, n_other + 1, ids, &error), TXL_OK);
+            assert_int_equal(txl_session_feed(hermit, id, 1, &error), TXL_OK);
+            assert_int_equal(txl_session_logprobs(twin, together, &error), TXL_OK);
+            assert_int_equal(txl_session_logprobs(hermit, alone, &error), TXL_OK);
+            assert_memory_equal(together, alone, n_token * sizeof *alone);
+        }
+        for (size_t i = 0; i < N - 1; i++)
+            txl_session_free(other[i]);
+        txl_session_free(twin);
+        txl_session_free(hermit);
+        txl_session_free(source);
+        free(together);
+        free(alone);
+        case_close(&c);
+    }
+}
+
 /* These tiny random models feel rounding more than trained ones do. */
 static void memory_of_16_bits_loses_little(void **state) {
     (void)state;
@@ -520,6 +563,7 @@ int main(void) {
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(reset_goes_back_to_the_first_memory),
         cmocka_unit_test(sessions_fed_together_are_as_alone),
+        cmocka_unit_test(copies_are_the_same_in_any_company),
         cmocka_unit_test(memory_of_16_bits_loses_little),
         cmocka_unit_test(narrow_types_keep_the_numbers),
         cmocka_unit_test(texts_give_the_reference_ids),

@@ -75,8 +75,8 @@ static void expand(const struct weights *w, struct tensor *t, struct block_coder
     }
 }
 
-/* Writes the file's tensors to another, all of them f32. */
-static void widen_file(const char *from, const char *to) {
+/* Writes the file's tensors to another, those whose names begin with `prefix` as f32. */
+static void widen_file(const char *from, const char *to, const char *prefix) {
     txl_error error;
     struct weights *w;
     if (weights_open(from, &w, &error) != TXL_OK)
@@ -88,7 +88,8 @@ static void widen_file(const char *from, const char *to) {
     for (size_t i = 0; i < w->n_tensor; i++) {
         tensor[i].tensor = &w->tensor[i];
         expand(w, &tensor[i], coder);
-        source[i] = (struct weights_source){.type = WEIGHTS_F32,
+        bool wide = strncmp(w->tensor[i].name, prefix, strlen(prefix)) == 0;
+        source[i] = (struct weights_source){.type = wide ? WEIGHTS_F32 : w->tensor[i].type,
                                             .n_dim = w->tensor[i].n_dim,
                                             .read = read_widened,
                                             .context = &tensor[i]};
@@ -137,9 +138,9 @@ static void assert_agree(const struct model_case *c, const char *what, const flo
     }
 }
 
-/* The case's model in the type, and its f32 twin. */
-static void open_both(const char *name, const char *type, int level, struct model_case *narrow,
-                      txl_model **wide) {
+/* The case's model in the type, and its twin, where tensors of the prefix are f32. */
+static void open_both(const char *name, const char *type, int level, const char *prefix,
+                      struct model_case *narrow, txl_model **wide) {
     char from[4096], to[4096];
     txl_error error;
     struct convert_options options;
@@ -152,7 +153,7 @@ static void open_both(const char *name, const char *type, int level, struct mode
     snprintf(to, sizeof to, "%s", scratch_path("wide.txl"));
     if (convert_checkpoint(case_path(name, "."), from, &options, &error) != TXL_OK)
         fail_msg("%s: %s", name, error.message);
-    widen_file(from, to);
+    widen_file(from, to, prefix);
     if (txl_model_open(to, 1, wide, &error) != TXL_OK)
         fail_msg("%s: %s", name, error.message);
     unlink(from);
@@ -162,7 +163,7 @@ static void open_both(const char *name, const char *type, int level, struct mode
 static void check_case(const char *name, const char *type, int level) {
     struct model_case narrow;
     txl_model *wide;
-    open_both(name, type, level, &narrow, &wide);
+    open_both(name, type, level, "", &narrow, &wide);
     struct model_case twin = narrow;
     twin.model = wide;
     txl_settings settings =
@@ -197,6 +198,23 @@ static void all_kernels_score_q8(void **state) {
     unsetenv("TXL_CPU");
 }
 
+/* Nothing in the format forbids it; widening the other layers' blocks takes memory of its own. */
+static void layers_may_differ_in_type(void **state) {
+    (void)state;
+    struct model_case narrow;
+    txl_model *mixed;
+    open_both("enwik8-zip", "bf16", -1, "layer.0.", &narrow, &mixed);
+    struct model_case twin = narrow;
+    twin.model = mixed;
+    txl_settings settings = {.tgt_len = 9, .mem_len = 3, .clamp_len = -1, .threads = 2};
+    float *a = score(&narrow, &settings, narrow.n), *b = score(&twin, &settings, twin.n);
+    assert_agree(&narrow, "layers of two types", a, b);
+    free(a);
+    free(b);
+    txl_model_close(mixed);
+    case_close(&narrow);
+}
+
 /* Which matrices become q8, and what the others become. */
 static void q8_serves_wide_products_and_embeddings(void **state) {
     (void)state;
@@ -222,6 +240,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_the_rounded_weights),
         cmocka_unit_test(all_kernels_score_q8),
+        cmocka_unit_test(layers_may_differ_in_type),
         cmocka_unit_test(q8_serves_wide_products_and_embeddings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

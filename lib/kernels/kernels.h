@@ -19,8 +19,9 @@ struct kernels {
     const char *name;
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type indexed by, C[m, n]
-     * with row stride ldc.  Reads B once for up to four rows of A.  scale[n, q8_blocks(k)] is
-     * B's (see q8.h); types without scales ignore it. */
+     * with row stride ldc.  Reads B once for up to four rows of A.  A row of C does not depend on
+     * how many there are.  scale[n, q8_blocks(k)] is B's (see q8.h); types without scales ignore
+     * it. */
     void (*product[KERNEL_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
                                   const void *b, const float *scale, float *c, size_t ldc);
 

@@ -182,18 +182,19 @@ static inline __attribute__((always_inline)) void
 product_q8_block(const int rows, const int columns, const size_t n, size_t k, const float *a,
                  size_t lda, const int8_t *b, const float *scale, vec total[2][4],
                  float rest[2][4]) {
-    vec sum[2][4] = {0};
+    vec sum[2][2][4] = {0}; /* two, that do not wait for each other */
     size_t i = 0;
     UNROLL for (; i + LANES <= n; i += LANES) {
         UNROLL for (int j = 0; j < columns; j++) {
             vec x = load_i8(b + (size_t)j * k + i);
-            UNROLL for (int r = 0; r < rows; r++) sum[j][r] +=
+            UNROLL for (int r = 0; r < rows; r++) sum[i / LANES % 2][j][r] +=
                 load_f32(a + (size_t)r * lda + i) * x;
         }
     }
     UNROLL for (int j = 0; j < columns; j++) {
         float s = scale[(size_t)j * q8_blocks(k)];
-        UNROLL for (int r = 0; r < rows; r++) total[j][r] += sum[j][r] * splat(s);
+        UNROLL for (int r = 0; r < rows; r++) total[j][r] +=
+            (sum[0][j][r] + sum[1][j][r]) * splat(s);
         for (size_t tail = i; tail < n; tail++) {
             UNROLL for (int r = 0; r < rows; r++) rest[j][r] +=
                 a[(size_t)r * lda + tail] * (s * b[(size_t)j * k + tail]);

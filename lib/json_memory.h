@@ -1,0 +1,32 @@
+/* jansson when memory is short: reading, it fails without a word; writing, json_dumps leaves out
+ * what it had no room for. */
+#ifndef TXL_JSON_MEMORY_H
+#define TXL_JSON_MEMORY_H
+
+#include "txl.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether that is why there is no value; where->text says so afterwards. */
+static inline bool json_lacked_memory(json_error_t *where) {
+    bool lacked = !where->text[0] || json_error_code(where) == json_error_out_of_memory;
+    if (lacked)
+        strcpy(where->text, "out of memory");
+    return lacked;
+}
+
+/* The value as a string, to be freed; NULL: out of memory. */
+static inline char *json_text(const json_t *value, size_t flags) {
+    size_t size = json_dumpb(value, NULL, 0, flags);
+    char *text = size > 0 ? malloc(size + 1) : NULL;
+    if (text && json_dumpb(value, text, size, flags) == size) {
+        text[size] = '\0';
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,273 @@
+/* Every call on a file fails once, disks are full at every size, reads and writes are cut short and
+ * interrupted: what fails says what and where, leaves an older file as it was, and no other. */
+#include "../../convert/convert.h"
+#include "../model_cases.h"
+#include "faults.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[128], output[160];
+static txl_model *model;
+static txl_session *session;
+static txl_memory *memory;
+
+/* ---- What is done ------------------------------------------------------------------------- */
+
+static txl_status convert(txl_error *error) {
+    char source[4096];
+    struct convert_options options;
+    convert_options_init(&options);
+    options.threads = 1;
+    snprintf(source, sizeof source, "%s", case_path("text8", "."));
+    return convert_checkpoint(source, output, &options, error);
+}
+
+static txl_status write_memory(txl_error *error) {
+    return txl_memory_write(memory, output, error);
+}
+
+/* Reading what the two above have written. */
+static txl_status open_model(txl_error *error) {
+    txl_model *opened;
+    txl_status status = txl_model_open(output, 1, &opened, error);
+    if (!status)
+        txl_model_close(opened);
+    return status;
+}
+
+static txl_status verify(txl_error *error) {
+    return txl_file_verify(output, NULL, NULL, error);
+}
+
+static txl_status read_memory(txl_error *error) {
+    txl_memory *read;
+    txl_status status = txl_memory_read(output, model, &read, error);
+    if (!status)
+        txl_memory_free(read);
+    return status;
+}
+
+/* ---- What is left ------------------------------------------------------------------------- */
+
+struct content {
+    char *bytes;
+    size_t size;
+};
+
+static struct content content_of(const char *path) {
+    struct content content = {NULL, 0};
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t room = 1 << 20;
+    content.bytes = malloc(room);
+    assert_non_null(content.bytes);
+    content.size = fread(content.bytes, 1, room, file);
+    assert_true(content.size < room);
+    fclose(file);
+    return content;
+}
+
+static void put_content(const char *path, const struct content *content) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(content->bytes, 1, content->size, file), content->size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_content(const char *path, const struct content *expected, const char *when) {
+    struct content found = content_of(path);
+    if (found.size != expected->size || memcmp(found.bytes, expected->bytes, found.size) != 0)
+        fail_msg("%s: %s is not what it was to be", when, path);
+    free(found.bytes);
+}
+
+/* Nothing but the output, if there is one. */
+static void assert_no_other_file(const char *when) {
+    DIR *entries = opendir(folder);
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries));) {
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, "output") != 0)
+            fail_msg("%s: left %s", when, entry->d_name);
+    }
+    closedir(entries);
+}
+
+static const struct content older = {(char *)"an older file", 13};
+
+/* One run of what writes `whole`, over an older file: the status as told, and the file by it. */
+static txl_status run_writing(txl_status (*run)(txl_error *), enum fault_kind kind, long n, bool on,
+                              const struct content *whole, txl_error *error) {
+    char when[64];
+    snprintf(when, sizeof when, "fault %d at call %ld", (int)kind, n);
+    put_content(output, &older);
+    faults_arm(kind, n, on);
+    txl_status status = run(error);
+    faults_disarm();
+    assert_content(output, status ? &older : whole, when);
+    assert_no_other_file(when);
+    return status;
+}
+
+static void assert_told(txl_status status, const txl_error *error, const char *name, long n) {
+    if (status && (status != TXL_IO || error->status != status || !strchr(error->message, ':') ||
+                   strchr(error->message, '\n')))
+        fail_msg("%s: call %ld: status %d, \"%s\"", name, n, (int)status, error->message);
+}
+
+/* ---- Writing ------------------------------------------------------------------------------ */
+
+static long count_calls(txl_status (*run)(txl_error *), enum fault_kind kind) {
+    txl_error error;
+    faults_arm(kind, 0, false);
+    txl_status status = run(&error);
+    long n_call = faults_disarm();
+    if (status)
+        fail_msg("%s", error.message);
+    return n_call;
+}
+
+static void check_writing(const char *name, txl_status (*run)(txl_error *)) {
+    txl_error error;
+    assert_int_equal(run(&error), TXL_OK);
+    struct content whole = content_of(output);
+    long n_call = count_calls(run, FAULT_FILE), n_failed = 0;
+    for (long n = 1; n <= n_call; n++) {
+        txl_status status = run_writing(run, FAULT_FILE, n, false, &whole, &error);
+        assert_told(status, &error, name, n);
+        n_failed += status != TXL_OK;
+    }
+    /* A nameless file is not to be had everywhere, which is no failure. */
+    assert_true(n_failed >= n_call - 1);
+    print_message("%s: %ld calls\n", name, n_call);
+    long n_cut = count_calls(run, FAULT_SIGNAL);
+    for (long n = 1; n <= n_cut; n++) {
+        assert_int_equal(run_writing(run, FAULT_SIGNAL, n, false, &whole, &error), TXL_OK);
+        assert_int_equal(run_writing(run, FAULT_CUT, n, false, &whole, &error), TXL_OK);
+    }
+    free(whole.bytes);
+}
+
+static void writing(void **state) {
+    (void)state;
+    check_writing("convert", convert);
+    check_writing("save", write_memory);
+    unlink(output);
+}
+
+/* ---- A full disk -------------------------------------------------------------------------- */
+
+static void limit_files(rlim_t size) {
+    struct rlimit limit = {.rlim_cur = size, .rlim_max = RLIM_INFINITY};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = size < limit.rlim_max ? size : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void check_full_disk(const char *name, txl_status (*run)(txl_error *)) {
+    txl_error error;
+    assert_int_equal(run(&error), TXL_OK);
+    struct content whole = content_of(output);
+    for (size_t room = 0; room < whole.size; room += whole.size / 25 + 1) {
+        put_content(output, &older);
+        limit_files(room);
+        txl_status status = run(&error);
+        limit_files(RLIM_INFINITY);
+        assert_int_equal(status, TXL_IO);
+        assert_told(status, &error, name, (long)room);
+        assert_non_null(strstr(error.message, output));
+        assert_content(output, &older, "a full disk");
+        assert_no_other_file("a full disk");
+    }
+    free(whole.bytes);
+}
+
+static void full_disk(void **state) {
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    check_full_disk("convert", convert);
+    check_full_disk("save", write_memory);
+    unlink(output);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+static void check_reading(const char *name, txl_status (*run)(txl_error *)) {
+    txl_error error;
+    long n_call = count_calls(run, FAULT_FILE);
+    assert_true(n_call > 0);
+    for (long n = 1; n <= n_call; n++) {
+        faults_arm(FAULT_FILE, n, false);
+        txl_status status = run(&error);
+        faults_disarm();
+        assert_int_not_equal(status, TXL_OK);
+        assert_told(status, &error, name, n);
+    }
+    faults_arm(FAULT_CUT, 1, true);
+    txl_status cut = run(&error);
+    faults_arm(FAULT_SIGNAL, 1, false);
+    txl_status interrupted = run(&error);
+    faults_disarm();
+    assert_int_equal(cut, TXL_OK);
+    assert_int_equal(interrupted, TXL_OK);
+}
+
+static void reading(void **state) {
+    (void)state;
+    txl_error error;
+    assert_int_equal(convert(&error), TXL_OK);
+    check_reading("open", open_model);
+    check_reading("verify", verify);
+    assert_int_equal(write_memory(&error), TXL_OK);
+    check_reading("load", read_memory);
+    unlink(output);
+}
+
+/* ---- All of it ---------------------------------------------------------------------------- */
+
+static int set_up(void **state) {
+    (void)state;
+    txl_error error;
+    txl_settings settings;
+    snprintf(folder, sizeof folder, "%s", scratch_path("faults"));
+    snprintf(output, sizeof output, "%s/output", folder);
+    if (mkdir(folder, 0700) != 0 || convert(&error) != TXL_OK ||
+        txl_model_open(output, 1, &model, &error) != TXL_OK)
+        return -1;
+    txl_model_defaults(model, &settings);
+    settings.threads = 1;
+    if (txl_session_new(model, &settings, &session, &error) != TXL_OK ||
+        txl_session_feed(session, (const int32_t[]){1, 2, 3}, 3, &error) != TXL_OK ||
+        txl_session_save(session, NULL, &memory, &error) != TXL_OK)
+        return -1;
+    return unlink(output);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    txl_memory_free(memory);
+    txl_session_free(session);
+    txl_model_close(model);
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writing),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(reading),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

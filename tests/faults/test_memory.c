@@ -1,0 +1,368 @@
+/* Every allocation fails once: whatever is being done ends with TXL_MEMORY and a message, leaves no
+ * file, and leaks nothing (which the address sanitizer sees).  What can do without the memory has
+ * to give the result that it gives with it. */
+#include "../../convert/convert.h"
+#include "../model_cases.h"
+#include "faults.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* Something to be done: *result depends on all that it gives. */
+typedef txl_status operation(const void *context, uint64_t *result, txl_error *error);
+
+static char folder[128], output[160], saved[160];
+
+static int make_folder(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "%s", scratch_path("faults"));
+    snprintf(output, sizeof output, "%s/output", folder);
+    snprintf(saved, sizeof saved, "%s/saved", folder);
+    return mkdir(folder, 0700);
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    return rmdir(folder);
+}
+
+/* Removes the file, if there is one, and makes a number of its content. */
+static uint64_t take_file(const char *path) {
+    static char bytes[1 << 20];
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return 0;
+    size_t n = fread(bytes, 1, sizeof bytes, file);
+    assert_true(n < sizeof bytes);
+    fclose(file);
+    unlink(path);
+    return XXH3_64bits(bytes, n);
+}
+
+static void assert_empty_folder(const char *name, long n) {
+    DIR *entries = opendir(folder);
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries));) {
+        if (entry->d_name[0] != '.')
+            fail_msg("%s: allocation %ld: left %s", name, n, entry->d_name);
+    }
+    closedir(entries);
+}
+
+static void result_is(const char *name, long n, uint64_t result, uint64_t expected) {
+    if (result != expected)
+        fail_msg("%s: allocation %ld: the result differs", name, n);
+}
+
+/* One run with the n-th allocation failing, or with all from it on. */
+static void run_failing(const char *name, operation *run, const void *context, long n, bool on,
+                        uint64_t expected) {
+    txl_error error = {.message = ""};
+    uint64_t result = 0;
+    faults_arm(FAULT_MEMORY, n, on);
+    txl_status status = run(context, &result, &error);
+    faults_disarm();
+    if (status == TXL_OK)
+        result += take_file(output) + take_file(saved);
+    take_file(saved); /* it may have been written before the failure */
+    if (status == TXL_OK)
+        result_is(name, n, result, expected);
+    else if (status != TXL_MEMORY || error.status != status || !error.message[0])
+        fail_msg("%s: allocation %ld: status %d, %s", name, n, (int)status, error.message);
+    assert_empty_folder(name, n);
+}
+
+/* Each of the first `all` allocations fails, and some of the others. */
+static void fail_each(const char *name, operation *run, const void *context, long all) {
+    txl_error error;
+    uint64_t expected = 0, result = 0;
+    assert_int_equal(run(context, &expected, &error), TXL_OK); /* what is made but once, is now */
+    expected += take_file(output) + take_file(saved);
+    faults_arm(FAULT_MEMORY, 0, false);
+    txl_status status = run(context, &result, &error);
+    long n_call = faults_disarm();
+    result += take_file(output) + take_file(saved);
+    assert_int_equal(status, TXL_OK);
+    result_is(name, 0, result, expected);
+    long step = n_call > all ? n_call / all : 1;
+    for (long n = 1; n <= n_call; n += n < all / 2 ? 1 : step)
+        run_failing(name, run, context, n, false, expected);
+    for (long n = 1; n <= n_call; n += n_call / 16 + 1)
+        run_failing(name, run, context, n, true, expected);
+    print_message("%s: %ld allocations\n", name, n_call);
+}
+
+/* ---- Converting --------------------------------------------------------------------------- */
+
+struct source {
+    const char *name, *type;
+};
+
+static txl_status convert(const void *context, uint64_t *result, txl_error *error) {
+    const struct source *source = context;
+    char path[4096];
+    struct convert_options options;
+    convert_options_init(&options);
+    options.type = source->type;
+    options.threads = 2;
+    snprintf(path, sizeof path, "%s", case_path(source->name, "."));
+    *result = 0;
+    return convert_checkpoint(path, output, &options, error);
+}
+
+static void converting(void **state) {
+    (void)state;
+    const struct source sources[] = {{"text8", NULL},
+                                     {"enwik8-legacy", "f16"},
+                                     {"hf-sharded", "q8"},
+                                     {"hf-safetensors", NULL},
+                                     {"learnable-positions", NULL}};
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        fail_each(sources[i].name, convert, &sources[i], 300);
+}
+
+/* ---- Opening, verifying ------------------------------------------------------------------- */
+
+/* A model's weights file, in a folder of its own. */
+static void make_weights(const char *name, char *path, size_t size) {
+    txl_error error;
+    struct convert_options options;
+    char source[4096];
+    convert_options_init(&options);
+    snprintf(source, sizeof source, "%s", case_path(name, "."));
+    snprintf(path, size, "%s", scratch_path(name));
+    if (convert_checkpoint(source, path, &options, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+}
+
+static txl_status open_model(const void *path, uint64_t *result, txl_error *error) {
+    txl_model *model;
+    txl_status status = txl_model_open(path, 2, &model, error);
+    if (status)
+        return status;
+    *result = txl_model_checksum(model);
+    txl_model_close(model);
+    return TXL_OK;
+}
+
+static txl_status verify(const void *path, uint64_t *result, txl_error *error) {
+    (void)result;
+    return txl_file_verify(path, NULL, NULL, error);
+}
+
+static txl_status random_model(const void *settings, uint64_t *result, txl_error *error) {
+    (void)result;
+    txl_model *model;
+    txl_status status = txl_model_random(settings, "q8", 1, 2, &model, error);
+    if (!status)
+        txl_model_close(model);
+    return status;
+}
+
+static void opening(void **state) {
+    (void)state;
+    char path[4096];
+    txl_model *model;
+    txl_error error;
+    make_weights("wt103-zip", path, sizeof path);
+    fail_each("open", open_model, path, 300);
+    fail_each("verify", verify, path, 300);
+    assert_int_equal(txl_model_open(path, 1, &model, &error), TXL_OK);
+    char *settings = strdup(txl_model_settings_json(model));
+    txl_model_close(model);
+    fail_each("random model", random_model, settings, 300);
+    free(settings);
+    unlink(path);
+}
+
+/* ---- Generating, scoring ------------------------------------------------------------------ */
+
+static const char prose[] = "The Senate said: \"We don't agree\", and 1,234.5 left the so-called "
+                            "U.S. talks (for good) -- in vain.";
+
+struct ids {
+    int32_t at[256];
+    size_t n;
+};
+
+static txl_status keep_id(void *context, const txl_symbol *symbol, txl_error *error) {
+    (void)error;
+    struct ids *ids = context;
+    if (symbol->id >= 0 && ids->n < sizeof ids->at / sizeof *ids->at)
+        ids->at[ids->n++] = symbol->id;
+    return TXL_OK;
+}
+
+static txl_status encode(const txl_model *model, struct ids *ids, txl_error *error) {
+    txl_encoder *encoder;
+    const txl_encoding encoding = {
+        .raw = true, .skip_unknown = true, .lookup = true, .symbol = keep_id, .context = ids};
+    txl_status status = txl_encoder_new(model, &encoding, &encoder, error);
+    if (status)
+        return status;
+    status = txl_encoder_feed(encoder, prose, sizeof prose - 1, error);
+    if (!status)
+        status = txl_encoder_finish(encoder, error);
+    txl_encoder_free(encoder);
+    return status;
+}
+
+static txl_status write_on(txl_session *session, const txl_history *history, txl_decoder *decoder,
+                           uint64_t *result, txl_error *error) {
+    const txl_sampling sampling = {.temperature = 1,
+                                   .top_p = 0.9f,
+                                   .repetition_penalty = 1.1f,
+                                   .repeat_last = 8,
+                                   .history = history};
+    txl_random random = {.seed = 7};
+    txl_status status = TXL_OK;
+    for (int i = 0; i < 12 && !status; i++) {
+        int32_t id = 0;
+        float logprob;
+        const char *text;
+        size_t length;
+        status = txl_session_sample(session, &sampling, &random, &id, &logprob, error);
+        if (!status)
+            status = txl_decoder_push(decoder, id, &text, &length, error);
+        if (!status)
+            *result = XXH3_64bits_withSeed(text, length, *result + (uint64_t)id);
+        if (!status)
+            status = txl_session_feed(session, &id, 1, error);
+    }
+    return status;
+}
+
+static txl_status generate(const void *context, uint64_t *result, txl_error *error) {
+    const txl_model *model = context;
+    struct ids ids = {.n = 0};
+    txl_settings settings;
+    txl_session *session = NULL;
+    txl_history *history = NULL;
+    txl_decoder *decoder = NULL;
+    txl_model_defaults(model, &settings);
+    settings.threads = 2;
+    *result = 0;
+    txl_status status = encode(model, &ids, error);
+    if (!status)
+        status = txl_session_new(model, &settings, &session, error);
+    if (status)
+        return status;
+    status = txl_history_new(8, 2, &history, error);
+    if (!status)
+        status = txl_decoder_new(model, true, &decoder, error);
+    if (!status)
+        status = txl_session_feed(session, ids.at, ids.n, error);
+    if (!status)
+        status = write_on(session, history, decoder, result, error);
+    txl_decoder_free(decoder);
+    txl_history_free(history);
+    txl_session_free(session);
+    return status;
+}
+
+static txl_status score(const void *context, uint64_t *result, txl_error *error) {
+    const txl_model *model = context;
+    struct ids ids = {.n = 0};
+    float nats[256];
+    txl_settings settings;
+    txl_session *session = NULL;
+    txl_model_defaults(model, &settings);
+    settings.threads = 1;
+    settings.memory_type = TXL_MEMORY_F16;
+    txl_status status = encode(model, &ids, error);
+    if (!status)
+        status = txl_session_new(model, &settings, &session, error);
+    if (status)
+        return status;
+    status = txl_session_score(session, ids.at, ids.n - 1, ids.at + 1, nats, error);
+    if (!status)
+        *result = XXH3_64bits(nats, (ids.n - 1) * sizeof *nats);
+    txl_session_free(session);
+    return status;
+}
+
+/* ---- Several sessions, saved memory ------------------------------------------------------- */
+
+static txl_status feed_copies(txl_session *session, uint64_t *result, txl_error *error) {
+    txl_session *copy;
+    txl_status status = txl_session_copy(session, &copy, error);
+    if (status)
+        return status;
+    const int32_t next[] = {3, 4};
+    int32_t likeliest[2];
+    float logprob[2];
+    status = txl_session_feed_each((txl_session *[]){session, copy}, 2, next, error);
+    if (!status)
+        status = txl_session_top(copy, 2, likeliest, logprob, error);
+    if (!status)
+        *result += XXH3_64bits(logprob, sizeof logprob);
+    txl_session_free(copy);
+    return status;
+}
+
+static txl_status save_and_load(const txl_model *model, txl_session *session, txl_error *error) {
+    txl_memory *memory;
+    txl_status status = txl_session_save(session, NULL, &memory, error);
+    if (status)
+        return status;
+    status = txl_memory_write(memory, saved, error);
+    txl_memory_free(memory);
+    if (status)
+        return status;
+    status = txl_memory_read(saved, model, &memory, error);
+    if (status)
+        return status;
+    status = txl_session_load(session, memory, error);
+    txl_memory_free(memory);
+    return status;
+}
+
+static txl_status remember(const void *context, uint64_t *result, txl_error *error) {
+    const txl_model *model = context;
+    const int32_t ids[] = {1, 2, 3};
+    txl_settings settings;
+    txl_session *session;
+    txl_model_defaults(model, &settings);
+    settings.threads = 1;
+    *result = 0;
+    txl_status status = txl_session_new(model, &settings, &session, error);
+    if (status)
+        return status;
+    status = txl_session_feed(session, ids, 3, error);
+    if (!status)
+        status = save_and_load(model, session, error);
+    if (!status)
+        status = feed_copies(session, result, error);
+    txl_session_free(session);
+    return status;
+}
+
+static void running(void **state) {
+    (void)state;
+    struct model_case c;
+    case_open(&c, "wt103-zip", NULL, -1);
+    fail_each("generate", generate, c.model, 400);
+    fail_each("score", score, c.model, 200);
+    fail_each("remember", remember, c.model, 400);
+    case_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(converting),
+        cmocka_unit_test(opening),
+        cmocka_unit_test(running),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,219 @@
+/* What the harnesses share: files in memory, and the use of what was read. */
+#include "fuzz.h"
+
+#include "../../convert/checkpoint.h"
+#include "../../convert/little_endian.h"
+#include "../../convert/recognise.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* ---- What has to hold --------------------------------------------------------------------- */
+
+void fuzz_require(bool holds, const char *sentence) {
+    if (holds)
+        return;
+    dprintf(STDERR_FILENO, "%s\n", sentence);
+    abort();
+}
+
+void fuzz_require_ok(txl_status status, const txl_error *error) {
+    fuzz_require(status == TXL_OK, status == TXL_OK ? "" : error->message);
+}
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+static void fill(int file, const void *data, size_t size) {
+    fuzz_require(ftruncate(file, 0) == 0 && pwrite(file, data, size, 0) == (ssize_t)size,
+                 "a file cannot be written");
+}
+
+const char *fuzz_file(const void *data, size_t size) {
+    static int file = -1;
+    static char path[64];
+    if (file < 0) {
+        file = memfd_create("input", MFD_CLOEXEC);
+        fuzz_require(file >= 0, "no file in memory");
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    }
+    fill(file, data, size);
+    return path;
+}
+
+static char folder[64];
+
+static void remove_folder(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    fuzz_require(system(command) == 0, "the folder cannot be removed");
+}
+
+const char *fuzz_write(const char *name, const void *data, size_t size) {
+    static char paths[4][256];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    if (!folder[0]) {
+        const char *in_memory = "/dev/shm";
+        snprintf(folder, sizeof folder, "%s/txl-fuzz-XXXXXX",
+                 access(in_memory, W_OK) == 0 ? in_memory : "/tmp");
+        fuzz_require(mkdtemp(folder) && atexit(remove_folder) == 0, "no folder in memory");
+    }
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    if (!data)
+        return path;
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    fuzz_require(file >= 0, "a file cannot be made");
+    fill(file, data, size);
+    close(file);
+    return path;
+}
+
+uint8_t *fuzz_read(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    fuzz_require(file && fseek(file, 0, SEEK_END) == 0, path);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    uint8_t *data = malloc(*size + 1);
+    fuzz_require(data && fread(data, 1, *size, file) == *size, path);
+    fclose(file);
+    return data;
+}
+
+/* ---- Checkpoints -------------------------------------------------------------------------- */
+
+enum { READ = 1000 }; /* elements at a time */
+
+static void read_tensor(const struct checkpoint_tensor *t) {
+    float floats[READ];
+    double doubles[READ];
+    txl_error error;
+    for (uint64_t at = 0; at < t->n_element; at += READ) {
+        uint64_t left = t->n_element - at, n = left < READ ? left : READ;
+        if (checkpoint_read_float(t, at, n, floats, &error) != TXL_OK)
+            return;
+        if (at == 0)
+            checkpoint_read_double(t, at, n, doubles, &error);
+    }
+    checkpoint_release(t);
+}
+
+static void read_tensors(const char *path) {
+    struct checkpoint *checkpoint;
+    txl_error error;
+    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+        return;
+    for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
+        const struct checkpoint_tensor *t = checkpoint_tensor_at(checkpoint, i);
+        fuzz_require(checkpoint_find(checkpoint, t->name) == t, "a tensor is not found again");
+        read_tensor(t);
+    }
+    checkpoint_close(checkpoint);
+}
+
+static void find_facts(const char *path, const struct convert_options *options) {
+    struct recognised r;
+    txl_error error;
+    recognise(path, options, &r, &error);
+    recognise_free(&r);
+}
+
+void fuzz_checkpoint(const char *path) {
+    struct convert_options none, all;
+    convert_options_init(&none);
+    convert_options_init(&all);
+    all.pre_lnorm = all.same_length = CONVERT_NO;
+    all.memory_start = "zeros";
+    all.cluster_order = "forward";
+    all.tgt_len = 4;
+    all.mem_len = 0;
+    all.has_clamp_len = true;
+    read_tensors(path);
+    find_facts(path, &none);
+    find_facts(path, &all);
+}
+
+uint8_t *fuzz_safetensors(const void *header, size_t length, size_t data_size, size_t *size) {
+    *size = 8 + length + data_size;
+    uint8_t *bytes = calloc(1, *size);
+    fuzz_require(bytes, "out of memory");
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)((uint64_t)length >> 8 * i);
+    memcpy(bytes + 8, header, length);
+    return bytes;
+}
+
+void fuzz_repair_zip(uint8_t *data, size_t size) {
+    static const uint8_t directory_entry[] = "PK\1\2";
+    for (size_t at = 0; at + 46 <= size; at++) {
+        if (memcmp(data + at, directory_entry, 4) != 0)
+            continue;
+        size_t length = read_u32(data + at + 24), header = read_u32(data + at + 42);
+        if (size < 30 || header > size - 30)
+            continue;
+        size_t start = header + 30 + read_u16(data + header + 26) + read_u16(data + header + 28);
+        if (start > size || length > size - start)
+            continue;
+        uint32_t crc = (uint32_t)crc32_z(crc32_z(0, NULL, 0), data + start, length);
+        for (int i = 0; i < 4; i++)
+            data[at + 16 + i] = (uint8_t)(crc >> 8 * i);
+    }
+}
+
+/* ---- Models ------------------------------------------------------------------------------- */
+
+static void describe(const txl_model *model) {
+    uint64_t stored, expanded;
+    txl_tensor tensor;
+    txl_model_bytes(model, &stored, &expanded);
+    for (size_t i = 0; i < txl_model_n_tensor(model); i++)
+        txl_model_tensor(model, i, &tensor);
+    for (int32_t id = 0; id < txl_model_n_token(model); id++) {
+        size_t length = 0;
+        const char *symbol = txl_model_symbol(model, id, &length);
+        int32_t found = txl_model_id(model, symbol, length);
+        fuzz_require(found <= id, "a symbol is found as a later one");
+    }
+    int32_t context = txl_model_first_context(model);
+    fuzz_require(context >= 0 && context < txl_model_n_token(model), "the context is no id");
+}
+
+static int at_most(int value, int limit) {
+    return value < limit ? value : limit;
+}
+
+static struct fuzz_scores score(txl_session *session, const txl_model *model) {
+    int32_t ids[FUZZ_TOKENS + 1];
+    struct fuzz_scores scores = {.best = 0};
+    float logprob;
+    txl_error error;
+    for (int i = 0; i <= FUZZ_TOKENS; i++)
+        ids[i] = (int32_t)((int64_t)i * 5 % txl_model_n_token(model));
+    if (txl_session_score(session, ids, FUZZ_TOKENS, ids + 1, scores.nats, &error) != TXL_OK ||
+        txl_session_top(session, 1, &scores.best, &logprob, &error) != TXL_OK)
+        scores = (struct fuzz_scores){.best = 0};
+    txl_session_reset(session);
+    txl_session_feed(session, ids, 1, &error);
+    return scores;
+}
+
+struct fuzz_scores fuzz_model(const txl_model *model) {
+    struct fuzz_scores scores = {.best = 0};
+    txl_settings settings;
+    txl_session *session;
+    txl_error error;
+    describe(model);
+    txl_model_defaults(model, &settings);
+    settings.tgt_len = at_most(settings.tgt_len, 3);
+    settings.mem_len = at_most(settings.mem_len, 5);
+    settings.threads = 1;
+    if (txl_session_bytes(model, &settings) > UINT64_C(64) << 20 ||
+        txl_session_new(model, &settings, &session, &error) != TXL_OK)
+        return scores;
+    scores = score(session, model);
+    txl_session_free(session);
+    return scores;
+}

@@ -1,0 +1,62 @@
+/* What the fuzzed harnesses share.  Each harness is a file NAME.c with the functions that libFuzzer
+ * calls; tests/fuzz/run says how they are built and run, and replay.c runs them without libFuzzer.
+ * A harness may do whatever it likes with an input, but must leave nothing behind. */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include "../../lib/txl.h"
+
+#include <stdio.h>
+
+/* ---- What libFuzzer calls, and gives ------------------------------------------------------ */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Changes data[size] in place to at most `max_size` bytes, and returns how many; optional. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+
+/* libFuzzer's own way to do that. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+/* The path of a file in memory that holds these bytes; valid until the next call. */
+const char *fuzz_file(const void *data, size_t size);
+
+/* Writes a file into a folder in memory, which is removed at exit; returns its path, valid until
+ * the next call but three.  With data NULL nothing is written. */
+const char *fuzz_write(const char *name, const void *data, size_t size);
+
+/* Reads a whole file into memory that the caller frees; aborts if it cannot. */
+uint8_t *fuzz_read(const char *path, size_t *size);
+
+/* ---- What has to hold --------------------------------------------------------------------- */
+
+/* Ends the process with the sentence unless the condition holds. */
+void fuzz_require(bool holds, const char *sentence);
+
+/* The same for a call that has to succeed: tells its message. */
+void fuzz_require_ok(txl_status status, const txl_error *error);
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+/* Does with the file all that txl does with a checkpoint before it writes anything. */
+void fuzz_checkpoint(const char *path);
+
+/* What a model makes of some ids; all zero where it cannot. */
+enum { FUZZ_TOKENS = 7 };
+struct fuzz_scores {
+    float nats[FUZZ_TOKENS];
+    int32_t best; /* likeliest token after them */
+};
+
+/* Asks a model of everything that can be asked, and scores some ids with short segments. */
+struct fuzz_scores fuzz_model(const txl_model *model);
+
+/* A safetensors file of that header with `data_size` zeros for elements; the caller frees it. */
+uint8_t *fuzz_safetensors(const void *header, size_t length, size_t data_size, size_t *size);
+
+/* Sets the checksums in a zip archive's directory to those of the entries. */
+void fuzz_repair_zip(uint8_t *data, size_t size);
+
+#endif

@@ -1,0 +1,123 @@
+/* Saved memory: the input is a byte that chooses the model, then the file.  What is accepted must
+ * be such that a session can go on with it, and be saved again.  The mutator sets the sizes and
+ * checksums of weights-format.md right, without which nothing of a changed file would be read. */
+#include "fuzz.h"
+#include "tiny.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { MAX_MODEL = 16, MAX_LENGTH = 1000 };
+
+/* The tiny model of that number, kept open. */
+static const txl_model *open_model(unsigned number) {
+    static txl_model *models[MAX_MODEL];
+    static unsigned n_model;
+    txl_error error;
+    while (n_model == 0 || tiny_models[n_model].tokenizer)
+        n_model++;
+    number %= n_model;
+    if (!models[number]) {
+        size_t size;
+        uint8_t *weights = tiny_weights(&tiny_models[number], &size);
+        const char *path = fuzz_write("model.txl", weights, size);
+        free(weights);
+        fuzz_require_ok(txl_model_open(path, 1, &models[number], &error), &error);
+        remove(path); /* it stays mapped */
+    }
+    return models[number];
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+static void save_again(const txl_session *session, const txl_model *model,
+                       const txl_resume *resume) {
+    txl_memory *memory, *again;
+    txl_error error;
+    const char *path = fuzz_write("again.txm", NULL, 0);
+    fuzz_require_ok(txl_session_save(session, resume, &memory, &error), &error);
+    fuzz_require_ok(txl_memory_write(memory, path, &error), &error);
+    fuzz_require_ok(txl_memory_read(path, model, &again, &error), &error);
+    txl_memory_free(memory);
+    txl_memory_free(again);
+}
+
+static void go_on(const txl_model *model, const txl_memory *memory, const txl_settings *settings) {
+    const int32_t ids[] = {1, 2, 3, 4, 5};
+    txl_session *session;
+    txl_resume resume;
+    txl_error error;
+    if (txl_session_new(model, settings, &session, &error) != TXL_OK)
+        return;
+    fuzz_require_ok(txl_session_load(session, memory, &error), &error);
+    txl_memory_resume(memory, &resume);
+    save_again(session, model, &resume);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        float logprob;
+        int32_t best;
+        if (txl_session_feed(session, ids + i, 1, &error) != TXL_OK ||
+            txl_session_top(session, 1, &best, &logprob, &error) != TXL_OK)
+            break; /* numbers so large that the results are not finite */
+    }
+    txl_session_free(session);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    txl_memory *memory;
+    txl_settings settings;
+    txl_error error;
+    if (size < 1)
+        return 0;
+    const txl_model *model = open_model(data[0]);
+    if (txl_memory_read(fuzz_file(data + 1, size - 1), model, &memory, &error) != TXL_OK)
+        return 0;
+    txl_memory_settings(memory, &settings);
+    settings.threads = 1;
+    if (settings.tgt_len <= MAX_LENGTH && settings.mem_len <= MAX_LENGTH)
+        go_on(model, memory, &settings);
+    txl_memory_free(memory);
+    return 0;
+}
+
+/* ---- The mutator -------------------------------------------------------------------------- */
+
+/* Of the header; see weights-format.md. */
+enum { HEADER_SIZE = 12, FILE_SIZE = 16, MODEL = 24, PARTS = 96, N_PART = 5, CHECKSUM = 176 };
+
+static uint64_t get(const uint8_t *at) {
+    uint64_t number;
+    memcpy(&number, at, sizeof number);
+    return number;
+}
+
+static void set(uint8_t *at, uint64_t number) {
+    memcpy(at, &number, sizeof number);
+}
+
+static void repair(uint8_t *data, size_t size, uint64_t model) {
+    uint32_t header_size;
+    if (size < CHECKSUM + 8)
+        return;
+    memcpy(&header_size, data + HEADER_SIZE, sizeof header_size);
+    uint64_t at = header_size;
+    set(data + FILE_SIZE, size);
+    set(data + MODEL, model);
+    for (int i = 0; i < N_PART && at <= size; i++) {
+        uint8_t *part = data + PARTS + 16 * i;
+        if (i == N_PART - 1) /* the name takes what is left */
+            set(part, size - at);
+        if (get(part) > size - at)
+            break;
+        set(part + 8, XXH3_64bits(data + at, get(part)));
+        at += get(part);
+    }
+    set(data + CHECKSUM, XXH3_64bits(data, CHECKSUM));
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
+    size = LLVMFuzzerMutate(data, size, max_size);
+    if (seed % 16 != 0 && size > 0)
+        repair(data + 1, size - 1, txl_model_checksum(open_model(data[0])));
+    return size;
+}

@@ -1,0 +1,335 @@
+/* What the fuzzers start from. */
+#include "seeds.h"
+
+#include "../../convert/checkpoint_internal.h"
+#include "../../convert/zip.h"
+#include "tiny.h"
+#include "torch_pack.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct seeds {
+    const char *cases;
+    void (*take)(void *context, const uint8_t *data, size_t size);
+    void *context;
+};
+
+static void take(const struct seeds *s, const void *data, size_t size) {
+    s->take(s->context, data, size);
+}
+
+/* The bytes with a byte before them. */
+static void take_after(const struct seeds *s, int first, const void *data, size_t size) {
+    uint8_t *both = malloc(size + 1);
+    fuzz_require(both, "out of memory");
+    both[0] = (uint8_t)first;
+    memcpy(both + 1, data, size);
+    take(s, both, size + 1);
+    free(both);
+}
+
+/* A file of tests/cases; the caller frees it. */
+static uint8_t *read_case(const struct seeds *s, const char *name, size_t *size) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", s->cases, name);
+    return fuzz_read(path, size);
+}
+
+/* ---- Checkpoints -------------------------------------------------------------------------- */
+
+/* Those of them whose pickles are short. */
+static const char *const checkpoints[] = {
+    "enwik8-zip/model.pt",       "learnable-positions/model.pt",
+    "absolute-learned/model.pt", "hf-sharded/pytorch_model-00001-of-00002.bin",
+    "hf-bin/pytorch_model.bin",
+};
+
+static const char *const vocabularies[] = {
+    "vocabularies/cache-legacy.pt",      "vocabularies/cache-python2.pkl",
+    "vocabularies/cache-zip.pt",         "vocabularies/vocab-legacy.bin",
+    "vocabularies/vocab-protocol0.pkl",  "vocabularies/vocab-protocol2.pkl",
+    "vocabularies/vocab-protocol4.pkl",  "vocabularies/vocab-zip.bin",
+    "vocabularies/vocab.json",           "vocabularies/vocab.txt",
+    "moses/nonbreaking-prefixes-en.txt",
+};
+
+/* Protocol 0: a state dict of one tensor. */
+static const char state_dict[] = "(dS'w'\nctorch._utils\n_rebuild_tensor_v2\n((S'storage'\nctorch\n"
+                                 "FloatStorage\nS'0'\nS'cpu'\nI12\ntQI0\n(I3\nI4\nt(I4\nI1\ntI00\n"
+                                 "ccollections\nOrderedDict\n(tRtRs.";
+
+/* Of every opcode one. */
+static const char opcodes[] =
+    "\x80\x05\x95\x10\0\0\0\0\0\0\0(NI1\nI01\nL-2L\nF1.5\nG?\xf0\0\0\0\0\0\0J\1\0\0\0K\1M\1\0"
+    "\x88\x89\x8a\1\xff\x8b\1\0\0\0\1S'a\\n\\x41\\101'\nVa\\u00e9\\ud83d\\ude00\nU\1aT\1\0\0\0a"
+    "X\1\0\0\0a\x8c\1a\x8d\1\0\0\0\0\0\0\0a\x8e\1\0\0\0\0\0\0\0a\x96\1\0\0\0\0\0\0\0a"
+    "B\1\0\0\0aC\1a20]q\0(K\1e]K\1a}r\1\0\0\0(K\1K\2u\x94(NK\1l}K\1K\2s(K\1K\2d\x8f(K\1\x90(K\1\x91"
+    ")K\1\x85K\1K\2\x86K\1K\2K\3\x87h\0j\1\0\0\0p9\ng9\n(K\1t(ca\nb\noc__builtin__\nset\n(]tR"
+    "(ia\nb\n}bc__builtin__\nobject\n)\x81\x8c\1a\x8c\1b\x93)}\x92(U\6modulecm\nC\nNNtQ(K\1"
+    "1Pid\nK\1Q.";
+
+/* Of most functions that are known one call. */
+static const char calls[] =
+    "(ccollections\nOrderedDict\n(((K\1K\2tltRc__builtin__\ndict\n)Rccollections\ndefaultdict\n"
+    "(cc\nd\n}tRc__builtin__\nfrozenset\n((K\1ltRc_codecs\nencode\n(X\2\0\0\0\xc3\xa9U\6latin1tR"
+    "c_codecs\nencode\n(U\1aU\5utf-8tRccopy_reg\n_reconstructor\n(ca\nb\nc__builtin__\nobject\nNtR"
+    "ctorch\nSize\n((K\1ttRctorch._utils\n_rebuild_parameter\n(N\x88}tRctorch\ndevice\n(U\3cputR"
+    "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\nca\nb\n(Nt}tRt.";
+
+/* As state_dict, in the form of newer types. */
+static const char tensor_v3[] =
+    "\x80\2}X\1\0\0\0wctorch._utils\n_rebuild_tensor_v3\n((X\7\0\0\0storagectorch.storage\n"
+    "UntypedStorage\nX\1\0\0\0000X\3\0\0\0cpuK\x18tQK\0K\3K\4\x86K\4K\1\x86\x89"
+    "ccollections\nOrderedDict\n)Rctorch\nbfloat16\nNtRs.";
+
+static void take_pickle(const struct seeds *s, const char *name) {
+    size_t size;
+    uint8_t *bytes = read_case(s, name, &size);
+    struct zip zip;
+    uint64_t at = 0, end = 0;
+    struct pickle *pickle;
+    if (zip_looks_like(bytes, size)) {
+        fuzz_require(zip_open(bytes, size, name, &zip, NULL) == TXL_OK, name);
+        struct zip_entry *entry = NULL;
+        for (size_t i = 0; !entry && i < zip.n_entry; i++)
+            entry = strstr(zip.entries[i].name, "data.pkl") ? &zip.entries[i] : NULL;
+        fuzz_require(entry && zip_open_entry(&zip, entry, NULL) == TXL_OK, name);
+        take(s, entry->data, entry->size);
+        zip_close(&zip);
+    } else {
+        for (int i = 0; i < 4; i++) { /* of the legacy container the fourth is the object */
+            at = end;
+            fuzz_require(pickle_read(bytes, size, at, name, &pickle, &end, NULL) == TXL_OK, name);
+            pickle_free(pickle);
+        }
+        take(s, bytes + at, end - at);
+    }
+    free(bytes);
+}
+
+static void make_pickles(const struct seeds *s) {
+    for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++)
+        take_pickle(s, checkpoints[i]);
+    take(s, state_dict, sizeof state_dict - 1);
+    take(s, opcodes, sizeof opcodes - 1);
+    take(s, calls, sizeof calls - 1);
+    take(s, tensor_v3, sizeof tensor_v3 - 1);
+}
+
+static void take_case(const struct seeds *s, const char *name) {
+    size_t size;
+    uint8_t *bytes = read_case(s, name, &size);
+    take(s, bytes, size);
+    free(bytes);
+}
+
+static void make_vocabularies(const struct seeds *s) {
+    for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++)
+        take_case(s, vocabularies[i]);
+}
+
+static void take_safetensors(const struct seeds *s, const struct tiny *model) {
+    uint64_t data_size;
+    size_t size;
+    char *header = tiny_header(model, &data_size);
+    uint8_t *bytes = fuzz_safetensors(header, strlen(header), data_size, &size);
+    take(s, bytes, size);
+    free(bytes);
+    free(header);
+}
+
+static void make_containers(const struct seeds *s) {
+    make_vocabularies(s);
+    take_safetensors(s, &tiny_models[0]);
+    for (int legacy = 0; legacy < 2; legacy++) {
+        size_t size;
+        uint8_t *packed =
+            torch_pack((const uint8_t *)state_dict, sizeof state_dict - 1, legacy, &size);
+        fuzz_require(packed, "the state dict cannot be packed");
+        take(s, packed, size);
+        free(packed);
+    }
+}
+
+static void make_headers(const struct seeds *s) {
+    for (const struct tiny *m = tiny_models; m->tokenizer; m++) {
+        uint64_t data_size;
+        char *header = tiny_header(m, &data_size);
+        int options = m->attn_type >= 2 ? 128 : m->cutoffs ? 16 : m->d_model == 64 ? 96 : 0;
+        take_after(s, options | m->pre_lnorm | m->untied << 2, header, strlen(header));
+        free(header);
+    }
+}
+
+/* An index that has every tensor of the model in the shard. */
+static char *make_index(const struct tiny *model, const char *shard) {
+    uint64_t data_size;
+    char *header = tiny_header(model, &data_size);
+    json_t *tensors = json_loads(header, 0, NULL), *map = json_object();
+    const char *name;
+    json_t *value;
+    json_object_foreach(tensors, name, value) {
+        json_object_set_new(map, name, json_string(shard));
+    }
+    json_t *index = json_pack("{s:o}", "weight_map", map);
+    char *text = json_dumps(index, JSON_COMPACT);
+    json_decref(index);
+    json_decref(tensors);
+    free(header);
+    return text;
+}
+
+static void make_directories(const struct seeds *s) {
+    static const char config[] =
+        "{\"n_head\":2,\"d_head\":2,\"n_layer\":2,\"d_model\":4,\"d_embed\":4,\"d_inner\":6,"
+        "\"cutoffs\":[5],\"div_val\":2,\"tie_weight\":false,\"tie_projs\":[false,true],"
+        "\"pre_lnorm\":false,\"mem_len\":4,\"tgt_len\":3,\"clamp_len\":5,\"same_length\":true,"
+        "\"layer_norm_epsilon\":1e-05,\"sample_softmax\":-1,\"ext_len\":0,\"vocab_size\":12,"
+        "\"proj_share_all_but_first\":true,\"attn_type\":0,\"untie_r\":true}";
+    static const char *const shards[] = {"one", "two"};
+    const struct tiny *models[] = {&tiny_models[1], &tiny_models[4]}; /* as directory.c has them */
+    for (int i = 0; i < 2; i++) {
+        char *index = make_index(models[i], shards[i]);
+        size_t size = sizeof config + strlen(index);
+        uint8_t *both = malloc(size);
+        fuzz_require(both, "out of memory");
+        memcpy(both, config, sizeof config);
+        memcpy(both + sizeof config, index, size - sizeof config);
+        take(s, both, size);
+        free(both);
+        free(index);
+    }
+}
+
+/* ---- Weights and memory ------------------------------------------------------------------- */
+
+static void make_weights(const struct seeds *s) {
+    for (const struct tiny *m = tiny_models; m->tokenizer; m++) {
+        size_t size;
+        uint8_t *bytes = tiny_weights(m, &size);
+        take(s, bytes, size);
+        free(bytes);
+    }
+}
+
+static void take_memory(const struct seeds *s, int number, const txl_model *model,
+                        txl_settings settings, size_t n) {
+    const int32_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    const txl_resume resume = {.random = {1, 2, 3}, .recent = ids, .n_recent = 4, .tail = 'a'};
+    txl_session *session;
+    txl_memory *memory;
+    txl_error error;
+    const char *path = fuzz_write("seed.txm", NULL, 0);
+    fuzz_require_ok(txl_session_new(model, &settings, &session, &error), &error);
+    fuzz_require_ok(txl_session_feed(session, ids, n, &error), &error);
+    fuzz_require_ok(txl_session_save(session, &resume, &memory, &error), &error);
+    fuzz_require_ok(txl_memory_write(memory, path, &error), &error);
+    size_t size;
+    uint8_t *bytes = fuzz_read(path, &size);
+    take_after(s, number, bytes, size);
+    free(bytes);
+    txl_memory_free(memory);
+    txl_session_free(session);
+}
+
+static void make_memories(const struct seeds *s) {
+    for (int i = 0; tiny_models[i].tokenizer; i++) {
+        size_t size;
+        txl_model *model;
+        txl_settings settings;
+        txl_error error;
+        uint8_t *bytes = tiny_weights(&tiny_models[i], &size);
+        fuzz_require_ok(txl_model_open(fuzz_write("seed.txl", bytes, size), 1, &model, &error),
+                        &error);
+        free(bytes);
+        txl_model_defaults(model, &settings);
+        settings.threads = 1;
+        settings.memory_type = i % 2 ? TXL_MEMORY_F16 : TXL_MEMORY_F32;
+        take_memory(s, i, model, settings, 0);
+        take_memory(s, i, model, settings, 2);
+        settings.same_length = settings.mem_len > 0;
+        take_memory(s, i, model, settings, 9);
+        txl_model_close(model);
+    }
+}
+
+/* ---- Text and options --------------------------------------------------------------------- */
+
+static const char *const texts[] = {
+    "the Mr. a\r\n\n  b\t1,000 the <eos> <unk>\n",
+    "\xef\xbb\xbfthe\xc2\xa0word \xe3\x80\x80 \xff\xe2\x82 \xf0\x9f\x98\x80\ra\r",
+    "“Hello,” said Mr. O'Neil — it costs $23,000 (1.80m)! Don't well-known e.g. U.S. a/b & 3-4.\n",
+    "ΟΔΟΣ Σ İstanbul ﬁ 中文 한국어 한 ... etc. [a|b] 'tis \"quoted\" it's 50% @-@\n",
+    "anarchism originated as a term of abuse first used against early working class radicals",
+};
+
+static void make_texts(const struct seeds *s) {
+    enum { PLAIN = 64, RAW = 64 | 8, PROMPT = 64 | 16, SPLIT = 8, LOWER_CASE = 128 };
+    static const uint8_t modes[] = {
+        PLAIN, RAW, PROMPT, SPLIT, PLAIN | LOWER_CASE, RAW | PROMPT | 32};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        for (size_t mode = 0; mode < sizeof modes; mode++) {
+            for (int kind = 0; kind < 5; kind++) {
+                char input[512];
+                int n = snprintf(input, sizeof input, "%c%s", (int)(3 + 2 * i + mode), texts[i]);
+                take_after(s, modes[mode] | kind, input, (size_t)n);
+            }
+        }
+    }
+}
+
+/* Commands by their number in main.c; blanks stand for the ends of arguments. */
+static void make_options(const struct seeds *s) {
+    static const struct {
+        int command;
+        const char *line;
+    } lines[] = {
+        {0, "-n 5 --temperature 0.5 --top-k 3 --top-p 0.9 --stop x --stop y --seed 7 --greedy"},
+        {0, "--prompt-text a --eos stop --json --logprobs 3 --memory-type f16 --interactive -q"},
+        {0, "--min-p 1e-3 --typical .5 --repetition-penalty 2 --no-repeat-ngram 3 --help"},
+        {1, "a.txt b.txt --tgt-len 3 --mem-len 4 --clamp-len -1 --same-length yes --batch=2"},
+        {1, "--preset published --sweep-memory 1,2,3 --fail-above 1.5 --sliding-window 8 -"},
+        {2, "--decode --ids --text raw -- --odd"},
+        {3, "source -o out.txl --type q8 --level 19 --cutoffs 1,2 --cluster-order forward"},
+        {4, "file --json --tensors"},
+        {5, "file"},
+        {6, "--shape wt103-large --type f32 --csv --threads 2"},
+        {7, "bash"},
+        {8, "generate"},
+        {9, "convert"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char input[256];
+        size_t length = strlen(lines[i].line);
+        memcpy(input, lines[i].line, length + 1);
+        for (char *blank = input; (blank = strchr(blank, ' ')); blank++)
+            *blank = '\0';
+        take_after(s, lines[i].command, input, length);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- */
+
+bool seeds_make(const char *harness, const char *cases,
+                void (*take_seed)(void *context, const uint8_t *data, size_t size), void *context) {
+    static const struct {
+        const char *harness;
+        void (*make)(const struct seeds *seeds);
+    } makers[] = {
+        {"pickle", make_pickles},          {"container", make_containers},
+        {"safetensors", make_headers},     {"directory", make_directories},
+        {"weights", make_weights},         {"memory", make_memories},
+        {"vocabulary", make_vocabularies}, {"text", make_texts},
+        {"options", make_options},
+    };
+    const struct seeds seeds = {cases, take_seed, context};
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        if (strcmp(makers[i].harness, harness) == 0) {
+            makers[i].make(&seeds);
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,240 @@
+/* Text to ids and back: the input is two bytes of choices, then the text.  Cut anywhere it has to
+ * give what it gives in one piece, and its ids, shown as text, have to be read as the same ids. */
+#include "fuzz.h"
+
+#include "../../lib/decoder.h"
+#include "../../lib/encoder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The first byte. */
+enum { KIND = 7, RAW = 8, PROMPT = 16, SKIP_UNKNOWN = 32, LOOKUP = 64, LOWER_CASE = 128 };
+
+/* The second: whether there is <unk>; all of it says how the text is cut. */
+enum { HAS_UNK = 1 };
+
+/* ---- Vocabularies ------------------------------------------------------------------------- */
+
+enum { N_KIND = 5, MAX_SYMBOL = 256 };
+
+static const char *const words[] = {
+    "<unk>", "<eos>", "<S>", "the", "a",   "b",    "word", "Mr", "1", "000",  ".",
+    ",",     "...",   "'s",  "n't", "'",   "\"",   "&",    "(",  ")", "[",    "]",
+    "|",     "$",     "%",   "-",   "@-@", "@,@",  "@.@",  "?",  "é", "ς",    "σ",
+    "i̇",     "…",     "中",  "문",  " ",   "\x01", "\r",   "�",  "ﬁ", "&amp;"};
+
+static size_t list_symbols(txl_kind kind, struct vocabulary_entry *entries,
+                           char text[MAX_SYMBOL][4]) {
+    size_t n = 0;
+    for (unsigned i = 0; i < MAX_SYMBOL; i++) {
+        if (kind == TXL_BYTES)
+            snprintf(text[n++], sizeof text[0], "%u", i);
+        else if (kind == TXL_TEXT8 && ((i >= 'a' && i <= 'z') || i == '_'))
+            snprintf(text[n++], sizeof text[0], "%c", (char)i);
+    }
+    for (size_t i = 0; i < n; i++)
+        entries[i] = (struct vocabulary_entry){text[i], strlen(text[i])};
+    for (size_t i = 0; n == i && i < sizeof words / sizeof *words; i++)
+        entries[n++] = (struct vocabulary_entry){words[i], strlen(words[i])};
+    return n;
+}
+
+/* The one that the choices name; it is made once. */
+static const struct vocabulary *choose_vocabulary(const uint8_t *choices) {
+    static struct vocabulary made[N_KIND][2][2];
+    txl_kind kind = (txl_kind)((choices[0] & KIND) % N_KIND);
+    bool lower_case = choices[0] & LOWER_CASE, has_unk = choices[1] & HAS_UNK;
+    struct vocabulary *vocabulary = &made[kind][lower_case][has_unk];
+    if (vocabulary->n > 0)
+        return vocabulary;
+    struct vocabulary_entry entries[MAX_SYMBOL];
+    char text[MAX_SYMBOL][4];
+    void *section; /* stays */
+    size_t size, n = list_symbols(kind, entries, text);
+    int32_t unk = has_unk ? vocabulary_guess_unk(entries, n) : -1;
+    txl_error error;
+    fuzz_require_ok(vocabulary_pack(entries, n, &section, &size, &error), &error);
+    fuzz_require_ok(vocabulary_open(vocabulary, section, size, (int32_t)n, kind, lower_case, unk,
+                                    vocabulary_guess_eos(entries, n, kind), "symbols", &error),
+                    &error);
+    return vocabulary;
+}
+
+/* ---- Encoding ----------------------------------------------------------------------------- */
+
+/* An encoder and all that it gave of one text: spellings and ids in order, or the failure. */
+struct encoding {
+    txl_encoder *encoder;
+    FILE *out;
+    char *bytes;
+    size_t size;
+    int32_t *ids;
+    size_t n, capacity;
+    txl_status status;
+    txl_error error;
+    txl_encoded counts;
+};
+
+/* An input is encoded as it is, in pieces, and from what its ids are shown as. */
+enum purpose { WHOLE, CUT, SHOWN, N_PURPOSE };
+
+static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
+    (void)error;
+    struct encoding *e = context;
+    fwrite(symbol->text ? symbol->text : "\n", 1, symbol->text ? symbol->length : 1, e->out);
+    fwrite(&symbol->id, sizeof symbol->id, 1, e->out);
+    if (e->n == e->capacity) {
+        e->capacity = e->capacity ? 2 * e->capacity : 64;
+        e->ids = realloc(e->ids, e->capacity * sizeof *e->ids);
+        fuzz_require(e->ids, "out of memory");
+    }
+    if (symbol->id >= 0)
+        e->ids[e->n++] = symbol->id;
+    return TXL_OK;
+}
+
+/* Encoders of raw text are kept for the next input: compiling their rules takes far longer than
+ * using them. */
+static struct encoding *start(const struct vocabulary *vocabulary, const uint8_t *choices,
+                              enum purpose purpose) {
+    static struct encoding kept[256][2][N_PURPOSE];
+    struct encoding *e = &kept[choices[0]][choices[1] & HAS_UNK][purpose];
+    const txl_encoding how = {.raw = choices[0] & RAW,
+                              .prompt = choices[0] & PROMPT,
+                              .skip_unknown = choices[0] & SKIP_UNKNOWN,
+                              .lookup = choices[0] & LOOKUP,
+                              .symbol = take_symbol,
+                              .context = e};
+    free(e->bytes);
+    free(e->ids);
+    *e = (struct encoding){.encoder = e->encoder};
+    e->out = open_memstream(&e->bytes, &e->size);
+    fuzz_require(e->out, "out of memory");
+    if (!e->encoder)
+        fuzz_require_ok(encoder_new(vocabulary, &how, &e->encoder, &e->error), &e->error);
+    return e;
+}
+
+static void finish(const uint8_t *choices, const txl_encoded *before, struct encoding *e) {
+    fclose(e->out);
+    txl_encoder_counts(e->encoder, &e->counts);
+    e->counts.characters -= before->characters;
+    e->counts.symbols -= before->symbols;
+    e->counts.unknown -= before->unknown;
+    if (e->status == TXL_OK && choices[0] & RAW)
+        return;
+    txl_encoder_free(e->encoder);
+    e->encoder = NULL;
+}
+
+/* The result lives until the next text with these choices and this purpose. */
+static const struct encoding *encode(const struct vocabulary *vocabulary, const uint8_t *choices,
+                                     enum purpose purpose, const char *text, size_t length) {
+    struct encoding *e = start(vocabulary, choices, purpose);
+    txl_encoded before;
+    txl_encoder_counts(e->encoder, &before);
+    unsigned cuts = choices[1];
+    for (size_t at = 0, n; at < length && e->status == TXL_OK; at += n) {
+        n = purpose == CUT ? 1 + cuts % 7 * (cuts % 5) : length;
+        n = n < length - at ? n : length - at;
+        cuts = cuts * 5 + 3;
+        e->status = txl_encoder_feed(e->encoder, text + at, n, &e->error);
+    }
+    if (e->status == TXL_OK)
+        e->status = txl_encoder_finish(e->encoder, &e->error);
+    finish(choices, &before, e);
+    return e;
+}
+
+static void require_same(const struct encoding *a, const struct encoding *b) {
+    fuzz_require(a->status == b->status && a->size == b->size &&
+                     memcmp(a->bytes, b->bytes, a->size) == 0,
+                 "cut text gives other symbols");
+    fuzz_require(a->status == TXL_OK || strcmp(a->error.message, b->error.message) == 0,
+                 "cut text gives another message");
+    fuzz_require(a->status != TXL_OK || (a->counts.characters == b->counts.characters &&
+                                         a->counts.symbols == b->counts.symbols &&
+                                         a->counts.unknown == b->counts.unknown),
+                 "cut text gives other counts");
+}
+
+/* ---- Decoding ----------------------------------------------------------------------------- */
+
+/* Like encoders, decoders are kept. */
+static txl_decoder *choose_decoder(const struct vocabulary *vocabulary, const uint8_t *choices) {
+    static txl_decoder *kept[256][2];
+    txl_decoder **decoder = &kept[choices[0]][choices[1] & HAS_UNK];
+    txl_error error;
+    if (!*decoder)
+        fuzz_require_ok(decoder_new(vocabulary, choices[0] & RAW, decoder, &error), &error);
+    return *decoder;
+}
+
+/* The text of the ids, which the caller frees. */
+static char *decode(const struct vocabulary *vocabulary, const uint8_t *choices,
+                    const struct encoding *e, size_t *length) {
+    txl_decoder *decoder = choose_decoder(vocabulary, choices);
+    char *text = NULL;
+    FILE *out = open_memstream(&text, length);
+    const char *piece;
+    size_t n;
+    txl_error error;
+    fuzz_require(out, "out of memory");
+    for (size_t i = 0; i < e->n; i++) {
+        fuzz_require_ok(txl_decoder_push(decoder, e->ids[i], &piece, &n, &error), &error);
+        fwrite(piece, 1, n, out);
+    }
+    fuzz_require_ok(txl_decoder_finish(decoder, &piece, &n, &error), &error);
+    fwrite(piece, 1, n, out);
+    fuzz_require_ok(txl_decoder_continue(decoder, e->ids, e->n, ' ', &error), &error);
+    fuzz_require_ok(txl_decoder_finish(decoder, &piece, &n, &error), &error);
+    fclose(out);
+    return text;
+}
+
+/* Whether ids that came of this text are told by the text that they give.  An unknown character
+ * becomes several, text8's _ a space, and lm1b's literal <S> a line end. */
+static bool is_reversible(const struct vocabulary *vocabulary, uint8_t choices, const char *text,
+                          size_t length, const struct encoding *e) {
+    if (!(choices & LOOKUP) || choices & (RAW | PROMPT))
+        return false;
+    switch (vocabulary->kind) {
+    case TXL_WORDS:
+    case TXL_BYTES:
+        return true;
+    case TXL_LM1B:
+        return !memmem(text, length, "<S>", 3) && !memmem(text, length, "<s>", 3);
+    case TXL_CHARACTERS:
+        return e->counts.unknown == 0;
+    case TXL_TEXT8:
+        break;
+    }
+    return false;
+}
+
+static void reverse(const struct vocabulary *vocabulary, const uint8_t *choices, const char *text,
+                    size_t length, const struct encoding *e) {
+    size_t shown_length;
+    char *shown = decode(vocabulary, choices, e, &shown_length);
+    if (is_reversible(vocabulary, choices[0], text, length, e)) {
+        const struct encoding *again = encode(vocabulary, choices, SHOWN, shown, shown_length);
+        fuzz_require(again->status == TXL_OK && again->n == e->n &&
+                         memcmp(again->ids, e->ids, e->n * sizeof *e->ids) == 0,
+                     "shown ids are read as others");
+    }
+    free(shown);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 2)
+        return 0;
+    const struct vocabulary *vocabulary = choose_vocabulary(data);
+    const char *text = (const char *)data + 2;
+    const struct encoding *whole = encode(vocabulary, data, WHOLE, text, size - 2);
+    const struct encoding *cut = encode(vocabulary, data, CUT, text, size - 2);
+    require_same(whole, cut);
+    if (whole->status == TXL_OK && whole->n > 0)
+        reverse(vocabulary, data, text, size - 2, whole);
+    return 0;
+}

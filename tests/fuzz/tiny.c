@@ -1,0 +1,198 @@
+/* Whole models of a few hundred weights. */
+#include "tiny.h"
+
+#include "../../convert/convert.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct tiny tiny_models[] = {
+    {"words", 0, 4, 1, NULL, false, false, false, "empty", "f32", 1},
+    {"words", 0, 4, 2, NULL, false, true, true, "zeros", "f32", 0},
+    {"words", 0, 4, 1, "3,8", true, false, false, "zeros", "f16", 0},
+    {"lm1b", 1, 4, 2, NULL, false, false, false, "empty", "bf16", 1},
+    {"bytes", 2, 4, 1, NULL, false, false, false, "empty", "f32", 0},
+    {"text8", 3, 4, 1, NULL, true, false, false, "empty", "f32", 1},
+    {"characters", 0, 64, 1, NULL, false, false, false, "empty", "q8", 0},
+    {"characters", 0, 64, 2, NULL, false, true, false, "zeros", "q8", 1},
+    {.tokenizer = NULL},
+};
+
+enum { N_LAYER = 2, N_HEAD = 2, D_HEAD = 2, D_INNER = 6, D_EMBED = 4, N_CUT = 5 };
+
+/* ---- The checkpoint ----------------------------------------------------------------------- */
+
+struct header {
+    FILE *out;
+    uint64_t end; /* of the elements so far */
+};
+
+/* Adds a tensor of n_dim dimensions, which follow, under a printed name. */
+static void add(struct header *header, const char *name, int n_dim, ...) {
+    uint64_t n = 1;
+    va_list shape;
+    va_start(shape, n_dim);
+    fprintf(header->out, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[", header->end ? "," : "", name);
+    for (int d = 0; d < n_dim; d++) {
+        int length = va_arg(shape, int);
+        n *= (uint64_t)length;
+        fprintf(header->out, "%s%d", d ? "," : "", length);
+    }
+    va_end(shape);
+    fprintf(header->out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", header->end,
+            header->end + 4 * n);
+    header->end += 4 * n;
+}
+
+/* The name of the i-th of several, valid until the next call. */
+static const char *numbered(const char *before, int i, const char *after) {
+    static char name[128];
+    snprintf(name, sizeof name, "%s%d%s", before, i, after);
+    return name;
+}
+
+static void add_bands(struct header *header, const struct tiny *m) {
+    int n_embedding = m->div_val > 1 ? 2 : 1, clusters = m->div_val > 1 ? 1 : m->cutoffs ? 2 : 0;
+    for (int i = 0; i < n_embedding; i++) {
+        int width = i == 0 ? D_EMBED : D_EMBED / m->div_val;
+        int rows = n_embedding == 1 ? TINY_TOKENS : i == 0 ? N_CUT : TINY_TOKENS - N_CUT;
+        add(header, numbered("word_emb.emb_layers.", i, ".weight"), 2, rows, width);
+        if (m->untied)
+            add(header, numbered("crit.out_layers.", i, ".weight"), 2, rows, width);
+        add(header, numbered("crit.out_layers.", i, ".bias"), 1, rows);
+        if (m->div_val > 1 || m->d_model != D_EMBED) {
+            add(header, numbered("word_emb.emb_projs.", i, ""), 2, m->d_model, width);
+            if (m->untied)
+                add(header, numbered("crit.out_projs.", i, ""), 2, m->d_model, width);
+        }
+    }
+    if (clusters > 0) {
+        add(header, "crit.cluster_weight", 2, clusters, D_EMBED);
+        add(header, "crit.cluster_bias", 1, clusters);
+    }
+}
+
+static void add_layer(struct header *header, const struct tiny *m, int n) {
+    const int width = N_HEAD * D_HEAD;
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "layers.%d.", n);
+    const struct {
+        const char *name;
+        int rows, columns; /* columns 0: a vector; rows 0: not in this kind */
+    } parts[] = {
+        {"dec_attn.qkv_net.weight", m->attn_type < 2 ? 3 * width : 0, m->d_model},
+        {"dec_attn.q_net.weight", m->attn_type < 2 ? 0 : width, m->d_model},
+        {"dec_attn.kv_net.weight", m->attn_type < 2 ? 0 : 2 * width, m->d_model},
+        {"dec_attn.r_net.weight", m->attn_type == 0 ? width : 0, m->d_model},
+        {"dec_attn.r_w_bias", m->own_biases ? N_HEAD : 0, D_HEAD},
+        {"dec_attn.r_r_bias", m->own_biases ? N_HEAD : 0, D_HEAD},
+        {"dec_attn.o_net.weight", m->d_model, width},
+        {"dec_attn.layer_norm.weight", m->d_model, 0},
+        {"dec_attn.layer_norm.bias", m->d_model, 0},
+        {"pos_ff.CoreNet.0.weight", D_INNER, m->d_model},
+        {"pos_ff.CoreNet.0.bias", D_INNER, 0},
+        {"pos_ff.CoreNet.3.weight", m->d_model, D_INNER},
+        {"pos_ff.CoreNet.3.bias", m->d_model, 0},
+        {"pos_ff.layer_norm.weight", m->d_model, 0},
+        {"pos_ff.layer_norm.bias", m->d_model, 0},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", prefix, parts[i].name);
+        if (parts[i].rows > 0)
+            add(header, name, parts[i].columns ? 2 : 1, parts[i].rows, parts[i].columns);
+    }
+}
+
+static void add_positions(struct header *header, const struct tiny *m) {
+    if (m->attn_type == 0 && !m->own_biases) {
+        add(header, "r_w_bias", 2, N_HEAD, D_HEAD);
+        add(header, "r_r_bias", 2, N_HEAD, D_HEAD);
+    }
+    if (m->attn_type == 1) {
+        add(header, "r_w_bias", 3, N_LAYER, N_HEAD, D_HEAD);
+        add(header, "r_bias", 3, N_LAYER, TINY_POSITIONS, N_HEAD);
+    }
+    if (m->attn_type == 1 || m->attn_type == 3)
+        add(header, "r_emb", 4, N_LAYER, TINY_POSITIONS, N_HEAD, D_HEAD);
+}
+
+char *tiny_header(const struct tiny *m, uint64_t *data_size) {
+    char *json = NULL;
+    size_t size = 0;
+    struct header header = {.out = open_memstream(&json, &size)};
+    fuzz_require(header.out, "out of memory");
+    fputc('{', header.out);
+    add_bands(&header, m);
+    add_positions(&header, m);
+    for (int n = 0; n < N_LAYER; n++)
+        add_layer(&header, m, n);
+    fputc('}', header.out);
+    fclose(header.out);
+    *data_size = header.end;
+    return json;
+}
+
+/* ---- The weights file --------------------------------------------------------------------- */
+
+/* A safetensors file with small numbers for elements. */
+static const char *write_checkpoint(const struct tiny *m) {
+    uint64_t data_size, random = 1;
+    size_t size;
+    char *header = tiny_header(m, &data_size);
+    uint8_t *bytes = fuzz_safetensors(header, strlen(header), data_size, &size);
+    for (size_t at = size - data_size; at < size; at += sizeof(float)) {
+        random = random * UINT64_C(6364136223846793005) + 1;
+        float x = (float)(random >> 40) / (1 << 24) - 0.5f;
+        memcpy(bytes + at, &x, sizeof x);
+    }
+    const char *path = fuzz_write("tiny.safetensors", bytes, size);
+    free(bytes);
+    free(header);
+    return path;
+}
+
+const char *tiny_vocabulary(const char *tokenizer, int n) {
+    char text[1 << 12];
+    size_t used = 0;
+    bool lm1b = strcmp(tokenizer, "lm1b") == 0, letters = strcmp(tokenizer, "text8") == 0;
+    bool bytes = strcmp(tokenizer, "bytes") == 0, words = !letters && !bytes;
+    for (int i = 0; i < n && used < sizeof text - 16; i++) {
+        if (words && i < 2)
+            used +=
+                (size_t)snprintf(text + used, 16, "%s\n",
+                                 i == 0 ? (lm1b ? "<S>" : "<eos>") : (lm1b ? "<UNK>" : "<unk>"));
+        else if (bytes)
+            used += (size_t)snprintf(text + used, 16, "%d\n", 32 + i);
+        else if (i < 26)
+            used += (size_t)snprintf(text + used, 16, "%c\n", 'a' + i);
+        else
+            used += (size_t)snprintf(text + used, 16, "w%d\n", i);
+    }
+    return fuzz_write("tiny.txt", text, used);
+}
+
+uint8_t *tiny_weights(const struct tiny *m, size_t *size) {
+    struct convert_options options;
+    txl_error error;
+    convert_options_init(&options);
+    options.vocabulary = tiny_vocabulary(m->tokenizer, TINY_TOKENS);
+    options.tokenizer = m->tokenizer;
+    options.type = m->type;
+    options.level = m->level;
+    options.threads = 1;
+    options.n_head = N_HEAD;
+    options.cutoffs = m->cutoffs;
+    options.pre_lnorm = m->pre_lnorm ? CONVERT_YES : CONVERT_NO;
+    options.memory_start = m->memory_start;
+    options.cluster_order = "reversed";
+    options.same_length = CONVERT_NO;
+    options.tgt_len = 3;
+    options.mem_len = m->attn_type < 2 ? 4 : 0;
+    options.has_clamp_len = true;
+    const char *source = write_checkpoint(m), *output = fuzz_write("tiny.txl", NULL, 0);
+    fuzz_require_ok(convert_checkpoint(source, output, &options, &error), &error);
+    return fuzz_read(output, size);
+}

@@ -1,0 +1,35 @@
+/* Whole models of a few hundred weights: what real ones are made of, in inputs small enough to be
+ * fuzzed. */
+#ifndef FUZZ_TINY_H
+#define FUZZ_TINY_H
+
+#include "fuzz.h"
+
+enum { TINY_TOKENS = 12, TINY_POSITIONS = 6 };
+
+struct tiny {
+    const char *tokenizer;
+    int attn_type;
+    int d_model;         /* even; q8 takes 64 to show */
+    int div_val;         /* > 1: two bands, each with its embedding */
+    const char *cutoffs; /* with div_val 1; NULL: one band */
+    bool pre_lnorm, untied, own_biases;
+    const char *memory_start;
+    const char *type; /* of the weights file */
+    int level;
+};
+
+/* Models of every variant; the last one's tokenizer is NULL. */
+extern const struct tiny tiny_models[];
+
+/* The header of a safetensors file with such a checkpoint: JSON, which the caller frees;
+ * `*data_size` receives the bytes of the elements that belong to it. */
+char *tiny_header(const struct tiny *model, uint64_t *data_size);
+
+/* The model as a weights file, which the caller frees. */
+uint8_t *tiny_weights(const struct tiny *model, size_t *size);
+
+/* The path of a text file with the symbols of a vocabulary for `tokenizer`, `n` of them. */
+const char *tiny_vocabulary(const char *tokenizer, int n);
+
+#endif
