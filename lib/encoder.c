@@ -248,7 +248,7 @@ static txl_status append_to_word(txl_encoder *encoder, const char *bytes, size_t
     if (encoder->how.lookup && length > room) {
         encoder->at.word_cut = true;
         /* ASCII may be cut anywhere; a code point of several bytes comes alone. */
-        length = length > 4 ? room : 0;
+        length = (unsigned char)bytes[0] < 0x80 ? room : 0;
     }
     return append(encoder, bytes, length, error);
 }
