@@ -53,8 +53,19 @@ bool output_flush(void) {
     return fflush(stdout) == 0 || note_failure();
 }
 
+char *output_json_text(const json_t *object, size_t form) {
+    size_t size = json_dumpb(object, NULL, 0, form);
+    char *text = size > 0 ? malloc(size + 1) : NULL;
+    if (text == NULL || json_dumpb(object, text, size, form) != size) {
+        free(text);
+        return NULL;
+    }
+    text[size] = '\0';
+    return text;
+}
+
 static bool write_json(json_t *object, size_t form) {
-    char *line = object == NULL ? NULL : json_dumps(object, form);
+    char *line = object == NULL ? NULL : output_json_text(object, form);
     json_decref(object);
     if (line == NULL) {
         terminal_error("out of memory");

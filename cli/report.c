@@ -154,7 +154,7 @@ static void write_symbols(const struct report *report) {
 /* JSON has angle brackets and ampersands in strings alone, where they may be spelled by number. */
 static bool write_facts(struct report *report, const json_t *facts) {
     FILE *stream = report->file.stream;
-    char *text = json_dumps(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
+    char *text = output_json_text(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
     if (text == NULL) {
         return false;
     }

@@ -80,7 +80,8 @@ static txl_status cold_open(struct cold *cold, int threads, txl_error *error) {
  * reach the bandwidth of every machine. */
 typedef uint64_t lanes __attribute__((vector_size(64)));
 
-#if defined(__x86_64__) && defined(__GLIBC__)
+/* The thread sanitizer is not ready yet when the choice is made. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EACH_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define FOR_EACH_WIDTH
