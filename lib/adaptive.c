@@ -168,8 +168,7 @@ static double log_sum_exp(const struct adaptive *a, size_t blocks, size_t t) {
 static void add_nats(struct softmax *s, float *nats) {
     struct adaptive *a = s->adaptive;
     size_t blocks = n_block(s->w[0]) + (s->w[1] ? n_block(s->w[1]) : 0);
-    s->operand =
-        compute_prepare(s->compute, s->count, s->projected, s->w[0]->n_col, s->w[0], s->w[1]);
+    s->operand = compute_prepare(s->compute, s->count, s->projected, s->w[0]->n_col, s->w[0]);
     pool_run(s->compute->pool, (int)blocks, softmax_task, s);
     for (size_t m = 0; m < s->count; m++)
         nats[a->member[m]] += (float)(log_sum_exp(a, blocks, m) - a->logit[m]);

@@ -1,18 +1,20 @@
 /* Products of activations with weights, divided among threads.  Few rows of activations are a
- * stream of weights through the kernels; some are packed into panels, which the weights pass by as
- * they lie; many are an sgemm for each block of weights.  The latter two widen weights narrower
- * than f32 first, block by block. */
+ * stream of weights through the kernels; more are packed into panels, which the weights pass by;
+ * many are an sgemm for each block of weights, widened first, unless the kernels have panels for
+ * their type that are faster. */
 #include "compute.h"
 #include "error.h"
+#include "q8.h"
 
 #include <cblas.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 enum {
+    LINE = 64,              /* bytes of a line of the caches */
+    HUGE_PAGE = 1 << 21,    /* bytes, where the system has them */
     BLAS_BUFFER = 1 << 27,  /* bytes that OpenBLAS maps for each thread */
-    FEW_ROWS = 8,           /* up to so many rows of activations the product kernels are fastest, */
-    SOME_ROWS = 256,        /* up to so many the panels */
+    FEW_ROWS = 8,           /* up to so many rows of activations the product kernels are fastest */
     STREAM_BYTES = 1 << 18, /* about so much of the weights in a task, when they are few, */
     STREAM_UNIT = 64,       /* in multiples of so many rows, and */
     SGEMM_BLOCK = 512,      /* rows at most, when they are many, */
@@ -31,6 +33,17 @@ static txl_status check_blas_memory(int n_thread, txl_error *error) {
     return TXL_OK;
 }
 
+float *compute_floats(size_t n) {
+    size_t alignment = n * sizeof(float) < HUGE_PAGE ? LINE : HUGE_PAGE;
+    size_t size = (n * sizeof(float) + LINE - 1) / LINE * LINE;
+    float *floats = NULL;
+    if (posix_memalign((void **)&floats, alignment, size > 0 ? size : LINE) != 0)
+        return NULL;
+    if (alignment == HUGE_PAGE)
+        madvise(floats, size, MADV_HUGEPAGE);
+    return floats;
+}
+
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
                         size_t scratch_size, size_t packed_size, txl_error *error) {
     *compute = (struct compute){.kernels = kernels, .scratch_size = scratch_size};
@@ -43,13 +56,11 @@ txl_status compute_open(struct compute *compute, const struct kernels *kernels, 
     size_t n = (size_t)pool_size(compute->pool);
     compute->scratch = calloc(n, sizeof *compute->scratch);
     for (size_t i = 0; i < n; i++) {
-        size_t size = (scratch_size * sizeof(float) + 63) / 64 * 64;
-        if (!compute->scratch || !(compute->scratch[i] = aligned_alloc(64, size)))
-            return txl_fail_memory(error, "scratch", n * size);
+        if (!compute->scratch || !(compute->scratch[i] = compute_floats(scratch_size)))
+            return txl_fail_memory(error, "scratch", n * scratch_size * sizeof(float));
     }
-    size_t size = (packed_size * sizeof(float) + 63) / 64 * 64;
-    compute->packed = aligned_alloc(64, size > 0 ? size : 64);
-    return compute->packed ? TXL_OK : txl_fail_memory(error, "panels", size);
+    compute->packed = compute_floats(packed_size);
+    return compute->packed ? TXL_OK : txl_fail_memory(error, "panels", packed_size * sizeof(float));
 }
 
 void compute_close(struct compute *compute) {
@@ -67,8 +78,9 @@ size_t compute_block_rows(const struct matrix *w) {
 
 size_t compute_scratch(const struct matrix *w, size_t n_x) {
     size_t rows = compute_block_rows(w), most = rows > PANEL_ROWS ? rows : PANEL_ROWS;
-    size_t widened = w->type == WEIGHTS_F32 || n_x <= FEW_ROWS ? 0 : most * w->n_col;
-    return widened + n_x * rows;
+    size_t row = w->n_col + q8_blocks(w->n_col); /* with its scales */
+    size_t prepared = w->type == WEIGHTS_F32 || n_x <= FEW_ROWS ? 0 : most * row;
+    return prepared + n_x * rows;
 }
 
 void compute_widen(const struct compute *compute, const struct matrix *w, size_t first, size_t n,
@@ -79,57 +91,67 @@ void compute_widen(const struct compute *compute, const struct matrix *w, size_t
 
 /* ---- Panels ------------------------------------------------------------------------------- */
 
-/* Panels are cut from 16 rows each, as evenly as that goes. */
 static size_t n_panel(size_t n_x) {
     return (n_x + PANEL_WIDTH - 1) / PANEL_WIDTH;
 }
 
-/* The first row of panel i. */
-static size_t panel_start(size_t n_x, size_t i) {
-    size_t units = (n_x + 15) / 16, start = units * i / n_panel(n_x) * 16;
+/* The first row of panel i: they are cut as evenly as their unit allows. */
+static size_t panel_start(const struct panels *panels, size_t n_x, size_t i) {
+    size_t units = (n_x + panels->unit - 1) / panels->unit;
+    size_t start = units * i / n_panel(n_x) * panels->unit;
     return start < n_x ? start : n_x;
 }
 
-static size_t panel_width(size_t n_x, size_t i) {
-    return (panel_start(n_x, i + 1) - panel_start(n_x, i) + 15) / 16 * 16;
-}
-
-/* Panels of bf16, which serve any number of rows, take half of it for each. */
-size_t compute_packed(size_t n_x, size_t k) {
-    size_t rows = (n_x + 15) / 16 * 16;
-    size_t wide = (rows < SOME_ROWS ? rows : SOME_ROWS) * k, narrow = rows * ((k + 1) / 2);
-    return wide > narrow ? wide : narrow;
-}
-
-struct packing {
-    const struct kernels *kernels;
-    struct operand operand;
-    float *packed;
+struct panel {
+    size_t start, n, width; /* rows of activations, and their number with what fills it up */
+    void *numbers;
+    float *scale; /* [width] */
 };
+
+/* Floats that hold a column of a panel for each of its rows. */
+static size_t panel_column(const struct panels *panels, size_t k) {
+    return (k + 1) / 2 * 2 * panels->element / sizeof(float);
+}
+
+/* The panels' numbers follow each other, and then their scales. */
+static struct panel get_panel(const struct operand *x, size_t i) {
+    const struct panels *panels = x->panels;
+    struct panel panel = {.start = panel_start(panels, x->n, i)};
+    panel.n = panel_start(panels, x->n, i + 1) - panel.start;
+    panel.width = (panel.n + panels->unit - 1) / panels->unit * panels->unit;
+    size_t row = panel_column(panels, x->k), rows = (x->n + panels->unit - 1) / panels->unit;
+    panel.numbers = x->packed + panel.start * row;
+    panel.scale = x->packed + rows * panels->unit * row + panel.start;
+    return panel;
+}
+
+size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k) {
+    size_t most = 0;
+    for (size_t type = 0; type < KERNEL_TYPES; type++) {
+        const struct panels *panels = kernels->panels[type];
+        size_t rows = n_x < panels->most_rows ? n_x : panels->most_rows;
+        rows = (rows + panels->unit - 1) / panels->unit * panels->unit;
+        size_t size = rows * (panel_column(panels, k) + 1);
+        most = size > most ? size : most;
+    }
+    return most;
+}
 
 static void pack_task(void *context, int i, int thread) {
     (void)thread;
-    const struct packing *p = context;
-    const struct operand *x = &p->operand;
-    size_t start = panel_start(x->n, (size_t)i), end = panel_start(x->n, (size_t)i + 1);
-    size_t width = panel_width(x->n, (size_t)i);
-    const float *rows = x->x + start * x->ld;
-    if (x->bf16)
-        p->kernels->pack_bf16(end - start, width, x->k, rows, x->ld,
-                              (uint32_t *)p->packed + start * ((x->k + 1) / 2));
-    else
-        p->kernels->pack(end - start, width, x->k, rows, x->ld, p->packed + start * x->k);
+    const struct operand *x = context;
+    struct panel panel = get_panel(x, (size_t)i);
+    x->panels->pack(panel.n, panel.width, x->k, x->x + panel.start * x->ld, x->ld, panel.numbers,
+                    panel.scale);
 }
 
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
-                               size_t ldx, const struct matrix *w, const struct matrix *other) {
+                               size_t ldx, const struct matrix *w) {
     struct operand operand = {.n = n_x, .k = w->n_col, .ld = ldx, .x = x};
-    operand.bf16 = compute->kernels->panel_bf16 && w->type == WEIGHTS_BF16 &&
-                   (!other || other->type == WEIGHTS_BF16);
-    if (n_x > FEW_ROWS && (n_x <= SOME_ROWS || operand.bf16)) {
-        struct packing packing = {compute->kernels, operand, compute->packed};
-        pool_run(compute->pool, (int)n_panel(n_x), pack_task, &packing);
+    operand.panels = compute->kernels->panels[w->type];
+    if (n_x > FEW_ROWS && n_x <= operand.panels->most_rows) {
         operand.packed = compute->packed;
+        pool_run(compute->pool, (int)n_panel(n_x), pack_task, &operand);
     }
     return operand;
 }
@@ -160,28 +182,26 @@ static const float *wide_rows(const struct compute *compute, int thread, const s
 static void product_panels(const struct compute *compute, int thread, const struct operand *x,
                            const struct matrix *w, size_t first, size_t n, const float *bias,
                            enum activation activation, float *y, size_t ldy) {
-    const struct kernels *kernels = compute->kernels;
-    const float *wide = x->bf16 ? NULL : wide_rows(compute, thread, w, first, n);
-    const uint16_t *narrow = x->bf16 ? matrix_rows(w, first, n).data : NULL;
+    struct matrix rows = matrix_rows(w, first, n);
+    const void *b = rows.data;
+    const float *scale = rows.scale;
+    if (x->panels->prepare) {
+        float *prepared = compute->scratch[thread], *prepared_scale = prepared + n * w->n_col;
+        x->panels->prepare(n, w->n_col, b, scale, prepared, prepared_scale);
+        b = prepared;
+        scale = prepared_scale;
+    }
     for (size_t i = 0; i < n_panel(x->n); i++) {
-        size_t start = panel_start(x->n, i), m = panel_start(x->n, i + 1) - start;
-        size_t width = panel_width(x->n, i);
-        bool relu = activation == RELU;
-        float *out = y + start * ldy;
-        if (x->bf16)
-            kernels->panel_bf16(m, width, n, x->k,
-                                (const uint32_t *)x->packed + start * ((x->k + 1) / 2), narrow,
-                                x->k, bias, relu, out, ldy);
-        else
-            kernels->panel(m, width, n, x->k, x->packed + start * x->k, wide, x->k, bias, relu, out,
-                           ldy);
+        struct panel panel = get_panel(x, i);
+        x->panels->panel(panel.n, panel.width, n, x->k, panel.numbers, panel.scale, b, scale, bias,
+                         activation == RELU, y + panel.start * ldy, ldy);
     }
 }
 
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
                            const struct matrix *w, size_t first, size_t n, const float *bias,
                            enum activation activation, float *y, size_t ldy) {
-    if (x->packed) {
+    if (x->packed && x->panels == compute->kernels->panels[w->type]) {
         for (size_t done = 0; done < n; done += PANEL_ROWS) {
             size_t part = n - done < PANEL_ROWS ? n - done : PANEL_ROWS;
             product_panels(compute, thread, x, w, first + done, part,
@@ -231,7 +251,7 @@ static void product_task(void *context, int i, int thread) {
 void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
                      const struct matrix *w, const float *bias, enum activation activation,
                      float *y, size_t ldy) {
-    struct operand operand = compute_prepare(compute, n_x, x, ldx, w, NULL);
+    struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
     size_t block = operand.packed ? PANEL_ROWS : compute_block_rows(w);
     if (n_x <= FEW_ROWS)
         block = stream_rows(w);

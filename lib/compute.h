@@ -18,10 +18,14 @@ txl_status compute_open(struct compute *compute, const struct kernels *kernels, 
                         size_t scratch_size, size_t packed_size, txl_error *error);
 void compute_close(struct compute *compute);
 
+/* Memory for n floats to compute in, not set to anything and for free(), or NULL; in huge pages if
+ * there are many. */
+float *compute_floats(size_t n);
+
 /* Floats of scratch that products with this matrix need, for up to n_x rows. */
 size_t compute_scratch(const struct matrix *matrix, size_t n_x);
-/* Floats of panels for up to n_x rows of k. */
-size_t compute_packed(size_t n_x, size_t k);
+/* Floats of panels for up to n_x rows of k, whatever type they meet. */
+size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k);
 
 enum activation { LINEAR, RELU };
 
@@ -38,14 +42,14 @@ void compute_widen(const struct compute *compute, const struct matrix *w, size_t
 /* One side of a product, ready for its tasks; valid until the next is made ready. */
 struct operand {
     size_t n, k, ld;
-    const float *x;      /* [n, k] */
-    const float *packed; /* the same in panels, or NULL where the tasks do without */
-    bool bf16;           /* in panels of bf16 pairs, for weights of that type */
+    const float *x; /* [n, k] */
+    const struct panels *panels;
+    float *packed; /* the same in panels, or NULL where the tasks do without */
 };
 
-/* The product is with `w`, and perhaps with `other`, which is as wide, or NULL. */
+/* The product is with `w`, or with another matrix as wide; if that is of its type, as fast. */
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
-                               size_t ldx, const struct matrix *w, const struct matrix *other);
+                               size_t ldx, const struct matrix *w);
 
 /* The part of a product that one task computes: rows [first, first + n) of W.  The blocks depend on
  * W alone, so that the result is the same for any number of threads. */

@@ -100,10 +100,11 @@ static size_t all_scratch(const struct transformer_xl *x, const txl_settings *s,
 }
 
 /* The most that any product of a session packs. */
-static size_t all_packed(const struct transformer_xl *x, const struct network_plan *plan) {
+static size_t all_packed(const struct transformer_xl *x, const struct kernels *kernels,
+                         const struct network_plan *plan) {
     size_t k = larger(larger((size_t)x->d_model, (size_t)x->d_inner),
                       larger(head_width(x), (size_t)x->d_embed));
-    return compute_packed(larger(plan->chunk, POSITION_ROWS), k);
+    return compute_packed(kernels, larger(plan->chunk, POSITION_ROWS), k);
 }
 
 /* The TensorFlow dialect's first memory is mem_len inputs of zeros, seen through each layer's own
@@ -123,7 +124,7 @@ uint64_t network_bytes(const txl_model *model, const txl_settings *settings) {
     return rows_bytes(&plan.keys) + rows_bytes(&plan.values) +
            positions_bytes(x, settings, memory_type(settings)) + layers_bytes(x, (int)threads) +
            zero_bytes(x, settings) + plan.chunk * activation_row(x) * sizeof(float) +
-           (threads * all_scratch(x, settings, &plan) + all_packed(x, &plan)) * sizeof(float) +
+           (threads * all_scratch(x, settings, &plan) + all_packed(x, model->kernels, &plan)) * sizeof(float) +
            adaptive_bytes(x, plan.chunk);
 }
 
@@ -170,7 +171,7 @@ static txl_status open_parts(struct network *net, const txl_model *model, txl_er
     net->values = net->plan.values;
     txl_status status =
         compute_open(&net->compute, model->kernels, net->settings.threads,
-                     all_scratch(x, &net->settings, &net->plan), all_packed(x, &net->plan), error);
+                     all_scratch(x, &net->settings, &net->plan), all_packed(x, model->kernels, &net->plan), error);
     if (!status)
         status = layers_open(&net->layers, model, net->compute.pool, error);
     if (!status)

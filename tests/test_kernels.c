@@ -163,34 +163,41 @@ static void multiplications(void **state) {
     }
 }
 
-/* Y = act(X B^T + bias) through panels: of f32, or with both sides rounded to bf16. */
-static void check_panels(const struct kernels *kernels, bool bf16, size_t s, size_t m) {
+/* Y = act(X B^T + bias) through panels, which may be of numbers narrower than f32: the sum of so
+ * many rounded products is within some of their roundings. */
+static void check_panels(const struct kernels *kernels, int type, size_t s, size_t m) {
     static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
+    static float prepared[PANEL_ROWS * MAX], prepared_scale[PANEL_ROWS * MAX];
+    static float scale[PANEL_ROWS * MAX], x_scale[PANEL_WIDTH];
     static float packed[PANEL_WIDTH * MAX], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
-    size_t k = sizes[s], n = (s * 7 + m) % PANEL_ROWS + 1, width = (m + 15) / 16 * 16;
-    size_t ldx = k + s % 3, ldb = k, ldy = n + 1;
-    bool relu = m % 2;
+    const struct panels *p = kernels->panels[type];
+    size_t k = sizes[s], n = (s * 7 + m) % PANEL_ROWS + 1, ldx = k + s % 3, ldy = n + 1;
+    size_t width = (m + p->unit - 1) / p->unit * p->unit;
+    bool relu = m % 2, with_bias = m % 3;
     fill(x, m * ldx);
     fill(bias, n);
-    fill_narrow(bf16 ? 2 : 0, narrow, NULL, wide, n, ldb);
+    fill_narrow(type, narrow, scale, wide, n, k);
     for (size_t i = 0; i < m * ldy; i++)
         y[i] = 3;
-    if (bf16) {
-        kernels->pack_bf16(m, width, k, x, ldx, (uint32_t *)packed);
-        kernels->panel_bf16(m, width, n, k, (uint32_t *)packed, (uint16_t *)narrow, ldb, bias, relu,
-                            y, ldy);
-    } else {
-        kernels->pack(m, width, k, x, ldx, packed);
-        kernels->panel(m, width, n, k, packed, narrow, ldb, relu ? NULL : bias, relu, y, ldy);
+    const float *b = narrow, *b_scale = scale;
+    if (p->prepare) {
+        p->prepare(n, k, narrow, scale, prepared, prepared_scale);
+        b = prepared;
+        b_scale = prepared_scale;
     }
+    p->pack(m, width, k, x, ldx, packed, x_scale);
+    p->panel(m, width, n, k, packed, x_scale, b, b_scale, with_bias ? bias : NULL, relu, y, ldy);
+    const double rounding = p->element == sizeof(float) ? 0 : type == 2 ? 0x1p-8 : 0x1p-10;
     for (size_t t = 0; t < m; t++) {
         for (size_t j = 0; j < n; j++) {
-            double sum = relu && !bf16 ? 0 : bias[j];
+            double sum = with_bias ? bias[j] : 0, squares = 0;
             for (size_t l = 0; l < k; l++) {
-                float in = x[t * ldx + l];
-                sum += (double)(bf16 ? float_of_bf16(bf16_of_float(in)) : in) * wide[j * ldb + l];
+                double product = (double)x[t * ldx + l] * wide[j * k + l];
+                sum += product;
+                squares += product * product;
             }
-            assert_true(fabs((relu && sum < 0 ? 0 : sum) - y[t * ldy + j]) < 1e-4);
+            double error = (relu && sum < 0 ? 0 : sum) - y[t * ldy + j];
+            assert_true(fabs(error) < 1e-4 + 20 * rounding * sqrt(squares));
         }
         assert_true(y[t * ldy + n] == 3);
     }
@@ -201,12 +208,26 @@ static void panels(void **state) {
     for (size_t v = 0; kernels_available(v); v++) {
         for (size_t s = 0; s < N_SIZE; s++) {
             for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3) {
-                check_panels(kernels_available(v), false, s, m);
-                if (kernels_available(v)->panel_bf16)
-                    check_panels(kernels_available(v), true, s, m);
+                for (int type = 0; type < KERNEL_TYPES; type++)
+                    check_panels(kernels_available(v), type, s, m);
             }
         }
     }
+}
+
+/* A product Y[m, n] = X B^T through panels, all that goes into it of one type's panels. */
+static void through_panels(const struct panels *p, size_t m, size_t n, size_t k, const float *x,
+                           const void *b, const float *scale, float *y) {
+    static float packed[64 * 2500], x_scale[64], prepared[2 * 2500], prepared_scale[2 * 40];
+    assert_true(m <= 64 && n <= 2 && k <= 2500);
+    size_t width = (m + p->unit - 1) / p->unit * p->unit;
+    p->pack(m, width, k, x, k, packed, x_scale);
+    if (p->prepare) {
+        p->prepare(n, k, b, scale, prepared, prepared_scale);
+        b = prepared;
+        scale = prepared_scale;
+    }
+    p->panel(m, width, n, k, packed, x_scale, b, scale, NULL, false, y, n);
 }
 
 /* A sum over many steps is cut where the panel's part would leave the cache, and is the same
@@ -214,21 +235,47 @@ static void panels(void **state) {
 static void panels_are_deep(void **state) {
     (void)state;
     enum { K = 2500, M = 33 };
-    static float x[M * K], b[2 * K], packed[48 * K], y[M * 2], one[2];
+    static float x[M * K], b[2 * K], wide[2 * K], scale[2 * K], y[M * 2], one[2];
     fill(x, M * K);
-    fill(b, 2 * K);
     for (size_t v = 0; kernels_available(v); v++) {
-        const struct kernels *kernels = kernels_available(v);
-        kernels->pack(M, 48, K, x, K, packed);
-        kernels->panel(M, 48, 2, K, packed, b, K, NULL, false, y, 2);
-        for (size_t t = 0; t < M; t++) {
-            double sum = 0;
-            for (size_t l = 0; l < K; l++)
-                sum += (double)x[t * K + l] * b[K + l];
-            assert_true(fabs(sum - y[t * 2 + 1]) < 1e-3);
-            kernels->pack(1, 16, K, x + t * K, K, packed);
-            kernels->panel(1, 16, 2, K, packed, b, K, NULL, false, one, 2);
-            assert_memory_equal(one, y + t * 2, sizeof one);
+        for (int type = 0; type < KERNEL_TYPES; type++) {
+            const struct panels *p = kernels_available(v)->panels[type];
+            fill_narrow(type, b, scale, wide, 2, K);
+            through_panels(p, M, 2, K, x, b, scale, y);
+            for (size_t t = 0; t < M; t++) {
+                double sum = 0;
+                for (size_t l = 0; l < K; l++)
+                    sum += (double)x[t * K + l] * wide[K + l];
+                assert_true(fabs(sum - y[t * 2 + 1]) < (p->element < sizeof(float) ? 0.5 : 1e-3));
+                through_panels(p, 1, 2, K, x + t * K, b, scale, one);
+                assert_memory_equal(one, y + t * 2, sizeof one);
+            }
+        }
+    }
+}
+
+/* The largest sums of the narrow types do not overflow, and small numbers do not vanish. */
+static void panels_of_any_magnitude(void **state) {
+    (void)state;
+    enum { K = 192 };
+    const struct {
+        float x, w;
+    } cases[] = {{1e30f, 60000}, {1e-30f, 60000}, {3e38f, 1e-3f}, {1e-20f, 1e-4f}, {0, 1}};
+    float x[K], y;
+    uint16_t b[K];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            for (int type = 1; type <= 2; type++) {
+                float w = cases[c].w;
+                for (size_t i = 0; i < K; i++) {
+                    x[i] = cases[c].x / 256;
+                    b[i] = type == 1 ? f16_of_float(w) : bf16_of_float(w);
+                }
+                w = type == 1 ? float_of_f16(b[0]) : float_of_bf16(b[0]);
+                through_panels(kernels_available(v)->panels[type], 1, 1, K, x, b, NULL, &y);
+                double sum = (double)x[0] * w * K;
+                assert_true(fabs(y - sum) <= 4e-3 * fabs(sum));
+            }
         }
     }
 }
@@ -367,6 +414,7 @@ int main(void) {
         cmocka_unit_test(multiplications),
         cmocka_unit_test(panels),
         cmocka_unit_test(panels_are_deep),
+        cmocka_unit_test(panels_of_any_magnitude),
         cmocka_unit_test(narrowing),
         cmocka_unit_test(attention_rows),
         cmocka_unit_test(layer_norms),

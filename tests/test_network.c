@@ -454,10 +454,11 @@ static void narrow_types_keep_the_numbers(void **state) {
             mean += b[i];
         }
         assert_true(difference / mean < (t == 0 ? 1e-3 : 1e-2));
-        /* One at a time and in a segment the rounded weights are the same. */
+        /* One at a time and in a segment the rounded weights are the same; where they are bf16,
+         * activations may be rounded too. */
         float *single = score_with(&narrow, &settings, 1);
         for (size_t i = 0; i + 1 < wide.n; i++)
-            assert_close(&narrow, types[t], i, single[i], a[i], REFERENCE);
+            assert_close(&narrow, types[t], i, single[i], a[i], t == 0 ? REFERENCE : 0.25);
         free(single);
         free(a);
         free(b);

@@ -8,7 +8,9 @@
 extern const struct kernels kernels_generic;
 
 #if defined(__x86_64__)
-extern const struct kernels kernels_avx2, kernels_avx512, kernels_avx512bf16;
+#include <cpuid.h>
+
+extern const struct kernels kernels_avx2, kernels_avx512, kernels_avx512bf16, kernels_avx512fp16;
 
 /* Every processor with AVX2 and FMA has F16C. */
 static bool has_avx2(void) {
@@ -19,27 +21,39 @@ static bool has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
 }
+
+/* Not every compiler knows its name yet. */
+static bool has_fp16(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & 1u << 23);
+}
 #elif defined(__aarch64__)
 extern const struct kernels kernels_neon;
 #endif
 
+/* AMD's processors multiply bf16 twice as fast as f32; Intel's, of those that have both, no faster
+ * or half as fast, but f16 twice as fast. */
 const struct kernels *kernels_available(size_t i) {
-    const struct kernels *available[5] = {NULL};
+    const struct kernels *available[6] = {NULL};
     size_t n = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
+    bool bf16 = has_avx512() && __builtin_cpu_supports("avx512bf16");
+    bool bf16_first = bf16 && __builtin_cpu_is("amd");
+    if (bf16_first)
+        available[n++] = &kernels_avx512bf16;
+    if (has_avx512() && has_fp16())
+        available[n++] = &kernels_avx512fp16;
     if (has_avx512())
         available[n++] = &kernels_avx512;
     if (has_avx2())
         available[n++] = &kernels_avx2;
+    if (bf16 && !bf16_first)
+        available[n++] = &kernels_avx512bf16;
 #elif defined(__aarch64__)
     available[n++] = &kernels_neon;
 #endif
     available[n++] = &kernels_generic;
-#if defined(__x86_64__)
-    if (has_avx512() && __builtin_cpu_supports("avx512bf16"))
-        available[n++] = &kernels_avx512bf16;
-#endif
     return i < n ? available[i] : NULL;
 }
 

@@ -15,6 +15,29 @@ enum {
     PANEL_ROWS = 48
 };
 
+/* Y = act(X B^T + bias) for many rows of X: they lie transposed in panels, which the rows of B pass
+ * by.  Each sum runs over k in order, so that it does not depend on how many rows there are. */
+struct panels {
+    size_t element;   /* bytes of a packed number; a column's even number of them */
+    size_t unit;      /* widths are multiples of so many */
+    size_t most_rows; /* for more rows of X sgemm is faster */
+
+    /* Up to PANEL_WIDTH rows as a panel, out[k, width]: X[m, k] with row stride ldx; width is m up
+     * to a multiple of `unit`, and what is beyond m is zero.  x_scale[width] is for `panel`. */
+    void (*pack)(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
+                 float *x_scale);
+
+    /* B[n, k], n <= PANEL_ROWS, and its scale (see product) as `panel` takes them: out of n k 4
+     * bytes, out_scale[n, q8_blocks(k)].  NULL where it takes them as they are. */
+    void (*prepare)(size_t n, size_t k, const void *b, const float *scale, void *out,
+                    float *out_scale);
+
+    /* Y[m, n] with row stride ldy; bias[n] or NULL; act is max(0, .) if `relu`. */
+    void (*panel)(size_t m, size_t width, size_t n, size_t k, const void *packed,
+                  const float *x_scale, const void *b, const float *scale, const float *bias,
+                  bool relu, float *y, size_t ldy);
+};
+
 struct kernels {
     const char *name;
 
@@ -37,22 +60,8 @@ struct kernels {
                                    const void *b, size_t ldb, bool add, float *c, size_t ldc,
                                    const void *next);
 
-    /* Up to PANEL_WIDTH rows of activations as a panel: out[k, width] = X^T, X[m, k] with row
-     * stride ldx; width is m up to a multiple of 16, and what is beyond m is zero. */
-    void (*pack)(size_t m, size_t width, size_t k, const float *x, size_t ldx, float *out);
-
-    /* Y = act(X B^T + bias) for a panel: X[m, k] as packed, B[n, k] f32 with row stride ldb, n <=
-     * PANEL_ROWS, bias[n] or NULL, Y[m, n] with row stride ldy; act is max(0, .) if `relu`.  Each
-     * sum runs over k in order, so that it does not depend on m or n. */
-    void (*panel)(size_t m, size_t width, size_t n, size_t k, const float *packed, const float *b,
-                  size_t ldb, const float *bias, bool relu, float *y, size_t ldy);
-
-    /* The same two with both sides in bf16, or NULL: X is rounded to nearest even as it is packed,
-     * into out[(k + 1) / 2, width] pairs of neighbours along k. */
-    void (*pack_bf16)(size_t m, size_t width, size_t k, const float *x, size_t ldx, uint32_t *out);
-    void (*panel_bf16)(size_t m, size_t width, size_t n, size_t k, const uint32_t *packed,
-                       const uint16_t *b, size_t ldb, const float *bias, bool relu, float *y,
-                       size_t ldy);
+    /* Products of many rows with weights of the type indexed by. */
+    const struct panels *panels[KERNEL_TYPES];
 
     /* out[i] = in[i] as f16, rounded to nearest even and at most 65504 in size. */
     void (*narrow_f16)(const float *in, size_t n, uint16_t *out);
@@ -72,12 +81,11 @@ struct kernels {
     void (*sum_exp)(size_t n, const float *x, float *max, float *sum);
 };
 
-/* The best table this processor can run; the environment variable TXL_CPU may name another one:
- * "generic", "avx2", "avx512", "neon", or "avx512bf16", which is never chosen unasked because it
- * rounds activations where weights are bf16. */
+/* The best table for this processor; the environment variable TXL_CPU may name another one that it
+ * can run: "generic", "avx2", "avx512", "avx512bf16", "avx512fp16" or "neon". */
 const struct kernels *kernels_choose(void);
 
-/* Every table this processor can run, NULL after the last; `i` from 0. */
+/* Every table this processor can run, the best first, NULL after the last; `i` from 0. */
 const struct kernels *kernels_available(size_t i);
 
 #endif

@@ -1,10 +1,104 @@
-/* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension. */
+/* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension: weights of
+ * that type meet activations rounded to it, two products at a time. */
 #include "loads_avx512.h"
 
-static inline vec dot_bf16(vec sum, ivec a, ivec b) {
-    return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+#include "finish_panel.h"
+#include "kernels.h"
+
+/* out[(k + 1) / 2, width] pairs of neighbours along k, rounded to nearest even. */
+static void pack_bf16(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
+                      float *x_scale) {
+    (void)x_scale;
+    uint32_t *pairs = out;
+    for (size_t first = 0; first < width; first += LANES) {
+        for (size_t i = 0; i < k; i += 2 * LANES) {
+            size_t columns = k - i < 2 * LANES ? k - i : 2 * LANES;
+            vec part[LANES];
+            for (size_t t = 0; t < LANES; t++) {
+                const float *row = x + (first + t) * ldx + i;
+                size_t low = first + t >= m ? 0 : columns < LANES ? columns : LANES;
+                size_t high = first + t >= m || columns < LANES ? 0 : columns - LANES;
+                part[t] = (vec)_mm512_cvtne2ps_pbh((__m512)load_some(row + low, high),
+                                                   (__m512)load_some(row, low));
+            }
+            transpose(part);
+            for (size_t j = 0; j < (columns + 1) / 2; j++)
+                memcpy(pairs + (i / 2 + j) * width + first, &part[j], sizeof *part);
+        }
+    }
 }
-#define DOT_BF16 dot_bf16
+
+/* One line of pairs against a pair of each row of B; `odd`: a row's last element stands alone. */
+static inline __attribute__((always_inline)) void step_bf16(const int rows, const int vectors,
+                                                            const bool odd, const uint32_t *p,
+                                                            const uint16_t *b, size_t ldb,
+                                                            __m512 sum[16][4]) {
+    __m512i line[4];
+    UNROLL for (int v = 0; v < vectors; v++) line[v] = _mm512_loadu_si512(p + v * LANES);
+    UNROLL for (int r = 0; r < rows; r++) {
+        uint32_t pair = 0;
+        memcpy(&pair, b + (size_t)r * ldb, odd ? sizeof *b : sizeof pair);
+        __m512bh x = (__m512bh)_mm512_set1_epi32((int)pair);
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+            _mm512_dpbf16_ps(sum[r][v], (__m512bh)line[v], x);
+    }
+}
+
+/* C[rows, width] = B P in a tile of `rows` x `vectors` sums; width is that of the vectors. */
+static inline __attribute__((always_inline)) void tile_bf16(const int rows, const int vectors,
+                                                            size_t k, const uint32_t *p,
+                                                            const uint16_t *b, float *c) {
+    __m512 sum[16][4];
+    size_t width = (size_t)vectors * LANES, i = 0;
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = _mm512_setzero_ps();
+    }
+    for (; i + 2 <= k; i += 2)
+        step_bf16(rows, vectors, false, p + i / 2 * width, b + i, k, sum);
+    if (i < k)
+        step_bf16(rows, vectors, true, p + i / 2 * width, b + i, k, sum);
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vectors; v++)
+            _mm512_storeu_ps(c + (size_t)r * width + v * LANES, sum[r][v]);
+    }
+}
+
+static inline __attribute__((always_inline)) void columns_bf16(const int rows, const int vectors,
+                                                               size_t n, size_t k,
+                                                               const uint32_t *p, const uint16_t *b,
+                                                               float *c) {
+    size_t r = 0, width = (size_t)vectors * LANES;
+    for (; r + (size_t)rows <= n; r += (size_t)rows)
+        tile_bf16(rows, vectors, k, p, b + r * k, c + r * width);
+    for (; r < n; r++)
+        tile_bf16(1, vectors, k, p, b + r * k, c + r * width);
+}
+
+static void panel_bf16(size_t m, size_t width, size_t n, size_t k, const void *packed,
+                       const float *x_scale, const void *b, const float *scale, const float *bias,
+                       bool relu, float *y, size_t ldy) {
+    (void)x_scale;
+    (void)scale;
+    float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
+    if (width == 64)
+        columns_bf16(6, 4, n, k, packed, b, c);
+    else if (width == 48)
+        columns_bf16(8, 3, n, k, packed, b, c);
+    else if (width == 32)
+        columns_bf16(12, 2, n, k, packed, b, c);
+    else
+        columns_bf16(16, 1, n, k, packed, b, c);
+    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
+}
+
+static const struct panels panels_bf16 = {
+    .element = sizeof(uint16_t),
+    .unit = 16,
+    .most_rows = SIZE_MAX,
+    .pack = pack_bf16,
+    .panel = panel_bf16,
+};
+#define PANELS_BF16 &panels_bf16
 
 extern const struct kernels kernels_avx512bf16;
 #define KERNELS_TABLE kernels_avx512bf16

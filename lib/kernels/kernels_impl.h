@@ -6,19 +6,15 @@
  *     load_f16, load_bf16, load_i8    LANES elements widened to a vector
  *     store_f16               the reverse
  * and perhaps
- *     DOT_BF16                (sum, a, b): sum plus the products of pairs of bf16 in each lane */
+ *     PANELS_F16, PANELS_BF16, PANELS_Q8    panels of weights of that type; otherwise they are
+ *                                           widened */
+#include "finish_panel.h"
 #include "kernels.h"
 #include "q8.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-
-#if defined(__clang__)
-#define UNROLL
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 
 /* Weights are read once, faster than the processor looks ahead by itself when they are narrow.  The
  * distance is one that served every type. */
@@ -399,12 +395,18 @@ static void multiply_f16(size_t m, size_t n, size_t k, const float *a, size_t ld
 
 /* ---- Panels ------------------------------------------------------------------------------- */
 
-static void pack(size_t m, size_t width, size_t k, const float *x, size_t ldx, float *out) {
-    for (size_t i = 0; i < k; i++) {
-        for (size_t t = 0; t < m; t++)
-            out[i * width + t] = x[t * ldx + i];
-        for (size_t t = m; t < width; t++)
-            out[i * width + t] = 0;
+static void pack(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
+                 float *x_scale) {
+    (void)x_scale;
+    for (size_t first = 0; first < width; first += LANES) {
+        size_t rows = first >= m ? 0 : m - first < LANES ? m - first : LANES;
+        for (size_t i = 0; i < k; i += LANES) {
+            size_t columns = k - i < LANES ? k - i : LANES;
+            vec part[LANES];
+            transpose_part(x + first * ldx + i, ldx, rows, columns, part);
+            for (size_t j = 0; j < columns; j++)
+                store_f32((float *)out + (i + j) * width + first, part[j]);
+        }
     }
 }
 
@@ -420,113 +422,61 @@ panel_columns(const int rows, const int vectors, size_t n, size_t k, const float
         multiply_tile(1, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc, NULL);
 }
 
-/* Y[m, n] = act(C^T + bias) for C[n, width]. */
-static void finish_panel(size_t m, size_t width, size_t n, const float *c, const float *bias,
-                         bool relu, float *y, size_t ldy) {
-    for (size_t t = 0; t < m; t++) {
-        for (size_t r = 0; r < n; r++) {
-            float sum = c[r * width + t] + (bias ? bias[r] : 0);
-            y[t * ldy + r] = relu && !(sum > 0) ? 0 : sum;
-        }
-    }
-}
-
 /* Steps of k in one go, so that a panel's part of them stays in the second-level cache. */
 enum { PANEL_DEPTH = 1024 };
 
-static void panel(size_t m, size_t width, size_t n, size_t k, const float *packed, const float *b,
-                  size_t ldb, const float *bias, bool relu, float *y, size_t ldy) {
+static void panel(size_t m, size_t width, size_t n, size_t k, const void *packed,
+                  const float *x_scale, const void *b, const float *scale, const float *bias,
+                  bool relu, float *y, size_t ldy) {
+    (void)x_scale;
+    (void)scale;
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
     for (size_t first = 0; first < k; first += PANEL_DEPTH) {
         size_t depth = k - first < PANEL_DEPTH ? k - first : PANEL_DEPTH, v = 0;
-        const float *p = packed + first * width, *rows = b + first;
+        const float *p = (const float *)packed + first * width, *rows = (const float *)b + first;
         bool add = first > 0;
 #if LANES == 16
         if (width == 48)
-            panel_columns(8, 3, n, depth, p, width, rows, ldb, add, c, width);
+            panel_columns(8, 3, n, depth, p, width, rows, k, add, c, width);
         else if (width == 32)
-            panel_columns(12, 2, n, depth, p, width, rows, ldb, add, c, width);
+            panel_columns(12, 2, n, depth, p, width, rows, k, add, c, width);
         else if (width == 16)
-            panel_columns(16, 1, n, depth, p, width, rows, ldb, add, c, width);
+            panel_columns(16, 1, n, depth, p, width, rows, k, add, c, width);
         if (width < TILE_LANES)
             continue;
 #endif
         for (; v < width; v += TILE_LANES)
-            panel_columns(TILE_ROWS, TILE_VECTORS, n, depth, p + v, width, rows, ldb, add, c + v,
+            panel_columns(TILE_ROWS, TILE_VECTORS, n, depth, p + v, width, rows, k, add, c + v,
                           width);
     }
-    finish_panel(m, width, n, c, bias, relu, y, ldy);
+    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
 }
 
-#if defined(DOT_BF16)
-/* Lines of 32-bit pairs, so that the same tiles of C come about as with f32. */
-static void pack_bf16(size_t m, size_t width, size_t k, const float *x, size_t ldx, uint32_t *out) {
-    for (size_t i = 0; i < k; i += 2) {
-        for (size_t t = 0; t < width; t++) {
-            uint32_t low = t < m ? bf16_of_float(x[t * ldx + i]) : 0;
-            uint32_t high = t < m && i + 1 < k ? bf16_of_float(x[t * ldx + i + 1]) : 0;
-            out[i / 2 * width + t] = low | high << 16;
-        }
-    }
+static inline void prepare_f16(size_t n, size_t k, const void *b, const float *scale, void *out,
+                               float *out_scale) {
+    (void)out_scale;
+    widen_f16(b, scale, n, k, out);
 }
 
-/* One line of pairs against a pair of each row of B; `odd`: a row's last element stands alone. */
-static inline __attribute__((always_inline)) void
-panel_bf16_step(const int rows, const int vectors, const bool odd, const uint32_t *p,
-                const uint16_t *b, size_t ldb, vec sum[MOST_TILE_ROWS][TILE_VECTORS]) {
-    ivec line[TILE_VECTORS];
-    UNROLL for (int v = 0; v < vectors; v++) memcpy(&line[v], p + v * LANES, sizeof *line);
-    UNROLL for (int r = 0; r < rows; r++) {
-        uint32_t pair = 0;
-        memcpy(&pair, b + (size_t)r * ldb, odd ? sizeof *b : sizeof pair);
-        ivec x = (ivec)splat(float_of_bits(pair));
-        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = DOT_BF16(sum[r][v], line[v], x);
-    }
+static inline void prepare_bf16(size_t n, size_t k, const void *b, const float *scale, void *out,
+                                float *out_scale) {
+    (void)out_scale;
+    widen_bf16(b, scale, n, k, out);
 }
 
-static inline __attribute__((always_inline)) void
-panel_bf16_tile(const int rows, const int vectors, size_t k, const uint32_t *p, size_t ldp,
-                const uint16_t *b, size_t ldb, float *c, size_t ldc) {
-    vec sum[MOST_TILE_ROWS][TILE_VECTORS];
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = splat(0);
-    }
-    size_t i = 0;
-    for (; i + 2 <= k; i += 2)
-        panel_bf16_step(rows, vectors, false, p + i / 2 * ldp, b + i, ldb, sum);
-    if (i < k)
-        panel_bf16_step(rows, vectors, true, p + i / 2 * ldp, b + i, ldb, sum);
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int v = 0; v < vectors; v++)
-            store_f32(c + (size_t)r * ldc + v * LANES, sum[r][v]);
-    }
+static inline void prepare_q8(size_t n, size_t k, const void *b, const float *scale, void *out,
+                              float *out_scale) {
+    (void)out_scale;
+    widen_q8(b, scale, n, k, out);
 }
 
-static inline __attribute__((always_inline)) void
-panel_bf16_columns(const int rows, const int vectors, size_t n, size_t k, const uint32_t *p,
-                   const uint16_t *b, size_t ldb, float *c) {
-    size_t r = 0, width = (size_t)vectors * LANES;
-    for (; r + (size_t)rows <= n; r += (size_t)rows)
-        panel_bf16_tile(rows, vectors, k, p, width, b + r * ldb, ldb, c + r * width, width);
-    for (; r < n; r++)
-        panel_bf16_tile(1, vectors, k, p, width, b + r * ldb, ldb, c + r * width, width);
-}
-
-static void panel_bf16(size_t m, size_t width, size_t n, size_t k, const uint32_t *packed,
-                       const uint16_t *b, size_t ldb, const float *bias, bool relu, float *y,
-                       size_t ldy) {
-    float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
-    if (width == 64)
-        panel_bf16_columns(6, 4, n, k, packed, b, ldb, c);
-    else if (width == 48)
-        panel_bf16_columns(8, 3, n, k, packed, b, ldb, c);
-    else if (width == 32)
-        panel_bf16_columns(12, 2, n, k, packed, b, ldb, c);
-    else
-        panel_bf16_columns(16, 1, n, k, packed, b, ldb, c);
-    finish_panel(m, width, n, c, bias, relu, y, ldy);
-}
-#endif
+#define WIDE_PANELS(PREPARE)                                                                       \
+    (&(const struct panels){.element = sizeof(float),                                              \
+                            .unit = 16,                                                            \
+                            .most_rows = 256,                                                      \
+                            .pack = pack,                                                          \
+                            .prepare = PREPARE,                                                    \
+                            .panel = panel})
 
 static void narrow_f16(const float *in, size_t n, uint16_t *out) {
     const float most = 65504;
@@ -638,17 +588,22 @@ static void sum_exp(size_t n, const float *x, float *max, float *sum) {
     *sum = sum_lanes(total);
 }
 
+#if !defined(PANELS_F16)
+#define PANELS_F16 WIDE_PANELS(prepare_f16)
+#endif
+#if !defined(PANELS_BF16)
+#define PANELS_BF16 WIDE_PANELS(prepare_bf16)
+#endif
+#if !defined(PANELS_Q8)
+#define PANELS_Q8 WIDE_PANELS(prepare_q8)
+#endif
+
 const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,
     .product = {product_f32, product_f16, product_bf16, product_q8},
     .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
     .multiply = {multiply_f32, multiply_f16},
-    .pack = pack,
-    .panel = panel,
-#if defined(DOT_BF16)
-    .pack_bf16 = pack_bf16,
-    .panel_bf16 = panel_bf16,
-#endif
+    .panels = {WIDE_PANELS(NULL), PANELS_F16, PANELS_BF16, PANELS_Q8},
     .narrow_f16 = narrow_f16,
     .attend = attend,
     .layer_norm = layer_norm,

@@ -6,6 +6,12 @@
 
 #include <stdint.h>
 
+#if defined(__clang__)
+#define UNROLL
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 typedef float vec __attribute__((vector_size(LANES * 4)));
 typedef float vec4 __attribute__((vector_size(16)));
 typedef float vec8 __attribute__((vector_size(32)));

@@ -1,0 +1,31 @@
+/* The last step of a panel, whatever it is made of. */
+#ifndef TXL_FINISH_PANEL_H
+#define TXL_FINISH_PANEL_H
+
+#include "transpose.h"
+
+#include <stdbool.h>
+
+/* Y[m, n] = act(scale C^T + bias) for C[n, width] as a panel's sums lie; m <= width, a multiple of
+ * LANES.  scale[width] and bias[n] may be NULL; act is max(0, .) if `relu`. */
+static inline void finish_panel(size_t m, size_t width, size_t n, const float *c,
+                                const float *scale, const float *bias, bool relu, float *y,
+                                size_t ldy) {
+    for (size_t j = 0; j < n; j += LANES) {
+        size_t columns = n - j < LANES ? n - j : LANES;
+        vec add = bias ? load_some(bias + j, columns) : splat(0);
+        for (size_t first = 0; first < m; first += LANES) {
+            vec rows[LANES];
+            transpose_part(c + j * width + first, width, columns, LANES, rows);
+            size_t left = m - first < LANES ? m - first : LANES;
+            for (size_t t = 0; t < left; t++) {
+                vec sum = rows[t] * splat(scale ? scale[first + t] : 1) + add;
+                if (relu)
+                    sum = (vec)((ivec)sum & (sum > splat(0)));
+                store_some(y + (first + t) * ldy + j, columns, sum);
+            }
+        }
+    }
+}
+
+#endif

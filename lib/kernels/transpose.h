@@ -1,0 +1,75 @@
+/* Squares of LANES rows turned over, for what is packed by columns and stored by rows. */
+#ifndef TXL_TRANSPOSE_H
+#define TXL_TRANSPOSE_H
+
+#include "vectors.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* One stage swaps the upper right and the lower left quarter of every square of 2 d lanes: lane j
+ * of the upper row, and of the lower row, out of the two rows' lanes. */
+#define UPPER(j, d) ((j) & (d) ? LANES + (j) - (d) : (j))
+#define LOWER(j, d) ((j) & (d) ? LANES + (j) : (j) + (d))
+#define FOUR_LANES(F, j, d) F(j, d), F(j + 1, d), F(j + 2, d), F(j + 3, d)
+#if LANES == 16
+#define EVERY_LANE(F, d)                                                                           \
+    FOUR_LANES(F, 0, d), FOUR_LANES(F, 4, d), FOUR_LANES(F, 8, d), FOUR_LANES(F, 12, d)
+#elif LANES == 8
+#define EVERY_LANE(F, d) FOUR_LANES(F, 0, d), FOUR_LANES(F, 4, d)
+#else
+#define EVERY_LANE(F, d) FOUR_LANES(F, 0, d)
+#endif
+
+#define TRANSPOSE_STAGE(rows, d)                                                                   \
+    for (int i = 0; i < LANES; i++) {                                                              \
+        if (!(i & (d))) {                                                                          \
+            vec upper = rows[i], lower = rows[i + (d)];                                            \
+            rows[i] = __builtin_shufflevector(upper, lower, EVERY_LANE(UPPER, d));                 \
+            rows[i + (d)] = __builtin_shufflevector(upper, lower, EVERY_LANE(LOWER, d));           \
+        }                                                                                          \
+    }
+
+static inline __attribute__((always_inline)) void transpose(vec rows[LANES]) {
+#if LANES == 16
+    UNROLL TRANSPOSE_STAGE(rows, 8)
+#endif
+#if LANES >= 8
+        UNROLL
+        TRANSPOSE_STAGE(rows, 4)
+#endif
+            UNROLL
+            TRANSPOSE_STAGE(rows, 2) UNROLL
+            TRANSPOSE_STAGE(rows, 1)
+}
+
+/* The first n floats at p, n <= LANES, filled up with zeros. */
+static inline vec load_some(const float *p, size_t n) {
+    vec x = {0};
+    if (n == LANES)
+        memcpy(&x, p, sizeof x);
+    else
+        memcpy(&x, p, n * sizeof *p);
+    return x;
+}
+
+static inline void store_some(float *p, size_t n, vec x) {
+    if (n == LANES)
+        memcpy(p, &x, sizeof x);
+    else
+        memcpy(p, &x, n * sizeof *p);
+}
+
+/* out[j][i] = in[i][j] for i < n_row and j < n_col, both at most LANES; the rest of out is zero. */
+static inline __attribute__((always_inline)) void
+transpose_part(const float *in, size_t stride, size_t n_row, size_t n_col, vec out[LANES]) {
+    if (n_row == LANES && n_col == LANES) {
+        UNROLL for (size_t i = 0; i < LANES; i++) out[i] = load_some(in + i * stride, LANES);
+    } else {
+        for (size_t i = 0; i < LANES; i++)
+            out[i] = i < n_row ? load_some(in + i * stride, n_col) : splat(0);
+    }
+    transpose(out);
+}
+
+#endif
