@@ -1,6 +1,7 @@
 /* txl convert: a published checkpoint becomes a weights file. */
 #include "../convert/convert.h"
 #include "commands.h"
+#include "confine.h"
 #include "model.h"
 #include "output.h"
 #include "signals.h"
@@ -75,6 +76,7 @@ static int convert(const char *source, const struct convert_command_options *tol
     translate(told, &options);
     options.progress = show;
     options.progress_context = &progress;
+    confine(source, told->vocabulary, told->output);
     progress_start(&progress, source, "MiB");
     signals_set_mapped(source);
     txl_status status = convert_checkpoint(source, told->output, &options, &error);
@@ -159,7 +161,7 @@ static const struct option_row options[] = {
      .help = "attention heads of a layer",
      .offset = offsetof(struct convert_command_options, n_head),
      .least = 1,
-     .most = 1 << 20},
+     .most = INT32_MAX},
     {.name = "cutoffs",
      .kind = OPTION_STRING,
      .argument = "LIST",
@@ -200,21 +202,21 @@ static const struct option_row options[] = {
      .help = "tokens of a segment",
      .offset = offsetof(struct convert_command_options, tgt_len),
      .least = 1,
-     .most = 1 << 24},
+     .most = TXL_MAX_TGT_LEN},
     {.name = "mem-len",
      .kind = OPTION_INTEGER,
      .argument = "N",
      .help = "tokens of memory before the segment",
      .offset = offsetof(struct convert_command_options, mem_len),
      .least = 0,
-     .most = 1 << 24},
+     .most = TXL_MAX_MEM_LEN},
     {.name = "clamp-len",
      .kind = OPTION_INTEGER,
      .argument = "N",
      .help = "longest distance with a position of its own; 0 or -1: no limit",
      .offset = offsetof(struct convert_command_options, clamp_len),
      .least = -1,
-     .most = 1 << 24},
+     .most = INT32_MAX},
     {.name = "same-length",
      .kind = OPTION_CHOICE,
      .choices = answers,

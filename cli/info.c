@@ -1,6 +1,7 @@
 /* txl info: what a weights file or a checkpoint says of itself. */
 #include "../convert/convert.h"
 #include "commands.h"
+#include "confine.h"
 #include "output.h"
 #include "signals.h"
 #include "terminal.h"
@@ -125,6 +126,7 @@ static json_t *describe_weights(const char *path, const struct info_options *opt
     txl_model *model;
     int threads = (int)options->common.threads;
     uint64_t low_memory;
+    confine(NULL, path, NULL);
     signals_set_mapped(path);
     if (resident_low_memory(path, threads, &low_memory, error) != TXL_OK ||
         txl_model_open(path, threads, &model, error) != TXL_OK) {
@@ -168,6 +170,7 @@ static void add_tensor(void *context, const struct convert_tensor *tensor) {
 static json_t *describe_checkpoint(const char *path, const struct info_options *options,
                                    txl_error *error) {
     struct listing listing = {.tensors = json_array()};
+    confine(path, NULL, NULL);
     signals_set_mapped(path);
     txl_status status = convert_list_tensors(path, add_tensor, &listing, error);
     signals_set_mapped(NULL);

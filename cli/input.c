@@ -29,7 +29,9 @@ bool input_open(struct input *input, const char *path) {
     if (strcmp(path, "-") == 0) {
         input->name = "standard input";
     } else {
+        signals_end_reads(true); /* opening a pipe waits for its writer */
         input->handle = open(path, O_RDONLY | O_CLOEXEC);
+        signals_end_reads(false);
         if (input->handle < 0) {
             return fail(path);
         }
@@ -61,9 +63,11 @@ ssize_t input_read(struct input *input, char *buffer, size_t size) {
         input->string += n;
         input->left -= (size_t)n;
     } else {
+        signals_end_reads(true);
         do {
             n = signals_stopped() && !input->to_end ? 0 : read(input->handle, buffer, size);
         } while (n < 0 && errno == EINTR);
+        signals_end_reads(false);
         if (n < 0) {
             fail(input->name);
             return -1;

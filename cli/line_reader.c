@@ -1,6 +1,7 @@
 /* Reads lines, with libedit where a person types them. */
 #include "line_reader.h"
 
+#include "signals.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -119,7 +120,9 @@ void line_reader_close(struct line_reader *reader) {
 static const char *next_typed(struct line_reader *reader, size_t *length) {
     HistEvent event;
     int n;
+    signals_end_reads(true);
     const char *line = el_gets(reader->edit, &n);
+    signals_end_reads(false);
     if (line == NULL || n <= 0) {
         fputc('\n', shown_on());
         return NULL;
@@ -138,7 +141,9 @@ const char *line_reader_next(struct line_reader *reader, size_t *length) {
     if (reader->edit != NULL) {
         return next_typed(reader, length);
     }
+    signals_end_reads(true);
     ssize_t n = getline(&reader->line, &reader->capacity, stdin);
+    signals_end_reads(false);
     if (n < 0) {
         return NULL;
     }

@@ -137,7 +137,9 @@ static bool read_part(struct part *part, const char *path) {
         return false;
     }
     json_error_t error;
+    signals_end_reads(true);
     part->object = json_loadf(file, 0, &error);
+    signals_end_reads(false);
     if (!standard_input) {
         fclose(file);
     }

@@ -50,7 +50,7 @@ const char *text_form(int form, bool ids);
      .help = "tokens of a segment",                                                                \
      .offset = offsetof(type, member.tgt_len),                                                     \
      .least = 1,                                                                                   \
-     .most = 1 << 24},                                                                             \
+     .most = TXL_MAX_TGT_LEN},                                                                     \
         {.name = "mem-len",                                                                        \
          .kind = OPTION_INTEGER,                                                                   \
          .argument = "N",                                                                          \
@@ -58,7 +58,7 @@ const char *text_form(int form, bool ids);
          .help = "tokens of memory before the segment",                                            \
          .offset = offsetof(type, member.mem_len),                                                 \
          .least = 0,                                                                               \
-         .most = 1 << 24},                                                                         \
+         .most = TXL_MAX_MEM_LEN},                                                                 \
         {.name = "clamp-len",                                                                      \
          .kind = OPTION_INTEGER,                                                                   \
          .argument = "N",                                                                          \

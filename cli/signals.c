@@ -63,9 +63,8 @@ static void on_bus_error(int number) {
     _exit(1);
 }
 
-void signals_install(void) {
-    /* Without SA_RESTART, so that a read that waits for standard input ends too. */
-    struct sigaction action = {.sa_handler = on_stop};
+static void handle_stops(int flags) {
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
     const int stops[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
@@ -75,11 +74,21 @@ void signals_install(void) {
             sigaction(stops[i], &action, NULL);
         }
     }
-    action.sa_handler = on_bus_error;
+}
+
+void signals_install(void) {
+    /* Of a write that ended early stdio would lose the rest. */
+    handle_stops(SA_RESTART);
+    struct sigaction action = {.sa_handler = on_bus_error};
+    sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
     action.sa_handler = SIG_IGN; /* a closed pipe and a full quota are seen where it is written */
     sigaction(SIGPIPE, &action, NULL);
     sigaction(SIGXFSZ, &action, NULL);
+}
+
+void signals_end_reads(bool end) {
+    handle_stops(end ? 0 : SA_RESTART);
 }
 
 bool signals_stopped(void) {

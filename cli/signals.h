@@ -8,6 +8,9 @@
 
 void signals_install(void);
 
+/* Whether a signal ends a system call that waits: reads are to end, with EINTR, writes to go on. */
+void signals_end_reads(bool end);
+
 /* True once the work was asked to end. */
 bool signals_stopped(void);
 

@@ -1,5 +1,6 @@
 /* txl verify: reads a weights file and compares every checksum. */
 #include "commands.h"
+#include "confine.h"
 #include "output.h"
 #include "signals.h"
 #include "terminal.h"
@@ -22,6 +23,7 @@ static int run(const struct command *command, int argc, char **argv) {
     const char *path = files.items[0];
     struct progress progress;
     txl_error error;
+    confine(NULL, path, NULL);
     progress_start(&progress, path, "MiB");
     signals_set_mapped(path);
     txl_status verified = txl_file_verify(path, show, &progress, &error);

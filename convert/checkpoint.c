@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MAX_SHARD 512 /* each keeps its file open */
+#define MAX_SHARD 512 /* each keeps its file open: half of the 1,024 that a process may have */
 
 static const char *const directory_names[] = {
     "model.safetensors", "model.safetensors.index.json",

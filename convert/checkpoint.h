@@ -9,7 +9,7 @@
 
 #include "pickle.h"
 
-#define CHECKPOINT_MAX_DIM 8
+#define CHECKPOINT_MAX_DIM 8 /* twice what any part of the model has */
 
 enum checkpoint_dtype {
     CHECKPOINT_F32,

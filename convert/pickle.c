@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PROTOCOL 5
-#define MAX_NAME 512  /* of a module or a class */
-#define MAX_NUMBER 64 /* characters of a number that has to fit into 64 bits */
+#define MAX_PROTOCOL 5 /* the newest that there is */
+#define MAX_NAME 512   /* of a module or a class: messages show it whole */
+#define MAX_NUMBER 64  /* characters of a number that has to fit into 64 bits, or of a real one */
 
 enum opcode {
     OP_MARK = '(',

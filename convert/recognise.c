@@ -386,11 +386,11 @@ static txl_status check_shapes(const struct recognised *r, const struct statemen
         const char *key;
         int value, most;
     } dimension[] = {
-        {"n_layer", f->n_layer, 1 << 12},   {"n_head", f->n_head, 1 << 12},
-        {"d_head", f->d_head, 1 << 14},     {"d_model", f->d_model, 1 << 16},
-        {"d_embed", f->d_embed, 1 << 16},   {"d_inner", f->d_inner, 1 << 20},
-        {"n_token", f->n_token, INT32_MAX}, {"vocab_size", f->n_token, INT32_MAX},
-        {"max_klen", f->max_klen, 1 << 24},
+        {"n_layer", f->n_layer, MAX_N_LAYER}, {"n_head", f->n_head, MAX_N_HEAD},
+        {"d_head", f->d_head, MAX_D_HEAD},    {"d_model", f->d_model, MAX_D_MODEL},
+        {"d_embed", f->d_embed, MAX_D_MODEL}, {"d_inner", f->d_inner, MAX_D_INNER},
+        {"n_token", f->n_token, MAX_N_TOKEN}, {"vocab_size", f->n_token, MAX_N_TOKEN},
+        {"max_klen", f->max_klen, MAX_KLEN},
     };
     for (size_t i = 0; i < sizeof dimension / sizeof *dimension; i++) {
         int stated = 0;
@@ -556,6 +556,9 @@ static txl_status settle_heads(struct recognised *r, struct statements *s, int f
     if (n_head < 1 || width % n_head != 0)
         return txl_fail(error, TXL_FORMAT, "%s: %d heads do not divide a width of %d", s->path,
                         n_head, width);
+    if (n_head > MAX_N_HEAD || width / n_head > MAX_D_HEAD)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: %d heads of %d; txl runs up to %d of up to %d",
+                        s->path, n_head, width / n_head, MAX_N_HEAD, MAX_D_HEAD);
     f->n_head = n_head;
     f->d_head = width / n_head;
     return TXL_OK;
@@ -591,11 +594,12 @@ static void settle_lengths(struct recognised *r, struct statements *s,
 static txl_status check_lengths(const struct recognised *r, const struct statements *s,
                                 txl_error *error) {
     const struct facts *f = &r->facts;
-    if (f->tgt_len < 1 || f->mem_len < 0)
+    if (f->tgt_len < 1 || f->tgt_len > TXL_MAX_TGT_LEN || f->mem_len < 0 ||
+        f->mem_len > TXL_MAX_MEM_LEN)
         return txl_fail(error, TXL_FORMAT,
-                        "%s: tgt_len %d and mem_len %d are impossible; correct them with --tgt-len "
-                        "and --mem-len",
-                        s->path, f->tgt_len, f->mem_len);
+                        "%s: tgt_len %d and mem_len %d are not from 1 to %d and from 0 to %d; "
+                        "correct them with --tgt-len and --mem-len",
+                        s->path, f->tgt_len, f->mem_len, TXL_MAX_TGT_LEN, TXL_MAX_MEM_LEN);
     if (f->attn_type >= 2 && f->mem_len > 0)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: mem_len is %d, but attention type %d has no memory; convert with "

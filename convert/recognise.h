@@ -2,10 +2,11 @@
 #ifndef CONVERT_RECOGNISE_H
 #define CONVERT_RECOGNISE_H
 
+#include "../lib/model_limits.h"
 #include "checkpoint.h"
 #include "convert.h"
 
-enum { MAX_BAND = 65, MAX_PREFIX = 256 };
+enum { MAX_PREFIX = 256 /* of a tensor's name */ };
 
 /* The facts of a model, as the settings of a weights file state them. */
 struct facts {

@@ -6,6 +6,7 @@
 #include "../lib/json_memory.h"
 #include "little_endian.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -145,16 +146,12 @@ txl_status safetensors_read(struct checkpoint *checkpoint, struct checkpoint_sou
     json_error_t about;
     json_t *header =
         json_loadb((const char *)file->data + 8, (size_t)length, JSON_REJECT_DUPLICATES, &about);
-    txl_status status;
     if (!header)
-        status = txl_fail(error, json_lacked_memory(&about) ? TXL_MEMORY : TXL_FORMAT,
-                          "%s: offset %" PRIu64 ": the header is not JSON: %s", file->path,
-                          8 + (uint64_t)about.position, about.text);
-    else if (!json_is_object(header))
-        status = txl_fail(error, TXL_FORMAT, "%s: offset 8: the header is not a JSON object",
-                          file->path);
-    else
-        status = read_header(checkpoint, source, header, error);
+        return txl_fail(error, json_lacked_memory(&about) ? TXL_MEMORY : TXL_FORMAT,
+                        "%s: offset %" PRIu64 ": the header is not JSON: %s", file->path,
+                        8 + (uint64_t)about.position, about.text);
+    assert(json_is_object(header)); /* its brace told what the file is */
+    txl_status status = read_header(checkpoint, source, header, error);
     json_decref(header);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "../lib/error.h"
 #include "../lib/half.h"
+#include "../lib/model_limits.h"
 #include "little_endian.h"
 
 #include <assert.h>
@@ -10,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
-
-/* More would be no checkpoint: the largest published one has some hundreds. */
-#define MAX_TENSOR ((size_t)1 << 18)
 
 static const struct dtype {
     const char *name;
@@ -103,12 +101,9 @@ static txl_status check_claim(const struct tensor_claim *claim, uint64_t *n_elem
                               txl_error *error) {
     const struct mapped_file *file = claim->storage->file;
     size_t size = dtypes[claim->dtype].size;
-    if (claim->start > claim->storage->size ||
-        claim->n_item > (claim->storage->size - claim->start) / size)
-        return txl_fail(error, TXL_FORMAT,
-                        "%s: tensor %s: its storage should have %" PRIu64
-                        " elements of %zu bytes, the file has %" PRIu64 " bytes for it",
-                        file->path, claim->name, claim->n_item, size, claim->storage->size);
+    /* The containers' readers have seen to that. */
+    assert(claim->start <= claim->storage->size &&
+           claim->n_item <= (claim->storage->size - claim->start) / size);
 
     /* Strides of 0 let a few bytes pose as any number of elements; a reader allocates by the
      * number. */
@@ -129,7 +124,7 @@ static txl_status reserve(struct checkpoint *checkpoint, txl_error *error) {
     if (checkpoint->n_tensor < checkpoint->capacity)
         return TXL_OK;
     if (checkpoint->n_tensor >= MAX_TENSOR)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %zu tensors",
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d tensors",
                         checkpoint_path(checkpoint), MAX_TENSOR);
     size_t larger = checkpoint->capacity ? 2 * checkpoint->capacity : 64;
     void *memory = realloc(checkpoint->tensors, larger * sizeof *checkpoint->tensors);

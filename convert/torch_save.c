@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 #define LEGACY_PROTOCOL 1001
-#define MAX_KEY 256
+#define MAX_KEY 256 /* of a storage; PyTorch writes numbers of up to 20 digits */
 
 /* The number that a legacy file begins with, 0x1950a86a20f9469cfc6c. */
 static const unsigned char legacy_magic[10] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_NAME 512
-#define MAX_DEPTH 100
+#define MAX_NAME 512  /* of a tensor, its keys joined: ten times the longest published */
+#define MAX_DEPTH 100 /* of the graph: the walk recurses, and modules nest far less deep */
 /* The graph may lead to a value on several ways; a crafted one on exponentially many.  So a walk
  * follows so many edges for each byte of the pickle. */
 #define EDGES_PER_BYTE 4

@@ -3,6 +3,7 @@
 
 #include "../lib/error.h"
 #include "../lib/json_memory.h"
+#include "../lib/model_limits.h"
 #include "../lib/unicode.h"
 #include "checkpoint.h"
 #include "foreign.h"
@@ -41,9 +42,9 @@ struct draft {
 static txl_status allocate(struct draft *draft, size_t n_symbol) {
     if (n_symbol == 0)
         return txl_fail(draft->error, TXL_FORMAT, "%s: a vocabulary without symbols", draft->path);
-    if (n_symbol > INT32_MAX)
+    if (n_symbol > MAX_N_TOKEN)
         return txl_fail(draft->error, TXL_UNSUPPORTED, "%s: more than %d symbols", draft->path,
-                        INT32_MAX);
+                        MAX_N_TOKEN);
     draft->symbols = calloc(n_symbol, sizeof *draft->symbols);
     if (!draft->symbols)
         return txl_fail_memory(draft->error, "a vocabulary", n_symbol * sizeof *draft->symbols);

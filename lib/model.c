@@ -3,6 +3,7 @@
 #include "error.h"
 #include "expand.h"
 #include "json_memory.h"
+#include "model_limits.h"
 #include "q8.h"
 #include "random_weights.h"
 #include "threads.h"
@@ -63,7 +64,7 @@ static txl_status open_vocabulary(txl_model *model, txl_error *error) {
     int n_token = 0, kind = 0;
     int32_t unk = -1, eos = -1;
     bool lower_case = false;
-    txl_status status = model_int(model, "n_token", 1, INT32_MAX, &n_token, error);
+    txl_status status = model_int(model, "n_token", 1, MAX_N_TOKEN, &n_token, error);
     if (!status)
         status = symbol_setting(model, "unk_id", n_token, &unk, error);
     if (!status)
@@ -84,11 +85,11 @@ static txl_status open_vocabulary(txl_model *model, txl_error *error) {
 
 static txl_status read_defaults(txl_model *model, txl_error *error) {
     txl_settings *d = &model->defaults;
-    txl_status status = model_int(model, "tgt_len", 1, 1 << 24, &d->tgt_len, error);
+    txl_status status = model_int(model, "tgt_len", 1, TXL_MAX_TGT_LEN, &d->tgt_len, error);
     if (!status)
-        status = model_int(model, "mem_len", 0, 1 << 24, &d->mem_len, error);
+        status = model_int(model, "mem_len", 0, TXL_MAX_MEM_LEN, &d->mem_len, error);
     if (!status)
-        status = model_int(model, "clamp_len", -1, 1 << 24, &d->clamp_len, error);
+        status = model_int(model, "clamp_len", -1, INT32_MAX, &d->clamp_len, error);
     if (!status)
         status = model_bool(model, "same_length", &d->same_length, error);
     return status;
@@ -167,9 +168,18 @@ static txl_status list_blocks(const txl_model *model, struct expander *expander,
     return status;
 }
 
+/* What expands to so many times the file's size was not trained. */
+enum { EXPANSION = 64 };
+
 static txl_status expand_tensors(txl_model *model, int threads, txl_error *error) {
     if (!model->arena)
         return TXL_OK;
+    /* A few bytes then get the memory that they ask for only when all of them are sound. */
+    if (model->arena_size / EXPANSION > model->weights->size) {
+        txl_status status = weights_verify(model->weights, NULL, NULL, error);
+        if (status)
+            return status;
+    }
     struct expander *expander = NULL;
     struct pool *pool = pool_new(threads);
     txl_status status = pool ? expander_new(model->weights, pool, &expander, error)

@@ -14,9 +14,11 @@
 #include "network.h"
 #include "error.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 enum {
     MAX_CHUNK = 512,  /* tokens of a pass: more gains nothing, and activations grow */
@@ -124,18 +126,19 @@ uint64_t network_bytes(const txl_model *model, const txl_settings *settings) {
     return rows_bytes(&plan.keys) + rows_bytes(&plan.values) +
            positions_bytes(x, settings, memory_type(settings)) + layers_bytes(x, (int)threads) +
            zero_bytes(x, settings) + plan.chunk * activation_row(x) * sizeof(float) +
-           (threads * all_scratch(x, settings, &plan) + all_packed(x, model->kernels, &plan)) * sizeof(float) +
+           (threads * all_scratch(x, settings, &plan) + all_packed(x, model->kernels, &plan)) *
+               sizeof(float) +
            adaptive_bytes(x, plan.chunk);
 }
 
 static txl_status check_settings(const struct transformer_xl *x, const txl_settings *s,
                                  txl_error *error) {
-    if (s->tgt_len < 1 || s->tgt_len > 1 << 24)
-        return txl_fail(error, TXL_ARGUMENT, "tgt_len must be from 1 to %d, not %d", 1 << 24,
-                        s->tgt_len);
-    if (s->mem_len < 0 || s->mem_len > 1 << 24)
-        return txl_fail(error, TXL_ARGUMENT, "mem_len must be from 0 to %d, not %d", 1 << 24,
-                        s->mem_len);
+    if (s->tgt_len < 1 || s->tgt_len > TXL_MAX_TGT_LEN)
+        return txl_fail(error, TXL_ARGUMENT, "tgt_len must be from 1 to %d, not %d",
+                        TXL_MAX_TGT_LEN, s->tgt_len);
+    if (s->mem_len < 0 || s->mem_len > TXL_MAX_MEM_LEN)
+        return txl_fail(error, TXL_ARGUMENT, "mem_len must be from 0 to %d, not %d",
+                        TXL_MAX_MEM_LEN, s->mem_len);
     if (s->memory_type != TXL_MEMORY_F32 && s->memory_type != TXL_MEMORY_F16)
         return txl_fail(error, TXL_ARGUMENT, "memory_type %d is none", (int)s->memory_type);
     if (!is_relative(x) && s->mem_len > 0)
@@ -147,6 +150,21 @@ static txl_status check_settings(const struct transformer_xl *x, const txl_setti
                         "tgt_len must be at most %d, the positions that this model has learned",
                         x->max_klen);
     return TXL_OK;
+}
+
+/* The system would grant what the machine can never hold, and end the process once it is used. */
+static txl_status check_memory(const txl_model *model, const txl_settings *s, txl_error *error) {
+    struct sysinfo machine;
+    if (sysinfo(&machine) < 0)
+        return TXL_OK;
+    uint64_t needed = network_bytes(model, s);
+    uint64_t all = ((uint64_t)machine.totalram + machine.totalswap) * machine.mem_unit;
+    if (needed <= all)
+        return TXL_OK;
+    return txl_fail(error, TXL_MEMORY,
+                    "out of memory: a session of tgt_len %d and mem_len %d needs %" PRIu64
+                    " MB of the machine's %" PRIu64 "; make them shorter",
+                    s->tgt_len, s->mem_len, needed / 1000000, all / 1000000);
 }
 
 static txl_status make_activations(struct network *net, txl_error *error) {
@@ -169,9 +187,9 @@ static txl_status open_parts(struct network *net, const txl_model *model, txl_er
     net->plan = make_plan(x, &net->settings);
     net->keys = net->plan.keys;
     net->values = net->plan.values;
-    txl_status status =
-        compute_open(&net->compute, model->kernels, net->settings.threads,
-                     all_scratch(x, &net->settings, &net->plan), all_packed(x, model->kernels, &net->plan), error);
+    txl_status status = compute_open(&net->compute, model->kernels, net->settings.threads,
+                                     all_scratch(x, &net->settings, &net->plan),
+                                     all_packed(x, model->kernels, &net->plan), error);
     if (!status)
         status = layers_open(&net->layers, model, net->compute.pool, error);
     if (!status)
@@ -210,6 +228,8 @@ txl_status network_open(struct network *net, const txl_model *model, const txl_s
                         txl_error *error) {
     *net = (struct network){.x = model->network, .settings = *settings, .fresh = true};
     txl_status status = check_settings(net->x, settings, error);
+    if (!status)
+        status = check_memory(model, settings, error);
     if (!status)
         status = open_parts(net, model, error);
     if (!status)

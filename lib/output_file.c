@@ -16,6 +16,35 @@ static txl_status fail(const struct output_file *out, const char *doing, txl_err
                     strerror(errno));
 }
 
+/* The name becomes that of the nameless file, or of a new one. */
+static bool try_name(struct output_file *out, const char *name) {
+    if (out->file < 0) {
+        out->file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        return out->file >= 0;
+    }
+    char from[64];
+    snprintf(from, sizeof from, "/proc/self/fd/%d", out->file);
+    return linkat(AT_FDCWD, from, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+static txl_status take_name(struct output_file *out, txl_error *error) {
+    size_t size = strlen(out->target) + 32;
+    char *name = malloc(size);
+    if (!name)
+        return txl_fail_memory(error, "a file name", size);
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, size, "%s.%ld-%d", out->target, (long)getpid(), i);
+        if (try_name(out, name)) {
+            out->temporary = name;
+            return TXL_OK;
+        }
+        if (errno != EEXIST)
+            break;
+    }
+    free(name);
+    return fail(out, "cannot be created", error);
+}
+
 txl_status output_file_open(struct output_file *out, const char *path, txl_error *error) {
     *out = (struct output_file){.path = path, .file = -1};
     struct stat info;
@@ -27,28 +56,11 @@ txl_status output_file_open(struct output_file *out, const char *path, txl_error
         return fail(out, "cannot be created", error);
     const char *slash = strrchr(out->target, '/');
     char *folder = slash ? strndup(out->target, (size_t)(slash - out->target) + 1) : strdup(".");
-    size_t size = strlen(out->target) + sizeof ".XXXXXX";
-    char *temporary = malloc(size);
-    if (!folder || !temporary) {
-        free(folder);
-        free(temporary);
-        return txl_fail_memory(error, "a file name", size);
-    }
-    snprintf(temporary, size, "%s.XXXXXX", out->target);
-    out->file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (!folder)
+        return txl_fail_memory(error, "a file name", strlen(out->target));
+    out->file = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     free(folder);
-    if (out->file < 0) {
-        out->file = mkostemp(temporary, O_CLOEXEC);
-        if (out->file >= 0) {
-            mode_t mask = umask(0);
-            umask(mask);
-            fchmod(out->file, 0666 & ~mask);
-            out->temporary = temporary;
-            return TXL_OK;
-        }
-    }
-    free(temporary);
-    return out->file < 0 ? fail(out, "cannot be created", error) : TXL_OK;
+    return out->file < 0 ? take_name(out, error) : TXL_OK;
 }
 
 txl_status output_file_write(struct output_file *out, const void *data, size_t size,
@@ -67,32 +79,11 @@ txl_status output_file_write(struct output_file *out, const void *data, size_t s
     return TXL_OK;
 }
 
-/* Gives a nameless file a temporary name. */
-static txl_status give_name(struct output_file *out, txl_error *error) {
-    char from[64];
-    snprintf(from, sizeof from, "/proc/self/fd/%d", out->file);
-    size_t size = strlen(out->target) + 32;
-    char *name = malloc(size);
-    if (!name)
-        return txl_fail_memory(error, "a file name", size);
-    for (int i = 0; i < 100; i++) {
-        snprintf(name, size, "%s.%ld-%d", out->target, (long)getpid(), i);
-        if (linkat(AT_FDCWD, from, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
-            out->temporary = name;
-            return TXL_OK;
-        }
-        if (errno != EEXIST)
-            break;
-    }
-    free(name);
-    return fail(out, "cannot be created", error);
-}
-
 txl_status output_file_commit(struct output_file *out, txl_error *error) {
     if (fsync(out->file) < 0)
         return fail(out, "cannot be written", error);
     if (!out->temporary) {
-        txl_status status = give_name(out, error);
+        txl_status status = take_name(out, error);
         if (status)
             return status;
     }

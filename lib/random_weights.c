@@ -4,6 +4,7 @@
 #include "error.h"
 #include "half.h"
 #include "json_memory.h"
+#include "model_limits.h"
 #include "q8.h"
 #include "threads.h"
 #include "vocabulary.h"
@@ -24,8 +25,7 @@ enum {
     FILL_ELEMENTS = 1 << 18, /* of one task */
     FILL_TILE = 1 << 10,     /* numbers that wait in cache to be narrowed */
     LAYER_TENSORS = 16,      /* of a layer or a band, at most */
-    OTHER_TENSORS = 8,
-    MAX_BAND = 65
+    OTHER_TENSORS = 8
 };
 
 /* What of the settings decides which tensors there are. */
@@ -59,17 +59,24 @@ static txl_status read_shape(const json_t *settings, struct shape *s, txl_error 
                        "biases_per_layer", &s->biases_per_layer, "cutoffs", &cutoffs) != 0)
         return txl_fail(error, json_lacked_memory(&where) ? TXL_MEMORY : TXL_ARGUMENT,
                         "settings of a random model: %s", where.text);
-    const json_int_t sizes[] = {s->n_token, s->n_layer, s->n_head,  s->d_head,  s->d_model,
-                                s->d_embed, s->d_inner, s->div_val, s->max_klen};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (sizes[i] < 1 || sizes[i] > 1 << 20)
+    const struct {
+        const char *key;
+        json_int_t value, most;
+    } size[] = {{"n_token", s->n_token, MAX_N_TOKEN}, {"n_layer", s->n_layer, MAX_N_LAYER},
+                {"n_head", s->n_head, MAX_N_HEAD},    {"d_head", s->d_head, MAX_D_HEAD},
+                {"d_model", s->d_model, MAX_D_MODEL}, {"d_embed", s->d_embed, MAX_D_MODEL},
+                {"d_inner", s->d_inner, MAX_D_INNER}, {"div_val", s->div_val, MAX_D_MODEL},
+                {"max_klen", s->max_klen, MAX_KLEN}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        if (size[i].value < 1 || size[i].value > size[i].most)
             return txl_fail(error, TXL_ARGUMENT,
-                            "settings of a random model: a size is not from 1 to %d", 1 << 20);
+                            "settings of a random model: %s is not from 1 to %lld", size[i].key,
+                            (long long)size[i].most);
     }
     s->n_band = json_array_size(cutoffs) + 1;
-    if (s->n_layer > 1 << 10 || s->n_band > MAX_BAND)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "settings of a random model: too many layers or bands");
+    if (s->n_band > MAX_BAND)
+        return txl_fail(error, TXL_ARGUMENT, "settings of a random model: more than %d bands",
+                        MAX_BAND);
     for (size_t i = 1; i < s->n_band; i++)
         s->edge[i] = json_integer_value(json_array_get(cutoffs, i - 1));
     s->edge[s->n_band] = s->n_token;

@@ -1,6 +1,7 @@
 /* Sessions: feeding, scoring, and the distribution of the next token. */
 #include "session.h"
 #include "error.h"
+#include "model_limits.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -345,7 +346,7 @@ txl_status session_likeliest(txl_session *s, size_t k, const struct adjustment *
     struct candidate *heap = s->candidate;
     /* No token of a band is likelier than the band, nor has a score above this times the band's. */
     double bound = a && a->penalty < 1 ? a->penalty : 1;
-    bool done[128] = {false};
+    bool done[MAX_BAND] = {false};
     *n = 0;
     if (k > (size_t)s->model->vocabulary.n)
         k = (size_t)s->model->vocabulary.n;

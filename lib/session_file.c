@@ -27,9 +27,9 @@
 enum {
     MEMORY_MAJOR = 1,
     MEMORY_MINOR = 0,
-    MAX_HEADER = 4096,
-    MAX_NAME = 255,
-    MAX_RECENT = 1 << 20 /* ids */
+    MAX_HEADER = 4096,   /* room for what later versions append */
+    MAX_NAME = 255,      /* a file's name is no longer */
+    MAX_RECENT = 1 << 20 /* ids, as many as the longest memory has */
 };
 
 /* Beyond any timeline, and far from where sums of positions overflow. */
@@ -341,7 +341,8 @@ static bool parts_fit(const struct header *h) {
 /* Whether the settings and the place on the timeline are such as a session of the model has, and
  * the parts have the sizes that follow from them. */
 static bool is_possible(const struct transformer_xl *x, const struct header *h) {
-    if (h->tgt_len < 1 || h->mem_len < 0 || h->clamp_len < -1 || h->clamp_len == 0 ||
+    if (h->tgt_len < 1 || h->tgt_len > TXL_MAX_TGT_LEN || h->mem_len < 0 ||
+        h->mem_len > TXL_MAX_MEM_LEN || h->clamp_len < -1 || h->clamp_len == 0 ||
         h->same_length > 1 || h->tail > UINT8_MAX || h->memory_type > TXL_MEMORY_F16 ||
         h->next > MAX_POSITION || h->segment_start > h->next)
         return false;

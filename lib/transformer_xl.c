@@ -2,6 +2,7 @@
  * tensors' names are those of weights-format.md. */
 #include "transformer_xl.h"
 #include "error.h"
+#include "model_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +22,9 @@ static txl_status read_dimensions(const txl_model *model, struct transformer_xl 
         const char *key;
         int low, high, *value;
     } dimension[] = {
-        {"n_layer", 1, 1 << 12, &x->n_layer}, {"n_head", 1, 1 << 12, &x->n_head},
-        {"d_head", 1, 1 << 14, &x->d_head},   {"d_model", 2, 1 << 16, &x->d_model},
-        {"d_embed", 1, 1 << 16, &x->d_embed}, {"d_inner", 1, 1 << 20, &x->d_inner},
+        {"n_layer", 1, MAX_N_LAYER, &x->n_layer}, {"n_head", 1, MAX_N_HEAD, &x->n_head},
+        {"d_head", 1, MAX_D_HEAD, &x->d_head},    {"d_model", 2, MAX_D_MODEL, &x->d_model},
+        {"d_embed", 1, MAX_D_MODEL, &x->d_embed}, {"d_inner", 1, MAX_D_INNER, &x->d_inner},
         {"attn_type", 0, 3, &attn_type},
     };
     txl_status status = TXL_OK;
@@ -129,9 +130,10 @@ static txl_status read_layer(const txl_model *model, struct transformer_xl *x, i
 static txl_status read_cutoffs(const txl_model *model, struct transformer_xl *x, txl_error *error) {
     const json_t *cutoffs = json_object_get(model->settings, "cutoffs");
     size_t n = json_array_size(cutoffs), first = 0, n_token = (size_t)txl_model_n_token(model);
-    if (!json_is_array(cutoffs) || n > 64)
-        return txl_fail(error, TXL_FORMAT, "%s: setting \"cutoffs\" is missing or not a short list",
-                        model->weights->name);
+    if (!json_is_array(cutoffs) || n > MAX_BAND - 1)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: setting \"cutoffs\" is missing or not a list of up to %d",
+                        model->weights->name, MAX_BAND - 1);
     x->n_band = (int)n + 1;
     x->band = calloc(n + 1, sizeof *x->band);
     if (!x->band)
@@ -213,7 +215,7 @@ static txl_status read_bands(const txl_model *model, struct transformer_xl *x, t
     bool tied = true;
     txl_status status = read_cutoffs(model, x, error);
     if (!status)
-        status = model_int(model, "div_val", 1, 1 << 16, &div_val, error);
+        status = model_int(model, "div_val", 1, MAX_D_MODEL, &div_val, error);
     if (!status)
         status = model_bool(model, "tied_weights", &tied, error);
     for (int i = 0; i < x->n_band && !status; i++)
@@ -234,7 +236,7 @@ static txl_status read_network(const txl_model *model, struct transformer_xl *x,
             model_vector(model, "position.inv_freq", (size_t)x->d_model / 2, &x->inv_freq, error);
     if (!status &&
         (x->attn_type == ATTENTION_LEARNED_DISTANCE || x->attn_type == ATTENTION_LEARNED_POSITION))
-        status = model_int(model, "max_klen", 1, 1 << 24, &x->max_klen, error);
+        status = model_int(model, "max_klen", 1, MAX_KLEN, &x->max_klen, error);
     if (!status)
         status = read_bands(model, x, error);
     if (status)

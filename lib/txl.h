@@ -191,9 +191,14 @@ typedef struct txl_session txl_session;
  * it costs under 1e-4 nats a token. */
 typedef enum txl_memory_type { TXL_MEMORY_F32 = 0, TXL_MEMORY_F16 } txl_memory_type;
 
+/* Of tokens, a million: 275 times the longest memory published, for which a model of the published
+ * shapes needs 50 GB and more. */
+#define TXL_MAX_TGT_LEN (1 << 20)
+#define TXL_MAX_MEM_LEN (1 << 20)
+
 typedef struct txl_settings {
-    int tgt_len;      /* tokens of a segment, >= 1 */
-    int mem_len;      /* rows of memory before the segment, >= 0 */
+    int tgt_len;      /* tokens of a segment, 1 to TXL_MAX_TGT_LEN */
+    int mem_len;      /* rows of memory before the segment, 0 to TXL_MAX_MEM_LEN */
     int clamp_len;    /* longest distance with a position of its own; <= 0: no limit */
     bool same_length; /* every token sees exactly mem_len positions, itself included */
     int threads;      /* 0: one for each processor */

@@ -2,6 +2,7 @@
 #include "vocabulary.h"
 
 #include "error.h"
+#include "model_limits.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -185,9 +186,10 @@ txl_status vocabulary_pack(const struct vocabulary_entry *symbols, size_t n, voi
     uint64_t n_bytes = 0;
     for (size_t i = 0; i < n && n_bytes <= UINT32_MAX; i++)
         n_bytes += symbols[i].length;
-    if (n > INT32_MAX || n_bytes > UINT32_MAX)
+    if (n > MAX_N_TOKEN || n_bytes > UINT32_MAX)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "vocabulary: %zu symbols of more than 4 GiB, or more than 2^31 of them", n);
+                        "vocabulary: %zu symbols of more than 4 GiB, or more than %d of them", n,
+                        MAX_N_TOKEN);
     size_t needed = 4 + n * 4 + n_bytes;
     unsigned char *bytes = malloc(needed);
     if (!bytes)

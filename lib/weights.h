@@ -108,6 +108,11 @@ void weights_block_extent(const struct weights_tensor *tensor, uint32_t i, uint6
 txl_status weights_read_block(const struct weights *weights, const struct weights_tensor *tensor,
                               uint32_t i, struct block_coder *coder, void *out, txl_error *error);
 
+/* Expands every block into nothing, of which `progress` is told stored bytes; NULL: it is not. */
+txl_status weights_verify(const struct weights *weights,
+                          bool (*progress)(void *context, uint64_t done, uint64_t total),
+                          void *context, txl_error *error);
+
 /* Lets the system take back the memory that the block's stored bytes are mapped to; they are mapped
  * again when they are read. */
 void weights_release_block(const struct weights *weights, const struct weights_tensor *tensor,

@@ -1,6 +1,7 @@
 /* Reading weights files.  The file may come from anybody: every number in it is compared with the
  * file's size, or with what it must agree with, before it is used. */
 #include "error.h"
+#include "model_limits.h"
 #include "q8.h"
 #include "weights.h"
 #include "weights_layout.h"
@@ -118,6 +119,8 @@ static txl_status view_index(const struct weights *w, const struct layout_sectio
         head->block_size < sizeof(struct layout_block) ||
         head->expanded_block != WEIGHTS_BLOCK_SIZE)
         return damaged(w, "the index has records of an impossible size", error);
+    if (head->n_tensor > MAX_TENSOR)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d tensors", w->name, MAX_TENSOR);
     /* Each product of two 32-bit numbers fits 64 bits; the sum is taken in steps that do. */
     uint64_t left = section->size - sizeof *head;
     uint64_t tensors = (uint64_t)head->n_tensor * head->tensor_size;
@@ -385,12 +388,9 @@ txl_status weights_read_block(const struct weights *w, const struct weights_tens
 
 /* ---- Verification ------------------------------------------------------------------------- */
 
-txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, uint64_t),
-                           void *context, txl_error *error) {
-    struct weights *w;
-    txl_status status = weights_open(path, &w, error);
-    if (status)
-        return status;
+txl_status weights_verify(const struct weights *w, bool (*progress)(void *, uint64_t, uint64_t),
+                          void *context, txl_error *error) {
+    txl_status status = TXL_OK;
     struct block_coder *coder = block_coder_new();
     uint8_t *out = malloc(WEIGHTS_BLOCK_SIZE);
     if (!coder || !out)
@@ -404,11 +404,21 @@ txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, 
             status = weights_read_block(w, t, b, coder, out, error);
             done += w->block[t->first_block + b].stored;
             if (!status && progress && !progress(context, done, total))
-                status = txl_fail(error, TXL_STOPPED, "%s: stopped", path);
+                status = txl_fail(error, TXL_STOPPED, "%s: stopped", w->name);
         }
     }
     free(out);
     block_coder_free(coder);
+    return status;
+}
+
+txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, uint64_t),
+                           void *context, txl_error *error) {
+    struct weights *w;
+    txl_status status = weights_open(path, &w, error);
+    if (status)
+        return status;
+    status = weights_verify(w, progress, context, error);
     weights_close(w);
     return status;
 }

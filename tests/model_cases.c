@@ -47,19 +47,25 @@ const char *scratch_path(const char *name) {
     return path;
 }
 
-void case_open(struct model_case *c, const char *name, const char *type, int level) {
+void case_convert(const char *name, const char *type, int level, const char *path) {
     txl_error error;
     char source[4096];
     struct convert_options options;
-    *c = (struct model_case){.name = name};
     convert_options_init(&options);
     options.type = type;
     options.level = level;
     options.threads = 1;
     snprintf(source, sizeof source, "%s", case_path(name, "."));
+    if (convert_checkpoint(source, path, &options, &error) != TXL_OK)
+        fail_msg("%s: %s", name, error.message);
+}
+
+void case_open(struct model_case *c, const char *name, const char *type, int level) {
+    txl_error error;
+    *c = (struct model_case){.name = name};
     const char *path = scratch_path("case.txl");
-    if (convert_checkpoint(source, path, &options, &error) != TXL_OK ||
-        txl_model_open(path, 1, &c->model, &error) != TXL_OK)
+    case_convert(name, type, level, path);
+    if (txl_model_open(path, 1, &c->model, &error) != TXL_OK)
         fail_msg("%s: %s", name, error.message);
     unlink(path); /* it stays mapped */
     c->expect = json_load_file(case_path(name, "expect.json"), 0, NULL);

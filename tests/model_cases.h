@@ -18,8 +18,11 @@ struct model_case {
     size_t n;
 };
 
-/* Converts the case's checkpoint with `type` (NULL: its own) and `level` (< 0: the default) and
- * opens the result; asserts that all of it works. */
+/* Converts the case's checkpoint to a file, with `type` (NULL: its own) and `level` (< 0: the
+ * default); asserts. */
+void case_convert(const char *name, const char *type, int level, const char *path);
+
+/* The same, and opens the result. */
 void case_open(struct model_case *c, const char *name, const char *type, int level);
 void case_close(struct model_case *c);
 

@@ -204,6 +204,28 @@ static void costs_count_what_a_token_needs(void **state) {
     txl_model_costs(model, &settings, &costs);
     assert_int_equal(costs.flops, 2 * (3 * layer + head + 3 * 14 * 3 * 12));
     txl_model_close(model);
+
+    /* Learned distances have a key and a bias for each head; only so many were learned. */
+    model =
+        small_model("{\"attn_type\": 1, \"max_klen\": 8, \"biases_per_layer\": true}", "f32", 1);
+    txl_model_defaults(model, &settings);
+    txl_model_costs(model, &settings, &costs);
+    assert_int_equal(costs.flops, 2 * (3 * layer + head + 3 * 14 * (9 + 9 + 6)));
+    txl_costs fewer;
+    settings.clamp_len = 5;
+    txl_model_costs(model, &settings, &fewer);
+    assert_int_equal(costs.bytes - fewer.bytes, 4 * 3 * (14 + 2));
+    settings.clamp_len = -1;
+    txl_model_costs(model, &settings, &costs);
+    assert_int_equal(costs.flops, 2 * (3 * layer + head + 3 * 14 * (9 + 9 + 8)));
+    txl_model_close(model);
+
+    /* Without memory there is half of the segment, and no distances. */
+    model = small_model("{\"attn_type\": 2, \"mem_len\": 0}", "f32", 1);
+    txl_model_defaults(model, &settings);
+    txl_model_costs(model, &settings, &costs);
+    assert_int_equal(costs.flops, 2 * (3 * layer + head + 3 * 14 * (3 + 3)));
+    txl_model_close(model);
 }
 
 static txl_costs published_costs(const char *changes) {

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <sys/resource.h>
 #include <zlib.h>
 
 static struct checkpoint *open_or_fail(const char *path) {
@@ -175,6 +176,7 @@ struct made_entry {
     size_t size;
     int method;         /* 0: stored */
     int flags;          /* 1: encrypted */
+    bool bare;          /* of ZIP64, without the field that has the sizes */
     uint32_t wrong_crc; /* added to the right one */
 };
 
@@ -187,7 +189,8 @@ static const char *write_zip(const char *name, const struct made_entry *entries,
         const struct made_entry *entry = &entries[i];
         uint32_t crc = (uint32_t)crc32(0, entry->data, (uInt)entry->size) + entry->wrong_crc;
         uint64_t header = zip.size, size = zip64 ? UINT32_MAX : entry->size;
-        uint64_t name_length = strlen(entry->name), extra = zip64 ? 28 : 0;
+        uint64_t name_length = strlen(entry->name);
+        uint64_t extra = !zip64 ? 0 : entry->bare ? 6 : 34;
 
         add_number(&zip, 4, 0x04034b50);
         add_number(&zip, 2, 45);
@@ -217,7 +220,12 @@ static const char *write_zip(const char *name, const struct made_entry *entries,
         add_number(&directory, 2, 0);
         add_number(&directory, 4, zip64 ? UINT32_MAX : header);
         add(&directory, entry->name, name_length);
-        if (zip64) {
+        if (zip64) { /* after a field that is of no interest */
+            add_number(&directory, 2, 0x5455);
+            add_number(&directory, 2, 2);
+            add_number(&directory, 2, 0);
+        }
+        if (zip64 && !entry->bare) {
             add_number(&directory, 2, 1);
             add_number(&directory, 2, 24);
             add_number(&directory, 8, entry->size);
@@ -340,6 +348,7 @@ static void test_tensors_refused(void **state) {
         {"12", "1", "I3\nI4\n", "I4\nI1\n", TXL_FORMAT, "reaches beyond its storage"},
         {"12", "12", "", "", TXL_FORMAT, "reaches beyond its storage"},
         {"12", "0", "I3\n", "I9223372036854775807\n", TXL_FORMAT, "reaches beyond its storage"},
+        {"12", "0", "I4\n", "I9223372036854775807\n", TXL_FORMAT, "reaches beyond its storage"},
         {"12", "9223372036854775807", "I2\n", "I9223372036854775807\n", TXL_FORMAT,
          "reaches beyond its storage"},
         {"12", "0", "I4294967296\nI4294967296\n", "I0\nI0\n", TXL_FORMAT, "more elements than"},
@@ -416,20 +425,38 @@ static void test_dtypes(void **state) {
     checkpoint_close(checkpoint);
 }
 
-/* The newest way to write a tensor: untyped bytes, and the dtype beside them. */
+/* The newest way to write a tensor: untyped bytes, here 16, and the dtype beside them. */
+#define UNTYPED(offset, length, dtype)                                                             \
+    "ctorch._utils\n_rebuild_tensor_v3\n((Vstorage\nctorch.storage\nUntypedStorage\nV0\nVcpu\n"    \
+    "I16\ntQI" offset "\n(I" length "\nt(I1\ntI00\nccollections\nOrderedDict\n)R" dtype "tR."
+
 static void test_untyped_storage(void **state) {
     (void)state;
-    static const char pickle[] =
-        "ctorch._utils\n_rebuild_tensor_v3\n((Vstorage\nctorch.storage\nUntypedStorage\nV0\nVcpu\n"
-        "I6\ntQI1\n(I2\nt(I1\ntI00\nccollections\nOrderedDict\n)Rctorch\nuint16\ntR.";
-    struct checkpoint *checkpoint =
-        open_or_fail(write_tensor(pickle, "\x01\x00\xff\xff\x03\x01", 6));
-    const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
-    assert_string_equal(checkpoint_dtype_name(tensor->dtype), "uint16");
-    double *elements = elements_of(tensor);
-    assert_true(elements[0] == 65535 && elements[1] == 259);
-    free(elements);
-    checkpoint_close(checkpoint);
+    static const unsigned char bytes[16] = {1, 0, 0xff, 0xff, 3, 1};
+    static const struct {
+        const char *pickle, *dtype;
+        double first;
+    } tensors[] = {
+        {UNTYPED("1", "2", "ctorch\nuint16\n"), "uint16", 0xffff},
+        {UNTYPED("0", "4", "ctorch\nuint32\n"), "uint32", 0xffff0001},
+        {UNTYPED("0", "2", "ctorch\nuint64\n"), "uint64", 0x0103ffff0001},
+    };
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        struct checkpoint *checkpoint =
+            open_or_fail(write_tensor(tensors[i].pickle, bytes, sizeof bytes));
+        const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
+        assert_string_equal(checkpoint_dtype_name(tensor->dtype), tensors[i].dtype);
+        double *elements = elements_of(tensor);
+        assert_true(elements[0] == tensors[i].first);
+        free(elements);
+        checkpoint_close(checkpoint);
+    }
+    assert_refuses(write_tensor(UNTYPED("0", "3", "ctorch\nuint64\n"), bytes, sizeof bytes),
+                   TXL_FORMAT, "reaches beyond its storage of 2 elements");
+    assert_refuses(write_tensor(UNTYPED("0", "1", "Vuint64\n"), bytes, sizeof bytes), TXL_FORMAT,
+                   "expected a dtype");
+    assert_refuses(write_tensor(UNTYPED("0", "1", "ctorch\nquint4\n"), bytes, sizeof bytes),
+                   TXL_UNSUPPORTED, "its dtype is not known");
 }
 
 static void test_names(void **state) {
@@ -464,7 +491,31 @@ static void test_names(void **state) {
     static const char twice[] = "(dVa.b\n" T("1") "sVa\n(dVb\ng1\nss.";
     assert_refuses(write_tensor(twice, twelve, sizeof twelve), TXL_FORMAT,
                    "two tensors are named a.b");
+
+    /* What a class with __slots__, or one derived from a list or a dict, has. */
+    static const char object[] = "cm\nC\n)\x81(N(dVslot\n" T("1") "stb"
+                                                                  "g1\na"
+                                                                  "Vkey\n(lg1\nas.";
+    checkpoint = open_or_fail(write_tensor(object, twelve, sizeof twelve));
+    static const char *const parts[] = {"slot", "0", "key.0"};
+    assert_int_equal(checkpoint_n_tensor(checkpoint), sizeof parts / sizeof *parts);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        assert_string_equal(checkpoint_tensor_at(checkpoint, i)->name, parts[i]);
+    checkpoint_close(checkpoint);
+
+    char name[600], longer[1024];
+    memset(name, 'n', sizeof name);
+    snprintf(longer, sizeof longer, "(dV%.513s\n" T("1") "s.", name);
+    assert_refuses(write_tensor(longer, twelve, sizeof twelve), TXL_UNSUPPORTED,
+                   "its name is too long");
+    snprintf(longer, sizeof longer, "(dV%.512s\n" T("1") "s.", name);
+    checkpoint = open_or_fail(write_tensor(longer, twelve, sizeof twelve));
+    assert_int_equal(strlen(checkpoint_tensor_at(checkpoint, 0)->name), 512);
+    checkpoint_close(checkpoint);
 #undef T
+    assert_refuses(write_tensor("ctorch._utils\n_rebuild_tensor_v2\n(NI0\n(t(tI00\n}tR.", twelve,
+                                sizeof twelve),
+                   TXL_FORMAT, "expected a storage");
 }
 
 static void test_archives(void **state) {
@@ -479,6 +530,14 @@ static void test_archives(void **state) {
     assert_true(sum_of(find_or_fail(checkpoint, ".")) == 66);
     checkpoint_close(checkpoint);
 
+    more.bare = true;
+    assert_refuses(write_zip("bare.pt", (struct made_entry[]){data, storage, more}, 3, true),
+                   TXL_FORMAT, "the entry needs a ZIP64 field and has none");
+    more = (struct made_entry){.name = "m/extra/data.pkl", .data = "N.", .size = 2};
+    checkpoint =
+        open_or_fail(write_zip("inner.pt", (struct made_entry[]){more, data, storage}, 3, false));
+    assert_true(sum_of(find_or_fail(checkpoint, ".")) == 66);
+    checkpoint_close(checkpoint);
     more = (struct made_entry){.name = "m/byteorder", .data = "big", .size = 3};
     assert_refuses(write_zip("big.pt", (struct made_entry[]){data, storage, more}, 3, false),
                    TXL_UNSUPPORTED, "not little-endian");
@@ -565,6 +624,11 @@ static void test_legacy(void **state) {
         "(Vview\nI2\nI8\nttQI1\n(I8\nt(I1\nttR.";
     assert_refuses(write_legacy("I1001\n.", little, beyond, keys, 12), TXL_FORMAT,
                    "reaches beyond its storage of 8 elements");
+    static const char twofold[] =
+        "(ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI12\ntQ"
+        "I0\n(I8\nt(I1\nttR(Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI11\ntQl.";
+    assert_refuses(write_legacy("I1001\n.", little, twofold, keys, 12), TXL_FORMAT,
+                   "storage 0 has two sizes");
     static const char outside[] =
         "ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI12\n"
         "(Vview\nI5\nI8\nttQI0\n(I1\nt(I1\nttR.";
@@ -687,6 +751,26 @@ static void test_shards(void **state) {
     checkpoint_close(checkpoint);
 }
 
+static void test_many_shards(void **state) {
+    (void)state;
+    enum { TOO_MANY = 513 };
+    static char index[64 * TOO_MANY];
+    size_t length = (size_t)sprintf(index, "{\"weight_map\":{");
+    for (int i = 0; i < TOO_MANY; i++) {
+        static const char header[] =
+            "{\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+        char name[32], bytes[128];
+        int n = snprintf(bytes + 8, sizeof bytes - 8, header, i);
+        memcpy(bytes, &(uint64_t){(uint64_t)n}, 8);
+        snprintf(name, sizeof name, "shard%d", i);
+        write_file(name, bytes, 8 + (size_t)n + 1);
+        length += (size_t)sprintf(index + length, "%s\"t%d\":\"%s\"", i ? "," : "", i, name);
+    }
+    length += (size_t)sprintf(index + length, "}}");
+    assert_refuses(write_file("many.index.json", index, length), TXL_UNSUPPORTED,
+                   "more than 512 shards");
+}
+
 static void test_other_files(void **state) {
     (void)state;
     static const struct {
@@ -726,6 +810,13 @@ static void test_directories(void **state) {
     assert_refuses(folder, TXL_IO, "holds no checkpoint; expected one of model.safetensors");
     write_file("tf/model.ckpt.index", "x", 1);
     assert_refuses(folder, TXL_UNSUPPORTED, "a TensorFlow checkpoint");
+
+    struct rlimit limit, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){.rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_refuses(folder, TXL_IO, "tf: Too many open files");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 /* ---- Damage ------------------------------------------------------------------------------- */
@@ -843,6 +934,7 @@ int main(void) {
         cmocka_unit_test(test_legacy),
         cmocka_unit_test(test_safetensors),
         cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_many_shards),
         cmocka_unit_test(test_other_files),
         cmocka_unit_test(test_directories),
         cmocka_unit_test(test_damage),

@@ -712,6 +712,13 @@ static void too_many_bands_are_refused(void **unused) {
     tell_all(&o, "projected-div1");
     assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "up to 65 bands");
     free_state(&state);
+
+    read_state(&state, case_path("wt103-zip/model.pt"));
+    strcpy(tensor_of(&state, "crit.out_layers.3.weight")->name, "crit.out_layers.99.weight");
+    o = options_for("wt103-zip/cache.pt");
+    tell_all(&o, "wt103-zip");
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "more than 65 bands");
+    free_state(&state);
 }
 
 /* ---- Tied tensors ------------------------------------------------------------------------- */
@@ -832,6 +839,31 @@ static void wrong_shapes_are_named(void **unused) {
         }
         free_state(&state);
     }
+}
+
+/* Learned positions are added to what the heads see, so the heads are as wide as the model. */
+static void heads_of_positions_are_as_wide_as_the_model(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *name;
+        int dimension; /* that is halved */
+    } narrow[] = {{"q_net.weight", 0}, {"kv_net.weight", 0}, {"o_net.weight", 1}, {"r_emb", 3}};
+    struct state state;
+    read_state(&state, case_path("absolute-learned/model.pt"));
+    for (size_t i = 0; i < state.n; i++) {
+        struct tensor *t = &state.tensor[i];
+        for (size_t k = 0; k < sizeof narrow / sizeof *narrow; k++) {
+            if (strstr(t->name, narrow[k].name)) {
+                t->shape[narrow[k].dimension] /= 2;
+                t->n /= 2;
+            }
+        }
+    }
+    struct convert_options o = options_for("absolute-learned/cache.pt");
+    tell_all(&o, "absolute-learned");
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT,
+                   "2 heads of 4 are not as wide as the model, 16");
+    free_state(&state);
 }
 
 static void layers_have_no_gaps(void **unused) {
@@ -1059,6 +1091,7 @@ int main(void) {
         cmocka_unit_test(ties_are_found),
         cmocka_unit_test(every_missing_tensor_is_named),
         cmocka_unit_test(wrong_shapes_are_named),
+        cmocka_unit_test(heads_of_positions_are_as_wide_as_the_model),
         cmocka_unit_test(layers_have_no_gaps),
         cmocka_unit_test(weights_are_finite_numbers),
         cmocka_unit_test(settings_have_to_be_possible),

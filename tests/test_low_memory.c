@@ -334,7 +334,28 @@ static void damage_is_told_by_the_session(void **state) {
     }
 }
 
-/* Copying computes position rows, and a first memory of projected zeros every layer's. */
+/* Copying computes position rows. */
+static void damage_stops_copies(void **state) {
+    (void)state;
+    struct image image;
+    txl_error error;
+    txl_model *model;
+    txl_session *session, *other;
+    load_image(&image, "wt103-zip", NULL);
+    assert_int_equal(
+        txl_model_open_memory_compressed(image.data, image.size, "image", 1, &model, &error),
+        TXL_OK);
+    txl_settings settings = {.tgt_len = 8, .mem_len = 24, .clamp_len = -1, .threads = 2};
+    session = open_session(model, &settings);
+    damage(&image, last_matrix);
+    assert_damaged(txl_session_copy(session, &other, &error), &error);
+    damage(&image, last_matrix);
+    txl_session_free(session);
+    txl_model_close(model);
+    free(image.data);
+}
+
+/* So does a first memory of projected zeros, and that every layer's. */
 static void damage_stops_copies_and_new_sessions(void **state) {
     (void)state;
     struct image image;
@@ -365,6 +386,7 @@ int main(void) {
         cmocka_unit_test(layers_stay_compressed),
         cmocka_unit_test(sessions_share_a_model),
         cmocka_unit_test(damage_is_told_by_the_session),
+        cmocka_unit_test(damage_stops_copies),
         cmocka_unit_test(damage_stops_copies_and_new_sessions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -542,11 +542,27 @@ static void impossible_settings_are_refused(void **state) {
     settings.tgt_len = 0;
     assert_int_equal(txl_session_new(c.model, &settings, &session, &error), TXL_ARGUMENT);
     txl_model_defaults(c.model, &settings);
+    settings.mem_len = -1;
+    assert_int_equal(txl_session_new(c.model, &settings, &session, &error), TXL_ARGUMENT);
+    txl_model_defaults(c.model, &settings);
+    settings.memory_type = (txl_memory_type)7;
+    assert_int_equal(txl_session_new(c.model, &settings, &session, &error), TXL_ARGUMENT);
+    assert_string_equal(error.message, "memory_type 7 is none");
+    txl_model_defaults(c.model, &settings);
     session = case_session(&c, &settings);
     int32_t id = txl_model_n_token(c.model);
     float nats;
     assert_int_equal(txl_session_feed(session, &id, 1, &error), TXL_ARGUMENT);
     assert_int_equal(txl_session_top(session, 1, &id, &nats, &error), TXL_ARGUMENT);
+    assert_int_equal(txl_session_top(session, -1, &id, &nats, &error), TXL_ARGUMENT);
+    assert_int_equal(txl_session_top(session, id + 1, &id, &nats, &error), TXL_ARGUMENT);
+    settings.tgt_len--;
+    txl_session *other = case_session(&c, &settings);
+    assert_int_equal(txl_session_feed_each((txl_session *[]){session, other}, 2,
+                                           (const int32_t[]){0, 0}, &error),
+                     TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "must have one model and one settings"));
+    txl_session_free(other);
     txl_session_free(session);
     case_close(&c);
 }

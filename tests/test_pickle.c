@@ -148,6 +148,9 @@ static void test_numbers(void **state) {
         {BYTES("I-7\n."), "-7"},
         {BYTES("L12L\n."), "12"},
         {BYTES("L9223372036854775808L\n."), "big19"},
+        {BYTES("L"
+               "1234567890123456789012345678901234567890123456789012345678901234567890L\n."),
+         "big70"},
         {BYTES("I-9223372036854775808\n."), "-9223372036854775808"},
         {BYTES("K\xff."), "255"},
         {BYTES("M\x01\x02."), "513"},
@@ -299,11 +302,15 @@ static void test_refused(void **state) {
         {BYTES("ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._tensor\n_rebuild_from_type_v2\ncm"
                "\nT\n)}tR."),
          TXL_FORMAT, "_rebuild_from_type_v2 with nothing"},
+        {BYTES("ctorch._tensor\n_rebuild_from_type_v2\n(cm\nf\ncm\nT\nNtR."), TXL_FORMAT,
+         "_rebuild_from_type_v2 with a class"},
+        {BYTES("ccopy_reg\n_reconstructor\n(NNNtR."), TXL_FORMAT, "_reconstructor with None"},
         {BYTES("ccollections\nOrderedDict\n(K\1tR."), TXL_FORMAT, "with an integer"},
         {BYTES("ccollections\nOrderedDict\n((K\1ltR."), TXL_FORMAT, "with a list"},
         {BYTES("c__builtin__\nset\n(K\1tR."), TXL_FORMAT, "with an integer"},
         {BYTES("ctorch\nSize\n)R."), TXL_FORMAT, "with nothing"},
         {BYTES("c_codecs\nencode\n(V\\u4e2d\nVlatin1\ntR."), TXL_FORMAT, "latin1 that is not"},
+        {BYTES("c_codecs\nencode\n(K\1tR."), TXL_FORMAT, "_codecs.encode with an integer"},
         {BYTES("c_codecs\nencode\n(Va\nVrot13\ntR."), TXL_UNSUPPORTED, "another encoding"},
         {BYTES("N)R."), TXL_FORMAT, "expected a function and a tuple"},
         {BYTES("cm\nC\nNR."), TXL_FORMAT, "expected a function and a tuple"},
@@ -312,6 +319,7 @@ static void test_refused(void **state) {
         {BYTES("NN\x93."), TXL_FORMAT, "a class is named by None and None"},
         {BYTES("\x8c\x01\0\x8c\x01x\x93."), TXL_FORMAT, "a class name holds a NUL"},
         {BYTES("cm\nC"), TXL_FORMAT, "expected a line feed"},
+        {BYTES("Pabc."), TXL_FORMAT, "expected a line feed"},
         {BYTES("NNa."), TXL_FORMAT, "cannot add to None"},
         {BYTES("}Na."), TXL_FORMAT, "cannot add to a dict"},
         {BYTES("](K\1\x90."), TXL_FORMAT, "cannot add to a list"},
@@ -343,22 +351,36 @@ static void test_refused(void **state) {
         assert_refused(streams[i].stream, streams[i].size, streams[i].status, streams[i].message);
 }
 
-/* A list of a thousand, of which a set is made in six bytes, as often as one likes. */
+/* A function and its arguments, a tuple, with which five bytes call it as often as one likes. */
+static void assert_copies_are_bounded(const char *function, const void *arguments, size_t length) {
+    enum { N_COPY = 1000, CALL = 5 };
+    static unsigned char stream[2000 + CALL * N_COPY];
+    size_t size = (size_t)sprintf((char *)stream, "%sq", function) + 1;
+    assert_true(size + length < 1900);
+    memcpy(stream + size, arguments, length);
+    size += length;
+    memcpy(stream + size, "q\1", 2);
+    size += 2;
+    for (int i = 0; i < N_COPY; i++, size += CALL)
+        memcpy(stream + size, "h\0h\1R", CALL);
+    stream[size++] = '.';
+    assert_refused(stream, size, TXL_FORMAT, "expands to more than the stream holds");
+}
+
 static void test_copies_are_bounded(void **state) {
     (void)state;
-    enum { N_ITEM = 1000, N_COPY = 1000 };
-    unsigned char stream[N_ITEM + 6 * N_COPY + 64];
-    size_t size = 0;
-#define ADD(literal)                                                                               \
-    (memcpy(stream + size, literal, sizeof(literal) - 1), size += sizeof(literal) - 1)
-    ADD("c__builtin__\nset\nq\0](");
-    memset(stream + size, 'N', N_ITEM);
-    size += N_ITEM;
-    ADD("eq\1");
-    for (int i = 0; i < N_COPY; i++)
-        ADD("h\0h\1\x85R");
-    ADD(".");
-    assert_refused(stream, size, TXL_FORMAT, "expands to more than the stream holds");
+    enum { N = 900 };
+    unsigned char list[N + 4] = "](", pairs[N + 4] = "](", text[N + 14] = "X\x84\3\0\0";
+    memset(list + 2, 'N', N);
+    memcpy(list + 2 + N, "e\x85", 2);
+    assert_copies_are_bounded("c__builtin__\nset\n", list, sizeof list);
+    for (int i = 0; i < N; i += 3)
+        memcpy(pairs + 2 + i, "NN\x86", 3);
+    memcpy(pairs + 2 + N, "e\x85", 2);
+    assert_copies_are_bounded("ccollections\nOrderedDict\n", pairs, sizeof pairs);
+    memset(text + 5, 'a', N);
+    memcpy(text + 5 + N, "\x8c\6latin1\x86", 9);
+    assert_copies_are_bounded("c_codecs\nencode\n", text, sizeof text);
 }
 
 /* ---- Graphs ------------------------------------------------------------------------------- */

@@ -328,6 +328,7 @@ static void impossible_values_are_refused(void **state) {
         {"header size too odd", HEADER_SIZE, 4, HEADER + 1},
         {"tgt_len 0", TGT_LEN, 4, 0},
         {"negative tgt_len", TGT_LEN, 4, 0x80000000},
+        {"tgt_len beyond all", TGT_LEN, 4, TXL_MAX_TGT_LEN + 1},
         {"negative mem_len", MEM_LEN, 4, UINT32_MAX},
         {"more memory than rows", MEM_LEN, 4, 4},
         {"same_length 2", SAME_LENGTH, 4, 2},

@@ -379,6 +379,26 @@ static void test_long_words(void **state) {
     unmake(made);
 }
 
+/* Nor do characters without a blank have to be kept to be lower-cased. */
+static void test_long_lines_in_lower_case(void **state) {
+    (void)state;
+    enum { LENGTH = 200000 };
+    char *text = malloc(LENGTH);
+    assert_non_null(text);
+    memset(text, 'A', LENGTH);
+    text[LENGTH - 1] = '\n';
+    struct made *made = make(TXL_CHARACTERS, true, "<eos>|<unk>|a");
+    struct result result = {0};
+    encode_cut(made, CORPUS, text, LENGTH, 1000, 1000, &result);
+    assert_int_equal(result.ids.length, LENGTH * sizeof(int32_t));
+    const int32_t *ids = (const int32_t *)(const void *)result.ids.data;
+    for (int i = 0; i < LENGTH; i++)
+        assert_int_equal(ids[i], i < LENGTH - 1 ? 2 : 0);
+    free_result(&result);
+    unmake(made);
+    free(text);
+}
+
 /* ---- lm1b --------------------------------------------------------------------------------- */
 
 static void test_lm1b(void **state) {
@@ -720,6 +740,16 @@ static void test_decoder_refuses_ids(void **state) {
     }
     txl_decoder_free(decoder);
     unmake(made);
+
+    made = make(TXL_BYTES, false, "97|a");
+    decoder = new_decoder(made, false);
+    const char *text;
+    size_t length;
+    txl_error error;
+    assert_int_equal(txl_decoder_push(decoder, 1, &text, &length, &error), TXL_TEXT);
+    assert_string_equal(error.message, "'a' is not a byte's decimal number");
+    txl_decoder_free(decoder);
+    unmake(made);
 }
 
 static void assert_continues(txl_decoder *decoder, size_t n_before, const int32_t *before,
@@ -985,6 +1015,7 @@ int main(void) {
         cmocka_unit_test(test_lower_case),
         cmocka_unit_test(test_words_prompt),
         cmocka_unit_test(test_long_words),
+        cmocka_unit_test(test_long_lines_in_lower_case),
         cmocka_unit_test(test_lm1b),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_text8),

@@ -52,6 +52,17 @@ static void test_section_is_as_documented(void **state) {
     free(section);
 }
 
+static void test_size_has_bounds(void **state) {
+    (void)state;
+    const struct vocabulary_entry huge[] = {{"", UINT32_MAX}, {"", 1}};
+    void *section;
+    size_t size;
+    txl_error error;
+    assert_int_equal(vocabulary_pack(huge, 2, &section, &size, &error), TXL_UNSUPPORTED);
+    assert_string_equal(error.message, "vocabulary: 2 symbols of more than 4 GiB, or more than "
+                                       "16777216 of them");
+}
+
 static void test_finds_every_symbol(void **state) {
     (void)state;
     enum { N = 5000 };
@@ -253,6 +264,7 @@ static void test_noise(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_section_is_as_documented),
+        cmocka_unit_test(test_size_has_bounds),
         cmocka_unit_test(test_finds_every_symbol),
         cmocka_unit_test(test_first_of_equal_spellings_is_found),
         cmocka_unit_test(test_symbols_may_hold_any_bytes),

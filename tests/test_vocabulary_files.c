@@ -166,6 +166,7 @@ static void test_pickles(void **state) {
         {"(dVidx2sym\n(lVa\naI1\nas.", "id 1: expected a symbol's string, not an integer"},
         {"(dVsym2idx\n(dVa\nI5\nss.", "symbol \"a\" has id 5"},
         {"(dVidx2sym\n(lVa\nasVunk_idx\nI7\ns.", "unk_idx is not the id of a symbol"},
+        {"(dVidx2sym\nNs.", "expected the list idx2sym or the dict sym2idx"},
         {"(dVvocab\nI7\ns.", "symbol \"vocab\" has id 7"},
         {"(lp0\n.", "without symbols"},
         {"(lp0\nVmuch longer than its share\np1\nag1\nag1\nag1\nag1\nag1\na.",

@@ -235,6 +235,16 @@ static void impossible_weights_are_refused(void **state) {
     }
 }
 
+static void too_many_blocks_are_refused(void **state) {
+    (void)state;
+    struct weights_source source = source_of("w", WEIGHTS_F32, UINT64_C(1) << 30, 1 << 21);
+    txl_error error;
+    const char *path = scratch_path("huge.txl");
+    assert_int_equal(write_file(path, &source, 1, 1, &error), TXL_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "more than 2^32 blocks"));
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static size_t files_like(const char *path) {
     char pattern[4200];
     glob_t found;
@@ -390,6 +400,135 @@ static void seal(struct image *image) {
     memcpy(image->data, &header, sizeof header);
 }
 
+static void assert_refused(const struct image *image, const char *says) {
+    txl_model *model;
+    txl_error error = {.message = ""};
+    txl_status status = txl_model_open_memory(image->data, image->size, "image", 1, &model, &error);
+    if (status != TXL_FORMAT || !strstr(error.message, says))
+        fail_msg("status %d, \"%s\", expected \"%s\"", (int)status, error.message, says);
+}
+
+static void sections_have_to_lie_in_the_file(void **state) {
+    (void)state;
+    struct image image = load_case("enwik8-zip", NULL, 1);
+    struct layout_header header;
+    memcpy(&header, image.data, sizeof header);
+    const struct {
+        struct layout_section index;
+        const char *says;
+    } wrong[] = {
+        {{image.size + 8, 0, 0}, "the index entries reach beyond the end of the file"},
+        {{header.index.offset, image.size, 0},
+         "the index entries reach beyond the end of the file"},
+        {{header.index.offset + 1, 64, 0}, "the index entries are not aligned"},
+        {{header.index.offset, sizeof(struct layout_index) - 1, 0}, "the index is too short"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct layout_header altered = header;
+        altered.index = wrong[i].index;
+        memcpy(image.data, &altered, sizeof altered);
+        seal(&image);
+        assert_refused(&image, wrong[i].says);
+    }
+    txl_model *model;
+    txl_error error;
+    assert_int_equal(
+        txl_model_open_memory(image.data + 8, image.size - 8, "image", 1, &model, &error),
+        TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "aligned to 64 bytes"));
+    free(image.data);
+}
+
+/* Overwrites the beginning of the settings, or what stands there from `from` on. */
+static void alter_settings(struct image *image, const char *from, const char *to) {
+    struct layout_header header;
+    memcpy(&header, image->data, sizeof header);
+    uint8_t *settings = image->data + header.settings.offset;
+    uint8_t *place = memmem(settings, header.settings.size, from, strlen(from));
+    assert_non_null(place);
+    assert_true(place + strlen(to) <= settings + header.settings.size);
+    memcpy(place, to, strlen(to));
+    seal(image);
+}
+
+static void impossible_settings_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *from, *to, *says;
+    } wrong[] = {
+        {"wt103-zip", "  524,", "  262,", "the cutoffs do not ascend"},
+        {"wt103-zip", "\"n_head\": 3", "\"n_head\": ?", "the settings are not JSON"},
+        {"wt103-zip", "\"d_model\": 64", "\"d_model\": 63", "d_model is odd"},
+        {"absolute-learned", "\"n_head\": 2", "\"n_head\": 3", "needs n_head * d_head = d_model"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct image image = load_case(wrong[i].name, NULL, 1);
+        alter_settings(&image, wrong[i].from, wrong[i].to);
+        assert_refused(&image, wrong[i].says);
+        free(image.data);
+    }
+    struct image image = load_case("wt103-zip", NULL, 1);
+    struct layout_header header;
+    memcpy(&header, image.data, sizeof header);
+    memset(image.data + header.settings.offset, ' ', header.settings.size);
+    memcpy(image.data + header.settings.offset, "[]", 2);
+    seal(&image);
+    assert_refused(&image, "the settings are not a JSON object");
+    free(image.data);
+}
+
+/* Stored as they are, weights are used without a look at their checksums: what is no number is
+ * noticed in the results. */
+static void results_have_to_be_finite(void **state) {
+    (void)state;
+    static const char *const tensors[] = {"layer.0.feed_forward.2.weight", "softmax.3.projection"};
+    for (size_t i = 0; i < 2; i++) {
+        struct image image = load_case("wt103-zip", NULL, 0);
+        struct weights *w;
+        txl_model *model;
+        txl_session *session;
+        txl_settings settings;
+        txl_error error;
+        assert_int_equal(weights_open_memory(image.data, image.size, "image", &w, &error), TXL_OK);
+        const struct weights_tensor *t = weights_find(w, tensors[i]);
+        assert_true(t && t->raw && t->type == WEIGHTS_F32);
+        memset(image.data + ((const uint8_t *)t->raw - image.data), 0xff, t->size);
+        weights_close(w);
+        assert_int_equal(txl_model_open_memory(image.data, image.size, "image", 1, &model, &error),
+                         TXL_OK);
+        txl_model_defaults(model, &settings);
+        settings.threads = 1;
+        assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
+        enum { N_TOKEN = 1573 }; /* all of them, so that all bands are asked */
+        static int32_t ids[N_TOKEN];
+        static float logprobs[N_TOKEN];
+        int32_t id = N_TOKEN - 1;
+        float nats;
+        assert_int_equal(txl_session_score(session, &id, 1, &id, &nats, &error), TXL_FORMAT);
+        assert_non_null(strstr(error.message, "image: the network's results are not finite"));
+        assert_int_equal(txl_session_distributions(session, &id, 1, logprobs, &error), TXL_FORMAT);
+        assert_non_null(strstr(error.message, "image: the network's results are not finite"));
+        assert_int_equal(txl_session_feed(session, &id, 1, &error), TXL_OK);
+        assert_int_equal(txl_session_top(session, N_TOKEN, ids, logprobs, &error), TXL_FORMAT);
+        assert_non_null(strstr(error.message, "image: the network's results are not finite"));
+        txl_session_free(session);
+        txl_model_close(model);
+        free(image.data);
+    }
+}
+
+static void verification_may_be_stopped(void **state) {
+    (void)state;
+    struct weights_source source = source_of("w", WEIGHTS_F32, 1000, 1000);
+    const char *path = scratch_path("verified.txl");
+    txl_error error;
+    int n_call = 0;
+    assert_int_equal(write_file(path, &source, 1, 1, &error), TXL_OK);
+    assert_int_equal(txl_file_verify(path, stop_at_once, &n_call, &error), TXL_STOPPED);
+    assert_int_equal(n_call, 1);
+    unlink(path);
+}
+
 /* A hostile file has checksums that fit: then the checks behind them must hold. */
 static void hostile_files_do_no_harm(void **state) {
     (void)state;
@@ -473,6 +612,22 @@ static void impossible_scales_are_refused(void **state) {
     free(image.data);
 }
 
+static void raw_blocks_have_their_tensors_size(void **state) {
+    (void)state;
+    static const uint8_t stored[3] = {1, 2, 3};
+    struct block block = {.stored = sizeof stored,
+                          .encoding = BLOCK_RAW,
+                          .checksum = XXH3_64bits(stored, sizeof stored)};
+    struct block_coder *coder = block_coder_new();
+    uint8_t out[4];
+    txl_error error;
+    assert_non_null(coder);
+    assert_int_equal(block_decode(coder, WEIGHTS_F32, &block, stored, out, sizeof out, &error),
+                     TXL_FORMAT);
+    assert_string_equal(error.message, "a raw block has 3 bytes, not 4");
+    block_coder_free(coder);
+}
+
 static void versions_are_told_apart(void **state) {
     (void)state;
     struct image image = load_case("enwik8-zip", NULL, 1);
@@ -497,6 +652,8 @@ static void halves_round_to_nearest_even(void **state) {
         if ((h & 0x7f80) != 0x7f80)
             assert_int_equal(bf16_of_float(float_of_bf16((uint16_t)h)), h);
     }
+    assert_true(float_of_f16(0xfc00) == -INFINITY);
+    assert_true(isnan(float_of_f16(0x7e00)));
     assert_int_equal(f16_of_float(1 + 0x1p-11f), 0x3c00);     /* halfway, to the even one below */
     assert_int_equal(f16_of_float(1 + 3 * 0x1p-11f), 0x3c02); /* halfway, to the even one above */
     assert_int_equal(f16_of_float(0x1p-25f), 0);
@@ -512,11 +669,17 @@ int main(void) {
         cmocka_unit_test(round_trips),
         cmocka_unit_test(q8_round_trips),
         cmocka_unit_test(impossible_weights_are_refused),
+        cmocka_unit_test(too_many_blocks_are_refused),
         cmocka_unit_test(failures_leave_no_file),
         cmocka_unit_test(truncated_files_are_refused),
         cmocka_unit_test(changed_bytes_are_refused),
+        cmocka_unit_test(sections_have_to_lie_in_the_file),
+        cmocka_unit_test(impossible_settings_are_refused),
+        cmocka_unit_test(results_have_to_be_finite),
+        cmocka_unit_test(verification_may_be_stopped),
         cmocka_unit_test(hostile_files_do_no_harm),
         cmocka_unit_test(impossible_scales_are_refused),
+        cmocka_unit_test(raw_blocks_have_their_tensors_size),
         cmocka_unit_test(versions_are_told_apart),
         cmocka_unit_test(halves_round_to_nearest_even),
     };

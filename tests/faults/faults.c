@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -89,11 +90,13 @@ static void *noted(void *memory) {
     return memory;
 }
 
-static const char *shrinking; /* the file's path */
+static int shrinking = -1; /* the file, opened before the program gives that up */
 
 static bool refused(void) {
-    if (fails(FAULT_SHRINK) && truncate(shrinking, 100) < 0)
+    if (fails(FAULT_SHRINK) && ftruncate(shrinking, 100) < 0)
         abort();
+    if (fails(FAULT_STOP))
+        raise(SIGINT);
     if (!fails(FAULT_MEMORY))
         return false;
     errno = ENOMEM;
@@ -280,8 +283,10 @@ static void arm_from_environment(void) {
         faults_arm(FAULT_MEMORY, n, *end == '+');
     } else if (fault && strncmp(fault, "shrink:", 7) == 0) {
         long n = strtol(fault + 7, &end, 10);
-        shrinking = end + 1;
+        shrinking = open(end + 1, O_WRONLY | O_CLOEXEC);
         faults_arm(FAULT_SHRINK, n, false);
+    } else if (fault && strncmp(fault, "interrupt:", 10) == 0) {
+        faults_arm(FAULT_STOP, strtol(fault + 10, NULL, 10), false);
     }
 }
 
@@ -289,10 +294,20 @@ typedef int main_function(int, char **, char **);
 int __libc_start_main(main_function *program, int argc, char **argv, void (*init)(void),
                       void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
 
+static main_function *true_main;
+
+/* What libraries do at the end is as much their affair as what they did at the start. */
+static int main_with_faults(int argc, char **argv, char **environment) {
+    int status = true_main(argc, argv, environment);
+    faults_disarm();
+    return status;
+}
+
 /* All libraries are initialised by now: what those do without memory is their affair. */
 REPLACED int __libc_start_main(main_function *program, int argc, char **argv, void (*init)(void),
                                void (*fini)(void), void (*rtld_fini)(void), void *stack_end) {
     __typeof__(&__libc_start_main) start = TRUE_ONE(__libc_start_main);
+    true_main = program;
     arm_from_environment();
-    return start(program, argc, argv, init, fini, rtld_fini, stack_end);
+    return start(main_with_faults, argc, argv, init, fini, rtld_fini, stack_end);
 }

@@ -2,7 +2,8 @@
  * work on files, those called within other libraries included, and lets a chosen call fail.  It is
  * linked into the test programs of this folder; as a library to preload it does the same to any
  * program from the start of main on: TXL_FAULT=memory:12 fails the 12th allocation, memory:12+ all
- * from the 12th on; shrink:12:FILE cuts the file short at the 12th. */
+ * from the 12th on; shrink:12:FILE cuts the file short at the 12th, and interrupt:12 is Ctrl-C at
+ * that moment. */
 #ifndef TESTS_FAULTS_H
 #define TESTS_FAULTS_H
 
@@ -14,7 +15,8 @@ enum fault_kind {
     FAULT_FILE,   /* a call on a file fails: reads with EIO, the rest as on a full disk */
     FAULT_CUT,    /* a read or write moves one byte only, which is no error */
     FAULT_SIGNAL, /* a read or write is interrupted (EINTR), which is none either */
-    FAULT_SHRINK  /* at an allocation, which succeeds, somebody else cuts a file short */
+    FAULT_SHRINK, /* at an allocation, which succeeds, somebody else cuts a file short */
+    FAULT_STOP    /* at an allocation, which succeeds, SIGINT comes */
 };
 
 /* The n-th such call of this thread from now on, from 1, fails, and with `on` all that follow; 0:

@@ -2,6 +2,10 @@
  * file, and leaks nothing (which the address sanitizer sees).  What can do without the memory has
  * to give the result that it gives with it. */
 #include "../../convert/convert.h"
+#include "../../lib/decoder.h"
+#include "../../lib/encoder.h"
+#include "../../lib/moses.h"
+#include "../../lib/vocabulary.h"
 #include "../model_cases.h"
 #include "faults.h"
 
@@ -156,6 +160,16 @@ static txl_status open_model(const void *path, uint64_t *result, txl_error *erro
     return TXL_OK;
 }
 
+static txl_status open_compressed(const void *path, uint64_t *result, txl_error *error) {
+    txl_model *model;
+    txl_status status = txl_model_open_compressed(path, 2, &model, error);
+    if (status)
+        return status;
+    *result = txl_model_checksum(model);
+    txl_model_close(model);
+    return TXL_OK;
+}
+
 static txl_status verify(const void *path, uint64_t *result, txl_error *error) {
     (void)result;
     return txl_file_verify(path, NULL, NULL, error);
@@ -177,6 +191,7 @@ static void opening(void **state) {
     txl_error error;
     make_weights("wt103-zip", path, sizeof path);
     fail_each("open", open_model, path, 300);
+    fail_each("open compressed", open_compressed, path, 300);
     fail_each("verify", verify, path, 300);
     assert_int_equal(txl_model_open(path, 1, &model, &error), TXL_OK);
     char *settings = strdup(txl_model_settings_json(model));
@@ -358,11 +373,151 @@ static void running(void **state) {
     case_close(&c);
 }
 
+static void running_compressed(void **state) {
+    (void)state;
+    char path[4096];
+    txl_model *model;
+    txl_error error;
+    make_weights("wt103-zip", path, sizeof path);
+    assert_int_equal(txl_model_open_compressed(path, 1, &model, &error), TXL_OK);
+    fail_each("score, compressed", score, model, 200);
+    fail_each("remember, compressed", remember, model, 400);
+    txl_model_close(model);
+    unlink(path);
+}
+
+/* ---- Text --------------------------------------------------------------------------------- */
+
+static txl_status add_text(void *result, const char *text, size_t length, txl_error *error) {
+    (void)error;
+    *(uint64_t *)result = XXH3_64bits_withSeed(text, length, *(uint64_t *)result);
+    return TXL_OK;
+}
+
+static txl_status tokenize(const void *moses, uint64_t *result, txl_error *error) {
+    *result = 0;
+    return moses_tokenize(moses, prose, sizeof prose - 1, add_text, result, error);
+}
+
+static txl_status detokenize(const void *moses, uint64_t *result, txl_error *error) {
+    static const char *const words[] = {"\"", "'", "We", "'", "(", "do", "n't", ")", "\"", "."};
+    struct moses_detokenizer *detokenizer;
+    const char *text;
+    size_t length;
+    *result = 0;
+    txl_status status = moses_detokenizer_new(moses, &detokenizer, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < sizeof words / sizeof *words && !status; i++) {
+        status =
+            moses_detokenizer_push(detokenizer, words[i], strlen(words[i]), &text, &length, error);
+        if (!status)
+            add_text(result, text, length, NULL);
+    }
+    if (!status)
+        status = moses_detokenizer_finish(detokenizer, &text, &length, error);
+    moses_detokenizer_free(detokenizer);
+    return status;
+}
+
+/* Text in lower case to ids and back. */
+static txl_status spell(const void *vocabulary, uint64_t *result, txl_error *error) {
+    struct ids ids = {.n = 0};
+    txl_encoder *encoder;
+    txl_decoder *decoder;
+    const char *text;
+    size_t length;
+    const txl_encoding encoding = {
+        .skip_unknown = true, .lookup = true, .symbol = keep_id, .context = &ids};
+    *result = 0;
+    txl_status status = encoder_new(vocabulary, &encoding, &encoder, error);
+    if (status)
+        return status;
+    status = txl_encoder_feed(encoder, prose, sizeof prose - 1, error);
+    if (!status)
+        status = txl_encoder_finish(encoder, error);
+    txl_encoder_free(encoder);
+    if (!status)
+        status = decoder_new(vocabulary, false, &decoder, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < ids.n && !status; i++) {
+        status = txl_decoder_push(decoder, ids.at[i], &text, &length, error);
+        if (!status)
+            add_text(result, text, length, NULL);
+    }
+    txl_decoder_free(decoder);
+    return status;
+}
+
+static txl_status remember_ids(const void *context, uint64_t *result, txl_error *error) {
+    (void)context;
+    (void)result;
+    txl_history *history;
+    txl_status status = txl_history_new(8, 2, &history, error);
+    if (!status)
+        txl_history_free(history);
+    return status;
+}
+
+static void writing_and_reading(void **state) {
+    (void)state;
+    static const struct vocabulary_entry symbols[] = {{"<eos>", 5}, {"<unk>", 5}, {"senate", 6},
+                                                      {"s", 1},     {"e", 1},     {" ", 1}};
+    enum { N = sizeof symbols / sizeof *symbols };
+    static const txl_kind kinds[] = {TXL_WORDS, TXL_CHARACTERS};
+    struct moses *moses;
+    txl_error error;
+    for (size_t i = 0; i < 2; i++) {
+        struct vocabulary vocabulary = {0};
+        void *section;
+        size_t size;
+        assert_int_equal(vocabulary_pack(symbols, N, &section, &size, &error), TXL_OK);
+        assert_int_equal(
+            vocabulary_open(&vocabulary, section, size, N, kinds[i], true, 1, 0, "symbols", &error),
+            TXL_OK);
+        fail_each("spell", spell, &vocabulary, 100);
+        vocabulary_close(&vocabulary);
+        free(section);
+    }
+    assert_int_equal(moses_new(&moses, &error), TXL_OK);
+    fail_each("tokenize", tokenize, moses, 2000);
+    fail_each("detokenize", detokenize, moses, 200);
+    moses_free(moses);
+    fail_each("history", remember_ids, NULL, 10);
+}
+
+/* ---- Measuring ---------------------------------------------------------------------------- */
+
+typedef txl_status measurement(int threads, double *figure, txl_error *error);
+
+/* The first allocations, without which nothing is measured, which would take its time. */
+static void fail_measurement(measurement *measure, long n_needed) {
+    double figure;
+    for (long n = 1; n <= n_needed; n++) {
+        txl_error error = {.message = ""};
+        faults_arm(FAULT_MEMORY, n, true);
+        txl_status status = measure(2, &figure, &error);
+        faults_disarm();
+        assert_int_equal(status, TXL_MEMORY);
+        assert_true(error.message[0]);
+    }
+}
+
+static void measuring(void **state) {
+    (void)state;
+    fail_measurement(txl_measure_read_bandwidth, 5);
+    fail_measurement(txl_measure_sgemm, 6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(converting),
         cmocka_unit_test(opening),
         cmocka_unit_test(running),
+        cmocka_unit_test(running_compressed),
+        cmocka_unit_test(writing_and_reading),
+        cmocka_unit_test(measuring),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

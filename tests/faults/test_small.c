@@ -3,6 +3,7 @@
  * whose memory and time are measured. */
 #include "../../convert/convert.h"
 #include "../../convert/vocabulary_file.h"
+#include "../../lib/model_limits.h"
 #include "../../lib/weights_layout.h"
 #include "../checkpoint_files.h"
 #include "faults.h"
@@ -525,7 +526,7 @@ static void put_weights(const char *settings, const void *vocabulary, size_t voc
     set_size();
 }
 
-static const char plain_settings[] = "{\"family\":\"transformer-xl\",\"n_token\":2147483647,"
+static const char plain_settings[] = "{\"family\":\"transformer-xl\",\"n_token\":16777216,"
                                      "\"unk_id\":null,\"eos_id\":null,\"lower_case\":false,"
                                      "\"tokenizer\":\"words\"}";
 
@@ -535,15 +536,18 @@ static void weights_files(void **state) {
                                       .block_size = sizeof(struct layout_block),
                                       .expanded_block = 1 << 20};
     struct layout_index many = none;
-    many.n_tensor = many.n_block = UINT32_MAX;
+    many.n_tensor = MAX_TENSOR, many.n_block = UINT32_MAX;
     put_weights("{}", "", 0, &many, sizeof many);
     check("records.txl", read_weights, "shorter than its records");
+    many.n_tensor = MAX_TENSOR + 1;
+    put_weights("{}", "", 0, &many, sizeof many);
+    check("tensors.txl", read_weights, "more than 262144 tensors");
     many.n_tensor = 0, many.tensor_size = UINT32_MAX, many.n_block = 0,
     many.names_size = UINT32_MAX;
     put_weights("{}", "", 0, &many, sizeof many);
     check("names.txl", read_weights, "shorter than its records");
 
-    const uint32_t n_token = INT32_MAX;
+    const uint32_t n_token = MAX_N_TOKEN;
     put_weights(plain_settings, &n_token, sizeof n_token, &none, sizeof none);
     check("vocabulary.txl", read_weights, "in a section of 4 bytes");
 
@@ -624,13 +628,92 @@ static void expanding(void **state) {
     check("expanding.txl", read_weights, "setting \"n_layer\" is missing");
 }
 
+/* A whole model of zeros, of which the last block is damaged: 68 MiB, if they were expanded. */
+static void expanding_model(void **state) {
+    (void)state;
+    enum { D_MODEL = 8, D_INNER = MAX_D_INNER, MOST_BLOCKS = 96 };
+    static const struct {
+        const char *name;
+        uint32_t rows, columns;
+    } tensors[] = {
+        {"position.inv_freq", D_MODEL / 2, 1},
+        {"embedding.0.weight", 1, D_MODEL},
+        {"softmax.0.bias", 1, 1},
+        {"layer.0.attention.qkv", 3, D_MODEL},
+        {"layer.0.attention.o", D_MODEL, 1},
+        {"layer.0.attention.norm.weight", D_MODEL, 1},
+        {"layer.0.attention.norm.bias", D_MODEL, 1},
+        {"layer.0.feed_forward.1.weight", D_INNER, D_MODEL},
+        {"layer.0.feed_forward.1.bias", D_INNER, 1},
+        {"layer.0.feed_forward.2.weight", D_MODEL, D_INNER},
+        {"layer.0.feed_forward.2.bias", D_MODEL, 1},
+        {"layer.0.feed_forward.norm.weight", D_MODEL, 1},
+        {"layer.0.feed_forward.norm.bias", D_MODEL, 1},
+    };
+    enum { N_TENSOR = sizeof tensors / sizeof *tensors };
+    static const char settings[] =
+        "{\"family\":\"transformer-xl\",\"n_token\":1,\"unk_id\":null,\"eos_id\":null,"
+        "\"lower_case\":false,\"tokenizer\":\"words\",\"tgt_len\":1,\"mem_len\":0,"
+        "\"clamp_len\":-1,\"same_length\":false,\"n_layer\":1,\"n_head\":1,\"d_head\":1,"
+        "\"d_model\":8,\"d_embed\":8,\"d_inner\":1048576,\"attn_type\":2,\"pre_lnorm\":false,"
+        "\"div_val\":1,\"cutoffs\":[],\"tied_weights\":true}";
+    static struct layout_tensor record[N_TENSOR];
+    static struct layout_block block[MOST_BLOCKS];
+    static unsigned char zeros[1 << 20], stored[MOST_BLOCKS][64], index[8192];
+    struct layout_index head = {.n_tensor = N_TENSOR,
+                                .tensor_size = sizeof *record,
+                                .block_size = sizeof *block,
+                                .expanded_block = sizeof zeros};
+    char names[512] = "";
+    for (int i = 0; i < N_TENSOR; i++) {
+        uint64_t size = (uint64_t)tensors[i].rows * tensors[i].columns * sizeof(float);
+        record[i] = (struct layout_tensor){.name_offset = (uint32_t)strlen(names),
+                                           .name_length = (uint32_t)strlen(tensors[i].name),
+                                           .n_dim = tensors[i].columns > 1 ? 2 : 1,
+                                           .shape = {tensors[i].rows, tensors[i].columns, 1, 1},
+                                           .first_block = head.n_block};
+        if (strstr(tensors[i].name, "qkv") || strstr(tensors[i].name, "n.o"))
+            record[i].n_dim = 2;
+        strcat(names, tensors[i].name);
+        for (uint64_t at = 0; at < size; at += sizeof zeros, record[i].n_block++) {
+            uint64_t left = size - at < sizeof zeros ? size - at : sizeof zeros;
+            uint32_t b = head.n_block++;
+            size_t packed = ZSTD_compress(stored[b], sizeof *stored, zeros, left, 19);
+            assert_false(ZSTD_isError(packed));
+            block[b] = (struct layout_block){.offset = 5120 + sizeof *stored * (uint64_t)b,
+                                             .checksum = XXH3_64bits(stored[b], packed),
+                                             .stored = (uint32_t)packed,
+                                             .encoding = 1};
+        }
+    }
+    block[head.n_block - 1].checksum++;
+    head.names_size = (uint32_t)strlen(names);
+    size_t size = 0;
+    const struct {
+        const void *bytes;
+        size_t size;
+    } parts[] = {{&head, sizeof head},
+                 {record, sizeof record},
+                 {block, head.n_block * sizeof *block},
+                 {names, head.names_size}};
+    for (size_t i = 0; i < 4; size += parts[i++].size)
+        memcpy(index + size, parts[i].bytes, parts[i].size);
+    put_weights(settings, (const uint32_t[]){1, 0}, 8, index, size);
+    assert_true(made.size <= 5120);
+    while (made.size < 5120)
+        put("", 1);
+    put(stored, head.n_block * sizeof *stored);
+    set_size();
+    check("expanding-model.txl", read_weights, "feed_forward.norm.bias");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deep_pickles), cmocka_unit_test(greedy_pickles),
         cmocka_unit_test(huge_tensors), cmocka_unit_test(many_names),
         cmocka_unit_test(zips),         cmocka_unit_test(safetensors),
         cmocka_unit_test(vocabularies), cmocka_unit_test(weights_files),
-        cmocka_unit_test(expanding),
+        cmocka_unit_test(expanding),    cmocka_unit_test(expanding_model),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

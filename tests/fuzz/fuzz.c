@@ -25,6 +25,14 @@ void fuzz_require_ok(txl_status status, const txl_error *error) {
     fuzz_require(status == TXL_OK, status == TXL_OK ? "" : error->message);
 }
 
+void fuzz_silence(void) {
+    static bool done;
+    if (!done)
+        fuzz_require(freopen("/dev/null", "w", stdout) && (stderr = fopen("/dev/null", "w")),
+                     "no /dev/null");
+    done = true;
+}
+
 /* ---- Files -------------------------------------------------------------------------------- */
 
 static void fill(int file, const void *data, size_t size) {

@@ -38,6 +38,9 @@ void fuzz_require(bool holds, const char *sentence);
 /* The same for a call that has to succeed: tells its message. */
 void fuzz_require_ok(txl_status status, const txl_error *error);
 
+/* What the program prints from now on is of no interest; libFuzzer has its own stream. */
+void fuzz_silence(void);
+
 /* ---- Reading ------------------------------------------------------------------------------ */
 
 /* Does with the file all that txl does with a checkpoint before it writes anything. */

@@ -8,26 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { MAX_MODEL = 16, MAX_LENGTH = 1000 };
-
-/* The tiny model of that number, kept open. */
-static const txl_model *open_model(unsigned number) {
-    static txl_model *models[MAX_MODEL];
-    static unsigned n_model;
-    txl_error error;
-    while (n_model == 0 || tiny_models[n_model].tokenizer)
-        n_model++;
-    number %= n_model;
-    if (!models[number]) {
-        size_t size;
-        uint8_t *weights = tiny_weights(&tiny_models[number], &size);
-        const char *path = fuzz_write("model.txl", weights, size);
-        free(weights);
-        fuzz_require_ok(txl_model_open(path, 1, &models[number], &error), &error);
-        remove(path); /* it stays mapped */
-    }
-    return models[number];
-}
+enum { MAX_LENGTH = 1000 };
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
@@ -69,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     txl_error error;
     if (size < 1)
         return 0;
-    const txl_model *model = open_model(data[0]);
+    const txl_model *model = tiny_model(data[0]);
     if (txl_memory_read(fuzz_file(data + 1, size - 1), model, &memory, &error) != TXL_OK)
         return 0;
     txl_memory_settings(memory, &settings);
@@ -118,6 +99,6 @@ static void repair(uint8_t *data, size_t size, uint64_t model) {
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
     size = LLVMFuzzerMutate(data, size, max_size);
     if (seed % 16 != 0 && size > 0)
-        repair(data + 1, size - 1, txl_model_checksum(open_model(data[0])));
+        repair(data + 1, size - 1, txl_model_checksum(tiny_model(data[0])));
     return size;
 }

@@ -28,15 +28,6 @@ const struct command *command_find(const char *name) {
 
 enum { N_COMMAND = sizeof commands / sizeof *commands - 1, MAX_ARGUMENT = 64 };
 
-/* What the parser prints is of no interest. */
-static void silence(void) {
-    static bool done;
-    if (!done)
-        fuzz_require(freopen("/dev/null", "w", stdout) && (stderr = fopen("/dev/null", "w")),
-                     "no /dev/null");
-    done = true;
-}
-
 static size_t size_of_kind(enum option_kind kind) {
     switch (kind) {
     case OPTION_FLAG:
@@ -103,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int argc = 1;
     if (size < 1)
         return 0;
-    silence();
+    fuzz_silence();
     char *text = malloc(size); /* an argument is its caller's, who may write to it */
     fuzz_require(text, "out of memory");
     memcpy(text, data + 1, size - 1);

@@ -280,6 +280,15 @@ static void make_texts(const struct seeds *s) {
     }
 }
 
+static void make_ids(const struct seeds *s) {
+    static const char *const lines[] = {"0 1 2\n3\n\n11", "5\t007\r\n 4\f\v9 \n", "12\n", "1 -2",
+                                        ""};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        take_after(s, (int)i, lines[i], strlen(lines[i]));
+        take_after(s, 7 * (int)i, lines[i], strlen(lines[i]));
+    }
+}
+
 /* Commands by their number in main.c; blanks stand for the ends of arguments. */
 static void make_options(const struct seeds *s) {
     static const struct {
@@ -310,6 +319,40 @@ static void make_options(const struct seeds *s) {
     }
 }
 
+/* ---- Results ------------------------------------------------------------------------------ */
+
+/* A shard's result, as txl ppl --shard I/N --json prints it. */
+static void print_shard(FILE *out, int number, int of, int threads, bool ids) {
+    fprintf(out, "{\"file\":\"a.txt\",\"tokens\":%d,\"predicted\":9,", 10 * of + 1);
+    fputs(ids ? "\"unknown\":null,\"bytes\":null,\"characters\":null,"
+              : "\"unknown\":1,\"bytes\":50,\"characters\":49,",
+          out);
+    fprintf(out,
+            "\"nats\":20.5,\"seconds\":0.25,\"settings\":{\"tgt_len\":8,\"mem_len\":8,"
+            "\"clamp_len\":-1,\"same_length\":false,\"memory_start\":\"empty\","
+            "\"cluster_order\":\"reversed\",\"type\":\"f32\",\"memory_type\":\"f32\","
+            "\"threads\":%d,\"streams\":%d},\"shard\":{\"number\":%d,\"of\":%d,\"mean\":2.25,"
+            "\"squares\":3.5,\"checksum\":\"0123456789abcdef\",\"model\":\"m.txl\","
+            "\"mode\":\"segments\",\"text\":\"tokens\",\"kernels\":\"k%d\",\"blas\":\"b\","
+            "\"words\":%s,\"replaces_unknown\":true}}",
+            threads, of, number, of, threads, ids ? "true" : "false");
+    fputc('\0', out);
+}
+
+static void make_results(const struct seeds *s) {
+    for (int of = 1; of <= 4; of++) {
+        char *files = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&files, &size);
+        fuzz_require(out, "out of memory");
+        for (int i = of; i >= 1; i--)
+            print_shard(out, i, of, of == 3 ? i : 1, of % 2 == 0);
+        fclose(out);
+        take(s, files, size);
+        free(files);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------- */
 
 bool seeds_make(const char *harness, const char *cases,
@@ -322,7 +365,8 @@ bool seeds_make(const char *harness, const char *cases,
         {"safetensors", make_headers},     {"directory", make_directories},
         {"weights", make_weights},         {"memory", make_memories},
         {"vocabulary", make_vocabularies}, {"text", make_texts},
-        {"options", make_options},
+        {"options", make_options},         {"ids", make_ids},
+        {"results", make_results},
     };
     const struct seeds seeds = {cases, take_seed, context};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {

@@ -20,7 +20,7 @@ const struct tiny tiny_models[] = {
     {.tokenizer = NULL},
 };
 
-enum { N_LAYER = 2, N_HEAD = 2, D_HEAD = 2, D_INNER = 6, D_EMBED = 4, N_CUT = 5 };
+enum { N_LAYER = 2, N_HEAD = 2, D_HEAD = 2, D_INNER = 6, D_EMBED = 4, N_CUT = 5, MAX_MODEL = 16 };
 
 /* ---- The checkpoint ----------------------------------------------------------------------- */
 
@@ -195,4 +195,23 @@ uint8_t *tiny_weights(const struct tiny *m, size_t *size) {
     const char *source = write_checkpoint(m), *output = fuzz_write("tiny.txl", NULL, 0);
     fuzz_require_ok(convert_checkpoint(source, output, &options, &error), &error);
     return fuzz_read(output, size);
+}
+
+const txl_model *tiny_model(unsigned number) {
+    static txl_model *models[MAX_MODEL];
+    unsigned n_model = 0;
+    txl_error error;
+    while (tiny_models[n_model].tokenizer)
+        n_model++;
+    fuzz_require(n_model <= MAX_MODEL, "too many models");
+    number %= n_model;
+    if (!models[number]) {
+        size_t size;
+        uint8_t *weights = tiny_weights(&tiny_models[number], &size);
+        const char *path = fuzz_write("model.txl", weights, size);
+        free(weights);
+        fuzz_require_ok(txl_model_open(path, 1, &models[number], &error), &error);
+        remove(path); /* it stays mapped */
+    }
+    return models[number];
 }

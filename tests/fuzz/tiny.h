@@ -29,6 +29,9 @@ char *tiny_header(const struct tiny *model, uint64_t *data_size);
 /* The model as a weights file, which the caller frees. */
 uint8_t *tiny_weights(const struct tiny *model, size_t *size);
 
+/* The model of that number, which counts on from the first after the last; it is kept open. */
+const txl_model *tiny_model(unsigned number);
+
 /* The path of a text file with the symbols of a vocabulary for `tokenizer`, `n` of them. */
 const char *tiny_vocabulary(const char *tokenizer, int n);
 

@@ -1,0 +1,29 @@
+/* The largest model that the converter writes and the loader opens.  A file states its sizes in a
+ * few bytes, so they are held against these before anything is allocated by them.  Each is far
+ * above what is published, whose largest stands before the reason.  The bounds of a session's
+ * settings are in txl.h, those of one reader alone (nesting, names, shards) in that reader. */
+#ifndef TXL_MODEL_LIMITS_H
+#define TXL_MODEL_LIMITS_H
+
+#include "txl.h"
+
+#include <assert.h>
+
+enum {
+    MAX_N_TOKEN = 1 << 24, /* 793,471: a session's distributions stay below 400 MB */
+    MAX_N_LAYER = 1 << 10, /* 24: the table of layers stays below 1 MiB */
+    MAX_N_HEAD = 1 << 12,  /* 16: see the assertion */
+    MAX_D_HEAD = 1 << 14,  /* 128: likewise */
+    MAX_D_MODEL = 1 << 16, /* 1,280: activations of a pass of 512 tokens stay below 1 GB */
+    MAX_D_INNER = 1 << 20, /* 8,192: likewise, 3 GB */
+    MAX_BAND = 65,         /* 4: so that tables of bands can be arrays */
+    MAX_KLEN = TXL_MAX_TGT_LEN + TXL_MAX_MEM_LEN, /* learned distances: those that are ever seen */
+    MAX_TENSOR = 1 << 18 /* under 400: 16 for each of MAX_N_LAYER layers, 16 times over */
+};
+
+/* Keys, values and position rows of the longest session, in bytes, are counted in 64 bits. */
+static_assert((uint64_t)MAX_N_LAYER * MAX_N_HEAD * MAX_D_HEAD <=
+                  UINT64_MAX / 4 / sizeof(float) / (TXL_MAX_TGT_LEN + TXL_MAX_MEM_LEN),
+              "a session's memory may not fit 64 bits");
+
+#endif
