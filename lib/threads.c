@@ -23,12 +23,13 @@ struct pool {
     struct worker *worker;
     int started; /* workers that exist */
 
-    /* The loop at hand; written by the caller before `generation` moves on. */
+    /* The loop at hand.  Whoever has taken a task of it may read the first three: the caller writes
+     * them again only when no task is unfinished. */
     void (*task)(void *, int, int);
     void *context;
     int n_task;
-    atomic_int next;    /* the first task nobody has taken */
-    atomic_int running; /* workers that have not yet left the loop */
+    atomic_int left;       /* tasks nobody has taken, or less than zero */
+    atomic_int unfinished; /* tasks not yet done */
 
     atomic_uint generation; /* number of loops so far; workers wait for it to change */
     atomic_bool stop;
@@ -52,13 +53,16 @@ static inline void relax(void) {
 #endif
 }
 
+/* A worker that comes late finds nothing left, or takes part in the next loop: it is never waited
+ * for unless it has taken a task, so that one that the system runs elsewhere holds nobody up. */
 static void take_tasks(struct pool *pool, int thread) {
-    for (;;) {
-        int i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (i >= pool->n_task)
-            return;
-        pool->task(pool->context, i, thread);
+    int left, done = 0;
+    while ((left = atomic_fetch_sub_explicit(&pool->left, 1, memory_order_acquire)) > 0) {
+        pool->task(pool->context, pool->n_task - left, thread);
+        done++;
     }
+    if (done > 0)
+        atomic_fetch_sub_explicit(&pool->unfinished, done, memory_order_release);
 }
 
 /* Returns when the generation is no longer `seen`, with what it is. */
@@ -88,7 +92,6 @@ static void *work(void *argument) {
         if (atomic_load(&pool->stop))
             return NULL;
         take_tasks(pool, worker->thread);
-        atomic_fetch_sub_explicit(&pool->running, 1, memory_order_release);
     }
 }
 
@@ -164,12 +167,12 @@ void pool_run(struct pool *pool, int n, void (*task)(void *, int, int), void *co
     pool->task = task;
     pool->context = context;
     pool->n_task = n;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->running, pool->started, memory_order_relaxed);
+    atomic_store_explicit(&pool->unfinished, n, memory_order_relaxed);
+    atomic_store_explicit(&pool->left, n, memory_order_release);
     release_workers(pool);
     take_tasks(pool, 0);
     /* With more threads than processors, a worker may need this one's. */
-    for (int i = 0; atomic_load_explicit(&pool->running, memory_order_acquire) > 0; i++) {
+    for (int i = 0; atomic_load_explicit(&pool->unfinished, memory_order_acquire) > 0; i++) {
         if (i < SPINS)
             relax();
         else
