@@ -178,6 +178,14 @@ static void impossible_settings_are_refused(void **state) {
         assert_true(strlen(error.message) > 0);
         free(settings);
     }
+    char many[512] = "{\"n_token\": 1000, \"cutoffs\": [1";
+    for (int i = 2; i <= 65; i++)
+        snprintf(many + strlen(many), sizeof many - strlen(many), ", %d", i);
+    strcat(many, "]}");
+    char *settings = small_settings(many);
+    assert_int_equal(txl_model_random(settings, "f32", 1, 1, &model, &error), TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "more than 65 bands"));
+    free(settings);
     assert_int_equal(txl_model_random("[]", "f32", 1, 1, &model, &error), TXL_ARGUMENT);
     assert_int_equal(txl_model_random("{", "f32", 1, 1, &model, &error), TXL_ARGUMENT);
     assert_int_equal(txl_model_random("{}", "f31", 1, 1, &model, &error), TXL_ARGUMENT);

@@ -54,8 +54,8 @@ struct kernels {
 
     /* C (+)= A B: A[m, k], B[k, n] of the type indexed by, C[m, n] with row strides lda, ldb, ldc;
      * n a multiple of 16.  `add` keeps what is in C.  Nothing is packed, so B should be narrow or
-     * B's rows close.  `next`, unless NULL, is the B of the next call, of the same size: for one
-     * row of A it is fetched meanwhile. */
+     * B's rows close.  `next`, unless NULL, is the B of the next call, of the same size,
+     * which may be fetched meanwhile. */
     void (*multiply[MEMORY_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
                                    const void *b, size_t ldb, bool add, float *c, size_t ldc,
                                    const void *next);

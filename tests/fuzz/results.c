@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int n = 0;
     fuzz_silence();
     for (size_t at = 0; at < size && n < MAX_FILE; n++) {
-        char name[16];
+        char name[32];
         const uint8_t *end = memchr(data + at, '\0', size - at);
         size_t length = end ? (size_t)(end - data) - at : size - at;
         snprintf(name, sizeof name, "%d.json", n);
