@@ -47,7 +47,7 @@ static float scale_of_row(const float *x, size_t k) {
 static void pack_f16(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
                      float *x_scale) {
     for (size_t first = 0; first < width; first += LANES) {
-        float scale[LANES] = {0};
+        vec scale = {0};
         size_t rows = first >= m ? 0 : m - first < LANES ? m - first : LANES;
         for (size_t t = 0; t < rows; t++)
             scale[t] = scale_of_row(x + (first + t) * ldx, k);
@@ -58,7 +58,7 @@ static void pack_f16(size_t m, size_t width, size_t k, const float *x, size_t ld
             vec part[LANES];
             transpose_part(x + first * ldx + i, ldx, rows, columns, part);
             for (size_t j = 0; j < columns; j++)
-                store_f16((uint16_t *)out + (i + j) * width + first, part[j] * *(vec *)scale);
+                store_f16((uint16_t *)out + (i + j) * width + first, part[j] * scale);
         }
     }
 }
