@@ -147,7 +147,7 @@ static void define(const struct way *way, const int32_t *past, const float *logp
 
 /* ---- Draws against it --------------------------------------------------------------------- */
 
-enum { DRAWS = 4000 };
+enum { DRAWS = 2000 };
 
 /* What chi-square exceeds once in a million times (Wilson and Hilferty 1931): with a fixed seed a
  * test that passes goes on passing, and a wrong distribution is beyond it many times over. */
