@@ -45,17 +45,17 @@ static const char *better_core(void) {
     return best->name;
 }
 
-void blas_core_mend(char **argv) {
-    const char *core = better_core();
-    bool set_core = core && !getenv(core_variable), set_threads = !getenv(threads_variable);
-    if (!set_core && !set_threads)
-        return;
-    if ((set_core && setenv(core_variable, core, 1) != 0) ||
-        (set_threads && setenv(threads_variable, "1", 1) != 0))
-        return;
+bool blas_core_mend(char **argv) {
+    const char *core = better_core(), *threads = getenv(threads_variable);
+    bool set_core = core && !getenv(core_variable);
+    if (!set_core && threads && strcmp(threads, "1") == 0)
+        return true;
+    if ((set_core && setenv(core_variable, core, 1) != 0) || setenv(threads_variable, "1", 1) != 0)
+        return false;
     execv("/proc/self/exe", argv);
     if (set_core) /* it was not to be: go on as it is */
         unsetenv(core_variable);
+    return true;
 }
 
 const char *blas_core_hint(void) {

@@ -53,7 +53,10 @@ static bool is_any(const char *text, const char *one, const char *other) {
 
 int main(int argc, char **argv) {
     fill_standard_streams();
-    blas_core_mend(argv);
+    if (!blas_core_mend(argv)) {
+        terminal_error("out of memory: the environment has no room for OpenBLAS's variables");
+        return STATUS_FAILURE;
+    }
     signals_install();
     if (argc < 2) {
         terminal_error("a command is missing (see txl --help)");
