@@ -79,7 +79,8 @@ size_t compute_block_rows(const struct matrix *w) {
 size_t compute_scratch(const struct matrix *w, size_t n_x) {
     size_t rows = compute_block_rows(w), most = rows > PANEL_ROWS ? rows : PANEL_ROWS;
     size_t row = w->n_col + q8_blocks(w->n_col); /* with its scales */
-    size_t prepared = w->type == WEIGHTS_F32 || n_x <= FEW_ROWS ? 0 : most * row;
+    bool is_wide = w->type == WEIGHTS_F32 || (n_x <= FEW_ROWS && w->type != WEIGHTS_Q8);
+    size_t prepared = is_wide ? 0 : most * row;
     return prepared + n_x * rows;
 }
 
@@ -125,6 +126,11 @@ static struct panel get_panel(const struct operand *x, size_t i) {
     return panel;
 }
 
+/* Floats that hold a row in 16 bits. */
+static size_t rounded_row(size_t k) {
+    return q8_blocks(k) * Q8_BLOCK * sizeof(int16_t) / sizeof(float);
+}
+
 size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k) {
     size_t most = 0;
     for (size_t type = 0; type < KERNEL_TYPES; type++) {
@@ -134,7 +140,8 @@ size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k) {
         size_t size = rows * (panel_column(panels, k) + 1);
         most = size > most ? size : most;
     }
-    return most;
+    size_t few = FEW_ROWS * (rounded_row(k) + 1);
+    return few > most ? few : most;
 }
 
 static void pack_task(void *context, int i, int thread) {
@@ -152,6 +159,12 @@ struct operand compute_prepare(const struct compute *compute, size_t n_x, const 
     if (n_x > FEW_ROWS && n_x <= operand.panels->most_rows) {
         operand.packed = compute->packed;
         pool_run(compute->pool, (int)n_panel(n_x), pack_task, &operand);
+    } else if (n_x <= FEW_ROWS && w->type == WEIGHTS_Q8) {
+        float *scale = compute->packed;
+        int16_t *round = (int16_t *)(scale + FEW_ROWS);
+        compute->kernels->round(n_x, w->n_col, x, ldx, round, scale);
+        operand.round = round;
+        operand.scale = scale;
     }
     return operand;
 }
@@ -209,10 +222,12 @@ void compute_product_block(const struct compute *compute, int thread, const stru
         }
         return;
     }
-    if (x->n <= FEW_ROWS) {
-        struct matrix rows = matrix_rows(w, first, n);
-        compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, rows.scale, y,
-                                           ldy);
+    struct matrix rows = matrix_rows(w, first, n);
+    if (x->round && w->type == WEIGHTS_Q8) {
+        compute->kernels->product_q8(x->n, n, w->n_col, x->round, x->scale, rows.data, rows.scale,
+                                     y, ldy);
+    } else if (x->n <= FEW_ROWS && w->type != WEIGHTS_Q8) {
+        compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, y, ldy);
     } else {
         const float *wide = wide_rows(compute, thread, w, first, n);
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x->n, (int)n, (int)w->n_col, 1,

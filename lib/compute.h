@@ -10,7 +10,7 @@ struct compute {
     struct pool *pool;
     float **scratch; /* one for each thread, scratch_size floats */
     size_t scratch_size;
-    float *packed; /* the rows of the product at hand, as panels */
+    float *packed; /* the rows of the product at hand, as its kernels take them */
 };
 
 /* `packed_size` is the most that compute_packed gives of the products to come. */
@@ -24,7 +24,7 @@ float *compute_floats(size_t n);
 
 /* Floats of scratch that products with this matrix need, for up to n_x rows. */
 size_t compute_scratch(const struct matrix *matrix, size_t n_x);
-/* Floats of panels for up to n_x rows of k, whatever type they meet. */
+/* Floats of packed rows, for up to n_x rows of k, whatever type they meet. */
 size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k);
 
 enum activation { LINEAR, RELU };
@@ -44,7 +44,9 @@ struct operand {
     size_t n, k, ld;
     const float *x; /* [n, k] */
     const struct panels *panels;
-    float *packed; /* the same in panels, or NULL where the tasks do without */
+    float *packed;        /* the same in panels, or NULL where the tasks do without; */
+    const int16_t *round; /* few of them in 16 bits (see kernels.h), likewise */
+    const float *scale;   /* [n] */
 };
 
 /* The product is with `w`, or with another matrix as wide; if that is of its type, as fast. */

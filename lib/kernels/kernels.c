@@ -38,11 +38,12 @@ const struct kernels *kernels_available(size_t i) {
     size_t n = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    bool bf16 = has_avx512() && __builtin_cpu_supports("avx512bf16");
+    bool vnni = has_avx512() && __builtin_cpu_supports("avx512vnni");
+    bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
     bool bf16_first = bf16 && __builtin_cpu_is("amd");
     if (bf16_first)
         available[n++] = &kernels_avx512bf16;
-    if (has_avx512() && has_fp16())
+    if (vnni && has_fp16())
         available[n++] = &kernels_avx512fp16;
     if (has_avx512())
         available[n++] = &kernels_avx512;

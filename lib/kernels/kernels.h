@@ -10,6 +10,7 @@
 
 enum {
     KERNEL_TYPES = 4, /* as enum weights_type: f32, f16, bf16, q8 */
+    FLOAT_TYPES = 3,  /* those without scales */
     MEMORY_TYPES = 2, /* likewise: f32, f16 */
     PANEL_WIDTH = 64,
     PANEL_ROWS = 48
@@ -43,10 +44,17 @@ struct kernels {
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type indexed by, C[m, n]
      * with row stride ldc.  Reads B once for up to four rows of A.  A row of C does not depend on
-     * how many there are.  scale[n, q8_blocks(k)] is B's (see q8.h); types without scales ignore
-     * it. */
-    void (*product[KERNEL_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
-                                  const void *b, const float *scale, float *c, size_t ldc);
+     * how many there are. */
+    void (*product[FLOAT_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
+                                 const void *b, float *c, size_t ldc);
+
+    /* The same with weights in q8 (see q8.h), scale[n, q8_blocks(k)], and activations in 16 bits:
+     * `round` makes A[m, q8_blocks(k) Q8_BLOCK], zero beyond k, and a_scale[m] of X[m, k] with row
+     * stride ldx, so that X is about A times a_scale.  The scale of a row that is not all finite is
+     * NaN. */
+    void (*round)(size_t m, size_t k, const float *x, size_t ldx, int16_t *a, float *a_scale);
+    void (*product_q8)(size_t m, size_t n, size_t k, const int16_t *a, const float *a_scale,
+                       const int8_t *b, const float *scale, float *c, size_t ldc);
 
     /* out = in[n_row, n_col], of the type indexed by; scale[n_row, q8_blocks(n_col)] likewise. */
     void (*widen[KERNEL_TYPES])(const void *in, const float *scale, size_t n_row, size_t n_col,

@@ -20,6 +20,18 @@ static inline vec load_i8(const int8_t *p) {
     return (vec){p[0], p[1], p[2], p[3]};
 }
 
+typedef int16_t shorts __attribute__((vector_size(16)));
+
+static inline shorts load_shorts(const int8_t *p) {
+    return (shorts){p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]};
+}
+
+static inline ivec add_products(ivec sum, shorts a, shorts b) {
+    for (int i = 0; i < LANES; i++)
+        sum[i] += a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
+    return sum;
+}
+
 extern const struct kernels kernels_generic;
 #define KERNELS_TABLE kernels_generic
 #define KERNELS_NAME "generic"

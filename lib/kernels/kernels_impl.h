@@ -5,6 +5,8 @@
  *     KERNELS_NAME            its name as a string
  *     load_f16, load_bf16, load_i8    LANES elements widened to a vector
  *     store_f16               the reverse
+ *     shorts, load_shorts     2 LANES integers of 16 bits; as many of 8 widened to them
+ *     add_products            sum plus their products, in whichever of its lanes
  * and perhaps
  *     PANELS_F16, PANELS_BF16, PANELS_Q8    panels of weights of that type; otherwise they are
  *                                           widened */
@@ -154,8 +156,7 @@ static inline void store_tail(float *p, size_t n, vec x) {
         }                                                                                          \
     }                                                                                              \
     static void NAME(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,      \
-                     const float *scale, float *c, size_t ldc) {                                   \
-        (void)scale;                                                                               \
+                     float *c, size_t ldc) {                                                       \
         for (; m >= 4; m -= 4, a += 4 * lda, c += 4 * ldc)                                         \
             NAME##_rows(4, n, k, a, lda, b, c, ldc);                                               \
         if (m == 3)                                                                                \
@@ -174,72 +175,108 @@ DEFINE_PRODUCT(product_f32, float, load_f32, same_f32)
 DEFINE_PRODUCT(product_f16, uint16_t, load_f16, float_of_f16)
 DEFINE_PRODUCT(product_bf16, uint16_t, load_bf16, float_of_bf16)
 
-/* Adds to total[j][r] and rest[j][r] the dot products of a block, n elements of `columns` rows of
- * B, `apart` rows from each other, with `rows` rows of A.  They are summed as if the block's scale
- * were 1, and scaled together; rest is of what fills no vector. */
-static inline __attribute__((always_inline)) void
-product_q8_block(const int rows, const int columns, const size_t n, size_t k, const float *a,
-                 size_t lda, const int8_t *b, const float *scale, size_t apart, vec total[2][4],
-                 float rest[2][4]) {
-    vec sum[2][2][4] = {0}; /* two, that do not wait for each other */
+enum { MOST_Q8_COLUMNS = 4 };
+
+/* x[n] = out / 32767 times the largest of them in size, to the nearest integers.  Rounding to 16
+ * bits costs much less than the weights' 8 (see SPEED.md). */
+static void round_row(size_t n, const float *x, int16_t *out, float *scale) {
+    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    vec best = {0}, odd = {0};     /* not zero where something is not finite */
     size_t i = 0;
-    UNROLL for (; i + LANES <= n; i += LANES) {
+    for (; i + LANES <= n; i += LANES) {
+        vec y = load_f32(x + i);
+        best = larger(larger(y, -y), best);
+        odd += y - y;
+    }
+    vec tail = load_tail(x + i, n - i, 0);
+    best = larger(larger(tail, -tail), best);
+    odd += tail - tail;
+    float most = max_lanes(best);
+    vec inverse = splat(most > 0x1p-100f ? 32767 / most : 0);
+    *scale = most / 32767 + sum_lanes(odd);
+    for (size_t j = 0; j <= i; j += LANES) {
+        ivec q =
+            (ivec)((j < i ? load_f32(x + j) : tail) * inverse + splat(round)) - (ivec)splat(round);
+        for (size_t l = 0; l < LANES && j + l < n; l++)
+            out[j + l] = (int16_t)q[l];
+    }
+    memset(out + n, 0, (q8_blocks(n) * Q8_BLOCK - n) * sizeof *out);
+}
+
+static void round_rows(size_t m, size_t k, const float *x, size_t ldx, int16_t *out, float *scale) {
+    for (size_t r = 0; r < m; r++)
+        round_row(k, x + r * ldx, out + r * q8_blocks(k) * Q8_BLOCK, scale + r);
+}
+
+/* Adds to total[j][r] the dot products of a block of `columns` rows of B, `stride` elements from
+ * each other, with `rows` rows of A.  The integers' sums are exact. */
+static inline __attribute__((always_inline)) void
+product_q8_block(const int rows, const int columns, const int16_t *a, size_t lda, const int8_t *b,
+                 size_t stride, const float *scale, size_t scale_stride,
+                 vec total[MOST_Q8_COLUMNS][4]) {
+    ivec sum[MOST_Q8_COLUMNS][4] = {0};
+    UNROLL for (size_t i = 0; i < Q8_BLOCK; i += 2 * LANES) {
         UNROLL for (int j = 0; j < columns; j++) {
-            vec x = load_i8(b + (size_t)j * apart * k + i);
-            UNROLL for (int r = 0; r < rows; r++) sum[i / LANES % 2][j][r] +=
-                load_f32(a + (size_t)r * lda + i) * x;
+            shorts x = load_shorts(b + (size_t)j * stride + i);
+            UNROLL for (int r = 0; r < rows; r++) {
+                shorts y;
+                memcpy(&y, a + (size_t)r * lda + i, sizeof y);
+                sum[j][r] = add_products(sum[j][r], y, x);
+            }
         }
     }
     UNROLL for (int j = 0; j < columns; j++) {
-        float s = scale[(size_t)j * apart * q8_blocks(k)];
+        vec s = splat(scale[(size_t)j * scale_stride]);
         UNROLL for (int r = 0; r < rows; r++) total[j][r] +=
-            (sum[0][j][r] + sum[1][j][r]) * splat(s);
-        for (size_t tail = i; tail < n; tail++) {
-            UNROLL for (int r = 0; r < rows; r++) rest[j][r] +=
-                a[(size_t)r * lda + tail] * (s * b[(size_t)j * apart * k + tail]);
-        }
+            __builtin_convertvector(sum[j][r], vec) * s;
     }
 }
 
+/* `columns` rows of B, `apart` rows from each other: so many streams are read side by side. */
 static inline __attribute__((always_inline)) void
-product_q8_tile(const int rows, const int columns, size_t k, const float *a, size_t lda,
+product_q8_tile(const int rows, const int columns, size_t k, const int16_t *a, const float *a_scale,
                 const int8_t *b, const float *scale, size_t apart, float *c, size_t ldc) {
-    vec total[2][4] = {0};
-    float rest[2][4] = {0};
+    vec total[MOST_Q8_COLUMNS][4] = {0};
+    const size_t blocks = q8_blocks(k), lda = blocks * Q8_BLOCK;
     size_t i = 0;
     for (; i + Q8_BLOCK <= k; i += Q8_BLOCK, scale++) {
         UNROLL for (int j = 0; j < columns; j++) prefetch(b + (size_t)j * apart * k + i);
-        product_q8_block(rows, columns, Q8_BLOCK, k, a + i, lda, b + i, scale, apart, total, rest);
+        product_q8_block(rows, columns, a + i, lda, b + i, apart * k, scale, apart * blocks, total);
     }
-    if (i < k)
-        product_q8_block(rows, columns, k - i, k, a + i, lda, b + i, scale, apart, total, rest);
+    if (i < k) {
+        int8_t rest[MOST_Q8_COLUMNS * Q8_BLOCK] = {0};
+        for (int j = 0; j < columns; j++)
+            memcpy(rest + j * Q8_BLOCK, b + (size_t)j * apart * k + i, k - i);
+        product_q8_block(rows, columns, a + i, lda, rest, Q8_BLOCK, scale, apart * blocks, total);
+    }
     UNROLL for (int j = 0; j < columns; j++) {
         UNROLL for (int r = 0; r < rows; r++) c[(size_t)r * ldc + (size_t)j * apart] =
-            sum_lanes(total[j][r]) + rest[j][r];
+            a_scale[r] * sum_lanes(total[j][r]);
     }
 }
 
 static inline __attribute__((always_inline)) void
-product_q8_rows(const int rows, size_t n, size_t k, const float *a, size_t lda, const int8_t *b,
-                const float *scale, float *c, size_t ldc) {
-    size_t half = n / 2, blocks = q8_blocks(k);
-    for (size_t j = 0; j < half; j++)
-        product_q8_tile(rows, 2, k, a, lda, b + j * k, scale + j * blocks, half, c + j, ldc);
-    if (2 * half < n)
-        product_q8_tile(rows, 1, k, a, lda, b + 2 * half * k, scale + 2 * half * blocks, 0,
-                        c + 2 * half, ldc);
+product_q8_rows(const int rows, const int columns, size_t n, size_t k, const int16_t *a,
+                const float *a_scale, const int8_t *b, const float *scale, float *c, size_t ldc) {
+    size_t part = n / (size_t)columns, done = part * (size_t)columns, blocks = q8_blocks(k);
+    for (size_t j = 0; j < part; j++)
+        product_q8_tile(rows, columns, k, a, a_scale, b + j * k, scale + j * blocks, part, c + j,
+                        ldc);
+    for (size_t j = done; j < n; j++)
+        product_q8_tile(rows, 1, k, a, a_scale, b + j * k, scale + j * blocks, 0, c + j, ldc);
 }
 
-static void product_q8(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
-                       const float *scale, float *c, size_t ldc) {
-    for (; m >= 4; m -= 4, a += 4 * lda, c += 4 * ldc)
-        product_q8_rows(4, n, k, a, lda, b, scale, c, ldc);
+static void product_q8(size_t m, size_t n, size_t k, const int16_t *a, const float *a_scale,
+                       const int8_t *b, const float *scale, float *c, size_t ldc) {
+    const size_t lda = q8_blocks(k) * Q8_BLOCK;
+    for (; m >= 4; m -= 4, a += 4 * lda, a_scale += 4, c += 4 * ldc)
+        product_q8_rows(4, 2, n, k, a, a_scale, b, scale, c, ldc);
     if (m == 3)
-        product_q8_rows(3, n, k, a, lda, b, scale, c, ldc);
+        product_q8_rows(3, 2, n, k, a, a_scale, b, scale, c, ldc);
     else if (m == 2)
-        product_q8_rows(2, n, k, a, lda, b, scale, c, ldc);
+        product_q8_rows(2, 2, n, k, a, a_scale, b, scale, c, ldc);
     else if (m == 1)
-        product_q8_rows(1, n, k, a, lda, b, scale, c, ldc);
+        product_q8_rows(1, 4, n, k, a, a_scale, b, scale, c, ldc);
 }
 
 /* ---- Widening ----------------------------------------------------------------------------- */
@@ -608,7 +645,9 @@ static void sum_exp(size_t n, const float *x, float *max, float *sum) {
 
 const struct kernels KERNELS_TABLE = {
     .name = KERNELS_NAME,
-    .product = {product_f32, product_f16, product_bf16, product_q8},
+    .product = {product_f32, product_f16, product_bf16},
+    .round = round_rows,
+    .product_q8 = product_q8,
     .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
     .multiply = {multiply_f32, multiply_f16},
     .panels = {WIDE_PANELS(NULL), PANELS_F16, PANELS_BF16, PANELS_Q8},

@@ -21,3 +21,17 @@ static inline vec load_i8(const int8_t *p) {
     __m512i wide = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
     return (vec)_mm512_cvtepi32_ps(wide);
 }
+
+typedef int16_t shorts __attribute__((vector_size(64)));
+
+static inline shorts load_shorts(const int8_t *p) {
+    return (shorts)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+}
+
+static inline ivec add_products(ivec sum, shorts a, shorts b) {
+#if defined(__AVX512VNNI__)
+    return (ivec)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+#else
+    return sum + (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#endif
+}
