@@ -468,13 +468,13 @@ static bool push_marked(struct pickle_reader *reader, enum pickle_kind kind) {
     return push_items(reader, kind, items, count);
 }
 
-/* The value that items of a `kind` (LIST, DICT) go to: an object of a class that extends list or
- * dict has one beside its attributes. */
+/* The value that items of a `kind` (LIST, SET, DICT) go to: an object of a class that extends one
+ * of these has one beside its attributes. */
 static struct pickle_value *container(struct pickle_reader *reader, struct pickle_value *target,
                                       enum pickle_kind kind) {
     if (target->kind == PICKLE_OBJECT) {
         struct pickle_value **own =
-            kind == PICKLE_LIST ? &target->object->items : &target->object->pairs;
+            kind == PICKLE_DICT ? &target->object->pairs : &target->object->items;
         if (!*own)
             *own = pickle_new(reader, kind);
         return *own;

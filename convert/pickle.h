@@ -54,7 +54,7 @@ struct pickle_object {
     const char *class_name;     /* "module.Name", of the class or the callable */
     struct pickle_value *args;  /* what it was made with */
     struct pickle_value *state; /* a dict of its attributes as a rule; NULL: none */
-    struct pickle_value *items; /* list: what was appended to it; NULL: nothing */
+    struct pickle_value *items; /* list or set: what was added to it; NULL: nothing */
     struct pickle_value *pairs; /* dict: what was stored in it by key; NULL: nothing */
 };
 
