@@ -17,8 +17,9 @@ struct sampling_options {
 #define SAMPLING_STANDARD                                                                          \
     { .temperature = 0.95, .top_k = 40, .top_p = 1, .typical = 1, .repeat_last = INTEGER_UNSET }
 
-/* Tokens that --repetition-penalty looks back on unless told, and that are remembered at all. */
-enum { REPEAT_LAST = 64, HISTORY_WINDOW = 1 << 20 };
+/* Tokens that --repetition-penalty looks back on unless told; that are remembered anyway, for what
+ * stands between words and for a text that goes on with other options; and at most. */
+enum { REPEAT_LAST = 64, PLAIN_WINDOW = 1 << 16, HISTORY_WINDOW = 1 << 20 };
 
 #define SAMPLING_ROWS(type, member)                                                                \
     {.section = "Sampling",                                                                        \
