@@ -155,8 +155,10 @@ static void softmax_task(void *context, int i, int thread) {
 /* log(sum of exp) of position t, from the blocks' parts. */
 static double log_sum_exp(const struct adaptive *a, size_t blocks, size_t t) {
     double max = -INFINITY, sum = 0;
-    for (size_t b = 0; b < blocks; b++)
-        max = fmax(max, a->partial[(b * a->max_x + t) * 2]);
+    for (size_t b = 0; b < blocks; b++) {
+        double x = a->partial[(b * a->max_x + t) * 2];
+        max = x > max ? x : max; /* GCC 12 for 64-bit ARM fails at fmax here */
+    }
     for (size_t b = 0; b < blocks; b++) {
         const float *partial = a->partial + (b * a->max_x + t) * 2;
         sum += partial[1] * exp(partial[0] - max);

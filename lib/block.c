@@ -127,11 +127,28 @@ static void merge(enum weights_type type, const uint8_t *first, const uint8_t *r
         merge_f16(first, rest, n, elements);
 }
 
+/* What zstd makes of bytes at a level; or of exponents, whose frequencies are all there is to them.
+ * Repetitions among them are chance, and telling where they are takes more room and more time to
+ * expand than their own codes: so it is to look for long ones alone, with the smallest table. */
+enum { EXPONENTS = 0 };
+
+static void set_parameters(ZSTD_CCtx *compress, int level) {
+    ZSTD_CCtx_reset(compress, ZSTD_reset_session_and_parameters);
+    if (level == EXPONENTS) {
+        ZSTD_CCtx_setParameter(compress, ZSTD_c_strategy, ZSTD_fast);
+        ZSTD_CCtx_setParameter(compress, ZSTD_c_hashLog, 6);
+        ZSTD_CCtx_setParameter(compress, ZSTD_c_minMatch, 7);
+    } else {
+        ZSTD_CCtx_setParameter(compress, ZSTD_c_compressionLevel, level);
+    }
+}
+
 /* Stores a part compressed, or as it is where that saves less than a 64th: expanding costs time.
  * A part is as it is exactly when its stored size is its expanded one. */
 static txl_status store_part(struct block_coder *coder, int level, const uint8_t *part, size_t size,
                              uint8_t *out, size_t capacity, size_t *stored, txl_error *error) {
-    size_t n = ZSTD_compressCCtx(coder->compress, out, capacity, part, size, level);
+    set_parameters(coder->compress, level);
+    size_t n = ZSTD_compress2(coder->compress, out, capacity, part, size);
     if (ZSTD_isError(n))
         return txl_fail(error, TXL_MEMORY, "zstd: %s", ZSTD_getErrorName(n));
     if (n > size - size / 64) {
@@ -150,7 +167,7 @@ static txl_status try_planes(struct block_coder *coder, enum weights_type type, 
     size_t bound = block_bound(WEIGHTS_BLOCK_SIZE);
     split(type, elements, n, coder->planes);
     txl_status status =
-        store_part(coder, level, coder->planes, n, coder->attempt, bound, &first, error);
+        store_part(coder, EXPONENTS, coder->planes, n, coder->attempt, bound, &first, error);
     if (!status)
         status = store_part(coder, level, coder->planes + n, size - n, coder->attempt + first,
                             bound - first, &rest, error);

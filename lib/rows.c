@@ -6,7 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PIECE = 64 }; /* elements that are converted at a time */
+enum {
+    PIECE = 64,         /* elements that are converted at a time */
+    RUN_BYTES = 1 << 15 /* of a head's blocks that lie in a row */
+};
 
 static size_t element_size(const struct rows *rows) {
     return rows->type == WEIGHTS_F16 ? sizeof(uint16_t) : sizeof(float);
@@ -42,8 +45,11 @@ void rows_close(struct rows *rows) {
 }
 
 void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head) {
-    size_t index = (layer * rows->n_block + block) * rows->n_head + head;
-    return rows->data + index * block_bytes(rows);
+    size_t bytes = block_bytes(rows), run = bytes < RUN_BYTES ? RUN_BYTES / bytes : 1;
+    size_t first = block / run * run, left = rows->n_block - first;
+    size_t index = (layer * rows->n_block + first) * rows->n_head;
+    index += head * (left < run ? left : run) + block - first;
+    return rows->data + index * bytes;
 }
 
 /* The row's first element, and the distance of one element from the next. */
@@ -88,7 +94,9 @@ void rows_get(const struct rows *rows, size_t layer, size_t row, size_t head, fl
 }
 
 void rows_copy_block(struct rows *to, const struct rows *from, size_t block) {
-    for (size_t layer = 0; layer < from->n_layer; layer++)
-        memcpy(rows_block(to, layer, block, 0), rows_block(from, layer, block, 0),
-               from->n_head * block_bytes(from));
+    for (size_t layer = 0; layer < from->n_layer; layer++) {
+        for (size_t head = 0; head < from->n_head; head++)
+            memcpy(rows_block(to, layer, block, head), rows_block(from, layer, block, head),
+                   block_bytes(from));
+    }
 }

@@ -1,6 +1,7 @@
 /* Where keys, values and position rows are kept: rows of every layer and head, ROW_BLOCK of them
- * together.  The heads of a layer lie side by side in a block's place, so that a memory that fills
- * up touches its pages one after the other. */
+ * together, and a few blocks of a head in a row, for the processor to read ahead.  After them come
+ * the same blocks of the layer's next head, so that a memory that fills up touches its pages one
+ * after the other. */
 #ifndef TXL_ROWS_H
 #define TXL_ROWS_H
 
@@ -15,7 +16,7 @@ struct rows {
     bool transposed;        /* a block is [width, ROW_BLOCK], else [ROW_BLOCK, width] */
     size_t n_layer, n_block, n_head;
     size_t width; /* elements of a row */
-    char *data;   /* [n_layer, n_block, n_head] blocks, zero at first */
+    char *data;   /* n_layer n_block n_head blocks, zero at first */
 };
 
 /* `name` is what an error says was too large.  The rest of *rows is filled in by the caller. */

@@ -17,6 +17,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+/* Of the mapped bytes so many are released at a time: a multiple of huge pages, which the system
+ * would have to split, one interruption of all processors each. */
+#define RELEASE_SIZE ((uintptr_t)1 << 24)
+
 static const char *const type_names[] = {"f32", "f16", "bf16", "q8"};
 
 const char *weights_type_name(uint32_t type) {
@@ -332,11 +336,12 @@ void weights_close(struct weights *w) {
 
 void weights_release_block(const struct weights *w, const struct weights_tensor *t, uint32_t i) {
     const struct block *block = &w->block[t->first_block + i];
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t begin = (uintptr_t)w->data + block->offset;
-    uintptr_t end = (begin + block->stored + page - 1) / page * page;
-    begin = begin / page * page;
-    if (w->mapped)
+    uintptr_t begin = (uintptr_t)w->data + block->offset, end = begin + block->stored;
+    begin = begin / RELEASE_SIZE * RELEASE_SIZE;
+    end = end / RELEASE_SIZE * RELEASE_SIZE;
+    if (begin < (uintptr_t)w->data)
+        begin = (uintptr_t)w->data;
+    if (w->mapped && begin < end)
         madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
