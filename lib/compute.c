@@ -178,7 +178,7 @@ static void finish_block(size_t n_x, size_t n, const float *bias, enum activatio
         for (size_t i = 0; bias && i < n; i++)
             row[i] += bias[i];
         for (size_t i = 0; activation == RELU && i < n; i++)
-            row[i] = row[i] > 0 ? row[i] : 0;
+            row[i] = row[i] < 0 ? 0 : row[i]; /* NaN stays */
     }
 }
 

@@ -21,7 +21,7 @@ static inline void finish_panel(size_t m, size_t width, size_t n, const float *c
             for (size_t t = 0; t < left; t++) {
                 vec sum = rows[t] * splat(scale ? scale[first + t] : 1) + add;
                 if (relu)
-                    sum = (vec)((ivec)sum & (sum > splat(0)));
+                    sum = (vec)((ivec)sum & ~(sum < splat(0))); /* NaN stays */
                 store_some(y + (first + t) * ldy + j, columns, sum);
             }
         }
