@@ -19,7 +19,7 @@
 
 /* Of the mapped bytes so many are released at a time: a multiple of huge pages, which the system
  * would have to split, one interruption of all processors each. */
-#define RELEASE_SIZE ((uintptr_t)1 << 24)
+#define RELEASE_SIZE ((uintptr_t)1 << 23)
 
 static const char *const type_names[] = {"f32", "f16", "bf16", "q8"};
 
@@ -337,8 +337,9 @@ void weights_close(struct weights *w) {
 void weights_release_block(const struct weights *w, const struct weights_tensor *t, uint32_t i) {
     const struct block *block = &w->block[t->first_block + i];
     uintptr_t begin = (uintptr_t)w->data + block->offset, end = begin + block->stored;
-    begin = begin / RELEASE_SIZE * RELEASE_SIZE;
-    end = end / RELEASE_SIZE * RELEASE_SIZE;
+    /* One piece late, because other threads are still reading the blocks just before this one. */
+    begin = begin / RELEASE_SIZE * RELEASE_SIZE - RELEASE_SIZE;
+    end = end / RELEASE_SIZE * RELEASE_SIZE - RELEASE_SIZE;
     if (begin < (uintptr_t)w->data)
         begin = (uintptr_t)w->data;
     if (w->mapped && begin < end)
