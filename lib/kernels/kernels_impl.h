@@ -18,8 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Weights are read once, faster than the processor looks ahead by itself when they are narrow.  The
- * distance is one that served every type. */
+/* Weights are read once, faster than the processor looks ahead by itself when they are narrow or
+ * meet several rows.  The distance is one that served every type. */
 static inline void prefetch(const void *p) {
     __builtin_prefetch((const char *)p + 3072, 0, 3);
 }
@@ -103,68 +103,79 @@ static inline void store_tail(float *p, size_t n, vec x) {
 
 /* ---- Products ----------------------------------------------------------------------------- */
 
-/* Two rows of B against up to four rows of A, so that the loads of either serve several products.
- * One row is of B's first half and one of its second: two streams a thread are read faster than
- * one. Two accumulators for each keep the multipliers busy while sums are under way. */
+/* Rows of A that a product takes at once, as many as there are registers for. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+enum { MOST_PRODUCT_ROWS = 8 };
+#else
+enum { MOST_PRODUCT_ROWS = 4 };
+#endif
+
+/* One or two rows of B, `apart` rows from each other, against some rows of A, so that the loads of
+ * either serve several products; `rows` and `columns` are constants where it is inlined.  Two
+ * accumulators for each keep the multipliers busy while sums are under way. */
 #define DEFINE_PRODUCT(NAME, ELEMENT, LOAD, SCALAR)                                                \
-    static inline __attribute__((always_inline)) void NAME##_rows(                                 \
-        const int rows, size_t n, size_t k, const float *a, size_t lda, const ELEMENT *b,          \
-        float *c, size_t ldc) {                                                                    \
-        const size_t half = n / 2;                                                                 \
-        for (size_t j = 0; j < half; j++) {                                                        \
-            const ELEMENT *b0 = b + j * k, *b1 = b0 + half * k;                                    \
-            vec s0[4] = {0}, s1[4] = {0}, t0[4] = {0}, t1[4] = {0};                                \
-            size_t i = 0;                                                                          \
-            for (; i + 2 * LANES <= k; i += 2 * LANES) {                                           \
-                if (sizeof(ELEMENT) < sizeof(float)) {                                             \
-                    prefetch(b0 + i);                                                              \
-                    prefetch(b1 + i);                                                              \
-                }                                                                                  \
-                vec x0 = LOAD(b0 + i), x1 = LOAD(b1 + i);                                          \
-                vec y0 = LOAD(b0 + i + LANES), y1 = LOAD(b1 + i + LANES);                          \
-                for (int r = 0; r < rows; r++) {                                                   \
-                    vec u = load_f32(a + (size_t)r * lda + i);                                     \
-                    vec v = load_f32(a + (size_t)r * lda + i + LANES);                             \
-                    s0[r] += u * x0;                                                               \
-                    s1[r] += u * x1;                                                               \
-                    t0[r] += v * y0;                                                               \
-                    t1[r] += v * y1;                                                               \
-                }                                                                                  \
+    static inline __attribute__((always_inline)) void NAME##_tile(                                 \
+        const int rows, const int columns, size_t k, const float *a, size_t lda, const ELEMENT *b, \
+        size_t apart, float *c, size_t ldc) {                                                      \
+        vec s[2][MOST_PRODUCT_ROWS] = {0}, t[2][MOST_PRODUCT_ROWS] = {0};                          \
+        size_t i = 0;                                                                              \
+        for (; i + 2 * LANES <= k; i += 2 * LANES) {                                               \
+            vec x[2], y[2];                                                                        \
+            UNROLL for (int j = 0; j < columns; j++) {                                             \
+                const ELEMENT *row = b + (size_t)j * apart * k + i;                                \
+                for (size_t at = 0;                                                                \
+                     (rows > 1 || sizeof(ELEMENT) < sizeof(float)) && at < 2 * LANES;              \
+                     at += 64 / sizeof(ELEMENT))                                                   \
+                    prefetch(row + at);                                                            \
+                x[j] = LOAD(row);                                                                  \
+                y[j] = LOAD(row + LANES);                                                          \
             }                                                                                      \
-            for (int r = 0; r < rows; r++) {                                                       \
-                float sum0 = sum_lanes(s0[r] + t0[r]), sum1 = sum_lanes(s1[r] + t1[r]);            \
-                for (size_t tail = i; tail < k; tail++) {                                          \
-                    sum0 += a[(size_t)r * lda + tail] * SCALAR(b0[tail]);                          \
-                    sum1 += a[(size_t)r * lda + tail] * SCALAR(b1[tail]);                          \
+            UNROLL for (int r = 0; r < rows; r++) {                                                \
+                vec u = load_f32(a + (size_t)r * lda + i);                                         \
+                vec v = load_f32(a + (size_t)r * lda + i + LANES);                                 \
+                UNROLL for (int j = 0; j < columns; j++) {                                         \
+                    s[j][r] += u * x[j];                                                           \
+                    t[j][r] += v * y[j];                                                           \
                 }                                                                                  \
-                c[(size_t)r * ldc + j] = sum0;                                                     \
-                c[(size_t)r * ldc + half + j] = sum1;                                              \
             }                                                                                      \
         }                                                                                          \
-        if (2 * half < n) {                                                                        \
-            size_t j = 2 * half;                                                                   \
-            for (int r = 0; r < rows; r++) {                                                       \
-                vec s = {0};                                                                       \
-                size_t i = 0;                                                                      \
-                for (; i + LANES <= k; i += LANES)                                                 \
-                    s += load_f32(a + (size_t)r * lda + i) * LOAD(b + j * k + i);                  \
-                float sum = sum_lanes(s);                                                          \
-                for (; i < k; i++)                                                                 \
-                    sum += a[(size_t)r * lda + i] * SCALAR(b[j * k + i]);                          \
-                c[(size_t)r * ldc + j] = sum;                                                      \
+        UNROLL for (int r = 0; r < rows; r++) {                                                    \
+            UNROLL for (int j = 0; j < columns; j++) {                                             \
+                const ELEMENT *row = b + (size_t)j * apart * k;                                    \
+                float sum = sum_lanes(s[j][r] + t[j][r]);                                          \
+                for (size_t rest = i; rest < k; rest++)                                            \
+                    sum += a[(size_t)r * lda + rest] * SCALAR(row[rest]);                          \
+                c[(size_t)r * ldc + (size_t)j * apart] = sum;                                      \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
+    /* B's rows in pairs, one of its first half and one of its second: two streams a thread are    \
+     * read faster than one. */                                                                    \
+    static inline __attribute__((always_inline)) void NAME##_rows(                                 \
+        const int rows, const int columns, size_t n, size_t k, const float *a, size_t lda,         \
+        const ELEMENT *b, float *c, size_t ldc) {                                                  \
+        size_t part = n / (size_t)columns, done = part * (size_t)columns;                          \
+        for (size_t j = 0; j < part; j++)                                                          \
+            NAME##_tile(rows, columns, k, a, lda, b + j * k, part, c + j, ldc);                    \
+        for (size_t j = done; j < n; j++)                                                          \
+            NAME##_tile(rows, 1, k, a, lda, b + j * k, 0, c + j, ldc);                             \
+    }                                                                                              \
     static void NAME(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,      \
                      float *c, size_t ldc) {                                                       \
-        for (; m >= 4; m -= 4, a += 4 * lda, c += 4 * ldc)                                         \
-            NAME##_rows(4, n, k, a, lda, b, c, ldc);                                               \
+        const size_t most = MOST_PRODUCT_ROWS;                                                     \
+        for (; m >= most; m -= most, a += most * lda, c += most * ldc)                             \
+            NAME##_rows(MOST_PRODUCT_ROWS, MOST_PRODUCT_ROWS > 4 ? 1 : 2, n, k, a, lda, b, c,      \
+                        ldc);                                                                      \
+        if (m >= 4) {                                                                              \
+            NAME##_rows(4, 2, n, k, a, lda, b, c, ldc);                                            \
+            m -= 4, a += 4 * lda, c += 4 * ldc;                                                    \
+        }                                                                                          \
         if (m == 3)                                                                                \
-            NAME##_rows(3, n, k, a, lda, b, c, ldc);                                               \
+            NAME##_rows(3, 2, n, k, a, lda, b, c, ldc);                                            \
         else if (m == 2)                                                                           \
-            NAME##_rows(2, n, k, a, lda, b, c, ldc);                                               \
+            NAME##_rows(2, 2, n, k, a, lda, b, c, ldc);                                            \
         else if (m == 1)                                                                           \
-            NAME##_rows(1, n, k, a, lda, b, c, ldc);                                               \
+            NAME##_rows(1, 2, n, k, a, lda, b, c, ldc);                                            \
     }
 
 static inline float same_f32(float x) {
