@@ -70,6 +70,16 @@ static bool write_symbol(const struct tokenize *t, const txl_symbol *symbol) {
     return output_write(symbol->text, symbol->length);
 }
 
+/* In decimal, for ids alone, of which there may be as many as characters: printf would take most of
+ * the time. */
+static bool write_id(int32_t id) {
+    char digits[16], *first = digits + sizeof digits;
+    do {
+        *--first = (char)('0' + id % 10);
+    } while ((id /= 10) > 0);
+    return output_write(first, (size_t)(digits + sizeof digits - first));
+}
+
 static bool write_line_end(struct tokenize *t) {
     bool boundary = t->kind != TXL_BYTES && t->kind != TXL_TEXT8;
     bool breaks = boundary || line_end_is_text(t) || t->spelled_line_end;
@@ -87,13 +97,7 @@ static txl_status print_symbol(void *context, const txl_symbol *symbol, txl_erro
     t->in_line = true;
     t->spelled_line_end = is_line_end(t, symbol->text, symbol->length);
     t->symbols++;
-    if (t->options->ids) {
-        char id[16];
-        int length = snprintf(id, sizeof id, "%" PRId32, symbol->id);
-        good = good && output_write(id, (size_t)length);
-    } else {
-        good = good && write_symbol(t, symbol);
-    }
+    good = good && (t->options->ids ? write_id(symbol->id) : write_symbol(t, symbol));
     return good ? TXL_OK : TXL_STOPPED;
 }
 
