@@ -113,9 +113,9 @@ txl_status weights_verify(const struct weights *weights,
                           bool (*progress)(void *context, uint64_t done, uint64_t total),
                           void *context, txl_error *error);
 
-/* Says that the blocks up to this one have been read: the system may take back the memory that their
- * stored bytes are mapped to, which happens a few megabytes at a time.  Read again, they are mapped
- * again. */
+/* Says that the blocks up to this one have been read: the system may take back the memory that
+ * their stored bytes are mapped to, which happens a few megabytes at a time.  Read again, they are
+ * mapped again. */
 void weights_release_block(const struct weights *weights, const struct weights_tensor *tensor,
                            uint32_t i);
 
