@@ -644,6 +644,28 @@ static void versions_are_told_apart(void **state) {
     free(image.data);
 }
 
+/* A whole frame with a right checksum, of fewer bytes than the tensor needs. */
+static void frames_have_their_blocks_size(void **state) {
+    (void)state;
+    enum { SIZE = 4096 };
+    static float zeros[SIZE / 4], out[SIZE / 2];
+    txl_error error;
+    struct block block = {0};
+    struct block_coder *coder = block_coder_new();
+    char *stored = malloc(block_bound(SIZE));
+    assert_non_null(coder);
+    assert_non_null(stored);
+    assert_int_equal(block_encode(coder, WEIGHTS_F32, 1, zeros, SIZE, stored, &block, &error),
+                     TXL_OK);
+    assert_int_equal(block.encoding, BLOCK_ZSTD);
+    assert_int_equal(block_decode(coder, WEIGHTS_F32, &block, stored, out, SIZE, &error), TXL_OK);
+    assert_int_equal(block_decode(coder, WEIGHTS_F32, &block, stored, out, 2 * SIZE, &error),
+                     TXL_FORMAT);
+    assert_string_equal(error.message, "a block expands to 4096 bytes, not 8192");
+    free(stored);
+    block_coder_free(coder);
+}
+
 static void halves_round_to_nearest_even(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
@@ -681,6 +703,7 @@ int main(void) {
         cmocka_unit_test(impossible_scales_are_refused),
         cmocka_unit_test(raw_blocks_have_their_tensors_size),
         cmocka_unit_test(versions_are_told_apart),
+        cmocka_unit_test(frames_have_their_blocks_size),
         cmocka_unit_test(halves_round_to_nearest_even),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
