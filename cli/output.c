@@ -65,13 +65,17 @@ char *output_json_text(const json_t *object, size_t form) {
     return text;
 }
 
+bool output_lacks_memory(void) {
+    state.failed = true;
+    terminal_error("out of memory");
+    return false;
+}
+
 static bool write_json(json_t *object, size_t form) {
     char *line = object == NULL ? NULL : output_json_text(object, form);
     json_decref(object);
     if (line == NULL) {
-        terminal_error("out of memory");
-        state.failed = true;
-        return false;
+        return output_lacks_memory();
     }
     bool good = output_write(line, strlen(line)) && output_write("\n", 1) && output_flush();
     free(line);

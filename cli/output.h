@@ -13,6 +13,9 @@
 bool output_write(const void *bytes, size_t length);
 bool output_flush(void);
 
+/* What was to be written could not be made: prints the error, and counts as a write that failed. */
+bool output_lacks_memory(void);
+
 /* How JSON is written, as flags of jansson: compact, and numbers with twelve digits. */
 #define OUTPUT_JSON_FORM (JSON_COMPACT | JSON_REAL_PRECISION(12))
 

@@ -156,11 +156,6 @@ static bool print_line(char *line) {
     return good;
 }
 
-static bool fail_memory(void) {
-    terminal_error("out of memory");
-    return false;
-}
-
 /* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored" */
 static bool print_score(const struct run_facts *facts, const char *name,
                         const struct score *score) {
@@ -178,19 +173,19 @@ static bool print_score(const struct run_facts *facts, const char *name,
                                          "%s: %.5f bits per character%s, perplexity %.3f, %" PRIu64
                                          " tokens scored\n",
                                          name, nats / LN_2, spread, exp(nats), score->predicted);
-    return length < 0 ? fail_memory() : print_line(line);
+    return length < 0 ? output_lacks_memory() : print_line(line);
 }
 
 static bool print_comparison(const struct run_facts *facts, const struct result *result) {
     char differences[512], *name, *line;
     if (asprintf(&name, "%s, by %s", name_of(result), facts->other.name) < 0) {
-        return fail_memory();
+        return output_lacks_memory();
     }
     bool good = print_score(facts, name, &result->divergence.other);
     free(name);
     divergence_to_text(differences, sizeof differences, &result->divergence);
     if (asprintf(&line, "%s: %s\n", name_of(result), differences) < 0) {
-        return fail_memory();
+        return output_lacks_memory();
     }
     return print_line(line) && good;
 }
@@ -222,7 +217,7 @@ __attribute__((format(printf, 1, 2))) static void print_facts(const char *format
     int length = vasprintf(&facts, format, arguments);
     va_end(arguments);
     if (length < 0) {
-        fail_memory();
+        terminal_error("out of memory");
         return;
     }
     terminal_summary(facts);

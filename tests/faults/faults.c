@@ -266,6 +266,13 @@ REPLACED json_t *json_loadb(const char *text, size_t size, size_t flags, json_er
     return json_read(TRUE_ONE(json_loadb)(text, size, flags, error));
 }
 
+REPLACED json_t *json_loadf(FILE *file, size_t flags, json_error_t *error) {
+    if (json_refused(error))
+        return NULL;
+    in_jansson = true;
+    return json_read(TRUE_ONE(json_loadf)(file, flags, error));
+}
+
 REPLACED json_t *json_load_file(const char *path, size_t flags, json_error_t *error) {
     if (json_refused(error))
         return NULL;
