@@ -32,9 +32,12 @@ txl_sampling sampling_terms(const struct sampling_options *options) {
 
 bool sampling_history(const struct sampling_options *options, txl_history **history) {
     txl_error error;
-    size_t window = options->no_repeat_ngram > 0          ? HISTORY_WINDOW
-                    : repeat_last(options) > PLAIN_WINDOW ? (size_t)repeat_last(options)
-                                                          : PLAIN_WINDOW;
+    size_t window = PLAIN_WINDOW;
+    if (options->no_repeat_ngram > 0) {
+        window = HISTORY_WINDOW;
+    } else if (repeat_last(options) > PLAIN_WINDOW) {
+        window = (size_t)repeat_last(options);
+    }
     if (txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error) != TXL_OK) {
         terminal_error("%s", error.message);
         return false;

@@ -79,8 +79,8 @@ size_t compute_block_rows(const struct matrix *w) {
 size_t compute_scratch(const struct matrix *w, size_t n_x) {
     size_t rows = compute_block_rows(w), most = rows > PANEL_ROWS ? rows : PANEL_ROWS;
     size_t row = w->n_col + q8_blocks(w->n_col); /* with its scales */
-    bool is_wide = w->type == WEIGHTS_F32 || (n_x <= FEW_ROWS && w->type != WEIGHTS_Q8);
-    size_t prepared = is_wide ? 0 : most * row;
+    bool as_they_are = w->type == WEIGHTS_F32 || (n_x <= FEW_ROWS && w->type != WEIGHTS_Q8);
+    size_t prepared = as_they_are ? 0 : most * row;
     return prepared + n_x * rows;
 }
 

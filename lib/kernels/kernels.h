@@ -10,8 +10,8 @@
 
 enum {
     KERNEL_TYPES = 4, /* as enum weights_type: f32, f16, bf16, q8 */
-    FLOAT_TYPES = 3,  /* those without scales */
-    MEMORY_TYPES = 2, /* likewise: f32, f16 */
+    FLOAT_TYPES = 3,  /* those without scales: f32, f16, bf16 */
+    MEMORY_TYPES = 2, /* those of a memory: f32, f16 */
     PANEL_WIDTH = 64,
     PANEL_ROWS = 48
 };
@@ -43,8 +43,8 @@ struct kernels {
     const char *name;
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type indexed by, C[m, n]
-     * with row stride ldc.  Reads B once for up to four rows of A.  A row of C does not depend on
-     * how many there are. */
+     * with row stride ldc.  Reads B once for up to four rows of A, or eight.  A row of C does not
+     * depend on how many there are. */
     void (*product[FLOAT_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
                                  const void *b, float *c, size_t ldc);
 
