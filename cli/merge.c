@@ -309,6 +309,9 @@ bool merge_files(struct merged *merged, char **paths, int n) {
         json_decref(parts[i].object);
     }
     free(parts);
+    if (!good) {
+        merged_free(merged);
+    }
     return good;
 }
 
