@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistr.h>
 
@@ -125,15 +126,13 @@ static json_t *settings_object(const struct generate *g) {
     return settings;
 }
 
-static int append_json(const char *text, size_t length, void *output) {
-    return bytes_append(output, text, length) ? 0 : -1;
-}
-
 /* Puts a line into the output.  Takes the reference; NULL counts as out of memory. */
 static txl_status put_json(struct sample *s, json_t *object) {
-    bool good = json_dump_callback(object, append_json, &s->output, OUTPUT_JSON_FORM) == 0 &&
+    char *line = object == NULL ? NULL : output_json_text(object, OUTPUT_JSON_FORM);
+    bool good = line != NULL && bytes_append(&s->output, line, strlen(line)) &&
                 bytes_append(&s->output, "\n", 1);
     json_decref(object);
+    free(line);
     return good ? TXL_OK : fail_memory();
 }
 
@@ -143,11 +142,11 @@ txl_status sample_end(const struct generate *g, struct sample *s, const char *do
         return TXL_OK;
     }
     json_t *object = json_object();
-    json_t *seconds = json_real(terminal_seconds() - s->start);
+    double seconds = terminal_seconds() - s->start;
     if (json_object_set_new(object, "done", json_string(done)) != 0 ||
         json_object_set_new(object, "seed", json_integer((json_int_t)g->seed)) != 0 ||
         json_object_set_new(object, "tokens", json_integer((json_int_t)s->made)) != 0 ||
-        json_object_set_new(object, "seconds", seconds) != 0 ||
+        json_object_set_new(object, "seconds", json_real(seconds)) != 0 ||
         json_object_set_new(object, "settings", settings_object(g)) != 0) {
         json_decref(object);
         object = NULL;
@@ -245,9 +244,10 @@ static json_t *top_to_json(const struct generate *g) {
     json_t *top = json_array();
     for (int64_t i = 0; i < g->options->logprobs; i++) {
         json_t *pair = json_array();
-        json_array_append_new(pair, json_integer(g->top_ids[i]));
-        json_array_append_new(pair, json_real((double)g->top_logprobs[i]));
-        if (json_array_append_new(top, pair) != 0) {
+        int bad = json_array_append_new(pair, json_integer(g->top_ids[i]));
+        bad |= json_array_append_new(pair, json_real((double)g->top_logprobs[i]));
+        bad |= json_array_append_new(top, pair);
+        if (bad != 0) {
             json_decref(top);
             return NULL;
         }

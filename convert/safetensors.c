@@ -6,7 +6,6 @@
 #include "../lib/json_memory.h"
 #include "little_endian.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -150,8 +149,11 @@ txl_status safetensors_read(struct checkpoint *checkpoint, struct checkpoint_sou
         return txl_fail(error, json_lacked_memory(&about) ? TXL_MEMORY : TXL_FORMAT,
                         "%s: offset %" PRIu64 ": the header is not JSON: %s", file->path,
                         8 + (uint64_t)about.position, about.text);
-    assert(json_is_object(header)); /* its brace told what the file is */
-    txl_status status = read_header(checkpoint, source, header, error);
+    /* Its first brace told what the file is, but another may write to the file. */
+    txl_status status =
+        json_is_object(header)
+            ? read_header(checkpoint, source, header, error)
+            : txl_fail(error, TXL_FORMAT, "%s: offset 8: the header is no JSON object", file->path);
     json_decref(header);
     return status;
 }
