@@ -325,11 +325,9 @@ static bool set_up(struct bench *b) {
 }
 
 static void print_summary(const struct bench *b, double seconds) {
-    char settings[8192], facts[8400];
+    char settings[8192];
     settings_to_text(settings, sizeof settings, &b->model, &b->settings, 1);
-    snprintf(facts, sizeof facts, "measurements=%d seconds=%.2f %s", b->measurements, seconds,
-             settings);
-    terminal_summary(facts);
+    terminal_line("measurements=%d seconds=%.2f %s", b->measurements, seconds, settings);
 }
 
 static int measure_all(struct bench *b, const int *mem_lens, size_t n) {

@@ -63,10 +63,8 @@ static void translate(const struct convert_command_options *told, struct convert
 
 static void print_summary(const char *output, double seconds) {
     struct stat status;
-    char facts[8192];
     long long bytes = stat(output, &status) == 0 ? (long long)status.st_size : 0;
-    snprintf(facts, sizeof facts, "bytes=%lld seconds=%.2f output=%s", bytes, seconds, output);
-    terminal_summary(facts);
+    terminal_line("bytes=%lld seconds=%.2f output=%s", bytes, seconds, output);
 }
 
 static int convert(const char *source, const struct convert_command_options *told) {

@@ -102,17 +102,16 @@ static void clean_up(struct generate *g) {
 
 static void print_summary(const struct generate *g, int64_t samples) {
     const struct generate_options *options = g->options;
-    char sampling[512], settings[8192], facts[9216];
+    char sampling[512], settings[8192];
     sampling_to_text(sampling, sizeof sampling, &options->sampling);
     settings_to_text(settings, sizeof settings, &g->model, &g->settings, 1);
-    snprintf(facts, sizeof facts,
-             "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
-             " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
-             "eos=%s allow_unk=%s text=%s %s",
-             samples, g->prompt.tokens, g->prompt.unknown, g->tokens, g->done, g->seed, g->seconds,
-             g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling, eos_ways[options->eos],
-             options->allow_unk ? "yes" : "no", text_form(options->text, options->ids), settings);
-    terminal_summary(facts);
+    terminal_line(
+        "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
+        " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
+        "eos=%s allow_unk=%s text=%s %s",
+        samples, g->prompt.tokens, g->prompt.unknown, g->tokens, g->done, g->seed, g->seconds,
+        g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling, eos_ways[options->eos],
+        options->allow_unk ? "yes" : "no", text_form(options->text, options->ids), settings);
 }
 
 /* Between an interactive text's turns it is a saved memory already. */

@@ -194,13 +194,12 @@ static bool set(struct interaction *i, char *argument) {
 
 static bool settings(struct interaction *i, char *argument) {
     const struct generate *g = i->g;
-    char sampling[512], rest[8192], facts[9216];
+    char sampling[512], rest[8192];
     (void)argument;
     sampling_to_text(sampling, sizeof sampling, &i->options->sampling);
     settings_to_text(rest, sizeof rest, &g->model, &g->settings, 1);
-    snprintf(facts, sizeof facts, "tokens=%" PRIu64 " seed=%" PRIu64 " %s eos=%s %s", g->n, g->seed,
-             sampling, eos_ways[i->options->eos], rest);
-    terminal_summary(facts);
+    terminal_line("tokens=%" PRIu64 " seed=%" PRIu64 " %s eos=%s %s", g->n, g->seed, sampling,
+                  eos_ways[i->options->eos], rest);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* Shards as JSON, and their sum. */
 #include "merge.h"
 
+#include "json_memory.h"
 #include "output.h"
 #include "signals.h"
 #include "terminal.h"
@@ -144,6 +145,10 @@ static bool read_part(struct part *part, const char *path) {
         fclose(file);
     }
     if (part->object == NULL && signals_stopped()) {
+        return false;
+    }
+    if (part->object == NULL && json_lacked_memory(&error)) {
+        terminal_error("%s: out of memory", part->path);
         return false;
     }
     if (part->object == NULL) {

@@ -1,6 +1,7 @@
 /* Standard output with its failures, and files that are renamed into place. */
 #include "output.h"
 
+#include "json_memory.h"
 #include "options.h"
 #include "signals.h"
 #include "terminal.h"
@@ -54,17 +55,6 @@ bool output_flush(void) {
     return fflush(stdout) == 0 || note_failure();
 }
 
-char *output_json_text(const json_t *object, size_t form) {
-    size_t size = json_dumpb(object, NULL, 0, form);
-    char *text = size > 0 ? malloc(size + 1) : NULL;
-    if (text == NULL || json_dumpb(object, text, size, form) != size) {
-        free(text);
-        return NULL;
-    }
-    text[size] = '\0';
-    return text;
-}
-
 bool output_lacks_memory(void) {
     state.failed = true;
     terminal_error("out of memory");
@@ -72,7 +62,7 @@ bool output_lacks_memory(void) {
 }
 
 static bool write_json(json_t *object, size_t form) {
-    char *line = object == NULL ? NULL : output_json_text(object, form);
+    char *line = object == NULL ? NULL : json_text(object, form);
     json_decref(object);
     if (line == NULL) {
         return output_lacks_memory();

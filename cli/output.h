@@ -19,10 +19,6 @@ bool output_lacks_memory(void);
 /* How JSON is written, as flags of jansson: compact, and numbers with twelve digits. */
 #define OUTPUT_JSON_FORM (JSON_COMPACT | JSON_REAL_PRECISION(12))
 
-/* The text, to be freed, or NULL when memory is short; json_dumps would leave out what it has no
- * room for. */
-char *output_json_text(const json_t *object, size_t form);
-
 /* Writes one compact line and flushes it.  Takes the reference; NULL counts as out of memory. */
 bool output_json(json_t *object);
 

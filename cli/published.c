@@ -1,7 +1,7 @@
 /* Dai et al. 2019, Transformer-XL: the shapes and evaluation settings of the released models. */
 #include "published.h"
 
-#include "output.h"
+#include "json_memory.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -78,7 +78,7 @@ char *published_settings_json(int shape) {
         false, "tgt_len", p->tgt_len, "mem_len", p->mem_len, "clamp_len", p->clamp_len,
         "same_length", true, "memory_start", "empty", "cluster_order", "reversed", "cutoffs",
         cutoffs, "tied_projections", tied);
-    char *text = failed ? NULL : output_json_text(settings, JSON_COMPACT);
+    char *text = failed ? NULL : json_text(settings, JSON_COMPACT);
     json_decref(settings);
     json_decref(cutoffs);
     json_decref(tied);

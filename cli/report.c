@@ -1,6 +1,7 @@
 /* Writes the page of a report: the hand-written frame, and the data in its place. */
 #include "report.h"
 
+#include "json_memory.h"
 #include "report_page.h"
 #include "terminal.h"
 
@@ -154,7 +155,7 @@ static void write_symbols(const struct report *report) {
 /* JSON has angle brackets and ampersands in strings alone, where they may be spelled by number. */
 static bool write_facts(struct report *report, const json_t *facts) {
     FILE *stream = report->file.stream;
-    char *text = output_json_text(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
+    char *text = json_text(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
     if (text == NULL) {
         return false;
     }

@@ -210,32 +210,18 @@ static const char *show(char *text, size_t size, double value) {
     return text;
 }
 
-__attribute__((format(printf, 1, 2))) static void print_facts(const char *format, ...) {
-    va_list arguments;
-    char *facts;
-    va_start(arguments, format);
-    int length = vasprintf(&facts, format, arguments);
-    va_end(arguments);
-    if (length < 0) {
-        terminal_error("out of memory");
-        return;
-    }
-    terminal_summary(facts);
-    free(facts);
-}
-
 static void print_other_summary(const struct run_facts *facts, const struct result *total) {
     const struct divergence *divergence = &total->divergence;
     double nats = nats_per_token(&divergence->other);
     double n = (double)divergence->difference.predicted;
     char numbers[4][40];
-    print_facts("compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
-                "top_agreement=%.6f mode=%s text=%s %s",
-                show(numbers[0], sizeof numbers[0], nats),
-                show(numbers[1], sizeof numbers[1], exp(nats)),
-                show(numbers[2], sizeof numbers[2], divergence->difference.mean),
-                show(numbers[3], sizeof numbers[3], divergence->kl / n),
-                (double)divergence->agreed / n, facts->mode, facts->text, facts->other.facts);
+    terminal_line("compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
+                  "top_agreement=%.6f mode=%s text=%s %s",
+                  show(numbers[0], sizeof numbers[0], nats),
+                  show(numbers[1], sizeof numbers[1], exp(nats)),
+                  show(numbers[2], sizeof numbers[2], divergence->difference.mean),
+                  show(numbers[3], sizeof numbers[3], divergence->kl / n),
+                  (double)divergence->agreed / n, facts->mode, facts->text, facts->other.facts);
 }
 
 void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total) {
@@ -244,16 +230,16 @@ void result_print_summary(const struct run_facts *facts, int n_files, const stru
     if (facts->other.name != NULL) {
         print_other_summary(facts, total);
     }
-    print_facts("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
-                " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
-                "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
-                n_files, total->tokens, total->score.predicted, total->unknown,
-                show(numbers[0], sizeof numbers[0], nats),
-                show(numbers[1], sizeof numbers[1], exp(nats)),
-                show(numbers[2], sizeof numbers[2], nats / LN_2),
-                show(numbers[3], sizeof numbers[3], result_bits_per_character(facts, total)),
-                total->seconds, result_tokens_per_second(total), facts->mode, facts->text,
-                facts->model.facts);
+    terminal_line("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
+                  " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
+                  "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
+                  n_files, total->tokens, total->score.predicted, total->unknown,
+                  show(numbers[0], sizeof numbers[0], nats),
+                  show(numbers[1], sizeof numbers[1], exp(nats)),
+                  show(numbers[2], sizeof numbers[2], nats / LN_2),
+                  show(numbers[3], sizeof numbers[3], result_bits_per_character(facts, total)),
+                  total->seconds, result_tokens_per_second(total), facts->mode, facts->text,
+                  facts->model.facts);
 }
 
 int result_check_limit(const struct run_facts *facts, const struct result *result, double limit) {

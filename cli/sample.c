@@ -2,6 +2,7 @@
 #include "sample.h"
 
 #include "continue.h"
+#include "json_memory.h"
 #include "output.h"
 #include "recent.h"
 #include "signals.h"
@@ -128,7 +129,7 @@ static json_t *settings_object(const struct generate *g) {
 
 /* Puts a line into the output.  Takes the reference; NULL counts as out of memory. */
 static txl_status put_json(struct sample *s, json_t *object) {
-    char *line = object == NULL ? NULL : output_json_text(object, OUTPUT_JSON_FORM);
+    char *line = object == NULL ? NULL : json_text(object, OUTPUT_JSON_FORM);
     bool good = line != NULL && bytes_append(&s->output, line, strlen(line)) &&
                 bytes_append(&s->output, "\n", 1);
     json_decref(object);

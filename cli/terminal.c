@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 24, LEAST_BAR_WIDTH = 4, LINE_MAX_COLUMNS = 200 };
+enum { BAR_WIDTH = 24, LEAST_BAR_WIDTH = 4, LINE_MAX_COLUMNS = 200, LINE_BYTES = 16384 };
 
 static const double BAR_SECONDS = 0.1, LINE_SECONDS = 10, FIRST_SECONDS = 1;
 
@@ -45,37 +45,27 @@ static void replace_controls(char *text) {
     }
 }
 
-/* One write for the whole line, so that lines of several processes do not mix. */
-static void print_line(const char *label, const char *text) {
-    char *line;
-    int length = asprintf(&line, "txl%s%s: %s%s", state.command != NULL ? " " : "",
-                          state.command != NULL ? state.command : "", label, text);
-    if (length < 0) {
-        fputs("txl: error: out of memory\n", stderr);
-        return;
+/* One write for the whole line, so that lines of several processes do not mix, and no allocation:
+ * there may be no memory, and that is the message. */
+__attribute__((format(printf, 2, 0))) static void print_line(const char *label, const char *format,
+                                                             va_list arguments) {
+    char line[LINE_BYTES];
+    int start = snprintf(line, sizeof line, "txl%s%s: %s", state.command != NULL ? " " : "",
+                         state.command != NULL ? state.command : "", label);
+    int end = start + vsnprintf(line + start, sizeof line - (size_t)start, format, arguments);
+    if (end >= LINE_BYTES) {
+        end = LINE_BYTES - 1;
     }
     replace_controls(line);
-    line[length] = '\n'; /* the terminator's place: the length is known */
+    line[end] = '\n'; /* the terminator's place: the length is known */
     wipe_bar();
-    fwrite(line, 1, (size_t)length + 1, stderr);
-    free(line);
-}
-
-__attribute__((format(printf, 2, 0))) static void
-print_message(const char *label, const char *format, va_list arguments) {
-    char *text;
-    if (vasprintf(&text, format, arguments) < 0) {
-        fputs("txl: error: out of memory\n", stderr);
-        return;
-    }
-    print_line(label, text);
-    free(text);
+    fwrite(line, 1, (size_t)end + 1, stderr);
 }
 
 void terminal_error(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    print_message("error: ", format, arguments);
+    print_line("error: ", format, arguments);
     va_end(arguments);
 }
 
@@ -85,12 +75,15 @@ void terminal_note(const char *format, ...) {
     }
     va_list arguments;
     va_start(arguments, format);
-    print_message("note: ", format, arguments);
+    print_line("note: ", format, arguments);
     va_end(arguments);
 }
 
-void terminal_summary(const char *facts) {
-    print_line("", facts);
+void terminal_line(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_line("", format, arguments);
+    va_end(arguments);
 }
 
 double terminal_seconds(void) {
@@ -177,14 +170,11 @@ static void draw_bar(const struct progress *progress, double fraction, const cha
 
 static void print_progress_line(const struct progress *progress, double fraction,
                                 const char *figures) {
-    char line[LINE_MAX_COLUMNS];
-    if (fraction < 0) {
-        snprintf(line, sizeof line, "%s: %s", progress->task, figures);
-    } else {
-        snprintf(line, sizeof line, "%s: %.0f %%, %s", progress->task, floor(100 * fraction),
-                 figures);
+    char percent[16] = "";
+    if (fraction >= 0) {
+        snprintf(percent, sizeof percent, "%.0f %%, ", floor(100 * fraction));
     }
-    print_line("", line);
+    terminal_line("%s: %s%s", progress->task, percent, figures);
 }
 
 void progress_update(struct progress *progress, double fraction, uint64_t count) {

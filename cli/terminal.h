@@ -10,13 +10,13 @@ void terminal_set_command(const char *name);
 void terminal_set_quiet(bool quiet);
 
 /* "txl COMMAND: error: ...", and "txl COMMAND: note: ..." which --quiet leaves out.  Control
- * characters of file names and the like do not reach the terminal. */
+ * characters of file names and the like do not reach the terminal, nor what is beyond 16 KiB. */
 void terminal_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void terminal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "txl COMMAND: " and the facts: the last line of a command that measures or generates, printed
- * with --quiet too. */
-void terminal_summary(const char *facts);
+/* "txl COMMAND: ...", printed with --quiet too: as the last line of a command that measures or
+ * generates, the facts. */
+void terminal_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Seconds of a clock that is never set. */
 double terminal_seconds(void);

@@ -283,14 +283,11 @@ static bool set_up(struct tokenize *t, const char *path) {
 }
 
 static void print_summary(const struct tokenize *t) {
-    char facts[8192];
     txl_encoded counts;
     token_reader_counts(&t->reader, &counts);
-    snprintf(facts, sizeof facts,
-             "symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
-             t->symbols, t->unknown + counts.unknown, t->input.read, text_forms[t->options->text],
-             t->model.name);
-    terminal_summary(facts);
+    terminal_line("symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
+                  t->symbols, t->unknown + counts.unknown, t->input.read,
+                  text_forms[t->options->text], t->model.name);
 }
 
 static int tokenize_input(struct tokenize *t) {

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -132,6 +133,22 @@ static void quiet_shows_nothing(void **state) {
     assert_shown("");
 }
 
+/* Of a name as long as no file has, the beginning, in a line of its own. */
+static void a_line_is_cut(void **state) {
+    (void)state;
+    enum { LENGTH = 20000, MOST = 16384 };
+    static char name[LENGTH + 1], text[LENGTH + 100];
+    terminal_set_command(NULL);
+    for (int i = 0; i < LENGTH; i++)
+        name[i] = i % 2 ? '\a' : 'a';
+    terminal_error("%s: damaged", name);
+    terminal_line("seed=%d", 7);
+    ssize_t n = pread(fileno(shown), text, sizeof text - 1, 0);
+    assert_int_equal(n, MOST + strlen("txl: seed=7\n"));
+    assert_memory_equal(text, "txl: error: a?a?", 16);
+    assert_string_equal(text + MOST - 3, "?a\ntxl: seed=7\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lines_come_every_ten_seconds, catch_standard_error,
@@ -139,6 +156,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_bar_is_redrawn_and_wiped, catch_standard_error,
                                         give_standard_error_back),
         cmocka_unit_test_setup_teardown(quiet_shows_nothing, catch_standard_error,
+                                        give_standard_error_back),
+        cmocka_unit_test_setup_teardown(a_line_is_cut, catch_standard_error,
                                         give_standard_error_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
