@@ -295,7 +295,7 @@ static txl_status take_turns(struct interaction *i) {
             break;
         }
     }
-    return status;
+    return i->reader.failed ? TXL_IO : status;
 }
 
 txl_status interactive_run(struct generate *g, struct generate_options *options,

@@ -13,6 +13,7 @@ struct line_reader {
     char *history_path; /* NULL: there is no place for it */
     char *line;         /* of what is no terminal */
     size_t capacity;
+    bool failed; /* reading it, with the error printed */
 };
 
 /* False with the error printed. */
@@ -21,8 +22,8 @@ bool line_reader_open(struct line_reader *reader);
 /* Keeps the history. */
 void line_reader_close(struct line_reader *reader);
 
-/* The next line without its end, or NULL: there is none, or a signal came.  It lives until the next
- * call. */
+/* The next line without its end, or NULL: there is none, a signal came, or reading failed.  It
+ * lives until the next call. */
 const char *line_reader_next(struct line_reader *reader, size_t *length);
 
 #endif
