@@ -55,6 +55,11 @@ static const char *what_content_is(const struct mapped_file *file) {
         return "packed with gzip; unpack it";
     if (has_bytes(file, 0, "GGUF", 4))
         return "a GGUF file; convert the PyTorch checkpoint instead";
+    if (has_bytes(file, 0, "\x93TXL", 4))
+        return "a weights file of txl, converted already; for other options convert the checkpoint "
+               "again";
+    if (has_bytes(file, 0, "\x93TXM", 4))
+        return "a memory that txl saved; `txl generate --load-memory` goes on with it";
     return NULL;
 }
 

@@ -788,6 +788,8 @@ static void test_other_files(void **state) {
         {"flax_model.msgpack", "x", "weights for TensorFlow or Flax"},
         {"model.gz", "\x1f\x8b\x08", "packed with gzip"},
         {"model.gguf", "GGUF", "a GGUF file"},
+        {"model.txl", "\x93TXL\r\n\x1a\n", "a weights file of txl, converted already"},
+        {"text.memory", "\x93TXM\r\n\x1a\n", "a memory that txl saved"},
         {"notes.txt", "hello",
          "neither a torch.save nor a safetensors file; it begins with the "
          "bytes 68 65"},
