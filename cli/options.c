@@ -214,14 +214,15 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
 
 /* ---- Help --------------------------------------------------------------------------------- */
 
-void options_print_argument(const struct option_row *row, FILE *out) {
-    if (row->kind == OPTION_CHOICE) {
-        for (size_t i = 0; row->choices[i] != NULL; i++) {
-            fprintf(out, "%s%s", i > 0 ? "|" : "", row->choices[i]);
-        }
-    } else if (row->argument != NULL) {
-        fputs(row->argument, out);
+int options_print_argument(const struct option_row *row, FILE *out) {
+    if (row->kind != OPTION_CHOICE) {
+        return row->argument != NULL ? fprintf(out, "%s", row->argument) : 0;
     }
+    int columns = 0;
+    for (size_t i = 0; row->choices[i] != NULL; i++) {
+        columns += fprintf(out, "%s%s", i > 0 ? "|" : "", row->choices[i]);
+    }
+    return columns;
 }
 
 void options_print_filled(FILE *out, const char *text, size_t indent, size_t width) {
@@ -277,46 +278,34 @@ static void print_usage(const struct command *command, FILE *out) {
     fputs("\n\n", out);
 }
 
-/* The second column: the sentence, then what holds unless told. */
-static void print_entry(const char *left, const char *help, const char *standard, FILE *out) {
+/* The second column, after so many columns of the first: the sentence, then what holds unless told.
+ */
+static void print_entry(int left, const char *help, const char *standard, FILE *out) {
     char text[1024];
     snprintf(text, sizeof text, "%s%s%s%s", help, standard != NULL ? " (default: " : "",
              standard != NULL ? standard : "", standard != NULL ? ")" : "");
-    size_t length = strlen(left);
-    fputs(left, out);
-    if (length + 2 > HELP_COLUMN) {
+    if (left + 2 > HELP_COLUMN) {
         fprintf(out, "\n%*s", HELP_COLUMN, "");
     } else {
-        fprintf(out, "%*s", (int)(HELP_COLUMN - length), "");
+        fprintf(out, "%*s", HELP_COLUMN - left, "");
     }
     options_print_filled(out, text, HELP_COLUMN, HELP_WIDTH);
 }
 
 static void print_option(const struct option_row *row, FILE *out) {
-    char left[128] = "";
-    FILE *line = fmemopen(left, sizeof left, "w");
-    if (line == NULL) {
-        return;
-    }
-    if (row->letter != 0) {
-        fprintf(line, "  -%c, --%s", row->letter, row->name);
-    } else {
-        fprintf(line, "      --%s", row->name);
-    }
+    int columns = row->letter != 0 ? fprintf(out, "  -%c, --%s", row->letter, row->name)
+                                   : fprintf(out, "      --%s", row->name);
     if (row->kind != OPTION_FLAG) {
-        fputc(' ', line);
-        options_print_argument(row, line);
+        columns += fprintf(out, " ");
+        columns += options_print_argument(row, out);
     }
-    fclose(line);
-    print_entry(left, row->help, row->standard, out);
+    print_entry(columns, row->help, row->standard, out);
 }
 
 static void print_operands(const struct operand_row *row, FILE *out) {
     fputs("\nArguments:\n", out);
     for (; row->name != NULL; row++) {
-        char left[128];
-        snprintf(left, sizeof left, "  %s", row->name);
-        print_entry(left, row->help, NULL, out);
+        print_entry(fprintf(out, "  %s", row->name), row->help, NULL, out);
     }
 }
 

@@ -140,8 +140,9 @@ void options_help(const struct command *command, FILE *out);
 int options_wrong(const struct command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The argument as help shows it: the placeholder, or the choices between bars.  Empty for flags. */
-void options_print_argument(const struct option_row *row, FILE *out);
+/* The argument as help shows it: the placeholder, or the choices between bars; nothing for
+ * flags.  Returns how many columns that took. */
+int options_print_argument(const struct option_row *row, FILE *out);
 
 /* Prints `text` filled to `width` columns, every line but the first after `indent` blanks, and
  * ends the line. */

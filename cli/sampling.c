@@ -3,7 +3,9 @@
 #include "terminal.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static bool penalises(const struct sampling_options *options) {
     return options->repetition_penalty != 0 && options->repetition_penalty != 1;
@@ -66,25 +68,29 @@ bool sampling_to_json(json_t *object, const struct sampling_options *o) {
     return bad == 0;
 }
 
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
+                                                         const char *format, ...) {
+    size_t length = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + length, size - length, format, arguments);
+    va_end(arguments);
+}
+
 void sampling_to_text(char *text, size_t size, const struct sampling_options *o) {
-    text[0] = '\0';
-    FILE *line = fmemopen(text, size, "w");
-    if (line == NULL) {
-        return;
-    }
-    fprintf(line, "temperature=%g top_k=%" PRId64 " top_p=%g", o->temperature, o->top_k, o->top_p);
+    snprintf(text, size, "temperature=%g top_k=%" PRId64 " top_p=%g", o->temperature, o->top_k,
+             o->top_p);
     if (o->min_p > 0) {
-        fprintf(line, " min_p=%g", o->min_p);
+        append(text, size, " min_p=%g", o->min_p);
     }
     if (o->typical < 1) {
-        fprintf(line, " typical=%g", o->typical);
+        append(text, size, " typical=%g", o->typical);
     }
     if (penalises(o)) {
-        fprintf(line, " repetition_penalty=%g repeat_last=%" PRId64, o->repetition_penalty,
-                repeat_last(o));
+        append(text, size, " repetition_penalty=%g repeat_last=%" PRId64, o->repetition_penalty,
+               repeat_last(o));
     }
     if (o->no_repeat_ngram > 0) {
-        fprintf(line, " no_repeat_ngram=%" PRId64, o->no_repeat_ngram);
+        append(text, size, " no_repeat_ngram=%" PRId64, o->no_repeat_ngram);
     }
-    fclose(line);
 }
