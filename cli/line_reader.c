@@ -142,14 +142,12 @@ const char *line_reader_next(struct line_reader *reader, size_t *length) {
         return next_typed(reader, length);
     }
     signals_end_reads(true);
-    errno = 0;
     ssize_t n = getline(&reader->line, &reader->capacity, stdin);
-    int why = errno;
     signals_end_reads(false);
     if (n < 0) {
         reader->failed = !feof(stdin) && !signals_stopped();
         if (reader->failed) {
-            terminal_error("standard input: %s", strerror(why));
+            terminal_error("standard input: %s", strerror(errno));
         }
         return NULL;
     }

@@ -144,19 +144,19 @@ static bool read_part(struct part *part, const char *path) {
     if (!standard_input) {
         fclose(file);
     }
-    if (part->object == NULL && signals_stopped()) {
+    if (part->object != NULL) {
+        return parse(part);
+    }
+    if (signals_stopped()) {
         return false;
     }
-    if (part->object == NULL && json_lacked_memory(&error)) {
+    if (json_lacked_memory(&error)) {
         terminal_error("%s: out of memory", part->path);
-        return false;
-    }
-    if (part->object == NULL) {
+    } else {
         terminal_error("%s: line %d: %s; it must be what txl ppl --shard I/N --json prints",
                        part->path, error.line, error.text);
-        return false;
     }
-    return parse(part);
+    return false;
 }
 
 /* ---- Fitting together --------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "foreign.h"
 
 #include "../lib/error.h"
+#include "../lib/weights_layout.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -55,7 +56,7 @@ static const char *what_content_is(const struct mapped_file *file) {
         return "packed with gzip; unpack it";
     if (has_bytes(file, 0, "GGUF", 4))
         return "a GGUF file; convert the PyTorch checkpoint instead";
-    if (has_bytes(file, 0, "\x93TXL", 4))
+    if (has_bytes(file, 0, LAYOUT_MAGIC, 4))
         return "a weights file of txl, converted already; for other options convert the checkpoint "
                "again";
     if (has_bytes(file, 0, "\x93TXM", 4))
