@@ -1,13 +1,13 @@
 /* txl bench: measures how fast a model scores and generates, and how near that is to what the
  * machine allows.  A figure means little by itself where the bandwidth of the memory changes from
  * one second to the next, so the machine's limits are measured anew before every sample. */
-#include "blas_core.h"
+#include "cli/ppl/published.h"
+#include "cli/system/blas_core.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
 #include "commands.h"
 #include "model.h"
-#include "output.h"
-#include "published.h"
-#include "signals.h"
-#include "terminal.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
-#include "options.h"
+#include "cli/options/options.h"
 
 extern const struct command generate_command, ppl_command, convert_command, info_command,
     verify_command, tokenize_command, bench_command, completion_command, help_command,

@@ -1,11 +1,11 @@
 /* txl convert: a published checkpoint becomes a weights file. */
-#include "../convert/convert.h"
+#include "convert/convert.h"
+#include "cli/system/confine.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
 #include "commands.h"
-#include "confine.h"
 #include "model.h"
-#include "output.h"
-#include "signals.h"
-#include "terminal.h"
 
 #include <string.h>
 #include <sys/stat.h>

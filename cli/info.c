@@ -1,10 +1,10 @@
 /* txl info: what a weights file or a checkpoint says of itself. */
-#include "../convert/convert.h"
+#include "cli/system/confine.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
 #include "commands.h"
-#include "confine.h"
-#include "output.h"
-#include "signals.h"
-#include "terminal.h"
+#include "convert/convert.h"
 #include "txl.h"
 
 #include <errno.h>

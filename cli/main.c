@@ -1,9 +1,9 @@
 /* txl: finds the command and runs it. */
-#include "blas_core.h"
+#include "cli/system/blas_core.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
 #include "commands.h"
-#include "output.h"
-#include "signals.h"
-#include "terminal.h"
 #include "txl.h"
 
 #include <fcntl.h>

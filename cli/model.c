@@ -1,9 +1,9 @@
 /* Opens models and sessions, and prints settings. */
 #include "model.h"
 
-#include "blas_core.h"
-#include "signals.h"
-#include "terminal.h"
+#include "cli/system/blas_core.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef CLI_MODEL_H
 #define CLI_MODEL_H
 
-#include "options.h"
+#include "cli/options/options.h"
 #include "txl.h"
 
 #include <jansson.h>

@@ -1,10 +1,10 @@
 /* txl tokenize: text to symbols or ids, and back. */
-#include "bytes.h"
+#include "cli/system/bytes.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
 #include "commands.h"
 #include "model.h"
-#include "output.h"
-#include "signals.h"
-#include "terminal.h"
 #include "tokens.h"
 
 #include <inttypes.h>

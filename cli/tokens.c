@@ -1,8 +1,8 @@
 /* Text or decimal ids to tokens. */
 #include "tokens.h"
 
-#include "signals.h"
-#include "terminal.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef CLI_TOKENS_H
 #define CLI_TOKENS_H
 
-#include "input.h"
+#include "cli/system/input.h"
 #include "txl.h"
 
 struct id_parser {

@@ -1,9 +1,9 @@
 /* txl verify: reads a weights file and compares every checksum. */
+#include "cli/system/confine.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
 #include "commands.h"
-#include "confine.h"
-#include "output.h"
-#include "signals.h"
-#include "terminal.h"
 #include "txl.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
 /* The conversion: the facts become settings, the checkpoint's tensors become those of
  * weights-format.md, streamed through from the mapped checkpoint. */
 #include "convert.h"
-#include "../lib/error.h"
-#include "../lib/half.h"
-#include "../lib/json_memory.h"
-#include "../lib/q8.h"
-#include "../lib/vocabulary.h"
-#include "../lib/weights.h"
+#include "lib/base/error.h"
+#include "lib/base/half.h"
+#include "lib/base/json_memory.h"
+#include "lib/base/q8.h"
+#include "lib/text/vocabulary.h"
+#include "lib/weights/weights.h"
 #include "recognise.h"
 #include "vocabulary_file.h"
 

@@ -4,8 +4,8 @@
  * win, then the attributes or config.json; what they say about shapes must agree with the shapes.
  */
 #include "recognise.h"
-#include "../lib/error.h"
-#include "../lib/json_memory.h"
+#include "lib/base/error.h"
+#include "lib/base/json_memory.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,9 +2,9 @@
 #ifndef CONVERT_RECOGNISE_H
 #define CONVERT_RECOGNISE_H
 
-#include "../lib/model_limits.h"
-#include "checkpoint.h"
 #include "convert.h"
+#include "convert/containers/checkpoint.h"
+#include "lib/base/limits.h"
 
 enum { MAX_PREFIX = 256 /* of a tensor's name */ };
 

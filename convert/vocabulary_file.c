@@ -1,14 +1,14 @@
 /* Vocabularies out of pickles, JSON and text. */
 #include "vocabulary_file.h"
 
-#include "../lib/error.h"
-#include "../lib/json_memory.h"
-#include "../lib/model_limits.h"
-#include "../lib/unicode.h"
-#include "checkpoint.h"
-#include "foreign.h"
-#include "mapped_file.h"
-#include "zip.h"
+#include "convert/containers/checkpoint.h"
+#include "convert/containers/foreign.h"
+#include "convert/containers/mapped_file.h"
+#include "convert/containers/zip.h"
+#include "lib/base/error.h"
+#include "lib/base/json_memory.h"
+#include "lib/base/limits.h"
+#include "lib/text/unicode.h"
 
 #include <errno.h>
 #include <inttypes.h>

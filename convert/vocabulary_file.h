@@ -3,7 +3,7 @@
 #ifndef CONVERT_VOCABULARY_FILE_H
 #define CONVERT_VOCABULARY_FILE_H
 
-#include "pickle.h"
+#include "convert/containers/pickle.h"
 
 enum vocabulary_case { VOCABULARY_CASE_UNKNOWN, VOCABULARY_KEEPS_CASE, VOCABULARY_LOWER_CASE };
 

@@ -1,6 +1,6 @@
 /* Opening the made checkpoints. */
 #include "model_cases.h"
-#include "../convert/convert.h"
+#include "convert/convert.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -12,7 +12,7 @@
  *                                           widened */
 #include "finish_panel.h"
 #include "kernels.h"
-#include "q8.h"
+#include "lib/base/q8.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #ifndef TXL_VECTORS_H
 #define TXL_VECTORS_H
 
-#include "half.h"
+#include "lib/base/half.h"
 
 #include <stdint.h>
 

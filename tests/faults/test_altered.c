@@ -1,9 +1,9 @@
 /* Weights files with any byte altered or cut at any length, and checkpoints cut at every percent:
  * what is wrong is refused, in one line that says where, and what is accepted gives the same
  * scores. */
-#include "../../convert/convert.h"
-#include "../../lib/weights.h"
-#include "../model_cases.h"
+#include "convert/convert.h"
+#include "lib/weights/weights.h"
+#include "tests/model_cases.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

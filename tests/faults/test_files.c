@@ -1,8 +1,8 @@
 /* Every call on a file fails once, disks are full at every size, reads and writes are cut short and
  * interrupted: what fails says what and where, leaves an older file as it was, and no other. */
-#include "../../convert/convert.h"
-#include "../model_cases.h"
+#include "convert/convert.h"
 #include "faults.h"
+#include "tests/model_cases.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,13 +1,13 @@
 /* Every allocation fails once: whatever is being done ends with TXL_MEMORY and a message, leaves no
  * file, and leaks nothing (which the address sanitizer sees).  What can do without the memory has
  * to give the result that it gives with it. */
-#include "../../convert/convert.h"
-#include "../../lib/decoder.h"
-#include "../../lib/encoder.h"
-#include "../../lib/moses.h"
-#include "../../lib/vocabulary.h"
-#include "../model_cases.h"
+#include "convert/convert.h"
 #include "faults.h"
+#include "lib/text/decoder.h"
+#include "lib/text/encoder.h"
+#include "lib/text/moses.h"
+#include "lib/text/vocabulary.h"
+#include "tests/model_cases.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* Small files that ask for much: of at most 10 KB none makes the readers allocate more than 64 MiB,
  * or work for more than a second, before it is refused.  Each is read in a process of its own,
  * whose memory and time are measured. */
-#include "../../convert/convert.h"
-#include "../../convert/vocabulary_file.h"
-#include "../../lib/model_limits.h"
-#include "../../lib/weights_layout.h"
-#include "../checkpoint_files.h"
+#include "convert/convert.h"
+#include "convert/vocabulary_file.h"
 #include "faults.h"
+#include "lib/base/limits.h"
+#include "lib/weights/layout.h"
+#include "tests/convert/checkpoint_files.h"
 
 #include <stdint.h>
 #include <sys/resource.h>

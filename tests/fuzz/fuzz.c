@@ -1,9 +1,9 @@
 /* What the harnesses share: files in memory, and the use of what was read. */
 #include "fuzz.h"
 
-#include "../../convert/checkpoint.h"
-#include "../../convert/little_endian.h"
-#include "../../convert/recognise.h"
+#include "convert/containers/checkpoint.h"
+#include "convert/containers/little_endian.h"
+#include "convert/recognise.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

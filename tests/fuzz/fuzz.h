@@ -4,7 +4,7 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
-#include "../../lib/txl.h"
+#include "txl.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "tiny.h"
 
-#include "../../cli/tokens.h"
+#include "cli/tokens.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * a NUL.  What the parser accepts must be within the bounds of the command's table. */
 #include "fuzz.h"
 
-#include "../../cli/commands.h"
+#include "cli/commands.h"
 
 #include <getopt.h>
 #include <stdlib.h>

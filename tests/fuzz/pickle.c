@@ -2,7 +2,7 @@
  * storages of zeros, so that any graph of objects is walked whatever its storages are. */
 #include "torch_pack.h"
 
-#include "../../convert/pickle.h"
+#include "convert/containers/pickle.h"
 
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
  * NUL. What fits together gives a result that can be told in every way. */
 #include "fuzz.h"
 
-#include "../../cli/merge.h"
-#include "../../cli/output.h"
+#include "cli/ppl/merge.h"
+#include "cli/system/output.h"
 
 #include <stdlib.h>
 #include <string.h>

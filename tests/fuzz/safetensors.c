@@ -5,9 +5,9 @@
 #include "fuzz.h"
 #include "tiny.h"
 
-#include "../../convert/checkpoint_internal.h"
-#include "../../convert/convert.h"
-#include "../../convert/recognise.h"
+#include "convert/containers/checkpoint_internal.h"
+#include "convert/convert.h"
+#include "convert/recognise.h"
 
 #include <ctype.h>
 #include <jansson.h>

@@ -1,8 +1,8 @@
 /* What the fuzzers start from. */
 #include "seeds.h"
 
-#include "../../convert/checkpoint_internal.h"
-#include "../../convert/zip.h"
+#include "convert/containers/checkpoint_internal.h"
+#include "convert/containers/zip.h"
 #include "tiny.h"
 #include "torch_pack.h"
 

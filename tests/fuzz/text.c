@@ -2,8 +2,8 @@
  * give what it gives in one piece, and its ids, shown as text, have to be read as the same ids. */
 #include "fuzz.h"
 
-#include "../../lib/decoder.h"
-#include "../../lib/encoder.h"
+#include "lib/text/decoder.h"
+#include "lib/text/encoder.h"
 
 #include <stdlib.h>
 #include <string.h>

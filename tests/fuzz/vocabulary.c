@@ -1,8 +1,8 @@
 /* Vocabulary files: the input is one, of any kind.  What is read has to do as a model's. */
 #include "fuzz.h"
 
-#include "../../convert/vocabulary_file.h"
-#include "../../lib/vocabulary.h"
+#include "convert/vocabulary_file.h"
+#include "lib/text/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  */
 #include "fuzz.h"
 
-#include "../../lib/weights.h"
-#include "../../lib/weights_layout.h"
+#include "lib/weights/layout.h"
+#include "lib/weights/weights.h"
 
 #include <stdlib.h>
 #include <xxhash.h>

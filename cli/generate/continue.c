@@ -1,0 +1,278 @@
+/* Going on with a text: several samples at a time, so that the weights are read once for all. */
+#include "continue.h"
+
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The largest seed: what JSON readers keep exactly. */
+static const int64_t MAX_SEED = 9007199254740991;
+
+enum { WORDS_N = 300, CHARACTERS_N = 1000 };
+
+/* What the memories of samples that are made together may take. */
+static const uint64_t TOGETHER_BYTES = (uint64_t)4 << 30;
+
+const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
+
+/* ---- Samples that are made together ------------------------------------------------------- */
+
+struct batch {
+    struct sample *each[TOGETHER]; /* [n] */
+    struct sample copy[TOGETHER];  /* all of them but the last of all samples */
+    size_t n;
+    size_t turn; /* whose output is printed as it comes; the others' waits */
+    bool begun;  /* it has been introduced */
+
+    struct progress progress; /* of all batches */
+    uint64_t made;            /* tokens, likewise */
+    int64_t samples;
+};
+
+static size_t batch_size(const struct generate *g) {
+    uint64_t fit = TOGETHER_BYTES / txl_session_bytes(g->model.handle, &g->settings);
+    return fit > TOGETHER ? TOGETHER : fit > 0 ? (size_t)fit : 1;
+}
+
+/* The last of all samples goes on with the session that was fed the prompt, which is needed no more
+ * after it. */
+static txl_status open_batch(struct generate *g, struct batch *b) {
+    size_t most = batch_size(g);
+    int64_t first = g->samples + 1;
+    for (b->n = 0; b->n < most && g->samples < b->samples; g->samples++) {
+        struct sample *copy = &b->copy[b->n];
+        bool last = g->samples + 1 == b->samples;
+        b->each[b->n++] = last ? &g->sample : copy;
+        if (!last && !sample_copy(g, &g->sample, copy)) {
+            return TXL_MEMORY;
+        }
+    }
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < b->n && status == TXL_OK; i++) {
+        status = sample_start(g, b->each[i], first + (int64_t)i, g->prompt.tail);
+    }
+    b->turn = 0;
+    b->begun = false;
+    return status;
+}
+
+static void close_batch(struct generate *g, struct batch *b) {
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->each[i] != &g->sample) {
+            sample_close(b->each[i]);
+        }
+    }
+}
+
+/* What stands before a sample; before the first the prompt has been echoed while it was fed. */
+static txl_status introduce(struct generate *g, const struct sample *s) {
+    if (s->number == 1 || g->options->json) {
+        return TXL_OK;
+    }
+    char line[64];
+    int length = snprintf(line, sizeof line, "--- sample %" PRId64 " ---\n", s->number);
+    if (!output_start_line() || !output_write(line, (size_t)length)) {
+        return TXL_STOPPED;
+    }
+    return prompt_repeat(&g->prompt);
+}
+
+/* Prints what has come of the sample whose turn it is, and so on with the next if it has ended. */
+static txl_status show(struct generate *g, struct batch *b) {
+    for (;;) {
+        struct sample *s = b->each[b->turn];
+        txl_status status = b->begun ? TXL_OK : introduce(g, s);
+        b->begun = true;
+        if (status != TXL_OK) {
+            return status;
+        }
+        if (!output_write(s->output.data, s->output.length) || !output_flush()) {
+            return TXL_STOPPED;
+        }
+        s->output.length = 0;
+        if (s->done == NULL || b->turn + 1 == b->n) {
+            return TXL_OK;
+        }
+        b->turn++;
+        b->begun = false;
+    }
+}
+
+/* After a failure: what was made of all of them. */
+static void show_rest(struct generate *g, struct batch *b) {
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->each[i]->done == NULL) {
+            b->each[i]->done = "failed";
+        }
+    }
+    show(g, b);
+}
+
+/* Another token for every sample that has not ended. */
+static txl_status make_tokens(struct generate *g, struct batch *b) {
+    for (size_t i = 0; i < b->n; i++) {
+        struct sample *s = b->each[i];
+        if (s->done != NULL) {
+            continue;
+        }
+        txl_status status = sample_token(g, s);
+        if (status != TXL_OK) {
+            return status;
+        }
+        b->made++;
+        if (s->done != NULL) {
+            g->done = s->done;
+        }
+    }
+    return TXL_OK;
+}
+
+/* Feeds the tokens to the `n` samples that go on. */
+static txl_status feed_tokens(const struct generate *g, const struct batch *b, size_t *n) {
+    txl_session *session[TOGETHER];
+    int32_t id[TOGETHER];
+    txl_error error;
+    size_t fed = 0;
+    *n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        bool goes_on = b->each[i]->done == NULL;
+        if (goes_on || g->keeps) {
+            session[fed] = b->each[i]->session;
+            id[fed++] = b->each[i]->id;
+        }
+        *n += goes_on;
+    }
+    txl_status status = txl_session_feed_each(session, fed, id, &error);
+    if (status != TXL_OK) {
+        terminal_error("%s", error.message);
+    }
+    return status;
+}
+
+/* One step of all samples.  `*left` becomes how many go on. */
+static txl_status step(struct generate *g, struct batch *b, size_t *left) {
+    txl_status status = make_tokens(g, b);
+    if (status != TXL_OK) {
+        return status;
+    }
+    txl_status shown = show(g, b);
+    if (shown == TXL_OK || g->keeps) {
+        status = feed_tokens(g, b, left);
+    }
+    double all = (double)g->n * (double)b->samples;
+    progress_update(&b->progress, all > 0 ? (double)b->made / all : -1, b->made);
+    return status == TXL_OK ? shown : status;
+}
+
+static txl_status run_batch(struct generate *g, struct batch *b) {
+    txl_status status = TXL_OK;
+    size_t left = b->n;
+    while (status == TXL_OK && left > 0) {
+        status = step(g, b, &left);
+    }
+    if (status == TXL_STOPPED) {
+        g->done = "closed";
+    } else if (status != TXL_OK) {
+        show_rest(g, b);
+    }
+    return status;
+}
+
+/* ---- A text ------------------------------------------------------------------------------- */
+
+/* Where generated text is seen, it is its own progress. */
+static bool hides_progress(void) {
+    struct stat status;
+    return !(fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode));
+}
+
+static txl_status continue_text(struct generate *g, int64_t samples) {
+    struct batch batch = {.samples = samples};
+    txl_status status;
+    progress_start(&batch.progress, "generating", "tokens");
+    batch.progress.off = hides_progress();
+    do {
+        status = open_batch(g, &batch);
+        if (status == TXL_OK) {
+            status = run_batch(g, &batch);
+        }
+        close_batch(g, &batch);
+    } while (status == TXL_OK && g->samples < samples && !signals_stopped());
+    progress_end(&batch.progress);
+    g->tokens += batch.made;
+    g->seconds += terminal_seconds() - batch.progress.start;
+    return status;
+}
+
+/* A signal during the prompt ends a sample without tokens. */
+static void interrupt_prompt(struct generate *g) {
+    struct sample *s = &g->sample;
+    g->done = "interrupted";
+    if (sample_start(g, s, 1, g->prompt.tail) == TXL_OK && sample_end(g, s, g->done) == TXL_OK &&
+        output_write(s->output.data, s->output.length)) {
+        output_flush();
+    }
+}
+
+txl_status continue_prompt(struct generate *g, int64_t samples) {
+    g->samples = 0;
+    txl_status status = prompt_feed(&g->prompt);
+    if (status != TXL_OK) {
+        if (signals_stopped()) {
+            interrupt_prompt(g);
+        }
+        return status;
+    }
+    if (g->prompt.unknown > 0) {
+        terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s",
+                      g->prompt.input.name, g->prompt.unknown,
+                      txl_model_unk(g->model.handle) >= 0 ? "replaced" : "left out");
+    }
+    return continue_text(g, samples);
+}
+
+/* ---- How tokens are drawn ----------------------------------------------------------------- */
+
+static bool fresh_seed(uint64_t *seed) {
+    uint64_t random;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+        terminal_error("cannot draw a seed: %s", strerror(errno));
+        return false;
+    }
+    *seed = random & (uint64_t)MAX_SEED;
+    return true;
+}
+
+bool continue_choose_sampling(struct generate *g) {
+    const struct generate_options *options = g->options;
+    int32_t unk = txl_model_unk(g->model.handle), eos = txl_model_eos(g->model.handle);
+    g->sampling = sampling_terms(&options->sampling);
+    g->sampling.banned = g->banned;
+    if (unk >= 0 && !options->allow_unk) {
+        g->banned[g->sampling.n_banned++] = unk;
+    }
+    if (eos >= 0 && options->eos == EOS_BAN) {
+        g->banned[g->sampling.n_banned++] = eos;
+    }
+    if (eos < 0 && options->eos != EOS_NEWLINE) {
+        terminal_note("--eos %s changes nothing: this model has no <eos>", eos_ways[options->eos]);
+    }
+    g->n = options->n != INTEGER_UNSET  ? (uint64_t)options->n
+           : model_has_words(&g->model) ? WORDS_N
+                                        : CHARACTERS_N;
+    g->seed = (uint64_t)options->seed;
+    if (options->seed == INTEGER_UNSET && g->memory != NULL) {
+        txl_resume resume;
+        txl_memory_resume(g->memory, &resume);
+        g->seed = resume.random.seed;
+        return true;
+    }
+    return options->seed != INTEGER_UNSET || fresh_seed(&g->seed);
+}

@@ -1,0 +1,60 @@
+/* Going on with a text: from the prompt to samples of what follows it, on standard output. */
+#ifndef CLI_CONTINUE_H
+#define CLI_CONTINUE_H
+
+#include "cli/model.h"
+#include "prompt.h"
+#include "sample.h"
+#include "sampling.h"
+
+/* Samples made together: as many as the library's sessions can be fed together without a
+ * difference to each by itself (txl_session_feed_each). */
+enum { TOGETHER = 8 };
+
+enum { EOS_NEWLINE, EOS_STOP, EOS_BAN };
+extern const char *const eos_ways[]; /* newline, stop, ban */
+
+struct generate_options {
+    struct common_options common;
+    struct session_options session;
+    const char *prompt, *prompt_text, *save_memory, *load_memory;
+    int text, eos;
+    int64_t n, seed, samples, logprobs;
+    struct sampling_options sampling;
+    bool allow_unk, skip_unknown, no_echo, ids, json, interactive;
+    struct string_list stop;
+};
+
+/* One run of the command: what all samples have in common. */
+struct generate {
+    const struct generate_options *options;
+    struct model model;
+    txl_settings settings;
+    struct prompt prompt;
+    struct sample sample; /* the prompt is fed to it, the others are copies of it */
+    int32_t banned[2];
+    txl_sampling sampling; /* but for the history, which is each sample's own */
+    uint64_t seed;
+    txl_memory *memory; /* from which a text starts; NULL: afresh */
+    bool keeps;         /* it is to be saved, so that the last token drawn is fed too */
+    uint64_t n;         /* tokens of a sample; 0: no end */
+
+    int32_t *top_ids; /* [logprobs], of the draw at hand */
+    float *top_logprobs;
+    const char *done; /* why the sample that ended last did so */
+    int64_t samples;  /* begun */
+    uint64_t tokens;  /* of all samples */
+    double seconds;   /* without the prompt */
+};
+
+/* Fills in what says how tokens are drawn, and how many, out of the options.  False with the error
+ * printed. */
+bool continue_choose_sampling(struct generate *g);
+
+/* Feeds the prompt, generates samples 1 to `samples` of what follows it, and prints them one after
+ * the other, also what was made of them when a signal or a failure ended it.  `g->done` says why it
+ * ended.  TXL_STOPPED after a signal during the prompt or when the reader of standard output is
+ * gone; other failures have had their error printed. */
+txl_status continue_prompt(struct generate *g, int64_t samples);
+
+#endif

@@ -1,0 +1,408 @@
+/* txl generate: continues a prompt. */
+#include "cli/commands.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+#include "continue.h"
+#include "interactive.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool open_prompt(struct generate *g) {
+    const struct generate_options *options = g->options;
+    struct prompt *prompt = &g->prompt;
+    *prompt = (struct prompt){.model = &g->model,
+                              .raw = options->text == TEXT_RAW,
+                              .ids = options->ids,
+                              .skip_unknown = options->skip_unknown,
+                              .echo = !options->no_echo && !options->json,
+                              .shown = !options->no_echo,
+                              .history = g->sample.history,
+                              .memory = g->memory,
+                              .session = g->sample.session};
+    if (options->prompt != NULL) {
+        if (!input_open(&prompt->input, options->prompt)) {
+            return false;
+        }
+    } else if (options->prompt_text != NULL) {
+        input_open_string(&prompt->input, "--prompt-text", options->prompt_text);
+    } else if (options->interactive || !input_is_piped()) {
+        input_open_string(&prompt->input, "the empty prompt", "");
+    } else if (!input_open(&prompt->input, "-")) {
+        return false;
+    }
+    return options->samples == 1 || input_make_seekable(&prompt->input);
+}
+
+/* What a long text would end with is better said before it. */
+static bool can_save(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    struct stat status;
+    bool good = folder != NULL && access(folder, W_OK) == 0;
+    if (!good) {
+        terminal_error("%s: cannot be written: %s", path, strerror(errno));
+    } else if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        terminal_error("%s: exists and is not a regular file", path);
+        good = false;
+    }
+    free(folder);
+    return good;
+}
+
+static bool set_up(struct generate *g) {
+    const struct generate_options *options = g->options;
+    txl_error error;
+    if (!model_open(&g->model, &options->common)) {
+        return false;
+    }
+    txl_model_defaults(g->model.handle, &g->settings);
+    if (options->load_memory != NULL) {
+        if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error) != TXL_OK) {
+            terminal_error("%s", error.message);
+            return false;
+        }
+        txl_memory_settings(g->memory, &g->settings);
+    }
+    if (options->save_memory != NULL && !can_save(options->save_memory)) {
+        return false;
+    }
+    settings_override(&g->settings, &options->session, &options->common);
+    if (options->logprobs > txl_model_n_token(g->model.handle)) {
+        terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
+                       options->logprobs, txl_model_n_token(g->model.handle));
+        return false;
+    }
+    if (!continue_choose_sampling(g) || !sample_open(g, &g->sample)) {
+        return false;
+    }
+    txl_session_settings(g->sample.session, &g->settings);
+    g->top_ids = calloc((size_t)options->logprobs + 1, sizeof *g->top_ids);
+    g->top_logprobs = calloc((size_t)options->logprobs + 1, sizeof *g->top_logprobs);
+    if (g->top_ids == NULL || g->top_logprobs == NULL) {
+        terminal_error("out of memory");
+        return false;
+    }
+    return open_prompt(g);
+}
+
+static void clean_up(struct generate *g) {
+    input_close(&g->prompt.input);
+    sample_close(&g->sample);
+    free(g->top_ids);
+    free(g->top_logprobs);
+    txl_memory_free(g->memory);
+    model_close(&g->model);
+}
+
+static void print_summary(const struct generate *g, int64_t samples) {
+    const struct generate_options *options = g->options;
+    char sampling[512], settings[8192];
+    sampling_to_text(sampling, sizeof sampling, &options->sampling);
+    settings_to_text(settings, sizeof settings, &g->model, &g->settings, 1);
+    terminal_line(
+        "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
+        " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
+        "eos=%s allow_unk=%s text=%s %s",
+        samples, g->prompt.tokens, g->prompt.unknown, g->tokens, g->done, g->seed, g->seconds,
+        g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling, eos_ways[options->eos],
+        options->allow_unk ? "yes" : "no", text_form(options->text, options->ids), settings);
+}
+
+/* Between an interactive text's turns it is a saved memory already. */
+static bool save_memory(const struct generate *g) {
+    txl_error error;
+    txl_memory *made = NULL;
+    if (!g->options->interactive && !sample_save(&g->sample, &made)) {
+        return false;
+    }
+    const txl_memory *memory = made != NULL ? made : g->memory;
+    txl_status status = TXL_OK;
+    if (memory != NULL) {
+        status = txl_memory_write(memory, g->options->save_memory, &error);
+    }
+    txl_memory_free(made);
+    if (status != TXL_OK) {
+        terminal_error("%s", error.message);
+    }
+    return status == TXL_OK;
+}
+
+static int finish(const struct generate *g, txl_status status, int64_t samples) {
+    if (g->options->save_memory != NULL && g->tokens > 0 && !save_memory(g)) {
+        return output_finish(STATUS_FAILURE);
+    }
+    int exit_status = STATUS_OK;
+    if (signals_stopped()) {
+        exit_status = signals_status();
+    } else if (status != TXL_OK && status != TXL_STOPPED) {
+        return output_finish(STATUS_FAILURE);
+    }
+    exit_status = output_finish(exit_status);
+    if (!output_failed()) {
+        print_summary(g, samples);
+    }
+    return exit_status;
+}
+
+static int generate_samples(struct generate *g) {
+    txl_status status = continue_prompt(g, g->options->samples);
+    output_end_line();
+    return finish(g, status, g->samples);
+}
+
+static int interact(struct generate *g, struct generate_options *options,
+                    const struct command *command) {
+    int64_t texts;
+    txl_status status = interactive_run(g, options, command, &texts);
+    return finish(g, status, texts);
+}
+
+static int check_options(const struct command *command, const struct generate_options *options) {
+    if (options->prompt != NULL && options->prompt_text != NULL) {
+        return options_wrong(command, "--prompt and --prompt-text exclude each other");
+    }
+    if (options->logprobs > 0 && !options->json) {
+        return options_wrong(command, "--logprobs needs --json");
+    }
+    if (options->interactive && (options->json || options->ids || options->samples > 1)) {
+        return options_wrong(command, "--interactive excludes --json, --ids and --samples");
+    }
+    if (options->interactive && options->prompt != NULL && strcmp(options->prompt, "-") == 0) {
+        return options_wrong(command,
+                             "--interactive reads standard input: name a file to --prompt");
+    }
+    if (options->save_memory != NULL && options->samples > 1) {
+        return options_wrong(command, "--save-memory keeps one text: leave --samples out");
+    }
+    if (options->ids && options->stop.n > 0) {
+        return options_wrong(command, "--stop and --ids exclude each other");
+    }
+    for (size_t i = 0; i < options->stop.n; i++) {
+        if (options->stop.items[i][0] == '\0') {
+            return options_wrong(command, "--stop needs a string that is not empty");
+        }
+    }
+    return sampling_check(command, &options->sampling);
+}
+
+static int run(const struct command *command, int argc, char **argv) {
+    struct generate_options options = {.session = SESSION_UNSET,
+                                       .text = TEXT_RAW,
+                                       .eos = EOS_NEWLINE,
+                                       .n = INTEGER_UNSET,
+                                       .seed = INTEGER_UNSET,
+                                       .samples = 1,
+                                       .sampling = SAMPLING_STANDARD};
+    struct operands operands;
+    int status = options_parse(command, argc, argv, &options, &operands);
+    if (status == OPTIONS_RUN) {
+        status = check_options(command, &options);
+    }
+    if (status == OPTIONS_RUN) {
+        if (options.sampling.greedy) {
+            options.sampling.temperature = 0;
+        }
+        struct generate g = {.options = &options,
+                             .keeps = options.save_memory != NULL || options.interactive,
+                             .done = "length",
+                             .prompt.input.handle = -1};
+        status = !set_up(&g)           ? STATUS_FAILURE
+                 : options.interactive ? interact(&g, &options, command)
+                                       : generate_samples(&g);
+        clean_up(&g);
+    }
+    free(options.stop.items);
+    return status;
+}
+
+/* ---- The table ---------------------------------------------------------------------------- */
+
+static const struct option_row options[] = {
+    {.section = "Prompt",
+     .name = "prompt",
+     .letter = 'p',
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .standard = "standard input, unless it is a terminal",
+     .help = "continue the text of FILE; - is standard input",
+     .offset = offsetof(struct generate_options, prompt),
+     .files = true},
+    {.name = "prompt-text",
+     .kind = OPTION_STRING,
+     .argument = "STRING",
+     .help = "continue STRING",
+     .offset = offsetof(struct generate_options, prompt_text)},
+    {.name = "text",
+     .kind = OPTION_CHOICE,
+     .choices = text_forms,
+     .standard = "raw",
+     .help = "words models: raw is prose, tokens is split at white space already",
+     .offset = offsetof(struct generate_options, text)},
+    {.name = "skip-unknown",
+     .kind = OPTION_FLAG,
+     .help = "leave out symbols of the prompt that the vocabulary lacks, where it has no <unk>",
+     .offset = offsetof(struct generate_options, skip_unknown)},
+    {.name = "no-echo",
+     .kind = OPTION_FLAG,
+     .help = "do not print the prompt before its continuation",
+     .offset = offsetof(struct generate_options, no_echo)},
+    {.name = "interactive",
+     .letter = 'i',
+     .kind = OPTION_FLAG,
+     .help = "write by turns: continue every line that is typed; /help lists commands",
+     .offset = offsetof(struct generate_options, interactive)},
+    {.section = "Length",
+     .name = "tokens",
+     .letter = 'n',
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "300 words or 1000 characters",
+     .help = "generate N tokens; 0: until interrupted",
+     .offset = offsetof(struct generate_options, n),
+     .least = 0,
+     .most = 9007199254740991},
+    {.name = "stop",
+     .kind = OPTION_LIST,
+     .argument = "STRING",
+     .help = "end before STRING, which is not printed; may be repeated",
+     .offset = offsetof(struct generate_options, stop)},
+    {.name = "eos",
+     .kind = OPTION_CHOICE,
+     .choices = eos_ways,
+     .standard = "newline",
+     .help = "what <eos> does: end the line, end the text, or never come",
+     .offset = offsetof(struct generate_options, eos)},
+    {.name = "samples",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "1",
+     .help = "generate N texts, each from the prompt and with random numbers of its own",
+     .offset = offsetof(struct generate_options, samples),
+     .least = 1,
+     .most = INT32_MAX},
+    SAMPLING_ROWS(struct generate_options, sampling),
+    {.name = "seed",
+     .letter = 's',
+     .kind = OPTION_INTEGER,
+     .argument = "S",
+     .standard = "a fresh one",
+     .help = "the seed of the random numbers, from 0 to 9007199254740991",
+     .offset = offsetof(struct generate_options, seed),
+     .least = 0,
+     .most = 9007199254740991},
+    {.name = "allow-unk",
+     .kind = OPTION_FLAG,
+     .help = "let <unk> be drawn",
+     .offset = offsetof(struct generate_options, allow_unk)},
+    {.section = "Output",
+     .name = "json",
+     .kind = OPTION_FLAG,
+     .help = "print an object for each token, and one at the end of each sample",
+     .offset = offsetof(struct generate_options, json)},
+    {.name = "logprobs",
+     .kind = OPTION_INTEGER,
+     .argument = "K",
+     .standard = "0",
+     .help = "with --json: the K likeliest tokens of each step with their log-probabilities",
+     .offset = offsetof(struct generate_options, logprobs),
+     .least = 0,
+     .most = INT32_MAX - 1},
+    {.name = "ids",
+     .kind = OPTION_FLAG,
+     .help = "prompt and text are decimal ids",
+     .offset = offsetof(struct generate_options, ids)},
+    SESSION_ROWS(struct generate_options, session),
+    {.name = "save-memory",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "at the end write to FILE all that going on with the text takes",
+     .offset = offsetof(struct generate_options, save_memory),
+     .files = true},
+    {.name = "load-memory",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "go on with the text whose memory FILE is; the prompt, if any, continues it",
+     .offset = offsetof(struct generate_options, load_memory),
+     .files = true},
+    MODEL_ROW,
+    LOW_MEMORY_ROW,
+    COMMON_ROWS,
+    {0}};
+
+static const struct note notes[] = {
+    {"Samples",
+     "Samples are numbered from 1, each begins with the prompt, and from the second on a line "
+     "'--- sample N ---' stands before each. Up to 8 are made together, so that the weights are "
+     "read once for all of them; fewer where their memories would take more than 4 GiB. The first "
+     "of those is printed as it is made, the others wait for their turn, with -n 0 until the first "
+     "ends. Sample N depends on the seed and N alone, not on how many are asked for; but where "
+     "memory starts with zeros, the log-probabilities of a single sample and of one among several "
+     "may differ in the last digits."},
+    SAMPLING_NOTE,
+    {"JSON",
+     "Every generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}: text is "
+     "what "
+     "standard output would gain, logprob the model's own at temperature 1 before any filter, top "
+     "the pairs [id, logprob] of --logprobs, else null. Every sample ends with {\"done\", "
+     "\"seed\", "
+     "\"tokens\", \"seconds\", \"settings\"}, where done is length, stop, eos or interrupted."},
+    {"Summary line",
+     "The last line on standard error holds the seed and every other setting that decides the "
+     "text, as key=value between blanks, always in this order:\n\n"
+     " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
+     "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
+     "     [repetition_penalty repeat_last] [no_repeat_ngram] eos allow_unk\n"
+     "     text tgt_len mem_len clamp_len same_length memory_start\n"
+     "     cluster_order type memory_type threads streams kernels blas model\n\n"
+     "What stands between brackets is there when it is on; seconds leave out the prompt; done is "
+     "closed when the reader of standard output went away; text is raw, tokens or ids; the model's "
+     "name runs to the end of the line."},
+    {"Saved memory",
+     "--save-memory keeps the text's memory, the place in the sequence of random numbers and the "
+     "last tokens, also after Ctrl-C. With --load-memory the settings of segments and memory and "
+     "the seed are the saved ones; -n counts new tokens alone, and a --seed of its own changes the "
+     "numbers from here on. Saved after N tokens and continued for M with the same other options "
+     "and no prompt, a text is that of one run for N + M, bit for bit. What a stop string or <eos> "
+     "ended is remembered with it. Only the model that it was saved with takes a memory."},
+    {"Interactive",
+     "With --interactive every line of standard input is added to the text, and the model "
+     "continues "
+     "it for -n tokens or until a stop string or Ctrl-C, which ends the turn and not the program; "
+     "an "
+     "empty line lets it go on. A line begins a new one of the text and ends it; where line ends "
+     "are "
+     "no symbols a blank stands for them. Ctrl-D ends. /help lists the commands, among them /undo, "
+     "/save, /load and /set. Standard output has the model's text alone, each turn's with a line "
+     "end "
+     "after it; typed lines are kept in $XDG_STATE_HOME/txl/history, or "
+     "~/.local/state/txl/history."},
+    {"Interruption", "After Ctrl-C every text ends with the token at hand and is printed, and the "
+                     "exit status is 130."},
+    {0}};
+
+static const struct example examples[] = {
+    {"echo \"It was a dark and stormy night\" | txl generate -n 300",
+     "continue a sentence with the built-in model"},
+    {"txl generate --prompt chapter.txt --seed 7 --samples 3", "three continuations of a file"},
+    {"txl generate --model wt103.txl --prompt-text \"The tower\" --stop $'\\n'",
+     "to the end of the line, in a shell such as bash"},
+    {"txl generate --greedy --json --logprobs 5 < prompt.txt",
+     "tokens and their alternatives, for a program to read"},
+    {0}};
+
+const struct command generate_command = {
+    .name = "generate",
+    .summary = "continue a prompt with generated text",
+    .description = "Prints the prompt and goes on with text that the model generates, token by "
+                   "token. Without a prompt the text begins afresh.",
+    .options = options,
+    .examples = examples,
+    .notes = notes,
+    .run = run,
+};

@@ -1,0 +1,230 @@
+/* Reads, echoes and feeds a prompt of any size in constant memory. */
+#include "prompt.h"
+
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+#include "recent.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Bytes that are read, fed and echoed in one go; tokens fed in one call, at most. */
+enum { SLICE = 512, MAX_CHUNK = 4096 };
+
+static bool show(struct prompt *prompt, const char *text, size_t length) {
+    if (length == 0 || !prompt->shown) {
+        return true;
+    }
+    prompt->tail = text[length - 1];
+    return !prompt->echo || output_write(text, length);
+}
+
+/* Length of the line end that the text ends with, which may be cut after CR. */
+static size_t open_line_end(const struct prompt *prompt, const char *text, size_t length) {
+    bool carriage = txl_model_kind(prompt->model->handle) != TXL_BYTES;
+    if (length > 0 && text[length - 1] == '\n') {
+        return carriage && length > 1 && text[length - 2] == '\r' ? 2 : 1;
+    }
+    return carriage && length > 0 && text[length - 1] == '\r' ? 1 : 0;
+}
+
+/* Shows all but a line end that may turn out to be the prompt's last. */
+static bool echo(struct prompt *prompt, const char *text, size_t length) {
+    char joined[sizeof prompt->line_end + SLICE];
+    memcpy(joined, prompt->line_end, prompt->n_line_end);
+    memcpy(joined + prompt->n_line_end, text, length);
+    length += prompt->n_line_end;
+    prompt->n_line_end = open_line_end(prompt, joined, length);
+    length -= prompt->n_line_end;
+    memcpy(prompt->line_end, joined + length, prompt->n_line_end);
+    return show(prompt, joined, length) && (!prompt->echo || output_flush());
+}
+
+/* A line end is dropped; a lone CR is none. */
+static bool finish_echo(struct prompt *prompt) {
+    bool lone = prompt->n_line_end == 1 && prompt->line_end[0] == '\r';
+    bool good = !lone || show(prompt, prompt->line_end, 1);
+    prompt->n_line_end = 0;
+    return good;
+}
+
+static txl_status feed_chunk(struct prompt *prompt, txl_error *error) {
+    txl_status status = TXL_OK;
+    if (prompt->n_chunk > 0) {
+        status = txl_session_feed(prompt->session, prompt->chunk, prompt->n_chunk, error);
+        prompt->n_chunk = 0;
+    }
+    return status == TXL_OK && signals_stopped() ? TXL_STOPPED : status;
+}
+
+static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct prompt *prompt = context;
+    if (symbol->text == NULL) {
+        return TXL_OK;
+    }
+    if (prompt->in_line) { /* lm1b begins every text with the <S> of a new line */
+        prompt->in_line = false;
+        return TXL_OK;
+    }
+    prompt->tokens++;
+    txl_history_push(prompt->history, &symbol->id, 1);
+    prompt->chunk[prompt->n_chunk++] = symbol->id;
+    return prompt->n_chunk >= prompt->chunk_size ? feed_chunk(prompt, error) : TXL_OK;
+}
+
+/* A bar among the words that the terminal shows would be in the way. */
+static bool hides_progress(const struct prompt *prompt) {
+    struct stat status;
+    return prompt->echo && !(fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode));
+}
+
+static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
+                           struct progress *progress) {
+    char slice[SLICE];
+    ssize_t n;
+    while ((n = input_read(&prompt->input, slice, sizeof slice)) > 0) {
+        txl_status status = token_reader_feed(reader, slice, (size_t)n);
+        if (status != TXL_OK) {
+            return status;
+        }
+        if (!echo(prompt, slice, (size_t)n)) {
+            return TXL_STOPPED;
+        }
+        const struct input *input = &prompt->input;
+        progress_update(progress, input->size > 0 ? (double)input->read / (double)input->size : -1,
+                        prompt->tokens);
+    }
+    if (n < 0) {
+        return TXL_IO;
+    }
+    if (signals_stopped()) {
+        return TXL_STOPPED;
+    }
+    txl_status status = token_reader_finish(reader);
+    return status == TXL_OK && !finish_echo(prompt) ? TXL_STOPPED : status;
+}
+
+/* A line end of its own, which is no part of the text. */
+static void end_line(struct prompt *prompt) {
+    int32_t id = recent_line_end(prompt->model->handle);
+    if (id >= 0) {
+        txl_history_push(prompt->history, &id, 1);
+        prompt->chunk[prompt->n_chunk++] = id;
+    }
+}
+
+/* What is still in the chunk, or the context of an empty prompt. */
+static txl_status feed_rest(struct prompt *prompt) {
+    txl_error error;
+    if (prompt->tokens == 0 && prompt->memory == NULL) {
+        prompt->chunk[prompt->n_chunk++] = txl_model_first_context(prompt->model->handle);
+    } else if (prompt->whole) {
+        end_line(prompt);
+        prompt->tail = '\n';
+    }
+    txl_status status = feed_chunk(prompt, &error);
+    if (status != TXL_OK && status != TXL_STOPPED) {
+        terminal_error("%s: %s", prompt->input.name, error.message);
+    }
+    return status;
+}
+
+static void start_afresh(struct prompt *prompt) {
+    txl_session_reset(prompt->session);
+    txl_history_reset(prompt->history);
+    prompt->tail = 0;
+    prompt->in_line = false;
+}
+
+static bool start_from_memory(struct prompt *prompt) {
+    const txl_model *model = prompt->model->handle;
+    txl_error error;
+    txl_resume resume;
+    if (txl_session_load(prompt->session, prompt->memory, &error) != TXL_OK) {
+        terminal_error("%s", error.message);
+        return false;
+    }
+    txl_memory_resume(prompt->memory, &resume);
+    txl_history_reset(prompt->history);
+    txl_history_push(prompt->history, resume.recent, resume.n_recent);
+    prompt->tail = resume.tail;
+    bool open = recent_line_is_open(resume.recent, resume.n_recent, model);
+    if (open && prompt->whole) {
+        end_line(prompt);
+    }
+    prompt->in_line = open && !prompt->whole && !prompt->ids && txl_model_kind(model) == TXL_LM1B;
+    return true;
+}
+
+static bool start(struct prompt *prompt) {
+    txl_settings settings;
+    txl_session_settings(prompt->session, &settings);
+    /* With room for the line ends before and after lines of its own. */
+    prompt->chunk_size =
+        (size_t)settings.tgt_len < MAX_CHUNK ? (size_t)settings.tgt_len : MAX_CHUNK;
+    prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
+    prompt->n_chunk = prompt->n_line_end = 0;
+    prompt->tokens = 0;
+    if (prompt->chunk == NULL) {
+        terminal_error("out of memory");
+        return false;
+    }
+    if (prompt->memory != NULL) {
+        return start_from_memory(prompt);
+    }
+    start_afresh(prompt);
+    return true;
+}
+
+txl_status prompt_feed(struct prompt *prompt) {
+    const txl_encoding encoding = {.raw = prompt->raw,
+                                   .prompt = true,
+                                   .skip_unknown = prompt->skip_unknown,
+                                   .lookup = true,
+                                   .symbol = receive,
+                                   .context = prompt};
+    struct token_reader reader;
+    struct progress progress;
+    txl_status status = TXL_MEMORY;
+    if (start(prompt) &&
+        token_reader_open(&reader, prompt->model->handle, &prompt->input, &encoding, prompt->ids)) {
+        progress_start(&progress, prompt->input.name, "prompt tokens");
+        progress.off = hides_progress(prompt);
+        status = read_all(prompt, &reader, &progress);
+        if (status == TXL_OK) {
+            status = feed_rest(prompt);
+        }
+        progress_end(&progress);
+        txl_encoded counts;
+        token_reader_counts(&reader, &counts);
+        prompt->unknown = counts.unknown;
+        token_reader_close(&reader);
+    }
+    free(prompt->chunk);
+    prompt->chunk = NULL;
+    return status;
+}
+
+txl_status prompt_repeat(struct prompt *prompt) {
+    char slice[SLICE];
+    ssize_t n;
+    if (!prompt->echo) {
+        return TXL_OK;
+    }
+    if (!input_rewind(&prompt->input)) {
+        return TXL_IO;
+    }
+    prompt->input.to_end = true;
+    while ((n = input_read(&prompt->input, slice, sizeof slice)) > 0) {
+        if (!echo(prompt, slice, (size_t)n)) {
+            return TXL_STOPPED;
+        }
+    }
+    if (n < 0) {
+        return TXL_IO;
+    }
+    return finish_echo(prompt) ? TXL_OK : TXL_STOPPED;
+}

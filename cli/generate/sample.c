@@ -1,0 +1,336 @@
+/* Makes the tokens of one sample. */
+#include "sample.h"
+
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+#include "continue.h"
+#include "lib/base/json_memory.h"
+#include "recent.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistr.h>
+
+static txl_status fail_memory(void) {
+    terminal_error("out of memory");
+    return TXL_MEMORY;
+}
+
+/* Passes a status on, printing the library's message of a failure. */
+static txl_status report(txl_status status, const txl_error *error) {
+    if (status != TXL_OK) {
+        terminal_error("%s", error->message);
+    }
+    return status;
+}
+
+/* ---- Beginning and end -------------------------------------------------------------------- */
+
+/* All but the session. */
+static bool open_parts(const struct generate *g, struct sample *s) {
+    const struct generate_options *options = g->options;
+    txl_error error;
+    if (!options->ids &&
+        report(txl_decoder_new(g->model.handle, options->text == TEXT_RAW, &s->decoder, &error),
+               &error) != TXL_OK) {
+        return false;
+    }
+    if (!stop_search_new(&s->stops, &options->stop)) {
+        fail_memory();
+        return false;
+    }
+    return sampling_history(&options->sampling, &s->history);
+}
+
+bool sample_open(const struct generate *g, struct sample *s) {
+    *s = (struct sample){0};
+    return session_open(&g->model, &g->settings, &s->session) && open_parts(g, s);
+}
+
+bool sample_copy(const struct generate *g, const struct sample *from, struct sample *copy) {
+    txl_error error;
+    struct recent recent;
+    *copy = (struct sample){0};
+    if (report(txl_session_copy(from->session, &copy->session, &error), &error) != TXL_OK ||
+        !open_parts(g, copy) || !recent_copy(&recent, from->history)) {
+        return false;
+    }
+    txl_history_push(copy->history, recent.ids, recent.n);
+    recent_free(&recent);
+    return true;
+}
+
+void sample_close(struct sample *s) {
+    bytes_free(&s->decoded);
+    bytes_free(&s->text);
+    bytes_free(&s->output);
+    stop_search_free(&s->stops);
+    txl_decoder_free(s->decoder);
+    txl_history_free(s->history);
+    txl_session_free(s->session);
+}
+
+/* Tells the decoder of the line that it goes on with. */
+static txl_status continue_decoder(const struct generate *g, struct sample *s) {
+    txl_error error;
+    struct recent recent;
+    if (s->decoder == NULL) {
+        return TXL_OK;
+    }
+    if (!recent_copy(&recent, s->history)) {
+        return TXL_MEMORY;
+    }
+    size_t line = recent_line(recent.ids, recent.n, g->model.handle);
+    txl_status status =
+        txl_decoder_continue(s->decoder, recent.ids + line, recent.n - line, s->tail, &error);
+    recent_free(&recent);
+    return report(status, &error);
+}
+
+/* The first draw: where the saved text's draws ended, if it goes on with one. */
+static txl_random first_random(const struct generate *g, int64_t number) {
+    txl_resume resume = {0};
+    if (g->memory != NULL) {
+        txl_memory_resume(g->memory, &resume);
+    }
+    resume.random.seed = g->seed;
+    resume.random.stream += (uint64_t)(number - 1);
+    return resume.random;
+}
+
+txl_status sample_start(const struct generate *g, struct sample *s, int64_t number, char tail) {
+    s->number = number;
+    s->random = first_random(g, number);
+    s->tail = tail;
+    s->made = 0;
+    s->start = terminal_seconds();
+    s->done = NULL;
+    s->text.length = s->output.length = 0;
+    stop_search_reset(&s->stops);
+    return continue_decoder(g, s);
+}
+
+static json_t *settings_object(const struct generate *g) {
+    const struct generate_options *options = g->options;
+    json_t *settings = json_object();
+    if (!sampling_to_json(settings, &options->sampling) ||
+        json_object_set_new(settings, "eos", json_string(eos_ways[options->eos])) != 0 ||
+        json_object_set_new(settings, "allow_unk", json_boolean(options->allow_unk)) != 0 ||
+        !settings_to_json(settings, &g->model, &g->settings) ||
+        json_object_set_new(settings, "kernels", json_string(txl_kernels_name())) != 0) {
+        json_decref(settings);
+        return NULL;
+    }
+    return settings;
+}
+
+/* Puts a line into the output.  Takes the reference; NULL counts as out of memory. */
+static txl_status put_json(struct sample *s, json_t *object) {
+    char *line = object == NULL ? NULL : json_text(object, OUTPUT_JSON_FORM);
+    bool good = line != NULL && bytes_append(&s->output, line, strlen(line)) &&
+                bytes_append(&s->output, "\n", 1);
+    json_decref(object);
+    free(line);
+    return good ? TXL_OK : fail_memory();
+}
+
+txl_status sample_end(const struct generate *g, struct sample *s, const char *done) {
+    s->done = done;
+    if (!g->options->json) {
+        return TXL_OK;
+    }
+    json_t *object = json_object();
+    double seconds = terminal_seconds() - s->start;
+    if (json_object_set_new(object, "done", json_string(done)) != 0 ||
+        json_object_set_new(object, "seed", json_integer((json_int_t)g->seed)) != 0 ||
+        json_object_set_new(object, "tokens", json_integer((json_int_t)s->made)) != 0 ||
+        json_object_set_new(object, "seconds", json_real(seconds)) != 0 ||
+        json_object_set_new(object, "settings", settings_object(g)) != 0) {
+        json_decref(object);
+        object = NULL;
+    }
+    return put_json(s, object);
+}
+
+bool sample_save(const struct sample *s, txl_memory **memory) {
+    txl_error error;
+    struct recent recent;
+    if (!recent_copy(&recent, s->history)) {
+        return false;
+    }
+    const txl_resume resume = {
+        .random = s->random, .recent = recent.ids, .n_recent = recent.n, .tail = s->tail};
+    txl_status status = txl_session_save(s->session, &resume, memory, &error);
+    recent_free(&recent);
+    return report(status, &error) == TXL_OK;
+}
+
+/* ---- From ids to what is printed ---------------------------------------------------------- */
+
+/* An id as text, set off from what stands before it. */
+static bool append_id(struct sample *s) {
+    char text[16];
+    bool blank = s->tail != 0 && !isspace((unsigned char)s->tail);
+    int length = snprintf(text, sizeof text, "%s%" PRId32, blank ? " " : "", s->id);
+    return bytes_append(&s->decoded, text, (size_t)length);
+}
+
+static bool ends_text(const struct generate *g, int32_t id) {
+    return id == txl_model_eos(g->model.handle) && g->options->eos == EOS_STOP;
+}
+
+/* The token's text; with `last` also what the decoder still holds. */
+static txl_status decode(const struct generate *g, struct sample *s, bool last) {
+    txl_error error;
+    const char *text;
+    size_t length;
+    s->decoded.length = 0;
+    if (s->decoder == NULL) {
+        return append_id(s) ? TXL_OK : fail_memory();
+    }
+    if (!ends_text(g, s->id)) {
+        txl_status status = txl_decoder_push(s->decoder, s->id, &text, &length, &error);
+        if (status != TXL_OK) {
+            return report(status, &error);
+        }
+        if (!bytes_append(&s->decoded, text, length)) {
+            return fail_memory();
+        }
+    }
+    if (last) {
+        txl_status status = txl_decoder_finish(s->decoder, &text, &length, &error);
+        if (status != TXL_OK) {
+            return report(status, &error);
+        }
+        if (!bytes_append(&s->decoded, text, length)) {
+            return fail_memory();
+        }
+    }
+    return TXL_OK;
+}
+
+/* Moves the decoded text past the stop strings; `*done` becomes "stop" when one is found. */
+static bool search_stops(struct sample *s, const char **done) {
+    bool found;
+    if (!stop_search_feed(&s->stops, s->decoded.data, s->decoded.length, &s->text, &found)) {
+        return false;
+    }
+    if (found) {
+        *done = "stop";
+    }
+    return found || *done == NULL || stop_search_finish(&s->stops, &s->text);
+}
+
+/* Bytes of the text that an unfinished UTF-8 sequence at its end does not take. */
+static size_t complete_characters(const struct bytes *text) {
+    size_t least = text->length > 3 ? text->length - 3 : 0;
+    for (size_t i = text->length; i > least; i--) {
+        ucs4_t character;
+        const uint8_t *start = (const uint8_t *)text->data + i - 1;
+        if (*start >= 0xC0) {
+            size_t left = text->length - (i - 1);
+            return u8_mbtoucr(&character, start, left) == -2 ? i - 1 : text->length;
+        }
+    }
+    return text->length;
+}
+
+static json_t *top_to_json(const struct generate *g) {
+    if (g->options->logprobs == 0) {
+        return json_null();
+    }
+    json_t *top = json_array();
+    for (int64_t i = 0; i < g->options->logprobs; i++) {
+        json_t *pair = json_array();
+        int bad = json_array_append_new(pair, json_integer(g->top_ids[i]));
+        bad |= json_array_append_new(pair, json_real((double)g->top_logprobs[i]));
+        bad |= json_array_append_new(top, pair);
+        if (bad != 0) {
+            json_decref(top);
+            return NULL;
+        }
+    }
+    return top;
+}
+
+static txl_status put_token_json(const struct generate *g, struct sample *s, float logprob,
+                                 bool last) {
+    size_t length = last ? s->text.length : complete_characters(&s->text);
+    json_t *object = json_object();
+    if (json_object_set_new(object, "sample", json_integer(s->number)) != 0 ||
+        json_object_set_new(object, "id", json_integer(s->id)) != 0 ||
+        json_object_set_new(object, "text", output_json_bytes(s->text.data, length)) != 0 ||
+        json_object_set_new(object, "logprob", json_real((double)logprob)) != 0 ||
+        json_object_set_new(object, "top", top_to_json(g)) != 0) {
+        json_decref(object);
+        object = NULL;
+    }
+    bytes_drop(&s->text, length);
+    return put_json(s, object);
+}
+
+/* Moves the text into the output. */
+static txl_status put_token(const struct generate *g, struct sample *s, float logprob, bool last) {
+    if (s->text.length > 0) {
+        s->tail = s->text.data[s->text.length - 1];
+    }
+    if (g->options->json) {
+        return put_token_json(g, s, logprob, last);
+    }
+    bool good = bytes_append(&s->output, s->text.data, s->text.length);
+    s->text.length = 0;
+    return good ? TXL_OK : fail_memory();
+}
+
+/* ---- Tokens ------------------------------------------------------------------------------- */
+
+static txl_status draw(const struct generate *g, struct sample *s, float *logprob) {
+    txl_error error;
+    txl_status status = TXL_OK;
+    txl_sampling sampling = g->sampling;
+    sampling.history = s->history;
+    if (g->options->logprobs > 0) {
+        status = txl_session_top(s->session, (int)g->options->logprobs, g->top_ids, g->top_logprobs,
+                                 &error);
+    }
+    if (status == TXL_OK) {
+        status = txl_session_sample(s->session, &sampling, &s->random, &s->id, logprob, &error);
+    }
+    if (status == TXL_OK) {
+        txl_history_push(s->history, &s->id, 1);
+        s->made++;
+    }
+    return report(status, &error);
+}
+
+/* Why the sample ends with this token, or NULL. */
+static const char *ending(const struct generate *g, const struct sample *s) {
+    if (ends_text(g, s->id)) {
+        return "eos";
+    }
+    if (s->made == g->n) {
+        return "length";
+    }
+    return signals_stopped() ? "interrupted" : NULL;
+}
+
+txl_status sample_token(const struct generate *g, struct sample *s) {
+    float logprob;
+    txl_status status = draw(g, s, &logprob);
+    if (status != TXL_OK) {
+        return status;
+    }
+    const char *done = ending(g, s);
+    status = decode(g, s, done != NULL);
+    if (status != TXL_OK) {
+        return status;
+    }
+    if (!search_stops(s, &done)) {
+        return fail_memory();
+    }
+    status = put_token(g, s, logprob, done != NULL);
+    return status == TXL_OK && done != NULL ? sample_end(g, s, done) : status;
+}

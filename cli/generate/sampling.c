@@ -1,0 +1,96 @@
+/* How a token is drawn: from the options to the library's terms, and back to what is printed. */
+#include "sampling.h"
+#include "cli/system/terminal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool penalises(const struct sampling_options *options) {
+    return options->repetition_penalty != 0 && options->repetition_penalty != 1;
+}
+
+static int64_t repeat_last(const struct sampling_options *options) {
+    return options->repeat_last != INTEGER_UNSET ? options->repeat_last : REPEAT_LAST;
+}
+
+int sampling_check(const struct command *command, const struct sampling_options *options) {
+    if (options->repeat_last != INTEGER_UNSET && options->repetition_penalty == 0) {
+        return options_wrong(command, "--repeat-last needs --repetition-penalty");
+    }
+    return OPTIONS_RUN;
+}
+
+txl_sampling sampling_terms(const struct sampling_options *options) {
+    return (txl_sampling){.temperature = (float)options->temperature,
+                          .top_k = (int)options->top_k,
+                          .top_p = (float)options->top_p,
+                          .min_p = (float)options->min_p,
+                          .typical = (float)options->typical,
+                          .repetition_penalty = (float)options->repetition_penalty,
+                          .repeat_last = (size_t)repeat_last(options)};
+}
+
+bool sampling_history(const struct sampling_options *options, txl_history **history) {
+    txl_error error;
+    size_t window = PLAIN_WINDOW;
+    if (options->no_repeat_ngram > 0) {
+        window = HISTORY_WINDOW;
+    } else if (repeat_last(options) > PLAIN_WINDOW) {
+        window = (size_t)repeat_last(options);
+    }
+    if (txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error) != TXL_OK) {
+        terminal_error("%s", error.message);
+        return false;
+    }
+    return true;
+}
+
+bool sampling_to_json(json_t *object, const struct sampling_options *o) {
+    int bad = json_object_set_new(object, "temperature", json_real(o->temperature));
+    bad |= json_object_set_new(object, "top_k", json_integer(o->top_k));
+    bad |= json_object_set_new(object, "top_p", json_real(o->top_p));
+    if (o->min_p > 0) {
+        bad |= json_object_set_new(object, "min_p", json_real(o->min_p));
+    }
+    if (o->typical < 1) {
+        bad |= json_object_set_new(object, "typical", json_real(o->typical));
+    }
+    if (penalises(o)) {
+        json_t *penalty = json_real(o->repetition_penalty);
+        bad |= json_object_set_new(object, "repetition_penalty", penalty);
+        bad |= json_object_set_new(object, "repeat_last", json_integer(repeat_last(o)));
+    }
+    if (o->no_repeat_ngram > 0) {
+        bad |= json_object_set_new(object, "no_repeat_ngram", json_integer(o->no_repeat_ngram));
+    }
+    return bad == 0;
+}
+
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
+                                                         const char *format, ...) {
+    size_t length = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + length, size - length, format, arguments);
+    va_end(arguments);
+}
+
+void sampling_to_text(char *text, size_t size, const struct sampling_options *o) {
+    snprintf(text, size, "temperature=%g top_k=%" PRId64 " top_p=%g", o->temperature, o->top_k,
+             o->top_p);
+    if (o->min_p > 0) {
+        append(text, size, " min_p=%g", o->min_p);
+    }
+    if (o->typical < 1) {
+        append(text, size, " typical=%g", o->typical);
+    }
+    if (penalises(o)) {
+        append(text, size, " repetition_penalty=%g repeat_last=%" PRId64, o->repetition_penalty,
+               repeat_last(o));
+    }
+    if (o->no_repeat_ngram > 0) {
+        append(text, size, " no_repeat_ngram=%" PRId64, o->no_repeat_ngram);
+    }
+}

@@ -1,0 +1,140 @@
+/* The options that say how a token is drawn, what is made of them, and how they are told. */
+#ifndef CLI_SAMPLING_H
+#define CLI_SAMPLING_H
+
+#include "cli/options/options.h"
+#include "txl.h"
+
+#include <jansson.h>
+
+struct sampling_options {
+    double temperature, top_p, min_p, typical;
+    double repetition_penalty;                   /* 0: not given */
+    int64_t top_k, repeat_last, no_repeat_ngram; /* repeat_last INTEGER_UNSET: not given */
+    bool greedy;
+};
+
+#define SAMPLING_STANDARD                                                                          \
+    { .temperature = 0.95, .top_k = 40, .top_p = 1, .typical = 1, .repeat_last = INTEGER_UNSET }
+
+/* Tokens that --repetition-penalty looks back on unless told; that are remembered anyway, for what
+ * stands between words and for a text that goes on with other options; and at most. */
+enum { REPEAT_LAST = 64, PLAIN_WINDOW = 1 << 16, HISTORY_WINDOW = 1 << 20 };
+
+#define SAMPLING_ROWS(type, member)                                                                \
+    {.section = "Sampling",                                                                        \
+     .name = "temperature",                                                                        \
+     .letter = 't',                                                                                \
+     .kind = OPTION_REAL,                                                                          \
+     .argument = "T",                                                                              \
+     .standard = "0.95",                                                                           \
+     .help = "divide log-probabilities by T; 0: take the likeliest token",                         \
+     .offset = offsetof(type, member.temperature),                                                 \
+     .least = 0,                                                                                   \
+     .most = 1e6},                                                                                 \
+        {.name = "top-k",                                                                          \
+         .letter = 'k',                                                                            \
+         .kind = OPTION_INTEGER,                                                                   \
+         .argument = "K",                                                                          \
+         .standard = "40",                                                                         \
+         .help = "draw from the K likeliest tokens; 0: from all",                                  \
+         .offset = offsetof(type, member.top_k),                                                   \
+         .least = 0,                                                                               \
+         .most = INT32_MAX},                                                                       \
+        {.name = "top-p",                                                                          \
+         .kind = OPTION_REAL,                                                                      \
+         .argument = "P",                                                                          \
+         .standard = "1",                                                                          \
+         .help = "draw from the fewest likeliest tokens that have probability P together; 1: "     \
+                 "from all",                                                                       \
+         .offset = offsetof(type, member.top_p),                                                   \
+         .least = 1e-6,                                                                            \
+         .most = 1},                                                                               \
+        {.name = "min-p",                                                                          \
+         .kind = OPTION_REAL,                                                                      \
+         .argument = "P",                                                                          \
+         .standard = "0",                                                                          \
+         .help = "draw from the tokens that have at least P times the likeliest's probability; "   \
+                 "0: from all",                                                                    \
+         .offset = offsetof(type, member.min_p),                                                   \
+         .least = 0,                                                                               \
+         .most = 1},                                                                               \
+        {.name = "typical",                                                                        \
+         .kind = OPTION_REAL,                                                                      \
+         .argument = "P",                                                                          \
+         .standard = "1",                                                                          \
+         .help = "draw from the fewest tokens, nearest to the expected information first, that "   \
+                 "have probability P together; 1: from all",                                       \
+         .offset = offsetof(type, member.typical),                                                 \
+         .least = 1e-6,                                                                            \
+         .most = 1},                                                                               \
+        {.name = "repetition-penalty",                                                             \
+         .kind = OPTION_REAL,                                                                      \
+         .argument = "R",                                                                          \
+         .standard = "1",                                                                          \
+         .help = "multiply the log-probabilities of recent tokens by R; below 1 favours them",     \
+         .offset = offsetof(type, member.repetition_penalty),                                      \
+         .least = 0.01,                                                                            \
+         .most = 100},                                                                             \
+        {.name = "repeat-last",                                                                    \
+         .kind = OPTION_INTEGER,                                                                   \
+         .argument = "N",                                                                          \
+         .standard = "64",                                                                         \
+         .help = "with --repetition-penalty: recent are the last N tokens, of prompt and text",    \
+         .offset = offsetof(type, member.repeat_last),                                             \
+         .least = 1,                                                                               \
+         .most = HISTORY_WINDOW},                                                                  \
+        {.name = "no-repeat-ngram",                                                                \
+         .kind = OPTION_INTEGER,                                                                   \
+         .argument = "N",                                                                          \
+         .standard = "0",                                                                          \
+         .help = "never draw what completes N tokens in a row that prompt or text already have; "  \
+                 "0: off",                                                                         \
+         .offset = offsetof(type, member.no_repeat_ngram),                                         \
+         .least = 0,                                                                               \
+         .most = 1024},                                                                            \
+    {                                                                                              \
+        .name = "greedy", .kind = OPTION_FLAG, .help = "the same as --temperature 0",              \
+        .offset = offsetof(type, member.greedy)                                                    \
+    }
+
+#define SAMPLING_NOTE                                                                              \
+    {                                                                                              \
+        "Order of sampling",                                                                       \
+            "The steps from the model's probabilities p to a token, in this order; each takes p "  \
+            "as the one before left it, renormalised:\n\n"                                         \
+            " --repetition-penalty  R log p for log p of the last --repeat-last tokens\n"          \
+            "                       (Keskar et al. 2019, with log-probabilities for\n"             \
+            "                       logits: as none is positive, R multiplies)\n"                  \
+            " bans                  out: <unk>, <eos> after --eos ban, and what\n"                 \
+            "                       --no-repeat-ngram forbids (Paulus et al. 2018)\n"              \
+            " --temperature         log p / T for log p\n"                                         \
+            " --top-k               in: the K likeliest (Fan et al. 2018)\n"                       \
+            " --typical             in: the fewest of probability P, those of the least\n"         \
+            "                       |log p + H| first, where H = -sum p log p\n"                   \
+            "                       (Meister et al. 2022)\n"                                       \
+            " --top-p               in: the fewest of probability P, the likeliest first\n"        \
+            "                       (Holtzman et al. 2020)\n"                                      \
+            " --min-p               in: those with p >= P times the largest p\n"                   \
+            "                       (Nguyen et al. 2024)\n\n"                                      \
+            "Temperature 0 takes the likeliest that penalty and bans leave. Both count the "       \
+            "prompt's tokens like generated ones, but not the context of an empty prompt, and "    \
+            "remember 1048576 of them. When everything is banned the command fails."               \
+    }
+
+/* What the table's bounds do not say: OPTIONS_RUN, or the error printed and its status. */
+int sampling_check(const struct command *command, const struct sampling_options *options);
+
+/* In the library's terms, but for the banned ids and the history. */
+txl_sampling sampling_terms(const struct sampling_options *options);
+
+/* Makes the history that one text's sampling reads, which is the caller's.  False with the error
+ * printed. */
+bool sampling_history(const struct sampling_options *options, txl_history **history);
+
+/* Both tell temperature, top_k and top_p, and of the others those that are on: min_p, typical,
+ * repetition_penalty with repeat_last, no_repeat_ngram. */
+bool sampling_to_json(json_t *object, const struct sampling_options *options);
+void sampling_to_text(char *text, size_t size, const struct sampling_options *options);
+
+#endif

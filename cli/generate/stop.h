@@ -1,0 +1,40 @@
+/* --stop: finds the first of several strings in a text that comes piece by piece, and holds back
+ * what may yet become one of them. */
+#ifndef CLI_STOP_H
+#define CLI_STOP_H
+
+#include "cli/options/options.h"
+#include "cli/system/bytes.h"
+
+/* One string, searched as by Knuth, Morris and Pratt (1977). */
+struct stop {
+    const char *text;
+    size_t length;
+    size_t *border; /* [length]: longest proper prefix of text[0..i] that is its suffix too */
+    size_t matched; /* bytes of it that end the text so far */
+};
+
+struct stop_search {
+    struct stop *stops;
+    size_t n;
+    struct bytes held; /* the end of the text, as long as the longest partial match */
+};
+
+/* The strings must not be empty and stay in place.  False when memory is short; end with
+ * stop_search_free. */
+bool stop_search_new(struct stop_search *search, const struct string_list *strings);
+void stop_search_free(struct stop_search *search);
+
+/* Appends to `out` what is certain not to belong to a stop string.  Sets `*found`, with `out`
+ * ending just before the string, when one is complete: of several that end together, before the
+ * longest.  False when memory is short. */
+bool stop_search_feed(struct stop_search *search, const char *text, size_t length,
+                      struct bytes *out, bool *found);
+
+/* The text ended: appends what was held back.  The search is then as new. */
+bool stop_search_finish(struct stop_search *search, struct bytes *out);
+
+/* Forgets the text so far. */
+void stop_search_reset(struct stop_search *search);
+
+#endif

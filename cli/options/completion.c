@@ -1,0 +1,343 @@
+/* txl completion: scripts that let a shell complete command lines of txl, from the tables of all
+ * commands.  The scripts call nothing, so that completing needs neither txl nor a model. */
+#include "cli/commands.h"
+#include "cli/system/output.h"
+
+#include <string.h>
+
+static void print_choices(const char *const *choices) {
+    for (size_t i = 0; choices[i] != NULL; i++) {
+        printf("%s%s", i > 0 ? " " : "", choices[i]);
+    }
+}
+
+static void print_commands(void) {
+    const char *between = "";
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        if (!commands[i]->hidden) {
+            printf("%s%s", between, commands[i]->name);
+            between = " ";
+        }
+    }
+}
+
+/* ---- bash --------------------------------------------------------------------------------- */
+
+static void print_bash_names(const struct option_row *row) {
+    printf("--%s", row->name);
+    if (row->letter != 0) {
+        printf("|-%c", row->letter);
+    }
+}
+
+/* What follows an option that takes an argument: choices, a file's name, or nothing known. */
+static void print_bash_arguments(const struct option_row *rows) {
+    fputs("        case $before in\n", stdout);
+    for (const struct option_row *row = rows; row->name != NULL; row++) {
+        if (row->kind == OPTION_FLAG) {
+            continue;
+        }
+        fputs("        ", stdout);
+        print_bash_names(row);
+        fputs(") argument=yes", stdout);
+        if (row->choices != NULL) {
+            fputs(" words='", stdout);
+            print_choices(row->choices);
+            putchar('\'');
+        }
+        fputs(row->files ? " files=yes;;\n" : ";;\n", stdout);
+    }
+    fputs("        esac\n", stdout);
+}
+
+static void print_bash_operands(const struct operand_row *row) {
+    if (row == NULL || row->name == NULL) {
+        return;
+    }
+    fputs("        [[ $argument ]] || ", stdout);
+    if (row->commands) {
+        fputs("words='", stdout);
+        print_commands();
+        fputs("'\n", stdout);
+    } else if (row->choices != NULL) {
+        fputs("words='", stdout);
+        print_choices(row->choices);
+        fputs("'\n", stdout);
+    } else {
+        fputs("files=yes\n", stdout);
+    }
+}
+
+static void print_bash(void) {
+    fputs("# bash completion of txl; made by: txl completion bash\n"
+          "_txl() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+          "    local options= words= files= argument=\n"
+          "    COMPREPLY=()\n"
+          "    if [[ $word == = ]]; then\n"
+          "        word=\n"
+          "    elif [[ $before == = ]]; then\n"
+          "        before=${COMP_WORDS[COMP_CWORD-2]}\n"
+          "    fi\n"
+          "    if ((COMP_CWORD == 1)); then\n"
+          "        COMPREPLY=($(compgen -W '",
+          stdout);
+    print_commands();
+    fputs(" --help --version' -- \"$word\"))\n"
+          "        return\n"
+          "    fi\n"
+          "    case ${COMP_WORDS[1]} in\n",
+          stdout);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        if (commands[i]->hidden) {
+            continue;
+        }
+        printf("    %s)\n", commands[i]->name);
+        print_bash_arguments(commands[i]->options);
+        print_bash_operands(commands[i]->operands);
+        fputs("        options='", stdout);
+        for (const struct option_row *row = commands[i]->options; row->name != NULL; row++) {
+            printf("%s--%s", row > commands[i]->options ? " " : "", row->name);
+        }
+        fputs("';;\n", stdout);
+    }
+    fputs("    esac\n"
+          "    if [[ $word == -* && ! $argument ]]; then\n"
+          "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+          "    elif [[ $words ]]; then\n"
+          "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+          "    elif [[ $files ]]; then\n"
+          "        compopt -o filenames\n"
+          "        local IFS=$'\\n'\n"
+          "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
+          "    fi\n"
+          "}\n"
+          "complete -F _txl txl\n",
+          stdout);
+}
+
+/* ---- zsh ---------------------------------------------------------------------------------- */
+
+/* Within _arguments' specifications brackets and colons are theirs. */
+static void print_zsh_help(const char *text) {
+    for (; *text != '\0'; text++) {
+        if (strchr("[]:\\", *text) != NULL) {
+            putchar('\\');
+        }
+        if (*text == '\'') {
+            fputs("'\\''", stdout);
+        } else {
+            putchar(*text);
+        }
+    }
+}
+
+static void print_zsh_option(const char *dashes, const char *name, const struct option_row *row) {
+    printf("            '%s%s%s[", row->kind == OPTION_LIST ? "*" : "", dashes, name);
+    print_zsh_help(row->help);
+    putchar(']');
+    if (row->kind != OPTION_FLAG) {
+        putchar(':');
+        print_zsh_help(row->argument != NULL ? row->argument : row->name);
+        putchar(':');
+        if (row->choices != NULL) {
+            putchar('(');
+            print_choices(row->choices);
+            putchar(')');
+        } else if (row->files) {
+            fputs("_files", stdout);
+        }
+    }
+    fputs("' \\\n", stdout);
+}
+
+static void print_zsh_operand(const struct operand_row *row) {
+    printf("            '%s:%s:", row->repeats ? "*" : "", row->name);
+    if (row->commands) {
+        putchar('(');
+        print_commands();
+        putchar(')');
+    } else if (row->choices != NULL) {
+        putchar('(');
+        print_choices(row->choices);
+        putchar(')');
+    } else {
+        fputs("_files", stdout);
+    }
+    fputs("' \\\n", stdout);
+}
+
+static void print_zsh_command(const struct command *command) {
+    printf("        %s)\n            _arguments \\\n", command->name);
+    for (const struct option_row *row = command->options; row->name != NULL; row++) {
+        print_zsh_option("--", row->name, row);
+        if (row->letter != 0) {
+            const char letter[] = {row->letter, '\0'};
+            print_zsh_option("-", letter, row);
+        }
+    }
+    const struct operand_row *row = command->operands;
+    for (; row != NULL && row->name != NULL; row++) {
+        print_zsh_operand(row);
+    }
+    fputs("            && return;;\n", stdout);
+}
+
+static void print_zsh(void) {
+    fputs("#compdef txl\n"
+          "# zsh completion of txl; made by: txl completion zsh\n"
+          "_txl() {\n"
+          "    local -a commands\n"
+          "    commands=(\n",
+          stdout);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        if (!commands[i]->hidden) {
+            printf("        '%s:", commands[i]->name);
+            print_zsh_help(commands[i]->summary);
+            fputs("'\n", stdout);
+        }
+    }
+    fputs("    )\n"
+          "    if ((CURRENT == 2)); then\n"
+          "        _describe command commands\n"
+          "        _arguments '--help[print help]' '--version[print the version]'\n"
+          "        return\n"
+          "    fi\n"
+          "    local command=$words[2]\n"
+          "    shift words\n"
+          "    ((CURRENT--))\n"
+          "    case $command in\n",
+          stdout);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        if (!commands[i]->hidden) {
+            print_zsh_command(commands[i]);
+        }
+    }
+    fputs("    esac\n"
+          "}\n"
+          "if [[ $funcstack[1] == _txl ]]; then\n"
+          "    _txl \"$@\"\n"
+          "else\n"
+          "    compdef _txl txl\n"
+          "fi\n",
+          stdout);
+}
+
+/* ---- fish --------------------------------------------------------------------------------- */
+
+static void print_fish_quoted(const char *text) {
+    putchar('\'');
+    for (; *text != '\0'; text++) {
+        if (*text == '\'' || *text == '\\') {
+            putchar('\\');
+        }
+        putchar(*text);
+    }
+    putchar('\'');
+}
+
+/* The command stands first: behind it its name may be an argument, as in txl help ppl. */
+static void print_fish_condition(const char *command) {
+    printf("complete -c txl -n 'contains %s (commandline -opc)[2]'", command);
+}
+
+static void print_fish_option(const char *command, const struct option_row *row) {
+    print_fish_condition(command);
+    if (row->letter != 0) {
+        printf(" -s %c", row->letter);
+    }
+    printf(" -l %s", row->name);
+    if (row->kind != OPTION_FLAG) {
+        fputs(row->files ? " -r -F" : " -x", stdout);
+    }
+    if (row->choices != NULL) {
+        fputs(" -a '", stdout);
+        print_choices(row->choices);
+        putchar('\'');
+    }
+    fputs(" -d ", stdout);
+    print_fish_quoted(row->help);
+    putchar('\n');
+}
+
+static void print_fish_operand(const char *command, const struct operand_row *row) {
+    print_fish_condition(command);
+    if (row->commands || row->choices != NULL) {
+        fputs(" -a '", stdout);
+        if (row->commands) {
+            print_commands();
+        } else {
+            print_choices(row->choices);
+        }
+        fputs("'\n", stdout);
+    } else {
+        fputs(" -F\n", stdout);
+    }
+}
+
+static void print_fish(void) {
+    fputs("# fish completion of txl; made by: txl completion fish\n"
+          "complete -c txl -f\n"
+          "complete -c txl -n __fish_use_subcommand -l help -d 'print help'\n"
+          "complete -c txl -n __fish_use_subcommand -l version -d 'print the version'\n",
+          stdout);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        const struct command *command = commands[i];
+        if (command->hidden) {
+            continue;
+        }
+        printf("complete -c txl -n __fish_use_subcommand -a %s -d ", command->name);
+        print_fish_quoted(command->summary);
+        putchar('\n');
+        for (const struct option_row *row = command->options; row->name != NULL; row++) {
+            print_fish_option(command->name, row);
+        }
+        const struct operand_row *row = command->operands;
+        for (; row != NULL && row->name != NULL; row++) {
+            print_fish_operand(command->name, row);
+        }
+    }
+}
+
+/* ---- The command -------------------------------------------------------------------------- */
+
+static const char *const shells[] = {"bash", "zsh", "fish", NULL};
+
+static int run(const struct command *command, int argc, char **argv) {
+    static void (*const print[])(void) = {print_bash, print_zsh, print_fish};
+    struct common_options options = {0};
+    struct operands operands;
+    int status = options_parse(command, argc, argv, &options, &operands);
+    if (status != OPTIONS_RUN) {
+        return status;
+    }
+    for (size_t i = 0; shells[i] != NULL; i++) {
+        if (strcmp(operands.items[0], shells[i]) == 0) {
+            print[i]();
+            return output_finish(STATUS_OK);
+        }
+    }
+    return options_wrong(command, "'%s' is none of bash, zsh, fish", operands.items[0]);
+}
+
+static const struct option_row options[] = {COMMON_ROWS, {0}};
+
+static const struct operand_row operands[] = {
+    {.name = "SHELL", .help = "bash, zsh or fish", .choices = shells}, {0}};
+
+static const struct example examples[] = {
+    {"source <(txl completion bash)", "in ~/.bashrc"},
+    {"source <(txl completion zsh)", "in ~/.zshrc, after compinit"},
+    {"txl completion fish > ~/.config/fish/completions/txl.fish", "once"},
+    {0}};
+
+const struct command completion_command = {
+    .name = "completion",
+    .summary = "print a script that completes command lines",
+    .description = "Prints the script that lets SHELL complete the commands, options and "
+                   "arguments of txl.",
+    .options = options,
+    .operands = operands,
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,59 @@
+/* txl help: the list of commands, or the help of one. */
+#include "cli/commands.h"
+#include "cli/system/output.h"
+
+#include <stdio.h>
+
+static void print_overview(void) {
+    fputs("Usage: txl COMMAND [OPTION]... [ARGUMENT]...\n"
+          "       txl --version\n\n"
+          "Runs Transformer-XL language models: generates text of any length, measures bits per\n"
+          "character and perplexity. A model is built in; txl convert makes others from published\n"
+          "checkpoints.\n\n"
+          "Commands:\n",
+          stdout);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        if (!commands[i]->hidden) {
+            printf("  %-12s%s\n", commands[i]->name, commands[i]->summary);
+        }
+    }
+    fputs("\nExamples:\n"
+          "  echo \"It was a dark and stormy night\" | txl generate -n 300\n"
+          "  txl ppl novel.txt\n\n"
+          "'txl COMMAND --help' tells all about a command. The exit status is 0, 1 for a failure,\n"
+          "2 for wrong usage, 130 after Ctrl-C.\n",
+          stdout);
+}
+
+static int run(const struct command *command, int argc, char **argv) {
+    struct common_options options = {0};
+    struct operands operands;
+    int status = options_parse(command, argc, argv, &options, &operands);
+    if (status != OPTIONS_RUN) {
+        return status;
+    }
+    if (operands.n == 0) {
+        print_overview();
+    } else {
+        const struct command *topic = command_find(operands.items[0]);
+        if (topic == NULL) {
+            return options_wrong(command, "'%s' is no command", operands.items[0]);
+        }
+        options_help(topic, stdout);
+    }
+    return output_finish(STATUS_OK);
+}
+
+static const struct option_row options[] = {COMMON_ROWS, {0}};
+
+static const struct operand_row operands[] = {
+    {.name = "COMMAND", .help = "the command to explain", .optional = true, .commands = true}, {0}};
+
+const struct command help_command = {
+    .name = "help",
+    .summary = "explain a command",
+    .description = "Prints the help of COMMAND, or the list of commands.",
+    .options = options,
+    .operands = operands,
+    .run = run,
+};

@@ -1,0 +1,209 @@
+/* txl man: a manual page from a command's table, for the build to install.  Hidden, as its product
+ * is what users get to see. */
+#include "cli/commands.h"
+#include "cli/system/output.h"
+#include "txl.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* Text with what roff would take for its own made plain. */
+static void print_plain(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        bool line_start = i == 0 || text[i - 1] == '\n';
+        if (line_start && (text[i] == '.' || text[i] == '\'')) {
+            fputs("\\&", stdout);
+        }
+        switch (text[i]) {
+        case '\\':
+            fputs("\\e", stdout);
+            break;
+        case '-':
+            fputs("\\-", stdout);
+            break;
+        case '\'':
+            fputs("\\(aq", stdout);
+            break;
+        case '^':
+            fputs("\\(ha", stdout);
+            break;
+        case '~':
+            fputs("\\(ti", stdout);
+            break;
+        default:
+            putchar(text[i]);
+        }
+    }
+}
+
+static void print_text(const char *text) {
+    print_plain(text, strlen(text));
+}
+
+static void print_upper(const char *text) {
+    for (; *text != '\0'; text++) {
+        putchar(toupper((unsigned char)*text));
+    }
+}
+
+/* Paragraphs divided by empty lines; lines after a blank as they are. */
+static void print_prose(const char *text) {
+    for (bool first = true; *text != '\0'; first = false) {
+        bool literal = *text == ' ';
+        const char *end = strstr(text, "\n\n");
+        size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
+        fputs(first ? "" : ".PP\n", stdout);
+        fputs(literal ? ".nf\n" : "", stdout);
+        print_plain(text, length);
+        fputs(literal ? "\n.fi\n" : "\n", stdout);
+        text += length;
+        text += strspn(text, "\n");
+    }
+}
+
+static void print_synopsis(const struct command *command) {
+    printf(".SH SYNOPSIS\n.B txl %s\n[\\fIOPTION\\fR]...", command->name);
+    const struct operand_row *row = command->operands;
+    for (; row != NULL && row->name != NULL; row++) {
+        printf(row->optional ? " [\\fI%s\\fR]%s" : " \\fI%s\\fR%s", row->name,
+               row->repeats ? "..." : "");
+    }
+    putchar('\n');
+}
+
+static void print_option(const struct option_row *row) {
+    fputs(".TP\n\\fB", stdout);
+    if (row->letter != 0) {
+        printf("\\-%c\\fR, \\fB", row->letter);
+    }
+    fputs("\\-\\-", stdout);
+    print_text(row->name);
+    fputs("\\fR", stdout);
+    if (row->kind != OPTION_FLAG) {
+        fputs(" \\fI", stdout);
+        options_print_argument(row, stdout);
+        fputs("\\fR", stdout);
+    }
+    putchar('\n');
+    print_text(row->help);
+    if (row->standard != NULL) {
+        fputs(" (default: ", stdout);
+        print_text(row->standard);
+        putchar(')');
+    }
+    putchar('\n');
+}
+
+static void print_options(const struct command *command) {
+    fputs(".SH OPTIONS\n", stdout);
+    for (const struct option_row *row = command->options; row->name != NULL; row++) {
+        if (row->section != NULL) {
+            printf(".SS %s\n", row->section);
+        }
+        print_option(row);
+    }
+}
+
+static void print_arguments(const struct operand_row *row) {
+    fputs(".SH ARGUMENTS\n", stdout);
+    for (; row->name != NULL; row++) {
+        printf(".TP\n\\fI%s\\fR\n", row->name);
+        print_text(row->help);
+        putchar('\n');
+    }
+}
+
+static void print_examples(const struct example *example) {
+    fputs(".SH EXAMPLES\n", stdout);
+    for (; example->command != NULL; example++) {
+        fputs(".TP\n\\fB", stdout);
+        print_text(example->command);
+        fputs("\\fR\n", stdout);
+        print_text(example->purpose);
+        putchar('\n');
+    }
+}
+
+static void print_command(const struct command *command) {
+    fputs(".TH TXL\\-", stdout);
+    print_upper(command->name);
+    printf(" 1 \"\" \"txl %s\" \"txl manual\"\n.SH NAME\ntxl\\-%s \\- ", TXL_VERSION,
+           command->name);
+    print_text(command->summary);
+    putchar('\n');
+    print_synopsis(command);
+    fputs(".SH DESCRIPTION\n", stdout);
+    print_prose(command->description);
+    if (command->operands != NULL) {
+        print_arguments(command->operands);
+    }
+    print_options(command);
+    for (const struct note *note = command->notes; note != NULL && note->title != NULL; note++) {
+        fputs(".SH ", stdout);
+        print_upper(note->title);
+        putchar('\n');
+        print_prose(note->text);
+    }
+    if (command->examples != NULL) {
+        print_examples(command->examples);
+    }
+    fputs(".SH SEE ALSO\n.BR txl (1)\n", stdout);
+}
+
+static void print_overview(void) {
+    printf(".TH TXL 1 \"\" \"txl %s\" \"txl manual\"\n"
+           ".SH NAME\ntxl \\- run Transformer\\-XL language models\n"
+           ".SH SYNOPSIS\n.B txl\n\\fICOMMAND\\fR [\\fIOPTION\\fR]... [\\fIARGUMENT\\fR]...\n"
+           ".SH DESCRIPTION\nGenerates text of any length, and measures bits per character and "
+           "perplexity.\nA model is built in;\n.BR txl\\-convert (1)\nmakes others from published "
+           "checkpoints.\n"
+           ".SH COMMANDS\n",
+           TXL_VERSION);
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        if (!commands[i]->hidden) {
+            printf(".TP\n.BR txl\\-%s (1)\n", commands[i]->name);
+            print_text(commands[i]->summary);
+            putchar('\n');
+        }
+    }
+    fputs(".SH ENVIRONMENT\n.TP\n.B TXL_MODEL\nThe weights file to use without \\-\\-model.\n"
+          ".TP\n.B TXL_CPU\nThe name of other kernels to use: generic, avx2, avx512, avx512bf16, "
+          "avx512fp16, neon.\n"
+          ".SH EXIT STATUS\n0 for success, 1 for a failure, 2 for wrong usage, 130 after "
+          "Ctrl\\-C.\n",
+          stdout);
+}
+
+static int run(const struct command *command, int argc, char **argv) {
+    struct common_options options = {0};
+    struct operands operands;
+    int status = options_parse(command, argc, argv, &options, &operands);
+    if (status != OPTIONS_RUN) {
+        return status;
+    }
+    if (operands.n == 0) {
+        print_overview();
+    } else {
+        const struct command *topic = command_find(operands.items[0]);
+        if (topic == NULL) {
+            return options_wrong(command, "'%s' is no command", operands.items[0]);
+        }
+        print_command(topic);
+    }
+    return output_finish(STATUS_OK);
+}
+
+static const struct option_row options[] = {COMMON_ROWS, {0}};
+
+static const struct operand_row operands[] = {
+    {.name = "COMMAND", .help = "the command to explain", .optional = true, .commands = true}, {0}};
+
+const struct command manual_command = {
+    .name = "man",
+    .summary = "print a manual page",
+    .description = "Prints the manual page of COMMAND, or of txl, in the man macros of roff.",
+    .hidden = true,
+    .options = options,
+    .operands = operands,
+    .run = run,
+};

@@ -1,0 +1,334 @@
+/* Parses a command line by its table, and prints the table as help. */
+#include "options.h"
+
+#include "cli/system/output.h"
+#include "cli/system/terminal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPTIONS = 64, HELP_WIDTH = 80, HELP_COLUMN = 28 };
+
+/* getopt_long's value for row i, out of the way of every letter. */
+enum { ROW_VALUE = 256 };
+
+int options_wrong(const struct command *command, const char *format, ...) {
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    terminal_error("%s (see txl %s --help)", message, command->name);
+    return STATUS_USAGE;
+}
+
+/* ---- Parsing ------------------------------------------------------------------------------ */
+
+static const struct option_row *row_of_letter(const struct option_row *rows, int letter) {
+    for (; rows->name != NULL; rows++) {
+        if (rows->letter == letter) {
+            return rows;
+        }
+    }
+    return NULL;
+}
+
+static bool set_integer(const struct option_row *row, const char *text, int64_t *value) {
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || (double)number < row->least ||
+        (double)number > row->most) {
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+static bool set_real(const struct option_row *row, const char *text, double *value) {
+    char *end;
+    errno = 0;
+    double number = strtod(text, &end);
+    if (end == text || *end != '\0' || !(number >= row->least && number <= row->most)) {
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+static bool set_choice(const struct option_row *row, const char *text, int *value) {
+    for (int i = 0; row->choices[i] != NULL; i++) {
+        if (strcmp(row->choices[i], text) == 0) {
+            *value = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool append(struct string_list *list, const char *text) {
+    const char **items = reallocarray(list->items, list->n + 1, sizeof *items);
+    if (items == NULL) {
+        return false;
+    }
+    items[list->n++] = text;
+    list->items = items;
+    return true;
+}
+
+static int wrong_number(const struct command *command, const struct option_row *row,
+                        const char *text) {
+    if (row->kind == OPTION_INTEGER) {
+        return options_wrong(command, "--%s '%s' is not a whole number from %.0f to %.0f",
+                             row->name, text, row->least, row->most);
+    }
+    if (isinf(row->most)) {
+        return options_wrong(command, "--%s '%s' is not a number of at least %.15g", row->name,
+                             text, row->least);
+    }
+    return options_wrong(command, "--%s '%s' is not a number from %.15g to %.15g", row->name, text,
+                         row->least, row->most);
+}
+
+static int wrong_choice(const struct command *command, const struct option_row *row,
+                        const char *text) {
+    char choices[256] = "";
+    for (size_t i = 0, n = 0; row->choices[i] != NULL && n < sizeof choices; i++) {
+        n += (size_t)snprintf(choices + n, sizeof choices - n, "%s%s", i > 0 ? ", " : "",
+                              row->choices[i]);
+    }
+    return options_wrong(command, "--%s '%s' is none of %s", row->name, text, choices);
+}
+
+static int set_value(const struct command *command, const struct option_row *row, const char *text,
+                     void *values) {
+    void *place = (char *)values + row->offset;
+    switch (row->kind) {
+    case OPTION_FLAG:
+        *(bool *)place = true;
+        return OPTIONS_RUN;
+    case OPTION_STRING:
+        *(const char **)place = text;
+        return OPTIONS_RUN;
+    case OPTION_LIST:
+        if (!append(place, text)) {
+            terminal_error("out of memory");
+            return STATUS_FAILURE;
+        }
+        return OPTIONS_RUN;
+    case OPTION_INTEGER:
+        return set_integer(row, text, place) ? OPTIONS_RUN : wrong_number(command, row, text);
+    case OPTION_REAL:
+        return set_real(row, text, place) ? OPTIONS_RUN : wrong_number(command, row, text);
+    case OPTION_CHOICE:
+        return set_choice(row, text, place) ? OPTIONS_RUN : wrong_choice(command, row, text);
+    }
+    return STATUS_FAILURE;
+}
+
+static int check_operands(const struct command *command, const struct operands *operands) {
+    int least = 0, most = 0;
+    const struct operand_row *row = command->operands;
+    for (; row != NULL && row->name != NULL; row++) {
+        if (!row->optional && operands->n <= least++) {
+            return options_wrong(command, "%s is missing", row->name);
+        }
+        most = row->repeats ? INT32_MAX : most + 1;
+    }
+    if (operands->n > most) {
+        return options_wrong(command, "unexpected argument '%s'", operands->items[most]);
+    }
+    return OPTIONS_RUN;
+}
+
+static int wrong_option(const struct command *command, int result, char **argv) {
+    const char *text = argv[optind - 1];
+    if (result == ':') {
+        return options_wrong(command, "'%s' needs an argument", text);
+    }
+    if (optopt >= ROW_VALUE) {
+        return options_wrong(command, "'%s' takes no argument", text);
+    }
+    if (optopt != 0) {
+        return options_wrong(command, "unknown option '-%c'", optopt);
+    }
+    return options_wrong(command, "unknown option '%s'", text);
+}
+
+/* Writes the table in getopt_long's two forms. */
+static void describe(const struct option_row *rows, struct option *longs, char *letters) {
+    size_t n = 0, l = 0;
+    letters[l++] = ':';
+    for (; rows[n].name != NULL; n++) {
+        assert(n < MAX_OPTIONS);
+        bool argument = rows[n].kind != OPTION_FLAG;
+        longs[n] = (struct option){.name = rows[n].name,
+                                   .has_arg = argument ? required_argument : no_argument,
+                                   .val = ROW_VALUE + (int)n};
+        if (rows[n].letter != 0) {
+            letters[l++] = rows[n].letter;
+            if (argument) {
+                letters[l++] = ':';
+            }
+        }
+    }
+    longs[n] = (struct option){0};
+    letters[l] = '\0';
+}
+
+int options_parse(const struct command *command, int argc, char **argv, void *values,
+                  struct operands *operands) {
+    struct option longs[MAX_OPTIONS + 1];
+    char letters[2 * MAX_OPTIONS + 2];
+    describe(command->options, longs, letters);
+
+    opterr = 0;
+    int result;
+    while ((result = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        if (result == '?' || result == ':') {
+            return wrong_option(command, result, argv);
+        }
+        const struct option_row *row = result >= ROW_VALUE
+                                           ? &command->options[result - ROW_VALUE]
+                                           : row_of_letter(command->options, result);
+        int status = set_value(command, row, optarg, values);
+        if (status != OPTIONS_RUN) {
+            return status;
+        }
+    }
+    const struct common_options *common = values;
+    if (common->help) {
+        options_help(command, stdout);
+        return output_finish(STATUS_OK);
+    }
+    terminal_set_quiet(common->quiet);
+    *operands = (struct operands){argv + optind, argc - optind};
+    return check_operands(command, operands);
+}
+
+/* ---- Help --------------------------------------------------------------------------------- */
+
+int options_print_argument(const struct option_row *row, FILE *out) {
+    if (row->kind != OPTION_CHOICE) {
+        return row->argument != NULL ? fprintf(out, "%s", row->argument) : 0;
+    }
+    int columns = 0;
+    for (size_t i = 0; row->choices[i] != NULL; i++) {
+        columns += fprintf(out, "%s%s", i > 0 ? "|" : "", row->choices[i]);
+    }
+    return columns;
+}
+
+void options_print_filled(FILE *out, const char *text, size_t indent, size_t width) {
+    size_t column = indent;
+    while (*text != '\0') {
+        size_t word = strcspn(text, " \n");
+        if (column > indent && column + 1 + word > width) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', out);
+            column++;
+        }
+        fwrite(text, 1, word, out);
+        column += word;
+        text += word;
+        text += strspn(text, " \n");
+    }
+    fputc('\n', out);
+}
+
+/* Prose: paragraphs divided by empty lines, and lines after a blank as they are. */
+static void print_prose(const char *text, size_t indent, FILE *out) {
+    while (*text != '\0') {
+        const char *end = *text == ' ' ? strchr(text, '\n') : strstr(text, "\n\n");
+        size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
+        fprintf(out, "%*s", (int)indent, "");
+        if (*text == ' ') {
+            fprintf(out, "%.*s\n", (int)length, text);
+        } else {
+            char paragraph[4096];
+            snprintf(paragraph, sizeof paragraph, "%.*s", (int)length, text);
+            options_print_filled(out, paragraph, indent, HELP_WIDTH);
+        }
+        text += length;
+        if (*text == '\n') {
+            text++;
+        }
+        if (*text == '\n') {
+            fputc('\n', out);
+            text++;
+        }
+    }
+}
+
+static void print_usage(const struct command *command, FILE *out) {
+    fprintf(out, "Usage: txl %s [OPTION]...", command->name);
+    const struct operand_row *row = command->operands;
+    for (; row != NULL && row->name != NULL; row++) {
+        fprintf(out, row->optional ? " [%s]" : " %s", row->name);
+        fputs(row->repeats ? "..." : "", out);
+    }
+    fputs("\n\n", out);
+}
+
+/* The second column, after so many columns of the first: the sentence, then what holds unless told.
+ */
+static void print_entry(int left, const char *help, const char *standard, FILE *out) {
+    char text[1024];
+    snprintf(text, sizeof text, "%s%s%s%s", help, standard != NULL ? " (default: " : "",
+             standard != NULL ? standard : "", standard != NULL ? ")" : "");
+    if (left + 2 > HELP_COLUMN) {
+        fprintf(out, "\n%*s", HELP_COLUMN, "");
+    } else {
+        fprintf(out, "%*s", HELP_COLUMN - left, "");
+    }
+    options_print_filled(out, text, HELP_COLUMN, HELP_WIDTH);
+}
+
+static void print_option(const struct option_row *row, FILE *out) {
+    int columns = row->letter != 0 ? fprintf(out, "  -%c, --%s", row->letter, row->name)
+                                   : fprintf(out, "      --%s", row->name);
+    if (row->kind != OPTION_FLAG) {
+        columns += fprintf(out, " ");
+        columns += options_print_argument(row, out);
+    }
+    print_entry(columns, row->help, row->standard, out);
+}
+
+static void print_operands(const struct operand_row *row, FILE *out) {
+    fputs("\nArguments:\n", out);
+    for (; row->name != NULL; row++) {
+        print_entry(fprintf(out, "  %s", row->name), row->help, NULL, out);
+    }
+}
+
+void options_help(const struct command *command, FILE *out) {
+    print_usage(command, out);
+    print_prose(command->description, 0, out);
+    if (command->operands != NULL) {
+        print_operands(command->operands, out);
+    }
+    for (const struct option_row *row = command->options; row->name != NULL; row++) {
+        if (row->section != NULL) {
+            fprintf(out, "\n%s:\n", row->section);
+        }
+        print_option(row, out);
+    }
+    for (const struct note *note = command->notes; note != NULL && note->title != NULL; note++) {
+        fprintf(out, "\n%s:\n", note->title);
+        print_prose(note->text, 2, out);
+    }
+    if (command->examples != NULL) {
+        fputs("\nExamples:\n", out);
+        for (const struct example *e = command->examples; e->command != NULL; e++) {
+            fprintf(out, "  %s\n      %s\n", e->command, e->purpose);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+/* Differences between two models' predictions of the same tokens. */
+#include "compare.h"
+
+#include "cli/system/terminal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- Sums --------------------------------------------------------------------------------- */
+
+static void note_largest(struct divergence *divergence, double difference, uint64_t index) {
+    if (divergence->difference.predicted == 0 || fabs(difference) > fabs(divergence->largest)) {
+        divergence->largest = difference;
+        divergence->largest_index = index;
+    }
+}
+
+void divergence_merge(struct divergence *divergence, const struct divergence *other) {
+    if (other->difference.predicted == 0) {
+        return;
+    }
+    note_largest(divergence, other->largest, other->largest_index);
+    score_merge(&divergence->other, &other->other);
+    score_merge(&divergence->difference, &other->difference);
+    divergence->kl += other->kl;
+    divergence->agreed += other->agreed;
+}
+
+/* Of two distributions p, q over n tokens by their logarithms: the sum of p (log p - log q), and
+ * whether both have the same likeliest token (ties: the lowest id). */
+static double divergence_of(const float *p, const float *q, size_t n, bool *agreed) {
+    double sum = 0;
+    size_t best_p = 0, best_q = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)(expf(p[i]) * (p[i] - q[i]));
+        best_p = p[i] > p[best_p] ? i : best_p;
+        best_q = q[i] > q[best_q] ? i : best_q;
+    }
+    *agreed = best_p == best_q;
+    return fmax(sum, 0); /* below it only by rounding */
+}
+
+txl_status comparison_token(void *context, const struct scored *token, txl_error *error) {
+    (void)error;
+    struct comparison *comparison = context;
+    struct divergence *divergence = &comparison->divergence;
+    double difference = (double)token->nats[1] - (double)token->nats[0];
+    bool agreed;
+    comparison->last_divergence =
+        divergence_of(token->logprob[0], token->logprob[1], comparison->n_token, &agreed);
+    note_largest(divergence, difference, token->index);
+    score_add(&divergence->other, token->nats[1]);
+    score_add(&divergence->difference, difference);
+    divergence->kl += comparison->last_divergence;
+    divergence->agreed += agreed;
+    return TXL_OK;
+}
+
+/* ---- Vocabularies ------------------------------------------------------------------------- */
+
+bool comparison_possible(const txl_model *model, const char *name, const txl_model *other,
+                         const char *other_name) {
+    int32_t n = txl_model_n_token(model), n_other = txl_model_n_token(other);
+    if (n != n_other) {
+        terminal_error("--compare: %s has %" PRId32 " symbols, %s has %" PRId32
+                       "; only models of one vocabulary can be compared",
+                       name, n, other_name, n_other);
+        return false;
+    }
+    if (txl_model_kind(model) != txl_model_kind(other)) {
+        terminal_error("--compare: %s and %s are of different kinds of text; only models of one "
+                       "vocabulary can be compared",
+                       name, other_name);
+        return false;
+    }
+    for (int32_t id = 0; id < n; id++) {
+        size_t length, length_other;
+        const char *symbol = txl_model_symbol(model, id, &length);
+        const char *symbol_other = txl_model_symbol(other, id, &length_other);
+        if (length != length_other || memcmp(symbol, symbol_other, length) != 0) {
+            terminal_error("--compare: symbol %" PRId32
+                           " differs between %s and %s; only models of one vocabulary can be "
+                           "compared",
+                           id, name, other_name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Telling ------------------------------------------------------------------------------ */
+
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+bool divergence_to_json(json_t *object, const struct divergence *divergence) {
+    double n = (double)divergence->difference.predicted;
+    return json_object_set_new(object, "difference", number(divergence->difference.mean)) == 0 &&
+           json_object_set_new(object, "difference_standard_error",
+                               number(score_standard_error(&divergence->difference))) == 0 &&
+           json_object_set_new(object, "kl_divergence", number(divergence->kl / n)) == 0 &&
+           json_object_set_new(object, "top_agreement", number((double)divergence->agreed / n)) ==
+               0 &&
+           json_object_set_new(object, "largest_difference", number(divergence->largest)) == 0 &&
+           json_object_set_new(object, "largest_difference_index",
+                               json_integer((json_int_t)divergence->largest_index)) == 0;
+}
+
+int divergence_to_text(char *text, size_t size, const struct divergence *divergence) {
+    double n = (double)divergence->difference.predicted;
+    double error = score_standard_error(&divergence->difference);
+    char spread[64] = "";
+    if (isfinite(error)) {
+        snprintf(spread, sizeof spread, " +/- %.6f", error);
+    }
+    return snprintf(text, size,
+                    "difference %+.6f%s nats per token, KL divergence %.6f, same likeliest token "
+                    "%.2f %%, largest difference %+.5f at token %" PRIu64,
+                    divergence->difference.mean, spread, divergence->kl / n,
+                    100 * (double)divergence->agreed / n, divergence->largest,
+                    divergence->largest_index);
+}

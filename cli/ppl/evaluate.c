@@ -1,0 +1,253 @@
+/* Reads a text and scores it whole, line by line or stream by stream. */
+#include "evaluate.h"
+
+#include "cli/system/signals.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- Streams of tokens -------------------------------------------------------------------- */
+
+/* Adds the scorer's stream to the text's score.  Streams are summed each by itself, then merged in
+ * order: so parts of a text that were scored apart can be merged to the same bits. */
+static void end_stream(struct evaluation *e) {
+    score_merge(&e->score, &e->scorer.score);
+    e->scorer.score = (struct score){0};
+}
+
+static txl_status fail_spool(txl_error *error) {
+    error->status = TXL_IO;
+    snprintf(error->message, sizeof error->message, "temporary file of token ids: %s",
+             strerror(errno));
+    return TXL_IO;
+}
+
+static void show_progress(struct evaluation *e, double fraction, uint64_t tokens) {
+    if (fraction >= 0) {
+        fraction = (e->pass + fmin(fraction, 1)) / e->passes;
+    }
+    progress_update(e->progress, fraction, e->passed + tokens);
+}
+
+/* The first token of a stream is context, which the scorer does not tell of. */
+static txl_status push(struct evaluation *e, int32_t id, txl_error *error) {
+    if (e->report != NULL && e->scorer.n == 0) {
+        report_context(e->report, e->scorer.index, id);
+    }
+    return scorer_push(&e->scorer, id, error);
+}
+
+static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t length, uint64_t all,
+                               uint64_t done, txl_error *error) {
+    scorer_start(&e->scorer, first);
+    for (uint64_t i = 0; i < length; i++) {
+        int32_t id;
+        if (fread(&id, sizeof id, 1, e->spool) != 1) {
+            return fail_spool(error);
+        }
+        txl_status status = push(e, id, error);
+        if (status != TXL_OK) {
+            return status;
+        }
+        show_progress(e, (double)(done + i) / (double)all, done + i);
+    }
+    return scorer_flush(&e->scorer, error);
+}
+
+/* The streams are independent of each other: one after the other gives what side by side would. */
+static txl_status score_streams(struct evaluation *e, txl_error *error) {
+    uint64_t length = e->tokens / e->options.streams;
+    uint64_t begin = e->options.stream > 0 ? e->options.stream - 1 : 0;
+    uint64_t end = e->options.stream > 0 ? e->options.stream : e->options.streams;
+    if (fflush(e->spool) != 0 ||
+        fseeko(e->spool, (off_t)(begin * length * sizeof(int32_t)), SEEK_SET) != 0) {
+        return fail_spool(error);
+    }
+    txl_status status = TXL_OK;
+    for (uint64_t i = begin; status == TXL_OK && length > 0 && i < end; i++) {
+        status = score_stream(e, i * length, length, (end - begin) * length, (i - begin) * length,
+                              error);
+        end_stream(e);
+    }
+    return status;
+}
+
+/* ---- Lines -------------------------------------------------------------------------------- */
+
+/* The line's context is the first of all contexts; a line that brings it along (One Billion
+ * Words) does not have it scored. */
+static txl_status push_in_line(struct evaluation *e, int32_t id, txl_error *error) {
+    if (!e->in_line) {
+        int32_t context = txl_model_first_context(e->model);
+        e->in_line = true;
+        scorer_start(&e->scorer, 0);
+        txl_status status = scorer_push(&e->scorer, context, error);
+        bool opening = txl_model_kind(e->model) == TXL_LM1B && id == context;
+        if (status != TXL_OK || opening) {
+            return status;
+        }
+    }
+    return scorer_push(&e->scorer, id, error);
+}
+
+static txl_status end_line(struct evaluation *e, txl_error *error) {
+    txl_status status = TXL_OK;
+    e->line++;
+    if (e->in_line) {
+        e->in_line = false;
+        status = scorer_flush(&e->scorer, error);
+    }
+    if (status == TXL_OK) {
+        status = rows_line(e->rows, e->line, &e->scorer.score);
+    }
+    end_stream(e);
+    return status;
+}
+
+/* ---- The text ----------------------------------------------------------------------------- */
+
+static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct evaluation *e = context;
+    if (symbol->text == NULL && e->report != NULL && !e->options.ids) {
+        report_line_end(e->report, e->tokens);
+    }
+    if (symbol->text == NULL) {
+        return e->options.per_line ? end_line(e, error) : TXL_OK;
+    }
+    if (e->options.max_tokens > 0 && e->tokens == e->options.max_tokens) {
+        return TXL_STOPPED;
+    }
+    e->tokens++;
+    if (e->spool != NULL) {
+        bool written = fwrite(&symbol->id, sizeof symbol->id, 1, e->spool) == 1;
+        return written ? TXL_OK : fail_spool(error);
+    }
+    if (e->options.per_line) {
+        return push_in_line(e, symbol->id, error);
+    }
+    txl_status status = e->heat != NULL ? heat_symbol(e->heat, symbol, error) : TXL_OK;
+    return status == TXL_OK ? push(e, symbol->id, error) : status;
+}
+
+/* The text on its way to the encoder, before the symbols that come of it. */
+static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
+    struct evaluation *e = context;
+    return e->heat != NULL ? heat_text(e->heat, text, length, error) : TXL_OK;
+}
+
+/* Where the work stands: by the bytes read, or by the tokens where their number is known. */
+static void show_reading(void *context) {
+    struct evaluation *e = context;
+    const struct input *input = e->reader.input;
+    double fraction = -1;
+    if (e->options.max_tokens > 0) {
+        fraction = (double)e->tokens / (double)e->options.max_tokens;
+    }
+    if (input->size > 0) {
+        fraction = fmax(fraction, (double)e->reader.fed / (double)input->size);
+    }
+    show_progress(e, fraction, e->tokens);
+}
+
+/* What still waits when the text has ended. */
+static txl_status finish_text(struct evaluation *e, txl_error *error) {
+    if (e->spool != NULL) {
+        return score_streams(e, error);
+    }
+    if (e->in_line) {
+        return end_line(e, error);
+    }
+    return scorer_flush(&e->scorer, error);
+}
+
+static txl_status score_text(struct evaluation *e, const struct input *input) {
+    txl_error error = {0};
+    txl_status status = token_reader_run(&e->reader, show_reading, e);
+    if (status == TXL_STOPPED && !signals_stopped() && !output_closed() && !output_failed()) {
+        status = TXL_OK; /* --max-tokens */
+    }
+    if (status != TXL_OK) {
+        return status; /* the reader printed the error */
+    }
+    status = finish_text(e, &error);
+    if (status != TXL_OK && status != TXL_STOPPED) {
+        terminal_error("%s: %s", input->name, error.message);
+    }
+    return status;
+}
+
+static bool start_text(struct evaluation *e, struct input *input) {
+    const txl_encoding encoding = {.raw = e->options.raw,
+                                   .skip_unknown = e->options.skip_unknown,
+                                   .lookup = true,
+                                   .symbol = receive,
+                                   .context = e};
+    e->score = (struct score){0};
+    e->tokens = 0;
+    e->line = 0;
+    e->in_line = false;
+    if (e->comparison != NULL) {
+        e->comparison->divergence = (struct divergence){0};
+    }
+    scorer_start(&e->scorer, 0);
+    if (e->options.streams > 1) {
+        e->spool = tmpfile();
+        if (e->spool == NULL) {
+            terminal_error("temporary file of token ids: %s", strerror(errno));
+            return false;
+        }
+    }
+    if (!token_reader_open(&e->reader, e->model, input, &encoding, e->options.ids)) {
+        return false;
+    }
+    e->reader.see_text = see_text;
+    return true;
+}
+
+static void end_text(struct evaluation *e, struct result *result) {
+    txl_encoded counts;
+    token_reader_counts(&e->reader, &counts);
+    end_stream(e);
+    if (e->heat != NULL) {
+        heat_end_text(e->heat, e->reader.ended);
+    }
+    *result = (struct result){.score = e->score,
+                              .tokens = e->tokens,
+                              .unknown = counts.unknown,
+                              .whole = e->reader.ended && !e->options.ids,
+                              .bytes = counts.bytes,
+                              .characters = counts.characters,
+                              .part = e->options.stream > 0};
+    if (e->comparison != NULL) {
+        result->divergence = e->comparison->divergence;
+    }
+    token_reader_close(&e->reader);
+}
+
+txl_status evaluate(struct evaluation *e, struct input *input, struct result *result) {
+    double start = terminal_seconds();
+    txl_status status = TXL_IO;
+    if (start_text(e, input)) {
+        status = score_text(e, input);
+        end_text(e, result);
+        result->whole = result->whole && status == TXL_OK;
+        result->seconds = terminal_seconds() - start;
+    }
+    if (e->spool != NULL) {
+        fclose(e->spool);
+        e->spool = NULL;
+    }
+    if (status == TXL_OK && result->score.predicted == 0) {
+        if (e->options.streams > 1) {
+            terminal_error("%s: %" PRIu64 " tokens leave fewer than two for each of %" PRIu64
+                           " streams",
+                           input->name, result->tokens, e->options.streams);
+        } else {
+            terminal_error("%s: fewer than two tokens, so there is nothing to score", input->name);
+        }
+        return TXL_TEXT;
+    }
+    return status;
+}

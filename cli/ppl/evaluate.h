@@ -1,0 +1,46 @@
+/* Evaluates a text: its tokens, cut as the options say, go through a scorer. */
+#ifndef CLI_EVALUATE_H
+#define CLI_EVALUATE_H
+
+#include "cli/system/terminal.h"
+#include "cli/tokens.h"
+#include "heat.h"
+#include "report.h"
+#include "result.h"
+#include "score_rows.h"
+
+struct evaluation_options {
+    bool raw, ids, skip_unknown;
+    bool per_line;       /* every line alone */
+    uint64_t max_tokens; /* 0: all */
+    uint64_t streams;    /* equal parts that the tokens are cut into; the remainder is dropped */
+    uint64_t stream;     /* the only one to score, from 1; 0: all of them */
+};
+
+struct evaluation {
+    const txl_model *model;
+    struct evaluation_options options;
+    struct scorer scorer;
+    struct comparison *comparison; /* NULL, or observes the scorer */
+    struct rows *rows;             /* of --per-line */
+    struct heat *heat;             /* NULL, or shows the text */
+    struct report *report;         /* likewise */
+    struct progress *progress;
+    int pass, passes; /* of the same text, from 0: the progress is of all of them */
+    uint64_t passed;  /* tokens of the passes before */
+
+    /* The text at hand. */
+    struct token_reader reader;
+    struct score score; /* of what is behind the scorer's stream */
+    uint64_t tokens;
+    FILE *spool; /* the ids of several streams, until their number is known */
+    uint64_t line;
+    bool in_line;
+};
+
+/* Reads `input` and scores it.  The result's file is the caller's to fill in.  TXL_OK, or
+ * TXL_STOPPED after a signal or when nobody reads standard output any more: what was scored until
+ * then is a result too.  Any other status has had its error printed. */
+txl_status evaluate(struct evaluation *evaluation, struct input *input, struct result *result);
+
+#endif

@@ -1,0 +1,327 @@
+/* Shards as JSON, and their sum. */
+#include "merge.h"
+
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+#include "lib/base/json_memory.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool shard_parse(struct shard *shard, const char *text) {
+    char *slash, *end;
+    errno = 0;
+    shard->number = strtoull(text, &slash, 10);
+    if (!isdigit((unsigned char)*text) || *slash != '/' || !isdigit((unsigned char)slash[1])) {
+        return false;
+    }
+    shard->of = strtoull(slash + 1, &end, 10);
+    return *end == '\0' && errno == 0 && shard->number >= 1 && shard->number <= shard->of &&
+           shard->of <= INT32_MAX;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------ */
+
+bool shard_to_json(json_t *object, const struct shard *shard, const struct result *result,
+                   const struct run_facts *facts, const struct model *model) {
+    char checksum[17];
+    snprintf(checksum, sizeof checksum, "%016" PRIx64, txl_model_checksum(model->handle));
+    json_t *o =
+        json_pack("{s:I, s:I, s:f, s:f, s:s, s:o, s:s, s:s, s:s, s:s, s:b, s:b}", "number",
+                  (json_int_t)shard->number, "of", (json_int_t)shard->of, "mean",
+                  result->score.mean, "squares", result->score.squares, "checksum", checksum,
+                  "model", output_json_string(model->name), "mode", facts->mode, "text",
+                  facts->text, "kernels", txl_kernels_name(), "blas", txl_blas_name(), "words",
+                  facts->words, "replaces_unknown", facts->replaces_unknown);
+    return json_object_set_new(object, "shard", o) == 0;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+/* What must be the same of all shards, by the object that it is in. */
+static const char *const same_text[] = {"tokens", "unknown", "bytes", "characters", NULL};
+static const char *const same_settings[] = {
+    "tgt_len",       "mem_len", "clamp_len",   "same_length", "memory_start",
+    "cluster_order", "type",    "memory_type", "streams",     NULL};
+static const char *const same_run[] = {"of",    "checksum",         "mode", "text",
+                                       "words", "replaces_unknown", NULL};
+
+/* A shard as read from a file. */
+struct part {
+    const char *path;
+    json_t *object;
+    struct shard shard;
+    struct result result;
+};
+
+static bool refuse(const char *path, const char *what) {
+    terminal_error("%s: %s; it must be what txl ppl --shard I/N --json prints", path, what);
+    return false;
+}
+
+/* A count, or null where `known` may become false. */
+static bool get_count(const json_t *object, const char *key, uint64_t *count, bool *known) {
+    const json_t *value = json_object_get(object, key);
+    if (known != NULL && json_is_null(value)) {
+        *known = false;
+        return true;
+    }
+    *count = (uint64_t)json_integer_value(value);
+    return json_is_integer(value) && json_integer_value(value) >= 0;
+}
+
+static bool get_number(const json_t *object, const char *key, double *number) {
+    const json_t *value = json_object_get(object, key);
+    *number = json_number_value(value);
+    return json_is_number(value) && *number >= 0;
+}
+
+static bool has_scalars(const json_t *object, const char *const *keys) {
+    for (; *keys != NULL; keys++) {
+        const json_t *value = json_object_get(object, *keys);
+        if (value == NULL || json_is_object(value) || json_is_array(value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool parse(struct part *part) {
+    const json_t *o = part->object, *settings = json_object_get(o, "settings");
+    const json_t *shard = json_object_get(o, "shard");
+    struct result *r = &part->result;
+    if (!json_is_object(shard)) {
+        return refuse(part->path, "not the result of a shard");
+    }
+    bool known = true, counted = true;
+    bool good = get_count(o, "tokens", &r->tokens, NULL) &&
+                get_count(o, "predicted", &r->score.predicted, NULL) &&
+                get_count(o, "unknown", &r->unknown, &counted) &&
+                get_count(o, "bytes", &r->bytes, &known) &&
+                get_count(o, "characters", &r->characters, &known) &&
+                get_number(o, "nats", &r->score.nats) && get_number(o, "seconds", &r->seconds) &&
+                get_number(shard, "mean", &r->score.mean) &&
+                get_number(shard, "squares", &r->score.squares) &&
+                get_count(shard, "number", &part->shard.number, NULL) &&
+                get_count(shard, "of", &part->shard.of, NULL) && part->shard.number >= 1 &&
+                part->shard.number <= part->shard.of &&
+                json_is_string(json_object_get(o, "file")) &&
+                has_scalars(settings, same_settings) && has_scalars(shard, same_run) &&
+                json_is_integer(json_object_get(settings, "threads")) &&
+                json_is_string(json_object_get(shard, "mode")) &&
+                json_is_string(json_object_get(shard, "text")) &&
+                json_is_string(json_object_get(shard, "model")) &&
+                json_is_string(json_object_get(shard, "kernels")) &&
+                json_is_string(json_object_get(shard, "blas"));
+    if (!good) {
+        return refuse(part->path, "a field is missing or not what it should be");
+    }
+    r->whole = known;
+    r->file = json_string_value(json_object_get(o, "file"));
+    if (r->score.predicted + 1 != r->tokens / part->shard.of) {
+        return refuse(part->path, "the shard was not scored to its end");
+    }
+    return true;
+}
+
+static bool read_part(struct part *part, const char *path) {
+    bool standard_input = strcmp(path, "-") == 0;
+    *part = (struct part){.path = standard_input ? "standard input" : path};
+    FILE *file = standard_input ? stdin : fopen(path, "r");
+    if (file == NULL) {
+        terminal_error("%s: %s", path, strerror(errno));
+        return false;
+    }
+    json_error_t error;
+    signals_end_reads(true);
+    part->object = json_loadf(file, 0, &error);
+    signals_end_reads(false);
+    if (!standard_input) {
+        fclose(file);
+    }
+    if (part->object != NULL) {
+        return parse(part);
+    }
+    if (signals_stopped()) {
+        return false;
+    }
+    if (json_lacked_memory(&error)) {
+        terminal_error("%s: out of memory", part->path);
+    } else {
+        terminal_error("%s: line %d: %s; it must be what txl ppl --shard I/N --json prints",
+                       part->path, error.line, error.text);
+    }
+    return false;
+}
+
+/* ---- Fitting together --------------------------------------------------------------------- */
+
+static bool check_same(const struct part *a, const struct part *b, const char *object,
+                       const char *const *keys) {
+    const json_t *in_a = a->object, *in_b = b->object;
+    if (object != NULL) {
+        in_a = json_object_get(in_a, object);
+        in_b = json_object_get(in_b, object);
+    }
+    for (; *keys != NULL; keys++) {
+        if (!json_equal(json_object_get(in_a, *keys), json_object_get(in_b, *keys))) {
+            terminal_error("%s: its \"%s\" is not that of %s: these are not shards of one "
+                           "evaluation",
+                           b->path, *keys, a->path);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    uint64_t x = ((const struct part *)a)->shard.number, y = ((const struct part *)b)->shard.number;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the parts, and checks that they are shards 1 to N of one evaluation. */
+static bool check_parts(struct part *parts, int n) {
+    for (int i = 1; i < n; i++) {
+        if (!check_same(&parts[0], &parts[i], "shard", same_run) ||
+            !check_same(&parts[0], &parts[i], "settings", same_settings) ||
+            !check_same(&parts[0], &parts[i], NULL, same_text)) {
+            return false;
+        }
+    }
+    qsort(parts, (size_t)n, sizeof *parts, compare_numbers);
+    uint64_t of = parts[0].shard.of, expected = 1;
+    for (int i = 0; i < n; i++, expected++) {
+        if (i > 0 && parts[i].shard.number == parts[i - 1].shard.number) {
+            terminal_error("%s and %s are both shard %" PRIu64 " of %" PRIu64, parts[i - 1].path,
+                           parts[i].path, parts[i].shard.number, of);
+            return false;
+        }
+        if (parts[i].shard.number != expected) {
+            break;
+        }
+    }
+    if (expected <= of) {
+        terminal_error("shard %" PRIu64 " of %" PRIu64 " is missing", expected, of);
+        return false;
+    }
+    return true;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+/* The string that all shards have at `key`, or "mixed". */
+static const char *common(const struct part *parts, int n, const char *key) {
+    const json_t *first = json_object_get(json_object_get(parts[0].object, "shard"), key);
+    for (int i = 1; i < n; i++) {
+        json_t *shard = json_object_get(parts[i].object, "shard");
+        if (!json_equal(first, json_object_get(shard, key))) {
+            return "mixed";
+        }
+    }
+    return json_string_value(first);
+}
+
+/* Threads, which change no bit, may differ: then none are told. */
+static bool merge_threads(json_t *settings, const struct part *parts, int n) {
+    for (int i = 1; i < n; i++) {
+        json_t *other = json_object_get(parts[i].object, "settings");
+        if (!json_equal(json_object_get(settings, "threads"), json_object_get(other, "threads"))) {
+            return json_object_set_new(settings, "threads", json_null()) == 0;
+        }
+    }
+    return true;
+}
+
+static void print_setting(FILE *out, const char *key, const json_t *value) {
+    fprintf(out, "%s=", key);
+    if (json_is_string(value)) {
+        fputs(json_string_value(value), out);
+    } else if (json_is_integer(value)) {
+        fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    } else {
+        fputs(json_is_boolean(value) ? json_is_true(value) ? "yes" : "no" : "-", out);
+    }
+    fputc(' ', out);
+}
+
+/* What settings_to_text makes of a run. */
+static char *settings_line(const json_t *settings, const struct part *parts, int n) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; same_settings[i] != NULL; i++) {
+        if (strcmp(same_settings[i], "streams") == 0) {
+            print_setting(out, "threads", json_object_get(settings, "threads"));
+        }
+        print_setting(out, same_settings[i], json_object_get(settings, same_settings[i]));
+    }
+    fprintf(out, "kernels=%s blas=%s model=%s", common(parts, n, "kernels"),
+            common(parts, n, "blas"), common(parts, n, "model"));
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static bool merge(struct merged *merged, const struct part *parts, int n) {
+    json_t *first = parts[0].object, *shard = json_object_get(first, "shard");
+    json_t *settings = json_object_get(first, "settings");
+    merged->first = json_incref(first);
+    merged->result = parts[0].result;
+    for (int i = 1; i < n; i++) {
+        score_merge(&merged->result.score, &parts[i].result.score);
+        merged->result.seconds += parts[i].result.seconds;
+    }
+    merged->facts = (struct run_facts){
+        .words = json_is_true(json_object_get(shard, "words")),
+        .ids = json_is_null(json_object_get(first, "unknown")),
+        .replaces_unknown = json_is_true(json_object_get(shard, "replaces_unknown")),
+        .mode = json_string_value(json_object_get(shard, "mode")),
+        .text = json_string_value(json_object_get(shard, "text")),
+        .model = {.name = json_string_value(json_object_get(shard, "model")),
+                  .settings = json_incref(settings)}};
+    bool good = merge_threads(settings, parts, n);
+    merged->facts.model.facts = settings_line(settings, parts, n);
+    if (!good || merged->facts.model.facts == NULL) {
+        terminal_error("out of memory");
+        return false;
+    }
+    return true;
+}
+
+bool merge_files(struct merged *merged, char **paths, int n) {
+    struct part *parts = calloc((size_t)n, sizeof *parts);
+    *merged = (struct merged){0};
+    if (parts == NULL) {
+        terminal_error("out of memory");
+        return false;
+    }
+    bool good = true;
+    for (int i = 0; i < n && good; i++) {
+        good = read_part(&parts[i], paths[i]);
+    }
+    good = good && check_parts(parts, n) && merge(merged, parts, n);
+    for (int i = 0; i < n; i++) {
+        json_decref(parts[i].object);
+    }
+    free(parts);
+    if (!good) {
+        merged_free(merged);
+    }
+    return good;
+}
+
+void merged_free(struct merged *merged) {
+    evaluated_free(&merged->facts.model);
+    json_decref(merged->first);
+    *merged = (struct merged){0};
+}

@@ -1,0 +1,236 @@
+/* The table of txl ppl's options. */
+#include "ppl_options.h"
+
+#include "cli/system/input.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool tells_session(const struct session_options *told) {
+    const struct session_options unset = SESSION_UNSET;
+    return memcmp(told, &unset, sizeof unset) != 0;
+}
+
+int ppl_options_check(const struct command *command, const struct ppl_options *o,
+                      const struct operands *files) {
+    const struct session_options *session = &o->session;
+    bool sliding = o->sliding_window > 0, rows = o->per_token != NULL || o->per_line;
+    bool sweep = o->sweep_memory != NULL, shard = o->shard != NULL, compare = o->compare != NULL;
+    bool segments = session->tgt_len != INTEGER_UNSET || session->mem_len != INTEGER_UNSET ||
+                    session->same_length != CHOICE_UNSET;
+    const struct {
+        bool wrong;
+        const char *message;
+    } checks[] = {
+        {files->n == 0 && !input_is_piped(), "FILE is missing, and standard input is a terminal"},
+        {o->merge && (sliding || rows || sweep || shard || compare || o->heat ||
+                      o->report != NULL || o->batch > 0 || o->max_tokens > 0 || o->ids ||
+                      o->skip_unknown || o->preset != CHOICE_UNSET || o->common.model != NULL ||
+                      o->common.low_memory || tells_session(session)),
+         "--merge reads what shards printed: only --json and --fail-above go with it"},
+        {sliding && segments, "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
+        {o->per_line && sliding, "--per-line and --sliding-window exclude each other"},
+        {o->batch > 1 && (o->per_line || sliding),
+         "--batch goes with neither --per-line nor --sliding-window"},
+        {files->n > 1 && (o->per_token != NULL || (o->per_line && !o->json)),
+         "rows of tokens or lines are written of one FILE only"},
+        {shard && (o->batch > 0 || o->per_line || sliding || compare),
+         "--shard goes with none of --batch, --per-line, --sliding-window and --compare"},
+        {sweep && (rows || sliding || shard || compare || session->mem_len != INTEGER_UNSET ||
+                   !isnan(o->fail_above)),
+         "--sweep-memory goes with none of --mem-len, --per-token, --per-line, --sliding-window, "
+         "--shard, --compare and --fail-above"},
+        {o->heat && (o->batch > 1 || o->per_line || shard || sweep || o->json),
+         "--heat goes with none of --batch, --per-line, --shard, --sweep-memory and --json"},
+        {o->report != NULL && (o->per_line || shard || files->n > 1),
+         "--report shows one FILE, and goes with neither --per-line nor --shard"},
+        {files->n > 1 && (shard || sweep), "--shard and --sweep-memory take one FILE only"},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        if (checks[i].wrong) {
+            return options_wrong(command, "%s", checks[i].message);
+        }
+    }
+    return OPTIONS_RUN;
+}
+
+static const char *const presets[] = {"published", NULL};
+
+const struct option_row ppl_option_rows[] = {
+    {.section = "Text",
+     .name = "text",
+     .kind = OPTION_CHOICE,
+     .choices = text_forms,
+     .standard = "tokens",
+     .help = "words models: tokens is split at white space already, raw is prose",
+     .offset = offsetof(struct ppl_options, text)},
+    {.name = "ids",
+     .kind = OPTION_FLAG,
+     .help = "the input is decimal ids",
+     .offset = offsetof(struct ppl_options, ids)},
+    {.name = "skip-unknown",
+     .kind = OPTION_FLAG,
+     .help = "leave out symbols that the vocabulary lacks, where it has no <unk>",
+     .offset = offsetof(struct ppl_options, skip_unknown)},
+    {.name = "max-tokens",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "read the first N tokens only",
+     .offset = offsetof(struct ppl_options, max_tokens),
+     .least = 1,
+     .most = 9007199254740991},
+    {.section = "Evaluation",
+     .name = "preset",
+     .kind = OPTION_CHOICE,
+     .choices = presets,
+     .help = "the settings and streams that the published model of this shape was evaluated with",
+     .offset = offsetof(struct ppl_options, preset)},
+    {.name = "batch",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "1",
+     .help = "cut the tokens into N equal streams and drop the remainder, as published "
+             "evaluations do",
+     .offset = offsetof(struct ppl_options, batch),
+     .least = 1,
+     .most = INT32_MAX},
+    {.name = "per-line",
+     .kind = OPTION_FLAG,
+     .help = "score every line alone, after <eos>; rows 'line tokens nats' go to the --per-token "
+             "file, else, without --json, to standard output",
+     .offset = offsetof(struct ppl_options, per_line)},
+    {.name = "sliding-window",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "score each token from a fresh segment of the N before it, without memory",
+     .offset = offsetof(struct ppl_options, sliding_window),
+     .least = 1,
+     .most = TXL_MAX_TGT_LEN},
+    {.name = "compare",
+     .kind = OPTION_STRING,
+     .argument = "OTHER.txl",
+     .help = "score the same tokens with another model of the same vocabulary too, and tell how "
+             "much its predictions differ",
+     .offset = offsetof(struct ppl_options, compare),
+     .files = true},
+    {.name = "sweep-memory",
+     .kind = OPTION_STRING,
+     .argument = "LIST",
+     .help = "score the text with each memory length of LIST, such as 0,64,128,640,1600, and print "
+             "a table",
+     .offset = offsetof(struct ppl_options, sweep_memory)},
+    {.name = "shard",
+     .kind = OPTION_STRING,
+     .argument = "I/N",
+     .help = "score only the I-th of the streams of --batch N; --json prints what --merge needs",
+     .offset = offsetof(struct ppl_options, shard)},
+    {.name = "merge",
+     .kind = OPTION_FLAG,
+     .help = "each FILE is what --shard I/N --json printed: print the result of all N, the same as "
+             "that of --batch N",
+     .offset = offsetof(struct ppl_options, merge)},
+    SESSION_ROWS(struct ppl_options, session),
+    {.section = "Output",
+     .name = "json",
+     .kind = OPTION_FLAG,
+     .help = "print an object a file",
+     .offset = offsetof(struct ppl_options, json)},
+    {.name = "per-token",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "write a row 'index id token nats' for each scored token to FILE",
+     .offset = offsetof(struct ppl_options, per_token),
+     .files = true},
+    {.name = "heat",
+     .kind = OPTION_FLAG,
+     .help = "print the text, coloured by the nats of each token, in place of the result",
+     .offset = offsetof(struct ppl_options, heat)},
+    {.name = "report",
+     .kind = OPTION_STRING,
+     .argument = "OUT.html",
+     .help = "write a page that shows the text coloured by the nats of its tokens, and all figures",
+     .offset = offsetof(struct ppl_options, report),
+     .files = true},
+    {.name = "fail-above",
+     .kind = OPTION_REAL,
+     .argument = "X",
+     .help = "exit with status 1 when the result, of several files the total, is above X: "
+             "perplexity for words, bits per character for the other kinds",
+     .offset = offsetof(struct ppl_options, fail_above),
+     .least = 0,
+     .most = INFINITY},
+    MODEL_ROW,
+    LOW_MEMORY_ROW,
+    COMMON_ROWS,
+    {0}};
+
+const struct operand_row ppl_operands[] = {
+    {.name = "FILE",
+     .help = "text to score; - is standard input, which is also read without a FILE unless it is "
+             "a terminal",
+     .optional = true,
+     .repeats = true},
+    {0}};
+
+const struct note ppl_notes[] = {
+    {"Summary line",
+     "The last line on standard error holds the result and every setting that decides it, as "
+     "key=value between blanks, always in this order:\n\n"
+     " txl ppl: files tokens predicted unknown nats_per_token perplexity\n"
+     "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
+     "     text tgt_len mem_len clamp_len same_length memory_start\n"
+     "     cluster_order type memory_type threads streams kernels blas model\n\n"
+     "mode is segments, lines or sliding; text is raw, tokens or ids; - stands for a number "
+     "without meaning; the model's name runs to the end of the line."},
+    {"Comparison",
+     "With --compare, each model runs with its own checkpoint's settings unless the command line "
+     "tells them. The difference is OTHER's nats less the model's, token by token, with its "
+     "standard error; the KL divergence is of OTHER's distribution from the model's, the mean "
+     "over tokens in nats; the likeliest token is compared at each. --per-token writes two more "
+     "columns, nats_other and kl. --json adds an object \"compare\": model, nats, nats_per_token, "
+     "perplexity, bits_per_token, bits_per_character, bits_per_byte, standard_error (all by "
+     "OTHER), difference, difference_standard_error, kl_divergence, top_agreement (a share), "
+     "largest_difference, largest_difference_index, settings. A line 'compared:' with OTHER's "
+     "settings precedes the summary line. Numbers are within 1e-5 nats of a run without "
+     "--compare."},
+    {"Memory sweep",
+     "--sweep-memory prints one row, with --json one object, and one summary line for each length. "
+     "The settings that are not swept stay the same; --sweep-memory $(seq -s, 0 100 1600) makes a "
+     "range."},
+    {"Shards",
+     "--shard I/N --json adds an object \"shard\" to the result: number, of, mean and squares "
+     "(the sum of squared differences from it) of the nats, the model's name and checksum, mode, "
+     "text, kernels, blas, words, replaces_unknown; numbers are written with 17 digits, so that "
+     "nothing is lost. --merge takes such files in any order, refuses missing, doubled, "
+     "interrupted and unequal ones, and gives bit for bit what --batch N gives with the same "
+     "kernels. Its seconds are the sum of the shards'."},
+    {"Heat",
+     "--heat prints the bytes of the text as they are. Colours come between them where standard "
+     "output is a terminal or CLICOLOR_FORCE is set, and a last line is their legend; without "
+     "colours (NO_COLOR is set, or standard output is no terminal) there is neither. The first "
+     "token, line ends, and in prose what the tokenizer writes in another way keep the terminal's "
+     "own colour. The result is on the summary line."},
+    {"Report",
+     "The page of --report is one file that loads nothing. Each token "
+     "tells its probability, its rank (1 is the likeliest; ties go to the lower id) and the five "
+     "likeliest in its place; a plot follows the mean along the text, and a click on it goes to "
+     "the place. With --compare it shows both models and their difference, with --sweep-memory the "
+     "curve, and the text by the longest memory. It shows the first 1,000,000 tokens, in about 30 "
+     "bytes each for models of characters and 45 for models of words; the figures, the same as "
+     "--json prints, are of the whole text. What would not be seen, such as control characters, "
+     "is shown by its number."},
+    {"Interruption",
+     "After Ctrl-C the result of what has been scored is printed, and the exit status is 130."},
+    {0}};
+
+const struct example ppl_examples[] = {
+    {"txl ppl novel.txt", "bits per character of a text, by the built-in model"},
+    {"txl ppl --model wt103.txl --text raw essay.txt", "perplexity of prose by a words model"},
+    {"txl ppl --model enwik8.txl --preset published test.txt --json",
+     "a published evaluation, for a program to read"},
+    {"txl ppl --sweep-memory 0,64,128,640,1600 novel.txt", "what a longer memory brings"},
+    {"txl ppl --shard 3/10 --json novel.txt > 3.json", "the third of ten parts of an evaluation"},
+    {"txl ppl --merge *.json", "the whole of it"},
+    {"txl ppl --per-line --model lm1b.txl < sentences.txt | sort -k3 -g",
+     "sentences, the likeliest first"},
+    {0}};

@@ -1,0 +1,26 @@
+/* The command line of txl ppl: its options, which of them go together, and what help says. */
+#ifndef CLI_PPL_OPTIONS_H
+#define CLI_PPL_OPTIONS_H
+
+#include "cli/model.h"
+
+struct ppl_options {
+    struct common_options common;
+    struct session_options session;
+    int preset, text;
+    int64_t batch, sliding_window, max_tokens; /* 0: off; batch 0: not told */
+    bool per_line, ids, skip_unknown, json, heat, merge;
+    const char *per_token, *report, *compare, *sweep_memory, *shard;
+    double fail_above; /* NAN: off */
+};
+
+extern const struct option_row ppl_option_rows[];
+extern const struct operand_row ppl_operands[];
+extern const struct note ppl_notes[];
+extern const struct example ppl_examples[];
+
+/* OPTIONS_RUN, or the status after telling which options do not go together. */
+int ppl_options_check(const struct command *command, const struct ppl_options *options,
+                      const struct operands *files);
+
+#endif

@@ -1,0 +1,86 @@
+/* Dai et al. 2019, Transformer-XL: the shapes and evaluation settings of the released models. */
+#include "published.h"
+
+#include "lib/base/json_memory.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+const char *const published_shapes[] = {"enwik8-base", "enwik8-large", "wt103-base", "wt103-large",
+                                        "lm1b-base",   "lm1b-large",   NULL};
+
+#define PLAIN                                                                                      \
+    1, 0, {                                                                                        \
+        0                                                                                          \
+    }
+#define WT103_BANDS                                                                                \
+    3, {                                                                                           \
+        20000, 40000, 200000                                                                       \
+    }
+#define LM1B_BANDS                                                                                 \
+    3, {                                                                                           \
+        60000, 100000, 640000                                                                      \
+    }
+
+/* In the order of their shapes.  Every one of them was evaluated with same_length. */
+static const struct published table[] = {
+    {"enwik8 or text8, base", 12, 512, 8, 64, 2048, 80, 2100, 820, 10, "bytes", 204, PLAIN},
+    {"enwik8 or text8, large", 24, 1024, 8, 128, 3072, 128, 3800, 1000, 10, "bytes", 204, PLAIN},
+    {"WikiText-103, base", 16, 410, 10, 41, 2100, 64, 640, 400, 10, "words", 267735, 1,
+     WT103_BANDS},
+    {"WikiText-103, large", 18, 1024, 16, 64, 4096, 128, 1600, 1000, 10, "words", 267735, 4,
+     WT103_BANDS},
+    {"One Billion Words, base", 18, 1024, 8, 128, 4096, 32, 128, -1, 64, "lm1b", 793471, 4,
+     LM1B_BANDS},
+    {"One Billion Words, large", 24, 1280, 16, 80, 8192, 32, 128, -1, 8, "lm1b", 793471, 4,
+     LM1B_BANDS},
+};
+
+const struct published *published_find(const txl_model *model) {
+    struct published shape = {0};
+    json_t *settings = json_loads(txl_model_settings_json(model), 0, NULL);
+    int failed = json_unpack(settings, "{s:i, s:i, s:i, s:i, s:i}", "n_layer", &shape.n_layer,
+                             "d_model", &shape.d_model, "n_head", &shape.n_head, "d_head",
+                             &shape.d_head, "d_inner", &shape.d_inner);
+    json_decref(settings);
+    for (size_t i = 0; !failed && i < sizeof table / sizeof table[0]; i++) {
+        const struct published *p = &table[i];
+        if (p->n_layer == shape.n_layer && p->d_model == shape.d_model &&
+            p->n_head == shape.n_head && p->d_head == shape.d_head && p->d_inner == shape.d_inner) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+void published_apply(const struct published *published, txl_settings *settings) {
+    settings->tgt_len = published->tgt_len;
+    settings->mem_len = published->mem_len;
+    settings->clamp_len = published->clamp_len;
+    settings->same_length = true;
+}
+
+char *published_settings_json(int shape) {
+    const struct published *p = &table[shape];
+    json_t *cutoffs = json_array(), *tied = json_pack("[b]", false);
+    int failed = 0;
+    for (int i = 0; i < p->n_cutoff; i++) {
+        failed |= json_array_append_new(cutoffs, json_integer(p->cutoffs[i]));
+        failed |= json_array_append_new(tied, json_true());
+    }
+    json_t *settings = json_pack(
+        "{s:s, s:s, s:b, s:n, s:n, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:b, s:i,"
+        " s:i, s:i, s:b, s:s, s:s, s:O, s:O}",
+        "family", "transformer-xl", "tokenizer", p->tokenizer, "lower_case", false, "unk_id",
+        "eos_id", "n_token", p->n_token, "n_layer", p->n_layer, "n_head", p->n_head, "d_head",
+        p->d_head, "d_model", p->d_model, "d_embed", p->d_model, "d_inner", p->d_inner, "attn_type",
+        0, "pre_lnorm", false, "div_val", p->div_val, "tied_weights", true, "biases_per_layer",
+        false, "tgt_len", p->tgt_len, "mem_len", p->mem_len, "clamp_len", p->clamp_len,
+        "same_length", true, "memory_start", "empty", "cluster_order", "reversed", "cutoffs",
+        cutoffs, "tied_projections", tied);
+    char *text = failed ? NULL : json_text(settings, JSON_COMPACT);
+    json_decref(settings);
+    json_decref(cutoffs);
+    json_decref(tied);
+    return text;
+}

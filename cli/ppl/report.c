@@ -1,0 +1,369 @@
+/* Writes the page of a report: the hand-written frame, and the data in its place. */
+#include "report.h"
+
+#include "cli/system/terminal.h"
+#include "lib/base/json_memory.h"
+#include "report_page.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { CHUNK = 4096, N_TOP = 5 };
+
+/* Surprises of alternatives are written in steps of 1 / SURPRISE_STEPS nats. */
+static const float SURPRISE_STEPS = 2048;
+
+/* The tokens at hand. */
+struct report_chunk {
+    int32_t n_token;
+    int n_top, id_bytes;
+    int n;
+    int32_t ids[CHUNK];
+    uint8_t line_ends[CHUNK];
+    struct report_scores { /* by one model */
+        float nats[CHUNK];
+        int32_t ranks[CHUNK], top_ids[CHUNK][N_TOP];
+        uint16_t top_surprises[CHUNK][N_TOP];
+    } scores[MOST_SESSIONS];
+};
+
+/* ---- Base64 ------------------------------------------------------------------------------- */
+
+/* Bytes that wait to make a group of three. */
+struct base64 {
+    FILE *stream;
+    uint32_t group;
+    int n;
+};
+
+static void base64_group(struct base64 *out) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char text[4] = "====";
+    for (int i = 0; i <= out->n; i++) {
+        text[i] = digits[out->group >> (18 - 6 * i) & 63];
+    }
+    fwrite(text, 1, sizeof text, out->stream);
+    out->group = 0;
+    out->n = 0;
+}
+
+static void base64_byte(struct base64 *out, unsigned byte) {
+    out->group |= (uint32_t)byte << (16 - 8 * out->n);
+    if (++out->n == 3) {
+        base64_group(out);
+    }
+}
+
+static void base64_end(struct base64 *out) {
+    if (out->n > 0) {
+        base64_group(out);
+    }
+}
+
+/* The `n_bytes` low bytes of `value`, the lowest first. */
+static void base64_number(struct base64 *out, uint32_t value, int n_bytes) {
+    for (int i = 0; i < n_bytes; i++) {
+        base64_byte(out, value >> 8 * i & 255);
+    }
+}
+
+/* ---- Elements ----------------------------------------------------------------------------- */
+
+static struct base64 begin_element(FILE *stream, const char *class) {
+    fprintf(stream, "<script type=\"text/plain\" class=\"%s\">", class);
+    return (struct base64){.stream = stream};
+}
+
+static void end_element(struct base64 *out) {
+    base64_end(out);
+    fputs("</script>\n", out->stream);
+}
+
+static void write_tokens(const struct report *report) {
+    const struct report_chunk *chunk = report->chunk;
+    struct base64 out = begin_element(report->file.stream, "tokens");
+    for (size_t k = 0; k < report->n_model; k++) {
+        for (int i = 0; i < chunk->n; i++) {
+            uint32_t bits;
+            memcpy(&bits, &chunk->scores[k].nats[i], sizeof bits);
+            base64_number(&out, bits, sizeof bits);
+        }
+    }
+    for (int i = 0; i < chunk->n; i++) {
+        base64_number(&out, (uint32_t)chunk->ids[i], chunk->id_bytes);
+    }
+    for (size_t k = 0; k < report->n_model; k++) {
+        for (int i = 0; i < chunk->n; i++) {
+            base64_number(&out, (uint32_t)chunk->scores[k].ranks[i], chunk->id_bytes);
+        }
+    }
+    for (int i = 0; i < chunk->n; i++) {
+        base64_byte(&out, chunk->line_ends[i]);
+    }
+    end_element(&out);
+}
+
+static void write_alternatives(const struct report *report) {
+    const struct report_chunk *chunk = report->chunk;
+    struct base64 out = begin_element(report->file.stream, "alternatives");
+    for (size_t k = 0; k < report->n_model; k++) {
+        for (int i = 0; i < chunk->n; i++) {
+            for (int j = 0; j < chunk->n_top; j++) {
+                base64_number(&out, (uint32_t)chunk->scores[k].top_ids[i][j], chunk->id_bytes);
+            }
+        }
+    }
+    for (size_t k = 0; k < report->n_model; k++) {
+        for (int i = 0; i < chunk->n; i++) {
+            for (int j = 0; j < chunk->n_top; j++) {
+                base64_number(&out, chunk->scores[k].top_surprises[i][j], sizeof(uint16_t));
+            }
+        }
+    }
+    end_element(&out);
+}
+
+static void write_chunk(struct report *report) {
+    if (report->chunk->n > 0) {
+        write_tokens(report);
+        write_alternatives(report);
+        report->chunk->n = 0;
+    }
+}
+
+static void write_symbols(const struct report *report) {
+    struct base64 out = begin_element(report->file.stream, "symbols");
+    for (int32_t id = 0; id < report->chunk->n_token; id++) {
+        if (report->named[id]) {
+            size_t length;
+            const char *symbol = txl_model_symbol(report->model, id, &length);
+            base64_number(&out, (uint32_t)id, sizeof(uint32_t));
+            base64_number(&out, (uint32_t)length, sizeof(uint32_t));
+            for (size_t i = 0; i < length; i++) {
+                base64_byte(&out, (unsigned char)symbol[i]);
+            }
+        }
+    }
+    end_element(&out);
+}
+
+/* JSON has angle brackets and ampersands in strings alone, where they may be spelled by number. */
+static bool write_facts(struct report *report, const json_t *facts) {
+    FILE *stream = report->file.stream;
+    char *text = json_text(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
+    if (text == NULL) {
+        return false;
+    }
+    fputs("<script type=\"application/json\" id=\"facts\">", stream);
+    for (const char *c = text; *c != '\0'; c++) {
+        if (strchr("<>&", *c) != NULL) {
+            fprintf(stream, "\\u%04x", (unsigned)*c);
+        } else {
+            putc(*c, stream);
+        }
+    }
+    fputs("</script>\n", stream);
+    free(text);
+    return true;
+}
+
+/* ---- The frame ---------------------------------------------------------------------------- */
+
+/* Writes the page from `html` to the place of its data, or to its end, and returns what follows. */
+static const char *write_frame(FILE *stream, const char *html, const char *nonce) {
+    const struct {
+        const char *mark, *text;
+    } places[] = {{"@nonce@", nonce},
+                  {"@style@", report_css},
+                  {"@report_data@", report_data_js},
+                  {"@report_plot@", report_plot_js},
+                  {"@report@", report_js},
+                  {"@data@", NULL}};
+    const char *at;
+    while ((at = strchr(html, '@')) != NULL) {
+        size_t place = 0;
+        while (strncmp(at, places[place].mark, strlen(places[place].mark)) != 0) {
+            place++;
+            assert(place < sizeof places / sizeof *places);
+        }
+        fwrite(html, 1, (size_t)(at - html), stream);
+        html = at + strlen(places[place].mark);
+        if (places[place].text == NULL) {
+            return html;
+        }
+        fputs(places[place].text, stream);
+    }
+    fputs(html, stream);
+    return html + strlen(html);
+}
+
+static bool draw_nonce(struct report *report) {
+    uint64_t random[2];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
+        terminal_error("random numbers: %s", strerror(errno));
+        return false;
+    }
+    snprintf(report->nonce, sizeof report->nonce, "%016" PRIx64 "%016" PRIx64, random[0],
+             random[1]);
+    return true;
+}
+
+/* ---- The report --------------------------------------------------------------------------- */
+
+static bool fail_memory(void) {
+    terminal_error("out of memory");
+    return false;
+}
+
+static struct report_chunk *chunk_new(int32_t n_token) {
+    struct report_chunk *chunk = calloc(1, sizeof *chunk);
+    if (chunk != NULL) {
+        chunk->n_token = n_token;
+        chunk->n_top = n_token < N_TOP ? (int)n_token : N_TOP;
+        do {
+            chunk->id_bytes++;
+        } while (n_token > (int64_t)1 << 8 * chunk->id_bytes);
+    }
+    return chunk;
+}
+
+bool report_open(struct report *report, const char *path, const txl_model *model, size_t n_model) {
+    int32_t n_token = txl_model_n_token(model);
+    *report = (struct report){.model = model,
+                              .n_model = n_model,
+                              .chunk = chunk_new(n_token),
+                              .line_ends = calloc(REPORT_TOKENS, sizeof *report->line_ends),
+                              .named = calloc((size_t)n_token, sizeof *report->named),
+                              .results = json_array()};
+    if (report->chunk == NULL || report->line_ends == NULL || report->named == NULL ||
+        report->results == NULL) {
+        return fail_memory();
+    }
+    if (!draw_nonce(report) || !outfile_open(&report->file, path)) {
+        return false;
+    }
+    report->rest = write_frame(report->file.stream, report_html, report->nonce);
+    return outfile_usable(&report->file) || output_closed();
+}
+
+void report_line_end(struct report *report, uint64_t index) {
+    if (index < REPORT_TOKENS && report->line_ends[index] < UINT8_MAX) {
+        report->line_ends[index]++;
+    }
+}
+
+/* The likeliest tokens, and the place of `id` among all; ties go to the lower id. */
+static void rank(const struct report *report, struct report_scores *scores, int32_t id,
+                 const float *logprob) {
+    const struct report_chunk *chunk = report->chunk;
+    int32_t *top = scores->top_ids[chunk->n], before = 0;
+    int n = 0;
+    for (int32_t other = 0; other < chunk->n_token; other++) {
+        before += logprob[other] > logprob[id] || (logprob[other] == logprob[id] && other < id);
+        if (n == chunk->n_top && !(logprob[other] > logprob[top[n - 1]])) {
+            continue;
+        }
+        int place = n < chunk->n_top ? n++ : n - 1;
+        for (; place > 0 && logprob[other] > logprob[top[place - 1]]; place--) {
+            top[place] = top[place - 1];
+        }
+        top[place] = other;
+    }
+    scores->ranks[chunk->n] = before;
+    for (int k = 0; k < n; k++) {
+        float steps = fmaxf(-logprob[top[k]] * SURPRISE_STEPS, 0);
+        scores->top_surprises[chunk->n][k] = (uint16_t)lrintf(fminf(steps, (float)UINT16_MAX));
+        report->named[top[k]] = true;
+    }
+}
+
+static void end_token(struct report *report, uint64_t index, int32_t id) {
+    struct report_chunk *chunk = report->chunk;
+    report->named[id] = true;
+    chunk->ids[chunk->n] = id;
+    chunk->line_ends[chunk->n] = report->line_ends[index];
+    if (++chunk->n == CHUNK) {
+        write_chunk(report);
+    }
+}
+
+void report_context(struct report *report, uint64_t index, int32_t id) {
+    struct report_chunk *chunk = report->chunk;
+    if (index >= REPORT_TOKENS) {
+        return;
+    }
+    for (size_t k = 0; k < report->n_model; k++) {
+        struct report_scores *scores = &chunk->scores[k];
+        scores->nats[chunk->n] = NAN;
+        scores->ranks[chunk->n] = 0;
+        memset(scores->top_ids[chunk->n], 0, sizeof scores->top_ids[0]);
+        memset(scores->top_surprises[chunk->n], 0, sizeof scores->top_surprises[0]);
+    }
+    end_token(report, index, id);
+}
+
+txl_status report_token(void *context, const struct scored *token, txl_error *error) {
+    (void)error; /* outfile_usable prints it */
+    struct report *report = context;
+    struct report_chunk *chunk = report->chunk;
+    if (token->index >= REPORT_TOKENS) {
+        return TXL_OK;
+    }
+    for (size_t k = 0; k < report->n_model; k++) {
+        chunk->scores[k].nats[chunk->n] = token->nats[k];
+        rank(report, &chunk->scores[k], token->id, token->logprob[k]);
+    }
+    end_token(report, token->index, token->id);
+    return outfile_usable(&report->file) ? TXL_OK : TXL_STOPPED;
+}
+
+bool report_result(struct report *report, json_t *result, bool shown) {
+    if (shown) {
+        report->shown = json_array_size(report->results);
+    }
+    return json_array_append_new(report->results, result) == 0 || fail_memory();
+}
+
+static json_t *facts_of(const struct report *report, const char *name) {
+    static const char *const kinds[] = {[TXL_WORDS] = "words",
+                                        [TXL_LM1B] = "lm1b",
+                                        [TXL_BYTES] = "bytes",
+                                        [TXL_TEXT8] = "text8",
+                                        [TXL_CHARACTERS] = "characters"};
+    const struct report_chunk *chunk = report->chunk;
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i}", "kind",
+                     kinds[txl_model_kind(report->model)], "n_token", (int)chunk->n_token, "eos",
+                     (int)txl_model_eos(report->model), "id_bytes", chunk->id_bytes, "n_top",
+                     chunk->n_top, "chunk", CHUNK, "model", output_json_string(name), "results",
+                     report->results, "shown", (int)report->shown);
+}
+
+bool report_finish(struct report *report, const char *name) {
+    if (report->file.stream == NULL || json_array_size(report->results) == 0) {
+        return true;
+    }
+    write_chunk(report);
+    write_symbols(report);
+    json_t *facts = facts_of(report, name);
+    bool good = facts != NULL && write_facts(report, facts);
+    json_decref(facts);
+    if (!good) {
+        return fail_memory();
+    }
+    write_frame(report->file.stream, report->rest, report->nonce);
+    return outfile_commit(&report->file);
+}
+
+void report_abandon(struct report *report) {
+    outfile_abandon(&report->file);
+    free(report->chunk);
+    free(report->line_ends);
+    free(report->named);
+    json_decref(report->results);
+    *report = (struct report){0};
+}

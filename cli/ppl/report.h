@@ -1,0 +1,65 @@
+/* The report of txl ppl: one HTML page that shows a text coloured by the nats of its tokens, with
+ * everything it needs inside.
+ *
+ * The page is written as the tokens come, in constant memory.  Nothing of the text, the vocabulary
+ * or a file's name can become markup: tokens and symbols are base64, the rest is JSON of ASCII
+ * without angle brackets, and the page's own policy runs no script but the one with its nonce.
+ *
+ * The data, which report.js reads, are in script elements that nothing executes.  Numbers are
+ * little-endian, ids and ranks of id_bytes each, and arrays follow one another:
+ *
+ *   class tokens        base64 of a chunk of n tokens: nats float32[n_model][n], NaN of a token
+ *                       that is context only; id[n]; rank - 1 as [n_model][n]; line_ends uint8[n],
+ *                       how many lines ended before the token
+ *   class alternatives  base64 of the likeliest tokens in the places of that chunk's tokens:
+ *                       id[n_model][n][n_top]; surprise uint16[n_model][n][n_top], in 1/2048 nats
+ *   class symbols       base64 of the spellings that the two name, each: id uint32, length uint32,
+ *                       the bytes
+ *   id facts            JSON: what reading the above takes, the model, the results */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include "cli/system/output.h"
+#include "score.h"
+
+/* Tokens that a page shows: those from the text's beginning.  Its figures are of the whole text. */
+#define REPORT_TOKENS 1000000
+
+struct report {
+    struct outfile file; /* stream is NULL: there is no report */
+    const txl_model *model;
+    size_t n_model;
+    struct report_chunk *chunk;
+    uint8_t *line_ends; /* [REPORT_TOKENS]: before token i, at most 255 */
+    bool *named;        /* [n_token]: the symbol's spelling is needed */
+    char nonce[33];
+    const char *rest; /* of the page, after its data */
+    json_t *results;
+    size_t shown; /* the one whose tokens the page shows */
+};
+
+/* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which stays open.
+ * False with the error printed; end with report_finish or report_abandon. */
+bool report_open(struct report *report, const char *path, const txl_model *model, size_t n_model);
+
+/* A line of the text ended before its token `index`, which has not been scored yet. */
+void report_line_end(struct report *report, uint64_t index);
+
+/* The next token is context only: shown, not scored. */
+void report_context(struct report *report, uint64_t index, int32_t id);
+
+/* The next token; `report` is the context of an observer that asked for distributions. */
+txl_status report_token(void *report, const struct scored *token, txl_error *error);
+
+/* Adds an object of --json, which is taken; NULL counts as out of memory.  `shown`: the page's
+ * tokens belong to it.  False with the error printed. */
+bool report_result(struct report *report, json_t *result, bool shown);
+
+/* Ends the page and puts it in its place; `name` is the first model's.  True, without a page, where
+ * there is no report or no result.  False with the error printed. */
+bool report_finish(struct report *report, const char *name);
+
+/* Leaves no file; harmless after report_finish, or where there is no report. */
+void report_abandon(struct report *report);
+
+#endif

@@ -1,0 +1,253 @@
+/* Results of txl ppl: derived numbers, JSON, text, the summary line. */
+#include "result.h"
+
+#include "cli/system/output.h"
+#include "cli/system/terminal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double LN_2 = 0.693147180559945309417;
+
+/* ---- The run ------------------------------------------------------------------------------ */
+
+bool evaluated_set(struct evaluated *evaluated, const struct model *model,
+                   const txl_settings *settings, int64_t streams) {
+    char facts[8192];
+    settings_to_text(facts, sizeof facts, model, settings, streams);
+    *evaluated =
+        (struct evaluated){.name = model->name, .settings = json_object(), .facts = strdup(facts)};
+    if (evaluated->facts == NULL || !settings_to_json(evaluated->settings, model, settings) ||
+        json_object_set_new(evaluated->settings, "streams", json_integer(streams)) != 0) {
+        terminal_error("out of memory");
+        evaluated_free(evaluated);
+        return false;
+    }
+    return true;
+}
+
+void evaluated_free(struct evaluated *evaluated) {
+    json_decref(evaluated->settings);
+    free(evaluated->facts);
+    *evaluated = (struct evaluated){0};
+}
+
+/* ---- Numbers ------------------------------------------------------------------------------ */
+
+void result_add(struct result *total, const struct result *result) {
+    score_merge(&total->score, &result->score);
+    divergence_merge(&total->divergence, &result->divergence);
+    total->tokens += result->tokens;
+    total->unknown += result->unknown;
+    total->bytes += result->bytes;
+    total->characters += result->characters;
+    total->whole = total->whole && result->whole;
+    total->seconds += result->seconds;
+}
+
+static double nats_per_token(const struct score *score) {
+    return score->nats / (double)score->predicted;
+}
+
+double result_nats_per_token(const struct result *result) {
+    return nats_per_token(&result->score);
+}
+
+static double bits_per_character(const struct run_facts *facts, const struct result *result,
+                                 const struct score *score) {
+    if (!facts->words) {
+        return nats_per_token(score) / LN_2;
+    }
+    bool known = result->whole && !result->part && result->characters > 0;
+    return known ? score->nats / LN_2 / (double)result->characters : NAN;
+}
+
+double result_bits_per_character(const struct run_facts *facts, const struct result *result) {
+    return bits_per_character(facts, result, &result->score);
+}
+
+static double bits_per_byte(const struct result *result, const struct score *score) {
+    bool known = result->whole && !result->part && result->bytes > 0;
+    return known ? score->nats / LN_2 / (double)result->bytes : NAN;
+}
+
+double result_headline(const struct run_facts *facts, const struct result *result) {
+    return facts->words ? exp(result_nats_per_token(result))
+                        : result_bits_per_character(facts, result);
+}
+
+double result_tokens_per_second(const struct result *result) {
+    return (double)result->score.predicted / result->seconds;
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *count(uint64_t value, bool known) {
+    return known ? json_integer((json_int_t)value) : json_null();
+}
+
+static bool set(json_t *object, const char *key, json_t *value) {
+    return json_object_set_new(object, key, value) == 0;
+}
+
+static bool set_score(json_t *o, const struct run_facts *facts, const struct result *result,
+                      const struct score *score) {
+    double nats = nats_per_token(score);
+    return set(o, "nats", number(score->nats)) && set(o, "nats_per_token", number(nats)) &&
+           set(o, "perplexity", number(exp(nats))) &&
+           set(o, "bits_per_token", number(nats / LN_2)) &&
+           set(o, "bits_per_character", number(bits_per_character(facts, result, score))) &&
+           set(o, "bits_per_byte", number(bits_per_byte(result, score))) &&
+           set(o, "standard_error", number(score_standard_error(score)));
+}
+
+static bool set_comparison(json_t *o, const struct run_facts *facts, const struct result *result) {
+    if (facts->other.name == NULL) {
+        return true;
+    }
+    json_t *compare = json_object();
+    return set(o, "compare", compare) &&
+           set(compare, "model", output_json_string(facts->other.name)) &&
+           set_score(compare, facts, result, &result->divergence.other) &&
+           divergence_to_json(compare, &result->divergence) &&
+           json_object_set(compare, "settings", facts->other.settings) == 0;
+}
+
+json_t *result_to_json(const struct run_facts *facts, const struct result *result) {
+    json_t *o = json_object();
+    bool good =
+        set(o, "file", result->file != NULL ? output_json_string(result->file) : json_null()) &&
+        set(o, "tokens", count(result->tokens, true)) &&
+        set(o, "predicted", count(result->score.predicted, true)) &&
+        set(o, "unknown", count(result->unknown, !facts->ids)) &&
+        set(o, "bytes", count(result->bytes, result->whole)) &&
+        set(o, "characters", count(result->characters, result->whole)) &&
+        set_score(o, facts, result, &result->score) && set(o, "seconds", number(result->seconds)) &&
+        set(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
+        json_object_set(o, "settings", facts->model.settings) == 0 &&
+        set_comparison(o, facts, result);
+    if (!good) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+/* ---- Text --------------------------------------------------------------------------------- */
+
+/* As a person reads it. */
+static const char *name_of(const struct result *result) {
+    if (result->file == NULL) {
+        return "total";
+    }
+    return strcmp(result->file, "-") == 0 ? "standard input" : result->file;
+}
+
+static bool print_line(char *line) {
+    bool good = output_write(line, strlen(line));
+    free(line);
+    return good;
+}
+
+/* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored" */
+static bool print_score(const struct run_facts *facts, const char *name,
+                        const struct score *score) {
+    double nats = nats_per_token(score), error = score_standard_error(score);
+    char spread[64] = "", *line;
+    if (isfinite(error)) {
+        snprintf(spread, sizeof spread, facts->words ? " +/- %.3f" : " +/- %.5f",
+                 facts->words ? exp(nats) * error : error / LN_2);
+    }
+    int length = facts->words ? asprintf(&line,
+                                         "%s: perplexity %.3f%s, %.5f nats per token, %" PRIu64
+                                         " tokens scored\n",
+                                         name, exp(nats), spread, nats, score->predicted)
+                              : asprintf(&line,
+                                         "%s: %.5f bits per character%s, perplexity %.3f, %" PRIu64
+                                         " tokens scored\n",
+                                         name, nats / LN_2, spread, exp(nats), score->predicted);
+    return length < 0 ? output_lacks_memory() : print_line(line);
+}
+
+static bool print_comparison(const struct run_facts *facts, const struct result *result) {
+    char differences[512], *name, *line;
+    if (asprintf(&name, "%s, by %s", name_of(result), facts->other.name) < 0) {
+        return output_lacks_memory();
+    }
+    bool good = print_score(facts, name, &result->divergence.other);
+    free(name);
+    divergence_to_text(differences, sizeof differences, &result->divergence);
+    if (asprintf(&line, "%s: %s\n", name_of(result), differences) < 0) {
+        return output_lacks_memory();
+    }
+    return print_line(line) && good;
+}
+
+bool result_print_text(const struct run_facts *facts, const struct result *result) {
+    return print_score(facts, name_of(result), &result->score) &&
+           (facts->other.name == NULL || print_comparison(facts, result)) && output_flush();
+}
+
+void result_note_unknown(const struct run_facts *facts, const struct result *result) {
+    if (result->unknown > 0) {
+        terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s", name_of(result),
+                      result->unknown, facts->replaces_unknown ? "replaced" : "left out");
+    }
+}
+
+/* ---- The summary line --------------------------------------------------------------------- */
+
+/* "1.19325", or "-" where the number has no meaning. */
+static const char *show(char *text, size_t size, double value) {
+    snprintf(text, size, isfinite(value) ? "%.6f" : "-", value);
+    return text;
+}
+
+static void print_other_summary(const struct run_facts *facts, const struct result *total) {
+    const struct divergence *divergence = &total->divergence;
+    double nats = nats_per_token(&divergence->other);
+    double n = (double)divergence->difference.predicted;
+    char numbers[4][40];
+    terminal_line("compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
+                  "top_agreement=%.6f mode=%s text=%s %s",
+                  show(numbers[0], sizeof numbers[0], nats),
+                  show(numbers[1], sizeof numbers[1], exp(nats)),
+                  show(numbers[2], sizeof numbers[2], divergence->difference.mean),
+                  show(numbers[3], sizeof numbers[3], divergence->kl / n),
+                  (double)divergence->agreed / n, facts->mode, facts->text, facts->other.facts);
+}
+
+void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total) {
+    double nats = result_nats_per_token(total);
+    char numbers[4][40];
+    if (facts->other.name != NULL) {
+        print_other_summary(facts, total);
+    }
+    terminal_line("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
+                  " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
+                  "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
+                  n_files, total->tokens, total->score.predicted, total->unknown,
+                  show(numbers[0], sizeof numbers[0], nats),
+                  show(numbers[1], sizeof numbers[1], exp(nats)),
+                  show(numbers[2], sizeof numbers[2], nats / LN_2),
+                  show(numbers[3], sizeof numbers[3], result_bits_per_character(facts, total)),
+                  total->seconds, result_tokens_per_second(total), facts->mode, facts->text,
+                  facts->model.facts);
+}
+
+int result_check_limit(const struct run_facts *facts, const struct result *result, double limit) {
+    double headline = result_headline(facts, result);
+    if (isnan(limit) || result->score.predicted == 0 || headline <= limit) {
+        return STATUS_OK;
+    }
+    terminal_error("%s %.5f is above %.15g", facts->words ? "perplexity" : "bits per character",
+                   headline, limit);
+    return STATUS_FAILURE;
+}

@@ -1,0 +1,73 @@
+/* What txl ppl found out about a text, and the forms in which it tells. */
+#ifndef CLI_RESULT_H
+#define CLI_RESULT_H
+
+#include "cli/model.h"
+#include "compare.h"
+#include "score.h"
+
+/* What is known of one file, or of all of them. */
+struct result {
+    const char *file; /* NULL: the total */
+    struct score score;
+    struct divergence divergence; /* --compare */
+    uint64_t tokens, unknown;
+    bool whole; /* the text was read to its end, so bytes and characters mean something */
+    uint64_t bytes, characters;
+    bool part; /* a shard: they are of more than was scored */
+    double seconds;
+};
+
+/* A model, as far as its results depend on it. */
+struct evaluated {
+    const char *name;
+    json_t *settings; /* as JSON shows them */
+    char *facts;      /* as the summary line does */
+};
+
+/* What all results of one run have in common. */
+struct run_facts {
+    bool words;            /* the symbols are words */
+    bool ids;              /* the input was ids, so that nothing can have been unknown */
+    bool replaces_unknown; /* else they are left out */
+    const char *mode;      /* segments, lines, sliding */
+    const char *text;      /* raw, tokens, ids */
+    struct evaluated model;
+    struct evaluated other; /* --compare; name NULL: there is none */
+};
+
+/* Fills in a model and the settings that it runs with.  False with the error printed; end with
+ * evaluated_free. */
+bool evaluated_set(struct evaluated *evaluated, const struct model *model,
+                   const txl_settings *settings, int64_t streams);
+void evaluated_free(struct evaluated *evaluated);
+
+void result_add(struct result *total, const struct result *result);
+
+double result_nats_per_token(const struct result *result);
+
+/* As papers report it: of a token where a token is a character; NAN where the characters of what
+ * was scored are not known. */
+double result_bits_per_character(const struct run_facts *facts, const struct result *result);
+
+/* The number that papers give for models of this kind, and --fail-above compares. */
+double result_headline(const struct run_facts *facts, const struct result *result);
+
+double result_tokens_per_second(const struct result *result);
+
+/* The object of --json; NULL when memory is short. */
+json_t *result_to_json(const struct run_facts *facts, const struct result *result);
+
+/* Lines for people on standard output. */
+bool result_print_text(const struct run_facts *facts, const struct result *result);
+
+/* How many symbols the vocabulary lacked, if any. */
+void result_note_unknown(const struct run_facts *facts, const struct result *result);
+
+/* The summary line on standard error, after one for the other model of --compare. */
+void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total);
+
+/* STATUS_FAILURE, told, when the result is above `limit`; NAN: there is none. */
+int result_check_limit(const struct run_facts *facts, const struct result *result, double limit);
+
+#endif

@@ -1,0 +1,203 @@
+/* Scores tokens segment by segment, or each from a window of its own. */
+#include "score.h"
+
+#include "cli/system/signals.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Ids scored in one call: enough for the session's longest passes, and not so many that Ctrl-C
+ * waits for long, or that their distributions take more than 64 MB for each session. */
+enum { LEAST_CHUNK = 512, MOST_CHUNK = 4096, DISTRIBUTIONS = 1 << 24 };
+
+void score_add(struct score *score, double nats) {
+    score->predicted++;
+    score->nats += nats;
+    double difference = nats - score->mean;
+    score->mean += difference / (double)score->predicted;
+    score->squares += difference * (nats - score->mean);
+}
+
+/* Chan, Golub and LeVeque (1979). */
+void score_merge(struct score *score, const struct score *other) {
+    if (score->predicted == 0 || other->predicted == 0) {
+        *score = other->predicted > 0 ? *other : *score;
+        return;
+    }
+    double n = (double)score->predicted, m = (double)other->predicted;
+    double difference = other->mean - score->mean;
+    score->predicted += other->predicted;
+    score->nats += other->nats;
+    score->mean += difference * m / (n + m);
+    score->squares += other->squares + difference * difference * n * m / (n + m);
+}
+
+double score_standard_error(const struct score *score) {
+    double n = (double)score->predicted;
+    return score->predicted < 2 ? NAN : sqrt(score->squares / (n - 1) / n);
+}
+
+static size_t common_multiple(size_t a, size_t b) {
+    size_t x = a, y = b;
+    while (y > 0) {
+        size_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* Whole segments, as models without memory must have them; those with memory may be cut. */
+static size_t chunk_of(const struct scorer *scorer, bool distributions) {
+    size_t whole = 1, longest = 1;
+    for (size_t i = 0; i < scorer->n_lane; i++) {
+        txl_settings settings;
+        txl_session_settings(scorer->lane[i].session, &settings);
+        size_t tgt_len = (size_t)settings.tgt_len;
+        whole = settings.mem_len > 0 ? whole : common_multiple(whole, tgt_len);
+        longest = tgt_len > longest ? tgt_len : longest;
+    }
+    size_t chunk = longest < LEAST_CHUNK  ? LEAST_CHUNK / longest * longest
+                   : longest > MOST_CHUNK ? MOST_CHUNK
+                                          : longest;
+    if (distributions && chunk > DISTRIBUTIONS / scorer->n_token) {
+        chunk = DISTRIBUTIONS / scorer->n_token;
+    }
+    return chunk < whole ? whole : chunk / whole * whole;
+}
+
+bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_session,
+                int32_t n_token, size_t window, bool distributions) {
+    assert(n_session <= MOST_SESSIONS);
+    *scorer = (struct scorer){.n_lane = n_session, .n_token = (size_t)n_token, .window = window};
+    for (size_t i = 0; i < n_session; i++) {
+        scorer->lane[i].session = sessions[i];
+    }
+    scorer->chunk = window > 0 ? 1 : chunk_of(scorer, distributions);
+    scorer->ids = calloc((window > 0 ? window : scorer->chunk) + 1, sizeof *scorer->ids);
+    bool good = scorer->ids != NULL;
+    for (size_t i = 0; i < n_session; i++) {
+        struct lane *lane = &scorer->lane[i];
+        lane->nats = calloc(scorer->chunk, sizeof *lane->nats);
+        good = good && lane->nats != NULL;
+        if (distributions) {
+            lane->logprob = calloc(scorer->chunk, scorer->n_token * sizeof *lane->logprob);
+            good = good && lane->logprob != NULL;
+        }
+    }
+    return good;
+}
+
+void scorer_free(struct scorer *scorer) {
+    for (size_t i = 0; i < scorer->n_lane; i++) {
+        free(scorer->lane[i].nats);
+        free(scorer->lane[i].logprob);
+    }
+    free(scorer->ids);
+    *scorer = (struct scorer){0};
+}
+
+void scorer_observe(struct scorer *scorer,
+                    txl_status (*token)(void *, const struct scored *, txl_error *),
+                    void *context) {
+    assert(scorer->n_observer < MOST_OBSERVERS);
+    scorer->observer[scorer->n_observer++] = (struct observer){token, context};
+}
+
+void scorer_start(struct scorer *scorer, uint64_t index) {
+    for (size_t i = 0; i < scorer->n_lane; i++) {
+        txl_session_reset(scorer->lane[i].session);
+    }
+    scorer->n = 0;
+    scorer->index = index;
+    scorer->score = (struct score){0};
+}
+
+/* Of each of ids[n] the token that follows it, ids[1 .. n]. */
+static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int32_t *ids, size_t n,
+                            txl_error *error) {
+    if (lane->logprob == NULL) {
+        return txl_session_score(lane->session, ids, n, ids + 1, lane->nats, error);
+    }
+    txl_status status = txl_session_distributions(lane->session, ids, n, lane->logprob, error);
+    for (size_t i = 0; status == TXL_OK && i < n; i++) {
+        lane->nats[i] = -lane->logprob[i * scorer->n_token + (size_t)ids[i + 1]];
+    }
+    return status;
+}
+
+/* Passes on the i-th of the tokens just scored. */
+static txl_status record(struct scorer *scorer, size_t i, uint64_t index, int32_t id,
+                         txl_error *error) {
+    struct scored token = {.index = index, .id = id};
+    for (size_t k = 0; k < scorer->n_lane; k++) {
+        const struct lane *lane = &scorer->lane[k];
+        token.nats[k] = lane->nats[i];
+        token.logprob[k] = lane->logprob != NULL ? lane->logprob + i * scorer->n_token : NULL;
+    }
+    score_add(&scorer->score, token.nats[0]);
+    txl_status status = TXL_OK;
+    for (size_t k = 0; k < scorer->n_observer && status == TXL_OK; k++) {
+        status = scorer->observer[k].token(scorer->observer[k].context, &token, error);
+    }
+    return status;
+}
+
+/* ids[n - 1] from a fresh segment of all before it. */
+static txl_status score_window(struct scorer *scorer, txl_error *error) {
+    size_t last = scorer->n - 1;
+    txl_status status = TXL_OK;
+    for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++) {
+        struct lane *lane = &scorer->lane[k];
+        txl_session_reset(lane->session);
+        if (last > 1) {
+            status = txl_session_feed(lane->session, scorer->ids, last - 1, error);
+        }
+        if (status == TXL_OK) {
+            status = score_ids(scorer, lane, &scorer->ids[last - 1], 1, error);
+        }
+    }
+    if (status == TXL_OK) {
+        status = record(scorer, 0, scorer->index + last, scorer->ids[last], error);
+    }
+    if (status != TXL_OK) {
+        return status;
+    }
+    if (last == scorer->window) {
+        memmove(scorer->ids, scorer->ids + 1, last * sizeof *scorer->ids);
+        scorer->n--;
+        scorer->index++;
+    }
+    return signals_stopped() ? TXL_STOPPED : TXL_OK;
+}
+
+txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
+    if (scorer->window > 0 || scorer->n < 2) {
+        return TXL_OK;
+    }
+    size_t n = scorer->n - 1;
+    txl_status status = TXL_OK;
+    for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++) {
+        status = score_ids(scorer, &scorer->lane[k], scorer->ids, n, error);
+    }
+    for (size_t i = 0; i < n && status == TXL_OK; i++) {
+        status = record(scorer, i, scorer->index + i + 1, scorer->ids[i + 1], error);
+    }
+    if (status != TXL_OK) {
+        return status;
+    }
+    scorer->ids[0] = scorer->ids[n];
+    scorer->n = 1;
+    scorer->index += n;
+    return signals_stopped() ? TXL_STOPPED : TXL_OK;
+}
+
+txl_status scorer_push(struct scorer *scorer, int32_t id, txl_error *error) {
+    scorer->ids[scorer->n++] = id;
+    if (scorer->window > 0) {
+        return scorer->n < 2 ? TXL_OK : score_window(scorer, error);
+    }
+    return scorer->n <= scorer->chunk ? TXL_OK : scorer_flush(scorer, error);
+}

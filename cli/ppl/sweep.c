@@ -1,0 +1,66 @@
+/* The list of memory lengths, and the table of their results. */
+#include "sweep.h"
+
+#include "cli/system/output.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool sweep_parse(struct sweep *sweep, const char *list) {
+    *sweep = (struct sweep){.mem_len = calloc(strlen(list) / 2 + 1, sizeof *sweep->mem_len)};
+    for (const char *c = list; sweep->mem_len != NULL; c++) {
+        char *end;
+        errno = 0;
+        long length = strtol(c, &end, 10);
+        if (!isdigit((unsigned char)*c) || errno != 0 || length > INT_MAX) {
+            break;
+        }
+        sweep->mem_len[sweep->n++] = (int)length;
+        c = end;
+        if (*c == '\0') {
+            return true;
+        }
+        if (*c != ',') {
+            break;
+        }
+    }
+    sweep_free(sweep);
+    return false;
+}
+
+void sweep_free(struct sweep *sweep) {
+    free(sweep->mem_len);
+    *sweep = (struct sweep){0};
+}
+
+int sweep_longest(const struct sweep *sweep) {
+    int longest = 0;
+    for (int i = 1; i < sweep->n; i++) {
+        longest = sweep->mem_len[i] > sweep->mem_len[longest] ? i : longest;
+    }
+    return longest;
+}
+
+bool sweep_print_header(const struct run_facts *facts) {
+    char line[128];
+    int length = snprintf(line, sizeof line, "%8s  %18s  %8s  %14s  %8s\n", "mem_len",
+                          facts->words ? "perplexity" : "bits per character", "+/-",
+                          "nats per token", "tokens/s");
+    return output_write(line, (size_t)length) && output_flush();
+}
+
+bool sweep_print_row(const struct run_facts *facts, const struct result *result, int mem_len) {
+    char line[256], spread[32] = "-";
+    double error = score_standard_error(&result->score), value = result_headline(facts, result);
+    if (isfinite(error)) {
+        /* Of exp(x) and of x / ln 2. */
+        snprintf(spread, sizeof spread, "%.5f", error * (facts->words ? value : 1 / log(2)));
+    }
+    int length = snprintf(line, sizeof line, "%8d  %18.5f  %8s  %14.5f  %8.0f\n", mem_len, value,
+                          spread, result_nats_per_token(result), result_tokens_per_second(result));
+    return output_write(line, (size_t)length) && output_flush();
+}

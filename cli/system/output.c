@@ -1,0 +1,238 @@
+/* Standard output with its failures, and files that are renamed into place. */
+#include "output.h"
+
+#include "cli/options/options.h"
+#include "lib/base/json_memory.h"
+#include "signals.h"
+#include "terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <unistr.h>
+
+static struct {
+    bool closed, failed;
+    bool in_line; /* the last byte was no line end */
+} state;
+
+static bool usable(void) {
+    return !state.closed && !state.failed;
+}
+
+static bool note_failure(void) {
+    if (errno == EPIPE) {
+        state.closed = true;
+    } else {
+        state.failed = true;
+        terminal_error("standard output: %s", strerror(errno));
+    }
+    return false;
+}
+
+bool output_write(const void *bytes, size_t length) {
+    if (!usable()) {
+        return false;
+    }
+    if (length == 0) {
+        return true;
+    }
+    /* One thread alone writes: locks cost most of the time where it is a few bytes each. */
+    if (fwrite_unlocked(bytes, 1, length, stdout) != length) {
+        return note_failure();
+    }
+    state.in_line = ((const char *)bytes)[length - 1] != '\n';
+    return true;
+}
+
+bool output_flush(void) {
+    if (!usable()) {
+        return false;
+    }
+    return fflush(stdout) == 0 || note_failure();
+}
+
+bool output_lacks_memory(void) {
+    state.failed = true;
+    terminal_error("out of memory");
+    return false;
+}
+
+static bool write_json(json_t *object, size_t form) {
+    char *line = object == NULL ? NULL : json_text(object, form);
+    json_decref(object);
+    if (line == NULL) {
+        return output_lacks_memory();
+    }
+    bool good = output_write(line, strlen(line)) && output_write("\n", 1) && output_flush();
+    free(line);
+    return good;
+}
+
+bool output_json(json_t *object) {
+    return write_json(object, OUTPUT_JSON_FORM);
+}
+
+bool output_json_exact(json_t *object) {
+    return write_json(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+}
+
+json_t *output_json_bytes(const char *bytes, size_t length) {
+    /* A byte gives at most the three of U+FFFD. */
+    char *text = length > SIZE_MAX / 3 ? NULL : malloc(3 * length + 1);
+    if (text == NULL) {
+        return NULL;
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < length;) {
+        ucs4_t character;
+        int used = u8_mbtouc(&character, (const uint8_t *)bytes + i, length - i);
+        n += (size_t)u8_uctomb((uint8_t *)text + n, character, 4);
+        i += (size_t)used;
+    }
+    json_t *string = json_stringn(text, n);
+    free(text);
+    return string;
+}
+
+json_t *output_json_string(const char *text) {
+    return output_json_bytes(text, strlen(text));
+}
+
+bool output_start_line(void) {
+    return !state.in_line || output_write("\n", 1);
+}
+
+void output_end_line(void) {
+    if (state.in_line && isatty(STDOUT_FILENO)) {
+        output_write("\n", 1);
+        output_flush();
+    }
+}
+
+bool output_closed(void) {
+    return state.closed;
+}
+
+bool output_failed(void) {
+    return state.failed;
+}
+
+int output_finish(int status) {
+    if (output_flush() && ferror(stdout)) {
+        errno = EIO; /* of a write that help or the like did not look at */
+        note_failure();
+    }
+    return state.failed ? STATUS_FAILURE : status;
+}
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+static bool fail(struct outfile *file, const char *path) {
+    terminal_error("%s: %s", path, strerror(errno));
+    outfile_abandon(file);
+    return false;
+}
+
+static bool is_standard_output(const struct stat *status) {
+    struct stat output;
+    return fstat(STDOUT_FILENO, &output) == 0 && output.st_dev == status->st_dev &&
+           output.st_ino == status->st_ino;
+}
+
+/* What goes to standard output too stands there in whole lines between the others. */
+static FILE *share_standard_output(void) {
+    int handle = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    FILE *stream = handle < 0 ? NULL : fdopen(handle, "w");
+    if (stream == NULL && handle >= 0) {
+        close(handle);
+    }
+    if (stream != NULL) {
+        setvbuf(stream, NULL, _IOLBF, BUFSIZ);
+    }
+    return stream;
+}
+
+bool outfile_open(struct outfile *file, const char *path) {
+    struct stat status;
+    bool exists = stat(path, &status) == 0;
+    bool shared = exists && is_standard_output(&status);
+    /* A link stays, and what it leads to is replaced. */
+    *file = (struct outfile){.name = path, .path = exists ? realpath(path, NULL) : strdup(path)};
+    if (shared || (exists && !S_ISREG(status.st_mode))) {
+        file->stream = shared ? share_standard_output() : fopen(path, "w");
+        return file->stream != NULL || fail(file, path);
+    }
+    if (file->path == NULL) {
+        return fail(file, path);
+    }
+    if (asprintf(&file->temporary, "%s.tmp-%ld", file->path, (long)getpid()) < 0) {
+        file->temporary = NULL;
+        return fail(file, path);
+    }
+    int handle = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file->stream = handle < 0 ? NULL : fdopen(handle, "w");
+    if (file->stream == NULL) {
+        int saved = errno;
+        if (handle >= 0) {
+            close(handle);
+            unlink(file->temporary);
+        }
+        free(file->temporary);
+        file->temporary = NULL;
+        errno = saved;
+        return fail(file, path);
+    }
+    signals_add_temporary(file->temporary);
+    return true;
+}
+
+/* The first failure is the one that errno still tells of. */
+static bool note_file_failure(struct outfile *file) {
+    if (!file->failed && errno == EPIPE) {
+        state.closed = true;
+    } else if (!file->failed) {
+        state.failed = true;
+        terminal_error("%s: %s", file->name, strerror(errno));
+    }
+    file->failed = true;
+    return false;
+}
+
+bool outfile_usable(struct outfile *file) {
+    return ferror(file->stream) == 0 || note_file_failure(file);
+}
+
+bool outfile_commit(struct outfile *file) {
+    bool written = outfile_usable(file);
+    written = (fclose(file->stream) == 0 || note_file_failure(file)) && written;
+    file->stream = NULL;
+    if (written && file->temporary != NULL && rename(file->temporary, file->path) != 0) {
+        written = note_file_failure(file);
+    }
+    if (!written) {
+        outfile_abandon(file);
+        return !state.failed;
+    }
+    signals_drop_temporary(file->temporary);
+    free(file->temporary);
+    file->temporary = NULL;
+    outfile_abandon(file);
+    return true;
+}
+
+void outfile_abandon(struct outfile *file) {
+    if (file->stream != NULL) {
+        fclose(file->stream);
+    }
+    if (file->temporary != NULL) {
+        unlink(file->temporary);
+        signals_drop_temporary(file->temporary);
+    }
+    free(file->temporary);
+    free(file->path);
+    *file = (struct outfile){0};
+}

@@ -1,0 +1,318 @@
+/* Opening checkpoints: what a path leads to, which container that is, shards. */
+#include "checkpoint_internal.h"
+
+#include "foreign.h"
+#include "lib/base/error.h"
+#include "lib/base/json_memory.h"
+#include "little_endian.h"
+#include "zip.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_SHARD 512 /* each keeps its file open: half of the 1,024 that a process may have */
+
+static const char *const directory_names[] = {
+    "model.safetensors", "model.safetensors.index.json",
+    "pytorch_model.bin", "pytorch_model.bin.index.json",
+    "model.pt",
+};
+static const char directory_names_text[] =
+    "model.safetensors, pytorch_model.bin (or the .index.json of either), model.pt";
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+static void close_source(struct checkpoint_source *source) {
+    free(source->storages);
+    pickle_free(source->pickle);
+    free(source->where);
+    mapped_file_close(&source->file);
+    free(source);
+}
+
+static struct checkpoint_source *new_source(struct checkpoint *checkpoint, txl_error *error) {
+    size_t room = (checkpoint->n_source + 1) * sizeof(struct checkpoint_source *);
+    struct checkpoint_source **sources = realloc(checkpoint->sources, room);
+    if (sources)
+        checkpoint->sources = sources;
+    struct checkpoint_source *source = sources ? calloc(1, sizeof *source) : NULL;
+    if (!source) {
+        txl_fail_memory(error, "a checkpoint", room + sizeof *source);
+        return NULL;
+    }
+    checkpoint->sources[checkpoint->n_source++] = source;
+    return source;
+}
+
+static txl_status read_source(struct checkpoint *checkpoint, struct checkpoint_source *source,
+                              txl_error *error) {
+    const struct mapped_file *file = &source->file;
+    txl_status status = foreign_refuse(file, error);
+    if (status != TXL_OK)
+        return status;
+    /* A safetensors file begins with a length, whose first byte may be any other format's. */
+    bool has_brace = file->size > 8 && file->data[8] == '{';
+    if (has_brace && read_u64(file->data) <= file->size - 8)
+        return safetensors_read(checkpoint, source, error);
+    if (zip_looks_like(file->data, file->size) || pickle_looks_like(file->data, file->size))
+        return torch_save_read(checkpoint, source, error);
+    if (has_brace)
+        return safetensors_read(checkpoint, source, error);
+    return txl_fail(error, TXL_UNSUPPORTED,
+                    "%s: neither a torch.save nor a safetensors file; it begins with the bytes "
+                    "%02x %02x",
+                    file->path, file->data[0], file->size > 1 ? file->data[1] : 0);
+}
+
+static txl_status add_file(struct checkpoint *checkpoint, const char *path, txl_error *error) {
+    struct checkpoint_source *source = new_source(checkpoint, error);
+    if (!source)
+        return TXL_MEMORY;
+    txl_status status = mapped_file_open(path, &source->file, error);
+    return status == TXL_OK ? read_source(checkpoint, source, error) : status;
+}
+
+/* ---- Shards ------------------------------------------------------------------------------- */
+
+/* `name` in the folder that `path` is in; NULL: out of memory. */
+static char *sibling(const char *path, const char *name) {
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
+    char *joined = malloc(folder + strlen(name) + 1);
+    if (joined) {
+        memcpy(joined, path, folder);
+        strcpy(joined + folder, name);
+    }
+    return joined;
+}
+
+static txl_status add_shard(struct checkpoint *checkpoint, const char *name, txl_error *error) {
+    if (*name == '\0' || strchr(name, '/') || strcmp(name, "..") == 0 || strcmp(name, ".") == 0)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: names the file \"%s\", expected one in the same folder",
+                        checkpoint->index_path, name);
+    if (checkpoint->n_source >= MAX_SHARD)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d shards", checkpoint->index_path,
+                        MAX_SHARD);
+    char *path = sibling(checkpoint->index_path, name);
+    if (!path)
+        return txl_fail_memory(error, "a file name", strlen(name));
+    txl_status status = add_file(checkpoint, path, error);
+    free(path);
+    return status;
+}
+
+/* Opens every file that the map from tensors to files names, once, in order of appearance. */
+static txl_status add_shards(struct checkpoint *checkpoint, json_t *weight_map, txl_error *error) {
+    json_t *opened = json_object();
+    txl_status status = opened ? TXL_OK : txl_fail_memory(error, "a list of shards", 0);
+    for (void *at = json_object_iter(weight_map); at && status == TXL_OK;
+         at = json_object_iter_next(weight_map, at)) {
+        const char *name = json_string_value(json_object_iter_value(at));
+        if (!name)
+            status = txl_fail(error, TXL_FORMAT, "%s: weight_map: tensor %s: expected a file name",
+                              checkpoint->index_path, json_object_iter_key(at));
+        else if (!json_object_get(opened, name)) {
+            status = add_shard(checkpoint, name, error);
+            if (json_object_set_new(opened, name, json_true()) != 0 && status == TXL_OK)
+                status = txl_fail_memory(error, "a list of shards", strlen(name));
+        }
+    }
+    json_decref(opened);
+    return status;
+}
+
+static txl_status add_index(struct checkpoint *checkpoint, const char *path, const json_t *index,
+                            txl_error *error) {
+    checkpoint->index_path = strdup(path);
+    if (!checkpoint->index_path)
+        return txl_fail_memory(error, "a file name", strlen(path) + 1);
+    json_t *weight_map = json_object_get(index, "weight_map");
+    if (!json_is_object(weight_map) || json_object_size(weight_map) == 0)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: expected the index of a checkpoint in shards, with a weight_map",
+                        path);
+    return add_shards(checkpoint, weight_map, error);
+}
+
+/* Every tensor that the index promises has to be there. */
+static txl_status check_index(const struct checkpoint *checkpoint, json_t *index,
+                              txl_error *error) {
+    json_t *weight_map = json_object_get(index, "weight_map");
+    for (void *at = json_object_iter(weight_map); at; at = json_object_iter_next(weight_map, at)) {
+        if (!checkpoint_find(checkpoint, json_object_iter_key(at)))
+            return txl_fail(error, TXL_FORMAT, "%s: tensor %s is in none of the shards",
+                            checkpoint->index_path, json_object_iter_key(at));
+    }
+    return TXL_OK;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------ */
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp((*(const struct checkpoint_tensor *const *)a)->name,
+                  (*(const struct checkpoint_tensor *const *)b)->name);
+}
+
+static txl_status index_names(struct checkpoint *checkpoint, txl_error *error) {
+    size_t n_tensor = checkpoint->n_tensor;
+    checkpoint->by_name = calloc(n_tensor + 1, sizeof *checkpoint->by_name);
+    if (!checkpoint->by_name)
+        return txl_fail_memory(error, "a list of tensors", n_tensor * sizeof *checkpoint->by_name);
+    for (size_t i = 0; i < n_tensor; i++)
+        checkpoint->by_name[i] = &checkpoint->tensors[i];
+    qsort(checkpoint->by_name, n_tensor, sizeof *checkpoint->by_name, compare_names);
+    for (size_t i = 1; i < n_tensor; i++) {
+        if (compare_names(&checkpoint->by_name[i - 1], &checkpoint->by_name[i]) == 0)
+            return txl_fail(error, TXL_FORMAT, "%s: two tensors are named %s",
+                            checkpoint_path(checkpoint), checkpoint->by_name[i]->name);
+    }
+    return TXL_OK;
+}
+
+static txl_status open_file(struct checkpoint *checkpoint, const char *path, txl_error *error) {
+    txl_status status = add_file(checkpoint, path, error);
+    return status == TXL_OK ? index_names(checkpoint, error) : status;
+}
+
+static txl_status read_json(const char *path, json_t **json, txl_error *error) {
+    struct mapped_file file;
+    txl_status status = mapped_file_open(path, &file, error);
+    if (status != TXL_OK)
+        return status;
+    status = foreign_refuse(&file, error);
+    if (status == TXL_OK) {
+        json_error_t about;
+        *json =
+            json_loadb((const char *)file.data, (size_t)file.size, JSON_REJECT_DUPLICATES, &about);
+        if (!*json)
+            status = txl_fail(error, json_lacked_memory(&about) ? TXL_MEMORY : TXL_FORMAT,
+                              "%s: line %d: not JSON: %s", path, about.line, about.text);
+    }
+    mapped_file_close(&file);
+    return status;
+}
+
+static txl_status open_index(struct checkpoint *checkpoint, const char *path, txl_error *error) {
+    json_t *index = NULL;
+    txl_status status = read_json(path, &index, error);
+    if (status == TXL_OK)
+        status = add_index(checkpoint, path, index, error);
+    if (status == TXL_OK)
+        status = index_names(checkpoint, error);
+    if (status == TXL_OK)
+        status = check_index(checkpoint, index, error);
+    json_decref(index);
+    return status;
+}
+
+static bool is_index(const char *path) {
+    static const char end[] = ".index.json";
+    size_t length = strlen(path);
+    return length >= strlen(end) && strcmp(path + length - strlen(end), end) == 0;
+}
+
+/* The checkpoint in the directory `path`. */
+static txl_status choose(const char *path, char **chosen, txl_error *error) {
+    for (size_t i = 0; i < sizeof directory_names / sizeof *directory_names; i++) {
+        size_t room = strlen(path) + strlen(directory_names[i]) + 2;
+        *chosen = malloc(room);
+        if (!*chosen)
+            return txl_fail_memory(error, "a file name", room);
+        const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
+        snprintf(*chosen, room, "%s%s%s", path, slash, directory_names[i]);
+        struct stat about;
+        if (stat(*chosen, &about) == 0)
+            return TXL_OK;
+        free(*chosen);
+        *chosen = NULL;
+    }
+    return foreign_refuse_directory(path, directory_names_text, error);
+}
+
+txl_status checkpoint_open(const char *path, struct checkpoint **checkpoint, txl_error *error) {
+    *checkpoint = NULL;
+    struct stat about;
+    if (stat(path, &about) != 0)
+        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
+    char *chosen = NULL;
+    if (S_ISDIR(about.st_mode)) {
+        txl_status status = choose(path, &chosen, error);
+        if (status != TXL_OK)
+            return status;
+        path = chosen;
+    }
+
+    txl_status status;
+    *checkpoint = calloc(1, sizeof **checkpoint);
+    if (!*checkpoint)
+        status = txl_fail_memory(error, "a checkpoint", sizeof **checkpoint);
+    else if (is_index(path))
+        status = open_index(*checkpoint, path, error);
+    else
+        status = open_file(*checkpoint, path, error);
+    free(chosen);
+    if (status != TXL_OK) {
+        checkpoint_close(*checkpoint);
+        *checkpoint = NULL;
+    }
+    return status;
+}
+
+void checkpoint_close(struct checkpoint *checkpoint) {
+    if (!checkpoint)
+        return;
+    for (size_t i = 0; i < checkpoint->n_tensor; i++)
+        free((char *)checkpoint->tensors[i].name);
+    for (size_t i = 0; i < checkpoint->n_source; i++)
+        close_source(checkpoint->sources[i]);
+    free(checkpoint->tensors);
+    free(checkpoint->sources);
+    free(checkpoint->by_name);
+    free(checkpoint->index_path);
+    free(checkpoint);
+}
+
+/* ---- What is in it ------------------------------------------------------------------------ */
+
+const char *checkpoint_path(const struct checkpoint *checkpoint) {
+    return checkpoint->index_path ? checkpoint->index_path : checkpoint->sources[0]->file.path;
+}
+
+const struct pickle_value *checkpoint_root(const struct checkpoint *checkpoint) {
+    const struct pickle *pickle = checkpoint->index_path ? NULL : checkpoint->sources[0]->pickle;
+    return pickle ? pickle_root(pickle) : NULL;
+}
+
+const struct pickle_value *checkpoint_attribute(const struct pickle_value *object,
+                                                const char *name) {
+    static const char *const parts[] = {"_parameters", "_buffers", "_modules"};
+    if (!object || object->kind != PICKLE_OBJECT)
+        return NULL;
+    const struct pickle_value *found = pickle_get(object, name);
+    for (size_t i = 0; !found && i < sizeof parts / sizeof *parts; i++)
+        found = pickle_get(pickle_get(object, parts[i]), name);
+    return found;
+}
+
+size_t checkpoint_n_tensor(const struct checkpoint *checkpoint) {
+    return checkpoint->n_tensor;
+}
+
+const struct checkpoint_tensor *checkpoint_tensor_at(const struct checkpoint *checkpoint,
+                                                     size_t i) {
+    return i < checkpoint->n_tensor ? &checkpoint->tensors[i] : NULL;
+}
+
+const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint,
+                                                const char *name) {
+    struct checkpoint_tensor wanted = {.name = name};
+    const struct checkpoint_tensor *key = &wanted;
+    const struct checkpoint_tensor **found =
+        bsearch(&key, checkpoint->by_name, checkpoint->n_tensor, sizeof key, compare_names);
+    return found ? *found : NULL;
+}

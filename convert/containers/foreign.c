@@ -1,0 +1,101 @@
+/* Files that are taken for checkpoints or vocabularies, and are something else. */
+#include "foreign.h"
+
+#include "lib/base/error.h"
+#include "lib/weights/layout.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+static const char tensorflow[] =
+    "a TensorFlow checkpoint; convert the PyTorch files of the model instead (for the published "
+    "Transformer-XL: huggingface.co/transfo-xl/transfo-xl-wt103)";
+static const char other_framework[] =
+    "weights for TensorFlow or Flax; take pytorch_model.bin or model.safetensors from the same "
+    "place";
+
+static bool has_bytes(const struct mapped_file *file, uint64_t offset, const char *bytes,
+                      size_t length) {
+    return file->size >= offset + length && memcmp(file->data + offset, bytes, length) == 0;
+}
+
+/* Whether the file begins with the text, in upper or lower case, after white space. */
+static bool begins_with_tag(const struct mapped_file *file, const char *tag) {
+    uint64_t at = 0;
+    while (at < file->size && at < 64 && isspace(file->data[at]))
+        at++;
+    for (; *tag; tag++, at++) {
+        if (at == file->size || tolower(file->data[at]) != *tag)
+            return false;
+    }
+    return true;
+}
+
+static const char *what_content_is(const struct mapped_file *file) {
+    static const char git_lfs[] = "version https://git-lfs";
+    static const char checkpoint_list[] = "model_checkpoint_path:";
+    static const char table_end[] = "\x57\xfb\x80\x8b\x24\x75\x47\xdb";
+    if (has_bytes(file, 0, git_lfs, strlen(git_lfs)))
+        return "a git-LFS pointer, which stands for the file; fetch the file itself with "
+               "`git lfs pull`";
+    if (begins_with_tag(file, "<!doctype html") || begins_with_tag(file, "<html") ||
+        begins_with_tag(file, "<?xml"))
+        return "a web page, saved where a file was meant; fetch the file itself (on Hugging Face "
+               "from a link with /resolve/ in it)";
+    if (has_bytes(file, 0, "\x89HDF\r\n\x1a\n", 8))
+        return other_framework;
+    if (has_bytes(file, 0, checkpoint_list, strlen(checkpoint_list)) ||
+        (file->size >= 8 && has_bytes(file, file->size - 8, table_end, 8)))
+        return tensorflow;
+    if (has_bytes(file, 257, "ustar", 5))
+        return "a tar archive; unpack it and name what is inside (if torch.save wrote it, before "
+               "PyTorch 0.1.10, load and save it with a newer PyTorch)";
+    if (has_bytes(file, 0, "\x1f\x8b", 2))
+        return "packed with gzip; unpack it";
+    if (has_bytes(file, 0, "GGUF", 4))
+        return "a GGUF file; convert the PyTorch checkpoint instead";
+    if (has_bytes(file, 0, LAYOUT_MAGIC, 4))
+        return "a weights file of txl, converted already; for other options convert the checkpoint "
+               "again";
+    if (has_bytes(file, 0, "\x93TXM", 4))
+        return "a memory that txl saved; `txl generate --load-memory` goes on with it";
+    return NULL;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static const char *what_name_says(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    if (strstr(name, ".ckpt") &&
+        (strstr(name, ".data-") || ends_with(name, ".index") || ends_with(name, ".meta")))
+        return tensorflow;
+    if (ends_with(name, ".h5") || ends_with(name, ".msgpack"))
+        return other_framework;
+    return NULL;
+}
+
+txl_status foreign_refuse(const struct mapped_file *file, txl_error *error) {
+    const char *what = what_content_is(file);
+    if (!what)
+        what = what_name_says(file->path);
+    return what ? txl_fail(error, TXL_UNSUPPORTED, "%s: %s", file->path, what) : TXL_OK;
+}
+
+txl_status foreign_refuse_directory(const char *path, const char *expected, txl_error *error) {
+    DIR *directory = opendir(path);
+    if (!directory)
+        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
+    const char *what = NULL;
+    for (struct dirent *entry; !what && (entry = readdir(directory));)
+        what = what_name_says(entry->d_name);
+    closedir(directory);
+    if (what)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: %s", path, what);
+    return txl_fail(error, TXL_IO, "%s: holds no checkpoint; expected one of %s", path, expected);
+}

@@ -1,0 +1,79 @@
+/* A file of somebody else's, mapped for reading. */
+#include "mapped_file.h"
+
+#include "lib/base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static txl_status map(struct mapped_file *file, txl_error *error) {
+    struct stat about;
+    if (fstat(file->fd, &about) != 0)
+        return txl_fail(error, TXL_IO, "%s: %s", file->path, strerror(errno));
+    if (!S_ISREG(about.st_mode))
+        return txl_fail(error, TXL_IO, "%s: not a regular file, expected one that can be mapped",
+                        file->path);
+    if (about.st_size == 0)
+        return txl_fail(error, TXL_FORMAT, "%s: the file is empty; fetch it again", file->path);
+
+    void *data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file->fd, 0);
+    if (data == MAP_FAILED)
+        return txl_fail(error, TXL_IO, "%s: cannot be mapped: %s", file->path, strerror(errno));
+    file->data = data;
+    file->size = (uint64_t)about.st_size;
+    return TXL_OK;
+}
+
+txl_status mapped_file_open(const char *path, struct mapped_file *file, txl_error *error) {
+    *file = (struct mapped_file){.fd = -1};
+    file->path = strdup(path);
+    if (!file->path)
+        return txl_fail_memory(error, "a file name", strlen(path) + 1);
+
+    txl_status status;
+    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
+    file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->fd < 0)
+        status = txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
+    else
+        status = map(file, error);
+    if (status != TXL_OK)
+        mapped_file_close(file);
+    return status;
+}
+
+void mapped_file_close(struct mapped_file *file) {
+    if (!file->path)
+        return;
+    if (file->data)
+        munmap((void *)file->data, (size_t)file->size);
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->path);
+    *file = (struct mapped_file){.fd = -1};
+}
+
+txl_status mapped_file_check(const struct mapped_file *file, txl_error *error) {
+    struct stat about;
+    if (fstat(file->fd, &about) != 0)
+        return txl_fail(error, TXL_IO, "%s: %s", file->path, strerror(errno));
+    if (about.st_size < 0 || (uint64_t)about.st_size < file->size)
+        return txl_fail(error, TXL_IO,
+                        "%s: shrank from %" PRIu64 " to %" PRIu64 " bytes while it was read",
+                        file->path, file->size, (uint64_t)about.st_size);
+    return TXL_OK;
+}
+
+void mapped_file_release(const unsigned char *start, uint64_t size) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)start + page - 1) & ~(page - 1);
+    uintptr_t end = ((uintptr_t)start + size) & ~(page - 1);
+    if (first < end)
+        madvise((void *)first, end - first, MADV_DONTNEED);
+}

@@ -1,0 +1,963 @@
+/* The pickle machine: protocols 0 to 5, every opcode that the pickling of data emits.  The opcodes
+ * are documented in the Python library's pickletools.py. */
+#include "pickle_internal.h"
+
+#include "lib/base/error.h"
+#include "lib/text/unicode.h"
+#include "little_endian.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_PROTOCOL 5 /* the newest that there is */
+#define MAX_NAME 512   /* of a module or a class: messages show it whole */
+#define MAX_NUMBER 64  /* characters of a number that has to fit into 64 bits, or of a real one */
+
+enum opcode {
+    OP_MARK = '(',
+    OP_EMPTY_TUPLE = ')',
+    OP_STOP = '.',
+    OP_POP = '0',
+    OP_POP_MARK = '1',
+    OP_DUP = '2',
+    OP_BINBYTES = 'B',
+    OP_SHORT_BINBYTES = 'C',
+    OP_FLOAT = 'F',
+    OP_BINFLOAT = 'G',
+    OP_INT = 'I',
+    OP_BININT = 'J',
+    OP_BININT1 = 'K',
+    OP_LONG = 'L',
+    OP_BININT2 = 'M',
+    OP_NONE = 'N',
+    OP_PERSID = 'P',
+    OP_BINPERSID = 'Q',
+    OP_REDUCE = 'R',
+    OP_STRING = 'S',
+    OP_BINSTRING = 'T',
+    OP_SHORT_BINSTRING = 'U',
+    OP_UNICODE = 'V',
+    OP_BINUNICODE = 'X',
+    OP_EMPTY_LIST = ']',
+    OP_APPEND = 'a',
+    OP_BUILD = 'b',
+    OP_GLOBAL = 'c',
+    OP_DICT = 'd',
+    OP_APPENDS = 'e',
+    OP_GET = 'g',
+    OP_BINGET = 'h',
+    OP_INST = 'i',
+    OP_LONG_BINGET = 'j',
+    OP_LIST = 'l',
+    OP_OBJ = 'o',
+    OP_PUT = 'p',
+    OP_BINPUT = 'q',
+    OP_LONG_BINPUT = 'r',
+    OP_SETITEM = 's',
+    OP_TUPLE = 't',
+    OP_SETITEMS = 'u',
+    OP_EMPTY_DICT = '}',
+    OP_PROTO = 0x80,
+    OP_NEWOBJ = 0x81,
+    OP_TUPLE1 = 0x85,
+    OP_TUPLE2 = 0x86,
+    OP_TUPLE3 = 0x87,
+    OP_NEWTRUE = 0x88,
+    OP_NEWFALSE = 0x89,
+    OP_LONG1 = 0x8a,
+    OP_LONG4 = 0x8b,
+    OP_SHORT_BINUNICODE = 0x8c,
+    OP_BINUNICODE8 = 0x8d,
+    OP_BINBYTES8 = 0x8e,
+    OP_EMPTY_SET = 0x8f,
+    OP_ADDITEMS = 0x90,
+    OP_FROZENSET = 0x91,
+    OP_NEWOBJ_EX = 0x92,
+    OP_STACK_GLOBAL = 0x93,
+    OP_MEMOIZE = 0x94,
+    OP_FRAME = 0x95,
+    OP_BYTEARRAY8 = 0x96
+};
+
+bool pickle_fail(struct pickle_reader *reader, txl_status status, const char *format, ...) {
+    char message[MAX_NAME * 2 + 256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    reader->status = txl_fail(reader->error, status, "%s: offset %" PRIu64 ": %s", reader->where,
+                              reader->opcode, message);
+    return false;
+}
+
+/* ---- The stream --------------------------------------------------------------------------- */
+
+static const unsigned char *take(struct pickle_reader *reader, uint64_t count) {
+    if (count > reader->size - reader->at) {
+        pickle_fail(reader, TXL_FORMAT,
+                    "the pickle is cut short: expected %" PRIu64 " more bytes, %" PRIu64
+                    " are left",
+                    count, reader->size - reader->at);
+        return NULL;
+    }
+    const unsigned char *bytes = reader->data + reader->at;
+    reader->at += count;
+    return bytes;
+}
+
+/* An unsigned little-endian number of `width` bytes. */
+static bool take_number(struct pickle_reader *reader, int width, uint64_t *number) {
+    const unsigned char *bytes = take(reader, (uint64_t)width);
+    if (!bytes)
+        return false;
+    *number = 0;
+    for (int i = width; i-- > 0;)
+        *number = *number << 8 | bytes[i];
+    return true;
+}
+
+/* Bytes after their length, a number of `width` bytes. */
+static bool take_string(struct pickle_reader *reader, int width, struct pickle_string *string) {
+    uint64_t length = 0;
+    if (!take_number(reader, width, &length))
+        return false;
+    const unsigned char *bytes = take(reader, length);
+    if (!bytes)
+        return false;
+    *string = (struct pickle_string){(const char *)bytes, (size_t)length};
+    return true;
+}
+
+/* The argument of a text opcode: up to the line feed, which is consumed. */
+static bool take_line(struct pickle_reader *reader, struct pickle_string *line) {
+    const unsigned char *start = reader->data + reader->at;
+    const unsigned char *end = memchr(start, '\n', (size_t)(reader->size - reader->at));
+    if (!end)
+        return pickle_fail(reader, TXL_FORMAT, "the pickle is cut short: expected a line feed");
+    *line = (struct pickle_string){(const char *)start, (size_t)(end - start)};
+    reader->at += line->length + 1;
+    return true;
+}
+
+/* ---- The stack ---------------------------------------------------------------------------- */
+
+/* Makes room for one more element; the array may move.  NULL: failed. */
+static void *reserve(struct pickle_reader *reader, void *array, size_t count, size_t *capacity,
+                     size_t size) {
+    if (count < *capacity)
+        return array;
+    size_t larger = *capacity ? 2 * *capacity : 64;
+    void *memory = realloc(array, larger * size);
+    if (!memory)
+        reader->status = txl_fail_memory(reader->error, "a pickle's stack", larger * size);
+    else
+        *capacity = larger;
+    return memory;
+}
+
+static bool push(struct pickle_reader *reader, struct pickle_value *value) {
+    if (!value)
+        return false; /* whoever failed to make it has said so */
+    void *stack = reserve(reader, reader->stack, reader->n_stack, &reader->stack_capacity,
+                          sizeof *reader->stack);
+    if (!stack)
+        return false;
+    reader->stack = stack;
+    reader->stack[reader->n_stack++] = value;
+    return true;
+}
+
+static size_t top_mark(const struct pickle_reader *reader) {
+    return reader->n_mark ? reader->marks[reader->n_mark - 1] : 0;
+}
+
+/* The `count` values at the top of the stack; they stay there. */
+static struct pickle_value **peek(struct pickle_reader *reader, size_t count) {
+    if (reader->n_stack - top_mark(reader) < count) {
+        pickle_fail(reader, TXL_FORMAT, "the stack holds too few values for opcode 0x%02x",
+                    reader->data[reader->opcode]);
+        return NULL;
+    }
+    return reader->stack + reader->n_stack - count;
+}
+
+/* The same, but takes them off; they may be used until the next push. */
+static struct pickle_value **pop(struct pickle_reader *reader, size_t count) {
+    struct pickle_value **values = peek(reader, count);
+    if (values)
+        reader->n_stack -= count;
+    return values;
+}
+
+static bool push_mark(struct pickle_reader *reader) {
+    void *marks = reserve(reader, reader->marks, reader->n_mark, &reader->mark_capacity,
+                          sizeof *reader->marks);
+    if (!marks)
+        return false;
+    reader->marks = marks;
+    reader->marks[reader->n_mark++] = reader->n_stack;
+    return true;
+}
+
+/* Takes off the values above the last mark, and the mark. */
+static struct pickle_value **pop_mark(struct pickle_reader *reader, size_t *count) {
+    if (reader->n_mark == 0) {
+        pickle_fail(reader, TXL_FORMAT, "opcode 0x%02x needs a mark on the stack",
+                    reader->data[reader->opcode]);
+        return NULL;
+    }
+    *count = reader->n_stack - top_mark(reader);
+    struct pickle_value **values = pop(reader, *count);
+    reader->n_mark--;
+    return values;
+}
+
+/* ---- Numbers ------------------------------------------------------------------------------ */
+
+static bool push_int(struct pickle_reader *reader, int64_t integer) {
+    struct pickle_value *value = pickle_new(reader, PICKLE_INT);
+    if (value)
+        value->integer = integer;
+    return push(reader, value);
+}
+
+static bool push_bool(struct pickle_reader *reader, bool boolean) {
+    struct pickle_value *value = pickle_new(reader, PICKLE_BOOL);
+    if (value)
+        value->boolean = boolean;
+    return push(reader, value);
+}
+
+static bool push_string(struct pickle_reader *reader, enum pickle_kind kind,
+                        const struct pickle_string *string) {
+    struct pickle_value *value = pickle_new(reader, kind);
+    if (value)
+        value->string = *string;
+    return push(reader, value);
+}
+
+static bool push_number(struct pickle_reader *reader, int width) {
+    uint64_t number = 0;
+    return take_number(reader, width, &number) && push_int(reader, (int64_t)number);
+}
+
+/* A two's complement number after its length, which is a number of `width` bytes. */
+static bool push_long(struct pickle_reader *reader, int width) {
+    struct pickle_string bytes;
+    if (!take_string(reader, width, &bytes))
+        return false;
+    if (bytes.length > 8)
+        return push_string(reader, PICKLE_BIG_INT, &bytes);
+    uint64_t number = 0;
+    if (bytes.length && bytes.bytes[bytes.length - 1] & 0x80)
+        number = UINT64_MAX;
+    for (size_t i = bytes.length; i-- > 0;)
+        number = number << 8 | (unsigned char)bytes.bytes[i];
+    return push_int(reader, (int64_t)number);
+}
+
+/* Copies a line that is a number to where strtoll and strtod may read it. */
+static bool number_text(struct pickle_reader *reader, const struct pickle_string *line,
+                        char text[MAX_NUMBER]) {
+    if (line->length == 0 || line->length >= MAX_NUMBER)
+        return pickle_fail(reader, TXL_FORMAT, "expected a number");
+    memcpy(text, line->bytes, line->length);
+    text[line->length] = '\0';
+    return true;
+}
+
+static bool all_digits(const struct pickle_string *line) {
+    for (size_t i = 0; i < line->length; i++) {
+        if ((line->bytes[i] < '0' || line->bytes[i] > '9') && !(i == 0 && line->bytes[i] == '-'))
+            return false;
+    }
+    return line->length > 0;
+}
+
+static bool push_decimal(struct pickle_reader *reader) {
+    struct pickle_string line;
+    char text[MAX_NUMBER], *end;
+    if (!take_line(reader, &line))
+        return false;
+    /* How protocols 0 and 1 write truth values. */
+    if (line.length == 2 && memcmp(line.bytes, "00", 2) == 0)
+        return push_bool(reader, false);
+    if (line.length == 2 && memcmp(line.bytes, "01", 2) == 0)
+        return push_bool(reader, true);
+
+    if (line.length && line.bytes[line.length - 1] == 'L')
+        line.length--;
+    if (!all_digits(&line))
+        return pickle_fail(reader, TXL_FORMAT, "expected a decimal number");
+    if (line.length >= MAX_NUMBER)
+        return push_string(reader, PICKLE_BIG_INT, &line);
+    if (!number_text(reader, &line, text))
+        return false;
+    errno = 0;
+    long long integer = strtoll(text, &end, 10);
+    return errno == ERANGE ? push_string(reader, PICKLE_BIG_INT, &line) : push_int(reader, integer);
+}
+
+static bool push_float(struct pickle_reader *reader, double real) {
+    struct pickle_value *value = pickle_new(reader, PICKLE_FLOAT);
+    if (value)
+        value->real = real;
+    return push(reader, value);
+}
+
+static bool push_float_line(struct pickle_reader *reader) {
+    struct pickle_string line;
+    char text[MAX_NUMBER], *end;
+    if (!take_line(reader, &line) || !number_text(reader, &line, text))
+        return false;
+    double real = strtod(text, &end);
+    if (*end)
+        return pickle_fail(reader, TXL_FORMAT, "expected a floating-point number");
+    return push_float(reader, real);
+}
+
+static bool push_binary_float(struct pickle_reader *reader) {
+    const unsigned char *bytes = take(reader, 8);
+    if (!bytes)
+        return false;
+    uint64_t bits = 0; /* big-endian, alone among the arguments */
+    for (int i = 0; i < 8; i++)
+        bits = bits << 8 | bytes[i];
+    double real;
+    memcpy(&real, &bits, sizeof real);
+    return push_float(reader, real);
+}
+
+/* ---- Strings ------------------------------------------------------------------------------ */
+
+static bool push_binary_string(struct pickle_reader *reader, int width) {
+    struct pickle_string string;
+    return take_string(reader, width, &string) && push_string(reader, PICKLE_STRING, &string);
+}
+
+/* The value of `count` digits of base 8 or 16, or -1. */
+static int64_t digits(const char *at, size_t count, int base) {
+    int64_t number = 0;
+    for (size_t i = 0; i < count; i++) {
+        int digit = at[i] >= '0' && at[i] <= '9'   ? at[i] - '0'
+                    : at[i] >= 'a' && at[i] <= 'f' ? at[i] - 'a' + 10
+                    : at[i] >= 'A' && at[i] <= 'F' ? at[i] - 'A' + 10
+                                                   : base;
+        if (digit >= base)
+            return -1;
+        number = number * base + digit;
+    }
+    return number;
+}
+
+/* Decodes one escape of a Python 2 string literal, after its backslash; returns the characters
+ * read, or 0. */
+static size_t unescape(const char *at, size_t left, char *out, size_t *n_out) {
+    static const char names[] = "\\'\"abfnrtv", meanings[] = "\\'\"\a\b\f\n\r\t\v";
+    const char *name = left && at[0] ? strchr(names, at[0]) : NULL;
+    if (name) {
+        out[(*n_out)++] = meanings[name - names];
+        return 1;
+    }
+    if (left >= 3 && at[0] == 'x') {
+        int64_t byte = digits(at + 1, 2, 16);
+        out[(*n_out)++] = (char)byte;
+        return byte < 0 ? 0 : 3;
+    }
+    size_t n_octal = 0;
+    while (n_octal < 3 && n_octal < left && at[n_octal] >= '0' && at[n_octal] <= '7')
+        n_octal++;
+    if (n_octal)
+        out[(*n_out)++] = (char)digits(at, n_octal, 8);
+    return n_octal;
+}
+
+/* A string literal as Python 2's repr writes it. */
+static bool push_literal(struct pickle_reader *reader) {
+    struct pickle_string line;
+    if (!take_line(reader, &line))
+        return false;
+    if (line.length < 2 || (line.bytes[0] != '\'' && line.bytes[0] != '"') ||
+        line.bytes[line.length - 1] != line.bytes[0])
+        return pickle_fail(reader, TXL_FORMAT, "expected a string in quotes");
+    char *out = pickle_allocate(reader, line.length);
+    if (!out)
+        return false;
+    size_t n_out = 0, end = line.length - 1;
+    for (size_t i = 1; i < end;) {
+        if (line.bytes[i] != '\\') {
+            out[n_out++] = line.bytes[i++];
+            continue;
+        }
+        size_t read = unescape(line.bytes + i + 1, end - i - 1, out, &n_out);
+        if (read == 0)
+            return pickle_fail(reader, TXL_FORMAT, "the string has an unknown escape");
+        i += 1 + read;
+    }
+    return push_string(reader, PICKLE_STRING, &(struct pickle_string){out, n_out});
+}
+
+/* One character of Python's raw-unicode-escape: Latin-1, with \uXXXX and \UXXXXXXXX for the rest.
+ * Returns the bytes read, 0 for a bad escape. */
+static size_t raw_unicode_character(const char *at, size_t left, uint32_t *c) {
+    size_t n_digit = left < 2 || at[0] != '\\' ? 0 : at[1] == 'u' ? 4 : at[1] == 'U' ? 8 : 0;
+    if (n_digit == 0) {
+        *c = (unsigned char)at[0];
+        return 1;
+    }
+    int64_t number = left < 2 + n_digit ? -1 : digits(at + 2, n_digit, 16);
+    if (number < 0 || number > 0x10ffff)
+        return 0;
+    *c = (uint32_t)number;
+    return 2 + n_digit;
+}
+
+static bool push_raw_unicode(struct pickle_reader *reader) {
+    struct pickle_string line;
+    if (!take_line(reader, &line))
+        return false;
+    char *out = pickle_allocate(reader, 2 * line.length); /* a Latin-1 byte may become two */
+    if (!out)
+        return false;
+    size_t n_out = 0;
+    for (size_t i = 0; i < line.length;) {
+        uint32_t c = 0, low = 0;
+        size_t read = raw_unicode_character(line.bytes + i, line.length - i, &c);
+        if (read == 0)
+            return pickle_fail(reader, TXL_FORMAT, "the string has a bad \\u escape");
+        i += read;
+        /* A narrow Python 2 writes a character beyond 16 bits as two surrogates. */
+        if (c >= 0xd800 && c < 0xdc00 && i < line.length) {
+            read = raw_unicode_character(line.bytes + i, line.length - i, &low);
+            if (read && low >= 0xdc00 && low < 0xe000) {
+                c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+                i += read;
+            }
+        }
+        bool lone_surrogate = c >= 0xd800 && c < 0xe000;
+        char utf8[4];
+        size_t n_utf8 = unicode_encode(lone_surrogate ? UNICODE_REPLACEMENT : c, utf8);
+        memcpy(out + n_out, utf8, n_utf8);
+        n_out += n_utf8;
+    }
+    return push_string(reader, PICKLE_STRING, &(struct pickle_string){out, n_out});
+}
+
+/* ---- Containers --------------------------------------------------------------------------- */
+
+static bool push_items(struct pickle_reader *reader, enum pickle_kind kind,
+                       struct pickle_value *const *items, size_t count) {
+    struct pickle_value *value = items ? pickle_new(reader, kind) : NULL;
+    if (value && !pickle_append(reader, &value->items, items, count))
+        return false;
+    return push(reader, value);
+}
+
+static bool push_tuple(struct pickle_reader *reader, size_t count) {
+    return push_items(reader, PICKLE_TUPLE, pop(reader, count), count);
+}
+
+static bool push_marked(struct pickle_reader *reader, enum pickle_kind kind) {
+    size_t count = 0;
+    struct pickle_value **items = pop_mark(reader, &count);
+    return push_items(reader, kind, items, count);
+}
+
+/* The value that items of a `kind` (LIST, SET, DICT) go to: an object of a class that extends one
+ * of these has one beside its attributes. */
+static struct pickle_value *container(struct pickle_reader *reader, struct pickle_value *target,
+                                      enum pickle_kind kind) {
+    if (target->kind == PICKLE_OBJECT) {
+        struct pickle_value **own =
+            kind == PICKLE_DICT ? &target->object->pairs : &target->object->items;
+        if (!*own)
+            *own = pickle_new(reader, kind);
+        return *own;
+    }
+    if (target->kind == kind)
+        return target;
+    pickle_fail(reader, TXL_FORMAT, "opcode 0x%02x cannot add to %s", reader->data[reader->opcode],
+                pickle_kind_name(target));
+    return NULL;
+}
+
+/* Appends to the list or set below them. */
+static bool append(struct pickle_reader *reader, struct pickle_value **items, size_t count,
+                   enum pickle_kind kind) {
+    struct pickle_value **target = items ? peek(reader, 1) : NULL;
+    struct pickle_value *into = target ? container(reader, *target, kind) : NULL;
+    return into && pickle_append(reader, &into->items, items, count);
+}
+
+static bool append_marked(struct pickle_reader *reader, enum pickle_kind kind) {
+    size_t count = 0;
+    struct pickle_value **items = pop_mark(reader, &count);
+    return append(reader, items, count, kind);
+}
+
+static bool store(struct pickle_reader *reader, struct pickle_value *dict,
+                  struct pickle_value *const *items, size_t count) {
+    if (count % 2)
+        return pickle_fail(reader, TXL_FORMAT, "a key has no value");
+    for (size_t i = 0; i < count; i += 2) {
+        if (!pickle_store(reader, &dict->pairs, items[i], items[i + 1]))
+            return false;
+    }
+    return true;
+}
+
+static bool push_dict(struct pickle_reader *reader) {
+    size_t count = 0;
+    struct pickle_value **items = pop_mark(reader, &count);
+    struct pickle_value *dict = items ? pickle_new(reader, PICKLE_DICT) : NULL;
+    return dict && store(reader, dict, items, count) && push(reader, dict);
+}
+
+/* Stores keys and values in the dict below them. */
+static bool set_items(struct pickle_reader *reader, struct pickle_value **items, size_t count) {
+    struct pickle_value **target = items ? peek(reader, 1) : NULL;
+    struct pickle_value *into = target ? container(reader, *target, PICKLE_DICT) : NULL;
+    return into && store(reader, into, items, count);
+}
+
+static bool set_marked(struct pickle_reader *reader) {
+    size_t count = 0;
+    struct pickle_value **items = pop_mark(reader, &count);
+    return set_items(reader, items, count);
+}
+
+/* ---- Names and objects -------------------------------------------------------------------- */
+
+static bool push_global(struct pickle_reader *reader, const struct pickle_string *module,
+                        const struct pickle_string *name) {
+    if (module->length > MAX_NAME || name->length > MAX_NAME)
+        return pickle_fail(reader, TXL_UNSUPPORTED, "a class name is longer than %d bytes",
+                           MAX_NAME);
+    if (memchr(module->bytes, 0, module->length) || memchr(name->bytes, 0, name->length))
+        return pickle_fail(reader, TXL_FORMAT, "a class name holds a NUL");
+    struct pickle_value *value = pickle_new(reader, PICKLE_GLOBAL);
+    char *text = value ? pickle_allocate(reader, module->length + name->length + 2) : NULL;
+    if (!text)
+        return false;
+    memcpy(text, module->bytes, module->length);
+    text[module->length] = '.';
+    memcpy(text + module->length + 1, name->bytes, name->length);
+    text[module->length + 1 + name->length] = '\0';
+    value->name = text;
+    return push(reader, value);
+}
+
+static bool push_global_lines(struct pickle_reader *reader) {
+    struct pickle_string module, name;
+    return take_line(reader, &module) && take_line(reader, &name) &&
+           push_global(reader, &module, &name);
+}
+
+static bool push_stack_global(struct pickle_reader *reader) {
+    struct pickle_value **names = pop(reader, 2);
+    if (!names)
+        return false;
+    if (names[0]->kind != PICKLE_STRING || names[1]->kind != PICKLE_STRING)
+        return pickle_fail(reader, TXL_FORMAT, "a class is named by %s and %s",
+                           pickle_kind_name(names[0]), pickle_kind_name(names[1]));
+    return push_global(reader, &names[0]->string, &names[1]->string);
+}
+
+static bool push_object(struct pickle_reader *reader, const struct pickle_value *class,
+                        struct pickle_value *args) {
+    if (class->kind != PICKLE_GLOBAL)
+        return pickle_fail(reader, TXL_FORMAT, "expected a class to make an object of, not %s",
+                           pickle_kind_name(class));
+    return push(reader, pickle_new_object(reader, class->name, args));
+}
+
+/* NEWOBJ: class, args.  NEWOBJ_EX: class, args, keyword args. */
+static bool new_object(struct pickle_reader *reader, size_t count) {
+    struct pickle_value **values = pop(reader, count);
+    return values && push_object(reader, values[0], values[1]);
+}
+
+/* INST: an instance of one of Python 2's old-style classes; its argument names the class, the
+ * constructor's arguments are above the mark. */
+static bool old_instance(struct pickle_reader *reader) {
+    if (!push_global_lines(reader))
+        return false;
+    const struct pickle_value *class = *pop(reader, 1);
+    return push_marked(reader, PICKLE_TUPLE) && push_object(reader, class, *pop(reader, 1));
+}
+
+/* OBJ: the same, with the class first above the mark. */
+static bool old_object(struct pickle_reader *reader) {
+    size_t count = 0;
+    struct pickle_value **items = pop_mark(reader, &count);
+    if (!items)
+        return false;
+    if (count == 0)
+        return pickle_fail(reader, TXL_FORMAT, "expected a class above the mark");
+    const struct pickle_value *class = items[0];
+    return push_items(reader, PICKLE_TUPLE, items + 1, count - 1) &&
+           push_object(reader, class, *pop(reader, 1));
+}
+
+static bool reduce(struct pickle_reader *reader) {
+    struct pickle_value **values = pop(reader, 2);
+    return values && push(reader, pickle_construct(reader, values[0], values[1]));
+}
+
+static bool build(struct pickle_reader *reader) {
+    struct pickle_value **state = pop(reader, 1);
+    struct pickle_value **target = state ? peek(reader, 1) : NULL;
+    if (!target)
+        return false;
+    /* What is no object has been reduced to plain data, and its attributes are nothing to us: the
+     * _metadata of a state dict, say. */
+    if ((*target)->kind == PICKLE_OBJECT)
+        (*target)->object->state = *state;
+    return true;
+}
+
+/* torch.save's id of a class that it stores the source of is ("module", class, file, source): the
+ * class is meant.  Every other id is left to who reads the storages. */
+static bool push_persistent(struct pickle_reader *reader, struct pickle_value *id) {
+    if (!id)
+        return false;
+    const struct pickle_value *class = pickle_item(id, 1);
+    if (pickle_is_string(pickle_item(id, 0), "module") && class && class->kind == PICKLE_GLOBAL)
+        return push(reader, id->items.at[1]);
+    struct pickle_value *value = pickle_new(reader, PICKLE_PERSISTENT);
+    if (!value)
+        return false;
+    value->id = id;
+    return pickle_append(reader, &reader->pickle->persistent, &value, 1) && push(reader, value);
+}
+
+static bool push_persistent_line(struct pickle_reader *reader) {
+    struct pickle_string line;
+    if (!take_line(reader, &line) || !push_string(reader, PICKLE_STRING, &line))
+        return false;
+    return push_persistent(reader, *pop(reader, 1));
+}
+
+static bool push_binary_persistent(struct pickle_reader *reader) {
+    struct pickle_value **id = pop(reader, 1);
+    return id && push_persistent(reader, *id);
+}
+
+/* ---- The memo ----------------------------------------------------------------------------- */
+
+static bool memoize(struct pickle_reader *reader, uint64_t index) {
+    struct pickle_value **value = peek(reader, 1);
+    if (!value)
+        return false;
+    /* Picklers number what they store from 0 or 1, and each took at least a byte. */
+    if (index > reader->at - reader->start)
+        return pickle_fail(reader, TXL_FORMAT,
+                           "the memo's entry %" PRIu64 " is beyond what the stream can have stored",
+                           index);
+    if (index >= reader->n_memo) {
+        size_t larger =
+            (size_t)index + 1 > 2 * reader->n_memo ? (size_t)index + 64 : 2 * reader->n_memo;
+        void *memo = realloc(reader->memo, larger * sizeof *reader->memo);
+        if (!memo) {
+            reader->status =
+                txl_fail_memory(reader->error, "a pickle's memo", larger * sizeof *reader->memo);
+            return false;
+        }
+        reader->memo = memo;
+        for (; reader->n_memo < larger; reader->n_memo++)
+            reader->memo[reader->n_memo] = NULL;
+    }
+    reader->memo[index] = *value;
+    return true;
+}
+
+/* MEMOIZE: under the next number, which is how many there are. */
+static bool memoize_next(struct pickle_reader *reader) {
+    return memoize(reader, reader->n_memoized++);
+}
+
+static bool recall(struct pickle_reader *reader, uint64_t index) {
+    if (index >= reader->n_memo || !reader->memo[index])
+        return pickle_fail(reader, TXL_FORMAT, "nothing was stored as the memo's entry %" PRIu64,
+                           index);
+    return push(reader, reader->memo[index]);
+}
+
+/* The argument of PUT, GET and their like: `width` bytes, or a decimal line if that is 0. */
+static bool take_index(struct pickle_reader *reader, int width, uint64_t *index) {
+    if (width)
+        return take_number(reader, width, index);
+    struct pickle_string line;
+    char text[MAX_NUMBER];
+    if (!take_line(reader, &line))
+        return false;
+    if (!all_digits(&line) || line.bytes[0] == '-')
+        return pickle_fail(reader, TXL_FORMAT, "expected a decimal number");
+    if (!number_text(reader, &line, text))
+        return false;
+    *index = strtoull(text, NULL, 10); /* too large a number becomes the largest */
+    return true;
+}
+
+static bool put(struct pickle_reader *reader, int width) {
+    uint64_t index = 0;
+    if (!take_index(reader, width, &index))
+        return false;
+    reader->n_memoized++;
+    return memoize(reader, index);
+}
+
+static bool get(struct pickle_reader *reader, int width) {
+    uint64_t index = 0;
+    return take_index(reader, width, &index) && recall(reader, index);
+}
+
+/* ---- The machine -------------------------------------------------------------------------- */
+
+static bool check_protocol(struct pickle_reader *reader) {
+    uint64_t protocol = 0;
+    if (!take_number(reader, 1, &protocol))
+        return false;
+    if (protocol > MAX_PROTOCOL)
+        return pickle_fail(reader, TXL_UNSUPPORTED, "pickle protocol %d; 0 to %d are known",
+                           (int)protocol, MAX_PROTOCOL);
+    return true;
+}
+
+/* Frames tell a reader from a pipe how much to fetch; here their bytes only have to be there. */
+static bool check_frame(struct pickle_reader *reader) {
+    uint64_t length = 0;
+    if (!take_number(reader, 8, &length))
+        return false;
+    if (length > reader->size - reader->at)
+        return pickle_fail(reader, TXL_FORMAT,
+                           "the pickle is cut short: a frame of %" PRIu64 " bytes, %" PRIu64
+                           " are left",
+                           length, reader->size - reader->at);
+    return true;
+}
+
+static bool drop(struct pickle_reader *reader) {
+    if (reader->n_mark && reader->n_stack == top_mark(reader)) {
+        reader->n_mark--;
+        return true;
+    }
+    return pop(reader, 1) != NULL;
+}
+
+static bool drop_marked(struct pickle_reader *reader) {
+    size_t count = 0;
+    return pop_mark(reader, &count) != NULL;
+}
+
+static bool duplicate(struct pickle_reader *reader) {
+    struct pickle_value **value = peek(reader, 1);
+    return value && push(reader, *value);
+}
+
+static bool execute(struct pickle_reader *reader, unsigned char opcode) {
+    uint64_t number = 0;
+    switch ((enum opcode)opcode) {
+    case OP_PROTO:
+        return check_protocol(reader);
+    case OP_FRAME:
+        return check_frame(reader);
+
+    case OP_MARK:
+        return push_mark(reader);
+    case OP_POP:
+        return drop(reader);
+    case OP_POP_MARK:
+        return drop_marked(reader);
+    case OP_DUP:
+        return duplicate(reader);
+
+    case OP_NONE:
+        return push(reader, pickle_new(reader, PICKLE_NONE));
+    case OP_NEWTRUE:
+        return push_bool(reader, true);
+    case OP_NEWFALSE:
+        return push_bool(reader, false);
+    case OP_INT:
+    case OP_LONG:
+        return push_decimal(reader);
+    case OP_BININT:
+        return take_number(reader, 4, &number) && push_int(reader, (int32_t)(uint32_t)number);
+    case OP_BININT1:
+        return push_number(reader, 1);
+    case OP_BININT2:
+        return push_number(reader, 2);
+    case OP_LONG1:
+        return push_long(reader, 1);
+    case OP_LONG4:
+        return push_long(reader, 4);
+    case OP_FLOAT:
+        return push_float_line(reader);
+    case OP_BINFLOAT:
+        return push_binary_float(reader);
+
+    case OP_STRING:
+        return push_literal(reader);
+    case OP_UNICODE:
+        return push_raw_unicode(reader);
+    case OP_SHORT_BINSTRING:
+    case OP_SHORT_BINBYTES:
+    case OP_SHORT_BINUNICODE:
+        return push_binary_string(reader, 1);
+    case OP_BINSTRING:
+    case OP_BINBYTES:
+    case OP_BINUNICODE:
+        return push_binary_string(reader, 4);
+    case OP_BINBYTES8:
+    case OP_BINUNICODE8:
+    case OP_BYTEARRAY8:
+        return push_binary_string(reader, 8);
+
+    case OP_EMPTY_TUPLE:
+        return push_tuple(reader, 0);
+    case OP_TUPLE1:
+        return push_tuple(reader, 1);
+    case OP_TUPLE2:
+        return push_tuple(reader, 2);
+    case OP_TUPLE3:
+        return push_tuple(reader, 3);
+    case OP_TUPLE:
+        return push_marked(reader, PICKLE_TUPLE);
+    case OP_EMPTY_LIST:
+        return push(reader, pickle_new(reader, PICKLE_LIST));
+    case OP_LIST:
+        return push_marked(reader, PICKLE_LIST);
+    case OP_APPEND:
+        return append(reader, pop(reader, 1), 1, PICKLE_LIST);
+    case OP_APPENDS:
+        return append_marked(reader, PICKLE_LIST);
+    case OP_EMPTY_SET:
+        return push(reader, pickle_new(reader, PICKLE_SET));
+    case OP_FROZENSET:
+        return push_marked(reader, PICKLE_SET);
+    case OP_ADDITEMS:
+        return append_marked(reader, PICKLE_SET);
+    case OP_EMPTY_DICT:
+        return push(reader, pickle_new(reader, PICKLE_DICT));
+    case OP_DICT:
+        return push_dict(reader);
+    case OP_SETITEM:
+        return set_items(reader, pop(reader, 2), 2);
+    case OP_SETITEMS:
+        return set_marked(reader);
+
+    case OP_GLOBAL:
+        return push_global_lines(reader);
+    case OP_STACK_GLOBAL:
+        return push_stack_global(reader);
+    case OP_NEWOBJ:
+        return new_object(reader, 2);
+    case OP_NEWOBJ_EX:
+        return new_object(reader, 3);
+    case OP_INST:
+        return old_instance(reader);
+    case OP_OBJ:
+        return old_object(reader);
+    case OP_REDUCE:
+        return reduce(reader);
+    case OP_BUILD:
+        return build(reader);
+    case OP_PERSID:
+        return push_persistent_line(reader);
+    case OP_BINPERSID:
+        return push_binary_persistent(reader);
+
+    case OP_PUT:
+        return put(reader, 0);
+    case OP_BINPUT:
+        return put(reader, 1);
+    case OP_LONG_BINPUT:
+        return put(reader, 4);
+    case OP_MEMOIZE:
+        return memoize_next(reader);
+    case OP_GET:
+        return get(reader, 0);
+    case OP_BINGET:
+        return get(reader, 1);
+    case OP_LONG_BINGET:
+        return get(reader, 4);
+
+    case OP_STOP:
+        break; /* the loop's */
+    }
+    return pickle_fail(reader, TXL_UNSUPPORTED, "unknown pickle opcode 0x%02x", opcode);
+}
+
+static bool run(struct pickle_reader *reader) {
+    /* There always is a stack, so that no values at all still have an address. */
+    reader->stack = reserve(reader, NULL, 0, &reader->stack_capacity, sizeof *reader->stack);
+    if (!reader->stack)
+        return false;
+    for (;;) {
+        reader->opcode = reader->at;
+        const unsigned char *opcode = take(reader, 1);
+        if (!opcode)
+            return false;
+        if (*opcode == OP_STOP)
+            break;
+        if (!execute(reader, *opcode))
+            return false;
+    }
+    struct pickle_value **root = pop(reader, 1);
+    if (!root)
+        return false;
+    reader->pickle->root = *root;
+    reader->pickle->n_byte = reader->at - reader->start;
+    return true;
+}
+
+txl_status pickle_read(const unsigned char *data, uint64_t size, uint64_t start, const char *where,
+                       struct pickle **pickle, uint64_t *end, txl_error *error) {
+    assert(start <= size);
+    *pickle = calloc(1, sizeof **pickle);
+    if (!*pickle)
+        return txl_fail_memory(error, "a pickle", sizeof **pickle);
+    struct pickle_reader reader = {
+        .pickle = *pickle,
+        .data = data,
+        .size = size,
+        .start = start,
+        .at = start,
+        .opcode = start,
+        .where = where,
+        .error = error,
+    };
+    bool done = run(&reader);
+    free(reader.stack);
+    free(reader.marks);
+    free(reader.memo);
+    if (!done) {
+        pickle_free(*pickle);
+        *pickle = NULL;
+        return reader.status;
+    }
+    if (end)
+        *end = reader.at;
+    return TXL_OK;
+}
+
+bool pickle_looks_like(const unsigned char *data, uint64_t size) {
+    if (size < 2)
+        return false;
+    if (data[0] == OP_PROTO)
+        return true;
+    /* Protocols 0 and 1 have no magic: a vocabulary's dict, list or object, to the final STOP. */
+    static const char *const starts[] = {
+        "(d", "(l", "(i", "}q", "]q", "ccopy_reg\n", "ccollections\n"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        size_t length = strlen(starts[i]);
+        if (size > length && memcmp(data, starts[i], length) == 0)
+            return data[size - 1] == OP_STOP;
+    }
+    return false;
+}

@@ -1,0 +1,192 @@
+/* The values of a pickle: their arena, and how to look at them. */
+#include "pickle_internal.h"
+
+#include "lib/base/error.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A bound of last resort: 2 GB of values, ten times what the largest published vocabulary needs. */
+#define MAX_VALUE (UINT64_C(1) << 26)
+#define CHUNK_SIZE ((size_t)1 << 16)
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t used, size;
+    _Alignas(max_align_t) unsigned char bytes[];
+};
+
+void *pickle_allocate(struct pickle_reader *reader, size_t size) {
+    struct arena_chunk *chunk = reader->pickle->chunks;
+    size = (size + 7) & ~(size_t)7;
+    if (!chunk || size > chunk->size - chunk->used) {
+        size_t room = size > CHUNK_SIZE ? size : CHUNK_SIZE;
+        chunk = malloc(sizeof *chunk + room);
+        if (!chunk) {
+            reader->status = txl_fail_memory(reader->error, "a pickle", room);
+            return NULL;
+        }
+        *chunk = (struct arena_chunk){.next = reader->pickle->chunks, .size = room};
+        reader->pickle->chunks = chunk;
+    }
+    void *memory = chunk->bytes + chunk->used;
+    chunk->used += size;
+    return memory;
+}
+
+void pickle_free(struct pickle *pickle) {
+    if (!pickle)
+        return;
+    for (struct arena_chunk *chunk = pickle->chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    free(pickle);
+}
+
+struct pickle_value *pickle_new(struct pickle_reader *reader, enum pickle_kind kind) {
+    if (++reader->pickle->n_value > MAX_VALUE) {
+        pickle_fail(reader, TXL_UNSUPPORTED, "the pickle has more than %llu values",
+                    (unsigned long long)MAX_VALUE);
+        return NULL;
+    }
+    struct pickle_value *value = pickle_allocate(reader, sizeof *value);
+    if (value)
+        *value = (struct pickle_value){.kind = kind};
+    return value;
+}
+
+struct pickle_value *pickle_new_object(struct pickle_reader *reader, const char *class_name,
+                                       struct pickle_value *args) {
+    struct pickle_value *value = pickle_new(reader, PICKLE_OBJECT);
+    struct pickle_object *object = value ? pickle_allocate(reader, sizeof *object) : NULL;
+    if (!object)
+        return NULL;
+    *object = (struct pickle_object){.class_name = class_name, .args = args};
+    value->object = object;
+    return value;
+}
+
+bool pickle_may_copy(struct pickle_reader *reader, uint64_t amount) {
+    if (amount > reader->size - reader->start - reader->copied)
+        return pickle_fail(reader, TXL_FORMAT, "expands to more than the stream holds");
+    reader->copied += amount;
+    return true;
+}
+
+/* A larger array in the arena; the old one is left behind, which at most doubles the memory. */
+static void *grow(struct pickle_reader *reader, const void *old, size_t count, size_t *capacity,
+                  size_t wanted, size_t size) {
+    size_t larger = *capacity < 2 ? 4 : 2 * *capacity;
+    if (larger < wanted)
+        larger = wanted;
+    void *memory = pickle_allocate(reader, larger * size);
+    if (memory) {
+        if (count)
+            memcpy(memory, old, count * size);
+        *capacity = larger;
+    }
+    return memory;
+}
+
+bool pickle_append(struct pickle_reader *reader, struct pickle_items *items,
+                   struct pickle_value *const *more, size_t count) {
+    if (count > items->capacity - items->count) {
+        void *memory = grow(reader, items->at, items->count, &items->capacity, items->count + count,
+                            sizeof *items->at);
+        if (!memory)
+            return false;
+        items->at = memory;
+    }
+    if (count)
+        memcpy(items->at + items->count, more, count * sizeof *more);
+    items->count += count;
+    return true;
+}
+
+bool pickle_store(struct pickle_reader *reader, struct pickle_pairs *pairs,
+                  struct pickle_value *key, struct pickle_value *value) {
+    if (pairs->count == pairs->capacity) {
+        void *memory = grow(reader, pairs->at, pairs->count, &pairs->capacity, pairs->count + 1,
+                            sizeof *pairs->at);
+        if (!memory)
+            return false;
+        pairs->at = memory;
+    }
+    pairs->at[pairs->count++] = (struct pickle_pair){key, value};
+    return true;
+}
+
+const struct pickle_value *pickle_root(const struct pickle *pickle) {
+    return pickle->root;
+}
+
+uint64_t pickle_n_byte(const struct pickle *pickle) {
+    return pickle->n_byte;
+}
+
+size_t pickle_n_persistent(const struct pickle *pickle) {
+    return pickle->persistent.count;
+}
+
+const struct pickle_value *pickle_persistent(const struct pickle *pickle, size_t i) {
+    assert(i < pickle->persistent.count);
+    return pickle->persistent.at[i];
+}
+
+const char *pickle_kind_name(const struct pickle_value *value) {
+    static const char *const names[] = {
+        [PICKLE_NONE] = "None",
+        [PICKLE_BOOL] = "a truth value",
+        [PICKLE_INT] = "an integer",
+        [PICKLE_BIG_INT] = "an integer beyond 64 bits",
+        [PICKLE_FLOAT] = "a floating-point number",
+        [PICKLE_STRING] = "a string",
+        [PICKLE_LIST] = "a list",
+        [PICKLE_TUPLE] = "a tuple",
+        [PICKLE_SET] = "a set",
+        [PICKLE_DICT] = "a dict",
+        [PICKLE_OBJECT] = "an object",
+        [PICKLE_GLOBAL] = "a class or function",
+        [PICKLE_PERSISTENT] = "a storage",
+    };
+    return value ? names[value->kind] : "nothing";
+}
+
+bool pickle_is_string(const struct pickle_value *value, const char *text) {
+    return value && value->kind == PICKLE_STRING && value->string.length == strlen(text) &&
+           memcmp(value->string.bytes, text, value->string.length) == 0;
+}
+
+bool pickle_is_object(const struct pickle_value *value, const char *class_name) {
+    return value && value->kind == PICKLE_OBJECT &&
+           strcmp(value->object->class_name, class_name) == 0;
+}
+
+const struct pickle_value *pickle_item(const struct pickle_value *value, size_t i) {
+    if (!value || (value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE))
+        return NULL;
+    return i < value->items.count ? value->items.at[i] : NULL;
+}
+
+static const struct pickle_value *entry(const struct pickle_value *dict, const char *key) {
+    if (!dict || dict->kind != PICKLE_DICT)
+        return NULL;
+    for (size_t i = dict->pairs.count; i-- > 0;) {
+        if (pickle_is_string(dict->pairs.at[i].key, key))
+            return dict->pairs.at[i].value;
+    }
+    return NULL;
+}
+
+const struct pickle_value *pickle_get(const struct pickle_value *value, const char *key) {
+    if (!value || value->kind != PICKLE_OBJECT)
+        return entry(value, key);
+    const struct pickle_object *object = value->object;
+    const struct pickle_value *found = entry(object->state, key);
+    /* An object with __slots__ has a pair of dicts for its state. */
+    for (size_t i = 0; !found && i < 2; i++)
+        found = entry(pickle_item(object->state, i), key);
+    return found ? found : entry(object->pairs, key);
+}

@@ -1,0 +1,354 @@
+/* The tensors of a checkpoint: their types, their bounds, reading their elements. */
+#include "checkpoint_internal.h"
+
+#include "lib/base/error.h"
+#include "lib/base/half.h"
+#include "lib/base/limits.h"
+#include "little_endian.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+static const struct dtype {
+    const char *name;
+    const char *storage; /* PyTorch's legacy class for it; NULL: has none */
+    const char *safetensors;
+    uint8_t size;
+} dtypes[CHECKPOINT_N_DTYPE] = {
+    [CHECKPOINT_F32] = {"float32", "FloatStorage", "F32", 4},
+    [CHECKPOINT_F16] = {"float16", "HalfStorage", "F16", 2},
+    [CHECKPOINT_BF16] = {"bfloat16", "BFloat16Storage", "BF16", 2},
+    [CHECKPOINT_F64] = {"float64", "DoubleStorage", "F64", 8},
+    [CHECKPOINT_I8] = {"int8", "CharStorage", "I8", 1},
+    [CHECKPOINT_I16] = {"int16", "ShortStorage", "I16", 2},
+    [CHECKPOINT_I32] = {"int32", "IntStorage", "I32", 4},
+    [CHECKPOINT_I64] = {"int64", "LongStorage", "I64", 8},
+    [CHECKPOINT_U8] = {"uint8", "ByteStorage", "U8", 1},
+    [CHECKPOINT_U16] = {"uint16", NULL, "U16", 2},
+    [CHECKPOINT_U32] = {"uint32", NULL, "U32", 4},
+    [CHECKPOINT_U64] = {"uint64", NULL, "U64", 8},
+    [CHECKPOINT_BOOL] = {"bool", "BoolStorage", "BOOL", 1},
+    [CHECKPOINT_F8_E4M3] = {"float8_e4m3fn", NULL, "F8_E4M3", 1},
+    [CHECKPOINT_F8_E5M2] = {"float8_e5m2", NULL, "F8_E5M2", 1},
+    [CHECKPOINT_C64] = {"complex64", "ComplexFloatStorage", "C64", 8},
+    [CHECKPOINT_C128] = {"complex128", "ComplexDoubleStorage", "C128", 16},
+};
+
+int checkpoint_dtype_of_storage(const char *name) {
+    if (strcmp(name, "UntypedStorage") == 0) /* counts bytes */
+        return CHECKPOINT_U8;
+    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++) {
+        if (dtypes[i].storage && strcmp(dtypes[i].storage, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+int checkpoint_dtype_of_name(const char *name) {
+    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++) {
+        if (strcmp(dtypes[i].name, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+int checkpoint_dtype_of_safetensors(const char *name) {
+    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++) {
+        if (strcmp(dtypes[i].safetensors, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+const char *checkpoint_dtype_name(enum checkpoint_dtype dtype) {
+    return dtypes[dtype].name;
+}
+
+size_t checkpoint_dtype_size(enum checkpoint_dtype dtype) {
+    return dtypes[dtype].size;
+}
+
+/* ---- Bounds ------------------------------------------------------------------------------- */
+
+bool checkpoint_n_element(int n_dim, const uint64_t *shape, uint64_t *n_element) {
+    bool empty = false, overflow = false;
+    *n_element = 1;
+    for (int i = 0; i < n_dim; i++) {
+        empty |= shape[i] == 0;
+        overflow |= __builtin_mul_overflow(*n_element, shape[i], n_element);
+    }
+    if (empty)
+        *n_element = 0;
+    return empty || !overflow;
+}
+
+/* The offset of the last element; false if it exceeds 64 bits. */
+static bool last_element(const struct tensor_claim *claim, uint64_t *last) {
+    *last = claim->offset;
+    for (int i = 0; i < claim->n_dim; i++) {
+        uint64_t reach;
+        if (__builtin_mul_overflow(claim->shape[i] - 1, claim->stride[i], &reach) ||
+            __builtin_add_overflow(*last, reach, last))
+            return false;
+    }
+    return true;
+}
+
+static txl_status check_claim(const struct tensor_claim *claim, uint64_t *n_element,
+                              txl_error *error) {
+    const struct mapped_file *file = claim->storage->file;
+    size_t size = dtypes[claim->dtype].size;
+    /* The containers' readers have seen to that. */
+    assert(claim->start <= claim->storage->size &&
+           claim->n_item <= (claim->storage->size - claim->start) / size);
+
+    /* Strides of 0 let a few bytes pose as any number of elements; a reader allocates by the
+     * number. */
+    if (!checkpoint_n_element(claim->n_dim, claim->shape, n_element) ||
+        *n_element > file->size / size)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: tensor %s: its shape has more elements than the file has room for",
+                        file->path, claim->name);
+    uint64_t last = 0;
+    if (*n_element && (!last_element(claim, &last) || last >= claim->n_item))
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: tensor %s: reaches beyond its storage of %" PRIu64 " elements",
+                        file->path, claim->name, claim->n_item);
+    return TXL_OK;
+}
+
+static txl_status reserve(struct checkpoint *checkpoint, txl_error *error) {
+    if (checkpoint->n_tensor < checkpoint->capacity)
+        return TXL_OK;
+    if (checkpoint->n_tensor >= MAX_TENSOR)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d tensors",
+                        checkpoint_path(checkpoint), MAX_TENSOR);
+    size_t larger = checkpoint->capacity ? 2 * checkpoint->capacity : 64;
+    void *memory = realloc(checkpoint->tensors, larger * sizeof *checkpoint->tensors);
+    if (!memory)
+        return txl_fail_memory(error, "a list of tensors", larger * sizeof *checkpoint->tensors);
+    checkpoint->tensors = memory;
+    checkpoint->capacity = larger;
+    return TXL_OK;
+}
+
+txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_claim *claim,
+                          txl_error *error) {
+    uint64_t n_element = 0;
+    txl_status status = check_claim(claim, &n_element, error);
+    if (status == TXL_OK)
+        status = reserve(checkpoint, error);
+    if (status != TXL_OK)
+        return status;
+    char *name = strdup(claim->name);
+    if (!name)
+        return txl_fail_memory(error, "a tensor's name", strlen(claim->name) + 1);
+
+    struct checkpoint_tensor *tensor = &checkpoint->tensors[checkpoint->n_tensor++];
+    *tensor = (struct checkpoint_tensor){
+        .name = name,
+        .dtype = claim->dtype,
+        .n_dim = claim->n_dim,
+        .n_element = n_element,
+        .data = claim->storage->data + claim->start,
+        .storage = claim->storage,
+    };
+    if (n_element) /* else the offset has not been checked, and nothing is read */
+        tensor->data += claim->offset * dtypes[claim->dtype].size;
+    memcpy(tensor->shape, claim->shape, sizeof tensor->shape);
+    memcpy(tensor->stride, claim->stride, sizeof tensor->stride);
+    return TXL_OK;
+}
+
+bool checkpoint_is_contiguous(const struct checkpoint_tensor *tensor) {
+    uint64_t expected = 1;
+    for (int i = tensor->n_dim; i-- > 0;) {
+        if (tensor->shape[i] > 1 && tensor->stride[i] != expected)
+            return tensor->n_element == 0;
+        expected *= tensor->shape[i];
+    }
+    return true;
+}
+
+bool checkpoint_same_view(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b) {
+    if (a->data != b->data || a->dtype != b->dtype || a->n_dim != b->n_dim || a->n_element == 0)
+        return false;
+    for (int i = 0; i < a->n_dim; i++) {
+        if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->stride[i] != b->stride[i]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Elements ----------------------------------------------------------------------------- */
+
+/* Elements that are gathered at a time from a tensor that is not contiguous. */
+#define GATHER ((uint64_t)512)
+#define MAX_SIZE 8                   /* of an element that can be read */
+#define RELEASED ((uint64_t)1 << 22) /* bytes that are read before they are released */
+
+/* Copies elements [first, first + count) in row-major order to `out`. */
+static void gather(const struct checkpoint_tensor *tensor, uint64_t first, uint64_t count,
+                   unsigned char *out) {
+    size_t size = dtypes[tensor->dtype].size;
+    uint64_t index[CHECKPOINT_MAX_DIM], offset = 0, rest = first;
+    for (int i = tensor->n_dim; i-- > 0;) {
+        index[i] = rest % tensor->shape[i];
+        rest /= tensor->shape[i];
+        offset += index[i] * tensor->stride[i];
+    }
+    for (; count > 0; count--, out += size) {
+        memcpy(out, tensor->data + offset * size, size);
+        for (int i = tensor->n_dim; i-- > 0;) {
+            offset += tensor->stride[i];
+            if (++index[i] < tensor->shape[i])
+                break;
+            offset -= index[i] * tensor->stride[i];
+            index[i] = 0;
+        }
+    }
+}
+
+static double double_at(enum checkpoint_dtype dtype, const unsigned char *at) {
+    double x;
+    uint64_t bits;
+    switch (dtype) {
+    case CHECKPOINT_F32:
+        return float_of_bits(read_u32(at));
+    case CHECKPOINT_F16:
+        return float_of_f16(read_u16(at));
+    case CHECKPOINT_BF16:
+        return float_of_bf16(read_u16(at));
+    case CHECKPOINT_F64:
+        bits = read_u64(at);
+        memcpy(&x, &bits, sizeof x);
+        return x;
+    case CHECKPOINT_I8:
+        return (int8_t)*at;
+    case CHECKPOINT_I16:
+        return (int16_t)read_u16(at);
+    case CHECKPOINT_I32:
+        return (int32_t)read_u32(at);
+    case CHECKPOINT_I64:
+        return (double)(int64_t)read_u64(at);
+    case CHECKPOINT_U8:
+        return *at;
+    case CHECKPOINT_U16:
+        return read_u16(at);
+    case CHECKPOINT_U32:
+        return read_u32(at);
+    case CHECKPOINT_U64:
+        return (double)read_u64(at);
+    case CHECKPOINT_BOOL:
+        return *at != 0;
+    default:
+        assert(!"check_readable lets no other through");
+        return 0;
+    }
+}
+
+static void floats_of(enum checkpoint_dtype dtype, const unsigned char *at, uint64_t count,
+                      float *out) {
+    size_t size = dtypes[dtype].size;
+    switch (dtype) { /* the types of large checkpoints without a switch for each element */
+    case CHECKPOINT_F32:
+        for (uint64_t i = 0; i < count; i++)
+            out[i] = float_of_bits(read_u32(at + 4 * i));
+        break;
+    case CHECKPOINT_F16:
+        for (uint64_t i = 0; i < count; i++)
+            out[i] = float_of_f16(read_u16(at + 2 * i));
+        break;
+    case CHECKPOINT_BF16:
+        for (uint64_t i = 0; i < count; i++)
+            out[i] = float_of_bf16(read_u16(at + 2 * i));
+        break;
+    default:
+        for (uint64_t i = 0; i < count; i++)
+            out[i] = (float)double_at(dtype, at + size * i);
+    }
+}
+
+static void doubles_of(enum checkpoint_dtype dtype, const unsigned char *at, uint64_t count,
+                       double *out) {
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = double_at(dtype, at + dtypes[dtype].size * i);
+}
+
+static txl_status check_crc32(struct checkpoint_storage *storage, txl_error *error) {
+    if (!storage->has_crc32)
+        return TXL_OK;
+    uLong sum = crc32_z(0, NULL, 0);
+    for (uint64_t at = 0, n; at < storage->size; at += n) { /* keeping little of it in memory */
+        n = storage->size - at < RELEASED ? storage->size - at : RELEASED;
+        sum = crc32_z(sum, storage->data + at, (size_t)n);
+        mapped_file_release(storage->data + at, n);
+    }
+    uint32_t crc = (uint32_t)sum;
+    if (crc != storage->crc32)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: entry data/%.*s: its checksum is %08" PRIx32 ", expected %08" PRIx32
+                        "; the file is damaged, fetch it again",
+                        storage->file->path, (int)storage->key.length, storage->key.bytes, crc,
+                        storage->crc32);
+    storage->has_crc32 = false;
+    return TXL_OK;
+}
+
+static txl_status check_readable(const struct checkpoint_tensor *tensor, uint64_t first,
+                                 uint64_t count, txl_error *error) {
+    const struct mapped_file *file = tensor->storage->file;
+    if (tensor->dtype >= CHECKPOINT_F8_E4M3)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: tensor %s: elements of type %s are not read; convert them to float32",
+                        file->path, tensor->name, checkpoint_dtype_name(tensor->dtype));
+    if (first > tensor->n_element || count > tensor->n_element - first)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "%s: tensor %s: has %" PRIu64 " elements, asked for %" PRIu64
+                        " from %" PRIu64,
+                        file->path, tensor->name, tensor->n_element, count, first);
+    txl_status status = mapped_file_check(file, error);
+    return status == TXL_OK ? check_crc32(tensor->storage, error) : status;
+}
+
+txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_t first,
+                                 uint64_t count, float *out, txl_error *error) {
+    txl_status status = check_readable(tensor, first, count, error);
+    if (status != TXL_OK)
+        return status;
+    if (checkpoint_is_contiguous(tensor)) {
+        floats_of(tensor->dtype, tensor->data + first * dtypes[tensor->dtype].size, count, out);
+        return TXL_OK;
+    }
+    unsigned char elements[GATHER * MAX_SIZE];
+    for (uint64_t n; count > 0; first += n, count -= n, out += n) {
+        n = count < GATHER ? count : GATHER;
+        gather(tensor, first, n, elements);
+        floats_of(tensor->dtype, elements, n, out);
+    }
+    return TXL_OK;
+}
+
+txl_status checkpoint_read_double(const struct checkpoint_tensor *tensor, uint64_t first,
+                                  uint64_t count, double *out, txl_error *error) {
+    txl_status status = check_readable(tensor, first, count, error);
+    if (status != TXL_OK)
+        return status;
+    unsigned char elements[GATHER * MAX_SIZE];
+    for (uint64_t n; count > 0; first += n, count -= n, out += n) {
+        n = count < GATHER ? count : GATHER;
+        gather(tensor, first, n, elements);
+        doubles_of(tensor->dtype, elements, n, out);
+    }
+    return TXL_OK;
+}
+
+void checkpoint_release(const struct checkpoint_tensor *tensor) {
+    uint64_t n = tensor->n_element ? 1 : 0;
+    for (int i = 0; n && i < tensor->n_dim; i++)
+        n += (tensor->shape[i] - 1) * tensor->stride[i];
+    mapped_file_release(tensor->data, n * dtypes[tensor->dtype].size);
+}

@@ -1,0 +1,424 @@
+/* The containers of torch.save - zip archives, the legacy sequence of pickles, a plain pickle -
+ * and the storages in them.  (PyTorch's torch/serialization.py defines both containers.) */
+#include "checkpoint_internal.h"
+
+#include "lib/base/error.h"
+#include "little_endian.h"
+#include "zip.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define LEGACY_PROTOCOL 1001
+#define MAX_KEY 256 /* of a storage; PyTorch writes numbers of up to 20 digits */
+
+/* The number that a legacy file begins with, 0x1950a86a20f9469cfc6c. */
+static const unsigned char legacy_magic[10] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,
+                                               0x20, 0x6a, 0xa8, 0x50, 0x19};
+
+/* ---- References to storages --------------------------------------------------------------- */
+
+static int storage_dtype(const char *class_name) {
+    static const char *const modules[] = {"torch.", "torch.cuda.", "torch.storage."};
+    const char *name = strrchr(class_name, '.') + 1; /* a GLOBAL's name has a dot */
+    size_t length = (size_t)(name - class_name);
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        if (strlen(modules[i]) == length && memcmp(modules[i], class_name, length) == 0)
+            return checkpoint_dtype_of_storage(name);
+    }
+    return -1;
+}
+
+static bool unsigned_of(const struct pickle_value *value, uint64_t *number) {
+    if (!value || value->kind != PICKLE_INT || value->integer < 0)
+        return false;
+    *number = (uint64_t)value->integer;
+    return true;
+}
+
+/* The sixth part of a legacy id: None, or (key, first item, items) of the storage that is meant
+ * within the one that was saved. */
+static bool read_view(const struct pickle_value *view, struct torch_reference *reference) {
+    reference->view_start = 0;
+    reference->view_n = reference->n_item;
+    if (!view || view->kind == PICKLE_NONE)
+        return true;
+    return unsigned_of(pickle_item(view, 1), &reference->view_start) &&
+           unsigned_of(pickle_item(view, 2), &reference->view_n) &&
+           reference->view_start <= reference->n_item &&
+           reference->view_n <= reference->n_item - reference->view_start;
+}
+
+/* An id is ("storage", class, key, device, items) or the same and a view. */
+txl_status torch_read_reference(const struct checkpoint_source *source,
+                                const struct pickle_value *persistent,
+                                struct torch_reference *reference, txl_error *error) {
+    const struct pickle_value *id = persistent->id;
+    const struct pickle_value *class = pickle_item(id, 1), *key = pickle_item(id, 2);
+    if (!pickle_is_string(pickle_item(id, 0), "storage") || !class ||
+        class->kind != PICKLE_GLOBAL || !key || key->kind != PICKLE_STRING ||
+        key->string.length > MAX_KEY || memchr(key->string.bytes, 0, key->string.length) ||
+        !unsigned_of(pickle_item(id, 4), &reference->n_item) ||
+        !read_view(pickle_item(id, 5), reference))
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: refers to a storage in a way that torch.save does not", source->where);
+    int dtype = storage_dtype(class->name);
+    if (dtype < 0)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: has a storage of type %s, which is not known",
+                        source->where, class->name);
+    reference->dtype = (enum checkpoint_dtype)dtype;
+    reference->key = key->string;
+    return TXL_OK;
+}
+
+static int compare_strings(const struct pickle_string *a, const struct pickle_string *b) {
+    int order = memcmp(a->bytes, b->bytes, a->length < b->length ? a->length : b->length);
+    return order ? order : (a->length > b->length) - (a->length < b->length);
+}
+
+static int compare_storages(const void *a, const void *b) {
+    return compare_strings(&((const struct checkpoint_storage *)a)->key,
+                           &((const struct checkpoint_storage *)b)->key);
+}
+
+struct checkpoint_storage *torch_find_storage(const struct checkpoint_source *source,
+                                              const struct pickle_string *key) {
+    struct checkpoint_storage wanted = {.key = *key};
+    return bsearch(&wanted, source->storages, source->n_storage, sizeof wanted, compare_storages);
+}
+
+/* Fills source->storages, sorted by key, with what the pickle refers to. */
+static txl_status list_storages(struct checkpoint_source *source, txl_error *error) {
+    size_t n_reference = pickle_n_persistent(source->pickle);
+    struct checkpoint_storage *storages = calloc(n_reference + 1, sizeof *storages);
+    if (!storages)
+        return txl_fail_memory(error, "a list of storages", n_reference * sizeof *storages);
+    source->storages = storages;
+    for (size_t i = 0; i < n_reference; i++) {
+        struct torch_reference reference;
+        txl_status status =
+            torch_read_reference(source, pickle_persistent(source->pickle, i), &reference, error);
+        if (status != TXL_OK)
+            return status;
+        size_t size = checkpoint_dtype_size(reference.dtype);
+        if (reference.n_item > source->file.size / size)
+            return txl_fail(error, TXL_FORMAT,
+                            "%s: storage %.*s should have %" PRIu64
+                            " elements, more than the file has room for",
+                            source->where, (int)reference.key.length, reference.key.bytes,
+                            reference.n_item);
+        storages[i] = (struct checkpoint_storage){.file = &source->file,
+                                                  .size = reference.n_item * size,
+                                                  .key = reference.key,
+                                                  .element_size = size};
+    }
+    qsort(storages, n_reference, sizeof *storages, compare_storages);
+    for (size_t i = 0; i < n_reference; i++) {
+        struct checkpoint_storage *last =
+            source->n_storage ? &storages[source->n_storage - 1] : NULL;
+        if (!last || compare_storages(last, &storages[i]) != 0)
+            storages[source->n_storage++] = storages[i];
+        else if (last->size != storages[i].size)
+            return txl_fail(error, TXL_FORMAT, "%s: storage %.*s has two sizes", source->where,
+                            (int)last->key.length, last->key.bytes);
+    }
+    return TXL_OK;
+}
+
+/* ---- Zip ---------------------------------------------------------------------------------- */
+
+static txl_status set_where(struct checkpoint_source *source, const char *entry, txl_error *error) {
+    size_t room = strlen(source->file.path) + strlen(entry) + 3;
+    source->where = malloc(room);
+    if (!source->where)
+        return txl_fail_memory(error, "a file name", room);
+    strcpy(source->where, source->file.path);
+    if (*entry) {
+        strcat(source->where, ": ");
+        strcat(source->where, entry);
+    }
+    return TXL_OK;
+}
+
+/* The entry "data.pkl" or "<prefix>/data.pkl", the outermost if there are several; NULL: none. */
+static struct zip_entry *find_pickle(const struct zip *zip) {
+    static const char wanted[] = "data.pkl";
+    struct zip_entry *found = NULL;
+    for (size_t i = 0; i < zip->n_entry; i++) {
+        const char *slash = strrchr(zip->entries[i].name, '/');
+        const char *name = slash ? slash + 1 : zip->entries[i].name;
+        if (strcmp(name, wanted) == 0 &&
+            (!found || strlen(zip->entries[i].name) < strlen(found->name)))
+            found = &zip->entries[i];
+    }
+    return found;
+}
+
+/* A name in the folder that data.pkl is in. */
+struct entry_name {
+    char *text;
+    size_t prefix, room;
+};
+
+static txl_status make_entry_name(const struct zip_entry *pickle, struct entry_name *name,
+                                  txl_error *error) {
+    name->prefix = strlen(pickle->name) - strlen("data.pkl");
+    name->room = name->prefix + MAX_KEY + 16;
+    name->text = malloc(name->room);
+    if (!name->text)
+        return txl_fail_memory(error, "an entry's name", name->room);
+    memcpy(name->text, pickle->name, name->prefix);
+    return TXL_OK;
+}
+
+static struct zip_entry *find_beside(const struct zip *zip, const struct entry_name *name,
+                                     const char *folder, const struct pickle_string *file) {
+    char *at = stpcpy(name->text + name->prefix, folder);
+    memcpy(at, file->bytes, file->length);
+    at[file->length] = '\0';
+    return zip_find(zip, name->text);
+}
+
+static txl_status refuse_foreign_zip(const struct zip *zip, const struct zip_entry *pickle,
+                                     txl_error *error) {
+    if (!pickle)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: a zip archive without data.pkl, so not a torch.save file; if it "
+                        "is packed, unpack it and name the checkpoint inside",
+                        zip->path);
+    size_t prefix = strlen(pickle->name) - strlen("data.pkl");
+    for (size_t i = 0; i < zip->n_entry; i++) {
+        const char *name = zip->entries[i].name;
+        if (strncmp(name, pickle->name, prefix) == 0 &&
+            (strcmp(name + prefix, "constants.pkl") == 0 ||
+             strncmp(name + prefix, "code/", 5) == 0))
+            return txl_fail(error, TXL_UNSUPPORTED,
+                            "%s: a TorchScript archive, not a torch.save file; in Python, "
+                            "torch.save(torch.jit.load(file).state_dict(), \"model.pt\") makes "
+                            "one of it",
+                            zip->path);
+    }
+    return TXL_OK;
+}
+
+static txl_status check_byte_order(const struct zip *zip, const struct entry_name *name,
+                                   txl_error *error) {
+    struct zip_entry *entry = find_beside(zip, name, "", &(struct pickle_string){"byteorder", 9});
+    if (!entry)
+        return TXL_OK;
+    txl_status status = zip_open_entry(zip, entry, error);
+    if (status != TXL_OK)
+        return status;
+    if (entry->size != 6 || memcmp(entry->data, "little", 6) != 0)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: entry %s: the byte order is not little-endian; save it again on a "
+                        "little-endian machine",
+                        zip->path, entry->name);
+    return TXL_OK;
+}
+
+static txl_status read_zip_pickle(struct checkpoint_source *source, const struct zip *zip,
+                                  struct zip_entry *entry, txl_error *error) {
+    txl_status status = zip_open_entry(zip, entry, error);
+    if (status == TXL_OK)
+        status = set_where(source, entry->name, error);
+    if (status != TXL_OK)
+        return status;
+    if (crc32_z(crc32_z(0, NULL, 0), entry->data, (size_t)entry->size) != entry->crc32)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: the checksum does not match; the file is damaged, fetch it again",
+                        source->where);
+    return pickle_read(entry->data, entry->size, 0, source->where, &source->pickle, NULL, error);
+}
+
+static txl_status place_zip_storages(struct checkpoint_source *source, const struct zip *zip,
+                                     const struct entry_name *name, txl_error *error) {
+    for (size_t i = 0; i < source->n_storage; i++) {
+        struct checkpoint_storage *storage = &source->storages[i];
+        struct zip_entry *entry = find_beside(zip, name, "data/", &storage->key);
+        if (!entry)
+            return txl_fail(error, TXL_FORMAT, "%s: has no entry %s, which a tensor refers to",
+                            zip->path, name->text);
+        txl_status status = zip_open_entry(zip, entry, error);
+        if (status != TXL_OK)
+            return status;
+        if (entry->size < storage->size)
+            return txl_fail(error, TXL_FORMAT,
+                            "%s: entry %s has %" PRIu64 " bytes, expected %" PRIu64, zip->path,
+                            entry->name, entry->size, storage->size);
+        storage->data = entry->data;
+        storage->size = entry->size;
+        storage->crc32 = entry->crc32;
+        storage->has_crc32 = true;
+    }
+    return TXL_OK;
+}
+
+static txl_status read_zip_entries(struct checkpoint_source *source, const struct zip *zip,
+                                   txl_error *error) {
+    struct zip_entry *pickle = find_pickle(zip);
+    txl_status status = refuse_foreign_zip(zip, pickle, error);
+    if (status != TXL_OK)
+        return status;
+    struct entry_name name;
+    status = make_entry_name(pickle, &name, error);
+    if (status != TXL_OK)
+        return status;
+    status = check_byte_order(zip, &name, error);
+    if (status == TXL_OK)
+        status = read_zip_pickle(source, zip, pickle, error);
+    if (status == TXL_OK)
+        status = list_storages(source, error);
+    if (status == TXL_OK)
+        status = place_zip_storages(source, zip, &name, error);
+    free(name.text);
+    return status;
+}
+
+static txl_status read_zip(struct checkpoint_source *source, txl_error *error) {
+    struct zip zip;
+    txl_status status =
+        zip_open(source->file.data, source->file.size, source->file.path, &zip, error);
+    if (status != TXL_OK)
+        return status;
+    status = read_zip_entries(source, &zip, error);
+    zip_close(&zip);
+    return status;
+}
+
+/* ---- Legacy, and plain pickles ------------------------------------------------------------ */
+
+/* Reads the pickle at `*at` and moves on behind it. */
+static txl_status read_next(const struct checkpoint_source *source, uint64_t *at,
+                            struct pickle **pickle, txl_error *error) {
+    return pickle_read(source->file.data, source->file.size, *at, source->where, pickle, at, error);
+}
+
+static bool is_legacy_magic(const struct pickle_value *root) {
+    return root->kind == PICKLE_BIG_INT && root->string.length == sizeof legacy_magic &&
+           memcmp(root->string.bytes, legacy_magic, sizeof legacy_magic) == 0;
+}
+
+/* The second and third pickle: the container's version, and facts of the machine. */
+static txl_status check_legacy_facts(const struct checkpoint_source *source, uint64_t *at,
+                                     txl_error *error) {
+    struct pickle *version = NULL, *facts = NULL;
+    txl_status status = read_next(source, at, &version, error);
+    if (status == TXL_OK && (pickle_root(version)->kind != PICKLE_INT ||
+                             pickle_root(version)->integer != LEGACY_PROTOCOL))
+        status = txl_fail(error, TXL_UNSUPPORTED,
+                          "%s: offset %" PRIu64 ": expected version %d of the legacy container",
+                          source->where, *at, LEGACY_PROTOCOL);
+    if (status == TXL_OK)
+        status = read_next(source, at, &facts, error);
+    if (status == TXL_OK) {
+        const struct pickle_value *little = pickle_get(pickle_root(facts), "little_endian");
+        if (little && (little->kind != PICKLE_BOOL || !little->boolean))
+            status = txl_fail(error, TXL_UNSUPPORTED,
+                              "%s: offset %" PRIu64 ": the byte order is not little-endian; save "
+                              "it again on a little-endian machine",
+                              source->where, *at);
+    }
+    pickle_free(version);
+    pickle_free(facts);
+    return status;
+}
+
+/* A storage is its number of elements and then the elements. */
+static txl_status place_legacy_storage(const struct checkpoint_source *source,
+                                       const struct pickle_value *key, uint64_t *at,
+                                       txl_error *error) {
+    struct checkpoint_storage *storage =
+        key->kind == PICKLE_STRING ? torch_find_storage(source, &key->string) : NULL;
+    if (!storage || storage->data)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: offset %" PRIu64 ": the list of storages names one that no tensor "
+                        "refers to, or one twice",
+                        source->where, *at);
+    uint64_t left = source->file.size - *at;
+    if (left < 8 || left - 8 < storage->size)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: offset %" PRIu64 ": the file is cut short: storage %.*s has %" PRIu64
+                        " bytes, %" PRIu64 " are left",
+                        source->where, *at, (int)storage->key.length, storage->key.bytes,
+                        storage->size, left);
+    uint64_t n_item = read_u64(source->file.data + *at);
+    if (n_item != storage->size / storage->element_size)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: offset %" PRIu64 ": storage %.*s has %" PRIu64
+                        " elements, expected %" PRIu64,
+                        source->where, *at, (int)storage->key.length, storage->key.bytes, n_item,
+                        storage->size / storage->element_size);
+    storage->data = source->file.data + *at + 8;
+    *at += 8 + storage->size;
+    return TXL_OK;
+}
+
+/* The fifth pickle is the list of keys; the storages follow in its order. */
+static txl_status place_legacy_storages(const struct checkpoint_source *source, uint64_t at,
+                                        txl_error *error) {
+    struct pickle *keys = NULL;
+    txl_status status = read_next(source, &at, &keys, error);
+    if (status != TXL_OK)
+        return status;
+    const struct pickle_value *list = pickle_root(keys);
+    if (list->kind != PICKLE_LIST)
+        status = txl_fail(error, TXL_FORMAT,
+                          "%s: offset %" PRIu64 ": expected a list of storages before it, not %s",
+                          source->where, at, pickle_kind_name(list));
+    for (size_t i = 0; status == TXL_OK && i < list->items.count; i++)
+        status = place_legacy_storage(source, list->items.at[i], &at, error);
+    pickle_free(keys);
+    return status;
+}
+
+static txl_status read_legacy(struct checkpoint_source *source, uint64_t at, txl_error *error) {
+    txl_status status = check_legacy_facts(source, &at, error);
+    if (status == TXL_OK)
+        status = read_next(source, &at, &source->pickle, error);
+    if (status == TXL_OK)
+        status = list_storages(source, error);
+    if (status == TXL_OK)
+        status = place_legacy_storages(source, at, error);
+    return status;
+}
+
+static txl_status read_pickles(struct checkpoint_source *source, txl_error *error) {
+    uint64_t at = 0;
+    struct pickle *first = NULL;
+    txl_status status = set_where(source, "", error);
+    if (status == TXL_OK)
+        status = read_next(source, &at, &first, error);
+    if (status != TXL_OK)
+        return status;
+    if (is_legacy_magic(pickle_root(first))) {
+        pickle_free(first);
+        return read_legacy(source, at, error);
+    }
+    source->pickle = first;
+    return list_storages(source, error);
+}
+
+static txl_status check_placed(const struct checkpoint_source *source, txl_error *error) {
+    for (size_t i = 0; i < source->n_storage; i++) {
+        const struct checkpoint_storage *storage = &source->storages[i];
+        if (!storage->data)
+            return txl_fail(error, TXL_FORMAT, "%s: storage %.*s is not in the file", source->where,
+                            (int)storage->key.length, storage->key.bytes);
+    }
+    return TXL_OK;
+}
+
+txl_status torch_save_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
+                           txl_error *error) {
+    txl_status status = zip_looks_like(source->file.data, source->file.size)
+                            ? read_zip(source, error)
+                            : read_pickles(source, error);
+    if (status == TXL_OK)
+        status = check_placed(source, error);
+    if (status == TXL_OK)
+        status = torch_collect_tensors(checkpoint, source, error);
+    return status;
+}

@@ -1,0 +1,246 @@
+/* From the graph of objects in a torch.save file to its tensors and their names. */
+#include "checkpoint_internal.h"
+
+#include "lib/base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_NAME 512  /* of a tensor, its keys joined: ten times the longest published */
+#define MAX_DEPTH 100 /* of the graph: the walk recurses, and modules nest far less deep */
+/* The graph may lead to a value on several ways; a crafted one on exponentially many.  So a walk
+ * follows so many edges for each byte of the pickle. */
+#define EDGES_PER_BYTE 4
+
+struct walk {
+    struct checkpoint *checkpoint;
+    const struct checkpoint_source *source;
+    char name[MAX_NAME + 1];
+    size_t length;                              /* of the name, its part beyond MAX_NAME included */
+    const struct pickle_value *path[MAX_DEPTH]; /* from the root to the value at hand */
+    size_t depth;
+    uint64_t edges_left;
+    txl_error *error;
+};
+
+/* The value of a module's state under one of these keys has the module's own names. */
+static bool is_transparent(const struct pickle_value *key) {
+    return pickle_is_string(key, "_parameters") || pickle_is_string(key, "_buffers") ||
+           pickle_is_string(key, "_modules");
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------ */
+
+/* torch._utils._rebuild_tensor(storage, offset, shape, stride), of which v2 has further arguments,
+ * and v3 the dtype among them. */
+static bool is_tensor(const struct pickle_value *value) {
+    return pickle_is_object(value, "torch._utils._rebuild_tensor_v2") ||
+           pickle_is_object(value, "torch._utils._rebuild_tensor") ||
+           pickle_is_object(value, "torch._utils._rebuild_tensor_v3");
+}
+
+static txl_status refuse(const struct walk *walk, txl_status status, const char *what) {
+    return txl_fail(walk->error, status, "%s: tensor %.*s: %s", walk->source->where, MAX_NAME,
+                    walk->name, what);
+}
+
+static txl_status read_name(const struct walk *walk, struct tensor_claim *claim) {
+    if (walk->length > MAX_NAME)
+        return refuse(walk, TXL_UNSUPPORTED, "its name is too long");
+    if (memchr(walk->name, 0, walk->length))
+        return refuse(walk, TXL_FORMAT, "its name holds a NUL");
+    claim->name = walk->length ? walk->name : ".";
+    return TXL_OK;
+}
+
+static txl_status read_layout(const struct walk *walk, const struct pickle_value *args,
+                              struct tensor_claim *claim) {
+    const struct pickle_value *offset = pickle_item(args, 1), *shape = pickle_item(args, 2),
+                              *stride = pickle_item(args, 3);
+    if (!offset || offset->kind != PICKLE_INT || offset->integer < 0)
+        return refuse(walk, TXL_FORMAT, "expected an offset into its storage");
+    if (!shape || !stride || shape->kind != PICKLE_TUPLE || stride->kind != PICKLE_TUPLE ||
+        shape->items.count != stride->items.count)
+        return refuse(walk, TXL_FORMAT, "expected a shape and as many strides");
+    if (shape->items.count > CHECKPOINT_MAX_DIM)
+        return refuse(walk, TXL_UNSUPPORTED, "it has more dimensions than 8");
+    claim->offset = (uint64_t)offset->integer;
+    claim->n_dim = (int)shape->items.count;
+    for (int i = 0; i < claim->n_dim; i++) {
+        const struct pickle_value *length = shape->items.at[i], *step = stride->items.at[i];
+        if (length->kind != PICKLE_INT || step->kind != PICKLE_INT || length->integer < 0)
+            return refuse(walk, TXL_FORMAT, "its shape or stride is not made of numbers");
+        if (step->integer < 0)
+            return refuse(walk, TXL_UNSUPPORTED, "it has a negative stride");
+        claim->shape[i] = (uint64_t)length->integer;
+        claim->stride[i] = (uint64_t)step->integer;
+    }
+    return TXL_OK;
+}
+
+static txl_status read_storage(const struct walk *walk, const struct pickle_value *args,
+                               struct tensor_claim *claim) {
+    const struct pickle_value *storage = pickle_item(args, 0);
+    if (!storage || storage->kind != PICKLE_PERSISTENT)
+        return refuse(walk, TXL_FORMAT, "expected a storage that it is a view of");
+    struct torch_reference reference;
+    txl_status status = torch_read_reference(walk->source, storage, &reference, walk->error);
+    if (status != TXL_OK)
+        return status;
+    size_t size = checkpoint_dtype_size(reference.dtype);
+    claim->dtype = reference.dtype;
+    claim->storage = torch_find_storage(walk->source, &reference.key);
+    claim->start = reference.view_start * size;
+    claim->n_item = reference.view_n;
+    return TXL_OK;
+}
+
+/* A v3 tensor's storage is bytes, and its dtype an argument. */
+static txl_status read_dtype(const struct walk *walk, const struct pickle_value *args,
+                             struct tensor_claim *claim) {
+    static const char module[] = "torch.";
+    const struct pickle_value *dtype = pickle_item(args, 6);
+    if (!dtype || dtype->kind != PICKLE_GLOBAL || strncmp(dtype->name, module, strlen(module)) != 0)
+        return refuse(walk, TXL_FORMAT, "expected a dtype");
+    int found = checkpoint_dtype_of_name(dtype->name + strlen(module));
+    if (found < 0)
+        return refuse(walk, TXL_UNSUPPORTED, "its dtype is not known");
+    size_t storage_size = checkpoint_dtype_size(claim->dtype);
+    claim->dtype = (enum checkpoint_dtype)found;
+    claim->n_item = claim->n_item * storage_size / checkpoint_dtype_size(claim->dtype);
+    return TXL_OK;
+}
+
+static txl_status add_tensor(struct walk *walk, const struct pickle_value *tensor) {
+    const struct pickle_value *args = tensor->object->args;
+    struct tensor_claim claim = {0};
+    txl_status status = read_name(walk, &claim);
+    if (status == TXL_OK)
+        status = read_layout(walk, args, &claim);
+    if (status == TXL_OK)
+        status = read_storage(walk, args, &claim);
+    if (status == TXL_OK && pickle_is_object(tensor, "torch._utils._rebuild_tensor_v3"))
+        status = read_dtype(walk, args, &claim);
+    if (status == TXL_OK)
+        status = checkpoint_add(walk->checkpoint, &claim, walk->error);
+    return status;
+}
+
+/* ---- The walk ----------------------------------------------------------------------------- */
+
+static void append(struct walk *walk, const char *bytes, size_t length) {
+    size_t room = walk->length < MAX_NAME ? MAX_NAME - walk->length : 0;
+    if (length)
+        memcpy(walk->name + (MAX_NAME - room), bytes, length < room ? length : room);
+    walk->length += length;
+    walk->name[walk->length < MAX_NAME ? walk->length : MAX_NAME] = '\0';
+}
+
+static void append_key(struct walk *walk, const struct pickle_value *key, size_t index) {
+    char number[32];
+    if (walk->length)
+        append(walk, ".", 1);
+    if (key && key->kind == PICKLE_STRING) {
+        append(walk, key->string.bytes, key->string.length);
+        return;
+    }
+    int length = key && key->kind == PICKLE_INT
+                     ? snprintf(number, sizeof number, "%" PRId64, key->integer)
+                     : snprintf(number, sizeof number, "%zu", index);
+    append(walk, number, (size_t)length);
+}
+
+static bool may_lead_to_tensors(const struct walk *walk, const struct pickle_value *value) {
+    if (value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE && value->kind != PICKLE_DICT &&
+        value->kind != PICKLE_OBJECT)
+        return false;
+    for (size_t i = 0; i < walk->depth; i++) {
+        if (walk->path[i] == value)
+            return false; /* a cycle: everything in it has a name already */
+    }
+    return true;
+}
+
+static txl_status visit(struct walk *walk, const struct pickle_value *value);
+
+/* Goes on to `value`, which its container has under `key`, or without a key as number `index`.  If
+ * `named`, that becomes part of the names of the tensors that it leads to. */
+static txl_status follow(struct walk *walk, const struct pickle_value *value,
+                         const struct pickle_value *key, size_t index, bool named) {
+    if (walk->edges_left-- == 0)
+        return txl_fail(walk->error, TXL_FORMAT,
+                        "%s: its objects refer to each other more often than a checkpoint's do",
+                        walk->source->where);
+    if (!may_lead_to_tensors(walk, value))
+        return TXL_OK;
+    size_t length = walk->length;
+    if (named)
+        append_key(walk, key, index);
+    txl_status status = visit(walk, value);
+    walk->length = length;
+    walk->name[length < MAX_NAME ? length : MAX_NAME] = '\0';
+    return status;
+}
+
+static txl_status follow_items(struct walk *walk, const struct pickle_value *list) {
+    txl_status status = TXL_OK;
+    for (size_t i = 0; status == TXL_OK && i < list->items.count; i++)
+        status = follow(walk, list->items.at[i], NULL, i, true);
+    return status;
+}
+
+static txl_status follow_pairs(struct walk *walk, const struct pickle_value *dict, bool is_state) {
+    txl_status status = TXL_OK;
+    for (size_t i = 0; status == TXL_OK && i < dict->pairs.count; i++) {
+        const struct pickle_pair *pair = &dict->pairs.at[i];
+        status = follow(walk, pair->value, pair->key, i, !is_state || !is_transparent(pair->key));
+    }
+    return status;
+}
+
+static txl_status follow_object(struct walk *walk, const struct pickle_object *object) {
+    txl_status status = TXL_OK;
+    const struct pickle_value *state = object->state;
+    if (state && state->kind == PICKLE_DICT)
+        status = follow_pairs(walk, state, true);
+    for (size_t i = 0; status == TXL_OK && i < 2; i++) { /* a class with __slots__ */
+        const struct pickle_value *part = pickle_item(state, i);
+        if (part && part->kind == PICKLE_DICT)
+            status = follow_pairs(walk, part, true);
+    }
+    if (status == TXL_OK && object->items)
+        status = follow_items(walk, object->items);
+    if (status == TXL_OK && object->pairs)
+        status = follow_pairs(walk, object->pairs, false);
+    return status;
+}
+
+static txl_status visit(struct walk *walk, const struct pickle_value *value) {
+    if (is_tensor(value))
+        return add_tensor(walk, value);
+    if (walk->depth == MAX_DEPTH)
+        return txl_fail(walk->error, TXL_UNSUPPORTED, "%s: objects nested deeper than %d levels",
+                        walk->source->where, MAX_DEPTH);
+    walk->path[walk->depth++] = value;
+    txl_status status;
+    if (value->kind == PICKLE_DICT)
+        status = follow_pairs(walk, value, false);
+    else if (value->kind == PICKLE_OBJECT)
+        status = follow_object(walk, value->object);
+    else
+        status = follow_items(walk, value);
+    walk->depth--;
+    return status;
+}
+
+txl_status torch_collect_tensors(struct checkpoint *checkpoint,
+                                 const struct checkpoint_source *source, txl_error *error) {
+    struct walk walk = {
+        .checkpoint = checkpoint,
+        .source = source,
+        .edges_left = EDGES_PER_BYTE * pickle_n_byte(source->pickle),
+        .error = error,
+    };
+    return follow(&walk, pickle_root(source->pickle), NULL, 0, false);
+}

@@ -1,0 +1,310 @@
+/* Embedding and softmax over bands of the vocabulary. */
+#include "adaptive.h"
+#include "lib/base/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+static size_t n_block(const struct matrix *w) {
+    return (w->n_row + compute_block_rows(w) - 1) / compute_block_rows(w);
+}
+
+/* Blocks of the widest softmax: a band's, or the head's with its clusters. */
+static size_t max_blocks(const struct transformer_xl *x) {
+    size_t most = 0;
+    for (int i = 0; i < x->n_band; i++) {
+        size_t n = n_block(&x->band[i].softmax);
+        most = n > most ? n : most;
+    }
+    return most + (x->n_band > 1 ? n_block(&x->cluster) : 0);
+}
+
+uint64_t adaptive_bytes(const struct transformer_xl *x, size_t max_x) {
+    uint64_t row = (uint64_t)(x->d_embed + x->d_model) * sizeof(float) + 2 * sizeof(size_t) +
+                   sizeof(float) + 2 * max_blocks(x) * sizeof(float);
+    return max_x * row;
+}
+
+size_t adaptive_scratch(const struct transformer_xl *x, size_t max_x) {
+    size_t most = x->n_band > 1 ? compute_scratch(&x->cluster, max_x) : 0;
+    for (int i = 0; i < x->n_band; i++) {
+        const struct band *band = &x->band[i];
+        const struct matrix *matrix[] = {&band->softmax, &band->embedding_projection,
+                                         &band->softmax_projection};
+        for (size_t m = 0; m < 3; m++) {
+            size_t n = matrix[m]->data ? compute_scratch(matrix[m], max_x) : 0;
+            most = n > most ? n : most;
+        }
+    }
+    return most;
+}
+
+txl_status adaptive_open(struct adaptive *a, const struct transformer_xl *x, size_t max_x,
+                         txl_error *error) {
+    *a = (struct adaptive){.network = x, .max_x = max_x};
+    a->narrow = calloc(max_x * (size_t)x->d_embed, sizeof *a->narrow);
+    a->gather = calloc(max_x * (size_t)x->d_model, sizeof *a->gather);
+    a->member = calloc(max_x, sizeof *a->member);
+    a->entry = calloc(max_x, sizeof *a->entry);
+    a->partial = calloc(max_x * max_blocks(x), 2 * sizeof *a->partial);
+    a->logit = calloc(max_x, sizeof *a->logit);
+    if (!a->narrow || !a->gather || !a->member || !a->entry || !a->partial || !a->logit)
+        return txl_fail_memory(error, "the softmax", adaptive_bytes(x, max_x));
+    return TXL_OK;
+}
+
+void adaptive_close(struct adaptive *a) {
+    free(a->narrow);
+    free(a->gather);
+    free(a->member);
+    free(a->entry);
+    free(a->partial);
+    free(a->logit);
+}
+
+/* ---- Embedding ---------------------------------------------------------------------------- */
+
+static int band_of(const struct transformer_xl *x, size_t id) {
+    int i = 0;
+    while (id >= x->band[i].first + x->band[i].n_token)
+        i++;
+    return i;
+}
+
+/* Lists in a->member which of ids[n] are in band i. */
+static size_t members(struct adaptive *a, int i, const int32_t *ids, size_t n) {
+    size_t count = 0;
+    for (size_t t = 0; t < n; t++) {
+        if (band_of(a->network, (size_t)ids[t]) == i)
+            a->member[count++] = t;
+    }
+    return count;
+}
+
+void adaptive_embed(struct adaptive *a, const struct compute *compute, const int32_t *ids, size_t n,
+                    float *out) {
+    const struct transformer_xl *x = a->network;
+    size_t d_model = (size_t)x->d_model;
+    float scale = sqrtf((float)d_model);
+    for (int i = 0; i < x->n_band; i++) {
+        const struct band *band = &x->band[i];
+        const struct matrix *e = &band->embedding;
+        size_t d_band = e->n_col, count = members(a, i, ids, n);
+        if (count == 0)
+            continue;
+        for (size_t m = 0; m < count; m++) {
+            size_t row = (size_t)ids[a->member[m]] - band->first;
+            compute_widen(compute, e, row, 1, a->narrow + m * d_band);
+        }
+        const float *rows = a->narrow;
+        if (band->embedding_projection.data) {
+            compute_product(compute, count, a->narrow, d_band, &band->embedding_projection, NULL,
+                            LINEAR, a->gather, d_model);
+            rows = a->gather;
+        }
+        for (size_t m = 0; m < count; m++) {
+            for (size_t j = 0; j < d_model; j++)
+                out[a->member[m] * d_model + j] = rows[m * d_model + j] * scale;
+        }
+    }
+}
+
+/* ---- Softmax of many positions ------------------------------------------------------------ */
+
+/* A softmax over the rows of one matrix, or of two one after the other (the head's tokens and its
+ * clusters), at count positions. */
+struct softmax {
+    struct adaptive *adaptive;
+    const struct compute *compute;
+    size_t count;
+    const float *projected; /* [count, d_band] */
+    struct operand operand; /* the same, made ready by add_nats */
+    const struct matrix *w[2];
+    const float *bias[2];
+};
+
+/* Block i of the entries: its largest logit and sum of exponentials, and the targets in it. */
+static void softmax_task(void *context, int i, int thread) {
+    const struct softmax *s = context;
+    struct adaptive *a = s->adaptive;
+    size_t block = (size_t)i, before = 0;
+    int part = 0;
+    if (block >= n_block(s->w[0])) {
+        part = 1;
+        block -= n_block(s->w[0]);
+        before = s->w[0]->n_row;
+    }
+    const struct matrix *w = s->w[part];
+    size_t rows = compute_block_rows(w), first = block * rows;
+    size_t n = w->n_row - first < rows ? w->n_row - first : rows;
+    /* The logits lie behind the place where the block's weights are widened to. */
+    float *logit = s->compute->scratch[thread] + compute_scratch(w, a->max_x) - a->max_x * rows;
+    compute_product_block(s->compute, thread, &s->operand, w, first, n, s->bias[part], LINEAR,
+                          logit, n);
+    for (size_t t = 0; t < s->count; t++) {
+        float *partial = a->partial + ((size_t)i * a->max_x + t) * 2;
+        s->compute->kernels->sum_exp(n, logit + t * n, &partial[0], &partial[1]);
+        if (a->entry[t] >= before + first && a->entry[t] < before + first + n)
+            a->logit[t] = logit[t * n + a->entry[t] - before - first];
+    }
+}
+
+/* log(sum of exp) of position t, from the blocks' parts. */
+static double log_sum_exp(const struct adaptive *a, size_t blocks, size_t t) {
+    double max = -INFINITY, sum = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        double x = a->partial[(b * a->max_x + t) * 2];
+        max = x > max ? x : max; /* GCC 12 for 64-bit ARM fails at fmax here */
+    }
+    for (size_t b = 0; b < blocks; b++) {
+        const float *partial = a->partial + (b * a->max_x + t) * 2;
+        sum += partial[1] * exp(partial[0] - max);
+    }
+    return max + log(sum);
+}
+
+/* Adds to nats[member[m]] the nats of entry[m] in the softmax. */
+static void add_nats(struct softmax *s, float *nats) {
+    struct adaptive *a = s->adaptive;
+    size_t blocks = n_block(s->w[0]) + (s->w[1] ? n_block(s->w[1]) : 0);
+    s->operand = compute_prepare(s->compute, s->count, s->projected, s->w[0]->n_col, s->w[0]);
+    pool_run(s->compute->pool, (int)blocks, softmax_task, s);
+    for (size_t m = 0; m < s->count; m++)
+        nats[a->member[m]] += (float)(log_sum_exp(a, blocks, m) - a->logit[m]);
+}
+
+/* Narrows n rows of hidden to band i, if it has a projection. */
+static const float *project(struct adaptive *a, const struct compute *compute, int i,
+                            const float *hidden, size_t n) {
+    const struct matrix *p = &a->network->band[i].softmax_projection;
+    if (!p->data)
+        return hidden;
+    compute_product(compute, n, hidden, p->n_col, p, NULL, LINEAR, a->narrow, p->n_row);
+    return a->narrow;
+}
+
+/* Which of the head's cluster rows stands for band i >= 1. */
+static size_t cluster_row(const struct transformer_xl *x, int i) {
+    return (size_t)(x->forward_order ? i - 1 : x->n_band - 1 - i);
+}
+
+void adaptive_score(struct adaptive *a, const struct compute *compute, const float *hidden,
+                    size_t n, const int32_t *targets, float *nats) {
+    const struct transformer_xl *x = a->network;
+    size_t d_model = (size_t)x->d_model;
+    struct softmax head = {.adaptive = a,
+                           .compute = compute,
+                           .count = n,
+                           .projected = project(a, compute, 0, hidden, n),
+                           .w = {&x->band[0].softmax, x->n_band > 1 ? &x->cluster : NULL},
+                           .bias = {x->band[0].softmax_bias, x->cluster_bias}};
+    for (size_t t = 0; t < n; t++) {
+        int i = band_of(x, (size_t)targets[t]);
+        a->member[t] = t;
+        a->entry[t] = i == 0 ? (size_t)targets[t] : x->band[0].n_token + cluster_row(x, i);
+        nats[t] = 0;
+    }
+    add_nats(&head, nats);
+    for (int i = 1; i < x->n_band; i++) {
+        const struct band *band = &x->band[i];
+        size_t count = members(a, i, targets, n);
+        if (count == 0)
+            continue;
+        for (size_t m = 0; m < count; m++) {
+            a->entry[m] = (size_t)targets[a->member[m]] - band->first;
+            memcpy(a->gather + m * d_model, hidden + a->member[m] * d_model,
+                   d_model * sizeof *hidden);
+        }
+        struct softmax tail = {.adaptive = a,
+                               .compute = compute,
+                               .count = count,
+                               .projected = project(a, compute, i, a->gather, count),
+                               .w = {&band->softmax, NULL},
+                               .bias = {band->softmax_bias, NULL}};
+        add_nats(&tail, nats);
+    }
+}
+
+/* ---- Whole distributions ------------------------------------------------------------------ */
+
+/* Rows of logits that become log-probabilities, each in a task of its own. */
+struct distributions {
+    const struct transformer_xl *network;
+    const struct kernels *kernels;
+    int band;
+    float *logprob; /* [n, n_token] */
+    float *cluster; /* [n, n_band] */
+};
+
+static size_t n_token(const struct transformer_xl *x) {
+    const struct band *last = &x->band[x->n_band - 1];
+    return last->first + last->n_token;
+}
+
+/* The softmax over band 0's tokens and the clusters, which lie in the order of their matrix. */
+static void head_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    const struct transformer_xl *x = d->network;
+    size_t n = x->band[0].n_token, n_cluster = (size_t)x->n_band - 1;
+    float *logprob = d->logprob + (size_t)t * n_token(x);
+    float *cluster = d->cluster + (size_t)t * (size_t)x->n_band;
+    float max, sum, top = -INFINITY, tail[64];
+    d->kernels->sum_exp(n, logprob, &max, &sum);
+    for (size_t i = 0; i < n_cluster; i++) {
+        tail[i] = cluster[i + 1];
+        top = tail[i] > top ? tail[i] : top;
+    }
+    double total = sum;
+    if (top > max) {
+        total *= exp((double)max - top);
+        max = top;
+    }
+    for (size_t i = 0; i < n_cluster; i++)
+        total += exp((double)tail[i] - max);
+    float norm = (float)(max + log(total));
+    for (size_t i = 0; i < n; i++)
+        logprob[i] -= norm;
+    for (int i = 1; i < x->n_band; i++)
+        cluster[i] = tail[cluster_row(x, i)] - norm;
+}
+
+void adaptive_head(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
+                   float *logprob, float *cluster) {
+    const struct transformer_xl *x = a->network;
+    const struct band *band = &x->band[0];
+    const float *projected = project(a, compute, 0, hidden, n);
+    struct distributions d = {x, compute->kernels, 0, logprob, cluster};
+    compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
+                    LINEAR, logprob, n_token(x));
+    if (x->n_band > 1)
+        compute_product(compute, n, projected, x->cluster.n_col, &x->cluster, x->cluster_bias,
+                        LINEAR, cluster + 1, (size_t)x->n_band);
+    pool_run(compute->pool, (int)n, head_task, &d);
+}
+
+static void tail_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    const struct band *band = &d->network->band[d->band];
+    float *logprob = d->logprob + (size_t)t * n_token(d->network) + band->first;
+    float cluster = d->cluster[(size_t)t * (size_t)d->network->n_band + (size_t)d->band];
+    float max, sum;
+    d->kernels->sum_exp(band->n_token, logprob, &max, &sum);
+    float shift = (float)(cluster - max - log((double)sum));
+    for (size_t j = 0; j < band->n_token; j++)
+        logprob[j] += shift;
+}
+
+void adaptive_tail(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
+                   int i, float *cluster, float *logprob) {
+    const struct band *band = &a->network->band[i];
+    const float *projected = project(a, compute, i, hidden, n);
+    struct distributions d = {a->network, compute->kernels, i, logprob, cluster};
+    compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
+                    LINEAR, logprob + band->first, n_token(a->network));
+    pool_run(compute->pool, (int)n, tail_task, &d);
+}

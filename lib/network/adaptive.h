@@ -1,0 +1,47 @@
+/* The two ends of the network: token embedding and softmax, adaptive or plain (a plain one has one
+ * band).  Grave et al. 2017, "Efficient softmax approximation for GPUs"; Baevski & Auli 2019,
+ * "Adaptive Input Representations for Neural Language Modeling". */
+#ifndef TXL_ADAPTIVE_H
+#define TXL_ADAPTIVE_H
+
+#include "compute.h"
+#include "lib/transformer_xl/transformer_xl.h"
+
+/* Working memory for up to max_x tokens at a time. */
+struct adaptive {
+    const struct transformer_xl *network;
+    size_t max_x;
+    float *narrow;  /* [max_x, d_embed]: rows of a band, before or after its projection */
+    float *gather;  /* [max_x, d_model] */
+    size_t *member; /* [max_x]: which tokens are of the band at hand */
+    size_t *entry;  /* [max_x]: their targets' places in its softmax */
+    float *partial; /* [blocks, max_x, 2]: largest logit of a block, and its sum of exponentials */
+    float *logit;   /* [max_x]: the targets' */
+};
+
+txl_status adaptive_open(struct adaptive *adaptive, const struct transformer_xl *network,
+                         size_t max_x, txl_error *error);
+void adaptive_close(struct adaptive *adaptive);
+/* Bytes that it allocates. */
+uint64_t adaptive_bytes(const struct transformer_xl *network, size_t max_x);
+/* Floats of scratch that it needs of each thread. */
+size_t adaptive_scratch(const struct transformer_xl *network, size_t max_x);
+
+/* out[n, d_model] = the embeddings of ids[n], scaled by sqrt(d_model). */
+void adaptive_embed(struct adaptive *adaptive, const struct compute *compute, const int32_t *ids,
+                    size_t n, float *out);
+
+/* nats[i] = -log softmax(hidden[i])[targets[i]]: hidden[n, d_model], computing the head and only
+ * those bands that a target is in. */
+void adaptive_score(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
+                    size_t n, const int32_t *targets, float *nats);
+
+/* Whole distributions in two steps, for hidden[n, d_model].  The head: log-probabilities of band
+ * 0's tokens, and of the other bands as wholes, cluster[n, n_band] (of 0 unused).  A tail: those of
+ * band i's tokens.  logprob[n, n_token] is filled at the band's own place. */
+void adaptive_head(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
+                   size_t n, float *logprob, float *cluster);
+void adaptive_tail(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
+                   size_t n, int band, float *cluster, float *logprob);
+
+#endif

@@ -1,0 +1,275 @@
+/* Products of activations with weights, divided among threads.  Few rows of activations are a
+ * stream of weights through the kernels; more are packed into panels, which the weights pass by;
+ * many are an sgemm for each block of weights, widened first, unless the kernels have panels for
+ * their type that are faster. */
+#include "compute.h"
+#include "lib/base/error.h"
+#include "lib/base/q8.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+    LINE = 64,              /* bytes of a line of the caches */
+    HUGE_PAGE = 1 << 21,    /* bytes, where the system has them */
+    BLAS_BUFFER = 1 << 27,  /* bytes that OpenBLAS maps for each thread */
+    FEW_ROWS = 8,           /* up to so many rows of activations the product kernels are fastest */
+    STREAM_BYTES = 1 << 18, /* about so much of the weights in a task, when they are few, */
+    STREAM_UNIT = 64,       /* in multiples of so many rows, and */
+    SGEMM_BLOCK = 512,      /* rows at most, when they are many, */
+    /* and so many elements of weights, about half of a second-level cache */
+    SGEMM_ELEMENTS = 1 << 19
+};
+
+/* OpenBLAS maps a buffer for each thread that calls it, and tries for ever when it cannot: so it is
+ * tried here first. */
+static txl_status check_blas_memory(int n_thread, txl_error *error) {
+    size_t size = (size_t)n_thread * ((size_t)BLAS_BUFFER + 4096);
+    void *trial = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (trial == MAP_FAILED)
+        return txl_fail_memory(error, "OpenBLAS", size);
+    munmap(trial, size);
+    return TXL_OK;
+}
+
+float *compute_floats(size_t n) {
+    size_t alignment = n * sizeof(float) < HUGE_PAGE ? LINE : HUGE_PAGE;
+    size_t size = (n * sizeof(float) + LINE - 1) / LINE * LINE;
+    float *floats = NULL;
+    if (posix_memalign((void **)&floats, alignment, size > 0 ? size : LINE) != 0)
+        return NULL;
+    if (alignment == HUGE_PAGE)
+        madvise(floats, size, MADV_HUGEPAGE);
+    return floats;
+}
+
+txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
+                        size_t scratch_size, size_t packed_size, txl_error *error) {
+    *compute = (struct compute){.kernels = kernels, .scratch_size = scratch_size};
+    compute->pool = pool_new(threads);
+    if (!compute->pool)
+        return txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    txl_status status = check_blas_memory(pool_size(compute->pool), error);
+    if (status)
+        return status;
+    size_t n = (size_t)pool_size(compute->pool);
+    compute->scratch = calloc(n, sizeof *compute->scratch);
+    for (size_t i = 0; i < n; i++) {
+        if (!compute->scratch || !(compute->scratch[i] = compute_floats(scratch_size)))
+            return txl_fail_memory(error, "scratch", n * scratch_size * sizeof(float));
+    }
+    compute->packed = compute_floats(packed_size);
+    return compute->packed ? TXL_OK : txl_fail_memory(error, "panels", packed_size * sizeof(float));
+}
+
+void compute_close(struct compute *compute) {
+    for (int i = 0; compute->scratch && i < pool_size(compute->pool); i++)
+        free(compute->scratch[i]);
+    free(compute->scratch);
+    free(compute->packed);
+    pool_free(compute->pool);
+}
+
+size_t compute_block_rows(const struct matrix *w) {
+    size_t rows = SGEMM_ELEMENTS / w->n_col / 16 * 16;
+    return rows < 16 ? 16 : rows > SGEMM_BLOCK ? SGEMM_BLOCK : rows;
+}
+
+size_t compute_scratch(const struct matrix *w, size_t n_x) {
+    size_t rows = compute_block_rows(w), most = rows > PANEL_ROWS ? rows : PANEL_ROWS;
+    size_t row = w->n_col + q8_blocks(w->n_col); /* with its scales */
+    bool as_they_are = w->type == WEIGHTS_F32 || (n_x <= FEW_ROWS && w->type != WEIGHTS_Q8);
+    size_t prepared = as_they_are ? 0 : most * row;
+    return prepared + n_x * rows;
+}
+
+void compute_widen(const struct compute *compute, const struct matrix *w, size_t first, size_t n,
+                   float *out) {
+    struct matrix rows = matrix_rows(w, first, n);
+    compute->kernels->widen[w->type](rows.data, rows.scale, n, w->n_col, out);
+}
+
+/* ---- Panels ------------------------------------------------------------------------------- */
+
+static size_t n_panel(size_t n_x) {
+    return (n_x + PANEL_WIDTH - 1) / PANEL_WIDTH;
+}
+
+/* The first row of panel i: they are cut as evenly as their unit allows. */
+static size_t panel_start(const struct panels *panels, size_t n_x, size_t i) {
+    size_t units = (n_x + panels->unit - 1) / panels->unit;
+    size_t start = units * i / n_panel(n_x) * panels->unit;
+    return start < n_x ? start : n_x;
+}
+
+struct panel {
+    size_t start, n, width; /* rows of activations, and their number with what fills it up */
+    void *numbers;
+    float *scale; /* [width] */
+};
+
+/* Floats that hold a column of a panel for each of its rows. */
+static size_t panel_column(const struct panels *panels, size_t k) {
+    return (k + 1) / 2 * 2 * panels->element / sizeof(float);
+}
+
+/* The panels' numbers follow each other, and then their scales. */
+static struct panel get_panel(const struct operand *x, size_t i) {
+    const struct panels *panels = x->panels;
+    struct panel panel = {.start = panel_start(panels, x->n, i)};
+    panel.n = panel_start(panels, x->n, i + 1) - panel.start;
+    panel.width = (panel.n + panels->unit - 1) / panels->unit * panels->unit;
+    size_t row = panel_column(panels, x->k), rows = (x->n + panels->unit - 1) / panels->unit;
+    panel.numbers = x->packed + panel.start * row;
+    panel.scale = x->packed + rows * panels->unit * row + panel.start;
+    return panel;
+}
+
+/* Floats that hold a row in 16 bits. */
+static size_t rounded_row(size_t k) {
+    return q8_blocks(k) * Q8_BLOCK * sizeof(int16_t) / sizeof(float);
+}
+
+size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k) {
+    size_t most = 0;
+    for (size_t type = 0; type < KERNEL_TYPES; type++) {
+        const struct panels *panels = kernels->panels[type];
+        size_t rows = n_x < panels->most_rows ? n_x : panels->most_rows;
+        rows = (rows + panels->unit - 1) / panels->unit * panels->unit;
+        size_t size = rows * (panel_column(panels, k) + 1);
+        most = size > most ? size : most;
+    }
+    size_t few = FEW_ROWS * (rounded_row(k) + 1);
+    return few > most ? few : most;
+}
+
+static void pack_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct operand *x = context;
+    struct panel panel = get_panel(x, (size_t)i);
+    x->panels->pack(panel.n, panel.width, x->k, x->x + panel.start * x->ld, x->ld, panel.numbers,
+                    panel.scale);
+}
+
+struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
+                               size_t ldx, const struct matrix *w) {
+    struct operand operand = {.n = n_x, .k = w->n_col, .ld = ldx, .x = x};
+    operand.panels = compute->kernels->panels[w->type];
+    if (n_x > FEW_ROWS && n_x <= operand.panels->most_rows) {
+        operand.packed = compute->packed;
+        pool_run(compute->pool, (int)n_panel(n_x), pack_task, &operand);
+    } else if (n_x <= FEW_ROWS && w->type == WEIGHTS_Q8) {
+        float *scale = compute->packed;
+        int16_t *round = (int16_t *)(scale + FEW_ROWS);
+        compute->kernels->round(n_x, w->n_col, x, ldx, round, scale);
+        operand.round = round;
+        operand.scale = scale;
+    }
+    return operand;
+}
+
+/* ---- Products ----------------------------------------------------------------------------- */
+
+static void finish_block(size_t n_x, size_t n, const float *bias, enum activation activation,
+                         float *y, size_t ldy) {
+    for (size_t t = 0; t < n_x; t++) {
+        float *row = y + t * ldy;
+        for (size_t i = 0; bias && i < n; i++)
+            row[i] += bias[i];
+        for (size_t i = 0; activation == RELU && i < n; i++)
+            row[i] = row[i] < 0 ? 0 : row[i]; /* NaN stays */
+    }
+}
+
+/* Rows of W as f32, where they lie or in the thread's scratch. */
+static const float *wide_rows(const struct compute *compute, int thread, const struct matrix *w,
+                              size_t first, size_t n) {
+    if (w->type == WEIGHTS_F32)
+        return (const float *)w->data + first * w->n_col;
+    compute_widen(compute, w, first, n, compute->scratch[thread]);
+    return compute->scratch[thread];
+}
+
+/* At most PANEL_ROWS rows of W. */
+static void product_panels(const struct compute *compute, int thread, const struct operand *x,
+                           const struct matrix *w, size_t first, size_t n, const float *bias,
+                           enum activation activation, float *y, size_t ldy) {
+    struct matrix rows = matrix_rows(w, first, n);
+    const void *b = rows.data;
+    const float *scale = rows.scale;
+    if (x->panels->prepare) {
+        float *prepared = compute->scratch[thread], *prepared_scale = prepared + n * w->n_col;
+        x->panels->prepare(n, w->n_col, b, scale, prepared, prepared_scale);
+        b = prepared;
+        scale = prepared_scale;
+    }
+    for (size_t i = 0; i < n_panel(x->n); i++) {
+        struct panel panel = get_panel(x, i);
+        x->panels->panel(panel.n, panel.width, n, x->k, panel.numbers, panel.scale, b, scale, bias,
+                         activation == RELU, y + panel.start * ldy, ldy);
+    }
+}
+
+void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
+                           const struct matrix *w, size_t first, size_t n, const float *bias,
+                           enum activation activation, float *y, size_t ldy) {
+    if (x->packed && x->panels == compute->kernels->panels[w->type]) {
+        for (size_t done = 0; done < n; done += PANEL_ROWS) {
+            size_t part = n - done < PANEL_ROWS ? n - done : PANEL_ROWS;
+            product_panels(compute, thread, x, w, first + done, part,
+                           bias ? bias + first + done : NULL, activation, y + done, ldy);
+        }
+        return;
+    }
+    struct matrix rows = matrix_rows(w, first, n);
+    if (x->round && w->type == WEIGHTS_Q8) {
+        compute->kernels->product_q8(x->n, n, w->n_col, x->round, x->scale, rows.data, rows.scale,
+                                     y, ldy);
+    } else if (x->n <= FEW_ROWS && w->type != WEIGHTS_Q8) {
+        compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, y, ldy);
+    } else {
+        const float *wide = wide_rows(compute, thread, w, first, n);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x->n, (int)n, (int)w->n_col, 1,
+                    x->x, (int)x->ld, wide, (int)w->n_col, 0, y, (int)ldy);
+    }
+    finish_block(x->n, n, bias ? bias + first : NULL, activation, y, ldy);
+}
+
+/* Long enough to be read at full speed, and several for every thread. */
+static size_t stream_rows(const struct matrix *w) {
+    size_t row = w->n_col * weights_type_size(w->type);
+    size_t rows = STREAM_BYTES / row / STREAM_UNIT * STREAM_UNIT;
+    size_t most = w->n_row / 8 / STREAM_UNIT * STREAM_UNIT;
+    rows = rows > most ? most : rows;
+    return rows > STREAM_UNIT ? rows : STREAM_UNIT;
+}
+
+struct product {
+    const struct compute *compute;
+    struct operand x;
+    size_t ldy, block;
+    const float *bias;
+    const struct matrix *w;
+    enum activation activation;
+    float *y;
+};
+
+static void product_task(void *context, int i, int thread) {
+    const struct product *p = context;
+    size_t first = (size_t)i * p->block, left = p->w->n_row - first;
+    size_t n = left < p->block ? left : p->block;
+    compute_product_block(p->compute, thread, &p->x, p->w, first, n, p->bias, p->activation,
+                          p->y + first, p->ldy);
+}
+
+void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
+                     const struct matrix *w, const float *bias, enum activation activation,
+                     float *y, size_t ldy) {
+    struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
+    size_t block = operand.packed ? PANEL_ROWS : compute_block_rows(w);
+    if (n_x <= FEW_ROWS)
+        block = stream_rows(w);
+    struct product p = {compute, operand, ldy, block, bias, w, activation, y};
+    pool_run(compute->pool, (int)((w->n_row + block - 1) / block), product_task, &p);
+}

@@ -1,0 +1,63 @@
+/* What a session computes with: kernels, threads, and memory to work in. */
+#ifndef TXL_COMPUTE_H
+#define TXL_COMPUTE_H
+
+#include "lib/base/threads.h"
+#include "lib/session/model.h"
+
+struct compute {
+    const struct kernels *kernels;
+    struct pool *pool;
+    float **scratch; /* one for each thread, scratch_size floats */
+    size_t scratch_size;
+    float *packed; /* the rows of the product at hand, as its kernels take them */
+};
+
+/* `packed_size` is the most that compute_packed gives of the products to come. */
+txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
+                        size_t scratch_size, size_t packed_size, txl_error *error);
+void compute_close(struct compute *compute);
+
+/* Memory for n floats to compute in, not set to anything and for free(), or NULL; in huge pages if
+ * there are many. */
+float *compute_floats(size_t n);
+
+/* Floats of scratch that products with this matrix need, for up to n_x rows. */
+size_t compute_scratch(const struct matrix *matrix, size_t n_x);
+/* Floats of packed rows, for up to n_x rows of k, whatever type they meet. */
+size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k);
+
+enum activation { LINEAR, RELU };
+
+/* Y = activation(X W^T + bias): X[n_x, W.n_col] with row stride ldx, Y[n_x, W.n_row] with row
+ * stride ldy, bias[W.n_row] or NULL. */
+void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
+                     const struct matrix *w, const float *bias, enum activation activation,
+                     float *y, size_t ldy);
+
+/* out[n, w.n_col] = rows [first, first + n) of W. */
+void compute_widen(const struct compute *compute, const struct matrix *w, size_t first, size_t n,
+                   float *out);
+
+/* One side of a product, ready for its tasks; valid until the next is made ready. */
+struct operand {
+    size_t n, k, ld;
+    const float *x; /* [n, k] */
+    const struct panels *panels;
+    float *packed;        /* the same in panels, or NULL where the tasks do without; */
+    const int16_t *round; /* few of them in 16 bits (see kernels.h), likewise */
+    const float *scale;   /* [n] */
+};
+
+/* The product is with `w`, or with another matrix as wide; if that is of its type, as fast. */
+struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
+                               size_t ldx, const struct matrix *w);
+
+/* The part of a product that one task computes: rows [first, first + n) of W.  The blocks depend on
+ * W alone, so that the result is the same for any number of threads. */
+size_t compute_block_rows(const struct matrix *w);
+void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
+                           const struct matrix *w, size_t first, size_t n, const float *bias,
+                           enum activation activation, float *y, size_t ldy);
+
+#endif

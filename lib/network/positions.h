@@ -1,0 +1,78 @@
+/* The position term of attention: scores by distance.
+ *
+ * W_r R_d depends on the distance d alone, so it is computed once for each (section 3.3 of Dai et
+ * al. 2019, with the rows beyond clamp_len shared).  A first memory of zeros wants all of them
+ * before its first token; until FEW_TOKENS have come, (q + v) . (W_r R_d) is computed as
+ * ((q + v) W_r) . R_d instead, which costs a token more and the first token much less. */
+#ifndef TXL_POSITIONS_H
+#define TXL_POSITIONS_H
+
+#include "compute.h"
+#include "kv_rows.h"
+#include "lib/transformer_xl/transformer_xl.h"
+
+#include <stdatomic.h>
+
+enum {
+    FEW_TOKENS = 16,
+    POSITION_ROWS = 256 /* the most rows of a product here that is worth packing */
+};
+
+struct positions {
+    const struct transformer_xl *x;
+    int clamp_len;
+    size_t distances; /* 0 .. distances - 1, the last one for all beyond; 0: no such term */
+    size_t places;    /* their number in whole blocks */
+
+    /* Distance d has row places - 1 - d: the farthest come first, as keys do in the memory. */
+    struct rows rows;
+    float *bias;   /* [n_layer, n_head, places]; ATTENTION_LEARNED_DISTANCE */
+    size_t known;  /* 0 .. known - 1 are filled in, of all layers */
+    size_t wanted; /* likewise when the pass at hand has been through its layers */
+
+    /* Until all are known.  ATTENTION_RELATIVE: */
+    float *sines;     /* [distances, d_model], farthest first */
+    size_t n_sines;   /* of the nearest distances they are filled in */
+    float *projected; /* [n_head d_head], room for a block of rows */
+
+    /* For the first tokens; NULL where they are not treated apart. */
+    float *few_queries; /* [FEW_TOKENS, n_head, d_model]: (q + v) W_r */
+    float *few_scores;  /* [FEW_TOKENS, n_head, distances] */
+
+    atomic_int users; /* sessions; with more than one, all distances are known */
+};
+
+txl_status positions_new(const struct transformer_xl *x, const txl_settings *settings,
+                         enum weights_type type, struct positions **positions, txl_error *error);
+/* Frees it when its last user has done so. */
+void positions_free(struct positions *positions);
+uint64_t positions_bytes(const struct transformer_xl *x, const txl_settings *settings,
+                         enum weights_type type);
+/* Floats of scratch that each thread needs. */
+size_t positions_scratch(const struct transformer_xl *x, const txl_settings *settings);
+
+/* How many distances can be told apart with these settings. */
+size_t positions_distances(const struct transformer_xl *x, const txl_settings *settings);
+
+/* The rows of a layer are filled in when a pass comes to it, since only then are its weights at
+ * hand for sure: positions_want says which distances the pass sees, `count` of them from 0 on;
+ * positions_fill fills in what a layer lacks of them, and positions_finish follows when that was
+ * done for all layers. */
+void positions_want(struct positions *positions, const struct compute *compute, size_t count);
+void positions_fill(struct positions *positions, const struct compute *compute, int l,
+                    const struct layer *layer);
+void positions_finish(struct positions *positions);
+
+/* Whether n more tokens after `before` are to be treated by positions_score_few. */
+bool positions_are_few(const struct positions *positions, uint64_t before, size_t n);
+
+/* few_scores of one layer for n queries: q[n, n_head d_head] with row stride ldq. */
+void positions_score_few(struct positions *positions, const struct compute *compute,
+                         const struct layer *layer, size_t n, const float *q, size_t ldq);
+
+/* Rows [sin(p f_0) .., cos(p f_0) ..] of n positions first, first + step, ...: out[n, d_model].
+ * Those beyond clamp_len, if that is above 0, stand at it. */
+void position_sines(const struct transformer_xl *x, int clamp_len, size_t first, int step, size_t n,
+                    float *out);
+
+#endif

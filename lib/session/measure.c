@@ -1,0 +1,188 @@
+/* What this machine can do at best: the two limits that generation and scoring run into. */
+#include "lib/base/error.h"
+#include "lib/base/threads.h"
+#include "txl.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+extern void openblas_set_num_threads(int n);
+
+enum {
+    READ_PASSES = 6,      /* the best of which counts */
+    PIECE_BYTES = 1 << 21 /* of a buffer, for one task */
+};
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- A buffer that no cache holds --------------------------------------------------------- */
+
+/* Twice the last cache, where the system tells its size: a cache that is read in order from end to
+ * end and is too small for it has nothing left of the pass before.  From 256 MB to 1 GB. */
+static size_t cold_bytes(void) {
+    const size_t least = (size_t)256 << 20, most = (size_t)1 << 30;
+    size_t cache = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    long told = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    cache = told > 0 ? (size_t)told : 0;
+#endif
+    if (cache > most / 2)
+        return most;
+    return 2 * cache < least ? least : 2 * cache / PIECE_BYTES * PIECE_BYTES;
+}
+
+struct cold {
+    struct pool *pool;
+    float *data;
+    size_t size; /* bytes, a multiple of PIECE_BYTES */
+};
+
+static void fill_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct cold *cold = context;
+    float *piece = cold->data + (size_t)i * (PIECE_BYTES / sizeof(float));
+    for (size_t k = 0; k < PIECE_BYTES / sizeof(float); k++)
+        piece[k] = (float)(int)(k % 61) * 0x1p-6f - 0.5f;
+}
+
+static void cold_close(struct cold *cold) {
+    pool_free(cold->pool);
+    if (cold->data)
+        munmap(cold->data, cold->size);
+}
+
+/* Written to, so that every page is memory of its own. */
+static txl_status cold_open(struct cold *cold, int threads, txl_error *error) {
+    *cold = (struct cold){.pool = pool_new(threads), .size = cold_bytes()};
+    if (!cold->pool)
+        return txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    void *data = mmap(NULL, cold->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) {
+        cold_close(cold);
+        return txl_fail_memory(error, "measuring the machine", cold->size);
+    }
+    madvise(data, cold->size, MADV_HUGEPAGE);
+    cold->data = data;
+    pool_run(cold->pool, (int)(cold->size / PIECE_BYTES), fill_task, cold);
+    return TXL_OK;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+/* 64 bytes of integers; the compiler splits it into what the processor has.  Narrow loads do not
+ * reach the bandwidth of every machine. */
+typedef uint64_t lanes __attribute__((vector_size(64)));
+
+/* The thread sanitizer is not ready yet when the choice is made. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_THREAD__)
+#define FOR_EACH_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_WIDTH
+#endif
+
+/* Reads a piece from its beginning and its middle on at once, as prefetchers like it. */
+FOR_EACH_WIDTH static void read_piece(const lanes *piece) {
+    const size_t half = PIECE_BYTES / sizeof(lanes) / 2;
+    lanes a = {0}, b = {0};
+    for (size_t k = 0; k < half; k++) {
+        a ^= piece[k];
+        b ^= piece[half + k];
+    }
+    a ^= b;
+    __asm__ volatile("" : : "m"(a)); /* or nothing need be read */
+}
+
+static void read_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct cold *cold = context;
+    read_piece((const lanes *)cold->data + (size_t)i * (PIECE_BYTES / sizeof(lanes)));
+}
+
+txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second, txl_error *error) {
+    struct cold cold;
+    txl_status status = cold_open(&cold, threads, error);
+    if (status)
+        return status;
+    *bytes_per_second = 0;
+    for (int pass = 0; pass < READ_PASSES; pass++) {
+        double start = seconds_now();
+        pool_run(cold.pool, (int)(cold.size / PIECE_BYTES), read_task, &cold);
+        double rate = (double)cold.size / (seconds_now() - start);
+        *bytes_per_second = rate > *bytes_per_second ? rate : *bytes_per_second;
+    }
+    cold_close(&cold);
+    return TXL_OK;
+}
+
+/* ---- Multiplying -------------------------------------------------------------------------- */
+
+/* Y = X W^T on one thread: X[rows, D_IN], W[block, D_IN], Y[rows, block]: a segment or a few
+ * through a part of a large model's matrix. */
+enum { D_IN = 1024, MAX_ROWS = 512, MAX_BLOCK = 2048, PRODUCT_PASSES = 4 };
+
+static const struct shape {
+    int rows, block;
+} shapes[] = {{128, 512}, {512, 512}, {512, MAX_BLOCK}};
+
+struct product {
+    struct shape shape;
+    const struct cold *cold;
+    size_t first; /* block of the buffer, for task 0; the others follow */
+    const float *x;
+    float *y; /* [threads, MAX_ROWS * MAX_BLOCK] */
+};
+
+static void product_task(void *context, int i, int thread) {
+    const struct product *p = context;
+    size_t size = (size_t)p->shape.block * D_IN, n_block = p->cold->size / sizeof(float) / size;
+    const float *w = p->cold->data + (p->first + (size_t)i) % n_block * size;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, p->shape.rows, p->shape.block, D_IN, 1,
+                p->x, D_IN, w, D_IN, 0, p->y + (size_t)thread * MAX_ROWS * MAX_BLOCK,
+                p->shape.block);
+}
+
+/* In every pass each thread has MAX_BLOCK rows of weights, which no pass has shortly before. */
+static double measure_shape(struct product *product) {
+    int n = pool_size(product->cold->pool) * (MAX_BLOCK / product->shape.block);
+    double flops = 2.0 * product->shape.rows * product->shape.block * D_IN * n, best = 0;
+    for (int pass = 0; pass < PRODUCT_PASSES; pass++) {
+        double start = seconds_now();
+        pool_run(product->cold->pool, n, product_task, product);
+        double rate = flops / (seconds_now() - start);
+        best = rate > best ? rate : best;
+        product->first += (size_t)n;
+    }
+    return best;
+}
+
+txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_error *error) {
+    struct cold cold;
+    txl_status status = cold_open(&cold, threads, error);
+    if (status)
+        return status;
+    openblas_set_num_threads(1);
+    size_t n_x = (size_t)MAX_ROWS * D_IN;
+    size_t n_y = (size_t)pool_size(cold.pool) * MAX_ROWS * MAX_BLOCK;
+    float *x = calloc(n_x, sizeof *x), *y = calloc(n_y, sizeof *y);
+    if (!x || !y)
+        status = txl_fail_memory(error, "measuring the machine", (n_x + n_y) * sizeof *y);
+    for (size_t i = 0; x && i < n_x; i++)
+        x[i] = (float)(int)(i % 67) * 0x1p-6f - 0.5f;
+    *flops_per_second = 0;
+    for (size_t i = 0; !status && i < sizeof shapes / sizeof *shapes; i++) {
+        struct product product = {.shape = shapes[i], .cold = &cold, .x = x, .y = y};
+        double rate = measure_shape(&product);
+        *flops_per_second = rate > *flops_per_second ? rate : *flops_per_second;
+    }
+    free(x);
+    free(y);
+    cold_close(&cold);
+    return status;
+}

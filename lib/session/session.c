@@ -1,0 +1,388 @@
+/* Sessions: feeding, scoring, and the distribution of the next token. */
+#include "session.h"
+#include "lib/base/error.h"
+#include "lib/base/limits.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
+                           txl_session **session, txl_error *error) {
+    txl_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return txl_fail_memory(error, "a session", sizeof *s);
+    size_t n_token = (size_t)model->vocabulary.n, n_band = (size_t)model->network->n_band;
+    s->model = model;
+    txl_status status = network_open(&s->network, model, settings, error);
+    if (!status) {
+        s->last = calloc((size_t)model->network->d_model, sizeof *s->last);
+        s->logprob = calloc(n_token, sizeof *s->logprob);
+        s->cluster = calloc(s->network.plan.chunk, n_band * sizeof *s->cluster);
+        s->have = calloc(n_band, sizeof *s->have);
+        s->candidate = calloc(n_token, sizeof *s->candidate);
+        s->mark = calloc(n_token, sizeof *s->mark);
+        if (!s->last || !s->logprob || !s->cluster || !s->have || !s->candidate || !s->mark)
+            status = txl_fail_memory(error, "a distribution", n_token * sizeof *s->candidate);
+    }
+    if (status) {
+        txl_session_free(s);
+        return status;
+    }
+    *session = s;
+    return TXL_OK;
+}
+
+void txl_session_free(txl_session *s) {
+    if (!s)
+        return;
+    network_close(&s->network);
+    free(s->last);
+    free(s->logprob);
+    free(s->cluster);
+    free(s->have);
+    free(s->candidate);
+    free(s->mark);
+    free(s);
+}
+
+void txl_session_settings(const txl_session *s, txl_settings *settings) {
+    *settings = s->network.settings;
+}
+
+uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings) {
+    return network_bytes(model, settings);
+}
+
+static void forget_distribution(txl_session *s) {
+    memset(s->have, 0, (size_t)s->model->network->n_band * sizeof *s->have);
+}
+
+void txl_session_reset(txl_session *s) {
+    network_reset(&s->network);
+    s->started = false;
+    forget_distribution(s);
+}
+
+/* ---- Feeding and scoring ------------------------------------------------------------------ */
+
+static txl_status check_ids(const txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] < 0 || ids[i] >= s->model->vocabulary.n)
+            return txl_fail(error, TXL_ARGUMENT, "id %d is not from 0 to %d", ids[i],
+                            s->model->vocabulary.n - 1);
+    }
+    return TXL_OK;
+}
+
+static txl_status not_finite(const txl_session *s, txl_error *error) {
+    return txl_fail(error, TXL_FORMAT,
+                    "%s: the network's results are not finite; txl verify tells whether the file "
+                    "is damaged",
+                    s->model->weights->name);
+}
+
+/* What a pass computes besides the network's state; NULL: not asked for. */
+struct wanted {
+    const int32_t *targets; /* and their scores: */
+    float *nats;
+    float *logprob; /* [n, n_token] */
+};
+
+static txl_status score_pass(txl_session *s, const float *hidden, size_t n, const int32_t *targets,
+                             float *nats, txl_error *error) {
+    adaptive_score(&s->network.adaptive, &s->network.compute, hidden, n, targets, nats);
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(nats[i]))
+            return not_finite(s, error);
+    }
+    return TXL_OK;
+}
+
+static txl_status distribute_pass(txl_session *s, const float *hidden, size_t n, float *logprob,
+                                  txl_error *error) {
+    struct network *net = &s->network;
+    size_t n_token = (size_t)s->model->vocabulary.n;
+    adaptive_head(&net->adaptive, &net->compute, hidden, n, logprob, s->cluster);
+    for (int i = 1; i < net->x->n_band; i++)
+        adaptive_tail(&net->adaptive, &net->compute, hidden, n, i, s->cluster, logprob);
+    for (size_t t = 0; t < n; t++) {
+        for (int i = 0; i < net->x->n_band; i++) {
+            if (!isfinite(logprob[t * n_token + net->x->band[i].first]))
+                return not_finite(s, error);
+        }
+    }
+    return TXL_OK;
+}
+
+static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const struct wanted *wanted,
+                          txl_error *error) {
+    size_t d_model = (size_t)s->model->network->d_model;
+    size_t n_token = (size_t)s->model->vocabulary.n;
+    txl_status status = TXL_OK;
+    forget_distribution(s);
+    for (size_t done = 0; done < n && !status;) {
+        size_t room = network_room(&s->network), pass = n - done < room ? n - done : room;
+        const float *hidden;
+        status = network_advance(&s->network, ids + done, pass, &hidden, error);
+        if (status)
+            break;
+        memcpy(s->last, hidden + (pass - 1) * d_model, d_model * sizeof *s->last);
+        s->started = true;
+        if (wanted->nats)
+            status =
+                score_pass(s, hidden, pass, wanted->targets + done, wanted->nats + done, error);
+        if (wanted->logprob)
+            status = distribute_pass(s, hidden, pass, wanted->logprob + done * n_token, error);
+        done += pass;
+    }
+    return status;
+}
+
+txl_status txl_session_feed(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
+    const struct wanted nothing = {0};
+    txl_status status = check_ids(s, ids, n, error);
+    return status ? status : advance(s, ids, n, &nothing, error);
+}
+
+/* Several timelines advance in one pass if they are alike. */
+static txl_status check_alike(txl_session *const *sessions, size_t n, txl_error *error) {
+    const txl_settings *first = &sessions[0]->network.settings;
+    for (size_t i = 1; i < n; i++) {
+        const txl_settings *other = &sessions[i]->network.settings;
+        if (sessions[i]->model != sessions[0]->model || other->tgt_len != first->tgt_len ||
+            other->mem_len != first->mem_len || other->clamp_len != first->clamp_len ||
+            other->same_length != first->same_length || other->memory_type != first->memory_type)
+            return txl_fail(error, TXL_ARGUMENT,
+                            "sessions that are fed together must have one model and one settings");
+    }
+    return TXL_OK;
+}
+
+/* The head of the softmax for all of them, each into its own place. */
+static txl_status share_heads(txl_session *const *sessions, size_t n, const float *hidden,
+                              txl_error *error) {
+    txl_session *lead = sessions[0];
+    struct network *net = &lead->network;
+    size_t n_token = (size_t)lead->model->vocabulary.n, n_band = (size_t)net->x->n_band;
+    float *logprob = calloc(n, n_token * sizeof *logprob), *cluster = lead->cluster;
+    if (!logprob)
+        return txl_fail_memory(error, "distributions", (uint64_t)n * n_token * sizeof *logprob);
+    adaptive_head(&net->adaptive, &net->compute, hidden, n, logprob, cluster);
+    for (size_t i = n; i-- > 0;) { /* the leader's own place is that of the first */
+        memcpy(sessions[i]->logprob, logprob + i * n_token,
+               net->x->band[0].n_token * sizeof *logprob);
+        memmove(sessions[i]->cluster, cluster + i * n_band, n_band * sizeof *cluster);
+        sessions[i]->have[0] = true;
+    }
+    free(logprob);
+    return TXL_OK;
+}
+
+/* No more than a pass takes. */
+static txl_status feed_together(txl_session *const *sessions, size_t n, const int32_t *ids,
+                                struct network **timeline, txl_error *error) {
+    size_t d_model = (size_t)sessions[0]->model->network->d_model;
+    for (size_t i = 0; i < n; i++)
+        timeline[i] = &sessions[i]->network;
+    const float *hidden;
+    txl_status status = network_advance_each(timeline, ids, n, &hidden, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < n; i++) {
+        forget_distribution(sessions[i]);
+        memcpy(sessions[i]->last, hidden + i * d_model, d_model * sizeof *hidden);
+        sessions[i]->started = true;
+    }
+    return share_heads(sessions, n, hidden, error);
+}
+
+txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
+                                 txl_error *error) {
+    txl_status status = n > 0 ? check_ids(sessions[0], ids, n, error) : TXL_OK;
+    if (!status && n > 0)
+        status = check_alike(sessions, n, error);
+    if (status || n == 0)
+        return status;
+    if (n == 1 || sessions[0]->model->network->attn_type > ATTENTION_LEARNED_DISTANCE) {
+        for (size_t i = 0; i < n && !status; i++)
+            status = txl_session_feed(sessions[i], &ids[i], 1, error);
+        return status;
+    }
+    size_t chunk = sessions[0]->network.plan.chunk, most = n < chunk ? n : chunk;
+    struct network **timeline = calloc(most, sizeof *timeline);
+    if (!timeline)
+        return txl_fail_memory(error, "sessions", most * sizeof *timeline);
+    for (size_t done = 0; done < n && !status; done += most) {
+        size_t count = n - done < most ? n - done : most;
+        status = feed_together(sessions + done, count, ids + done, timeline, error);
+    }
+    free(timeline);
+    return status;
+}
+
+txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error) {
+    txl_session *c;
+    size_t n_token = (size_t)s->model->vocabulary.n, n_band = (size_t)s->model->network->n_band;
+    txl_status status = txl_session_new(s->model, &s->network.settings, &c, error);
+    if (status)
+        return status;
+    status = network_copy(&c->network, &s->network, error);
+    if (status) {
+        txl_session_free(c);
+        return status;
+    }
+    c->started = s->started;
+    memcpy(c->last, s->last, (size_t)s->model->network->d_model * sizeof *c->last);
+    memcpy(c->logprob, s->logprob, n_token * sizeof *c->logprob);
+    memcpy(c->cluster, s->cluster, n_band * sizeof *c->cluster);
+    memcpy(c->have, s->have, n_band * sizeof *c->have);
+    *copy = c;
+    return TXL_OK;
+}
+
+txl_status txl_session_score(txl_session *s, const int32_t *ids, size_t n, const int32_t *targets,
+                             float *nats, txl_error *error) {
+    const struct wanted wanted = {.targets = targets, .nats = nats};
+    txl_status status = check_ids(s, ids, n, error);
+    if (!status)
+        status = check_ids(s, targets, n, error);
+    return status ? status : advance(s, ids, n, &wanted, error);
+}
+
+txl_status txl_session_distributions(txl_session *s, const int32_t *ids, size_t n, float *out,
+                                     txl_error *error) {
+    const struct wanted wanted = {.logprob = out};
+    txl_status status = check_ids(s, ids, n, error);
+    return status ? status : advance(s, ids, n, &wanted, error);
+}
+
+/* ---- The next token's distribution -------------------------------------------------------- */
+
+txl_status session_need_band(txl_session *s, int i, txl_error *error) {
+    struct network *net = &s->network;
+    if (!s->started)
+        return txl_fail(error, TXL_ARGUMENT, "no token has been fed yet");
+    if (!s->have[0])
+        adaptive_head(&net->adaptive, &net->compute, s->last, 1, s->logprob, s->cluster);
+    s->have[0] = true;
+    if (!s->have[i])
+        adaptive_tail(&net->adaptive, &net->compute, s->last, 1, i, s->cluster, s->logprob);
+    s->have[i] = true;
+    return isfinite(s->logprob[s->model->network->band[i].first]) ? TXL_OK : not_finite(s, error);
+}
+
+txl_status txl_session_logprobs(txl_session *s, float *out, txl_error *error) {
+    txl_status status = TXL_OK;
+    for (int i = 0; i < s->model->network->n_band && !status; i++)
+        status = session_need_band(s, i, error);
+    if (!status)
+        memcpy(out, s->logprob, (size_t)s->model->vocabulary.n * sizeof *out);
+    return status;
+}
+
+/* Whether a comes after b in the order of likelihood. */
+static bool is_worse(struct candidate a, struct candidate b) {
+    return a.score < b.score || (a.score == b.score && a.id > b.id);
+}
+
+/* heap[0] is the worst of the n; sifts the element at i down to its place. */
+static void sift_down(struct candidate *heap, size_t n, size_t i) {
+    struct candidate moved = heap[i];
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= n)
+            break;
+        if (child + 1 < n && is_worse(heap[child + 1], heap[child]))
+            child++;
+        if (!is_worse(heap[child], moved))
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = moved;
+}
+
+static void push(struct candidate *heap, size_t *n, struct candidate added) {
+    size_t i = (*n)++;
+    while (i > 0 && is_worse(added, heap[(i - 1) / 2])) {
+        heap[i] = heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    heap[i] = added;
+}
+
+/* Lets band i's tokens compete for the k places of the heap. */
+static void compete(const txl_session *s, int i, size_t k, const struct adjustment *a,
+                    struct candidate *heap, size_t *n) {
+    const struct band *band = &s->model->network->band[i];
+    for (size_t id = band->first; id < band->first + band->n_token; id++) {
+        struct candidate token = {(double)s->logprob[id], (int32_t)id};
+        if (a && a->mark[id] & MARK_BANNED)
+            continue;
+        if (a && a->mark[id] & MARK_PENALISED)
+            token.score *= a->penalty;
+        if (*n < k) {
+            push(heap, n, token);
+        } else if (is_worse(heap[0], token)) {
+            heap[0] = token;
+            sift_down(heap, k, 0);
+        }
+    }
+}
+
+/* The likeliest band that has not competed, or 0. */
+static int next_band(const txl_session *s, const bool *done) {
+    int best = 0;
+    for (int i = 1; i < s->model->network->n_band; i++) {
+        if (!done[i] && (best == 0 || s->cluster[i] > s->cluster[best]))
+            best = i;
+    }
+    return best;
+}
+
+txl_status session_likeliest(txl_session *s, size_t k, const struct adjustment *a, size_t *n,
+                             txl_error *error) {
+    struct candidate *heap = s->candidate;
+    /* No token of a band is likelier than the band, nor has a score above this times the band's. */
+    double bound = a && a->penalty < 1 ? a->penalty : 1;
+    bool done[MAX_BAND] = {false};
+    *n = 0;
+    if (k > (size_t)s->model->vocabulary.n)
+        k = (size_t)s->model->vocabulary.n;
+    txl_status status = session_need_band(s, 0, error);
+    if (status || k == 0)
+        return status;
+    compete(s, 0, k, a, heap, n);
+    int i;
+    while ((i = next_band(s, done)) > 0) {
+        if (*n == k && bound * (double)s->cluster[i] < heap[0].score)
+            break;
+        status = session_need_band(s, i, error);
+        if (status)
+            return status;
+        compete(s, i, k, a, heap, n);
+        done[i] = true;
+    }
+    /* Taking the worst again and again sorts them. */
+    for (size_t left = *n; left > 1; left--) {
+        struct candidate worst = heap[0];
+        heap[0] = heap[left - 1];
+        sift_down(heap, left - 1, 0);
+        heap[left - 1] = worst;
+    }
+    return TXL_OK;
+}
+
+txl_status txl_session_top(txl_session *s, int k, int32_t *ids, float *logprobs, txl_error *error) {
+    size_t n;
+    if (k < 0 || k > s->model->vocabulary.n)
+        return txl_fail(error, TXL_ARGUMENT, "the number of likeliest tokens must be from 0 to %d",
+                        s->model->vocabulary.n);
+    txl_status status = session_likeliest(s, (size_t)k, NULL, &n, error);
+    for (size_t i = 0; !status && i < n; i++) {
+        ids[i] = s->candidate[i].id;
+        logprobs[i] = (float)s->candidate[i].score;
+    }
+    return status;
+}

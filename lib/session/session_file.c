@@ -1,0 +1,512 @@
+/* Saved memory: all that a session knows, laid out as its file has it (see weights-format.md); in
+ * memory and on disk it is the same bytes.  A file may come from anybody: every number in it is
+ * compared with what it must agree with before it is used. */
+#include "lib/base/error.h"
+#include "lib/base/half.h"
+#include "lib/base/output_file.h"
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "a saved memory is used as it lies in the file, so txl needs a little-endian machine"
+#endif
+
+/* As the weights file's, but for one letter. */
+#define MEMORY_MAGIC "\x93TXM\r\n\x1a\n"
+
+enum {
+    MEMORY_MAJOR = 1,
+    MEMORY_MINOR = 0,
+    MAX_HEADER = 4096,   /* room for what later versions append */
+    MAX_NAME = 255,      /* a file's name is no longer */
+    MAX_RECENT = 1 << 20 /* ids, as many as the longest memory has */
+};
+
+/* Beyond any timeline, and far from where sums of positions overflow. */
+static const uint64_t MAX_POSITION = UINT64_C(1) << 60;
+
+/* The parts follow the header in this order, without gaps. */
+enum { HIDDEN, SEGMENT, RECENT, ROWS, NAME, N_PART };
+
+static const char *const part_names[N_PART] = {"hidden state", "segment", "recent ids", "rows",
+                                               "model's name"};
+
+struct part {
+    uint64_t size, checksum; /* XXH3-64 */
+};
+
+struct header {
+    char magic[8];
+    uint16_t major, minor;
+    uint32_t header_size; /* of this structure: a later minor version may append to it */
+    uint64_t file_size;
+    uint64_t model; /* the checksum of its weights file's header */
+    int32_t tgt_len, mem_len, clamp_len;
+    uint32_t same_length;
+    uint32_t memory_type; /* of the rows' elements */
+    uint32_t tail;
+    uint64_t next, segment_start; /* as in struct network */
+    uint64_t seed, stream, draw;
+    struct part part[N_PART];
+    uint64_t checksum; /* of everything before this field */
+};
+_Static_assert(sizeof(struct header) == 184, "no padding");
+
+struct txl_memory {
+    char *name; /* for messages */
+    struct header header;
+    uint8_t *bytes; /* the whole file */
+};
+
+/* ---- Sizes -------------------------------------------------------------------------------- */
+
+/* Vanilla Transformers have no memory: all that they know is the segment at hand. */
+static bool has_memory(const struct transformer_xl *x) {
+    return x->attn_type <= ATTENTION_LEARNED_DISTANCE;
+}
+
+/* Elements of a layer's row: the keys, then the values. */
+static size_t row_width(const struct transformer_xl *x) {
+    return 2 * (size_t)x->n_head * (size_t)x->d_head;
+}
+
+static size_t element_size(uint32_t memory_type) {
+    return memory_type == TXL_MEMORY_F16 ? sizeof(uint16_t) : sizeof(float);
+}
+
+/* Bytes that one position's rows of all layers take. */
+static uint64_t position_bytes(const struct transformer_xl *x, uint32_t memory_type) {
+    return (uint64_t)x->n_layer * row_width(x) * element_size(memory_type);
+}
+
+static void header_settings(const struct header *h, txl_settings *settings) {
+    *settings = (txl_settings){.tgt_len = h->tgt_len,
+                               .mem_len = h->mem_len,
+                               .clamp_len = h->clamp_len,
+                               .same_length = h->same_length,
+                               .memory_type = (txl_memory_type)h->memory_type};
+}
+
+/* How many positions' rows are kept: of all that a later token can see. */
+static uint64_t kept_positions(const struct transformer_xl *x, const struct header *h) {
+    txl_settings settings;
+    header_settings(h, &settings);
+    return h->next - network_first_row(x, &settings, h->next, h->segment_start);
+}
+
+static uint8_t *part_bytes(const txl_memory *memory, int part) {
+    uint8_t *at = memory->bytes + memory->header.header_size;
+    for (int i = 0; i < part; i++)
+        at += memory->header.part[i].size;
+    return at;
+}
+
+/* ---- The object --------------------------------------------------------------------------- */
+
+static txl_memory *new_memory(const char *name, uint64_t size) {
+    txl_memory *memory = calloc(1, sizeof *memory);
+    if (!memory)
+        return NULL;
+    memory->name = strdup(name);
+    memory->bytes = size <= SIZE_MAX ? malloc((size_t)size) : NULL;
+    if (memory->name && memory->bytes)
+        return memory;
+    txl_memory_free(memory);
+    return NULL;
+}
+
+void txl_memory_free(txl_memory *memory) {
+    if (!memory)
+        return;
+    free(memory->name);
+    free(memory->bytes);
+    free(memory);
+}
+
+void txl_memory_settings(const txl_memory *memory, txl_settings *settings) {
+    header_settings(&memory->header, settings);
+}
+
+void txl_memory_resume(const txl_memory *memory, txl_resume *resume) {
+    const struct header *h = &memory->header;
+    *resume = (txl_resume){.random = {h->seed, h->stream, h->draw},
+                           .recent = (const int32_t *)part_bytes(memory, RECENT),
+                           .n_recent = h->part[RECENT].size / sizeof(int32_t),
+                           .tail = (char)h->tail};
+}
+
+/* What a model is called in a saved memory: its file without the folders. */
+static const char *model_name(const txl_model *model) {
+    const char *slash = strrchr(model->weights->name, '/');
+    return slash ? slash + 1 : model->weights->name;
+}
+
+/* ---- Rows, as floats and as the file has them --------------------------------------------- */
+
+static void pack_row(uint32_t memory_type, size_t n, const float *row, uint8_t *out) {
+    uint16_t *half = (uint16_t *)out;
+    if (memory_type == TXL_MEMORY_F32)
+        memcpy(out, row, n * sizeof *row);
+    for (size_t i = 0; memory_type == TXL_MEMORY_F16 && i < n; i++)
+        half[i] = f16_of_float(row[i]);
+}
+
+static void unpack_row(uint32_t memory_type, size_t n, const uint8_t *in, float *row) {
+    const uint16_t *half = (const uint16_t *)in;
+    if (memory_type == TXL_MEMORY_F32)
+        memcpy(row, in, n * sizeof *row);
+    for (size_t i = 0; memory_type == TXL_MEMORY_F16 && i < n; i++)
+        row[i] = float_of_f16(half[i]);
+}
+
+static void save_rows(const struct network *net, const struct header *h, float *row, uint8_t *out) {
+    size_t n = row_width(net->x);
+    for (int layer = 0; layer < net->x->n_layer; layer++) {
+        for (uint64_t p = h->next - kept_positions(net->x, h); p < h->next; p++) {
+            network_export(net, layer, p, row);
+            pack_row(h->memory_type, n, row, out);
+            out += n * element_size(h->memory_type);
+        }
+    }
+}
+
+static void load_rows(struct network *net, const struct header *h, float *row, const uint8_t *in) {
+    size_t n = row_width(net->x);
+    for (int layer = 0; layer < net->x->n_layer; layer++) {
+        for (uint64_t p = h->next - kept_positions(net->x, h); p < h->next; p++) {
+            unpack_row(h->memory_type, n, in, row);
+            network_import(net, layer, p, row);
+            in += n * element_size(h->memory_type);
+        }
+    }
+}
+
+/* ---- Saving ------------------------------------------------------------------------------- */
+
+static struct header make_header(const txl_session *s, const txl_resume *resume) {
+    const struct network *net = &s->network;
+    const txl_settings *settings = &net->settings;
+    struct header h = {.magic = MEMORY_MAGIC,
+                       .major = MEMORY_MAJOR,
+                       .minor = MEMORY_MINOR,
+                       .header_size = sizeof h,
+                       .file_size = sizeof h,
+                       .model = s->model->weights->checksum,
+                       .tgt_len = settings->tgt_len,
+                       .mem_len = settings->mem_len,
+                       .clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1,
+                       .same_length = settings->same_length,
+                       .memory_type = settings->memory_type,
+                       .tail = (unsigned char)resume->tail,
+                       .next = net->next,
+                       .segment_start = net->segment_start,
+                       .seed = resume->random.seed,
+                       .stream = resume->random.stream,
+                       .draw = resume->random.draw};
+    h.part[HIDDEN].size = s->started ? (size_t)net->x->d_model * sizeof(float) : 0;
+    h.part[SEGMENT].size = has_memory(net->x) ? 0 : h.next * sizeof(int32_t);
+    h.part[RECENT].size = resume->n_recent * sizeof(int32_t);
+    h.part[ROWS].size = kept_positions(net->x, &h) * position_bytes(net->x, h.memory_type);
+    h.part[NAME].size = strnlen(model_name(s->model), MAX_NAME);
+    for (int i = 0; i < N_PART; i++)
+        h.file_size += h.part[i].size;
+    return h;
+}
+
+static void fill(txl_memory *memory, const txl_session *s, const txl_resume *resume, float *row) {
+    struct header *h = &memory->header;
+    const void *source[N_PART] = {[HIDDEN] = s->last,
+                                  [SEGMENT] = s->network.segment,
+                                  [RECENT] = resume->recent,
+                                  [NAME] = model_name(s->model)};
+    for (int i = 0; i < N_PART; i++) {
+        uint8_t *to = part_bytes(memory, i);
+        if (i == ROWS)
+            save_rows(&s->network, h, row, to);
+        else if (h->part[i].size > 0)
+            memcpy(to, source[i], h->part[i].size);
+        h->part[i].checksum = XXH3_64bits(to, h->part[i].size);
+    }
+    h->checksum = XXH3_64bits(h, offsetof(struct header, checksum));
+    memcpy(memory->bytes, h, sizeof *h);
+}
+
+txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_memory **memory,
+                            txl_error *error) {
+    const txl_resume nothing = {0};
+    resume = resume ? resume : &nothing;
+    if (resume->n_recent > MAX_RECENT)
+        return txl_fail(error, TXL_ARGUMENT, "a saved memory keeps at most %d recent ids",
+                        MAX_RECENT);
+    struct header header = make_header(s, resume);
+    float *row = malloc(row_width(s->network.x) * sizeof *row);
+    txl_memory *made = row ? new_memory("the saved memory", header.file_size) : NULL;
+    if (made) {
+        made->header = header;
+        fill(made, s, resume, row);
+        *memory = made;
+    }
+    free(row);
+    return made ? TXL_OK : txl_fail_memory(error, "a copy of the memory", header.file_size);
+}
+
+txl_status txl_memory_write(const txl_memory *memory, const char *path, txl_error *error) {
+    struct output_file out;
+    txl_status status = output_file_open(&out, path, error);
+    if (!status)
+        status = output_file_write(&out, memory->bytes, memory->header.file_size, 0, error);
+    if (!status)
+        status = output_file_commit(&out, error);
+    output_file_close(&out);
+    return status;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+/* A file that is being read. */
+struct source {
+    const char *name;
+    int file;
+    uint64_t size;
+    const txl_model *model;
+};
+
+static txl_status damaged(const struct source *in, const char *what, txl_error *error) {
+    return txl_fail(error, TXL_FORMAT, "%s: %s; the file is damaged, save the memory again",
+                    in->name, what);
+}
+
+static txl_status read_at(const struct source *in, void *data, uint64_t size, uint64_t offset,
+                          txl_error *error) {
+    for (uint64_t done = 0; done < size;) {
+        ssize_t n = pread(in->file, (uint8_t *)data + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return txl_fail(error, TXL_IO, "%s: %s", in->name, strerror(errno));
+        if (n == 0)
+            return damaged(in, "it became shorter while it was read", error);
+        done += (uint64_t)n;
+    }
+    return TXL_OK;
+}
+
+static txl_status read_header(const struct source *in, struct header *h, txl_error *error) {
+    uint64_t size = in->size < sizeof *h ? in->size : sizeof *h;
+    txl_status status = read_at(in, h, size, 0, error);
+    if (status)
+        return status;
+    if (size < sizeof h->magic || memcmp(h->magic, MEMORY_MAGIC, sizeof h->magic) != 0)
+        return txl_fail(error, TXL_FORMAT, "%s: not a memory that txl saved", in->name);
+    if (size < sizeof *h)
+        return damaged(in, "it ends inside its header", error);
+    if (h->major != MEMORY_MAJOR)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: memory format version %u.%u; this txl reads version %d", in->name,
+                        h->major, h->minor, MEMORY_MAJOR);
+    if (XXH3_64bits(h, offsetof(struct header, checksum)) != h->checksum)
+        return damaged(in, "the checksum of the header differs", error);
+    if (h->file_size != in->size)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: %" PRIu64 " bytes long, its header says %" PRIu64
+                        "; the file is incomplete, copy it or save the memory again",
+                        in->name, in->size, h->file_size);
+    return TXL_OK;
+}
+
+/* Header and parts fill the file, or in a later minor version leave something behind them. */
+static bool parts_fit(const struct header *h) {
+    if (h->header_size < sizeof *h || h->header_size > MAX_HEADER || h->header_size % 8 != 0 ||
+        h->header_size > h->file_size)
+        return false;
+    uint64_t left = h->file_size - h->header_size;
+    for (int i = 0; i < N_PART; i++) {
+        if (h->part[i].size > left)
+            return false;
+        left -= h->part[i].size;
+    }
+    return left == 0 || h->minor > MEMORY_MINOR;
+}
+
+/* Whether the settings and the place on the timeline are such as a session of the model has, and
+ * the parts have the sizes that follow from them. */
+static bool is_possible(const struct transformer_xl *x, const struct header *h) {
+    if (h->tgt_len < 1 || h->tgt_len > TXL_MAX_TGT_LEN || h->mem_len < 0 ||
+        h->mem_len > TXL_MAX_MEM_LEN || h->clamp_len < -1 || h->clamp_len == 0 ||
+        h->same_length > 1 || h->tail > UINT8_MAX || h->memory_type > TXL_MEMORY_F16 ||
+        h->next > MAX_POSITION || h->segment_start > h->next)
+        return false;
+    bool unbounded = has_memory(x) && h->same_length && h->mem_len > 0;
+    if (!unbounded && h->next - h->segment_start > (uint64_t)h->tgt_len)
+        return false;
+    if (!has_memory(x) && h->segment_start > 0)
+        return false;
+    /* Where zeros come first, memory is never less than full, so that the file's size bounds it. */
+    if (x->zero_memory && h->segment_start < (uint64_t)h->mem_len)
+        return false;
+    uint64_t kept = kept_positions(x, h), each = position_bytes(x, h->memory_type);
+    return (h->part[HIDDEN].size == 0 ||
+            h->part[HIDDEN].size == (uint64_t)x->d_model * sizeof(float)) &&
+           h->part[SEGMENT].size == (has_memory(x) ? 0 : h->next * sizeof(int32_t)) &&
+           h->part[RECENT].size <= MAX_RECENT * sizeof(int32_t) &&
+           h->part[RECENT].size % sizeof(int32_t) == 0 && h->part[NAME].size <= MAX_NAME &&
+           kept <= h->file_size / each && h->part[ROWS].size == kept * each;
+}
+
+static txl_status refuse_model(const struct header *h, const char *name, const char *saved_with,
+                               const txl_model *model, txl_error *error) {
+    return txl_fail(error, TXL_ARGUMENT,
+                    "%s: saved with the model %s (checksum %016" PRIx64
+                    "), not with %s (%016" PRIx64 "); name that model, or begin without this file",
+                    name, saved_with, h->model, model->weights->name, model->weights->checksum);
+}
+
+static txl_status check_model(const struct source *in, const struct header *h, txl_error *error) {
+    if (h->model == in->model->weights->checksum)
+        return TXL_OK;
+    char saved_with[MAX_NAME + 1] = "";
+    uint64_t at = h->header_size, size = h->part[NAME].size;
+    for (int i = 0; i < NAME; i++)
+        at += h->part[i].size;
+    txl_status status = read_at(in, saved_with, size < MAX_NAME ? size : MAX_NAME, at, error);
+    return status ? status : refuse_model(h, in->name, saved_with, in->model, error);
+}
+
+static bool are_ids(const uint8_t *bytes, uint64_t size, int32_t n_token) {
+    const int32_t *ids = (const int32_t *)bytes;
+    for (uint64_t i = 0; i < size / sizeof *ids; i++) {
+        if (ids[i] < 0 || ids[i] >= n_token)
+            return false;
+    }
+    return true;
+}
+
+static bool are_finite(uint32_t memory_type, const uint8_t *bytes, uint64_t size) {
+    const float *wide = (const float *)bytes;
+    const uint16_t *half = (const uint16_t *)bytes;
+    for (uint64_t i = 0; i < size / element_size(memory_type); i++) {
+        if (memory_type == TXL_MEMORY_F32 ? !isfinite(wide[i]) : (half[i] & 0x7c00) == 0x7c00)
+            return false;
+    }
+    return true;
+}
+
+static txl_status check_parts(const struct source *in, const txl_memory *memory, txl_error *error) {
+    const struct part *part = memory->header.part;
+    const uint8_t *bytes[N_PART];
+    for (int i = 0; i < N_PART; i++) {
+        bytes[i] = part_bytes(memory, i);
+        if (XXH3_64bits(bytes[i], part[i].size) != part[i].checksum) {
+            char what[80];
+            snprintf(what, sizeof what, "the checksum of the %s differs", part_names[i]);
+            return damaged(in, what, error);
+        }
+    }
+    int32_t n_token = in->model->vocabulary.n;
+    if (!are_ids(bytes[SEGMENT], part[SEGMENT].size, n_token) ||
+        !are_ids(bytes[RECENT], part[RECENT].size, n_token))
+        return damaged(in, "an id in it is none of the vocabulary's", error);
+    if (!are_finite(TXL_MEMORY_F32, bytes[HIDDEN], part[HIDDEN].size) ||
+        !are_finite(memory->header.memory_type, bytes[ROWS], part[ROWS].size))
+        return damaged(in, "a number in it is not finite", error);
+    return TXL_OK;
+}
+
+/* *memory is the caller's to free even after a failure. */
+static txl_status read_memory(struct source *in, txl_memory **memory, txl_error *error) {
+    struct stat info;
+    struct header header;
+    if (fstat(in->file, &info) < 0)
+        return txl_fail(error, TXL_IO, "%s: %s", in->name, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return txl_fail(error, TXL_FORMAT, "%s: not a regular file", in->name);
+    in->size = (uint64_t)info.st_size;
+    txl_status status = read_header(in, &header, error);
+    if (!status && !parts_fit(&header))
+        status = damaged(in, "its parts do not fill it", error);
+    if (!status)
+        status = check_model(in, &header, error);
+    if (!status && !is_possible(in->model->network, &header))
+        status = damaged(in, "its settings and sizes contradict each other", error);
+    if (status)
+        return status;
+    *memory = new_memory(in->name, in->size);
+    if (!*memory)
+        return txl_fail_memory(error, "a saved memory", in->size);
+    (*memory)->header = header;
+    status = read_at(in, (*memory)->bytes, in->size, 0, error);
+    return status ? status : check_parts(in, *memory, error);
+}
+
+txl_status txl_memory_read(const char *path, const txl_model *model, txl_memory **memory,
+                           txl_error *error) {
+    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct source in = {.name = path, .file = file, .model = model};
+    if (in.file < 0)
+        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
+    txl_memory *made = NULL;
+    txl_status status = read_memory(&in, &made, error);
+    close(in.file);
+    if (status) {
+        txl_memory_free(made);
+        return status;
+    }
+    *memory = made;
+    return TXL_OK;
+}
+
+/* ---- Loading ------------------------------------------------------------------------------ */
+
+static txl_status check_settings(const txl_session *s, const txl_memory *memory, txl_error *error) {
+    const struct header *h = &memory->header;
+    const txl_settings *settings = &s->network.settings;
+    static const char *const types[] = {"f32", "f16"};
+    int clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1;
+    if (h->tgt_len == settings->tgt_len && h->mem_len == settings->mem_len &&
+        h->clamp_len == clamp_len && h->same_length == settings->same_length &&
+        h->memory_type == settings->memory_type)
+        return TXL_OK;
+    return txl_fail(error, TXL_ARGUMENT,
+                    "%s: saved with tgt_len %d, mem_len %d, clamp_len %d, same_length %s, "
+                    "memory_type %s, not with %d, %d, %d, %s, %s; take the saved ones",
+                    memory->name, h->tgt_len, h->mem_len, h->clamp_len,
+                    h->same_length ? "yes" : "no", types[h->memory_type], settings->tgt_len,
+                    settings->mem_len, clamp_len, settings->same_length ? "yes" : "no",
+                    types[settings->memory_type]);
+}
+
+txl_status txl_session_load(txl_session *s, const txl_memory *memory, txl_error *error) {
+    struct network *net = &s->network;
+    const struct header *h = &memory->header;
+    if (h->model != s->model->weights->checksum) {
+        char saved_with[MAX_NAME + 1] = "";
+        memcpy(saved_with, part_bytes(memory, NAME), h->part[NAME].size);
+        return refuse_model(h, memory->name, saved_with, s->model, error);
+    }
+    txl_status status = check_settings(s, memory, error);
+    if (status)
+        return status;
+    float *row = malloc(row_width(net->x) * sizeof *row);
+    if (!row)
+        return txl_fail_memory(error, "a row", row_width(net->x) * sizeof *row);
+    txl_session_reset(s);
+    net->next = h->next;
+    net->segment_start = h->segment_start;
+    s->started = h->part[HIDDEN].size > 0;
+    memcpy(s->last, part_bytes(memory, HIDDEN), h->part[HIDDEN].size);
+    memcpy(net->segment, part_bytes(memory, SEGMENT), h->part[SEGMENT].size);
+    load_rows(net, h, row, part_bytes(memory, ROWS));
+    free(row);
+    return TXL_OK;
+}

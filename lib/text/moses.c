@@ -1,0 +1,669 @@
+/* The Moses pipeline: see moses.h.  The rules are regular expressions in the order in which
+ * sacremoses applies them, each to the whole line; no rule may backtrack over more than a few
+ * characters, so that a line costs time in proportion to its length.
+ *
+ * Two things are done otherwise than in sacremoses, with the same result for all but lines that
+ * spell out its placeholders.  <eos> and the like are not replaced by a placeholder: once every
+ * other < and > stands between blanks, a < or > that touches something belongs to one of them, so
+ * the rules that follow count < a letter and > a number, as the placeholder began and ended.  And
+ * runs of full stops are kept by leaving words of full stops alone. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+
+#include "moses.h"
+
+#include <assert.h>
+#include <pcre2.h>
+#include <search.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistr.h>
+
+#include "lib/base/error.h"
+#include "moses_tables.h"
+
+/* ---- The rules ------------------------------------------------------------------------------ */
+
+#define LETTER "(?:" MOSES_LETTER "|<)"
+#define ALNUM "(?:" MOSES_ALNUM "|[<>])"
+#define NUMBER "(?:" MOSES_NUMBER "|>)"
+#define NOT(class) "(?:(?!" class ").)"
+#define NBSP "\\xA0"
+
+enum stage {
+    NORMALISE, /* the punctuation normaliser, then white space */
+    SPLIT,     /* blanks around what becomes a token of its own */
+    FINISH     /* after full stops were parted from words */
+};
+
+static const struct rule {
+    enum stage stage;
+    const char *pattern;
+    const char *replacement;
+} rules[] = {
+    {NORMALISE, "\\r", ""},
+    {NORMALISE, "\\(", " ("},
+    {NORMALISE, "\\)", ") "},
+    {NORMALISE, " +", " "},
+    {NORMALISE, "\\) ([.!:?;,])", ")$1"},
+    {NORMALISE, "\\( ", "("},
+    {NORMALISE, " \\)", ")"},
+    {NORMALISE, "(\\d) %", "$1%"},
+    {NORMALISE, " :", ":"},
+    {NORMALISE, " ;", ";"},
+    {NORMALISE, "`", "'"},
+    {NORMALISE, "''", " \" "},
+    {NORMALISE, "[„“”]", "\""},
+    {NORMALISE, "–", "-"},
+    {NORMALISE, "—", " - "},
+    {NORMALISE, " +", " "},
+    {NORMALISE, "[´‘‚’]", "'"},
+    {NORMALISE, "''", "\""},
+    {NORMALISE, "…", "..."},
+    {NORMALISE, NBSP "«" NBSP, "\""},
+    {NORMALISE, "«" NBSP, "\""},
+    {NORMALISE, "«", "\""},
+    {NORMALISE, NBSP "»" NBSP, "\""},
+    {NORMALISE, NBSP "»", "\""},
+    {NORMALISE, "»", "\""},
+    {NORMALISE, NBSP "%", "%"},
+    {NORMALISE, "nº" NBSP, "nº "},
+    {NORMALISE, NBSP ":", ":"},
+    {NORMALISE, NBSP "ºC", " ºC"},
+    {NORMALISE, NBSP "cm", " cm"},
+    {NORMALISE, NBSP "([?!;])", "$1"},
+    {NORMALISE, "," NBSP, ", "},
+    {NORMALISE, " +", " "},
+    {NORMALISE, "\"([,.]+)", "$1\""},
+    {NORMALISE, "(\\d)" NBSP "(\\d)", "$1.$2"},
+    {NORMALISE, "[" MOSES_SPACE "]+", " "},
+    {NORMALISE, "[\\x00-\\x1F]+", ""},
+
+    {SPLIT, "<(?i:eos|unk|formula)>(*SKIP)(*FAIL)|([^ .',-])(?<!" MOSES_ALNUM ")", " $1 "},
+    {SPLIT, "(?<=" ALNUM ")-(?=" ALNUM ")", " @-@ "},
+    {SPLIT, "\\.{2,}", " $0 "},
+    {SPLIT, "(" NOT(NUMBER) "),", "$1 , "},
+    {SPLIT, ",(" NOT(NUMBER) ")", " , $1"},
+    {SPLIT, "(" NUMBER "),\\z", "$1 , "},
+    {SPLIT, "(" NOT(LETTER) ")'(" NOT(LETTER) ")", "$1 ' $2"},
+    {SPLIT, "(" NOT("(?:" LETTER "|" NUMBER ")") ")'(" LETTER ")", "$1 ' $2"},
+    {SPLIT, "(" LETTER ")'(" NOT(LETTER) ")", "$1 ' $2"},
+    {SPLIT, "(" LETTER ")'(" LETTER ")", "$1 '$2"},
+    {SPLIT, "(" NUMBER ")'s", "$1 's"},
+
+    {FINISH, "\\.'\\z", " . '"},
+    {FINISH, "(?<=\\d)[,.](?=\\d)", " @$0@ "},
+};
+
+/* Questions that are asked of a word; WORD finds one in a token. */
+enum question {
+    HAS_LETTER,
+    STARTS_LOWER,
+    WORD,
+    STARTS_CJK,
+    ENDS_CJK,
+    OPENS,
+    CLOSES,
+    CONTRACTS,
+    QUOTES,
+    CURLY_QUOTES,
+    N_QUESTIONS
+};
+
+static const char *const questions[N_QUESTIONS] = {
+    [HAS_LETTER] = MOSES_LETTER,
+    [STARTS_LOWER] = "\\A" MOSES_LOWER,
+    [WORD] = "[^" MOSES_SPACE "]+",
+    [STARTS_CJK] = "\\A" MOSES_CJK,
+    [ENDS_CJK] = MOSES_CJK "\\z",
+    [OPENS] = "\\A(?:" MOSES_CURRENCY "|[(\\[{¿¡])++\\z",
+    [CLOSES] = "\\A[,.?!:;\\\\%}\\])]+\\z",
+    [CONTRACTS] = "\\A'" MOSES_LETTER,
+    [QUOTES] = "\\A['\"„“`]+\\z",
+    [CURLY_QUOTES] = "\\A[„“]+\\z",
+};
+
+#define N_RULES (sizeof rules / sizeof *rules)
+
+struct moses {
+    pcre2_code *rules[N_RULES];
+    pcre2_code *questions[N_QUESTIONS];
+};
+
+static txl_status compile(const char *pattern, pcre2_code **code, txl_error *error) {
+    int number;
+    PCRE2_SIZE offset;
+    *code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                          PCRE2_UTF | PCRE2_UCP | PCRE2_DOTALL, &number, &offset, NULL);
+    if (!*code) {
+        char message[256];
+        pcre2_get_error_message(number, (PCRE2_UCHAR *)message, sizeof message);
+        return txl_fail(error, number == PCRE2_ERROR_HEAP_FAILED ? TXL_MEMORY : TXL_UNSUPPORTED,
+                        "a rule of the Moses tokenizer does not compile: %s at %zu", message,
+                        offset);
+    }
+    /* Where there is no JIT the interpreter does the same. */
+    pcre2_jit_compile(*code, PCRE2_JIT_COMPLETE);
+    return TXL_OK;
+}
+
+txl_status moses_new(struct moses **moses, txl_error *error) {
+    struct moses *made = *moses = calloc(1, sizeof *made);
+    if (!made)
+        return txl_fail_memory(error, "the Moses tokenizer", sizeof *made);
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < N_RULES && !status; i++)
+        status = compile(rules[i].pattern, &made->rules[i], error);
+    for (size_t i = 0; i < N_QUESTIONS && !status; i++)
+        status = compile(questions[i], &made->questions[i], error);
+    if (status) {
+        moses_free(made);
+        *moses = NULL;
+    }
+    return status;
+}
+
+void moses_free(struct moses *moses) {
+    if (!moses)
+        return;
+    for (size_t i = 0; i < N_RULES; i++)
+        pcre2_code_free(moses->rules[i]);
+    for (size_t i = 0; i < N_QUESTIONS; i++)
+        pcre2_code_free(moses->questions[i]);
+    free(moses);
+}
+
+/* Whether `word`, which must be valid UTF-8, is what `question` says. */
+static bool ask(const struct moses *moses, enum question question, const char *word, size_t length,
+                pcre2_match_data *match) {
+    return pcre2_match(moses->questions[question], (PCRE2_SPTR)word, length, 0, PCRE2_NO_UTF_CHECK,
+                       match, NULL) >= 0;
+}
+
+/* ---- Text that grows ------------------------------------------------------------------------ */
+
+struct text {
+    char *bytes;
+    size_t length;
+    size_t capacity;
+};
+
+static txl_status text_reserve(struct text *text, size_t capacity, txl_error *error) {
+    if (capacity <= text->capacity)
+        return TXL_OK;
+    if (capacity < 2 * text->capacity)
+        capacity = 2 * text->capacity;
+    char *bytes = realloc(text->bytes, capacity);
+    if (!bytes)
+        return txl_fail_memory(error, "a line of text", capacity);
+    text->bytes = bytes;
+    text->capacity = capacity;
+    return TXL_OK;
+}
+
+static txl_status text_append(struct text *text, const char *bytes, size_t length,
+                              txl_error *error) {
+    txl_status status = text_reserve(text, text->length + length, error);
+    if (!status && length) {
+        memcpy(text->bytes + text->length, bytes, length);
+        text->length += length;
+    }
+    return status;
+}
+
+/* ---- Text to tokens ------------------------------------------------------------------------- */
+
+/* A line under way: every rule reads `text`, writes `next`, and the two change places. */
+struct line {
+    const struct moses *moses;
+    struct text text;
+    struct text next;
+    pcre2_match_data *match;
+};
+
+static void turn(struct line *line) {
+    struct text text = line->text;
+    line->text = line->next;
+    line->next = text;
+}
+
+static int substitute(struct line *line, size_t rule, size_t *length) {
+    *length = line->next.capacity;
+    return pcre2_substitute(
+        line->moses->rules[rule], (PCRE2_SPTR)line->text.bytes, line->text.length, 0,
+        PCRE2_NO_UTF_CHECK | PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH,
+        line->match, NULL, (PCRE2_SPTR)rules[rule].replacement, PCRE2_ZERO_TERMINATED,
+        (PCRE2_UCHAR *)line->next.bytes, length);
+}
+
+static txl_status apply(struct line *line, size_t rule, txl_error *error) {
+    size_t length;
+    int count = substitute(line, rule, &length);
+    if (count == PCRE2_ERROR_NOMEMORY && length > line->next.capacity) {
+        txl_status status = text_reserve(&line->next, length, error);
+        if (status)
+            return status;
+        count = substitute(line, rule, &length);
+    }
+    if (count < 0) {
+        char message[256];
+        pcre2_get_error_message(count, (PCRE2_UCHAR *)message, sizeof message);
+        return txl_fail(error, TXL_MEMORY, "a rule of the Moses tokenizer: %s", message);
+    }
+    if (count > 0) {
+        line->next.length = length;
+        turn(line);
+    }
+    return TXL_OK;
+}
+
+static txl_status apply_stage(struct line *line, enum stage stage, txl_error *error) {
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < N_RULES && !status; i++) {
+        if (rules[i].stage == stage)
+            status = apply(line, i, error);
+    }
+    return status;
+}
+
+static void strip_blanks(struct text *text) {
+    size_t start = 0;
+    while (start < text->length && text->bytes[start] == ' ')
+        start++;
+    while (text->length > start && text->bytes[text->length - 1] == ' ')
+        text->length--;
+    text->length -= start;
+    memmove(text->bytes, text->bytes + start, text->length);
+}
+
+struct word {
+    const char *text;
+    size_t length; /* 0: there is none */
+};
+
+/* The first word from offset `*at`, which moves behind it. */
+static struct word next_word(const struct text *text, size_t *at) {
+    size_t start = *at;
+    while (start < text->length && text->bytes[start] == ' ')
+        start++;
+    size_t end = start;
+    while (end < text->length && text->bytes[end] != ' ')
+        end++;
+    *at = end;
+    return (struct word){text->bytes + start, end - start};
+}
+
+static const struct moses_abbreviation *find_abbreviation(struct word word) {
+    for (size_t i = 0; i < sizeof moses_abbreviations / sizeof *moses_abbreviations; i++) {
+        const struct moses_abbreviation *abbreviation = &moses_abbreviations[i];
+        if (strlen(abbreviation->word) == word.length &&
+            memcmp(abbreviation->word, word.text, word.length) == 0)
+            return abbreviation;
+    }
+    return NULL;
+}
+
+/* Whether the full stop behind `prefix` is part of the word: in "U.S.", "Dr.", "No. 5", and where
+ * a sentence cannot end because the next word is in lower case. */
+static bool keeps_full_stop(const struct line *line, struct word prefix, struct word next) {
+    if (memchr(prefix.text, '.', prefix.length) &&
+        ask(line->moses, HAS_LETTER, prefix.text, prefix.length, line->match))
+        return true;
+    if (next.length && ask(line->moses, STARTS_LOWER, next.text, next.length, line->match))
+        return true;
+    const struct moses_abbreviation *abbreviation = find_abbreviation(prefix);
+    if (!abbreviation)
+        return false;
+    return !abbreviation->numeric || (next.length && next.text[0] >= '0' && next.text[0] <= '9');
+}
+
+/* Parts full stops from words; leaves one blank between words, none at the ends. */
+static txl_status part_full_stops(struct line *line, txl_error *error) {
+    /* Each word takes a blank more at most; FINISH looks at the end, so there is none there. */
+    txl_status status = text_reserve(&line->next, 2 * line->text.length + 2, error);
+    if (status)
+        return status;
+    char *out = line->next.bytes;
+    size_t at = 0;
+    struct word word = next_word(&line->text, &at);
+    while (word.length) {
+        struct word next = next_word(&line->text, &at);
+        if (out > line->next.bytes)
+            *out++ = ' ';
+        struct word prefix = {word.text, word.length - 1};
+        /* Two full stops in a row are a word of full stops alone. */
+        bool parts = prefix.length && word.text[prefix.length] == '.' &&
+                     word.text[prefix.length - 1] != '.' && !keeps_full_stop(line, prefix, next);
+        memcpy(out, word.text, prefix.length);
+        out += prefix.length;
+        if (parts)
+            *out++ = ' ';
+        *out++ = word.text[prefix.length];
+        word = next;
+    }
+    line->next.length = (size_t)(out - line->next.bytes);
+    turn(line);
+    return TXL_OK;
+}
+
+static txl_status tokenize(struct line *line, txl_error *error) {
+    txl_status status = apply_stage(line, NORMALISE, error);
+    if (status)
+        return status;
+    strip_blanks(&line->text);
+    status = apply_stage(line, SPLIT, error);
+    if (!status)
+        status = part_full_stops(line, error);
+    if (!status)
+        status = apply_stage(line, FINISH, error);
+    return status;
+}
+
+txl_status moses_tokenize(const struct moses *moses, const char *line, size_t length,
+                          txl_status (*token)(void *context, const char *text, size_t length,
+                                              txl_error *error),
+                          void *context, txl_error *error) {
+    assert(!u8_check((const uint8_t *)line, length));
+    struct line work = {.moses = moses, .match = pcre2_match_data_create(4, NULL)};
+    txl_status status = TXL_OK;
+    if (!work.match)
+        status = txl_fail_memory(error, "a line of text", sizeof work);
+    if (!status)
+        status = text_reserve(&work.text, length + 1, error);
+    if (!status)
+        status = text_reserve(&work.next, 2 * length + 64, error);
+    if (!status)
+        status = text_append(&work.text, line, length, error);
+    if (!status)
+        status = tokenize(&work, error);
+    size_t at = 0;
+    while (!status) {
+        struct word word = next_word(&work.text, &at);
+        if (!word.length)
+            break;
+        status = token(context, word.text, word.length, error);
+    }
+    free(work.text.bytes);
+    free(work.next.bytes);
+    pcre2_match_data_free(work.match);
+    return status;
+}
+
+/* ---- Tokens to text ------------------------------------------------------------------------- */
+
+/* A quotation mark, however long, that was opened and not closed. */
+struct quote {
+    size_t length;
+    char text[];
+};
+
+struct moses_detokenizer {
+    const struct moses *moses;
+    pcre2_match_data *match;
+    struct text out;     /* what the call at hand gives */
+    struct text spelled; /* the token at hand, its XML escapes undone */
+    struct text held;    /* a word that waits; `held_as` is OPENS, CLOSES or QUOTES */
+    enum question held_as;
+    bool started;      /* the line has a word */
+    bool blank;        /* the next word is set off by a blank, unless it joins the last one */
+    bool joining;      /* an @-@ was last: what comes belongs to the same word */
+    bool after_s;      /* the last word ends in s */
+    bool after_cjk;    /* the last word ends in a character of MOSES_CJK */
+    void *open_quotes; /* a tree of struct quote (tsearch) */
+};
+
+txl_status moses_detokenizer_new(const struct moses *moses, struct moses_detokenizer **detokenizer,
+                                 txl_error *error) {
+    struct moses_detokenizer *made = *detokenizer = calloc(1, sizeof *made);
+    if (made) {
+        made->moses = moses;
+        made->match = pcre2_match_data_create(1, NULL);
+    }
+    if (!made || !made->match) {
+        moses_detokenizer_free(made);
+        *detokenizer = NULL;
+        return txl_fail_memory(error, "the Moses detokenizer", sizeof *made);
+    }
+    return TXL_OK;
+}
+
+void moses_detokenizer_free(struct moses_detokenizer *detokenizer) {
+    if (!detokenizer)
+        return;
+    moses_detokenizer_reset(detokenizer);
+    free(detokenizer->out.bytes);
+    free(detokenizer->spelled.bytes);
+    free(detokenizer->held.bytes);
+    pcre2_match_data_free(detokenizer->match);
+    free(detokenizer);
+}
+
+void moses_detokenizer_reset(struct moses_detokenizer *d) {
+    tdestroy(d->open_quotes, free);
+    d->open_quotes = NULL;
+    d->held.length = 0;
+    d->started = d->blank = d->joining = d->after_s = d->after_cjk = false;
+}
+
+static int compare_quotes(const void *left, const void *right) {
+    const struct quote *a = left;
+    const struct quote *b = right;
+    if (a->length != b->length)
+        return a->length < b->length ? -1 : 1;
+    return memcmp(a->text, b->text, a->length);
+}
+
+/* Writes a word, a blank before it if `set_off` and one is due. */
+static txl_status put(struct moses_detokenizer *d, bool set_off, const char *word, size_t length,
+                      txl_error *error) {
+    txl_status status = TXL_OK;
+    if (set_off && d->blank)
+        status = text_append(&d->out, " ", 1, error);
+    if (!status)
+        status = text_append(&d->out, word, length, error);
+    return status;
+}
+
+/* Notes what the words to come ask of the last one. */
+static void end_word(struct moses_detokenizer *d, const char *word, size_t length, bool valid) {
+    d->started = true;
+    d->after_s = length && word[length - 1] == 's';
+    d->after_cjk = valid && ask(d->moses, ENDS_CJK, word, length, d->match);
+}
+
+/* Every second mark of the same spelling in a line closes; one ' after an s is possessive unless
+ * it closes. */
+static txl_status put_quotes(struct moses_detokenizer *d, const char *word, size_t length,
+                             txl_error *error) {
+    bool possessive = length == 1 && word[0] == '\'' && d->started && d->after_s;
+    bool curly = ask(d->moses, CURLY_QUOTES, word, length, d->match);
+    size_t key_length = curly ? 1 : length;
+    struct quote *key = malloc(sizeof *key + key_length);
+    if (!key)
+        return txl_fail_memory(error, "a quotation mark", sizeof *key + key_length);
+    key->length = key_length;
+    memcpy(key->text, curly ? "\"" : word, key_length);
+
+    struct quote **open = tfind(key, &d->open_quotes, compare_quotes);
+    bool opens = !open && !possessive;
+    if (open) {
+        struct quote *closed = *open;
+        tdelete(key, &d->open_quotes, compare_quotes);
+        free(closed);
+    }
+    if (!opens) {
+        free(key);
+    } else if (!tsearch(key, &d->open_quotes, compare_quotes)) {
+        free(key);
+        return txl_fail_memory(error, "a quotation mark", sizeof *key + key_length);
+    }
+    txl_status status = put(d, opens, word, length, error);
+    d->blank = !opens;
+    return status;
+}
+
+/* Writes the word that waits, as the word that it is by itself. */
+static txl_status put_held(struct moses_detokenizer *d, txl_error *error) {
+    const char *word = d->held.bytes;
+    size_t length = d->held.length;
+    if (!length)
+        return TXL_OK;
+    txl_status status;
+    if (d->held_as == QUOTES) {
+        status = put_quotes(d, word, length, error);
+    } else {
+        status = put(d, d->held_as == OPENS, word, length, error);
+        d->blank = d->held_as == CLOSES;
+    }
+    end_word(d, word, length, true);
+    d->held.length = 0;
+    return status;
+}
+
+/* @-@ joins two words into one, whatever they were by themselves. */
+static txl_status put_hyphen(struct moses_detokenizer *d, txl_error *error) {
+    txl_status status = TXL_OK;
+    if (d->held.length)
+        status = put(d, true, d->held.bytes, d->held.length, error);
+    if (!status)
+        status = text_append(&d->out, "-", 1, error);
+    d->held.length = 0;
+    d->joining = true;
+    d->blank = true;
+    end_word(d, "-", 1, true);
+    return status;
+}
+
+/* The inside of a number: , or . with no blank on either side. */
+static txl_status put_separator(struct moses_detokenizer *d, const char *separator,
+                                txl_error *error) {
+    txl_status status = put_held(d, error);
+    if (!status)
+        status = text_append(&d->out, separator, 1, error);
+    d->joining = false;
+    d->blank = false;
+    end_word(d, separator, 1, true);
+    return status;
+}
+
+/* A word that is not valid UTF-8 is of no class. */
+static txl_status put_word(struct moses_detokenizer *d, const char *word, size_t length, bool valid,
+                           txl_error *error) {
+    if (d->joining) {
+        d->joining = false;
+        end_word(d, word, length, valid);
+        return text_append(&d->out, word, length, error);
+    }
+    txl_status status = put_held(d, error);
+    if (status)
+        return status;
+    bool cjk = valid && ask(d->moses, STARTS_CJK, word, length, d->match);
+    static const enum question waiting[] = {OPENS, CLOSES, QUOTES};
+    for (size_t i = 0; valid && !cjk && i < sizeof waiting / sizeof *waiting; i++) {
+        if (ask(d->moses, waiting[i], word, length, d->match)) {
+            d->held_as = waiting[i];
+            return text_append(&d->held, word, length, error);
+        }
+    }
+    bool attached = cjk ? d->after_cjk
+                        : d->started && valid && ask(d->moses, CONTRACTS, word, length, d->match);
+    status = put(d, !attached, word, length, error);
+    d->blank = true;
+    end_word(d, word, length, valid);
+    return status;
+}
+
+static txl_status put_token(struct moses_detokenizer *d, const char *word, size_t length,
+                            bool valid, txl_error *error) {
+    if (length == 3 && word[0] == '@' && word[2] == '@') {
+        if (word[1] == '-')
+            return put_hyphen(d, error);
+        if (word[1] == ',' || word[1] == '.')
+            return put_separator(d, &word[1], error);
+    }
+    return put_word(d, word, length, valid, error);
+}
+
+/* Undoes XML escapes, as the detokenizer of sacremoses does unless told not to. */
+static txl_status unescape(struct text *out, const char *token, size_t length, txl_error *error) {
+    static const struct {
+        const char *escape;
+        char plain;
+    } escapes[] = {{"&bar;", '|'}, {"&#124;", '|'}, {"&lt;", '<'},   {"&gt;", '>'},
+                   {"&bra;", '['}, {"&ket;", ']'},  {"&quot;", '"'}, {"&apos;", '\''},
+                   {"&#91;", '['}, {"&#93;", ']'},  {"&amp;", '&'}};
+    out->length = 0;
+    txl_status status = text_reserve(out, length, error);
+    for (size_t i = 0; i < length && !status;) {
+        char plain = token[i];
+        size_t taken = 1;
+        for (size_t e = 0; token[i] == '&' && e < sizeof escapes / sizeof *escapes; e++) {
+            size_t n = strlen(escapes[e].escape);
+            if (n <= length - i && memcmp(token + i, escapes[e].escape, n) == 0) {
+                plain = escapes[e].plain;
+                taken = n;
+            }
+        }
+        out->bytes[out->length++] = plain;
+        i += taken;
+    }
+    return status;
+}
+
+/* A token is one word, unless it has white space in it. */
+static txl_status put_words(struct moses_detokenizer *d, txl_error *error) {
+    const char *bytes = d->spelled.bytes;
+    size_t length = d->spelled.length;
+    if (u8_check((const uint8_t *)bytes, length))
+        return put_token(d, bytes, length, false, error);
+    txl_status status = TXL_OK;
+    size_t at = 0;
+    while (!status && at < length &&
+           pcre2_match(d->moses->questions[WORD], (PCRE2_SPTR)bytes, length, at, PCRE2_NO_UTF_CHECK,
+                       d->match, NULL) > 0) {
+        const PCRE2_SIZE *found = pcre2_get_ovector_pointer(d->match);
+        size_t start = found[0];
+        at = found[1];
+        status = put_token(d, bytes + start, at - start, true, error);
+    }
+    return status;
+}
+
+static void give(const struct moses_detokenizer *d, const char **text, size_t *text_length) {
+    *text = d->out.length ? d->out.bytes : "";
+    *text_length = d->out.length;
+}
+
+txl_status moses_detokenizer_push(struct moses_detokenizer *d, const char *token, size_t length,
+                                  const char **text, size_t *text_length, txl_error *error) {
+    d->out.length = 0;
+    txl_status status = unescape(&d->spelled, token, length, error);
+    if (!status && d->spelled.length)
+        status = put_words(d, error);
+    give(d, text, text_length);
+    return status;
+}
+
+txl_status moses_detokenizer_finish(struct moses_detokenizer *d, const char **text,
+                                    size_t *text_length, txl_error *error) {
+    d->out.length = 0;
+    txl_status status = put_held(d, error);
+    moses_detokenizer_reset(d);
+    give(d, text, text_length);
+    return status;
+}
+
+txl_status moses_detokenizer_continue(struct moses_detokenizer *d, char tail, txl_error *error) {
+    txl_status status = put_held(d, error);
+    d->out.length = 0;
+    if (tail == 0) {
+        moses_detokenizer_reset(d);
+    } else if (tail == ' ' || (tail >= '\t' && tail <= '\r')) {
+        d->blank = false;
+        d->joining = false;
+    } else if (!d->started) {
+        d->blank = true;
+        d->started = true;
+    }
+    return status;
+}

@@ -1,0 +1,279 @@
+/* The symbols of a model: id to spelling and back. */
+#include "vocabulary.h"
+
+#include "lib/base/error.h"
+#include "lib/base/limits.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistr.h>
+#include <xxhash.h>
+
+struct vocabulary_slot {
+    uint32_t tag; /* high half of the hash, so that few spellings are compared in vain */
+    int32_t id;   /* -1: free */
+};
+
+static uint32_t load_u32(const unsigned char *bytes) {
+    uint32_t value;
+    memcpy(&value, bytes, sizeof value);
+    return le32toh(value);
+}
+
+static uint32_t end_of(const struct vocabulary *vocabulary, int32_t id) {
+    return id < 0 ? 0 : load_u32(vocabulary->ends + (size_t)id * 4);
+}
+
+static const char *spelling_of(const struct vocabulary *vocabulary, int32_t id, size_t *length) {
+    uint32_t begin = end_of(vocabulary, id - 1);
+    *length = end_of(vocabulary, id) - begin;
+    return vocabulary->spellings + begin;
+}
+
+int vocabulary_byte(const char *text, size_t length) {
+    if (length == 0 || length > 3 || (length > 1 && text[0] == '0'))
+        return -1;
+    int value = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -1;
+        value = 10 * value + (text[i] - '0');
+    }
+    return value < 256 ? value : -1;
+}
+
+/* ---- The hash table ----------------------------------------------------------------------- */
+
+static uint64_t hash_of(const struct vocabulary *vocabulary, const char *text, size_t length) {
+    return XXH3_64bits_withSeed(text, length, vocabulary->seed);
+}
+
+/* The slot that holds the spelling, or the free one where it belongs. */
+static struct vocabulary_slot *slot_of(const struct vocabulary *vocabulary, uint64_t hash,
+                                       const char *text, size_t length) {
+    for (uint64_t i = hash & vocabulary->mask;; i = (i + 1) & vocabulary->mask) {
+        struct vocabulary_slot *slot = &vocabulary->slots[i];
+        if (slot->id < 0)
+            return slot;
+        if (slot->tag != (uint32_t)(hash >> 32))
+            continue;
+        size_t other_length;
+        const char *other = spelling_of(vocabulary, slot->id, &other_length);
+        if (other_length == length && memcmp(other, text, length) == 0)
+            return slot;
+    }
+}
+
+static txl_status build_table(struct vocabulary *vocabulary, txl_error *error) {
+    uint64_t n_slots = 2;
+    while (n_slots < 2 * (uint64_t)vocabulary->n)
+        n_slots *= 2;
+    vocabulary->slots = malloc(n_slots * sizeof *vocabulary->slots);
+    if (!vocabulary->slots)
+        return txl_fail_memory(error, "the vocabulary", n_slots * sizeof *vocabulary->slots);
+    vocabulary->mask = n_slots - 1;
+    for (uint64_t i = 0; i < n_slots; i++)
+        vocabulary->slots[i] = (struct vocabulary_slot){.id = -1};
+    /* A seed that a file's author cannot know keeps him from choosing spellings that collide. */
+    if (getrandom(&vocabulary->seed, sizeof vocabulary->seed, GRND_NONBLOCK) < 0)
+        vocabulary->seed = (uintptr_t)vocabulary->slots;
+    for (int32_t id = 0; id < vocabulary->n; id++) {
+        size_t length;
+        const char *text = spelling_of(vocabulary, id, &length);
+        uint64_t hash = hash_of(vocabulary, text, length);
+        struct vocabulary_slot *slot = slot_of(vocabulary, hash, text, length);
+        if (slot->id < 0)
+            *slot = (struct vocabulary_slot){.tag = (uint32_t)(hash >> 32), .id = id};
+    }
+    return TXL_OK;
+}
+
+static void fill_byte_ids(struct vocabulary *vocabulary) {
+    for (int byte = 0; byte < 256; byte++)
+        vocabulary->byte_id[byte] = -1;
+    for (int32_t id = 0; id < vocabulary->n; id++) {
+        size_t length;
+        const char *text = spelling_of(vocabulary, id, &length);
+        int byte = -1;
+        if (vocabulary->kind == TXL_BYTES)
+            byte = vocabulary_byte(text, length);
+        else if (length == 1)
+            byte = (unsigned char)text[0];
+        if (byte >= 0 && vocabulary->byte_id[byte] < 0)
+            vocabulary->byte_id[byte] = id;
+    }
+}
+
+/* ---- Opening, finding --------------------------------------------------------------------- */
+
+static txl_status check_ends(struct vocabulary *vocabulary, size_t n_bytes, const char *file,
+                             txl_error *error) {
+    uint32_t begin = 0;
+    for (int32_t id = 0; id < vocabulary->n; id++) {
+        uint32_t end = end_of(vocabulary, id);
+        if (end < begin || end > n_bytes)
+            return txl_fail(error, TXL_FORMAT,
+                            "%s: vocabulary: symbol %" PRId32 " ends at byte %" PRIu32
+                            ", expected %" PRIu32 " to %zu",
+                            file, id, end, begin, n_bytes);
+        if (end - begin > vocabulary->longest)
+            vocabulary->longest = end - begin;
+        begin = end;
+    }
+    return TXL_OK;
+}
+
+static bool is_id(const struct vocabulary *vocabulary, int32_t id) {
+    return id >= -1 && id < vocabulary->n;
+}
+
+txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, size_t size,
+                           int32_t n_token, txl_kind kind, bool lower_case, int32_t unk,
+                           int32_t eos, const char *file, txl_error *error) {
+    *vocabulary =
+        (struct vocabulary){.kind = kind, .lower_case = lower_case, .unk = unk, .eos = eos};
+    if (size < 4)
+        return txl_fail(error, TXL_FORMAT, "%s: vocabulary: %zu bytes, expected 4 or more", file,
+                        size);
+    uint32_t n = load_u32(section);
+    if (n_token < 1 || n != (uint32_t)n_token)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: vocabulary: %" PRIu32 " symbols, expected the network's %" PRId32,
+                        file, n, n_token);
+    if (n > (size - 4) / 4)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: vocabulary: %" PRIu32 " symbols in a section of %zu bytes", file, n,
+                        size);
+    vocabulary->n = n_token;
+    if (!is_id(vocabulary, unk) || !is_id(vocabulary, eos))
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: vocabulary: unk %" PRId32 ", eos %" PRId32
+                        ", expected ids below %" PRId32 " or -1",
+                        file, unk, eos, n_token);
+    vocabulary->ends = (const unsigned char *)section + 4;
+    vocabulary->spellings = (const char *)vocabulary->ends + (size_t)n * 4;
+    txl_status status = check_ends(vocabulary, size - 4 - (size_t)n * 4, file, error);
+    if (status != TXL_OK)
+        return status;
+    fill_byte_ids(vocabulary);
+    return build_table(vocabulary, error);
+}
+
+void vocabulary_close(struct vocabulary *vocabulary) {
+    free(vocabulary->slots);
+    *vocabulary = (struct vocabulary){0};
+}
+
+int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t length) {
+    if (length == 1 && vocabulary->kind != TXL_BYTES)
+        return vocabulary->byte_id[(unsigned char)text[0]];
+    if (length > vocabulary->longest)
+        return -1;
+    return slot_of(vocabulary, hash_of(vocabulary, text, length), text, length)->id;
+}
+
+const char *vocabulary_symbol(const struct vocabulary *vocabulary, int32_t id, size_t *length) {
+    return id >= 0 && id < vocabulary->n ? spelling_of(vocabulary, id, length) : NULL;
+}
+
+/* ---- Making ------------------------------------------------------------------------------- */
+
+txl_status vocabulary_pack(const struct vocabulary_entry *symbols, size_t n, void **section,
+                           size_t *size, txl_error *error) {
+    uint64_t n_bytes = 0;
+    for (size_t i = 0; i < n && n_bytes <= UINT32_MAX; i++)
+        n_bytes += symbols[i].length;
+    if (n > MAX_N_TOKEN || n_bytes > UINT32_MAX)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "vocabulary: %zu symbols of more than 4 GiB, or more than %d of them", n,
+                        MAX_N_TOKEN);
+    size_t needed = 4 + n * 4 + n_bytes;
+    unsigned char *bytes = malloc(needed);
+    if (!bytes)
+        return txl_fail_memory(error, "the vocabulary", needed);
+    uint32_t word = htole32((uint32_t)n);
+    memcpy(bytes, &word, 4);
+    unsigned char *spellings = bytes + 4 + n * 4;
+    uint32_t end = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (symbols[i].length > 0)
+            memcpy(spellings + end, symbols[i].text, symbols[i].length);
+        end += (uint32_t)symbols[i].length;
+        word = htole32(end);
+        memcpy(bytes + 4 + i * 4, &word, 4);
+    }
+    *section = bytes;
+    *size = needed;
+    return TXL_OK;
+}
+
+/* ---- Guessing ----------------------------------------------------------------------------- */
+
+static bool is_byte(const struct vocabulary_entry *symbol) {
+    return vocabulary_byte(symbol->text, symbol->length) >= 0;
+}
+
+static bool is_letter(const struct vocabulary_entry *symbol) {
+    return symbol->length == 1 &&
+           ((symbol->text[0] >= 'a' && symbol->text[0] <= 'z') || symbol->text[0] == '_');
+}
+
+static bool is_character(const struct vocabulary_entry *symbol) {
+    const uint8_t *text = (const uint8_t *)symbol->text;
+    return symbol->length >= 1 && symbol->length <= 4 && !u8_check(text, symbol->length) &&
+           u8_mbsnlen(text, symbol->length) == 1;
+}
+
+static bool is_special(const struct vocabulary_entry *symbol) {
+    return symbol->length > 2 && symbol->text[0] == '<' && symbol->text[symbol->length - 1] == '>';
+}
+
+static bool is_special_or_character(const struct vocabulary_entry *symbol) {
+    return is_special(symbol) || is_character(symbol);
+}
+
+static size_t count(const struct vocabulary_entry *symbols, size_t n,
+                    bool (*is)(const struct vocabulary_entry *)) {
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++)
+        found += is(&symbols[i]);
+    return found;
+}
+
+static int32_t index_of(const struct vocabulary_entry *symbols, size_t n, const char *text) {
+    size_t length = strlen(text);
+    for (size_t i = 0; i < n && i < INT32_MAX; i++) {
+        if (symbols[i].length == length && memcmp(symbols[i].text, text, length) == 0)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+txl_kind vocabulary_guess_kind(const struct vocabulary_entry *symbols, size_t n,
+                               bool splits_characters) {
+    if (splits_characters)
+        return TXL_CHARACTERS;
+    if (n > 0 && count(symbols, n, is_byte) == n)
+        return TXL_BYTES;
+    if (n > 0 && count(symbols, n, is_letter) == n)
+        return TXL_TEXT8;
+    if (count(symbols, n, is_character) > 0 && count(symbols, n, is_special_or_character) == n)
+        return TXL_CHARACTERS;
+    if (index_of(symbols, n, "<S>") >= 0 && index_of(symbols, n, "<eos>") < 0)
+        return TXL_LM1B;
+    return TXL_WORDS;
+}
+
+int32_t vocabulary_guess_unk(const struct vocabulary_entry *symbols, size_t n) {
+    int32_t unk = index_of(symbols, n, "<unk>");
+    return unk >= 0 ? unk : index_of(symbols, n, "<UNK>");
+}
+
+int32_t vocabulary_guess_eos(const struct vocabulary_entry *symbols, size_t n, txl_kind kind) {
+    return kind == TXL_BYTES || kind == TXL_TEXT8
+               ? -1
+               : index_of(symbols, n, kind == TXL_LM1B ? "<S>" : "<eos>");
+}

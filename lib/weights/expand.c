@@ -1,0 +1,132 @@
+/* The expander: a list of blocks, and for each thread a coder. */
+#include "expand.h"
+#include "lib/base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct expansion {
+    const struct weights_tensor *tensor;
+    uint32_t block;
+    char *out;
+};
+
+/* What a thread works with, and how its part of a run ended. */
+struct worker {
+    struct block_coder *coder;
+    txl_status status;
+    txl_error error;
+};
+
+struct expander {
+    const struct weights *weights;
+    struct pool *pool;
+    struct expansion *work; /* [n_work] */
+    size_t n_work, capacity;
+    struct worker *worker; /* [pool_size] */
+};
+
+txl_status expander_new(const struct weights *weights, struct pool *pool,
+                        struct expander **expander, txl_error *error) {
+    size_t n = (size_t)pool_size(pool);
+    struct expander *e = calloc(1, sizeof *e);
+    if (!e)
+        return txl_fail_memory(error, "expanding", sizeof *e);
+    e->weights = weights;
+    e->pool = pool;
+    e->worker = calloc(n, sizeof *e->worker);
+    bool good = e->worker != NULL;
+    for (size_t i = 0; i < n && good; i++) {
+        e->worker[i].coder = block_coder_new();
+        good = e->worker[i].coder != NULL;
+    }
+    if (!good) {
+        expander_free(e);
+        return txl_fail_memory(error, "expanding", n * WEIGHTS_BLOCK_SIZE);
+    }
+    *expander = e;
+    return TXL_OK;
+}
+
+void expander_free(struct expander *e) {
+    if (!e)
+        return;
+    for (int i = 0; e->worker && i < pool_size(e->pool); i++)
+        block_coder_free(e->worker[i].coder);
+    free(e->worker);
+    free(e->work);
+    free(e);
+}
+
+size_t expanded_bytes(const struct weights_tensor *tensor) {
+    return (tensor->size + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
+}
+
+/* The number of a task is an int. */
+static txl_status make_room(struct expander *e, size_t n, txl_error *error) {
+    if (n > INT32_MAX - e->n_work)
+        return txl_fail(error, TXL_FORMAT, "%s: the tensors are impossibly large",
+                        e->weights->name);
+    if (e->n_work + n <= e->capacity)
+        return TXL_OK;
+    size_t capacity = 2 * (e->n_work + n);
+    struct expansion *work = realloc(e->work, capacity * sizeof *work);
+    if (!work)
+        return txl_fail_memory(error, "the tensors", capacity * sizeof *work);
+    e->work = work;
+    e->capacity = capacity;
+    return TXL_OK;
+}
+
+txl_status expander_add(struct expander *e, const struct weights_tensor *tensor, void *out,
+                        txl_error *error) {
+    txl_status status = make_room(e, tensor->n_block, error);
+    if (status)
+        e->n_work = 0;
+    for (uint32_t b = 0; b < tensor->n_block && !status; b++) {
+        uint64_t begin;
+        size_t size;
+        weights_block_extent(tensor, b, &begin, &size);
+        e->work[e->n_work++] = (struct expansion){tensor, b, (char *)out + begin};
+    }
+    return status;
+}
+
+static void expand_one(void *context, int i, int thread) {
+    struct expander *e = context;
+    struct worker *worker = &e->worker[thread];
+    const struct expansion *x = &e->work[i];
+    if (worker->status)
+        return;
+    worker->status =
+        weights_read_block(e->weights, x->tensor, x->block, worker->coder, x->out, &worker->error);
+    weights_release_block(e->weights, x->tensor, x->block);
+}
+
+txl_status expander_run(struct expander *e, txl_error *error) {
+    int n = pool_size(e->pool);
+    for (int i = 0; i < n; i++)
+        e->worker[i].status = TXL_OK;
+    pool_run(e->pool, (int)e->n_work, expand_one, e);
+    e->n_work = 0;
+    for (int i = 0; i < n; i++) {
+        const struct worker *worker = &e->worker[i];
+        if (worker->status)
+            return txl_fail(error, worker->status, "%s", worker->error.message);
+    }
+    return TXL_OK;
+}
+
+void *expansion_map(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    madvise(memory, size, MADV_HUGEPAGE);
+    return memory;
+}
+
+void expansion_unmap(void *memory, size_t size) {
+    if (memory)
+        munmap(memory, size);
+}

@@ -1,0 +1,397 @@
+/* Writing weights files.  The index precedes the data, and its size follows from the tensors'
+ * shapes alone: so its place is left free, the blocks are written one after the other, and header,
+ * settings, vocabulary and index are filled in at the end. */
+#include "layout.h"
+#include "lib/base/error.h"
+#include "lib/base/half.h"
+#include "lib/base/output_file.h"
+#include "lib/base/q8.h"
+#include "lib/base/threads.h"
+#include "weights.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+/* ---- The tensors -------------------------------------------------------------------------- */
+
+enum { MAX_SLOT = 32 };
+
+/* One block on its way from the source to the file. */
+struct slot {
+    const struct weights_source *source;
+    uint64_t begin; /* in the tensor, in expanded bytes */
+    size_t size;
+    uint64_t first;  /* the first element as read, */
+    size_t count;    /* their number, */
+    float *elements; /* and they; for q8 all that share a scale with one of the block */
+    void *narrow;    /* the block's bytes */
+    void *stored;
+    struct block block;
+    struct block_coder *coder;
+    txl_status status;
+    txl_error error;
+};
+
+struct writer {
+    const struct weights_contents *contents;
+    struct output_file out;
+    struct layout_tensor *tensor;
+    struct layout_block *block;
+    uint32_t n_block, done_block;
+    uint64_t *expanded;               /* bytes of each tensor */
+    float *scale;                     /* of the q8 matrix at hand */
+    uint64_t end;                     /* of the data written so far */
+    uint64_t done_bytes, total_bytes; /* expanded */
+    struct pool *pool;
+    struct slot slot[MAX_SLOT];
+    int n_slot, filled;
+};
+
+static uint64_t align_up(uint64_t offset) {
+    return (offset + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
+}
+
+static txl_status refuse_element(struct slot *slot, size_t i, const char *what) {
+    return txl_fail(&slot->error, TXL_FORMAT, "tensor %s: element %" PRIu64 " is %g; %s",
+                    slot->source->name, slot->first + i, (double)slot->elements[i], what);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* Bytes before the scales and the zeros before those. */
+static uint64_t elements_end(const struct weights_source *source) {
+    uint64_t end = weights_type_size(source->type);
+    for (int d = 0; d < source->n_dim; d++)
+        end *= source->shape[d];
+    return end;
+}
+
+/* Whether the block that ends there has scales. */
+static bool has_scales(const struct weights_source *source, uint64_t end) {
+    return source->type == WEIGHTS_Q8 && end > weights_scales_offset(elements_end(source));
+}
+
+/* What is to be read for the slot's block. */
+static void choose_elements(struct slot *slot) {
+    const struct weights_source *source = slot->source;
+    size_t element = weights_type_size(source->type);
+    uint64_t end = smaller(slot->begin + slot->size, elements_end(source));
+    slot->first = slot->begin / element;
+    slot->count = end > slot->begin ? (size_t)(end - slot->begin) / element : 0;
+    if (source->type == WEIGHTS_Q8 && slot->count > 0) {
+        uint64_t n_col = source->shape[1], column = (end - 1) % n_col;
+        slot->first -= slot->first % n_col % Q8_BLOCK;
+        end += smaller(Q8_BLOCK - column % Q8_BLOCK, n_col - column) - 1;
+        slot->count = (size_t)(end - slot->first);
+    }
+}
+
+/* Rounds the elements, and keeps their scales: a block of columns that is cut by the slot's end is
+ * in two slots, and belongs to the first. */
+static void narrow_q8(const struct slot *slot, float *scale) {
+    uint64_t n_col = slot->source->shape[1], block_end = slot->begin + slot->size;
+    int8_t *out = slot->narrow;
+    memset(out, 0, slot->size);
+    for (size_t i = 0, n; i < slot->count; i += n) {
+        const float *x = slot->elements + i;
+        uint64_t first = slot->first + i, row = first / n_col, column = first % n_col;
+        n = (size_t)smaller(Q8_BLOCK, n_col - column);
+        float s = q8_scale(x, n);
+        if (first >= slot->begin)
+            scale[row * q8_blocks(n_col) + column / Q8_BLOCK] = s;
+        for (size_t k = 0; k < n; k++) {
+            if (first + k >= slot->begin && first + k < block_end)
+                out[first + k - slot->begin] = q8_of_float(x[k], s);
+        }
+    }
+    if (has_scales(slot->source, block_end)) {
+        uint64_t scales = weights_scales_offset(elements_end(slot->source));
+        uint64_t from = larger(slot->begin, scales);
+        memcpy(out + (from - slot->begin), (const char *)scale + (from - scales),
+               (size_t)(block_end - from));
+    }
+}
+
+/* Narrows the elements to the tensor's type. */
+static txl_status narrow_elements(struct slot *slot, float *scale) {
+    const float *x = slot->elements;
+    uint16_t *half = slot->narrow;
+    for (size_t i = 0; i < slot->count; i++) {
+        if (!isfinite(x[i]))
+            return refuse_element(slot, i, "weights must be finite");
+    }
+    switch (slot->source->type) {
+    case WEIGHTS_F32:
+        memcpy(slot->narrow, x, slot->count * sizeof *x);
+        break;
+    case WEIGHTS_F16:
+        for (size_t i = 0; i < slot->count; i++) {
+            half[i] = f16_of_float(x[i]);
+            if ((half[i] & 0x7fff) == 0x7c00)
+                return refuse_element(slot, i, "f16 ends at 65504: use --type bf16 or f32");
+        }
+        break;
+    case WEIGHTS_BF16:
+        for (size_t i = 0; i < slot->count; i++) {
+            half[i] = bf16_of_float(x[i]);
+            if ((half[i] & 0x7fff) == 0x7f80)
+                return refuse_element(slot, i, "bf16 ends there: use --type f32");
+        }
+        break;
+    case WEIGHTS_Q8:
+        narrow_q8(slot, scale);
+        break;
+    }
+    return TXL_OK;
+}
+
+static void encode_slot(void *context, int i, int thread) {
+    (void)thread;
+    struct writer *w = context;
+    struct slot *slot = &w->slot[i];
+    slot->status = narrow_elements(slot, w->scale);
+    if (!slot->status)
+        slot->status =
+            block_encode(slot->coder, slot->source->type, w->contents->level, slot->narrow,
+                         slot->size, slot->stored, &slot->block, &slot->error);
+}
+
+/* Encodes what the slots hold and writes it. */
+static txl_status flush_slots(struct writer *w, txl_error *error) {
+    pool_run(w->pool, w->filled, encode_slot, w);
+    for (int i = 0; i < w->filled; i++) {
+        struct slot *slot = &w->slot[i];
+        if (slot->status)
+            return txl_fail(error, slot->status, "%s", slot->error.message);
+        uint64_t offset = align_up(w->end);
+        txl_status status =
+            output_file_write(&w->out, slot->stored, slot->block.stored, offset, error);
+        if (status)
+            return status;
+        w->end = offset + slot->block.stored;
+        w->block[w->done_block++] = (struct layout_block){.offset = offset,
+                                                          .checksum = slot->block.checksum,
+                                                          .stored = slot->block.stored,
+                                                          .first_part = slot->block.first_part,
+                                                          .encoding = slot->block.encoding};
+        w->done_bytes += slot->size;
+    }
+    w->filled = 0;
+    const struct weights_contents *c = w->contents;
+    if (c->progress && !c->progress(c->progress_context, w->done_bytes, w->total_bytes))
+        return txl_fail(error, TXL_STOPPED, "%s: stopped", w->out.path);
+    return TXL_OK;
+}
+
+/* Puts a block into a slot.  One with scales waits for those before it, from which they come, and
+ * goes alone, before the next matrix's scales take their place. */
+static txl_status add_block(struct writer *w, size_t t, uint64_t begin, txl_error *error) {
+    const struct weights_source *source = &w->contents->source[t];
+    size_t size = (size_t)smaller(WEIGHTS_BLOCK_SIZE, w->expanded[t] - begin);
+    bool alone = has_scales(source, begin + size);
+    txl_status status = alone ? flush_slots(w, error) : TXL_OK;
+    if (status)
+        return status;
+    struct slot *slot = &w->slot[w->filled++];
+    slot->source = source;
+    slot->begin = begin;
+    slot->size = size;
+    choose_elements(slot);
+    if (slot->count > 0)
+        status = source->read(source->context, slot->first, slot->count, slot->elements, error);
+    if (!status && (alone || w->filled == w->n_slot))
+        status = flush_slots(w, error);
+    return status;
+}
+
+static txl_status write_tensors(struct writer *w, txl_error *error) {
+    txl_status status = TXL_OK;
+    for (size_t t = 0; t < w->contents->n_source && !status; t++) {
+        for (uint64_t begin = 0; begin < w->expanded[t] && !status; begin += WEIGHTS_BLOCK_SIZE)
+            status = add_block(w, t, begin, error);
+    }
+    return status ? status : flush_slots(w, error);
+}
+
+/* ---- The sections before them ------------------------------------------------------------- */
+
+static txl_status plan_tensors(struct writer *w, txl_error *error) {
+    size_t n = w->contents->n_source;
+    w->tensor = calloc(n + 1, sizeof *w->tensor);
+    w->expanded = calloc(n + 1, sizeof *w->expanded);
+    if (!w->tensor || !w->expanded)
+        return txl_fail_memory(error, "the index", n * sizeof *w->tensor);
+    uint64_t n_block = 0;
+    uint64_t scales = 0; /* bytes of the most of any matrix */
+    uint32_t names = 0;
+    for (size_t t = 0; t < n; t++) {
+        const struct weights_source *source = &w->contents->source[t];
+        struct layout_tensor *record = &w->tensor[t];
+        for (int d = 0; d < WEIGHTS_MAX_DIM; d++)
+            record->shape[d] = d < source->n_dim ? source->shape[d] : 1;
+        uint64_t size = weights_expanded_size(source->type, source->n_dim, record->shape);
+        if (size == 0)
+            return txl_fail(error, TXL_FORMAT, "tensor %s has an impossible shape", source->name);
+        if (source->type == WEIGHTS_Q8)
+            scales = larger(scales, size - weights_scales_offset(elements_end(source)));
+        w->expanded[t] = size;
+        w->total_bytes += size;
+        record->name_offset = names;
+        record->name_length = (uint32_t)strlen(source->name);
+        record->type = source->type;
+        record->n_dim = (uint32_t)source->n_dim;
+        record->first_block = (uint32_t)n_block;
+        record->n_block = (uint32_t)((size - 1) / WEIGHTS_BLOCK_SIZE + 1);
+        names += record->name_length;
+        n_block += (size - 1) / WEIGHTS_BLOCK_SIZE + 1;
+        if (n_block > UINT32_MAX)
+            return txl_fail(error, TXL_UNSUPPORTED, "the model has more than 2^32 blocks");
+    }
+    w->n_block = (uint32_t)n_block;
+    w->block = calloc((size_t)n_block + 1, sizeof *w->block);
+    if (!w->block)
+        return txl_fail_memory(error, "the index", n_block * sizeof *w->block);
+    w->scale = malloc((size_t)scales + 1);
+    return w->scale ? TXL_OK : txl_fail_memory(error, "the scales", scales);
+}
+
+/* The index as it lies in the file: head, tensors, blocks, names. */
+static uint8_t *pack_index(const struct writer *w, size_t *size) {
+    const struct weights_contents *c = w->contents;
+    size_t names = 0;
+    for (size_t t = 0; t < c->n_source; t++)
+        names += w->tensor[t].name_length;
+    size_t tensors = c->n_source * sizeof *w->tensor, blocks = w->n_block * sizeof *w->block;
+    struct layout_index head = {.n_tensor = (uint32_t)c->n_source,
+                                .tensor_size = sizeof *w->tensor,
+                                .n_block = w->n_block,
+                                .block_size = sizeof *w->block,
+                                .names_size = (uint32_t)names,
+                                .expanded_block = WEIGHTS_BLOCK_SIZE};
+    *size = sizeof head + tensors + blocks + names;
+    uint8_t *index = malloc(*size);
+    if (!index)
+        return NULL;
+    memcpy(index, &head, sizeof head);
+    memcpy(index + sizeof head, w->tensor, tensors);
+    memcpy(index + sizeof head + tensors, w->block, blocks);
+    uint8_t *name = index + sizeof head + tensors + blocks;
+    for (size_t t = 0; t < c->n_source; t++) {
+        memcpy(name, c->source[t].name, w->tensor[t].name_length);
+        name += w->tensor[t].name_length;
+    }
+    return index;
+}
+
+/* Lays the sections out; `final` writes them and the header too.  *data: where the blocks begin. */
+static txl_status write_sections(struct writer *w, bool final, uint64_t *data, txl_error *error) {
+    const struct weights_contents *c = w->contents;
+    size_t index_size;
+    uint8_t *index = pack_index(w, &index_size);
+    if (!index)
+        return txl_fail_memory(error, "the index", index_size);
+    struct {
+        const void *bytes;
+        struct layout_section place;
+    } section[] = {
+        {c->settings, {.size = strlen(c->settings)}},
+        {c->vocabulary, {.size = c->vocabulary_size}},
+        {index, {.size = index_size}},
+    };
+    uint64_t end = sizeof(struct layout_header);
+    txl_status status = TXL_OK;
+    for (int i = 0; i < 3; i++) {
+        struct layout_section *place = &section[i].place;
+        place->offset = align_up(end);
+        place->checksum = XXH3_64bits(section[i].bytes, place->size);
+        end = place->offset + place->size;
+        if (final && !status)
+            status =
+                output_file_write(&w->out, section[i].bytes, place->size, place->offset, error);
+    }
+    *data = align_up(end);
+    if (final && !status) {
+        struct layout_header header = {.magic = LAYOUT_MAGIC,
+                                       .major = LAYOUT_MAJOR,
+                                       .minor = LAYOUT_MINOR,
+                                       .header_size = sizeof header,
+                                       .file_size = w->end,
+                                       .settings = section[0].place,
+                                       .vocabulary = section[1].place,
+                                       .index = section[2].place};
+        header.checksum = XXH3_64bits(&header, offsetof(struct layout_header, checksum));
+        status = output_file_write(&w->out, &header, sizeof header, 0, error);
+    }
+    free(index);
+    return status;
+}
+
+/* ---- All of it ---------------------------------------------------------------------------- */
+
+static txl_status make_slots(struct writer *w, txl_error *error) {
+    w->pool = pool_new(w->contents->threads);
+    if (!w->pool)
+        return txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    int wanted = 2 * pool_size(w->pool);
+    w->n_slot = wanted < MAX_SLOT ? wanted : MAX_SLOT;
+    for (int i = 0; i < w->n_slot; i++) {
+        struct slot *slot = &w->slot[i];
+        slot->elements = malloc((WEIGHTS_BLOCK_SIZE + 2 * Q8_BLOCK) * sizeof(float));
+        slot->narrow = malloc(WEIGHTS_BLOCK_SIZE);
+        slot->stored = malloc(block_bound(WEIGHTS_BLOCK_SIZE));
+        slot->coder = block_coder_new();
+        if (!slot->elements || !slot->narrow || !slot->stored || !slot->coder)
+            return txl_fail_memory(error, "a block", 6 * (uint64_t)WEIGHTS_BLOCK_SIZE);
+    }
+    return TXL_OK;
+}
+
+static void free_writer(struct writer *w) {
+    output_file_close(&w->out);
+    for (int i = 0; i < MAX_SLOT; i++) {
+        free(w->slot[i].elements);
+        free(w->slot[i].narrow);
+        free(w->slot[i].stored);
+        block_coder_free(w->slot[i].coder);
+    }
+    pool_free(w->pool);
+    free(w->tensor);
+    free(w->block);
+    free(w->expanded);
+    free(w->scale);
+    free(w);
+}
+
+txl_status weights_write(const char *path, const struct weights_contents *contents,
+                         txl_error *error) {
+    struct writer *w = calloc(1, sizeof *w);
+    if (!w)
+        return txl_fail_memory(error, "the writer", sizeof *w);
+    w->contents = contents;
+    w->out.file = -1;
+    txl_status status = plan_tensors(w, error);
+    if (!status)
+        status = make_slots(w, error);
+    if (!status)
+        status = output_file_open(&w->out, path, error);
+    if (!status)
+        status = write_sections(w, false, &w->end, error);
+    if (!status)
+        status = write_tensors(w, error);
+    uint64_t data;
+    if (!status)
+        status = write_sections(w, true, &data, error);
+    if (!status)
+        status = output_file_commit(&w->out, error);
+    free_writer(w);
+    return status;
+}

@@ -1,0 +1,237 @@
+/* Several threads that use one model at the same time, each with a session, an encoder and a
+ * decoder of its own: each gets what it gets alone.  Meant for the thread sanitizer above all. */
+#include "tests/model_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N_THREAD = 4, N_SCORED = 40, N_DRAWN = 8, N_PAIR = 2, TEXT_BYTES = 4096 };
+
+static const char *const types[] = {"f32", "f16", "bf16", "q8"};
+
+static void run_together(void *(*run)(void *), void *work, size_t size) {
+    pthread_t thread[N_THREAD];
+    for (size_t i = 0; i < N_THREAD; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, run, (char *)work + i * size), 0);
+    for (size_t i = 0; i < N_THREAD; i++)
+        pthread_join(thread[i], NULL);
+}
+
+/* ---- Sessions ----------------------------------------------------------------------------- */
+
+/* What one session is to do, and what came of it. */
+struct work {
+    const txl_model *model;
+    txl_settings settings;
+    const int32_t *ids; /* [N_SCORED + 1] */
+    uint64_t seed;
+    float nats[N_SCORED];
+    int32_t drawn[N_DRAWN][N_PAIR];
+    txl_status status;
+};
+
+/* Draws from two timelines, which advance each by itself at first, then together. */
+static txl_status draw(struct work *w, txl_session *const *pair) {
+    const txl_sampling sampling = {.temperature = 1, .top_p = 0.95f};
+    txl_random random[N_PAIR] = {{.seed = w->seed}, {.seed = w->seed, .stream = 1}};
+    txl_status status = TXL_OK;
+    for (int i = 0; i < N_DRAWN; i++) {
+        int32_t *ids = w->drawn[i];
+        float logprob;
+        for (int j = 0; j < N_PAIR && !status; j++)
+            status = txl_session_sample(pair[j], &sampling, &random[j], &ids[j], &logprob, NULL);
+        for (int j = 0; i < N_DRAWN / 2 && j < N_PAIR && !status; j++)
+            status = txl_session_feed(pair[j], &ids[j], 1, NULL);
+        if (i >= N_DRAWN / 2 && !status)
+            status = txl_session_feed_each(pair, N_PAIR, ids, NULL);
+    }
+    return status;
+}
+
+/* Scores its part of the case's text, and goes on with it. */
+static void *run_session(void *context) {
+    struct work *w = context;
+    txl_session *pair[N_PAIR];
+    w->status = txl_session_new(w->model, &w->settings, &pair[0], NULL);
+    if (w->status)
+        return NULL;
+    w->status = txl_session_score(pair[0], w->ids, N_SCORED, w->ids + 1, w->nats, NULL);
+    if (!w->status)
+        w->status = txl_session_copy(pair[0], &pair[1], NULL);
+    if (!w->status) {
+        w->status = draw(w, pair);
+        txl_session_free(pair[1]);
+    }
+    txl_session_free(pair[0]);
+    return NULL;
+}
+
+static void check_case(const char *name, const char *type) {
+    struct model_case c;
+    txl_model *compressed;
+    struct work alone[N_THREAD], together[N_THREAD];
+    case_open(&c, name, type, -1);
+    const char *path = scratch_path("threads.txl");
+    case_convert(name, type, -1, path);
+    assert_int_equal(txl_model_open_compressed(path, 1, &compressed, NULL), TXL_OK);
+    unlink(path);
+    assert_true(c.n > N_SCORED + N_THREAD);
+    for (int i = 0; i < N_THREAD; i++) {
+        alone[i] = (struct work){.model = c.model, .ids = c.ids + i, .seed = (uint64_t)i};
+        alone[i].settings = run_settings(json_object_get(c.expect, "greedy"), 1);
+        together[i] = alone[i];
+        together[i].settings.threads = 1 + i % 2;
+        if (i >= N_THREAD / 2)
+            together[i].model = compressed;
+        run_session(&alone[i]);
+        assert_int_equal(alone[i].status, TXL_OK);
+    }
+    run_together(run_session, together, sizeof *together);
+    for (int i = 0; i < N_THREAD; i++) {
+        assert_int_equal(together[i].status, TXL_OK);
+        assert_memory_equal(together[i].nats, alone[i].nats, sizeof alone[i].nats);
+        assert_memory_equal(together[i].drawn, alone[i].drawn, sizeof alone[i].drawn);
+    }
+    txl_model_close(compressed);
+    case_close(&c);
+}
+
+static void sessions(void **state) {
+    (void)state;
+    for (size_t k = 0; case_names[k]; k++) {
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+            check_case(case_names[k], types[t]);
+    }
+}
+
+/* ---- Text --------------------------------------------------------------------------------- */
+
+/* A text that is encoded, and decoded again. */
+struct reading {
+    const txl_model *model;
+    const char *text;
+    size_t length;
+    txl_decoder *decoder;
+    char shown[2 * TEXT_BYTES];
+    size_t n_shown;
+    txl_status status;
+};
+
+static txl_status show(struct reading *r, const char *text, size_t length) {
+    if (length > sizeof r->shown - r->n_shown)
+        return TXL_MEMORY;
+    memcpy(r->shown + r->n_shown, text, length);
+    r->n_shown += length;
+    return TXL_OK;
+}
+
+static txl_status decode(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct reading *r = context;
+    const char *text;
+    size_t length;
+    if (symbol->id < 0)
+        return TXL_OK;
+    txl_status status = txl_decoder_push(r->decoder, symbol->id, &text, &length, error);
+    return status ? status : show(r, text, length);
+}
+
+static void *run_reading(void *context) {
+    struct reading *r = context;
+    const txl_encoding encoding = {
+        .raw = true, .skip_unknown = true, .lookup = true, .symbol = decode, .context = r};
+    txl_encoder *encoder;
+    const char *text;
+    size_t length;
+    r->status = txl_encoder_new(r->model, &encoding, &encoder, NULL);
+    if (r->status)
+        return NULL;
+    r->status = txl_decoder_new(r->model, true, &r->decoder, NULL);
+    if (!r->status) {
+        r->status = txl_encoder_feed(encoder, r->text, r->length, NULL);
+        if (!r->status)
+            r->status = txl_encoder_finish(encoder, NULL);
+        if (!r->status)
+            r->status = txl_decoder_finish(r->decoder, &text, &length, NULL);
+        if (!r->status)
+            r->status = show(r, text, length);
+        txl_decoder_free(r->decoder);
+    }
+    txl_encoder_free(encoder);
+    return NULL;
+}
+
+static void texts(void **state) {
+    (void)state;
+    static const char *const names[] = {"wt103-zip", "lm1b", "characters", "text8", "enwik8-zip"};
+    static struct reading alone, together[N_THREAD];
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct model_case c;
+        char text[TEXT_BYTES];
+        FILE *file = fopen(case_path(names[k], "text.txt"), "rb");
+        assert_non_null(file);
+        size_t length = fread(text, 1, sizeof text, file);
+        fclose(file);
+        case_open(&c, names[k], NULL, -1);
+        alone = (struct reading){.model = c.model, .text = text, .length = length};
+        for (size_t i = 0; i < N_THREAD; i++)
+            together[i] = alone;
+        run_reading(&alone);
+        assert_int_equal(alone.status, TXL_OK);
+        assert_true(alone.n_shown > 0);
+        run_together(run_reading, together, sizeof *together);
+        for (size_t i = 0; i < N_THREAD; i++) {
+            assert_int_equal(together[i].status, TXL_OK);
+            assert_int_equal(together[i].n_shown, alone.n_shown);
+            assert_memory_equal(together[i].shown, alone.shown, alone.n_shown);
+        }
+        case_close(&c);
+    }
+}
+
+/* ---- Models ------------------------------------------------------------------------------- */
+
+struct opening {
+    const char *path;
+    txl_status status;
+};
+
+static void *run_opening(void *context) {
+    struct opening *o = context;
+    txl_model *model;
+    o->status = txl_model_open(o->path, 2, &model, NULL);
+    if (!o->status)
+        txl_model_close(model);
+    return NULL;
+}
+
+/* Comes first: what is chosen once in a process, such as the kernels, is chosen here. */
+static void models(void **state) {
+    (void)state;
+    struct opening openings[N_THREAD];
+    const char *path = scratch_path("threads.txl");
+    case_convert("wt103-zip", NULL, -1, path);
+    for (size_t i = 0; i < N_THREAD; i++)
+        openings[i] = (struct opening){.path = path};
+    run_together(run_opening, openings, sizeof *openings);
+    unlink(path);
+    for (size_t i = 0; i < N_THREAD; i++)
+        assert_int_equal(openings[i].status, TXL_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models),
+        cmocka_unit_test(sessions),
+        cmocka_unit_test(texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* The progress of long work, by a clock and on a terminal that are the test's own. */
+#include "cli/system/terminal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static double clock_seconds;
+static unsigned short terminal_width; /* 0: none */
+
+int clock_gettime(clockid_t id, struct timespec *now) {
+    (void)id;
+    now->tv_sec = (time_t)clock_seconds;
+    now->tv_nsec = (long)((clock_seconds - (double)now->tv_sec) * 1e9);
+    return 0;
+}
+
+int isatty(int handle) {
+    (void)handle;
+    return terminal_width > 0;
+}
+
+int ioctl(int handle, unsigned long request, ...) {
+    va_list arguments;
+    (void)handle;
+    (void)request;
+    va_start(arguments, request);
+    va_arg(arguments, struct winsize *)->ws_col = terminal_width;
+    va_end(arguments);
+    return 0;
+}
+
+/* ---- What is shown ------------------------------------------------------------------------ */
+
+static FILE *shown;
+static int standard_error;
+static off_t seen; /* bytes of it */
+
+static int catch_standard_error(void **state) {
+    (void)state;
+    shown = tmpfile();
+    seen = 0;
+    standard_error = dup(STDERR_FILENO);
+    return shown && standard_error >= 0 && dup2(fileno(shown), STDERR_FILENO) >= 0 ? 0 : -1;
+}
+
+static int give_standard_error_back(void **state) {
+    (void)state;
+    dup2(standard_error, STDERR_FILENO);
+    close(standard_error);
+    return fclose(shown);
+}
+
+/* Since the last time. */
+static void assert_shown(const char *expected) {
+    char text[512] = "";
+    seen += pread(fileno(shown), text, sizeof text - 1, seen);
+    assert_string_equal(text, expected);
+}
+
+static void update_at(struct progress *progress, double seconds, double fraction, uint64_t count) {
+    clock_seconds = seconds;
+    progress_update(progress, fraction, count);
+}
+
+/* ---- Tests -------------------------------------------------------------------------------- */
+
+static void lines_come_every_ten_seconds(void **state) {
+    (void)state;
+    struct progress progress;
+    terminal_width = 0;
+    clock_seconds = 100;
+    progress_start(&progress, "text.txt", "tokens");
+    update_at(&progress, 100.5, 0.1, 10);
+    update_at(&progress, 109.5, 0.2, 900);
+    assert_shown("");
+    update_at(&progress, 110, 0.25, 1000);
+    assert_shown("txl: text.txt: 25 %, 1000 tokens, 100/s, 0:30 left\n");
+    update_at(&progress, 119.5, 0.5, 2000);
+    assert_shown("");
+    update_at(&progress, 200, -1, 4300);
+    assert_shown("txl: text.txt: 4300 tokens, 43/s\n");
+    update_at(&progress, 300, 0.025, 5000);
+    assert_shown("txl: text.txt: 2 %, 5000 tokens, 25/s, 2:10:00 left\n");
+    update_at(&progress, 400, 1.25, 6000);
+    assert_shown("txl: text.txt: 100 %, 6000 tokens, 20/s, 0:00 left\n");
+    progress_end(&progress);
+    update_at(&progress, 500, 0.5, 7000);
+    assert_shown("");
+}
+
+static void a_bar_is_redrawn_and_wiped(void **state) {
+    (void)state;
+    struct progress progress;
+    terminal_width = 81;
+    clock_seconds = 100;
+    progress_start(&progress, "text.txt", "tokens");
+    update_at(&progress, 100.5, 0.5, 1);
+    assert_shown("");
+    update_at(&progress, 110, 0.25, 1000);
+    assert_shown("\rtext.txt   25 % [###------------] 1000 tokens, 100/s, 0:30 left\033[K");
+    update_at(&progress, 110.05, 0.26, 1001);
+    assert_shown("");
+    update_at(&progress, 120, -1, 2000);
+    assert_shown("\rtext.txt  2000 tokens, 100/s\033[K");
+    terminal_note("in between");
+    assert_shown("\r\033[Ktxl: note: in between\n");
+    terminal_width = 31;
+    update_at(&progress, 200, 0.5, 10000);
+    assert_shown("\r 50 % 10000 tokens, 100/s, 1:4\033[K");
+    progress_end(&progress);
+    assert_shown("\r\033[K");
+}
+
+static void quiet_shows_nothing(void **state) {
+    (void)state;
+    struct progress progress;
+    terminal_width = 81;
+    clock_seconds = 100;
+    terminal_set_quiet(true);
+    progress_start(&progress, "text.txt", "tokens");
+    update_at(&progress, 200, 0.5, 1000);
+    progress_end(&progress);
+    terminal_set_quiet(false);
+    assert_shown("");
+}
+
+/* Of a name as long as no file has, the beginning, in a line of its own. */
+static void a_line_is_cut(void **state) {
+    (void)state;
+    enum { LENGTH = 20000, MOST = 16384 };
+    static char name[LENGTH + 1], text[LENGTH + 100];
+    terminal_set_command(NULL);
+    for (int i = 0; i < LENGTH; i++)
+        name[i] = i % 2 ? '\a' : 'a';
+    terminal_error("%s: damaged", name);
+    terminal_line("seed=%d", 7);
+    ssize_t n = pread(fileno(shown), text, sizeof text - 1, 0);
+    assert_int_equal(n, MOST + strlen("txl: seed=7\n"));
+    assert_memory_equal(text, "txl: error: a?a?", 16);
+    assert_string_equal(text + MOST - 3, "?a\ntxl: seed=7\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(lines_come_every_ten_seconds, catch_standard_error,
+                                        give_standard_error_back),
+        cmocka_unit_test_setup_teardown(a_bar_is_redrawn_and_wiped, catch_standard_error,
+                                        give_standard_error_back),
+        cmocka_unit_test_setup_teardown(quiet_shows_nothing, catch_standard_error,
+                                        give_standard_error_back),
+        cmocka_unit_test_setup_teardown(a_line_is_cut, catch_standard_error,
+                                        give_standard_error_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

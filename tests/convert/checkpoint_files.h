@@ -1,0 +1,137 @@
+/* Files for the tests of convert/: the made cases, and hand-made ones in a folder of their own. */
+#ifndef TESTS_CHECKPOINT_FILES_H
+#define TESTS_CHECKPOINT_FILES_H
+
+#include "txl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* cmocka.h needs these before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A folder that setup makes and teardown removes. */
+static char scratch[64];
+
+static inline int make_scratch(void **state) {
+    (void)state;
+    strcpy(scratch, "/tmp/txl-test-XXXXXX");
+    return mkdtemp(scratch) ? 0 : -1;
+}
+
+static inline int remove_scratch(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", scratch);
+    return system(command);
+}
+
+/* The path of a made case's file; valid until the next call but three. */
+static inline const char *case_path(const char *name) {
+    static char paths[4][4096];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    const char *cases = getenv("TXL_TEST_CASES");
+    snprintf(path, sizeof paths[0], "%s/%s", cases ? cases : "tests/cases", name);
+    return path;
+}
+
+/* The path of a file in the scratch folder; valid until the next call but three. */
+static inline const char *scratch_path(const char *name) {
+    static char paths[4][4096];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", scratch, name);
+    return path;
+}
+
+/* Writes a file into the scratch folder, and returns its path. */
+static inline const char *write_file(const char *name, const void *data, size_t size) {
+    const char *path = scratch_path(name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+/* Reads a whole file; the caller frees it. */
+static inline unsigned char *read_file(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        fail_msg("%s: %s", path, strerror(errno));
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    unsigned char *data = malloc(*size + 1);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, *size, file), *size);
+    fclose(file);
+    return data;
+}
+
+/* Pseudo-random numbers (xorshift64*), the same in every run. */
+static inline uint64_t next_random(uint64_t *state) {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static inline void assert_says(const txl_error *error, const char *text) {
+    if (!strstr(error->message, text))
+        fail_msg("expected \"%s\" in \"%s\"", text, error->message);
+}
+
+/* Calls `open` on a copy of the file again and again: cut to every length (in steps that grow with
+ * the file), and `n_altered` times with some of its first `size_altered` bytes changed.  Nothing is
+ * expected of the results but that there is one, and that no sanitizer speaks up. */
+static inline void abuse_file(const char *path, const char *copy_name, size_t size_altered,
+                              int n_altered, void (*open_it)(const char *path)) {
+    size_t size;
+    unsigned char *data = read_file(path, &size);
+    const char *copy = write_file(copy_name, data, size);
+    size_t step = size < 4096 ? 1 : size / 500;
+    for (size_t length = size; length >= step; length -= step) {
+        assert_int_equal(truncate(copy, (off_t)length), 0);
+        open_it(copy);
+    }
+
+    write_file(copy_name, data, size);
+    int file = open(copy, O_WRONLY);
+    assert_true(file >= 0);
+    uint64_t random = size;
+    size_t range = size_altered < size ? size_altered : size;
+    for (int i = 0; i < n_altered; i++) {
+        size_t at[3];
+        int n = 1 + (int)(next_random(&random) % 3);
+        for (int k = 0; k < n; k++) {
+            /* A zip's directory is at its end. */
+            at[k] = next_random(&random) % range;
+            if (next_random(&random) % 4 == 0)
+                at[k] = size - 1 - at[k];
+            unsigned char byte =
+                next_random(&random) % 2
+                    ? (unsigned char)next_random(&random)
+                    : (unsigned char)(data[at[k]] ^ 1u << next_random(&random) % 8);
+            assert_int_equal(pwrite(file, &byte, 1, (off_t)at[k]), 1);
+        }
+        open_it(copy);
+        for (int k = 0; k < n; k++)
+            assert_int_equal(pwrite(file, data + at[k], 1, (off_t)at[k]), 1);
+    }
+    close(file);
+    free(data);
+}
+
+#endif

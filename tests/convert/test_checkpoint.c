@@ -1,0 +1,946 @@
+/* Checkpoints: the containers, the tensors in them, and files that are damaged or made to harm. */
+#include "checkpoint_files.h"
+
+#include "convert/containers/checkpoint.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <sys/resource.h>
+#include <zlib.h>
+
+static struct checkpoint *open_or_fail(const char *path) {
+    struct checkpoint *checkpoint;
+    txl_error error;
+    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    return checkpoint;
+}
+
+static void assert_refuses(const char *path, txl_status status, const char *message) {
+    struct checkpoint *checkpoint;
+    txl_error error = {0};
+    txl_status found = checkpoint_open(path, &checkpoint, &error);
+    if (found != status)
+        fail_msg("expected \"%s\", found status %d, \"%s\"", message, found, error.message);
+    assert_says(&error, message);
+    assert_null(checkpoint);
+}
+
+static const struct checkpoint_tensor *find_or_fail(const struct checkpoint *checkpoint,
+                                                    const char *name) {
+    const struct checkpoint_tensor *tensor = checkpoint_find(checkpoint, name);
+    if (!tensor)
+        fail_msg("no tensor %s", name);
+    return tensor;
+}
+
+/* All elements as double; the caller frees them. */
+static double *elements_of(const struct checkpoint_tensor *tensor) {
+    double *elements = malloc((size_t)tensor->n_element * sizeof *elements + 1);
+    txl_error error;
+    assert_non_null(elements);
+    if (checkpoint_read_double(tensor, 0, tensor->n_element, elements, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    return elements;
+}
+
+static double sum_of(const struct checkpoint_tensor *tensor) {
+    double *elements = elements_of(tensor), sum = 0;
+    for (uint64_t i = 0; i < tensor->n_element; i++)
+        sum += elements[i];
+    free(elements);
+    return sum;
+}
+
+/* ---- The made cases ----------------------------------------------------------------------- */
+
+/* What PyTorch finds in them: the entries of state_dict(), the sum of all their elements. */
+static void test_cases(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t n_tensor;
+        double sum;
+    } cases[] = {
+        {"absolute-learned", 26, 75.304909007},
+        {"absolute-sinusoid", 37, 108.771141948},
+        {"characters", 39, 160.475668542},
+        {"enwik8-legacy", 28, 67.050246552},
+        {"enwik8-zip", 28, 176.123980434},
+        {"half-precision", 39, 216.060610056},
+        {"hf-bin", 62, 516.409279636},
+        {"hf-safetensors", 42, 331.302451733},
+        {"hf-sharded", 62, 521.389727484},
+        {"learnable-positions", 26, 84.739646203},
+        {"lm1b", 53, 135.972542187},
+        {"pre-lnorm", 28, 80.892270758},
+        {"projected-div1", 35, 255.044178475},
+        {"text8", 28, 120.966898713},
+        {"untied", 58, 453.666483650},
+        {"wt103-legacy", 58, 503.265550675},
+        {"wt103-zip", 58, 401.855018771},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct checkpoint *checkpoint = open_or_fail(case_path(cases[i].name));
+        double sum = 0;
+        assert_int_equal(checkpoint_n_tensor(checkpoint), cases[i].n_tensor);
+        for (size_t k = 0; k < cases[i].n_tensor; k++) {
+            const struct checkpoint_tensor *tensor = checkpoint_tensor_at(checkpoint, k);
+            assert_ptr_equal(checkpoint_find(checkpoint, tensor->name), tensor);
+            sum += sum_of(tensor);
+            checkpoint_release(tensor);
+        }
+        if (fabs(sum - cases[i].sum) > 1e-6)
+            fail_msg("%s: sum %.9f, expected %.9f", cases[i].name, sum, cases[i].sum);
+        checkpoint_close(checkpoint);
+    }
+}
+
+static void test_paths_and_roots(void **state) {
+    (void)state;
+    static const struct {
+        const char *opened, *path;
+        bool has_root;
+    } checkpoints[] = {
+        {"hf-bin", "hf-bin/pytorch_model.bin", true},
+        {"hf-safetensors/", "hf-safetensors/model.safetensors", false},
+        {"hf-sharded", "hf-sharded/pytorch_model.bin.index.json", false},
+        {"text8", "text8/model.pt", true},
+        {"text8/cache.pt", "text8/cache.pt", true},
+    };
+    for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) {
+        struct checkpoint *checkpoint = open_or_fail(case_path(checkpoints[i].opened));
+        assert_string_equal(checkpoint_path(checkpoint), case_path(checkpoints[i].path));
+        assert_int_equal(checkpoint_root(checkpoint) != NULL, checkpoints[i].has_root);
+        checkpoint_close(checkpoint);
+    }
+}
+
+static bool same_view(const struct checkpoint *checkpoint, const char *a, const char *b) {
+    return checkpoint_same_view(find_or_fail(checkpoint, a), find_or_fail(checkpoint, b));
+}
+
+static void test_tied(void **state) {
+    (void)state;
+    struct checkpoint *checkpoint = open_or_fail(case_path("enwik8-zip/model.pt"));
+    assert_true(same_view(checkpoint, "word_emb.emb_layers.0.weight", "crit.out_layers.0.weight"));
+    assert_false(same_view(checkpoint, "word_emb.emb_layers.0.weight", "crit.out_layers.0.bias"));
+    checkpoint_close(checkpoint);
+
+    checkpoint = open_or_fail(case_path("wt103-legacy/model.pt"));
+    assert_true(same_view(checkpoint, "word_emb.emb_projs.1", "crit.out_projs.1"));
+    checkpoint_close(checkpoint);
+
+    checkpoint = open_or_fail(case_path("untied/model.pt"));
+    assert_false(same_view(checkpoint, "word_emb.emb_layers.0.weight", "crit.out_layers.0.weight"));
+    checkpoint_close(checkpoint);
+}
+
+static void test_attributes(void **state) {
+    (void)state;
+    struct checkpoint *checkpoint = open_or_fail(case_path("wt103-zip/model.pt"));
+    const struct pickle_value *model = checkpoint_root(checkpoint);
+    assert_true(pickle_is_object(model, "mem_transformer.MemTransformerLM"));
+    assert_int_equal(checkpoint_attribute(model, "tgt_len")->integer, 12);
+    const struct pickle_value *crit = checkpoint_attribute(model, "crit");
+    assert_true(pickle_is_object(crit, "proj_adaptive_softmax.ProjectedAdaptiveLogSoftmax"));
+    assert_int_equal(checkpoint_attribute(crit, "div_val")->kind, PICKLE_INT);
+    assert_non_null(checkpoint_attribute(model, "r_w_bias"));
+    assert_null(checkpoint_attribute(model, "no_such"));
+    assert_null(checkpoint_attribute(NULL, "no_such"));
+    checkpoint_close(checkpoint);
+}
+
+/* ---- Hand-made archives ------------------------------------------------------------------- */
+
+struct bytes {
+    unsigned char at[1 << 16];
+    size_t size;
+};
+
+static void add(struct bytes *bytes, const void *more, size_t size) {
+    assert_true(size <= sizeof bytes->at - bytes->size);
+    memcpy(bytes->at + bytes->size, more, size);
+    bytes->size += size;
+}
+
+static void add_number(struct bytes *bytes, int width, uint64_t number) {
+    for (int i = 0; i < width; i++, number >>= 8)
+        add(bytes, &(unsigned char){(unsigned char)number}, 1);
+}
+
+struct made_entry {
+    const char *name;
+    const void *data;
+    size_t size;
+    int method;         /* 0: stored */
+    int flags;          /* 1: encrypted */
+    bool bare;          /* of ZIP64, without the field that has the sizes */
+    uint32_t wrong_crc; /* added to the right one */
+};
+
+/* An archive of these entries.  ZIP64 ones have no 32-bit size or offset at all. */
+static const char *write_zip(const char *name, const struct made_entry *entries, size_t n,
+                             bool zip64) {
+    static struct bytes zip, directory;
+    zip.size = directory.size = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct made_entry *entry = &entries[i];
+        uint32_t crc = (uint32_t)crc32(0, entry->data, (uInt)entry->size) + entry->wrong_crc;
+        uint64_t header = zip.size, size = zip64 ? UINT32_MAX : entry->size;
+        uint64_t name_length = strlen(entry->name);
+        uint64_t extra = !zip64 ? 0 : entry->bare ? 6 : 34;
+
+        add_number(&zip, 4, 0x04034b50);
+        add_number(&zip, 2, 45);
+        add_number(&zip, 2, (uint64_t)entry->flags);
+        add_number(&zip, 2, (uint64_t)entry->method);
+        add_number(&zip, 4, 0);
+        add_number(&zip, 4, crc);
+        add_number(&zip, 4, size);
+        add_number(&zip, 4, size);
+        add_number(&zip, 2, name_length);
+        add_number(&zip, 2, 3);
+        add(&zip, entry->name, name_length);
+        add(&zip, "pad", 3);
+        add(&zip, entry->data, entry->size);
+
+        add_number(&directory, 4, 0x02014b50);
+        add_number(&directory, 4, 45 | 45 << 16);
+        add_number(&directory, 2, (uint64_t)entry->flags);
+        add_number(&directory, 2, (uint64_t)entry->method);
+        add_number(&directory, 4, 0);
+        add_number(&directory, 4, crc);
+        add_number(&directory, 4, size);
+        add_number(&directory, 4, size);
+        add_number(&directory, 2, name_length);
+        add_number(&directory, 2, extra);
+        add_number(&directory, 8, 0);
+        add_number(&directory, 2, 0);
+        add_number(&directory, 4, zip64 ? UINT32_MAX : header);
+        add(&directory, entry->name, name_length);
+        if (zip64) { /* after a field that is of no interest */
+            add_number(&directory, 2, 0x5455);
+            add_number(&directory, 2, 2);
+            add_number(&directory, 2, 0);
+        }
+        if (zip64 && !entry->bare) {
+            add_number(&directory, 2, 1);
+            add_number(&directory, 2, 24);
+            add_number(&directory, 8, entry->size);
+            add_number(&directory, 8, entry->size);
+            add_number(&directory, 8, header);
+        }
+    }
+    uint64_t start = zip.size, end;
+    add(&zip, directory.at, directory.size);
+    end = zip.size;
+    if (zip64) {
+        add_number(&zip, 4, 0x06064b50);
+        add_number(&zip, 8, 44);
+        add_number(&zip, 4, 45 | 45 << 16);
+        add_number(&zip, 8, 0);
+        add_number(&zip, 8, n);
+        add_number(&zip, 8, n);
+        add_number(&zip, 8, directory.size);
+        add_number(&zip, 8, start);
+        add_number(&zip, 4, 0x07064b50);
+        add_number(&zip, 4, 0);
+        add_number(&zip, 8, end);
+        add_number(&zip, 4, 1);
+    }
+    add_number(&zip, 4, 0x06054b50);
+    add_number(&zip, 4, 0);
+    add_number(&zip, 2, zip64 ? UINT16_MAX : n);
+    add_number(&zip, 2, zip64 ? UINT16_MAX : n);
+    add_number(&zip, 4, zip64 ? UINT32_MAX : directory.size);
+    add_number(&zip, 4, zip64 ? UINT32_MAX : start);
+    add_number(&zip, 2, 0);
+    return write_file(name, zip.at, zip.size);
+}
+
+/* A protocol 0 pickle of one tensor; shape and strides are of the form "I2\nI3\n". */
+static const char *tensor_pickle(const char *storage, const char *n_item, const char *offset,
+                                 const char *shape, const char *stride) {
+    static char text[1024];
+    snprintf(text, sizeof text,
+             "ctorch._utils\n_rebuild_tensor_v2\n((Vstorage\nctorch\n%s\nV0\nVcpu\nI%s\ntQI%s\n"
+             "(%st(%stI00\nccollections\nOrderedDict\n)RtR.",
+             storage, n_item, offset, shape, stride);
+    return text;
+}
+
+static const char *write_tensor(const char *pickle, const void *data, size_t size) {
+    const struct made_entry entries[] = {
+        {.name = "m/data.pkl", .data = pickle, .size = strlen(pickle)},
+        {.name = "m/data/0", .data = data, .size = size}};
+    return write_zip("tensor.pt", entries, 2, false);
+}
+
+static const float twelve[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+
+static void assert_elements(const char *shape, const char *stride, const char *offset,
+                            const double *expected, size_t n) {
+    const char *pickle = tensor_pickle("FloatStorage", "12", offset, shape, stride);
+    struct checkpoint *checkpoint = open_or_fail(write_tensor(pickle, twelve, sizeof twelve));
+    const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
+    assert_int_equal(tensor->n_element, n);
+    double *elements = elements_of(tensor);
+    for (size_t i = 0; i < n; i++)
+        assert_true(elements[i] == expected[i]);
+    free(elements);
+    /* Every range, in the other type. */
+    for (size_t first = 0; first <= n; first++) {
+        for (size_t count = 0; first + count <= n; count++) {
+            float some[16];
+            txl_error error;
+            assert_int_equal(checkpoint_read_float(tensor, first, count, some, &error), TXL_OK);
+            for (size_t i = 0; i < count; i++)
+                assert_true(some[i] == (float)expected[first + i]);
+        }
+    }
+    txl_error error;
+    double none;
+    assert_int_equal(checkpoint_read_double(tensor, n, 1, &none, &error), TXL_ARGUMENT);
+    assert_int_equal(checkpoint_read_double(tensor, 1, UINT64_MAX, &none, &error), TXL_ARGUMENT);
+    checkpoint_close(checkpoint);
+}
+
+static void test_views(void **state) {
+    (void)state;
+    assert_elements("I3\nI2\n", "I2\nI1\n", "1", (double[]){1, 2, 3, 4, 5, 6}, 6);
+    assert_elements("I2\nI3\n", "I1\nI4\n", "2", (double[]){2, 6, 10, 3, 7, 11}, 6);
+    assert_elements("I2\nI2\n", "I0\nI5\n", "6", (double[]){6, 11, 6, 11}, 4);
+    assert_elements("I2\nI1\nI2\n", "I6\nI99\nI3\n", "0", (double[]){0, 3, 6, 9}, 4);
+    assert_elements("", "", "11", (double[]){11}, 1);
+    assert_elements("I0\nI5\n", "I5\nI1\n", "99", NULL, 0);
+    assert_elements("I1\nI1\nI1\nI1\nI1\nI1\nI1\nI2\n", "I9\nI9\nI9\nI9\nI9\nI9\nI9\nI3\n", "0",
+                    (double[]){0, 3}, 2);
+}
+
+/* A tensor larger than what is gathered at a time. */
+static void test_large_view(void **state) {
+    (void)state;
+    enum { N = 60 };
+    static float square[N * N];
+    for (int i = 0; i < N * N; i++)
+        square[i] = (float)i;
+    const char *pickle = tensor_pickle("FloatStorage", "3600", "0", "I60\nI60\n", "I1\nI60\n");
+    struct checkpoint *checkpoint = open_or_fail(write_tensor(pickle, square, sizeof square));
+    const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
+    assert_false(checkpoint_is_contiguous(tensor));
+    double *elements = elements_of(tensor);
+    for (int i = 0; i < N * N; i++)
+        assert_true(elements[i] == i % N * N + i / N);
+    free(elements);
+    checkpoint_close(checkpoint);
+}
+
+static void test_tensors_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *n_item, *offset, *shape, *stride;
+        txl_status status;
+        const char *message;
+    } tensors[] = {
+        {"12", "0", "I13\n", "I1\n", TXL_FORMAT, "tensor .: reaches beyond its storage of 12"},
+        {"12", "1", "I3\nI4\n", "I4\nI1\n", TXL_FORMAT, "reaches beyond its storage"},
+        {"12", "12", "", "", TXL_FORMAT, "reaches beyond its storage"},
+        {"12", "0", "I3\n", "I9223372036854775807\n", TXL_FORMAT, "reaches beyond its storage"},
+        {"12", "0", "I4\n", "I9223372036854775807\n", TXL_FORMAT, "reaches beyond its storage"},
+        {"12", "9223372036854775807", "I2\n", "I9223372036854775807\n", TXL_FORMAT,
+         "reaches beyond its storage"},
+        {"12", "0", "I4294967296\nI4294967296\n", "I0\nI0\n", TXL_FORMAT, "more elements than"},
+        {"12", "0", "I9223372036854775807\n", "I0\n", TXL_FORMAT, "more elements than"},
+        {"12", "0", "I1000\n", "I0\n", TXL_FORMAT, "more elements than"},
+        {"12", "0", "I2\n", "I-1\n", TXL_UNSUPPORTED, "negative stride"},
+        {"12", "0", "I-2\n", "I1\n", TXL_FORMAT, "not made of numbers"},
+        {"12", "0", "Va\n", "I1\n", TXL_FORMAT, "not made of numbers"},
+        {"12", "0", "I2\n", "", TXL_FORMAT, "expected a shape and as many strides"},
+        {"12", "-1", "I2\n", "I1\n", TXL_FORMAT, "expected an offset"},
+        {"12", "0", "I1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\n", "I1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\nI1\n",
+         TXL_UNSUPPORTED, "more dimensions than 8"},
+        {"13", "0", "I12\n", "I1\n", TXL_FORMAT, "entry m/data/0 has 48 bytes, expected 52"},
+        {"4611686018427387904", "0", "I12\n", "I1\n", TXL_FORMAT, "more than the file has room"},
+        {"-1", "0", "I12\n", "I1\n", TXL_FORMAT, "in a way that torch.save does not"},
+    };
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        const char *pickle = tensor_pickle("FloatStorage", tensors[i].n_item, tensors[i].offset,
+                                           tensors[i].shape, tensors[i].stride);
+        assert_refuses(write_tensor(pickle, twelve, sizeof twelve), tensors[i].status,
+                       tensors[i].message);
+    }
+    assert_refuses(write_tensor(tensor_pickle("QInt8Storage", "1", "0", "", ""), twelve, 4),
+                   TXL_UNSUPPORTED, "torch.QInt8Storage");
+}
+
+static void test_dtypes(void **state) {
+    (void)state;
+    static const struct {
+        const char *storage, *dtype;
+        unsigned char bytes[16];
+        size_t size;
+        double value;
+    } types[] = {
+        {"FloatStorage", "float32", {0, 0, 0x20, 0xc0}, 4, -2.5},
+        {"HalfStorage", "float16", {0, 0xc1}, 2, -2.5},
+        {"HalfStorage", "float16", {1, 0}, 2, 0x1p-24},
+        {"BFloat16Storage", "bfloat16", {0x20, 0xc0}, 2, -2.5},
+        {"DoubleStorage", "float64", {0, 0, 0, 0, 0, 0, 4, 0xc0}, 8, -2.5},
+        {"CharStorage", "int8", {0xff}, 1, -1},
+        {"ShortStorage", "int16", {0xfe, 0xff}, 2, -2},
+        {"IntStorage", "int32", {0xfd, 0xff, 0xff, 0xff}, 4, -3},
+        {"LongStorage", "int64", {0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 8, -4},
+        {"ByteStorage", "uint8", {0xff}, 1, 255},
+        {"BoolStorage", "bool", {1}, 1, 1},
+        {"UntypedStorage", "uint8", {7}, 1, 7},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const char *pickle = tensor_pickle(types[i].storage, "1", "0", "", "");
+        struct checkpoint *checkpoint =
+            open_or_fail(write_tensor(pickle, types[i].bytes, types[i].size));
+        const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
+        assert_string_equal(checkpoint_dtype_name(tensor->dtype), types[i].dtype);
+        assert_int_equal(checkpoint_dtype_size(tensor->dtype), types[i].size);
+        txl_error error;
+        float x;
+        double y;
+        assert_int_equal(checkpoint_read_float(tensor, 0, 1, &x, &error), TXL_OK);
+        assert_int_equal(checkpoint_read_double(tensor, 0, 1, &y, &error), TXL_OK);
+        assert_true(x == (float)types[i].value);
+        assert_true(y == types[i].value);
+        checkpoint_close(checkpoint);
+    }
+
+    /* Listed, but not read. */
+    struct checkpoint *checkpoint = open_or_fail(
+        write_tensor(tensor_pickle("ComplexFloatStorage", "1", "0", "", ""), twelve, 8));
+    const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
+    assert_string_equal(checkpoint_dtype_name(tensor->dtype), "complex64");
+    txl_error error;
+    float x;
+    assert_int_equal(checkpoint_read_float(tensor, 0, 1, &x, &error), TXL_UNSUPPORTED);
+    assert_says(&error, "complex64");
+    checkpoint_close(checkpoint);
+}
+
+/* The newest way to write a tensor: untyped bytes, here 16, and the dtype beside them. */
+#define UNTYPED(offset, length, dtype)                                                             \
+    "ctorch._utils\n_rebuild_tensor_v3\n((Vstorage\nctorch.storage\nUntypedStorage\nV0\nVcpu\n"    \
+    "I16\ntQI" offset "\n(I" length "\nt(I1\ntI00\nccollections\nOrderedDict\n)R" dtype "tR."
+
+static void test_untyped_storage(void **state) {
+    (void)state;
+    static const unsigned char bytes[16] = {1, 0, 0xff, 0xff, 3, 1};
+    static const struct {
+        const char *pickle, *dtype;
+        double first;
+    } tensors[] = {
+        {UNTYPED("1", "2", "ctorch\nuint16\n"), "uint16", 0xffff},
+        {UNTYPED("0", "4", "ctorch\nuint32\n"), "uint32", 0xffff0001},
+        {UNTYPED("0", "2", "ctorch\nuint64\n"), "uint64", 0x0103ffff0001},
+    };
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        struct checkpoint *checkpoint =
+            open_or_fail(write_tensor(tensors[i].pickle, bytes, sizeof bytes));
+        const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
+        assert_string_equal(checkpoint_dtype_name(tensor->dtype), tensors[i].dtype);
+        double *elements = elements_of(tensor);
+        assert_true(elements[0] == tensors[i].first);
+        free(elements);
+        checkpoint_close(checkpoint);
+    }
+    assert_refuses(write_tensor(UNTYPED("0", "3", "ctorch\nuint64\n"), bytes, sizeof bytes),
+                   TXL_FORMAT, "reaches beyond its storage of 2 elements");
+    assert_refuses(write_tensor(UNTYPED("0", "1", "Vuint64\n"), bytes, sizeof bytes), TXL_FORMAT,
+                   "expected a dtype");
+    assert_refuses(write_tensor(UNTYPED("0", "1", "ctorch\nquint4\n"), bytes, sizeof bytes),
+                   TXL_UNSUPPORTED, "its dtype is not known");
+}
+
+static void test_names(void **state) {
+    (void)state;
+#define T(memo)                                                                                    \
+    "ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\n"                 \
+    "I12\ntQI0\n(I12\nt(I1\nttRp" memo "\n"
+    static const char pickle[] =
+        "(dp0\n"
+        "Va\n(d"
+        "I-3\n" T("1") "s"
+                       "s" /* a.-3 */
+                       "Vlist\n(lI1\na" T(
+                           "2") "a"
+                                "s" /* list.1: an index counts what is no tensor */
+                                "Vobject\ncm\nM\n)\x81(dV_modules\n(dVx\ncm\nN\n)\x81(dV_"
+                                "parameters\n(dVw\ng1\nss"
+                                "bss"
+                                "bs"
+                                "Vplain\n(dV_parameters\n(dVw\ng1\nsss" /* not a module: nothing is
+                                                                           left out */
+                                ".";
+    struct checkpoint *checkpoint = open_or_fail(write_tensor(pickle, twelve, sizeof twelve));
+    static const char *const names[] = {"a.-3", "list.1", "object.x.w", "plain._parameters.w"};
+    assert_int_equal(checkpoint_n_tensor(checkpoint), sizeof names / sizeof *names);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_string_equal(checkpoint_tensor_at(checkpoint, i)->name, names[i]);
+    assert_true(same_view(checkpoint, "a.-3", "object.x.w"));
+    assert_null(checkpoint_find(checkpoint, "a"));
+    checkpoint_close(checkpoint);
+
+    static const char twice[] = "(dVa.b\n" T("1") "sVa\n(dVb\ng1\nss.";
+    assert_refuses(write_tensor(twice, twelve, sizeof twelve), TXL_FORMAT,
+                   "two tensors are named a.b");
+
+    /* What a class with __slots__, or one derived from a list or a dict, has. */
+    static const char object[] = "cm\nC\n)\x81(N(dVslot\n" T("1") "stb"
+                                                                  "g1\na"
+                                                                  "Vkey\n(lg1\nas.";
+    checkpoint = open_or_fail(write_tensor(object, twelve, sizeof twelve));
+    static const char *const parts[] = {"slot", "0", "key.0"};
+    assert_int_equal(checkpoint_n_tensor(checkpoint), sizeof parts / sizeof *parts);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        assert_string_equal(checkpoint_tensor_at(checkpoint, i)->name, parts[i]);
+    checkpoint_close(checkpoint);
+
+    char name[600], longer[1024];
+    memset(name, 'n', sizeof name);
+    snprintf(longer, sizeof longer, "(dV%.513s\n" T("1") "s.", name);
+    assert_refuses(write_tensor(longer, twelve, sizeof twelve), TXL_UNSUPPORTED,
+                   "its name is too long");
+    snprintf(longer, sizeof longer, "(dV%.512s\n" T("1") "s.", name);
+    checkpoint = open_or_fail(write_tensor(longer, twelve, sizeof twelve));
+    assert_int_equal(strlen(checkpoint_tensor_at(checkpoint, 0)->name), 512);
+    checkpoint_close(checkpoint);
+#undef T
+    assert_refuses(write_tensor("ctorch._utils\n_rebuild_tensor_v2\n(NI0\n(t(tI00\n}tR.", twelve,
+                                sizeof twelve),
+                   TXL_FORMAT, "expected a storage");
+}
+
+static void test_archives(void **state) {
+    (void)state;
+    const char *pickle = tensor_pickle("FloatStorage", "12", "0", "I12\n", "I1\n");
+    struct made_entry data = {.name = "m/data.pkl", .data = pickle, .size = strlen(pickle)};
+    struct made_entry storage = {.name = "m/data/0", .data = twelve, .size = sizeof twelve};
+    struct made_entry more = {.name = "m/byteorder", .data = "little", .size = 6};
+
+    struct checkpoint *checkpoint =
+        open_or_fail(write_zip("zip64.pt", (struct made_entry[]){data, storage, more}, 3, true));
+    assert_true(sum_of(find_or_fail(checkpoint, ".")) == 66);
+    checkpoint_close(checkpoint);
+
+    more.bare = true;
+    assert_refuses(write_zip("bare.pt", (struct made_entry[]){data, storage, more}, 3, true),
+                   TXL_FORMAT, "the entry needs a ZIP64 field and has none");
+    more = (struct made_entry){.name = "m/extra/data.pkl", .data = "N.", .size = 2};
+    checkpoint =
+        open_or_fail(write_zip("inner.pt", (struct made_entry[]){more, data, storage}, 3, false));
+    assert_true(sum_of(find_or_fail(checkpoint, ".")) == 66);
+    checkpoint_close(checkpoint);
+    more = (struct made_entry){.name = "m/byteorder", .data = "big", .size = 3};
+    assert_refuses(write_zip("big.pt", (struct made_entry[]){data, storage, more}, 3, false),
+                   TXL_UNSUPPORTED, "not little-endian");
+    more = (struct made_entry){.name = "m/code/__torch__.py", .data = "", .size = 0};
+    assert_refuses(write_zip("script.pt", (struct made_entry[]){data, storage, more}, 3, false),
+                   TXL_UNSUPPORTED, "a TorchScript archive, not a torch.save file");
+    assert_refuses(write_zip("none.pt", &data, 1, false), TXL_FORMAT, "has no entry m/data/0");
+    assert_refuses(write_zip("no-pickle.pt", &storage, 1, false), TXL_UNSUPPORTED,
+                   "without data.pkl");
+    assert_refuses(write_zip("twice.pt", (struct made_entry[]){data, storage, storage}, 3, false),
+                   TXL_FORMAT, "two entries are named m/data/0");
+
+    struct made_entry bad = storage;
+    bad.method = 8;
+    assert_refuses(write_zip("deflated.pt", (struct made_entry[]){data, bad}, 2, false),
+                   TXL_UNSUPPORTED, "entry m/data/0 is compressed");
+    bad = storage;
+    bad.flags = 1;
+    assert_refuses(write_zip("encrypted.pt", (struct made_entry[]){data, bad}, 2, false),
+                   TXL_UNSUPPORTED, "entry m/data/0 is encrypted");
+    bad = data;
+    bad.wrong_crc = 1;
+    assert_refuses(write_zip("pickle-crc.pt", (struct made_entry[]){bad, storage}, 2, false),
+                   TXL_FORMAT, "m/data.pkl: the checksum does not match");
+
+    /* Altered weights are found when they are read. */
+    bad = storage;
+    bad.wrong_crc = 1;
+    checkpoint = open_or_fail(write_zip("data-crc.pt", (struct made_entry[]){data, bad}, 2, false));
+    txl_error error;
+    float x;
+    assert_int_equal(checkpoint_read_float(find_or_fail(checkpoint, "."), 0, 1, &x, &error),
+                     TXL_FORMAT);
+    assert_says(&error, "entry data/0: its checksum is");
+    checkpoint_close(checkpoint);
+}
+
+static void test_shrunk_file(void **state) {
+    (void)state;
+    const char *pickle = tensor_pickle("FloatStorage", "12", "0", "I12\n", "I1\n");
+    const char *path = write_tensor(pickle, twelve, sizeof twelve);
+    struct checkpoint *checkpoint = open_or_fail(path);
+    assert_int_equal(truncate(path, 10), 0);
+    txl_error error;
+    float x;
+    assert_int_equal(checkpoint_read_float(find_or_fail(checkpoint, "."), 0, 1, &x, &error),
+                     TXL_IO);
+    assert_says(&error, "shrank from");
+    checkpoint_close(checkpoint);
+}
+
+/* ---- The legacy container ----------------------------------------------------------------- */
+
+#define LEGACY_MAGIC "\x80\2\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19."
+
+static const char *write_legacy(const char *protocol, const char *facts, const char *object,
+                                const char *keys, uint64_t n_item) {
+    static struct bytes file;
+    file.size = 0;
+    add(&file, LEGACY_MAGIC, sizeof LEGACY_MAGIC - 1);
+    add(&file, protocol, strlen(protocol));
+    add(&file, facts, strlen(facts));
+    add(&file, object, strlen(object));
+    add(&file, keys, strlen(keys));
+    add_number(&file, 8, n_item);
+    add(&file, twelve, sizeof twelve);
+    return write_file("legacy.pt", file.at, file.size);
+}
+
+static void test_legacy(void **state) {
+    (void)state;
+    /* The storage is items 2 to 9 of the one in the file, the tensor 3 items of that from 1 on. */
+    static const char object[] =
+        "ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch.cuda\nFloatStorage\nV0\nVcuda:0\nI12\n"
+        "(Vview\nI2\nI8\nttQI1\n(I3\nt(I1\nttR.";
+    static const char little[] = "(dVlittle_endian\nI01\ns.", keys[] = "(lV0\na.";
+    struct checkpoint *checkpoint =
+        open_or_fail(write_legacy("I1001\n.", little, object, keys, 12));
+    assert_true(sum_of(find_or_fail(checkpoint, ".")) == 3 + 4 + 5);
+    checkpoint_close(checkpoint);
+
+    static const char beyond[] =
+        "ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI12\n"
+        "(Vview\nI2\nI8\nttQI1\n(I8\nt(I1\nttR.";
+    assert_refuses(write_legacy("I1001\n.", little, beyond, keys, 12), TXL_FORMAT,
+                   "reaches beyond its storage of 8 elements");
+    static const char twofold[] =
+        "(ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI12\ntQ"
+        "I0\n(I8\nt(I1\nttR(Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI11\ntQl.";
+    assert_refuses(write_legacy("I1001\n.", little, twofold, keys, 12), TXL_FORMAT,
+                   "storage 0 has two sizes");
+    static const char outside[] =
+        "ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI12\n"
+        "(Vview\nI5\nI8\nttQI0\n(I1\nt(I1\nttR.";
+    assert_refuses(write_legacy("I1001\n.", little, outside, keys, 12), TXL_FORMAT,
+                   "in a way that torch.save does not");
+    assert_refuses(write_legacy("I1000\n.", little, object, keys, 12), TXL_UNSUPPORTED,
+                   "expected version 1001");
+    assert_refuses(write_legacy("I1001\n.", "(dVlittle_endian\nI00\ns.", object, keys, 12),
+                   TXL_UNSUPPORTED, "not little-endian");
+    assert_refuses(write_legacy("I1001\n.", little, object, "(lV1\na.", 12), TXL_FORMAT,
+                   "names one that no tensor refers to");
+    assert_refuses(write_legacy("I1001\n.", little, object, "(lV0\naV0\na.", 12), TXL_FORMAT,
+                   "or one twice");
+    assert_refuses(write_legacy("I1001\n.", little, object, "(l.", 12), TXL_FORMAT,
+                   "storage 0 is not in the file");
+    assert_refuses(write_legacy("I1001\n.", little, object, "I7\n.", 12), TXL_FORMAT,
+                   "expected a list of storages");
+    assert_refuses(write_legacy("I1001\n.", little, object, keys, 11), TXL_FORMAT,
+                   "storage 0 has 11 elements, expected 12");
+}
+
+/* ---- safetensors -------------------------------------------------------------------------- */
+
+static const char *write_safetensors(const char *header, size_t n_data) {
+    static struct bytes file;
+    static const unsigned char data[256];
+    file.size = 0;
+    add_number(&file, 8, strlen(header));
+    add(&file, header, strlen(header));
+    add(&file, data, n_data);
+    return write_file("model.safetensors", file.at, file.size);
+}
+
+static void test_safetensors(void **state) {
+    (void)state;
+    static const char good[] = "{\"__metadata__\":{\"format\":\"pt\"},"
+                               "\"b\":{\"dtype\":\"BF16\",\"shape\":[2,0],\"data_offsets\":[4,4]},"
+                               "\"c\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[4,6]},"
+                               "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}";
+    struct checkpoint *checkpoint = open_or_fail(write_safetensors(good, 6));
+    assert_int_equal(checkpoint_n_tensor(checkpoint), 3);
+    assert_int_equal(find_or_fail(checkpoint, "a")->n_dim, 0);
+    assert_int_equal(find_or_fail(checkpoint, "b")->n_element, 0);
+    assert_string_equal(checkpoint_dtype_name(find_or_fail(checkpoint, "c")->dtype),
+                        "float8_e4m3fn");
+    checkpoint_close(checkpoint);
+
+#define TENSOR(dtype, shape, offsets)                                                              \
+    "{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" offsets "]}"
+    static const struct {
+        const char *header;
+        size_t n_data;
+        txl_status status;
+        const char *message;
+    } files[] = {
+        {"{\"a\":" TENSOR("F32", "1", "0,4") "}", 3, TXL_FORMAT, "not within the file"},
+        {"{\"a\":" TENSOR("F32", "1", "0,4") "}", 5, TXL_FORMAT, "the tensors end at byte 4"},
+        {"{\"a\":" TENSOR("F32", "1", "4,8") "}", 8, TXL_FORMAT, "hole at byte 0"},
+        {"{\"a\":" TENSOR("F32", "2", "0,4") "}", 8, TXL_FORMAT, "do not fit its shape"},
+        {"{\"a\":" TENSOR("F32", "1", "4,0") "}", 8, TXL_FORMAT, "not within the file"},
+        {"{\"a\":" TENSOR("F32", "1", "-4,0") "}", 8, TXL_FORMAT, "not within the file"},
+        {"{\"a\":" TENSOR("F32", "1", "0") "}", 8, TXL_FORMAT, "not within the file"},
+        {"{\"a\":" TENSOR("F32", "-1", "0,4") "}", 8, TXL_FORMAT, "not made of numbers"},
+        {"{\"a\":" TENSOR("F32", "1e9", "0,4") "}", 8, TXL_FORMAT, "not made of numbers"},
+        {"{\"a\":" TENSOR("F32", "4294967296,4294967296", "0,0") "}", 0, TXL_FORMAT,
+         "do not fit its shape"},
+        {"{\"a\":" TENSOR("F32", "4611686018427387904", "0,0") "}", 0, TXL_FORMAT,
+         "do not fit its shape"},
+        {"{\"a\":" TENSOR("F4", "1", "0,4") "}", 4, TXL_UNSUPPORTED, "dtype F4 is not known"},
+        {"{\"a\":" TENSOR("U8", "1,1,1,1,1,1,1,1,1", "0,1") "}", 1, TXL_UNSUPPORTED,
+         "more dimensions than 8"},
+        {"{\"a\":" TENSOR("U8", "2", "0,2") ",\"b\":" TENSOR("U8", "2", "1,3") "}", 3, TXL_FORMAT,
+         "overlap"},
+        {"{\"a\":" TENSOR("U8", "1", "0,1") ",\"a\":" TENSOR("U8", "1", "1,2") "}", 2, TXL_FORMAT,
+         "duplicate object key"},
+        {"{\"a\":[]}", 0, TXL_FORMAT, "tensor a: expected a dtype"},
+        {"{\"a\":{\"dtype\":\"U8\"}}", 0, TXL_FORMAT, "tensor a: expected a shape"},
+        {"{", 0, TXL_FORMAT, "the header is not JSON"},
+        {"{]", 0, TXL_FORMAT, "the header is not JSON"},
+    };
+#undef TENSOR
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        assert_refuses(write_safetensors(files[i].header, files[i].n_data), files[i].status,
+                       files[i].message);
+    static const char huge[] = "\xff\xff\xff\xff\xff\xff\xff\xff{}";
+    assert_refuses(write_file("huge.safetensors", huge, sizeof huge - 1), TXL_FORMAT,
+                   "a safetensors header of 18446744073709551615 bytes");
+}
+
+/* ---- Shards, directories, other files ----------------------------------------------------- */
+
+static void test_shards(void **state) {
+    (void)state;
+    write_safetensors("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1);
+    static const struct {
+        const char *index;
+        txl_status status;
+        const char *message;
+    } indexes[] = {
+        {"{\"weight_map\":{\"a\":\"../x\"}}", TXL_FORMAT, "names the file \"../x\""},
+        {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", TXL_FORMAT, "in the same folder"},
+        {"{\"weight_map\":{\"a\":\"..\"}}", TXL_FORMAT, "in the same folder"},
+        {"{\"weight_map\":{\"a\":\"\"}}", TXL_FORMAT, "in the same folder"},
+        {"{\"weight_map\":{\"a\":1}}", TXL_FORMAT, "tensor a: expected a file name"},
+        {"{\"weight_map\":{\"a\":\"missing\"}}", TXL_IO, "No such file"},
+        {"{\"weight_map\":{\"a\":\"model.safetensors\",\"b\":\"model.safetensors\"}}", TXL_FORMAT,
+         "tensor b is in none of the shards"},
+        {"{\"weight_map\":{}}", TXL_FORMAT, "with a weight_map"},
+        {"[]", TXL_FORMAT, "with a weight_map"},
+        {"{", TXL_FORMAT, "not JSON"},
+    };
+    for (size_t i = 0; i < sizeof indexes / sizeof *indexes; i++)
+        assert_refuses(
+            write_file("model.safetensors.index.json", indexes[i].index, strlen(indexes[i].index)),
+            indexes[i].status, indexes[i].message);
+
+    static const char good[] = "{\"weight_map\":{\"a\":\"model.safetensors\"}}";
+    struct checkpoint *checkpoint = open_or_fail(write_file("x.index.json", good, sizeof good - 1));
+    assert_int_equal(checkpoint_n_tensor(checkpoint), 1);
+    checkpoint_close(checkpoint);
+}
+
+static void test_many_shards(void **state) {
+    (void)state;
+    enum { TOO_MANY = 513 };
+    static char index[64 * TOO_MANY];
+    size_t length = (size_t)sprintf(index, "{\"weight_map\":{");
+    for (int i = 0; i < TOO_MANY; i++) {
+        static const char header[] =
+            "{\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+        char name[32], bytes[128];
+        int n = snprintf(bytes + 8, sizeof bytes - 8, header, i);
+        memcpy(bytes, &(uint64_t){(uint64_t)n}, 8);
+        snprintf(name, sizeof name, "shard%d", i);
+        write_file(name, bytes, 8 + (size_t)n + 1);
+        length += (size_t)sprintf(index + length, "%s\"t%d\":\"%s\"", i ? "," : "", i, name);
+    }
+    length += (size_t)sprintf(index + length, "}}");
+    assert_refuses(write_file("many.index.json", index, length), TXL_UNSUPPORTED,
+                   "more than 512 shards");
+}
+
+static void test_other_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *content;
+        const char *message;
+    } files[] = {
+        {"a.bin", "version https://git-lfs.github.com/spec/v1\n", "a git-LFS pointer"},
+        {"b.bin", "<!DOCTYPE html>", "a web page"},
+        {"c.bin", "<HTML>", "a web page"},
+        {"checkpoint", "model_checkpoint_path: \"model.ckpt-0\"\n", "a TensorFlow checkpoint"},
+        {"model.ckpt-0.data-00000-of-00001", "x", "a TensorFlow checkpoint"},
+        {"model.ckpt-0.meta", "x", "a TensorFlow checkpoint"},
+        {"tf.index", "....\x57\xfb\x80\x8b\x24\x75\x47\xdb", "a TensorFlow checkpoint"},
+        {"tf_model.h5", "\x89HDF\r\n\x1a\n", "weights for TensorFlow or Flax"},
+        {"flax_model.msgpack", "x", "weights for TensorFlow or Flax"},
+        {"model.gz", "\x1f\x8b\x08", "packed with gzip"},
+        {"model.gguf", "GGUF", "a GGUF file"},
+        {"model.txl", "\x93TXL\r\n\x1a\n", "a weights file of txl, converted already"},
+        {"text.memory", "\x93TXM\r\n\x1a\n", "a memory that txl saved"},
+        {"notes.txt", "hello",
+         "neither a torch.save nor a safetensors file; it begins with the "
+         "bytes 68 65"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        assert_refuses(write_file(files[i].name, files[i].content, strlen(files[i].content)),
+                       TXL_UNSUPPORTED, files[i].message);
+    unsigned char tar[512] = "pickle";
+    memcpy(tar + 257, "ustar", 5);
+    assert_refuses(write_file("old.pt", tar, sizeof tar), TXL_UNSUPPORTED, "a tar archive");
+    assert_refuses(write_file("empty.pt", "", 0), TXL_FORMAT, "the file is empty");
+    assert_refuses(scratch_path("missing.pt"), TXL_IO, "No such file");
+    assert_refuses("/dev/null", TXL_IO, "not a regular file");
+}
+
+static void test_directories(void **state) {
+    (void)state;
+    const char *folder = scratch_path("tf");
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_refuses(folder, TXL_IO, "holds no checkpoint; expected one of model.safetensors");
+    write_file("tf/model.ckpt.index", "x", 1);
+    assert_refuses(folder, TXL_UNSUPPORTED, "a TensorFlow checkpoint");
+
+    struct rlimit limit, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){.rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_refuses(folder, TXL_IO, "tf: Too many open files");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* ---- Damage ------------------------------------------------------------------------------- */
+
+static void open_and_read(const char *path) {
+    struct checkpoint *checkpoint;
+    txl_error error = {0};
+    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK) {
+        assert_int_not_equal(error.message[0], '\0');
+        return;
+    }
+    for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
+        const struct checkpoint_tensor *tensor = checkpoint_tensor_at(checkpoint, i);
+        float x[64];
+        for (uint64_t first = 0; first < tensor->n_element; first += 64) {
+            uint64_t left = tensor->n_element - first;
+            if (checkpoint_read_float(tensor, first, left < 64 ? left : 64, x, &error) != TXL_OK)
+                break;
+        }
+    }
+    checkpoint_close(checkpoint);
+}
+
+/* The objects of a zip take some kilobytes at its start, those of a legacy file more. */
+static void test_damage(void **state) {
+    (void)state;
+    static const struct {
+        const char *path;
+        size_t size_altered;
+    } files[] = {
+        {"enwik8-zip/model.pt", 12000},
+        {"enwik8-legacy/model.pt", 40000},
+        {"half-precision/model.pt", 30000},
+        {"hf-safetensors/model.safetensors", 5000},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        abuse_file(case_path(files[i].path), "damaged", files[i].size_altered, 400, open_and_read);
+    abuse_file(case_path("hf-sharded/pytorch_model.bin.index.json"), "damaged.index.json", 5000,
+               400, open_and_read);
+}
+
+/* ---- Files of other projects -------------------------------------------------------------- */
+
+static void compare_tensor(const char *file, const char *name, const json_t *expected,
+                           const struct checkpoint_tensor *tensor) {
+    if (!tensor)
+        fail_msg("%s: no tensor %s", file, name);
+    assert_string_equal(checkpoint_dtype_name(tensor->dtype),
+                        json_string_value(json_object_get(expected, "dtype")));
+    const json_t *shape = json_object_get(expected, "shape");
+    assert_int_equal(tensor->n_dim, json_array_size(shape));
+    for (int i = 0; i < tensor->n_dim; i++)
+        assert_int_equal(tensor->shape[i], json_integer_value(json_array_get(shape, (size_t)i)));
+    const json_t *first = json_object_get(expected, "first");
+    double *elements = elements_of(tensor);
+    for (size_t i = 0; i < json_array_size(first); i++)
+        assert_true(elements[i] == json_number_value(json_array_get(first, i)));
+    free(elements);
+    double sum = json_number_value(json_object_get(expected, "sum"));
+    if (fabs(sum_of(tensor) - sum) > 1e-9 * fmax(1, fabs(sum)))
+        fail_msg("%s: %s: sum %.17g, expected %.17g", file, name, sum_of(tensor), sum);
+}
+
+static void compare_file(const char *folder, const char *name, json_t *expected) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    const char *refusal = json_string_value(json_object_get(expected, "error"));
+    if (refusal) {
+        assert_refuses(path, TXL_UNSUPPORTED, refusal);
+        return;
+    }
+    struct checkpoint *checkpoint = open_or_fail(path);
+    assert_int_equal(checkpoint_n_tensor(checkpoint), json_object_size(expected));
+    for (void *at = json_object_iter(expected); at; at = json_object_iter_next(expected, at)) {
+        const char *tensor = json_object_iter_key(at);
+        compare_tensor(name, tensor, json_object_iter_value(at),
+                       checkpoint_find(checkpoint, tensor));
+    }
+    checkpoint_close(checkpoint);
+    abuse_file(path, "other-project", 3000, 200, open_and_read);
+}
+
+/* Genuine files, with what PyTorch finds in them in tensors.json. */
+static void test_torch_files(void **state) {
+    (void)state;
+    const char *folder = getenv("TXL_TORCH_FILES");
+    if (!folder)
+        skip();
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tensors.json", folder);
+    json_error_t about;
+    json_t *files = json_load_file(path, 0, &about);
+    if (!files)
+        fail_msg("%s: line %d: %s", path, about.line, about.text);
+    assert_true(json_object_size(files) > 0);
+    for (void *at = json_object_iter(files); at; at = json_object_iter_next(files, at))
+        compare_file(folder, json_object_iter_key(at), json_object_iter_value(at));
+    json_decref(files);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_paths_and_roots),
+        cmocka_unit_test(test_tied),
+        cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_large_view),
+        cmocka_unit_test(test_tensors_refused),
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_untyped_storage),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_archives),
+        cmocka_unit_test(test_shrunk_file),
+        cmocka_unit_test(test_legacy),
+        cmocka_unit_test(test_safetensors),
+        cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_many_shards),
+        cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_directories),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_torch_files),
+    };
+    return cmocka_run_group_tests_name("checkpoint", tests, make_scratch, remove_scratch);
+}

@@ -1,0 +1,1106 @@
+/* Recognition and conversion: what a checkpoint tells, what has to be told, what is refused.  The
+ * made cases are altered: their tensors rewritten as safetensors files, their pickles patched. */
+#include "checkpoint_files.h"
+#include "convert/containers/checkpoint.h"
+#include "convert/convert.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+
+/* ---- Tensors of a case, to be altered and written as a safetensors file ------------------- */
+
+enum { MAX_TENSOR = 128 };
+
+struct tensor {
+    char name[160];
+    char dtype[8]; /* as safetensors says; "F64" or "F32" as a rule */
+    int n_dim;
+    uint64_t shape[CHECKPOINT_MAX_DIM];
+    size_t n;
+    float *x;
+};
+
+struct state {
+    struct tensor tensor[MAX_TENSOR];
+    size_t n;
+};
+
+static void read_state(struct state *state, const char *path) {
+    struct checkpoint *checkpoint;
+    txl_error error;
+    state->n = 0;
+    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
+        const struct checkpoint_tensor *from = checkpoint_tensor_at(checkpoint, i);
+        assert_true(state->n < MAX_TENSOR);
+        struct tensor *to = &state->tensor[state->n++];
+        *to = (struct tensor){.dtype = "F32", .n_dim = from->n_dim, .n = from->n_element};
+        snprintf(to->name, sizeof to->name, "%s", from->name);
+        memcpy(to->shape, from->shape, sizeof to->shape);
+        to->x = malloc(to->n * sizeof *to->x);
+        assert_non_null(to->x);
+        assert_int_equal(checkpoint_read_float(from, 0, to->n, to->x, &error), TXL_OK);
+    }
+    checkpoint_close(checkpoint);
+}
+
+static void free_state(struct state *state) {
+    for (size_t i = 0; i < state->n; i++)
+        free(state->tensor[i].x);
+    state->n = 0;
+}
+
+static struct tensor *tensor_of(struct state *state, const char *name) {
+    for (size_t i = 0; i < state->n; i++) {
+        if (strcmp(state->tensor[i].name, name) == 0)
+            return &state->tensor[i];
+    }
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+static void drop(struct state *state, const char *name) {
+    struct tensor *tensor = tensor_of(state, name);
+    free(tensor->x);
+    *tensor = state->tensor[--state->n];
+}
+
+static void rename_all(struct state *state, const char *prefix) {
+    char name[160];
+    for (size_t i = 0; i < state->n; i++) {
+        snprintf(name, sizeof name, "%s%.100s", prefix, state->tensor[i].name);
+        strcpy(state->tensor[i].name, name);
+    }
+}
+
+static size_t write_element(const struct tensor *tensor, size_t i, FILE *file) {
+    float x = tensor->x[i];
+    double wide = x;
+    uint32_t bits;
+    int64_t whole = (int64_t)x;
+    memcpy(&bits, &x, sizeof bits);
+    uint16_t top = (uint16_t)(bits >> 16);
+    if (strcmp(tensor->dtype, "F64") == 0)
+        return 8 * fwrite(&wide, 8, 1, file);
+    if (strcmp(tensor->dtype, "I64") == 0)
+        return 8 * fwrite(&whole, 8, 1, file);
+    if (strcmp(tensor->dtype, "BF16") == 0)
+        return 2 * fwrite(&top, 2, 1, file);
+    return 4 * fwrite(&x, 4, 1, file);
+}
+
+/* Writes the tensors into the scratch folder. */
+static const char *write_state(const struct state *state, const char *name) {
+    json_t *header = json_object();
+    size_t offset = 0;
+    for (size_t i = 0; i < state->n; i++) {
+        const struct tensor *t = &state->tensor[i];
+        size_t size = t->dtype[1] == '6' ? 8 : t->dtype[0] == 'B' ? 2 : 4;
+        json_t *shape = json_array();
+        for (int d = 0; d < t->n_dim; d++)
+            json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
+        json_object_set_new(header, t->name,
+                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->dtype, "shape", shape,
+                                      "data_offsets", (json_int_t)offset,
+                                      (json_int_t)(offset + size * t->n)));
+        offset += size * t->n;
+    }
+    char *text = json_dumps(header, 0);
+    assert_non_null(text);
+    uint64_t length = strlen(text);
+    const char *path = scratch_path(name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fwrite(&length, sizeof length, 1, file);
+    fwrite(text, 1, length, file);
+    for (size_t i = 0; i < state->n; i++) {
+        for (size_t k = 0; k < state->tensor[i].n; k++)
+            assert_true(write_element(&state->tensor[i], k, file) > 0);
+    }
+    assert_int_equal(fclose(file), 0);
+    free(text);
+    json_decref(header);
+    return path;
+}
+
+/* ---- Patching pickles --------------------------------------------------------------------- */
+
+struct bytes {
+    unsigned char *data;
+    size_t size;
+};
+
+static void *find_bytes(const struct bytes *file, const void *wanted, size_t length) {
+    unsigned char *found = memmem(file->data, file->size, wanted, length);
+    assert_non_null(found);
+    return found;
+}
+
+/* Where a pickle first spells a name; the source code in a legacy file does not count. */
+static unsigned char *find_name(const struct bytes *file, const char *name) {
+    char wanted[64] = {'X', (char)strlen(name), 0, 0, 0};
+    memcpy(wanted + 5, name, strlen(name));
+    unsigned char *at = find_bytes(file, wanted, 5 + strlen(name));
+    return at + 5;
+}
+
+/* The opcode of the value that the attribute is set to. */
+static unsigned char *find_value(const struct bytes *file, const char *name) {
+    unsigned char *at = find_name(file, name) + strlen(name);
+    return at + (*at == 'q' ? 2 : 5); /* after BINPUT or LONG_BINPUT */
+}
+
+static void patch_int(struct bytes *file, const char *key, int32_t value) {
+    unsigned char *at = find_value(file, key);
+    if (*at == 'K') { /* BININT1 */
+        assert_true(value >= 0 && value < 256);
+        at[1] = (unsigned char)value;
+    } else {
+        assert_int_equal(*at, 'J'); /* BININT */
+        memcpy(at + 1, &value, sizeof value);
+    }
+}
+
+static struct bytes read_bytes(const char *path) {
+    struct bytes file;
+    file.data = read_file(path, &file.size);
+    return file;
+}
+
+static const char *write_bytes(struct bytes *file, const char *name) {
+    const char *path = write_file(name, file->data, file->size);
+    free(file->data);
+    return path;
+}
+
+/* The legacy file with the pickle of its object between `head` and `tail`. */
+static const char *wrap(const char *path, const char *name, const char *head, size_t n_head,
+                        const char *tail, size_t n_tail) {
+    struct bytes file = read_bytes(path);
+    uint64_t begin = 0, end = 0;
+    for (int i = 0; i < 4; i++) {
+        struct pickle *pickle;
+        txl_error error;
+        begin = end;
+        assert_int_equal(pickle_read(file.data, file.size, begin, path, &pickle, &end, &error),
+                         TXL_OK);
+        pickle_free(pickle);
+    }
+    struct bytes wrapped = {.data = malloc(file.size + n_head + n_tail)};
+    assert_non_null(wrapped.data);
+    const struct {
+        const void *bytes;
+        size_t n;
+    } part[] = {{file.data, begin + 2}, /* up to and with the protocol */
+                {head, n_head},
+                {file.data + begin + 2, end - 1 - (begin + 2)},
+                {tail, n_tail},
+                {file.data + end - 1, file.size - (end - 1)}};
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        memcpy(wrapped.data + wrapped.size, part[i].bytes, part[i].n);
+        wrapped.size += part[i].n;
+    }
+    free(file.data);
+    return write_bytes(&wrapped, name);
+}
+
+#define WRAP(path, name, head, tail) wrap(path, name, head, sizeof head - 1, tail, sizeof tail - 1)
+
+/* ---- Converting --------------------------------------------------------------------------- */
+
+static struct convert_options options_for(const char *vocabulary) {
+    struct convert_options options;
+    static char path[4096];
+    convert_options_init(&options);
+    options.threads = 1;
+    if (vocabulary) {
+        snprintf(path, sizeof path, "%s", case_path(vocabulary));
+        options.vocabulary = path;
+    }
+    return options;
+}
+
+/* All that a state dict of a made case cannot tell, as its expect.json has it. */
+static void tell_all(struct convert_options *o, const char *name) {
+    char path[128];
+    static char cutoffs[128];
+    snprintf(path, sizeof path, "%s/expect.json", name);
+    json_t *expect = json_load_file(case_path(path), 0, NULL);
+    json_t *model = json_object_get(expect, "model"), *cutoff;
+    size_t i;
+    assert_non_null(model);
+    cutoffs[0] = '\0';
+    json_array_foreach(json_object_get(model, "cutoffs"), i, cutoff) {
+        snprintf(cutoffs + strlen(cutoffs), sizeof cutoffs - strlen(cutoffs), "%s%d",
+                 i > 0 ? "," : "", (int)json_integer_value(cutoff));
+    }
+    bool zeros = strcmp(json_string_value(json_object_get(model, "mem_init")), "zeros") == 0;
+    o->cutoffs = cutoffs;
+    o->n_head = (int)json_integer_value(json_object_get(model, "n_head"));
+    o->attn_type = (int)json_integer_value(json_object_get(model, "attn_type"));
+    o->pre_lnorm = json_is_true(json_object_get(model, "pre_lnorm")) ? CONVERT_YES : CONVERT_NO;
+    o->same_length = json_is_true(json_object_get(model, "same_length")) ? CONVERT_YES : CONVERT_NO;
+    o->memory_start = zeros ? "zeros" : "empty";
+    o->cluster_order = zeros ? "forward" : "reversed";
+    o->tgt_len = (int)json_integer_value(json_object_get(model, "tgt_len"));
+    o->mem_len = (int)json_integer_value(json_object_get(model, "mem_len"));
+    o->has_clamp_len = true;
+    o->clamp_len = (int)json_integer_value(json_object_get(model, "clamp_len"));
+    json_decref(expect);
+}
+
+static const char *output_path(void) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/out.txl", scratch);
+    return path;
+}
+
+static txl_model *convert_or_fail(const char *source, const struct convert_options *options) {
+    txl_error error;
+    txl_model *model = NULL;
+    if (convert_checkpoint(source, output_path(), options, &error) != TXL_OK ||
+        txl_model_open(output_path(), 1, &model, &error) != TXL_OK)
+        fail_msg("%s: %s", source, error.message);
+    assert_int_equal(unlink(output_path()), 0);
+    return model;
+}
+
+/* Fails with this status and text in one line, and leaves nothing that begins with the output's
+ * name. */
+static void assert_refused(const char *source, const struct convert_options *options,
+                           txl_status status, const char *text) {
+    txl_error error;
+    txl_status got = convert_checkpoint(source, output_path(), options, &error);
+    if (got != status)
+        fail_msg("%s: status %d (%s), expected %d, \"%s\"", source, got,
+                 got == TXL_OK ? "converted" : error.message, status, text);
+    assert_says(&error, text);
+    DIR *folder = opendir(scratch);
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));)
+        assert_int_not_equal(strncmp(entry->d_name, "out.txl", 7), 0);
+    closedir(folder);
+}
+
+/* The first run of a case's expect.json, scored by the model. */
+static void assert_scores(const txl_model *model, const char *name) {
+    char path[128];
+    txl_error error;
+    txl_session *session;
+    snprintf(path, sizeof path, "%s/expect.json", name);
+    json_t *expect = json_load_file(case_path(path), 0, NULL), *id;
+    assert_non_null(expect);
+    json_t *tokens = json_object_get(expect, "tokens");
+    json_t *run = json_array_get(json_object_get(expect, "runs"), 0);
+    json_t *expected = json_object_get(run, "nats");
+    size_t n = json_array_size(tokens), i;
+    int32_t *ids = calloc(n, sizeof *ids);
+    float *nats = calloc(n, sizeof *nats);
+    assert_true(ids && nats && n > 1);
+    json_array_foreach(tokens, i, id) {
+        ids[i] = (int32_t)json_integer_value(id);
+    }
+    /* Every case's first run has the settings that it was trained with. */
+    txl_settings settings;
+    txl_model_defaults(model, &settings);
+    assert_int_equal(settings.tgt_len, json_integer_value(json_object_get(run, "tgt_len")));
+    assert_int_equal(settings.mem_len, json_integer_value(json_object_get(run, "mem_len")));
+    assert_int_equal(settings.clamp_len, json_integer_value(json_object_get(run, "clamp_len")));
+    assert_int_equal(settings.same_length, json_is_true(json_object_get(run, "same_length")));
+    settings.threads = 1;
+    assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
+    assert_int_equal(txl_session_score(session, ids, n - 1, ids + 1, nats, &error), TXL_OK);
+    for (i = 0; i + 1 < n; i++) {
+        double wanted = json_real_value(json_array_get(expected, i));
+        if (!(fabs(nats[i] - wanted) <= 2e-4))
+            fail_msg("%s: token %zu has %.6f nats, not %.6f", name, i, (double)nats[i], wanted);
+    }
+    txl_session_free(session);
+    free(ids);
+    free(nats);
+    json_decref(expect);
+}
+
+static void assert_converts_to(const char *source, const struct convert_options *options,
+                               const char *name) {
+    txl_model *model = convert_or_fail(source, options);
+    assert_scores(model, name);
+    txl_model_close(model);
+}
+
+/* A setting of the converted file, as compact JSON. */
+static void assert_setting(const txl_model *model, const char *key, const char *expected) {
+    json_t *settings = json_loads(txl_model_settings_json(model), 0, NULL);
+    char *text = json_dumps(json_object_get(settings, key), JSON_ENCODE_ANY | JSON_COMPACT);
+    assert_non_null(text);
+    assert_string_equal(text, expected);
+    free(text);
+    json_decref(settings);
+}
+
+static void assert_setting_of(const char *source, const struct convert_options *options,
+                              const char *key, const char *expected) {
+    txl_model *model = convert_or_fail(source, options);
+    assert_setting(model, key, expected);
+    txl_model_close(model);
+}
+
+/* ---- Bare state dicts --------------------------------------------------------------------- */
+
+/* One of each kind of attention and of softmax. */
+static const struct bare {
+    const char *name, *file, *vocabulary;
+    const char *asked; /* the whole of it */
+} bare[] = {
+    {"enwik8-zip", "enwik8-zip/model.pt", "enwik8-zip/cache.pt",
+     ": --pre-lnorm yes|no --memory-start empty|zeros --tgt-len N --mem-len N --clamp-len N "
+     "--same-length yes|no"},
+    {"pre-lnorm", "pre-lnorm/model.pt", "pre-lnorm/cache.pt", ": --pre-lnorm yes|no"},
+    {"learnable-positions", "learnable-positions/model.pt", "learnable-positions/cache.pt",
+     ": --pre-lnorm yes|no --memory-start empty|zeros --tgt-len"},
+    {"absolute-sinusoid", "absolute-sinusoid/model.pt", "absolute-sinusoid/cache.pt",
+     ": --n-head N --pre-lnorm yes|no --tgt-len N --mem-len N"},
+    {"absolute-learned", "absolute-learned/model.pt", "absolute-learned/cache.pt",
+     ": --pre-lnorm yes|no --tgt-len N --mem-len N"},
+    {"wt103-zip", "wt103-zip/model.pt", "wt103-zip/cache.pt",
+     ": --pre-lnorm yes|no --memory-start empty|zeros --cluster-order reversed|forward --tgt-len N "
+     "--mem-len N --clamp-len N --same-length yes|no"},
+    {"projected-div1", "projected-div1/model.pt", "projected-div1/cache.pt",
+     ": --cutoffs N,N,... --pre-lnorm yes|no --memory-start empty|zeros --cluster-order "
+     "reversed|forward --tgt-len N"},
+    {"untied", "untied/model.pt", "untied/cache.pt", ": --pre-lnorm yes|no --memory-start"},
+    {"hf-bin", "hf-bin/pytorch_model.bin", "hf-bin/vocab.bin", ": --pre-lnorm yes|no"},
+    {"hf-safetensors", "hf-safetensors/model.safetensors", "hf-safetensors/vocab.pkl",
+     ": --pre-lnorm yes|no"},
+};
+
+static void bare_state_dicts_ask_for_what_they_lack(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) {
+        struct state state;
+        read_state(&state, case_path(bare[i].file));
+        const char *path = write_state(&state, "bare.safetensors");
+        struct convert_options options = options_for(bare[i].vocabulary);
+        assert_refused(path, &options, TXL_ARGUMENT, bare[i].asked);
+        tell_all(&options, bare[i].name);
+        assert_converts_to(path, &options, bare[i].name);
+
+        options.mem_len = -1;
+        assert_refused(path, &options, TXL_ARGUMENT, "trained with: --mem-len N");
+        options.n_head = bare[i].name[0] == 'a' ? 7 : 5;
+        assert_refused(path, &options,
+                       strcmp(bare[i].name, "absolute-sinusoid") == 0 ? TXL_FORMAT : TXL_ARGUMENT,
+                       "heads");
+        free_state(&state);
+    }
+}
+
+static void prefixes_and_wrappers_are_seen_through(void **unused) {
+    (void)unused;
+    static const char *const prefixes[] = {"module.", "model.", "_orig_mod.module.transformer."};
+    struct convert_options options = options_for("wt103-zip/cache.pt");
+    tell_all(&options, "wt103-zip");
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        struct state state;
+        read_state(&state, case_path("wt103-zip/model.pt"));
+        rename_all(&state, prefixes[i]);
+        assert_converts_to(write_state(&state, "a.safetensors"), &options, "wt103-zip");
+        free_state(&state);
+    }
+
+    const char *const dicts[] = {
+        WRAP(case_path("hf-bin/pytorch_model.bin"), "a.bin", "}X\x0b\0\0\0model_state", "s"),
+        WRAP(case_path("hf-bin/pytorch_model.bin"), "b.bin",
+             "}X\x05\0\0\0epochK\x03sX\x0a\0\0\0state_dict", "s"),
+        WRAP(case_path("hf-bin/pytorch_model.bin"), "c.bin", "}X\x05\0\0\0model", "s"),
+    };
+    options = options_for("hf-bin/vocab.bin");
+    for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++) {
+        assert_refused(dicts[i], &options, TXL_ARGUMENT, "--memory-start empty|zeros");
+        struct convert_options told = options;
+        tell_all(&told, "hf-bin");
+        assert_converts_to(dicts[i], &told, "hf-bin");
+    }
+}
+
+/* A safetensors file begins with the length of its header, here with the byte of a pickle. */
+static void headers_may_begin_like_pickles(void **unused) {
+    (void)unused;
+    struct bytes file = read_bytes(case_path("hf-safetensors/model.safetensors")), longer;
+    uint64_t length, wanted;
+    memcpy(&length, file.data, sizeof length);
+    wanted = (length | 0xff) + 0x81;
+    longer = (struct bytes){malloc(file.size + wanted - length), file.size + wanted - length};
+    assert_non_null(longer.data);
+    memcpy(longer.data, &wanted, sizeof wanted);
+    memcpy(longer.data + 8, file.data + 8, length);
+    memset(longer.data + 8 + length, ' ', wanted - length);
+    memcpy(longer.data + 8 + wanted, file.data + 8 + length, file.size - 8 - length);
+    assert_int_equal(longer.data[0], 0x80);
+    free(file.data);
+    struct convert_options options = options_for("hf-safetensors/vocab.pkl");
+    tell_all(&options, "hf-safetensors");
+    assert_converts_to(write_bytes(&longer, "a.safetensors"), &options, "hf-safetensors");
+}
+
+static void modules_are_found_in_wrappers(void **unused) {
+    (void)unused;
+    const char *from = case_path("wt103-legacy/model.pt");
+    struct convert_options options = options_for("wt103-legacy/cache.pt");
+#define PARALLEL                                                                                   \
+    "ctorch.nn.parallel.data_parallel\nDataParallel\n)\x81}X\x08\0\0\0_modules}"                   \
+    "X\x06\0\0\0module"
+    assert_converts_to(WRAP(from, "a.pt", PARALLEL, "ssb"), &options, "wt103-legacy");
+    assert_converts_to(WRAP(from, "a.pt", "}X\x05\0\0\0model", "s"), &options, "wt103-legacy");
+    assert_converts_to(WRAP(from, "a.pt", "}X\x03\0\0\0net" PARALLEL, "ssbs"), &options,
+                       "wt103-legacy");
+#undef PARALLEL
+}
+
+/* ---- Flags over what the checkpoint says -------------------------------------------------- */
+
+static void flags_override_richer_checkpoints(void **unused) {
+    (void)unused;
+    static const char *const sources[] = {"wt103-zip", "hf-bin"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *source = case_path(sources[i]);
+        bool hf = i == 1;
+        struct convert_options o = options_for(NULL);
+        o.pre_lnorm = CONVERT_YES;
+        assert_setting_of(source, &o, "pre_lnorm", "true");
+        o.same_length = CONVERT_NO;
+        assert_setting_of(source, &o, "same_length", "false");
+        o.memory_start = hf ? "empty" : "zeros";
+        assert_setting_of(source, &o, "memory_start", hf ? "\"empty\"" : "\"zeros\"");
+        o.cluster_order = hf ? "reversed" : "forward";
+        assert_setting_of(source, &o, "cluster_order", hf ? "\"reversed\"" : "\"forward\"");
+        o.tokenizer = "characters";
+        assert_setting_of(source, &o, "tokenizer", "\"characters\"");
+        o.tgt_len = 7;
+        assert_setting_of(source, &o, "tgt_len", "7");
+        o.mem_len = 0;
+        assert_setting_of(source, &o, "mem_len", "0");
+        o.has_clamp_len = true;
+        o.clamp_len = 0;
+        assert_setting_of(source, &o, "clamp_len", "-1");
+        o.clamp_len = 3;
+        assert_setting_of(source, &o, "clamp_len", "3");
+        o.tokenizer = "letters";
+        assert_refused(source, &o, TXL_ARGUMENT, "no tokenizer \"letters\"");
+        o.tokenizer = NULL;
+        o.type = "q7";
+        assert_refused(source, &o, TXL_ARGUMENT, "no type \"q7\"");
+        o.type = NULL;
+        o.attn_type = 1;
+        assert_refused(source, &o, TXL_ARGUMENT, "attention type 1 is claimed");
+    }
+    struct convert_options o = options_for(NULL);
+    o.n_head = 1; /* of attention type 2 shapes do not tell it */
+    assert_setting_of(case_path("absolute-sinusoid"), &o, "n_head", "1");
+    o = options_for(NULL);
+    o.cutoffs = "10, 20 30";
+    assert_setting_of(case_path("projected-div1"), &o, "cutoffs", "[10,20,30]");
+}
+
+static void cutoffs_have_to_fit(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *cutoffs, *message;
+        txl_status status;
+    } wrong[] = {
+        {"10,20", "2 cutoffs, but its tensors are those of 4 bands", TXL_FORMAT},
+        {"10,20,30,40", "4 cutoffs, but", TXL_FORMAT},
+        {"", "0 cutoffs, but", TXL_FORMAT},
+        {"10,30,20", "cutoff 20:", TXL_FORMAT},
+        {"10,10,20", "cutoff 10:", TXL_FORMAT},
+        {"0,10,20", "cutoff 0:", TXL_FORMAT},
+        {"-5,10,20", "cutoff -5:", TXL_FORMAT},
+        {"10,20,99999", "cutoff 99999:", TXL_FORMAT},
+        {"10;20;30", "--cutoffs takes numbers", TXL_ARGUMENT},
+        {"ten", "--cutoffs takes numbers", TXL_ARGUMENT},
+        {"99999999999999999999", "--cutoffs takes numbers", TXL_ARGUMENT},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct convert_options o = options_for(NULL);
+        o.cutoffs = wrong[i].cutoffs;
+        assert_refused(case_path("projected-div1"), &o, wrong[i].status, wrong[i].message);
+    }
+    struct convert_options o = options_for(NULL);
+    o.cutoffs = "1,2,3";
+    assert_refused(case_path("wt103-zip"), &o, TXL_FORMAT, "the embeddings' sizes make it");
+    char many[1024] = "1";
+    for (int i = 2; i < 200; i++)
+        snprintf(many + strlen(many), sizeof many - strlen(many), ",%d", i);
+    o.cutoffs = many;
+    assert_refused(case_path("projected-div1"), &o, TXL_FORMAT, "199 cutoffs");
+    o.cutoffs = "5";
+    assert_refused(case_path("enwik8-zip"), &o, TXL_FORMAT, "1 cutoffs, but its tensors");
+}
+
+/* ---- Whole modules ------------------------------------------------------------------------ */
+
+static const char *patched_module(const char *name, const char *key, int value) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/model.pt", name);
+    struct bytes file = read_bytes(case_path(path));
+    patch_int(&file, key, value);
+    return write_bytes(&file, "patched.pt");
+}
+
+static void attributes_are_checked(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *key;
+        int value;
+        txl_status status;
+        const char *message;
+    } wrong[] = {
+        {"sample_softmax", 7, TXL_UNSUPPORTED, "sample_softmax"},
+        {"ext_len", 5, TXL_UNSUPPORTED, "ext_len is 5"},
+        {"attn_type", 1, TXL_FORMAT, "attention type 1 is claimed"},
+        {"n_layer", 99, TXL_FORMAT, "n_layer is stated as 99"},
+        {"n_layer", 0, TXL_FORMAT, "n_layer is stated as 0"},
+        {"div_val", 3, TXL_FORMAT, "div_val is stated as 3"},
+        {"tgt_len", 0, TXL_FORMAT, "tgt_len 0"},
+    };
+    struct convert_options o = options_for("wt103-legacy/cache.pt");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_refused(patched_module("wt103-legacy", wrong[i].key, wrong[i].value), &o,
+                       wrong[i].status, wrong[i].message);
+
+    o = options_for("enwik8-legacy/cache.pt");
+    struct bytes file = read_bytes(case_path("enwik8-legacy/model.pt"));
+    find_name(&file, "same_length")[0] = 'S';
+    assert_refused(write_bytes(&file, "a.pt"), &o, TXL_ARGUMENT, ": --same-length yes|no");
+    file = read_bytes(case_path("enwik8-legacy/model.pt"));
+    *find_value(&file, "same_length") = 'N';
+    assert_refused(write_bytes(&file, "a.pt"), &o, TXL_ARGUMENT, ": --same-length yes|no");
+
+    /* Another class's dialect is not known. */
+    file = read_bytes(case_path("enwik8-legacy/model.pt"));
+    static const char class_name[] = "\nMemTransformerLM\n";
+    unsigned char *found = find_bytes(&file, class_name, strlen(class_name));
+    found[1] = 'm';
+    assert_refused(write_bytes(&file, "a.pt"), &o, TXL_ARGUMENT, "--memory-start empty|zeros");
+}
+
+static void modules_without_cutoffs_ask_for_them(void **unused) {
+    (void)unused;
+    struct convert_options o = options_for("wt103-legacy/cache.pt");
+    struct bytes file = read_bytes(case_path("wt103-legacy/model.pt"));
+    find_name(&file, "cutoffs")[0] = 'C';
+    assert_converts_to(write_bytes(&file, "a.pt"), &o, "wt103-legacy"); /* the sizes tell */
+}
+
+/* ---- config.json -------------------------------------------------------------------------- */
+
+/* A folder with hf-safetensors' tensors and its config.json, altered. */
+static const char *hf_folder(const char *key, json_t *value) {
+    static char folder[128];
+    struct state state;
+    snprintf(folder, sizeof folder, "%s/hf", scratch);
+    mkdir(folder, 0777);
+    read_state(&state, case_path("hf-safetensors/model.safetensors"));
+    write_state(&state, "hf/model.safetensors");
+    free_state(&state);
+    json_t *config = json_load_file(case_path("hf-safetensors/config.json"), 0, NULL);
+    assert_non_null(config);
+    if (value)
+        json_object_set_new(config, key, value);
+    else if (key)
+        json_object_del(config, key);
+    assert_int_equal(json_dump_file(config, scratch_path("hf/config.json"), 0), 0);
+    json_decref(config);
+    return folder;
+}
+
+static void hf_configurations_are_understood(void **unused) {
+    (void)unused;
+    struct convert_options o = options_for("hf-safetensors/vocab.pkl");
+    assert_converts_to(hf_folder(NULL, NULL), &o, "hf-safetensors");
+    /* The published file's list ends with the vocabulary's size. */
+    assert_converts_to(hf_folder("cutoffs", json_pack("[i,i,i,i]", 262, 524, 786, 1573)), &o,
+                       "hf-safetensors");
+    assert_converts_to(hf_folder("cutoffs", NULL), &o, "hf-safetensors");
+    assert_converts_to(hf_folder("same_length", json_integer(1)), &o, "hf-safetensors");
+    assert_converts_to(hf_folder("tie_projs", NULL), &o, "hf-safetensors");
+    assert_converts_to(hf_folder("n_token", json_integer(1573)), &o, "hf-safetensors");
+    assert_setting_of(hf_folder("clamp_len", json_integer(-1)), &o, "clamp_len", "-1");
+    assert_setting_of(hf_folder("same_length", json_integer(0)), &o, "same_length", "false");
+    assert_setting_of(hf_folder("pre_lnorm", json_true()), &o, "pre_lnorm", "true");
+
+    static const char *const asked[][2] = {{"tgt_len", ": --tgt-len N"},
+                                           {"mem_len", ": --mem-len N"},
+                                           {"clamp_len", ": --clamp-len N"},
+                                           {"same_length", ": --same-length yes|no"},
+                                           {"pre_lnorm", ": --pre-lnorm yes|no"}};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        assert_refused(hf_folder(asked[i][0], NULL), &o, TXL_ARGUMENT, asked[i][1]);
+        assert_refused(hf_folder(asked[i][0], json_null()), &o, TXL_ARGUMENT, asked[i][1]);
+    }
+}
+
+static void hf_configurations_are_checked(void **unused) {
+    (void)unused;
+    struct convert_options o = options_for("hf-safetensors/vocab.pkl");
+    const struct {
+        const char *key;
+        json_t *value;
+        txl_status status;
+        const char *message;
+    } wrong[] = {
+        {"sample_softmax", json_integer(8), TXL_UNSUPPORTED, "sample_softmax"},
+        {"ext_len", json_integer(4), TXL_UNSUPPORTED, "ext_len is 4"},
+        {"layer_norm_epsilon", json_real(1e-6), TXL_UNSUPPORTED, "epsilon is 1e-06"},
+        {"n_head", json_integer(5), TXL_FORMAT, "n_head is stated as 5"},
+        {"vocab_size", json_integer(9), TXL_FORMAT, "vocab_size is stated as 9"},
+        {"d_inner", json_integer(9), TXL_FORMAT, "d_inner is stated as 9"},
+        {"n_layer", json_integer(9), TXL_FORMAT, "n_layer is stated as 9"},
+        {"div_val", json_integer(2), TXL_FORMAT, "div_val is stated as 2"},
+        {"div_val", json_integer(0), TXL_FORMAT, "div_val is stated as 0"},
+        {"cutoffs", json_pack("[i,i]", 262, 524), TXL_FORMAT, "2 cutoffs"},
+        {"cutoffs", json_pack("[i,i,s]", 262, 524, "x"), TXL_FORMAT, "cutoff 0"},
+        {"tie_weight", json_false(), TXL_FORMAT, "crit.out_layers.0.weight is missing"},
+        {"tie_projs", json_pack("[b,b,b,b]", 0, 1, 0, 1), TXL_FORMAT,
+         "crit.out_projs.2 is missing"},
+        {"mem_len", json_integer(-3), TXL_FORMAT, "mem_len -3"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_refused(hf_folder(wrong[i].key, wrong[i].value), &o, wrong[i].status,
+                       wrong[i].message);
+    hf_folder("tie_projs", NULL);
+    json_t *config = json_load_file(scratch_path("hf/config.json"), 0, NULL);
+    json_object_set_new(config, "proj_share_all_but_first", json_false());
+    json_dump_file(config, scratch_path("hf/config.json"), 0);
+    json_decref(config);
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s/hf", scratch);
+    assert_refused(folder, &o, TXL_FORMAT, "crit.out_projs.1 is missing");
+
+    static const struct {
+        const char *text, *message;
+    } broken[] = {{"", "config.json: line"},
+                  {"{\"n_layer\": 3,\n \"n_head\" 2}", "config.json: line 2"},
+                  {"[1, 2]", "config.json: expected a JSON object"},
+                  {"<html>", "config.json: line 1"}};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        write_file("hf/config.json", broken[i].text, strlen(broken[i].text));
+        assert_refused(folder, &o, TXL_FORMAT, broken[i].message);
+    }
+    unlink(scratch_path("hf/config.json"));
+    mkdir(scratch_path("hf/config.json"), 0777);
+    assert_refused(folder, &o, TXL_FORMAT, "config.json");
+    rmdir(scratch_path("hf/config.json"));
+    assert_int_equal(mkfifo(scratch_path("hf/config.json"), 0600), 0);
+    assert_refused(folder, &o, TXL_FORMAT, "config.json: not a regular file");
+    unlink(scratch_path("hf/config.json"));
+}
+
+/* More bands than a weights file may have. */
+static void too_many_bands_are_refused(void **unused) {
+    (void)unused;
+    struct state state;
+    read_state(&state, case_path("projected-div1/model.pt"));
+    struct tensor *clusters = tensor_of(&state, "crit.cluster_weight");
+    clusters->shape[0] = 70;
+    clusters->n = (size_t)(70 * clusters->shape[1]);
+    clusters->x = realloc(clusters->x, clusters->n * sizeof *clusters->x);
+    memset(clusters->x, 0, clusters->n * sizeof *clusters->x);
+    struct convert_options o = options_for("projected-div1/cache.pt");
+    tell_all(&o, "projected-div1");
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "up to 65 bands");
+    free_state(&state);
+
+    read_state(&state, case_path("wt103-zip/model.pt"));
+    strcpy(tensor_of(&state, "crit.out_layers.3.weight")->name, "crit.out_layers.99.weight");
+    o = options_for("wt103-zip/cache.pt");
+    tell_all(&o, "wt103-zip");
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "more than 65 bands");
+    free_state(&state);
+}
+
+/* ---- Tied tensors ------------------------------------------------------------------------- */
+
+static void ties_are_found(void **unused) {
+    (void)unused;
+    struct state state;
+    struct convert_options o = options_for("wt103-zip/cache.pt");
+    tell_all(&o, "wt103-zip");
+    read_state(&state, case_path("wt103-zip/model.pt"));
+
+    /* Copies. */
+    txl_model *model = convert_or_fail(write_state(&state, "a.safetensors"), &o);
+    assert_setting(model, "tied_weights", "true");
+    assert_setting(model, "tied_projections", "[false,true,true,true]");
+    txl_model_close(model);
+
+    /* Stored once, under either name. */
+    drop(&state, "crit.out_layers.0.weight");
+    drop(&state, "word_emb.emb_layers.1.weight");
+    drop(&state, "word_emb.emb_projs.1");
+    drop(&state, "crit.out_projs.2");
+    model = convert_or_fail(write_state(&state, "a.safetensors"), &o);
+    assert_setting(model, "tied_weights", "true");
+    assert_setting(model, "tied_projections", "[false,true,true,true]");
+    assert_scores(model, "wt103-zip");
+    txl_model_close(model);
+
+    /* One band's own weights untie them all. */
+    tensor_of(&state, "crit.out_layers.2.weight")->x[5] += 1;
+    tensor_of(&state, "crit.out_projs.3")->x[5] += 1;
+    model = convert_or_fail(write_state(&state, "a.safetensors"), &o);
+    assert_setting(model, "tied_weights", "false");
+    assert_setting(model, "tied_projections", "[false,true,true,false]");
+    txl_model_close(model);
+
+    /* Neither name. */
+    drop(&state, "crit.out_projs.1");
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT,
+                   "word_emb.emb_projs.1 is missing");
+    free_state(&state);
+
+    /* With one band of d_embed other than d_model the first projection serves all. */
+    o = options_for("projected-div1/cache.pt");
+    tell_all(&o, "projected-div1");
+    read_state(&state, case_path("projected-div1/model.pt"));
+    drop(&state, "word_emb.emb_projs.0");
+    assert_converts_to(write_state(&state, "a.safetensors"), &o, "projected-div1");
+    free_state(&state);
+}
+
+/* ---- Tensors that are missing or wrong ---------------------------------------------------- */
+
+static void every_missing_tensor_is_named(void **unused) {
+    (void)unused;
+    static const char *const cases[] = {"wt103-zip", "learnable-positions", "absolute-learned",
+                                        "absolute-sinusoid", "enwik8-zip"};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct state state;
+        char file[64], cache[64];
+        snprintf(file, sizeof file, "%s/model.pt", cases[c]);
+        snprintf(cache, sizeof cache, "%s/cache.pt", cases[c]);
+        struct convert_options o = options_for(cache);
+        tell_all(&o, cases[c]);
+        read_state(&state, case_path(file));
+        for (size_t i = 0; i < state.n; i++) {
+            char name[160];
+            strcpy(name, state.tensor[i].name);
+            /* A tied one's twin stands in for it, and the frequencies follow from d_model. */
+            bool spare = strstr(name, "emb_projs") || strstr(name, "emb_layers") ||
+                         strstr(name, "out_projs") || strstr(name, "inv_freq") ||
+                         (strstr(name, "out_layers") && strstr(name, "weight"));
+            strcpy(state.tensor[i].name, "elsewhere");
+            const char *path = write_state(&state, "a.safetensors");
+            txl_error error = {.message = ""};
+            txl_status status = convert_checkpoint(path, output_path(), &o, &error);
+            if (!spare && status == TXL_OK)
+                fail_msg("%s: converted without %s", cases[c], name);
+            /* What tells the kind of model makes it another one. */
+            bool tells = (o.attn_type == 3 && strcmp(name, "r_emb") == 0) ||
+                         strcmp(name, "crit.cluster_weight") == 0 || strstr(name, "out_layers");
+            if (!spare && !tells && !strstr(error.message, name))
+                fail_msg("%s without %s: %s", cases[c], name, error.message);
+            unlink(output_path());
+            strcpy(state.tensor[i].name, name);
+        }
+        free_state(&state);
+    }
+}
+
+static void wrong_shapes_are_named(void **unused) {
+    (void)unused;
+    static const char *const cases[] = {"wt103-zip", "learnable-positions", "absolute-sinusoid"};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct state state;
+        char file[64], cache[64];
+        snprintf(file, sizeof file, "%s/model.pt", cases[c]);
+        snprintf(cache, sizeof cache, "%s/cache.pt", cases[c]);
+        struct convert_options o = options_for(cache);
+        tell_all(&o, cases[c]);
+        read_state(&state, case_path(file));
+        for (size_t i = 0; i < state.n; i++) {
+            struct tensor *t = &state.tensor[i];
+            struct tensor kept = *t;
+            if (t->n_dim == 2 && t->shape[0] != t->shape[1]) { /* as many elements, transposed */
+                t->shape[0] = kept.shape[1];
+                t->shape[1] = kept.shape[0];
+            } else { /* or flat */
+                t->n_dim = t->n_dim == 1 ? 2 : 1;
+                t->shape[0] = t->n;
+                t->shape[1] = 1;
+            }
+            txl_error error = {.message = ""};
+            const char *path = write_state(&state, "a.safetensors");
+            if (convert_checkpoint(path, output_path(), &o, &error) == TXL_OK)
+                fail_msg("%s: converted with another shape of %s", cases[c], t->name);
+            *t = kept;
+        }
+        free_state(&state);
+    }
+}
+
+/* Learned positions are added to what the heads see, so the heads are as wide as the model. */
+static void heads_of_positions_are_as_wide_as_the_model(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *name;
+        int dimension; /* that is halved */
+    } narrow[] = {{"q_net.weight", 0}, {"kv_net.weight", 0}, {"o_net.weight", 1}, {"r_emb", 3}};
+    struct state state;
+    read_state(&state, case_path("absolute-learned/model.pt"));
+    for (size_t i = 0; i < state.n; i++) {
+        struct tensor *t = &state.tensor[i];
+        for (size_t k = 0; k < sizeof narrow / sizeof *narrow; k++) {
+            if (strstr(t->name, narrow[k].name)) {
+                t->shape[narrow[k].dimension] /= 2;
+                t->n /= 2;
+            }
+        }
+    }
+    struct convert_options o = options_for("absolute-learned/cache.pt");
+    tell_all(&o, "absolute-learned");
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT,
+                   "2 heads of 4 are not as wide as the model, 16");
+    free_state(&state);
+}
+
+static void layers_have_no_gaps(void **unused) {
+    (void)unused;
+    struct state state;
+    struct convert_options o = options_for("enwik8-zip/cache.pt");
+    tell_all(&o, "enwik8-zip");
+    read_state(&state, case_path("enwik8-zip/model.pt"));
+    for (size_t i = 0; i < state.n; i++) {
+        char *name = state.tensor[i].name;
+        if (strncmp(name, "layers.1.", 9) == 0)
+            name[7] = '9';
+    }
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "tensor layers.");
+    strcpy(tensor_of(&state, "layers.9.pos_ff.CoreNet.0.bias")->name, "layers.99999999999999.bias");
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "n_layer is");
+    free_state(&state);
+}
+
+static void weights_are_finite_numbers(void **unused) {
+    (void)unused;
+    static const char *const names[] = {"layers.1.pos_ff.CoreNet.0.weight", "crit.out_projs.0",
+                                        "r_w_bias", "crit.out_layers.3.bias"};
+    struct convert_options o = options_for("wt103-zip/cache.pt");
+    tell_all(&o, "wt103-zip");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct state state;
+        char message[160];
+        read_state(&state, case_path("wt103-zip/model.pt"));
+        struct tensor *t = tensor_of(&state, names[i]);
+        t->x[7] = i % 2 ? NAN : INFINITY;
+        snprintf(message, sizeof message, "a.safetensors: tensor %s: element 7 is ", names[i]);
+        assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, message);
+        t->x[7] = 1;
+        strcpy(t->dtype, "I64");
+        assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "type int64");
+        free_state(&state);
+    }
+}
+
+static void settings_have_to_be_possible(void **unused) {
+    (void)unused;
+    struct convert_options o = options_for(NULL);
+    o.mem_len = 5;
+    assert_refused(case_path("absolute-learned"), &o, TXL_UNSUPPORTED, "--mem-len 0");
+    assert_refused(case_path("absolute-sinusoid"), &o, TXL_UNSUPPORTED, "--mem-len 0");
+    o = options_for(NULL);
+    o.tgt_len = 17;
+    assert_refused(case_path("absolute-learned"), &o, TXL_UNSUPPORTED, "there are 16 positions");
+    o.tgt_len = 16;
+    assert_converts_to(case_path("absolute-learned"), &o, "absolute-learned");
+}
+
+/* ---- Vocabularies, types, files ----------------------------------------------------------- */
+
+static void vocabularies_have_to_fit(void **unused) {
+    (void)unused;
+    struct convert_options o = options_for("text8/cache.pt");
+    assert_refused(case_path("hf-bin"), &o, TXL_FORMAT, ": 27 symbols, but the model in ");
+    assert_refused(case_path("hf-bin"), &o, TXL_FORMAT, " has 1573: ");
+    o.vocabulary = scratch_path("none");
+    assert_refused(case_path("hf-bin"), &o, TXL_IO, "none");
+    struct state state;
+    o = options_for(NULL);
+    tell_all(&o, "text8");
+    mkdir(scratch_path("alone"), 0777);
+    read_state(&state, case_path("text8/model.pt"));
+    write_state(&state, "alone/model.safetensors");
+    free_state(&state);
+    assert_refused(scratch_path("alone"), &o, TXL_IO, "alone");
+}
+
+static void types_follow_the_source(void **unused) {
+    (void)unused;
+    struct state state;
+    struct convert_options o = options_for("half-precision/cache.pt");
+    assert_setting_of(case_path("half-precision"), &o, "type", "\"f16\"");
+    tell_all(&o, "half-precision");
+    read_state(&state, case_path("half-precision/model.pt"));
+    for (size_t i = 0; i < state.n; i++)
+        strcpy(state.tensor[i].dtype, "F64");
+    txl_model *model = convert_or_fail(write_state(&state, "a.safetensors"), &o);
+    assert_setting(model, "type", "\"f32\"");
+    assert_scores(model, "half-precision");
+    txl_model_close(model);
+    for (size_t i = 0; i < state.n; i++)
+        strcpy(state.tensor[i].dtype, "BF16");
+    const char *path = write_state(&state, "a.safetensors");
+    assert_setting_of(path, &o, "type", "\"bf16\"");
+    o.type = "f32";
+    assert_setting_of(path, &o, "type", "\"f32\"");
+    o.type = NULL;
+
+    /* One wider matrix: narrowing it would lose something. */
+    strcpy(tensor_of(&state, "word_emb.emb_layers.0.weight")->dtype, "F32");
+    assert_setting_of(write_state(&state, "a.safetensors"), &o, "type", "\"f32\"");
+
+    struct tensor *t = tensor_of(&state, "layers.0.dec_attn.o_net.weight");
+    t->x[3] = 70000;
+    o.type = "f16";
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "f16 ends at 65504");
+    strcpy(t->dtype, "F32");
+    t->x[3] = 3.4e38f;
+    o.type = "bf16";
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "bf16 ends there");
+    free_state(&state);
+}
+
+/* The type of one tensor of what the checkpoint becomes in q8. */
+static void assert_q8_makes(const struct state *state, const char *name, const char *type) {
+    struct convert_options o = options_for("learnable-positions/cache.pt");
+    tell_all(&o, "learnable-positions");
+    o.type = "q8";
+    txl_model *model = convert_or_fail(write_state(state, "a.safetensors"), &o);
+    assert_setting(model, "type", "\"q8\"");
+    bool found = false;
+    for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
+        txl_tensor t;
+        txl_model_tensor(model, i, &t);
+        if (strcmp(t.name, name) == 0) {
+            assert_string_equal(t.type, type);
+            found = true;
+        }
+    }
+    assert_true(found);
+    txl_model_close(model);
+}
+
+/* Narrow matrices and learned positions are f16, or f32 where that ends too early. */
+static void q8_leaves_what_it_does_not_serve(void **unused) {
+    (void)unused;
+    static const char *const dtypes[] = {"F32", "F64", "BF16"};
+    struct state state;
+    read_state(&state, case_path("learnable-positions/model.pt"));
+    for (size_t d = 0; d < 3; d++) {
+        for (size_t i = 0; i < state.n; i++)
+            strcpy(state.tensor[i].dtype, dtypes[d]);
+        assert_q8_makes(&state, "layer.0.attention.r_emb", "f16");
+    }
+    tensor_of(&state, "r_emb")->x[0] = 70000;
+    assert_q8_makes(&state, "layer.0.attention.r_emb", "f32");
+    assert_q8_makes(&state, "layer.1.attention.r_emb", "f16");
+    tensor_of(&state, "layers.1.dec_attn.o_net.weight")->x[5] = -70000;
+    assert_q8_makes(&state, "layer.1.attention.o", "f32");
+    assert_q8_makes(&state, "layer.0.attention.o", "f16");
+    struct convert_options o = options_for("learnable-positions/cache.pt");
+    tell_all(&o, "learnable-positions");
+    o.type = "q8";
+    tensor_of(&state, "r_emb")->x[1] = NAN;
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "must be finite");
+    o.type = "q4";
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_ARGUMENT, "f32, f16, bf16 and q8");
+    free_state(&state);
+}
+
+static void other_models_are_refused(void **unused) {
+    (void)unused;
+    struct state state;
+    struct convert_options o = options_for(NULL);
+    read_state(&state, case_path("text8/model.pt"));
+    struct tensor *bias = tensor_of(&state, "crit.out_layers.0.bias");
+    strcpy(bias->name, "out_layer.bias"); /* where sampled softmaxes have it */
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "sample_softmax");
+    strcpy(bias->name, "head.bias");
+    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED,
+                   "not a Transformer-XL: no tensor named crit.out_layers.0.bias");
+    struct state part = {.tensor = {*bias}, .n = 1};
+    assert_refused(write_state(&part, "a.safetensors"), &o, TXL_UNSUPPORTED,
+                   "not a Transformer-XL: no tensor named layers.0.");
+    part.n = 0;
+    assert_refused(write_state(&part, "a.safetensors"), &o, TXL_UNSUPPORTED,
+                   "not a Transformer-XL");
+    free_state(&state);
+}
+
+static bool stop_at_once(void *context, uint64_t done, uint64_t total) {
+    (void)done;
+    (void)total;
+    ++*(int *)context;
+    return false;
+}
+
+static void stopping_leaves_nothing(void **unused) {
+    (void)unused;
+    int calls = 0;
+    struct convert_options o = options_for(NULL);
+    o.progress = stop_at_once;
+    o.progress_context = &calls;
+    assert_refused(case_path("wt103-zip"), &o, TXL_STOPPED, "stopped");
+    assert_int_equal(calls, 1);
+}
+
+static void sources_are_not_overwritten(void **unused) {
+    (void)unused;
+    txl_error error;
+    struct convert_options o = options_for("text8/cache.pt");
+    struct bytes file = read_bytes(case_path("text8/model.pt"));
+    size_t size = file.size;
+    const char *path = write_bytes(&file, "model.pt");
+    assert_int_equal(convert_checkpoint(path, path, &o, &error), TXL_ARGUMENT);
+    assert_says(&error, "cannot be the output too");
+    file = read_bytes(path);
+    assert_int_equal(file.size, size);
+    free(file.data);
+    o.vocabulary = scratch_path("vocabulary");
+    file = read_bytes(case_path("text8/cache.pt"));
+    write_bytes(&file, "vocabulary");
+    assert_int_equal(convert_checkpoint(path, o.vocabulary, &o, &error), TXL_ARGUMENT);
+    assert_refused(scratch_path("nowhere"), &o, TXL_IO, "nowhere");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bare_state_dicts_ask_for_what_they_lack),
+        cmocka_unit_test(prefixes_and_wrappers_are_seen_through),
+        cmocka_unit_test(headers_may_begin_like_pickles),
+        cmocka_unit_test(modules_are_found_in_wrappers),
+        cmocka_unit_test(flags_override_richer_checkpoints),
+        cmocka_unit_test(cutoffs_have_to_fit),
+        cmocka_unit_test(attributes_are_checked),
+        cmocka_unit_test(modules_without_cutoffs_ask_for_them),
+        cmocka_unit_test(hf_configurations_are_understood),
+        cmocka_unit_test(hf_configurations_are_checked),
+        cmocka_unit_test(too_many_bands_are_refused),
+        cmocka_unit_test(ties_are_found),
+        cmocka_unit_test(every_missing_tensor_is_named),
+        cmocka_unit_test(wrong_shapes_are_named),
+        cmocka_unit_test(heads_of_positions_are_as_wide_as_the_model),
+        cmocka_unit_test(layers_have_no_gaps),
+        cmocka_unit_test(weights_are_finite_numbers),
+        cmocka_unit_test(settings_have_to_be_possible),
+        cmocka_unit_test(vocabularies_have_to_fit),
+        cmocka_unit_test(types_follow_the_source),
+        cmocka_unit_test(q8_leaves_what_it_does_not_serve),
+        cmocka_unit_test(other_models_are_refused),
+        cmocka_unit_test(stopping_leaves_nothing),
+        cmocka_unit_test(sources_are_not_overwritten),
+    };
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+}

@@ -1,0 +1,276 @@
+/* Vocabularies: every container that publishers use, and what is refused. */
+#include "checkpoint_files.h"
+
+#include "convert/vocabulary_file.h"
+
+static void assert_reads(const char *path, struct vocabulary_file *vocabulary) {
+    txl_error error;
+    if (vocabulary_file_read(path, vocabulary, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+}
+
+static void assert_refuses(const char *path, txl_status status, const char *text) {
+    struct vocabulary_file vocabulary;
+    txl_error error;
+    assert_int_equal(vocabulary_file_read(path, &vocabulary, &error), status);
+    assert_says(&error, text);
+    assert_null(vocabulary.symbols);
+}
+
+static void assert_symbol(const struct vocabulary_file *vocabulary, size_t id, const char *symbol) {
+    assert_in_range(id, 0, vocabulary->n_symbol - 1);
+    assert_int_equal(vocabulary->symbols[id].length, strlen(symbol));
+    assert_memory_equal(vocabulary->symbols[id].bytes, symbol, strlen(symbol));
+}
+
+/* Compares with the lines of vocabularies/symbols.txt. */
+static void assert_is_made_vocabulary(const struct vocabulary_file *vocabulary) {
+    size_t size, n = 0;
+    char *text = (char *)read_file(case_path("vocabularies/symbols.txt"), &size);
+    text[size] = '\0';
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line; n++)
+        assert_symbol(vocabulary, n, line);
+    assert_int_equal(vocabulary->n_symbol, n);
+    free(text);
+}
+
+static void test_every_container(void **state) {
+    (void)state;
+    static const struct {
+        const char *file;
+        bool states_settings;
+        const char *dataset;
+    } files[] = {
+        {"cache-legacy.pt", true, "wt103"},  {"cache-python2.pkl", true, "wt103"},
+        {"cache-zip.pt", true, "wt103"},     {"vocab-legacy.bin", true, NULL},
+        {"vocab-protocol0.pkl", true, NULL}, {"vocab-protocol2.pkl", true, NULL},
+        {"vocab-protocol4.pkl", true, NULL}, {"vocab-zip.bin", true, NULL},
+        {"vocab.json", false, NULL},         {"vocab.txt", false, NULL},
+        {"symbols.txt", false, NULL},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "vocabularies/%s", files[i].file);
+        struct vocabulary_file vocabulary;
+        assert_reads(case_path(name), &vocabulary);
+        assert_is_made_vocabulary(&vocabulary);
+        assert_string_equal(vocabulary.path, case_path(name));
+        if (files[i].states_settings) {
+            assert_int_equal(vocabulary.unk, 22);
+            assert_int_equal(vocabulary.lower_case, VOCABULARY_KEEPS_CASE);
+            assert_int_equal(vocabulary.delimiter, VOCABULARY_WHITE_SPACE);
+        } else {
+            assert_int_equal(vocabulary.unk, -1);
+            assert_int_equal(vocabulary.lower_case, VOCABULARY_CASE_UNKNOWN);
+            assert_int_equal(vocabulary.delimiter, VOCABULARY_DELIMITER_UNKNOWN);
+        }
+        if (files[i].dataset)
+            assert_string_equal(vocabulary.dataset, files[i].dataset);
+        else
+            assert_null(vocabulary.dataset);
+        vocabulary_file_free(&vocabulary);
+    }
+}
+
+static void test_settings_of_the_kinds(void **state) {
+    (void)state;
+    struct vocabulary_file vocabulary;
+    assert_reads(case_path("characters/cache.pt"), &vocabulary);
+    assert_int_equal(vocabulary.delimiter, VOCABULARY_CHARACTERS);
+    assert_int_equal(vocabulary.lower_case, VOCABULARY_KEEPS_CASE);
+    assert_int_equal(vocabulary.unk, 1);
+    assert_symbol(&vocabulary, 0, "<eos>");
+    vocabulary_file_free(&vocabulary);
+
+    assert_reads(case_path("enwik8-legacy/cache.pt"), &vocabulary);
+    assert_int_equal(vocabulary.lower_case, VOCABULARY_LOWER_CASE);
+    assert_int_equal(vocabulary.unk, -1);
+    assert_string_equal(vocabulary.dataset, "enwik8");
+    vocabulary_file_free(&vocabulary);
+}
+
+/* The content decides, not the name. */
+static void test_misleading_names(void **state) {
+    (void)state;
+    size_t size;
+    unsigned char *data = read_file(case_path("vocabularies/vocab-protocol0.pkl"), &size);
+    struct vocabulary_file vocabulary;
+    assert_reads(write_file("vocab.txt", data, size), &vocabulary);
+    assert_is_made_vocabulary(&vocabulary);
+    vocabulary_file_free(&vocabulary);
+    free(data);
+
+    data = read_file(case_path("vocabularies/cache-zip.pt"), &size);
+    assert_reads(write_file("vocab.pkl", data, size), &vocabulary);
+    assert_is_made_vocabulary(&vocabulary);
+    vocabulary_file_free(&vocabulary);
+    free(data);
+}
+
+static void test_text(void **state) {
+    (void)state;
+    /* A byte order mark, CR LF, a no-break space as white space, a count behind, a repeated
+     * symbol, the last line unterminated. */
+    static const char text[] = "\xef\xbb\xbf{\r\n  the 12\n\xc2\xa0of\xe3\x80\x80x\nthe\n\"in";
+    struct vocabulary_file vocabulary;
+    assert_reads(write_file("symbols", text, sizeof text - 1), &vocabulary);
+    assert_int_equal(vocabulary.n_symbol, 4);
+    assert_symbol(&vocabulary, 0, "{");
+    assert_symbol(&vocabulary, 1, "the");
+    assert_symbol(&vocabulary, 2, "of");
+    assert_symbol(&vocabulary, 3, "\"in");
+    vocabulary_file_free(&vocabulary);
+
+    assert_reads(write_file("blank-end", "a\nb\n\n \n", 7), &vocabulary);
+    assert_int_equal(vocabulary.n_symbol, 2);
+    vocabulary_file_free(&vocabulary);
+    assert_refuses(write_file("blank", "a\n\nb\n", 5), TXL_FORMAT, "line 2: expected a symbol");
+    assert_refuses(write_file("white", " \n\n", 3), TXL_FORMAT, "without symbols");
+    assert_refuses(write_file("binary", "a\n\0\n", 4), TXL_UNSUPPORTED, "no vocabulary");
+}
+
+static void test_json(void **state) {
+    (void)state;
+    struct vocabulary_file vocabulary;
+    assert_reads(write_file("v.json", "{\"b\": 1, \"\\u00e9\": 0}", 21), &vocabulary);
+    assert_symbol(&vocabulary, 0, "\xc3\xa9");
+    assert_symbol(&vocabulary, 1, "b");
+    vocabulary_file_free(&vocabulary);
+
+    static const struct {
+        const char *json, *message;
+    } refused[] = {
+        {"{\"a\": 0, \"b\": 2}", "symbol \"b\" has id 2, expected each id from 0 to 1 once"},
+        {"{\"a\": 0, \"b\": 0}", "symbol \"b\" has id 0"},
+        {"{\"a\": -1}", "symbol \"a\" has id -1"},
+        {"{\"a\": 0.5}", "symbol \"a\": expected an id"},
+        {"{\"a\": 0, \"a\": 1}", "expected a JSON object"},
+        {"{}", "without symbols"},
+        {"[\"a\"]", "expected a JSON object"},
+        {"{\"a\": 0", "line 1: expected a JSON object"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_refuses(write_file("bad.json", refused[i].json, strlen(refused[i].json)), TXL_FORMAT,
+                       refused[i].message);
+}
+
+/* Protocol 0 pickles, which can be written by hand. */
+static void test_pickles(void **state) {
+    (void)state;
+    static const struct {
+        const char *pickle, *message;
+    } refused[] = {
+        {"(dVidx2sym\n(lVa\naVb\nasVsym2idx\n(dVa\nI0\nsVb\nI0\nss.", "sym2idx has \"b\" as id 0"},
+        {"(dVidx2sym\n(lVa\naVb\nasVsym2idx\n(dVa\nI0\nss.", "\"b\" as id 1, sym2idx lacks it"},
+        {"(dVidx2sym\n(lVa\naVa\nasVsym2idx\n(dVa\nI1\nss.", "\"a\" as id 0, sym2idx lacks it"},
+        {"(dVidx2sym\n(lVa\naI1\nas.", "id 1: expected a symbol's string, not an integer"},
+        {"(dVsym2idx\n(dVa\nI5\nss.", "symbol \"a\" has id 5"},
+        {"(dVidx2sym\n(lVa\nasVunk_idx\nI7\ns.", "unk_idx is not the id of a symbol"},
+        {"(dVidx2sym\nNs.", "expected the list idx2sym or the dict sym2idx"},
+        {"(dVvocab\nI7\ns.", "symbol \"vocab\" has id 7"},
+        {"(lp0\n.", "without symbols"},
+        {"(lp0\nVmuch longer than its share\np1\nag1\nag1\nag1\nag1\nag1\na.",
+         "symbols are longer than the whole file"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_refuses(write_file("bad.pkl", refused[i].pickle, strlen(refused[i].pickle)),
+                       TXL_FORMAT, refused[i].message);
+
+    static const char *const accepted[] = {
+        "(dVb\nI1\nsVa\nI0\ns.",
+        "(lVa\naVb\na.",
+        "(dVsym2idx\n(dVb\nI1\nsVa\nI0\nss.",
+        "(dVvocab\n(dVsym2idx\n(dVb\nI1\nsVa\nI0\nsss.",
+    };
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
+        struct vocabulary_file vocabulary;
+        assert_reads(write_file("good.pkl", accepted[i], strlen(accepted[i])), &vocabulary);
+        assert_int_equal(vocabulary.n_symbol, 2);
+        assert_symbol(&vocabulary, 0, "a");
+        assert_symbol(&vocabulary, 1, "b");
+        vocabulary_file_free(&vocabulary);
+    }
+
+    /* A repeated spelling stands for its lowest id. */
+    static const char repeated[] = "(dVidx2sym\n(lVa\naVa\nasVsym2idx\n(dVa\nI0\nss.";
+    struct vocabulary_file vocabulary;
+    assert_reads(write_file("repeated.pkl", repeated, sizeof repeated - 1), &vocabulary);
+    assert_int_equal(vocabulary.n_symbol, 2);
+    vocabulary_file_free(&vocabulary);
+}
+
+static void test_other_files(void **state) {
+    (void)state;
+    static const char lfs[] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\n";
+    assert_refuses(write_file("lfs.bin", lfs, sizeof lfs - 1), TXL_UNSUPPORTED, "git-LFS pointer");
+    static const char page[] = "\n<!DOCTYPE html><html></html>";
+    assert_refuses(write_file("page.txt", page, sizeof page - 1), TXL_UNSUPPORTED, "a web page");
+    assert_refuses(write_file("empty.txt", "", 0), TXL_FORMAT, "the file is empty");
+    assert_refuses(scratch_path("missing.txt"), TXL_IO, "No such file");
+    assert_refuses(scratch, TXL_IO, "not a regular file");
+    assert_refuses(case_path("hf-safetensors/model.safetensors"), TXL_UNSUPPORTED, "no vocabulary");
+    assert_refuses(case_path("enwik8-zip/model.pt"), TXL_FORMAT,
+                   "found mem_transformer.MemTransformerLM");
+}
+
+static void test_find(void **state) {
+    (void)state;
+    static const struct {
+        const char *source, *found;
+    } expected[] = {
+        {"hf-bin", "hf-bin/vocab.bin"},
+        {"hf-bin/", "hf-bin/vocab.bin"},
+        {"hf-safetensors/model.safetensors", "hf-safetensors/vocab.pkl"},
+        {"enwik8-zip/model.pt", "enwik8-zip/cache.pt"},
+        {"lm1b/model.pt", "lm1b/1b_word_vocab.txt"},
+        {"vocabularies/symbols.txt", "vocabularies/vocab.json"},
+    };
+    char *path;
+    txl_error error;
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        assert_int_equal(vocabulary_file_find(case_path(expected[i].source), &path, &error),
+                         TXL_OK);
+        assert_string_equal(path, case_path(expected[i].found));
+        free(path);
+    }
+    assert_int_equal(vocabulary_file_find(case_path("moses"), &path, &error), TXL_IO);
+    assert_says(&error, "no vocabulary beside it");
+    assert_int_equal(vocabulary_file_find(scratch_path("missing"), &path, &error), TXL_IO);
+}
+
+static void open_vocabulary(const char *path) {
+    struct vocabulary_file vocabulary;
+    txl_error error = {0};
+    if (vocabulary_file_read(path, &vocabulary, &error) == TXL_OK)
+        vocabulary_file_free(&vocabulary);
+    else
+        assert_int_not_equal(error.message[0], '\0');
+}
+
+static void test_damage(void **state) {
+    (void)state;
+    static const char *const files[] = {
+        "cache-legacy.pt",     "cache-python2.pkl",   "cache-zip.pt", "vocab-protocol0.pkl",
+        "vocab-protocol2.pkl", "vocab-protocol4.pkl", "vocab.json",   "vocab.txt",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "vocabularies/%s", files[i]);
+        abuse_file(case_path(name), files[i], 4096, 1500, open_vocabulary);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_container),
+        cmocka_unit_test(test_settings_of_the_kinds),
+        cmocka_unit_test(test_misleading_names),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_pickles),
+        cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_damage),
+    };
+    return cmocka_run_group_tests_name("vocabulary files", tests, make_scratch, remove_scratch);
+}

@@ -1,0 +1,477 @@
+/* Every table of kernels that this processor can run against plain double arithmetic, on odd
+ * sizes. */
+#include "lib/base/half.h"
+#include "lib/base/q8.h"
+#include "lib/kernels/kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX = 600 };
+
+static const size_t sizes[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 41, 64, 100, 130, 257};
+enum { N_SIZE = sizeof sizes / sizeof *sizes };
+
+static uint64_t random_state = 7;
+
+static float number(void) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (float)(int32_t)(random_state >> 32) * 0x1p-31f;
+}
+
+static void fill(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] = number();
+}
+
+/* A matrix [n_row, n_col] in q8, and what it stands for. */
+static void fill_q8(int8_t *narrow, float *scale, float *wide, size_t n_row, size_t n_col) {
+    for (size_t row = 0; row < n_row; row++) {
+        for (size_t first = 0; first < n_col; first += Q8_BLOCK) {
+            size_t left = n_col - first, n = left < Q8_BLOCK ? left : Q8_BLOCK;
+            *scale = q8_scale(wide, n);
+            for (size_t i = 0; i < n; i++) {
+                narrow[i] = q8_of_float(wide[i], *scale);
+                wide[i] = narrow[i] * *scale;
+            }
+            scale++;
+            narrow += n;
+            wide += n;
+        }
+    }
+}
+
+/* A matrix [n_row, n_col] in the type, and what it stands for. */
+static void fill_narrow(int type, void *narrow, float *scale, float *wide, size_t n_row,
+                        size_t n_col) {
+    size_t n = n_row * n_col;
+    fill(wide, n);
+    if (type == 3)
+        fill_q8(narrow, scale, wide, n_row, n_col);
+    for (size_t i = 0; i < n && type < 3; i++) {
+        uint16_t half = type == 1 ? f16_of_float(wide[i]) : bf16_of_float(wide[i]);
+        if (type == 0) {
+            memcpy((float *)narrow + i, wide + i, sizeof *wide);
+        } else {
+            memcpy((uint16_t *)narrow + i, &half, sizeof half);
+            wide[i] = type == 1 ? float_of_f16(half) : float_of_bf16(half);
+        }
+    }
+}
+
+/* C = A B^T, by way of 16 bits if the weights are q8. */
+static void multiply_narrow(const struct kernels *kernels, int type, size_t m, size_t n, size_t k,
+                            const float *a, size_t lda, const void *narrow, const float *scale,
+                            float *c, size_t ldc) {
+    static int16_t rounded[9 * (MAX + Q8_BLOCK)];
+    float a_scale[9];
+    if (type < FLOAT_TYPES) {
+        kernels->product[type](m, n, k, a, lda, narrow, c, ldc);
+        return;
+    }
+    kernels->round(m, k, a, lda, rounded, a_scale);
+    kernels->product_q8(m, n, k, rounded, a_scale, narrow, scale, c, ldc);
+}
+
+static void rounding(void **state) {
+    (void)state;
+    static float x[3 * MAX];
+    static int16_t rounded[3 * (MAX + Q8_BLOCK)];
+    for (size_t v = 0; kernels_available(v); v++) {
+        const struct kernels *kernels = kernels_available(v);
+        for (size_t s = 0; s < N_SIZE; s++) {
+            size_t k = sizes[s], ldx = k + s % 3, row = q8_blocks(k) * Q8_BLOCK;
+            float scale[3], most = 0;
+            fill(x, 3 * ldx);
+            memset(x + ldx, 0, k * sizeof *x);
+            memset(rounded, 0x7f, sizeof rounded);
+            kernels->round(3, k, x, ldx, rounded, scale);
+            assert_true(scale[1] == 0);
+            for (size_t i = 0; i < 3; i++) {
+                for (size_t j = 0; j < row; j++) {
+                    float exact = j < k ? x[i * ldx + j] : 0;
+                    most = fabsf(exact) > most ? fabsf(exact) : most;
+                    assert_true(fabsf(rounded[i * row + j] * scale[i] - exact) <=
+                                scale[i] * 0.502f);
+                }
+            }
+            assert_true(fmaxf(scale[0], scale[2]) <= most / 32767 * 1.00001f);
+            assert_int_equal(rounded[3 * row], 0x7f7f);
+            const float odd[] = {NAN, -NAN, INFINITY, -INFINITY};
+            x[s % k] = odd[s % 4];
+            kernels->round(3, k, x, ldx, rounded, scale);
+            assert_true(isnan(scale[0]) && !isnan(scale[2]));
+            x[s % k] = 1e-42f; /* its inverse is too large for a float */
+            kernels->round(1, 1, x + s % k, ldx, rounded, scale);
+            assert_true(rounded[0] * scale[0] < 1e-41f);
+        }
+    }
+}
+
+static void products(void **state) {
+    (void)state;
+    static float a[9 * MAX], b[40 * MAX], narrow[40 * MAX], scale[40 * MAX], c[9 * 64];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (int type = 0; type < KERNEL_TYPES; type++) {
+            for (size_t s = 0; s < N_SIZE; s++) {
+                size_t k = sizes[s], m = s % 9 + 1, n = (s * 5) % 39 + 1, lda = k + s % 3,
+                       ldc = n + 2;
+                fill(a, m * lda);
+                fill_narrow(type, narrow, scale, b, n, k);
+                memset(c, 0x7f, sizeof c);
+                multiply_narrow(kernels_available(v), type, m, n, k, a, lda, narrow, scale, c, ldc);
+                for (size_t i = 0; i < m; i++) {
+                    for (size_t j = 0; j < n; j++) {
+                        double sum = 0;
+                        for (size_t l = 0; l < k; l++)
+                            sum += (double)a[i * lda + l] * b[j * k + l];
+                        assert_true(fabs(sum - c[i * ldc + j]) < (type == 3 ? 5e-4 : 1e-4));
+                    }
+                    uint32_t beyond;
+                    memcpy(&beyond, &c[i * ldc + n], sizeof beyond);
+                    assert_int_equal(beyond, 0x7f7f7f7f);
+                }
+            }
+        }
+    }
+}
+
+/* Texts that are made together come out as each by itself. */
+static void products_of_a_row_are_the_same_among_others(void **state) {
+    (void)state;
+    static float a[8 * MAX], b[40 * MAX], narrow[40 * MAX], scale[40 * MAX], c[8 * 40], alone[40];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (int type = 0; type < KERNEL_TYPES; type++) {
+            for (size_t s = 0; s < N_SIZE; s++) {
+                size_t k = sizes[s], n = (s * 5) % 39 + 1;
+                fill(a, 8 * k);
+                fill_narrow(type, narrow, scale, b, n, k);
+                for (size_t m = 1; m <= 8; m++) {
+                    multiply_narrow(kernels_available(v), type, m, n, k, a, k, narrow, scale, c, n);
+                    for (size_t i = 0; i < m; i++) {
+                        multiply_narrow(kernels_available(v), type, 1, n, k, a + i * k, k, narrow,
+                                        scale, alone, n);
+                        assert_memory_equal(c + i * n, alone, n * sizeof *alone);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void widening(void **state) {
+    (void)state;
+    static float wide[5 * MAX], narrow[5 * MAX], scale[5 * MAX], out[5 * MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (int type = 0; type < KERNEL_TYPES; type++) {
+            for (size_t s = 0; s < N_SIZE; s++) {
+                size_t n_row = s % 5 + 1, n_col = sizes[s];
+                fill_narrow(type, narrow, scale, wide, n_row, n_col);
+                kernels_available(v)->widen[type](narrow, scale, n_row, n_col, out);
+                assert_memory_equal(out, wide, n_row * n_col * sizeof *out);
+            }
+        }
+    }
+}
+
+static void multiplications(void **state) {
+    (void)state;
+    static float a[20 * MAX], wide[MAX * 200], narrow[MAX * 200], c[20 * 200];
+    static const size_t widths[] = {16, 32, 48, 64, 80, 144};
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t s = 0; s < MEMORY_TYPES * N_SIZE; s++) {
+            for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+                size_t type = s % MEMORY_TYPES, k = sizes[s / MEMORY_TYPES], n = widths[w];
+                size_t m = (s + 3 * w) % 19 + 1;
+                size_t lda = k + w % 3, ldb = n + s % 5, ldc = n + 3;
+                bool add = (s + w) % 2;
+                fill(a, m * lda);
+                fill_narrow((int)type, narrow, NULL, wide, k, ldb);
+                for (size_t i = 0; i < m * ldc; i++)
+                    c[i] = 3;
+                kernels_available(v)->multiply[type](m, n, k, a, lda, narrow, ldb, add, c, ldc,
+                                                     s % 3 ? narrow : NULL);
+                for (size_t i = 0; i < m; i++) {
+                    for (size_t j = 0; j < n; j++) {
+                        double sum = add ? 3 : 0;
+                        for (size_t l = 0; l < k; l++)
+                            sum += (double)a[i * lda + l] * wide[l * ldb + j];
+                        assert_true(fabs(sum - c[i * ldc + j]) < 1e-4);
+                    }
+                    assert_true(c[i * ldc + n] == 3);
+                }
+            }
+        }
+    }
+}
+
+/* Y = act(X B^T + bias) through panels, which may be of numbers narrower than f32: the sum of so
+ * many rounded products is within some of their roundings. */
+static void check_panels(const struct kernels *kernels, int type, size_t s, size_t m) {
+    static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
+    static float prepared[PANEL_ROWS * MAX], prepared_scale[PANEL_ROWS * MAX];
+    static float scale[PANEL_ROWS * MAX], x_scale[PANEL_WIDTH];
+    static float packed[PANEL_WIDTH * MAX], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
+    const struct panels *p = kernels->panels[type];
+    size_t k = sizes[s], n = (s * 7 + m) % PANEL_ROWS + 1, ldx = k + s % 3, ldy = n + 1;
+    size_t width = (m + p->unit - 1) / p->unit * p->unit;
+    bool relu = m % 2, with_bias = m % 3;
+    fill(x, m * ldx);
+    fill(bias, n);
+    bias[n - 1] = NAN; /* which no activation may hide */
+    fill_narrow(type, narrow, scale, wide, n, k);
+    for (size_t i = 0; i < m * ldy; i++)
+        y[i] = 3;
+    const float *b = narrow, *b_scale = scale;
+    if (p->prepare) {
+        p->prepare(n, k, narrow, scale, prepared, prepared_scale);
+        b = prepared;
+        b_scale = prepared_scale;
+    }
+    p->pack(m, width, k, x, ldx, packed, x_scale);
+    p->panel(m, width, n, k, packed, x_scale, b, b_scale, with_bias ? bias : NULL, relu, y, ldy);
+    const double rounding = p->element == sizeof(float) ? 0 : type == 2 ? 0x1p-8 : 0x1p-10;
+    for (size_t t = 0; t < m; t++) {
+        assert_true(!with_bias || isnan(y[t * ldy + n - 1]));
+        for (size_t j = 0; j < n - with_bias; j++) {
+            double sum = with_bias ? bias[j] : 0, squares = 0;
+            for (size_t l = 0; l < k; l++) {
+                double product = (double)x[t * ldx + l] * wide[j * k + l];
+                sum += product;
+                squares += product * product;
+            }
+            double error = (relu && sum < 0 ? 0 : sum) - y[t * ldy + j];
+            assert_true(fabs(error) < 1e-4 + 20 * rounding * sqrt(squares));
+        }
+        assert_true(y[t * ldy + n] == 3);
+    }
+}
+
+static void panels(void **state) {
+    (void)state;
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t s = 0; s < N_SIZE; s++) {
+            for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3) {
+                for (int type = 0; type < KERNEL_TYPES; type++)
+                    check_panels(kernels_available(v), type, s, m);
+            }
+        }
+    }
+}
+
+/* A product Y[m, n] = X B^T through panels, all that goes into it of one type's panels. */
+static void through_panels(const struct panels *p, size_t m, size_t n, size_t k, const float *x,
+                           const void *b, const float *scale, float *y) {
+    static float packed[64 * 2500], x_scale[64], prepared[2 * 2500], prepared_scale[2 * 40];
+    assert_true(m <= 64 && n <= 2 && k <= 2500);
+    size_t width = (m + p->unit - 1) / p->unit * p->unit;
+    p->pack(m, width, k, x, k, packed, x_scale);
+    if (p->prepare) {
+        p->prepare(n, k, b, scale, prepared, prepared_scale);
+        b = prepared;
+        scale = prepared_scale;
+    }
+    p->panel(m, width, n, k, packed, x_scale, b, scale, NULL, false, y, n);
+}
+
+/* A sum over many steps is cut where the panel's part would leave the cache, and is the same
+ * however many rows there are. */
+static void panels_are_deep(void **state) {
+    (void)state;
+    enum { K = 2500, M = 33 };
+    static float x[M * K], b[2 * K], wide[2 * K], scale[2 * K], y[M * 2], one[2];
+    fill(x, M * K);
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (int type = 0; type < KERNEL_TYPES; type++) {
+            const struct panels *p = kernels_available(v)->panels[type];
+            fill_narrow(type, b, scale, wide, 2, K);
+            through_panels(p, M, 2, K, x, b, scale, y);
+            for (size_t t = 0; t < M; t++) {
+                double sum = 0;
+                for (size_t l = 0; l < K; l++)
+                    sum += (double)x[t * K + l] * wide[K + l];
+                assert_true(fabs(sum - y[t * 2 + 1]) < (p->element < sizeof(float) ? 0.5 : 1e-3));
+                through_panels(p, 1, 2, K, x + t * K, b, scale, one);
+                assert_memory_equal(one, y + t * 2, sizeof one);
+            }
+        }
+    }
+}
+
+/* The largest sums of the narrow types do not overflow, and small numbers do not vanish. */
+static void panels_of_any_magnitude(void **state) {
+    (void)state;
+    enum { K = 192 };
+    const struct {
+        float x, w;
+    } cases[] = {{1e30f, 60000}, {1e-30f, 60000}, {3e38f, 1e-3f}, {1e-20f, 1e-4f}, {0, 1}};
+    float x[K], y;
+    uint16_t b[K];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            for (int type = 1; type <= 2; type++) {
+                float w = cases[c].w;
+                for (size_t i = 0; i < K; i++) {
+                    x[i] = cases[c].x / 256;
+                    b[i] = type == 1 ? f16_of_float(w) : bf16_of_float(w);
+                }
+                w = type == 1 ? float_of_f16(b[0]) : float_of_bf16(b[0]);
+                through_panels(kernels_available(v)->panels[type], 1, 1, K, x, b, NULL, &y);
+                double sum = (double)x[0] * w * K;
+                assert_true(fabs(y - sum) <= 4e-3 * fabs(sum));
+            }
+        }
+    }
+}
+
+/* Rounded as the scalar conversion does, and never infinite. */
+static void narrowing(void **state) {
+    (void)state;
+    static float in[MAX];
+    static uint16_t out[MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t s = 0; s < N_SIZE; s++) {
+            size_t n = sizes[s];
+            fill(in, n);
+            in[0] = s % 2 ? 70000 : 1e-6f;
+            in[n / 2] = s % 3 ? -1e30f : 65510;
+            kernels_available(v)->narrow_f16(in, n, out);
+            for (size_t i = 0; i < n; i++) {
+                float nearest = fmaxf(fminf(in[i], 65504), -65504);
+                assert_int_equal(out[i], f16_of_float(nearest));
+            }
+        }
+    }
+}
+
+static void attention_rows(void **state) {
+    (void)state;
+    static float s[MAX], position[MAX];
+    static double x[MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t i = 0; i < N_SIZE; i++) {
+            for (size_t n_far = 0; n_far <= sizes[i]; n_far += sizes[i] / 3 + 1) {
+                size_t n = sizes[i];
+                float far = number(), scale = 9;
+                double max = -INFINITY, sum = 0;
+                fill(s, n);
+                fill(position, n - n_far);
+                for (size_t j = 0; j < n; j++) {
+                    x[j] = scale * ((double)s[j] + (j < n_far ? far : position[j - n_far]));
+                    max = fmax(max, x[j]);
+                }
+                float total = kernels_available(v)->attend(s, n, n_far, far, position, scale);
+                for (size_t j = 0; j < n; j++) {
+                    sum += exp(x[j] - max);
+                    assert_true(fabs(s[j] - exp(x[j] - max)) < 1e-5);
+                }
+                assert_true(fabs(total / sum - 1) < 1e-5);
+            }
+        }
+    }
+}
+
+static void layer_norms(void **state) {
+    (void)state;
+    static float x[MAX], y[MAX], weight[MAX], bias[MAX], out[MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t i = 1; i < N_SIZE; i++) {
+            size_t n = sizes[i];
+            fill(x, n);
+            fill(y, n);
+            fill(weight, n);
+            fill(bias, n);
+            for (int with_y = 0; with_y < 2; with_y++) {
+                double mean = 0, variance = 0;
+                for (size_t j = 0; j < n; j++)
+                    mean += (x[j] + (with_y ? y[j] : 0)) / (double)n;
+                for (size_t j = 0; j < n; j++)
+                    variance += pow(x[j] + (with_y ? y[j] : 0) - mean, 2) / (double)n;
+                kernels_available(v)->layer_norm(n, x, with_y ? y : NULL, weight, bias, out);
+                for (size_t j = 0; j < n; j++) {
+                    double z = (x[j] + (with_y ? y[j] : 0) - mean) / sqrt(variance + 1e-5);
+                    assert_true(fabs(out[j] - (z * weight[j] + bias[j])) < 1e-4);
+                }
+            }
+        }
+    }
+}
+
+static void sums_of_exponentials(void **state) {
+    (void)state;
+    static float x[MAX];
+    static const float spread[] = {1, 30, 200};
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t i = 0; i < N_SIZE; i++) {
+            for (size_t k = 0; k < 3; k++) {
+                double top = -INFINITY, total = 0;
+                float max, sum;
+                fill(x, sizes[i]);
+                for (size_t j = 0; j < sizes[i]; j++) {
+                    x[j] *= spread[k];
+                    top = fmax(top, x[j]);
+                }
+                for (size_t j = 0; j < sizes[i]; j++)
+                    total += exp(x[j] - top);
+                kernels_available(v)->sum_exp(sizes[i], x, &max, &sum);
+                assert_true(max == (float)top);
+                assert_true(fabs(sum / total - 1) < 1e-5);
+            }
+        }
+    }
+}
+
+static void a_table_is_chosen_by_name(void **state) {
+    (void)state;
+    for (size_t v = 0; kernels_available(v); v++) {
+        setenv("TXL_CPU", kernels_available(v)->name, 1);
+        assert_ptr_equal(kernels_choose(), kernels_available(v));
+    }
+    setenv("TXL_CPU", "abacus", 1);
+    assert_ptr_equal(kernels_choose(), kernels_available(0));
+    unsetenv("TXL_CPU");
+}
+
+/* Halves go to even; what a subnormal scale cannot reach stays within the ends. */
+static void q8_rounds(void **state) {
+    (void)state;
+    const float x[] = {-254, 3, 5, -1, 0, 100.9f};
+    const int expected[] = {-127, 2, 2, 0, 0, 50};
+    float scale = q8_scale(x, 6), tiny[] = {0x1.7cp-142f, -0x1.7cp-142f};
+    assert_true(scale == 2);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(q8_of_float(x[i], scale), expected[i]);
+    assert_int_equal(q8_of_float(tiny[0], q8_scale(tiny, 2)), 127);
+    assert_int_equal(q8_of_float(tiny[1], q8_scale(tiny, 2)), -127);
+    assert_true(q8_scale(x + 4, 1) == 0);
+    assert_int_equal(q8_of_float(0, 0), 0);
+    assert_int_equal(q8_blocks(64), 1);
+    assert_int_equal(q8_blocks(65), 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounding),
+        cmocka_unit_test(products),
+        cmocka_unit_test(products_of_a_row_are_the_same_among_others),
+        cmocka_unit_test(widening),
+        cmocka_unit_test(q8_rounds),
+        cmocka_unit_test(multiplications),
+        cmocka_unit_test(panels),
+        cmocka_unit_test(panels_are_deep),
+        cmocka_unit_test(panels_of_any_magnitude),
+        cmocka_unit_test(narrowing),
+        cmocka_unit_test(attention_rows),
+        cmocka_unit_test(layer_norms),
+        cmocka_unit_test(sums_of_exponentials),
+        cmocka_unit_test(a_table_is_chosen_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,414 @@
+/* Saved memories: what is saved at any point and loaded, from memory or from a file, goes on bit
+ * for bit as it would have; and whatever happens to the file is noticed. */
+#include "tests/model_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+static void feed(txl_session *session, const int32_t *ids, size_t n) {
+    txl_error error;
+    if (txl_session_feed(session, ids, n, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+}
+
+/* Tokens after which two timelines that were once the same are taken to stay so. */
+enum { COMPARED = 40 };
+
+/* Feeds both the same ids in pieces of `step` and compares all that can be asked of them. */
+static void assert_same(const struct model_case *c, txl_session *a, txl_session *b, size_t from,
+                        size_t step) {
+    size_t n = (size_t)txl_model_n_token(c->model);
+    float *x = calloc(n, sizeof *x), *y = calloc(n, sizeof *y);
+    txl_error error;
+    for (size_t i = from; i + step <= c->n && i < from + COMPARED; i += step) {
+        feed(a, c->ids + i, step);
+        feed(b, c->ids + i, step);
+        assert_int_equal(txl_session_logprobs(a, x, &error), TXL_OK);
+        assert_int_equal(txl_session_logprobs(b, y, &error), TXL_OK);
+        if (memcmp(x, y, n * sizeof *x) != 0)
+            fail_msg("%s: the token after %zu differs, saved after %zu", c->name, i + step, from);
+    }
+    free(x);
+    free(y);
+}
+
+static const int32_t recent[] = {1, 0, 2};
+static const txl_resume resume = {
+    .random = {7, 1, 123456789}, .recent = recent, .n_recent = 3, .tail = (char)0xE9};
+
+static txl_memory *save(const txl_session *session) {
+    txl_error error;
+    txl_memory *memory;
+    if (txl_session_save(session, &resume, &memory, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    return memory;
+}
+
+/* Through a file, which is gone afterwards. */
+static txl_memory *write_and_read(const struct model_case *c, const txl_memory *memory) {
+    txl_error error;
+    txl_memory *again;
+    const char *path = scratch_path("memory");
+    if (txl_memory_write(memory, path, &error) != TXL_OK ||
+        txl_memory_read(path, c->model, &again, &error) != TXL_OK)
+        fail_msg("%s: %s", c->name, error.message);
+    unlink(path);
+    return again;
+}
+
+static void load(txl_session *session, const txl_memory *memory) {
+    txl_error error;
+    if (txl_session_load(session, memory, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+}
+
+/* Settings under which a case's text runs far beyond memory and segment, by turns. */
+static txl_settings some_settings(const struct model_case *c, bool same_length,
+                                  txl_memory_type type) {
+    txl_settings settings = run_settings(json_object_get(c->expect, "greedy"), 1);
+    settings.memory_type = type;
+    settings.same_length = same_length && settings.mem_len > 0;
+    return settings;
+}
+
+static void check_case(const struct model_case *c, const txl_settings *settings) {
+    size_t tgt_len = (size_t)settings->tgt_len;
+    size_t points[] = {0, 1, tgt_len - 1, tgt_len, tgt_len + 1, c->n / 2, c->n - 12};
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        txl_session *whole = case_session(c, settings), *part = case_session(c, settings);
+        if (points[i] + 12 > c->n)
+            continue;
+        if (points[i] > 0)
+            feed(whole, c->ids, points[i]);
+        txl_memory *memory = save(whole), *again = write_and_read(c, memory);
+        load(part, again);
+        assert_same(c, whole, part, points[i], i % 2 == 0 ? 1 : 3);
+        /* Back to where the session was before. */
+        load(whole, memory);
+        load(part, again);
+        assert_same(c, whole, part, points[i], 2);
+        txl_memory_free(memory);
+        txl_memory_free(again);
+        txl_session_free(whole);
+        txl_session_free(part);
+    }
+}
+
+static void every_case_goes_on_bit_for_bit(void **state) {
+    (void)state;
+    for (size_t i = 0; case_names[i]; i++) {
+        struct model_case c;
+        case_open(&c, case_names[i], NULL, -1);
+        for (int way = 0; way < 3; way++) {
+            txl_settings settings =
+                some_settings(&c, way == 1, way == 2 ? TXL_MEMORY_F16 : TXL_MEMORY_F32);
+            check_case(&c, &settings);
+        }
+        case_close(&c);
+    }
+}
+
+static void settings_and_the_callers_part_come_back(void **state) {
+    (void)state;
+    struct model_case c;
+    case_open(&c, "enwik8-zip", NULL, -1);
+    txl_settings settings = {
+        .tgt_len = 5, .mem_len = 9, .clamp_len = 4, .threads = 1, .memory_type = TXL_MEMORY_F16};
+    txl_settings back;
+    txl_resume kept;
+    txl_session *session = case_session(&c, &settings);
+    feed(session, c.ids, 8);
+    txl_memory *memory = save(session), *again = write_and_read(&c, memory);
+    txl_memory_settings(again, &back);
+    settings.threads = 0;
+    assert_memory_equal(&back, &settings, sizeof back);
+    txl_memory_resume(again, &kept);
+    assert_memory_equal(&kept.random, &resume.random, sizeof kept.random);
+    assert_int_equal(kept.n_recent, 3);
+    assert_memory_equal(kept.recent, recent, sizeof recent);
+    assert_int_equal(kept.tail, resume.tail);
+    txl_memory_free(memory);
+    txl_memory_free(again);
+    txl_session_free(session);
+    case_close(&c);
+}
+
+static void other_settings_are_refused(void **state) {
+    (void)state;
+    struct model_case c;
+    txl_error error;
+    case_open(&c, "enwik8-zip", NULL, -1);
+    const txl_settings settings = {.tgt_len = 5, .mem_len = 9, .clamp_len = 4, .threads = 1};
+    txl_session *session = case_session(&c, &settings);
+    feed(session, c.ids, 8);
+    txl_memory *memory = save(session);
+    for (int i = 0; i < 5; i++) {
+        txl_settings other = settings;
+        other.tgt_len += i == 0;
+        other.mem_len += i == 1;
+        other.clamp_len += i == 2;
+        other.same_length = i == 3;
+        other.memory_type = i == 4 ? TXL_MEMORY_F16 : TXL_MEMORY_F32;
+        txl_session *stranger = case_session(&c, &other);
+        assert_int_equal(txl_session_load(stranger, memory, &error), TXL_ARGUMENT);
+        assert_non_null(strstr(error.message, "mem_len 9"));
+        txl_session_free(stranger);
+    }
+    txl_memory_free(memory);
+    txl_session_free(session);
+    case_close(&c);
+}
+
+static void another_model_is_refused_by_name(void **state) {
+    (void)state;
+    struct model_case c, other;
+    txl_error error;
+    txl_memory *again;
+    case_open(&c, "enwik8-zip", NULL, -1);
+    case_open(&other, "enwik8-zip", NULL, 0); /* the same weights in another file */
+    txl_settings settings = some_settings(&c, false, TXL_MEMORY_F32);
+    txl_session *session = case_session(&c, &settings), *stranger = case_session(&other, &settings);
+    txl_memory *memory = save(session);
+    const char *path = scratch_path("memory");
+    assert_int_equal(txl_memory_write(memory, path, &error), TXL_OK);
+    assert_int_equal(txl_memory_read(path, other.model, &again, &error), TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "-case.txl"));
+    unlink(path);
+    assert_int_equal(txl_session_load(stranger, memory, &error), TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "-case.txl"));
+    txl_memory_free(memory);
+    txl_session_free(session);
+    txl_session_free(stranger);
+    case_close(&c);
+    case_close(&other);
+}
+
+/* ---- Damage ------------------------------------------------------------------------------- */
+
+static size_t read_bytes(const char *path, uint8_t *bytes, size_t room) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t n = fread(bytes, 1, room, file);
+    fclose(file);
+    assert_in_range(n, 1, room - 1);
+    return n;
+}
+
+static void write_bytes(const char *path, const uint8_t *bytes, size_t n) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_refused(const struct model_case *c, const char *path, const char *why,
+                           size_t at) {
+    txl_error error;
+    txl_memory *memory;
+    if (txl_memory_read(path, c->model, &memory, &error) == TXL_OK)
+        fail_msg("%s: %s at byte %zu goes unnoticed", c->name, why, at);
+    assert_non_null(strstr(error.message, path));
+}
+
+/* A small memory and the bytes of its file; returns their number. */
+enum { ROOM = 1 << 18 };
+
+static size_t small_file(const struct model_case *c, const char *path, uint8_t *bytes) {
+    txl_error error;
+    txl_settings settings = {.tgt_len = 3, .mem_len = 2, .threads = 1};
+    if (strncmp(c->name, "absolute", strlen("absolute")) == 0)
+        settings.mem_len = 0;
+    txl_session *session = case_session(c, &settings);
+    feed(session, c->ids, 4);
+    txl_memory *memory = save(session);
+    assert_int_equal(txl_memory_write(memory, path, &error), TXL_OK);
+    txl_memory_free(memory);
+    txl_session_free(session);
+    return read_bytes(path, bytes, ROOM);
+}
+
+static const char *const damaged_cases[] = {"enwik8-zip", "absolute-learned"};
+
+static void every_altered_byte_is_noticed(void **state) {
+    (void)state;
+    static uint8_t bytes[ROOM];
+    for (size_t k = 0; k < 2; k++) {
+        struct model_case c;
+        case_open(&c, damaged_cases[k], NULL, -1);
+        char path[4096];
+        snprintf(path, sizeof path, "%s", scratch_path("memory"));
+        size_t n = small_file(&c, path, bytes);
+        for (size_t i = 0; i < n; i += i < 400 ? 1 : 997) {
+            bytes[i] ^= 0x20;
+            write_bytes(path, bytes, n);
+            assert_refused(&c, path, "an altered byte", i);
+            bytes[i] ^= 0x20;
+        }
+        unlink(path);
+        case_close(&c);
+    }
+}
+
+static void every_other_length_is_noticed(void **state) {
+    (void)state;
+    static uint8_t bytes[ROOM];
+    for (size_t k = 0; k < 2; k++) {
+        struct model_case c;
+        case_open(&c, damaged_cases[k], NULL, -1);
+        char path[4096];
+        snprintf(path, sizeof path, "%s", scratch_path("memory"));
+        size_t n = small_file(&c, path, bytes);
+        for (size_t length = 0; length <= n + 1; length += length < 400 ? 1 : 997) {
+            if (length == n)
+                continue;
+            write_bytes(path, bytes, length);
+            assert_refused(&c, path, "another length", length);
+        }
+        unlink(path);
+        case_close(&c);
+    }
+}
+
+/* Offsets of weights-format.md. */
+enum {
+    HEADER_SIZE = 12,
+    TGT_LEN = 32,
+    MEM_LEN = 36,
+    SAME_LENGTH = 44,
+    MEMORY_TYPE = 48,
+    TAIL = 52,
+    NEXT = 56,
+    SEGMENT_START = 64,
+    PARTS = 96,
+    HEADER_CHECKSUM = 176,
+    HEADER = 184
+};
+
+static uint64_t load_u64(const uint8_t *at) {
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static void seal(uint8_t *bytes) {
+    uint64_t at = HEADER;
+    for (int i = 0; i < 5; i++) {
+        uint64_t size = load_u64(bytes + PARTS + 16 * i);
+        if (at < ROOM && size < ROOM - at) {
+            uint64_t checksum = XXH3_64bits(bytes + at, size);
+            memcpy(bytes + PARTS + 16 * i + 8, &checksum, sizeof checksum);
+        }
+        at += size;
+    }
+    uint64_t checksum = XXH3_64bits(bytes, HEADER_CHECKSUM);
+    memcpy(bytes + HEADER_CHECKSUM, &checksum, sizeof checksum);
+}
+
+/* What a stranger may write, with checksums that are right. */
+static void impossible_values_are_refused(void **state) {
+    (void)state;
+    static uint8_t bytes[ROOM], forged[ROOM];
+    static const struct {
+        const char *what;
+        size_t offset, size;
+        uint64_t value;
+    } lies[] = {
+        {"header size 0", HEADER_SIZE, 4, 0},
+        {"header size beyond the file", HEADER_SIZE, 4, UINT32_MAX},
+        {"header size too odd", HEADER_SIZE, 4, HEADER + 1},
+        {"tgt_len 0", TGT_LEN, 4, 0},
+        {"negative tgt_len", TGT_LEN, 4, 0x80000000},
+        {"tgt_len beyond all", TGT_LEN, 4, TXL_MAX_TGT_LEN + 1},
+        {"negative mem_len", MEM_LEN, 4, UINT32_MAX},
+        {"more memory than rows", MEM_LEN, 4, 4},
+        {"same_length 2", SAME_LENGTH, 4, 2},
+        {"memory type 2", MEMORY_TYPE, 4, 2},
+        {"memory type 1", MEMORY_TYPE, 4, 1},
+        {"tail beyond a byte", TAIL, 4, 256},
+        {"position 0", NEXT, 8, 0},
+        {"position beyond the segment", NEXT, 8, 1000},
+        {"position beyond all", NEXT, 8, UINT64_MAX},
+        {"segment in the future", SEGMENT_START, 8, UINT64_MAX},
+        {"huge hidden state", PARTS, 8, UINT64_MAX},
+        {"no rows", PARTS + 48, 8, 0},
+        {"huge rows", PARTS + 48, 8, UINT64_MAX - 8},
+        {"negative recent id", HEADER, 0, 0},
+        {"recent id beyond the vocabulary", HEADER, 1, 0},
+        {"a hidden state that is no number", HEADER, 2, 0},
+        {"an infinite key", HEADER, 3, 0},
+    };
+    struct model_case c;
+    case_open(&c, "enwik8-zip", NULL, -1);
+    char path[4096];
+    snprintf(path, sizeof path, "%s", scratch_path("memory"));
+    size_t n = small_file(&c, path, bytes);
+    size_t recent_at = HEADER + load_u64(bytes + PARTS) + load_u64(bytes + PARTS + 16);
+    size_t rows_at = recent_at + load_u64(bytes + PARTS + 32);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        const float numbers[] = {(float)NAN, (float)INFINITY};
+        const int32_t ids[] = {-1, txl_model_n_token(c.model)};
+        memcpy(forged, bytes, n);
+        if (lies[i].offset < HEADER)
+            memcpy(forged + lies[i].offset, &lies[i].value, lies[i].size);
+        else if (lies[i].size < 2)
+            memcpy(forged + recent_at, &ids[lies[i].size], sizeof ids[0]);
+        else
+            memcpy(forged + (lies[i].size == 2 ? HEADER : rows_at), &numbers[lies[i].size - 2],
+                   sizeof numbers[0]);
+        seal(forged);
+        write_bytes(path, forged, n);
+        assert_refused(&c, path, lies[i].what, lies[i].offset);
+    }
+    /* The forger's tool itself makes files that are read. */
+    memcpy(forged, bytes, n);
+    seal(forged);
+    assert_memory_equal(forged, bytes, n);
+    unlink(path);
+    case_close(&c);
+}
+
+static void what_cannot_be_written_leaves_the_old(void **state) {
+    (void)state;
+    struct model_case c;
+    txl_error error;
+    case_open(&c, "enwik8-zip", NULL, -1);
+    txl_settings settings = some_settings(&c, false, TXL_MEMORY_F32);
+    txl_session *session = case_session(&c, &settings);
+    txl_memory *memory = save(session);
+    assert_int_equal(txl_memory_write(memory, "/nonexistent/memory", &error), TXL_IO);
+    assert_non_null(strstr(error.message, "/nonexistent/memory"));
+    assert_int_equal(txl_memory_write(memory, "/dev/null", &error), TXL_IO);
+    assert_int_equal(txl_memory_read("/dev/null", c.model, &memory, &error), TXL_FORMAT);
+    assert_int_equal(txl_memory_read(case_path("enwik8-zip", "text.txt"), c.model, &memory, &error),
+                     TXL_FORMAT);
+    txl_resume long_one = {.n_recent = SIZE_MAX};
+    txl_memory *none;
+    assert_int_equal(txl_session_save(session, &long_one, &none, &error), TXL_ARGUMENT);
+    txl_memory_free(memory);
+    txl_session_free(session);
+    case_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_case_goes_on_bit_for_bit),
+        cmocka_unit_test(settings_and_the_callers_part_come_back),
+        cmocka_unit_test(other_settings_are_refused),
+        cmocka_unit_test(another_model_is_refused_by_name),
+        cmocka_unit_test(every_altered_byte_is_noticed),
+        cmocka_unit_test(every_other_length_is_noticed),
+        cmocka_unit_test(impossible_values_are_refused),
+        cmocka_unit_test(what_cannot_be_written_leaves_the_old),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

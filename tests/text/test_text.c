@@ -1,0 +1,1041 @@
+/* Text to symbols to ids and back: each rule of each kind, however the text is cut. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "lib/base/buffer.h"
+#include "lib/base/error.h"
+#include "lib/text/decoder.h"
+#include "lib/text/encoder.h"
+
+/* ---- Vocabularies ------------------------------------------------------------------------- */
+
+struct made {
+    struct vocabulary vocabulary;
+    void *section;
+};
+
+/* A vocabulary of the symbols in `list`, which `separator` separates. */
+static struct made *make_from(txl_kind kind, bool lower_case, const char *list, char separator) {
+    struct vocabulary_entry *symbols = malloc((strlen(list) + 1) * sizeof *symbols);
+    struct made *made = malloc(sizeof *made);
+    assert_non_null(symbols);
+    assert_non_null(made);
+    size_t n = 0;
+    for (const char *text = list;; n++) {
+        const char *end = strchr(text, separator);
+        symbols[n] = (struct vocabulary_entry){text, end ? (size_t)(end - text) : strlen(text)};
+        if (!end)
+            break;
+        text = end + 1;
+    }
+    n++;
+    size_t size;
+    assert_int_equal(vocabulary_pack(symbols, n, &made->section, &size, NULL), TXL_OK);
+    txl_error error;
+    if (vocabulary_open(&made->vocabulary, made->section, size, (int32_t)n, kind, lower_case,
+                        vocabulary_guess_unk(symbols, n), vocabulary_guess_eos(symbols, n, kind),
+                        "made.txl", &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    free(symbols);
+    return made;
+}
+
+static struct made *make(txl_kind kind, bool lower_case, const char *list) {
+    return make_from(kind, lower_case, list, '|');
+}
+
+static struct made *make_bytes(int first, int last) {
+    struct buffer list = {0};
+    for (int byte = first; byte <= last; byte++) {
+        char decimal[8];
+        int length = snprintf(decimal, sizeof decimal, "%s%d", byte > first ? "|" : "", byte);
+        assert_true(buffer_append(&list, decimal, (size_t)length));
+    }
+    assert_true(buffer_append(&list, "", 1));
+    struct made *made = make(TXL_BYTES, true, list.data);
+    buffer_free(&list);
+    return made;
+}
+
+static struct made *make_text8(void) {
+    return make(TXL_TEXT8, true, "_|e|t|a|o|i|n|s|r|h|l|d|c|u|m|f|p|g|w|y|b|v|k|x|j|q|z");
+}
+
+static void unmake(struct made *made) {
+    vocabulary_close(&made->vocabulary);
+    free(made->section);
+    free(made);
+}
+
+/* ---- Encoding ----------------------------------------------------------------------------- */
+
+enum { CORPUS = 0, PROMPT = 1, SKIP = 2, SPLIT = 4, RAW = 8 };
+
+/* What came out of an encoder. */
+struct result {
+    struct buffer symbols; /* spellings, each followed by a blank; \n for a line end; white space
+                              as \s \t \r \n or \x.. */
+    struct buffer ids;     /* int32_t, without line ends */
+    txl_encoded counts;
+    txl_error error;
+};
+
+static void add(struct result *result, const char *text, size_t length) {
+    assert_true(buffer_append(&result->symbols, text, length));
+}
+
+static txl_status record(void *context, const txl_symbol *symbol, txl_error *error) {
+    (void)error;
+    struct result *result = context;
+    if (!symbol->text) {
+        add(result, "\n", 1);
+        return TXL_OK;
+    }
+    for (size_t i = 0; i < symbol->length; i++) {
+        const char *named = memchr(" s\tt\rr\nn", symbol->text[i], 8);
+        char escape[8];
+        if ((unsigned char)symbol->text[i] > ' ')
+            add(result, &symbol->text[i], 1);
+        else if (named)
+            add(result, (char[]){'\\', named[1]}, 2);
+        else
+            add(result, escape, (size_t)sprintf(escape, "\\x%02x", (unsigned)symbol->text[i]));
+    }
+    add(result, " ", 1);
+    assert_true(buffer_append(&result->ids, &symbol->id, sizeof symbol->id));
+    return TXL_OK;
+}
+
+static txl_encoding encoding_of(int how, struct result *result) {
+    return (txl_encoding){.raw = how & RAW,
+                          .prompt = how & PROMPT,
+                          .skip_unknown = how & SKIP,
+                          .lookup = !(how & SPLIT),
+                          .symbol = record,
+                          .context = result};
+}
+
+static void clear(struct result *result) {
+    result->symbols.length = 0;
+    result->ids.length = 0;
+}
+
+static void free_result(struct result *result) {
+    buffer_free(&result->symbols);
+    buffer_free(&result->ids);
+}
+
+/* Feeds a copy of its own size, so that a sanitizer sees a read beyond it. */
+static txl_status feed_piece(txl_encoder *encoder, const char *text, size_t length,
+                             txl_error *error) {
+    char *piece = malloc(length + !length);
+    assert_non_null(piece);
+    memcpy(piece, text, length);
+    txl_status status = txl_encoder_feed(encoder, piece, length, error);
+    free(piece);
+    return status;
+}
+
+static txl_encoder *new_encoder(const struct made *made, int how, struct result *result) {
+    const txl_encoding encoding = encoding_of(how, result);
+    txl_encoder *encoder;
+    assert_int_equal(encoder_new(&made->vocabulary, &encoding, &encoder, NULL), TXL_OK);
+    return encoder;
+}
+
+/* Encodes the text in pieces: one of `first` bytes, then of `rest` each.  The encoder may have had
+ * other texts before. */
+static void encode_with(txl_encoder *encoder, const char *text, size_t length, size_t first,
+                        size_t rest, struct result *result) {
+    clear(result);
+    result->error = (txl_error){0};
+    txl_encoded before;
+    txl_encoder_counts(encoder, &before);
+    txl_status status = TXL_OK;
+    for (size_t i = 0, piece = first; i < length && status == TXL_OK; i += piece, piece = rest) {
+        if (piece > length - i)
+            piece = length - i;
+        status = feed_piece(encoder, text + i, piece, &result->error);
+    }
+    txl_status finished = txl_encoder_finish(encoder, status == TXL_OK ? &result->error : NULL);
+    assert_int_equal(status == TXL_OK ? finished : status, result->error.status);
+    txl_encoder_counts(encoder, &result->counts);
+    result->counts.bytes -= before.bytes;
+    result->counts.characters -= before.characters;
+    result->counts.symbols -= before.symbols;
+    result->counts.unknown -= before.unknown;
+    add(result, "", 1);
+}
+
+static void encode_cut(const struct made *made, int how, const char *text, size_t length,
+                       size_t first, size_t rest, struct result *result) {
+    txl_encoder *encoder = new_encoder(made, how, result);
+    encode_with(encoder, text, length, first, rest, result);
+    txl_encoder_free(encoder);
+}
+
+static void assert_same(const struct result *a, const struct result *b) {
+    assert_int_equal(a->error.status, b->error.status);
+    assert_string_equal(a->error.message, b->error.message);
+    assert_string_equal(a->symbols.data, b->symbols.data);
+    assert_int_equal(a->ids.length, b->ids.length);
+    if (a->ids.length > 0)
+        assert_memory_equal(a->ids.data, b->ids.data, a->ids.length);
+    if (a->error.status == TXL_OK)
+        assert_memory_equal(&a->counts, &b->counts, sizeof a->counts);
+}
+
+/* Encodes the text whole, and checks that every cut in two and bytes one at a time do the same. */
+static struct result encode_bytes(const struct made *made, int how, const char *text,
+                                  size_t length) {
+    struct result whole = {0}, cut = {0};
+    encode_cut(made, how, text, length, length, length, &whole);
+    txl_encoder *encoder = new_encoder(made, how, &cut);
+    encode_with(encoder, text, length, 1, 1, &cut);
+    for (size_t first = 1; first < length; first++) {
+        assert_same(&whole, &cut);
+        encode_with(encoder, text, length, first, length, &cut);
+    }
+    assert_same(&whole, &cut);
+    txl_encoder_free(encoder);
+    free_result(&cut);
+    return whole;
+}
+
+static void assert_encodes(const struct made *made, int how, const char *text,
+                           const char *expected) {
+    struct result result = encode_bytes(made, how, text, strlen(text));
+    assert_string_equal(result.error.message, "");
+    assert_string_equal(result.symbols.data, expected);
+    free_result(&result);
+}
+
+static void assert_refuses(const struct made *made, int how, const char *text,
+                           const char *message) {
+    struct result result = encode_bytes(made, how, text, strlen(text));
+    assert_int_equal(result.error.status, TXL_TEXT);
+    assert_non_null(strstr(result.error.message, message));
+    free_result(&result);
+}
+
+static void assert_ids(const struct made *made, int how, const char *text, size_t n,
+                       const int32_t *expected, uint64_t unknown) {
+    struct result result = encode_bytes(made, how, text, strlen(text));
+    assert_string_equal(result.error.message, "");
+    assert_int_equal(result.ids.length, n * sizeof *expected);
+    if (n > 0)
+        assert_memory_equal(result.ids.data, expected, n * sizeof *expected);
+    assert_int_equal(result.counts.symbols, n);
+    assert_int_equal(result.counts.unknown, unknown);
+    free_result(&result);
+}
+
+#define IDS(...)                                                                                   \
+    sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t), (int32_t[]) {                              \
+        __VA_ARGS__                                                                                \
+    }
+
+/* ---- Words -------------------------------------------------------------------------------- */
+
+#define WORDS "<eos>|<unk>|the|cat|sat|The|caf\xc3\xa9"
+
+static void test_words(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_encodes(made, CORPUS, "", "");
+    assert_encodes(made, CORPUS, "\n", "<eos> \n");
+    assert_encodes(made, CORPUS, "the cat\n", "the cat <eos> \n");
+    assert_encodes(made, CORPUS, " the \t cat \nsat\n", "the cat <eos> \nsat <eos> \n");
+    assert_encodes(made, CORPUS, "the\n\n  \ncat\n", "the <eos> \n<eos> \n<eos> \ncat <eos> \n");
+    assert_ids(made, CORPUS, "The cat saw the caf\xc3\xa9\n", IDS(5, 3, 1, 2, 6, 0), 1);
+    /* An unterminated last line gets its <eos> too, even of blanks alone. */
+    assert_encodes(made, CORPUS, "the\ncat", "the <eos> \ncat <eos> \n");
+    assert_encodes(made, CORPUS, "the\n ", "the <eos> \n<eos> \n");
+    unmake(made);
+}
+
+static void test_literal_specials_in_words(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_ids(made, CORPUS, "the <unk> <eos> dog\n", IDS(2, 1, 0, 1, 0), 1);
+    unmake(made);
+}
+
+static void test_line_ends(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_encodes(made, CORPUS, "the\r\ncat\r\n", "the <eos> \ncat <eos> \n");
+    assert_encodes(made, CORPUS, "the\rcat\r", "the cat <eos> \n");
+    assert_encodes(made, CORPUS, "the\r\r\ncat\r\n\r\n", "the <eos> \ncat <eos> \n<eos> \n");
+    assert_encodes(made, CORPUS, "\r", "<eos> \n");
+    unmake(made);
+}
+
+/* What other languages take for line ends is white space. */
+static void test_white_space_of_python(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_encodes(made, SPLIT,
+                   "the\x1c"
+                   "cat\x0b"
+                   "sat\x0c"
+                   "the\xc2\x85"
+                   "cat\xc2\xa0"
+                   "sat\xe2\x80\xa8"
+                   "the\xe3\x80\x80"
+                   "cat\xe2\x80\x8bsat",
+                   "the cat sat the cat sat the cat\xe2\x80\x8bsat <eos> \n");
+    unmake(made);
+}
+
+static void test_byte_order_mark(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_encodes(made, CORPUS, "\xef\xbb\xbf", "");
+    assert_encodes(made, CORPUS, "\xef\xbb\xbfthe cat\n", "the cat <eos> \n");
+    assert_encodes(made, SPLIT, "the \xef\xbb\xbf\n", "the \xef\xbb\xbf <eos> \n");
+    assert_encodes(made, SPLIT, "\xef\xbb\xbf\xef\xbb\xbfthe\n", "\xef\xbb\xbfthe <eos> \n");
+    assert_encodes(made, SPLIT, "\xef\xbbthe\n", "\xef\xbf\xbdthe <eos> \n");
+    unmake(made);
+    made = make_bytes(0, 255);
+    assert_encodes(made, CORPUS, "\xef\xbb\xbf", "239 187 191 \n");
+    unmake(made);
+}
+
+static void test_ill_formed_text(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_encodes(made, SPLIT, "a\xff\xe2\x82 b\xe2\x82",
+                   "a\xef\xbf\xbd\xef\xbf\xbd b\xef\xbf\xbd "
+                   "<eos> \n");
+    unmake(made);
+}
+
+static void test_lower_case(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, true, "<eos>|<unk>|the|cat|οδος|i\xcc\x87|k");
+    assert_ids(made, CORPUS, "The CAT ΟΔΟΣ \xc4\xb0 \xe2\x84\xaa\n", IDS(2, 3, 4, 5, 6, 0), 0);
+    /* Python lower-cases before it looks up: a literal in capitals is the symbol. */
+    assert_ids(made, CORPUS, "<UNK> <EOS>\n", IDS(1, 0, 0), 0);
+    unmake(made);
+    made = make(TXL_CHARACTERS, true, "<eos>|<unk>|a|α|ς|σ| ");
+    assert_ids(made, CORPUS, "Aa ΑΣ ΣΑ\n", IDS(2, 2, 6, 3, 4, 6, 5, 3, 0), 0);
+    unmake(made);
+}
+
+static void test_words_prompt(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_encodes(made, PROMPT, "", "");
+    assert_encodes(made, PROMPT, "\n", "");
+    assert_encodes(made, PROMPT, "\r\n", "");
+    assert_encodes(made, PROMPT, "  ", "");
+    assert_encodes(made, PROMPT, "the cat", "the cat ");
+    assert_encodes(made, PROMPT, "the cat\n", "the cat ");
+    assert_encodes(made, PROMPT, "the cat \r\n", "the cat ");
+    assert_encodes(made, PROMPT, "the cat\n\n", "the cat <eos> \n");
+    assert_encodes(made, PROMPT, "the\n\ncat\nsat\n", "the <eos> \n<eos> \ncat <eos> \nsat ");
+    unmake(made);
+}
+
+/* A word is kept only as far as a symbol may need, unless it has to be passed on. */
+static void test_long_words(void **state) {
+    (void)state;
+    enum { LENGTH = 3000000 };
+    char *text = malloc(LENGTH);
+    assert_non_null(text);
+    memset(text, 'a', LENGTH);
+    memcpy(text + LENGTH - 5, " the\n", 5);
+    struct made *made = make(TXL_WORDS, true, WORDS);
+    struct result result = {0};
+    encode_cut(made, CORPUS, text, LENGTH, 1000, 1000, &result);
+    assert_int_equal(result.ids.length, 3 * sizeof(int32_t));
+    assert_memory_equal(result.ids.data, ((int32_t[]){1, 2, 0}), 3 * sizeof(int32_t));
+    assert_in_range(result.symbols.length, 1, 1000);
+    encode_cut(made, SPLIT, text, LENGTH, 1000, 1000, &result);
+    assert_int_equal(result.symbols.length, LENGTH + strlen(" <eos> \n"));
+    memset(text, '\xe4', LENGTH - 5); /* each a U+FFFD */
+    encode_cut(made, CORPUS, text, LENGTH, 1000, 1000, &result);
+    assert_in_range(result.symbols.length, 1, 1000);
+    assert_int_equal(result.counts.unknown, 1);
+    free_result(&result);
+    unmake(made);
+    free(text);
+
+    /* In lower case a word may be of fewer bytes than as it stands. */
+    made = make(TXL_WORDS, true, "<eos>|<unk>|kkkkkkkk");
+    assert_ids(made, CORPUS,
+               "\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa"
+               "\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa\n",
+               IDS(2, 0), 0);
+    unmake(made);
+}
+
+/* Nor do characters without a blank have to be kept to be lower-cased. */
+static void test_long_lines_in_lower_case(void **state) {
+    (void)state;
+    enum { LENGTH = 200000 };
+    char *text = malloc(LENGTH);
+    assert_non_null(text);
+    memset(text, 'A', LENGTH);
+    text[LENGTH - 1] = '\n';
+    struct made *made = make(TXL_CHARACTERS, true, "<eos>|<unk>|a");
+    struct result result = {0};
+    encode_cut(made, CORPUS, text, LENGTH, 1000, 1000, &result);
+    assert_int_equal(result.ids.length, LENGTH * sizeof(int32_t));
+    const int32_t *ids = (const int32_t *)(const void *)result.ids.data;
+    for (int i = 0; i < LENGTH; i++)
+        assert_int_equal(ids[i], i < LENGTH - 1 ? 2 : 0);
+    free_result(&result);
+    unmake(made);
+    free(text);
+}
+
+/* ---- lm1b --------------------------------------------------------------------------------- */
+
+static void test_lm1b(void **state) {
+    (void)state;
+    struct made *made = make(TXL_LM1B, false, "<S>|<UNK>|the|cat");
+    assert_encodes(made, CORPUS, "", "");
+    assert_encodes(made, CORPUS, "the cat\n", "<S> the cat <S> \n");
+    assert_encodes(made, CORPUS, "the\n\ncat", "<S> the <S> \n<S> <S> \n<S> cat <S> \n");
+    assert_ids(made, CORPUS, " the dog <UNK>\n", IDS(0, 2, 1, 1, 0), 1);
+    assert_encodes(made, PROMPT, "", "");
+    assert_encodes(made, PROMPT, "\n", "");
+    assert_encodes(made, PROMPT, "the", "<S> the ");
+    assert_encodes(made, PROMPT, "the cat\n", "<S> the cat ");
+    assert_encodes(made, PROMPT, "the\ncat\n", "<S> the <S> \n<S> cat ");
+    assert_encodes(made, PROMPT, "the\n\n", "<S> the <S> \n<S> ");
+    unmake(made);
+}
+
+/* ---- Bytes -------------------------------------------------------------------------------- */
+
+static void test_bytes(void **state) {
+    (void)state;
+    struct made *made = make_bytes(0, 255);
+    assert_encodes(made, CORPUS, "a \r\n\xff", "97 32 13 \n255 \n");
+    assert_encodes(made, CORPUS, "\n\n", "\n\n");
+    assert_encodes(made, PROMPT, " a \t\r\n", "32 97 32 9 13 \n");
+    assert_ids(made, CORPUS, "Ab\nc", IDS(65, 98, 99), 0);
+    struct result result = encode_bytes(made, CORPUS, "\0\n\xc3\xa9", 4);
+    assert_string_equal(result.symbols.data, "0 \n195 169 \n");
+    assert_int_equal(result.counts.bytes, 4);
+    assert_int_equal(result.counts.characters, 4);
+    assert_int_equal(result.counts.symbols, 3);
+    free_result(&result);
+    unmake(made);
+}
+
+/* ---- text8 -------------------------------------------------------------------------------- */
+
+static void test_text8(void **state) {
+    (void)state;
+    struct made *made = make_text8();
+    assert_encodes(made, CORPUS, "", "");
+    assert_encodes(made, CORPUS, " \n \n", "");
+    assert_encodes(made, CORPUS, " \n the  cat \n ", "t h e _ _ c a t \n");
+    assert_ids(made, CORPUS, "et a", IDS(1, 2, 0, 3), 0);
+    assert_encodes(made, PROMPT, " the \n", "t h e _ ");
+    assert_encodes(made, PROMPT, "the  ", "t h e _ _ ");
+    assert_encodes(made, SPLIT, "a A\nb\n\n", "a _ A \\n \nb \n");
+    assert_encodes(made, SKIP, "a A\r\n\tb\n", "a _ \nb \n");
+    assert_refuses(made, CORPUS, "a A", "line 1, column 3: the symbol \"A\" ");
+    assert_refuses(made, CORPUS, "\n a\nb", "line 2, column 3: the symbol \"\\n\" ");
+    assert_refuses(made, CORPUS, "a \t b", "line 1, column 3: the symbol \"\\x09\" ");
+    unmake(made);
+}
+
+/* ---- Characters --------------------------------------------------------------------------- */
+
+static void test_characters(void **state) {
+    (void)state;
+    struct made *made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a|b| |\xc3\xa9|<|u|n|k|>|e|o|s");
+    assert_encodes(made, CORPUS, "", "");
+    assert_encodes(made, CORPUS, "a\n\nb", "a <eos> \n<eos> \nb <eos> \n");
+    assert_encodes(made, CORPUS, " \t a  \xc3\xa9 \t \n", "a \\s \\s \xc3\xa9 <eos> \n");
+    assert_ids(made, CORPUS, "a\xe4\xb8\xad\tb\xc3\xa9\n", IDS(2, 1, 1, 3, 5, 0), 2);
+    /* A literal special is spelled out. */
+    assert_ids(made, CORPUS, "<unk>\n", IDS(6, 7, 8, 9, 10, 0), 0);
+    assert_ids(made, CORPUS, "<eos>\n", IDS(6, 11, 12, 13, 10, 0), 0);
+    assert_encodes(made, PROMPT, "", "");
+    assert_encodes(made, PROMPT, " a b \t \n", "a \\s b \\s \\t \\s ");
+    assert_encodes(made, PROMPT, "a \nb ", "a <eos> \nb \\s ");
+    assert_encodes(made, PROMPT, "a\r", "a \\r ");
+    assert_encodes(made, PROMPT, "a\n\n", "a <eos> \n");
+    unmake(made);
+}
+
+static size_t encode_repeated(const struct made *made, const char *begin, const char *repeated,
+                              size_t times, const char *end) {
+    struct result result = {0};
+    const txl_encoding encoding = encoding_of(CORPUS, &result);
+    txl_encoder *encoder;
+    assert_int_equal(encoder_new(&made->vocabulary, &encoding, &encoder, NULL), TXL_OK);
+    assert_int_equal(txl_encoder_feed(encoder, begin, strlen(begin), NULL), TXL_OK);
+    for (size_t i = 0; i < times; i++)
+        assert_int_equal(txl_encoder_feed(encoder, repeated, strlen(repeated), NULL), TXL_OK);
+    assert_int_equal(txl_encoder_feed(encoder, end, strlen(end), NULL), TXL_OK);
+    assert_int_equal(txl_encoder_finish(encoder, NULL), TXL_OK);
+    txl_encoder_free(encoder);
+    size_t n = result.ids.length / sizeof(int32_t);
+    free_result(&result);
+    return n;
+}
+
+/* Closing white space is held back in whatever length, in bounded memory if it varies. */
+static void test_much_white_space(void **state) {
+    (void)state;
+    struct made *made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a|b| |\t");
+    assert_int_equal(encode_repeated(made, "a", " ", 1000000, "b"), 1000003);
+    assert_int_equal(encode_repeated(made, "a", " ", 1000000, "\nb"), 4);
+    assert_int_equal(encode_repeated(made, "a", " \t", 30000, "b"), 60003);
+    assert_int_equal(encode_repeated(made, "a", " \t", 30000, "\nb"), 4);
+    assert_int_equal(encode_repeated(made, "a", " \t", 70000, "b"), 140003);
+    assert_int_equal(encode_repeated(made, "a", " \t", 70000, "\nb"), 4 + 2 * 65536);
+    unmake(made);
+}
+
+/* ---- Unknown symbols ---------------------------------------------------------------------- */
+
+static void test_unknown_symbols(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, "<eos>|the|cat");
+    assert_refuses(made, CORPUS, "the\n caf\xc3\xa9 dog\n",
+                   "line 2, column 2: the symbol \"caf\xc3\xa9\" is not in the vocabulary, which "
+                   "has no <unk> for it; --skip-unknown leaves such symbols out");
+    assert_refuses(made, CORPUS, "the \xc3\xa9\n", "line 1, column 5: ");
+    assert_refuses(made, CORPUS, "\xef\xbb\xbfx", "line 1, column 1: the symbol \"x\" ");
+    assert_refuses(made, CORPUS, "the a\"\\\x01\x7f\n", "the symbol \"a\\\"\\\\\\x01\\x7f\" ");
+    assert_refuses(made, CORPUS, "\xe2\x80\xae\n", "the symbol \"\\U0000202e\" ");
+    assert_refuses(made, CORPUS, "123456789012345678901234567890123456789012345",
+                   "the symbol \"1234567890123456789012345678901234567890...\" ");
+    assert_ids(made, SKIP, "the dog cat\nbird\n", IDS(1, 2, 0, 0), 2);
+    unmake(made);
+
+    made = make(TXL_WORDS, false, "the|cat");
+    assert_refuses(made, CORPUS, "the\n", "line 1, column 4: the symbol \"<eos>\" ");
+    assert_ids(made, SKIP, "the\ncat\n", IDS(0, 1), 2);
+    unmake(made);
+
+    made = make(TXL_CHARACTERS, false, "<eos>|a|b");
+    assert_refuses(made, CORPUS, "a\nbab c\n", "line 2, column 4: the symbol \" \" ");
+    assert_refuses(made, CORPUS, "a\nab\xe4\xb8\xad\n",
+                   "line 2, column 3: the symbol \"\xe4\xb8\xad\" ");
+    assert_ids(made, SKIP, "a c b\n", IDS(1, 2, 0), 3);
+    unmake(made);
+
+    made = make_bytes(0, 199);
+    assert_refuses(made, CORPUS, "a\n\xc3\xa9\xe4\n", "line 2, column 3: the symbol \"228\" ");
+    assert_ids(made, SKIP, "a\xff\n", IDS(97), 1);
+    unmake(made);
+}
+
+static txl_status refuse(void *context, const txl_symbol *symbol, txl_error *error) {
+    int *left = context;
+    (void)symbol;
+    return (*left)-- > 0 ? TXL_OK : txl_fail(error, TXL_STOPPED, "enough");
+}
+
+static void test_caller_may_stop(void **state) {
+    (void)state;
+    static const char text[] = "a b  a\n";
+    struct made *kinds[] = {
+        make(TXL_WORDS, false, "<eos>|<unk>|a|b"), make(TXL_LM1B, false, "<S>|<UNK>|a|b"),
+        make(TXL_CHARACTERS, true, "<eos>|<unk>|a|b"), make_bytes(0, 255), make_text8()};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        for (int n = 0; n < 4; n++) {
+            int left = n;
+            const txl_encoding encoding = {.lookup = true, .symbol = refuse, .context = &left};
+            txl_encoder *encoder;
+            txl_error error;
+            assert_int_equal(encoder_new(&kinds[i]->vocabulary, &encoding, &encoder, NULL), TXL_OK);
+            txl_status status = txl_encoder_feed(encoder, text, strlen(text), &error);
+            if (status == TXL_OK)
+                status = txl_encoder_finish(encoder, &error);
+            assert_int_equal(status, TXL_STOPPED);
+            assert_string_equal(error.message, "enough");
+            txl_encoder_free(encoder);
+        }
+        unmake(kinds[i]);
+    }
+}
+
+/* ---- Counts, texts one after another ------------------------------------------------------ */
+
+static void test_counts_and_reuse(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    struct result result = {0};
+    const txl_encoding encoding = encoding_of(CORPUS, &result);
+    txl_encoder *encoder;
+    assert_int_equal(encoder_new(&made->vocabulary, &encoding, &encoder, NULL), TXL_OK);
+    txl_encoded counts;
+    for (uint64_t i = 1; i <= 3; i++) {
+        static const char text[] = "\xef\xbb\xbfthe caf\xc3\xa9 dog\r\nsat\xff";
+        assert_int_equal(txl_encoder_feed(encoder, text, sizeof text - 1, NULL), TXL_OK);
+        assert_int_equal(txl_encoder_finish(encoder, NULL), TXL_OK);
+        txl_encoder_counts(encoder, &counts);
+        assert_int_equal(counts.bytes, i * 22);
+        assert_int_equal(counts.characters, i * 19);
+        assert_int_equal(counts.symbols, i * 6);
+        assert_int_equal(counts.unknown, i * 2);
+    }
+    txl_encoder_free(encoder);
+    free_result(&result);
+    unmake(made);
+}
+
+/* ---- Raw text ----------------------------------------------------------------------------- */
+
+static void test_raw_text(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, "<eos>|<unk>|He|said|,|.|\"|well-known|@-@|cats");
+    assert_encodes(made, RAW, "He said, \"cats.\"\r\n\n",
+                   "He said , \" cats . \" <eos> \n<eos> \n");
+    assert_ids(made, RAW, "He said <unk>, dogs.", IDS(2, 3, 1, 4, 1, 5, 0), 1);
+    assert_encodes(made, RAW | PROMPT, "cats.\nHe said,\n", "cats . <eos> \nHe said , ");
+    assert_encodes(made, RAW | SPLIT, "\xef\xbb\xbf well-known\xff",
+                   "well @-@ known \xef\xbf\xbd <eos> \n");
+    unmake(made);
+    made = make(TXL_LM1B, true, "<S>|<UNK>|he|said|,|.");
+    assert_ids(made, RAW, "HE said, he said.\n", IDS(0, 2, 3, 4, 2, 3, 5, 0), 0);
+    unmake(made);
+    made = make(TXL_WORDS, false, "<eos>|He|said|,");
+    assert_refuses(made, RAW, "He said\nHe said, caf\xc3\xa9!\n",
+                   "line 2, column 10: the symbol \"caf\xc3\xa9\" ");
+    unmake(made);
+    /* Elsewhere there is nothing raw about text. */
+    made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a|.");
+    assert_encodes(made, RAW, "a.\n", "a . <eos> \n");
+    unmake(made);
+}
+
+static void test_long_raw_lines(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, "<eos>|<unk>|ab");
+    assert_int_equal(encode_repeated(made, "", "ab ", 800000, "ab"), 800002);
+    struct result result = {0};
+    size_t length = 3 * 800000;
+    char *text = malloc(length);
+    assert_non_null(text);
+    for (size_t i = 0; i < length; i += 3)
+        memcpy(text + i, "ab ", 3);
+    encode_cut(made, RAW, text, length, 1000, 100000, &result);
+    assert_int_equal(result.counts.symbols, 800001);
+    assert_int_equal(result.counts.unknown, 0);
+    memset(text, 'a', length);
+    encode_cut(made, RAW, text, length, 1000, 100000, &result);
+    assert_int_equal(result.counts.symbols, 3); /* cut in two, and <eos> */
+    free(text);
+    free_result(&result);
+    unmake(made);
+}
+
+/* ---- Decoding ----------------------------------------------------------------------------- */
+
+static txl_decoder *new_decoder(const struct made *made, bool raw) {
+    txl_decoder *decoder;
+    assert_int_equal(decoder_new(&made->vocabulary, raw, &decoder, NULL), TXL_OK);
+    return decoder;
+}
+
+/* Pushes the ids and finishes; '|' shows where each call's text ends. */
+static void assert_decodes(txl_decoder *decoder, size_t n, const int32_t *ids,
+                           const char *expected) {
+    struct buffer out = {0};
+    for (size_t i = 0; i <= n; i++) {
+        const char *text;
+        size_t length;
+        txl_error error;
+        txl_status status = i < n ? txl_decoder_push(decoder, ids[i], &text, &length, &error)
+                                  : txl_decoder_finish(decoder, &text, &length, &error);
+        assert_int_equal(status, TXL_OK);
+        assert_true(buffer_append(&out, text, length));
+        assert_true(buffer_append(&out, i < n ? "|" : "", 1));
+    }
+    assert_string_equal(out.data, expected);
+    buffer_free(&out);
+}
+
+static void test_decodes_words(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    txl_decoder *decoder = new_decoder(made, false);
+    assert_decodes(decoder, IDS(2, 3, 0, 0, 5, 1), "the| cat|\n|\n|The| <unk>|");
+    assert_decodes(decoder, IDS(2), "the|");
+    txl_decoder_free(decoder);
+    unmake(made);
+}
+
+static void test_decodes_lm1b(void **state) {
+    (void)state;
+    struct made *made = make(TXL_LM1B, false, "<S>|<UNK>|the|cat");
+    txl_decoder *decoder = new_decoder(made, false);
+    assert_decodes(decoder, IDS(0, 2, 3, 0, 0, 3, 1, 0), "|the| cat|\n||cat| <UNK>|\n|");
+    assert_decodes(decoder, IDS(2, 0, 0, 0, 0, 3), "the|\n||\n||cat|");
+    txl_decoder_free(decoder);
+    unmake(made);
+}
+
+static void test_decodes_characters(void **state) {
+    (void)state;
+    struct made *made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a| |\xc3\xa9");
+    txl_decoder *decoder = new_decoder(made, true);
+    assert_decodes(decoder, IDS(2, 3, 4, 0, 1), "a| |\xc3\xa9|\n|<unk>|");
+    txl_decoder_free(decoder);
+    unmake(made);
+    made = make_text8();
+    decoder = new_decoder(made, false);
+    assert_decodes(decoder, IDS(1, 0, 2), "e| |t|");
+    txl_decoder_free(decoder);
+    unmake(made);
+    made = make_bytes(0, 255);
+    decoder = new_decoder(made, false);
+    assert_decodes(decoder, IDS(97, 195, 169, 13), "a|\xc3|\xa9|\r|");
+    txl_decoder_free(decoder);
+    unmake(made);
+}
+
+static void test_decodes_raw(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, "<eos>|<unk>|He|said|,|.|\"|1|@,@|000");
+    txl_decoder *decoder = new_decoder(made, true);
+    struct buffer out = {0};
+    static const int32_t ids[] = {2, 3, 4, 6, 7, 8, 9, 5, 6, 0, 2, 5, 0};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        const char *text;
+        size_t length;
+        assert_int_equal(txl_decoder_push(decoder, ids[i], &text, &length, NULL), TXL_OK);
+        assert_true(buffer_append(&out, text, length));
+        if (ids[i] == 0)
+            assert_int_equal(text[length - 1], '\n');
+    }
+    assert_true(buffer_append(&out, "", 1));
+    assert_string_equal(out.data, "He said, \"1,000.\"\nHe.\n");
+    buffer_free(&out);
+    txl_decoder_free(decoder);
+    unmake(made);
+}
+
+static void test_decoder_refuses_ids(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    txl_decoder *decoder = new_decoder(made, false);
+    static const int32_t wrong[] = {-1, 7, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *text;
+        size_t length;
+        txl_error error;
+        assert_int_equal(txl_decoder_push(decoder, wrong[i], &text, &length, &error), TXL_ARGUMENT);
+        assert_int_equal(txl_decoder_continue(decoder, &wrong[i], 1, 'x', &error), TXL_ARGUMENT);
+    }
+    txl_decoder_free(decoder);
+    unmake(made);
+
+    made = make(TXL_BYTES, false, "97|a");
+    decoder = new_decoder(made, false);
+    const char *text;
+    size_t length;
+    txl_error error;
+    assert_int_equal(txl_decoder_push(decoder, 1, &text, &length, &error), TXL_TEXT);
+    assert_string_equal(error.message, "'a' is not a byte's decimal number");
+    txl_decoder_free(decoder);
+    unmake(made);
+}
+
+static void assert_continues(txl_decoder *decoder, size_t n_before, const int32_t *before,
+                             char tail, size_t n, const int32_t *ids, const char *expected) {
+    assert_int_equal(txl_decoder_continue(decoder, before, n_before, tail, NULL), TXL_OK);
+    assert_decodes(decoder, n, ids, expected);
+}
+
+static void test_decoder_continues(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    txl_decoder *decoder = new_decoder(made, false);
+    assert_continues(decoder, IDS(2), 'e', IDS(3, 4), " cat| sat|");
+    assert_continues(decoder, IDS(2), ' ', IDS(3, 4), "cat| sat|");
+    assert_continues(decoder, IDS(2), '\t', IDS(3), "cat|");
+    assert_continues(decoder, IDS(6), '\xa0', IDS(3), " cat|"); /* the last byte of "à" */
+    assert_continues(decoder, IDS(2, 0), '\n', IDS(3), "cat|");
+    assert_continues(decoder, IDS(0), '\0', IDS(3), "cat|");
+    assert_continues(decoder, IDS(2), 'e', IDS(0, 3), "\n|cat|");
+    txl_decoder_free(decoder);
+    decoder = new_decoder(made, true);
+    assert_continues(decoder, IDS(2), 'e', IDS(3), " cat|");
+    assert_continues(decoder, IDS(2), ' ', IDS(3), "cat|");
+    assert_continues(decoder, IDS(0), '\0', IDS(3), "cat|");
+    txl_decoder_free(decoder);
+    unmake(made);
+
+    made = make(TXL_LM1B, false, "<S>|<UNK>|the|cat");
+    decoder = new_decoder(made, false);
+    assert_continues(decoder, IDS(0), '\0', IDS(0, 0, 3), "\n||cat|");
+    assert_continues(decoder, IDS(0, 2), 'e', IDS(3, 0), " cat|\n|");
+    assert_continues(decoder, IDS(0, 2, 0), 'e', IDS(0, 3),
+                     "|"
+                     " cat|");
+    txl_decoder_free(decoder);
+    unmake(made);
+}
+
+/* Text that is as the kind writes it comes back as it was. */
+static void assert_round_trip(const struct made *made, int how, const char *text) {
+    struct result result = encode_bytes(made, how, text, strlen(text));
+    assert_string_equal(result.error.message, "");
+    txl_decoder *decoder = new_decoder(made, how & RAW);
+    struct buffer out = {0};
+    const int32_t *ids = (const int32_t *)(const void *)result.ids.data;
+    size_t n = result.ids.length / sizeof *ids;
+    for (size_t i = 0; i <= n; i++) {
+        const char *piece;
+        size_t length;
+        assert_int_equal(i < n ? txl_decoder_push(decoder, ids[i], &piece, &length, NULL)
+                               : txl_decoder_finish(decoder, &piece, &length, NULL),
+                         TXL_OK);
+        assert_true(buffer_append(&out, piece, length));
+    }
+    assert_true(buffer_append(&out, "", 1));
+    assert_string_equal(out.data, text);
+    buffer_free(&out);
+    txl_decoder_free(decoder);
+    free_result(&result);
+}
+
+static void test_round_trips(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, "<eos>|<unk>|the|cat|,|.|\"|He|said");
+    assert_round_trip(made, CORPUS, "the cat\n\nthe <unk>\n");
+    assert_round_trip(made, PROMPT, "the cat\n\nthe <unk>");
+    assert_round_trip(made, RAW, "He said, \"the cat, the cat.\"\n\nthe cat.\n");
+    unmake(made);
+    made = make(TXL_LM1B, false, "<S>|<UNK>|the|cat|,|.");
+    assert_round_trip(made, CORPUS, "the cat\n\nthe <UNK>\n");
+    assert_round_trip(made, PROMPT, "the cat\n\nthe");
+    assert_round_trip(made, RAW, "the cat, the cat.\n\nthe.\n");
+    unmake(made);
+    made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a|b| |\xc3\xa9|\t");
+    assert_round_trip(made, CORPUS, "a \t b\n\n\xc3\xa9\n");
+    assert_round_trip(made, PROMPT, "a b\n\n\xc3\xa9 \t ");
+    unmake(made);
+    made = make_bytes(0, 255);
+    assert_round_trip(made, CORPUS, " any \t \xff\xfe\xc3\xa9\r bytes ");
+    unmake(made);
+    made = make_text8();
+    assert_round_trip(made, CORPUS, "the  cat sat");
+    assert_round_trip(made, PROMPT, "the  cat sat ");
+    unmake(made);
+}
+
+/* ---- The cases ---------------------------------------------------------------------------- */
+
+static char *read_case(const char *name, const char *file, size_t *length) {
+    const char *cases = getenv("TXL_TEST_CASES");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s/%s", cases ? cases : "tests/cases", name, file);
+    FILE *stream = fopen(path, "rb");
+    if (!stream)
+        fail_msg("%s is missing", path);
+    struct buffer text = {0};
+    char piece[4096];
+    for (size_t n; (n = fread(piece, 1, sizeof piece, stream)) > 0;)
+        assert_true(buffer_append(&text, piece, n));
+    fclose(stream);
+    *length = text.length;
+    assert_true(buffer_append(&text, "", 1));
+    return text.data;
+}
+
+static json_t *case_tokens(const char *name, char tokenizer[16]) {
+    size_t length;
+    char *text = read_case(name, "expect.json", &length);
+    json_t *expect = json_loads(text, 0, NULL);
+    free(text);
+    assert_non_null(expect);
+    snprintf(tokenizer, 16, "%s", json_string_value(json_object_get(expect, "tokenizer")));
+    json_t *tokens = json_incref(json_object_get(expect, "tokens"));
+    json_decref(expect);
+    return tokens;
+}
+
+static void test_lm1b_case(void **state) {
+    (void)state;
+    size_t length;
+    char *list = read_case("lm1b", "1b_word_vocab.txt", &length);
+    list[length - 1] = '\0'; /* the last line end separates nothing */
+    struct made *made = make_from(TXL_LM1B, false, list, '\n');
+    free(list);
+    char *text = read_case("lm1b", "text.txt", &length);
+    struct result result = encode_bytes(made, CORPUS, text, length);
+    char tokenizer[16];
+    json_t *tokens = case_tokens("lm1b", tokenizer);
+    assert_int_equal(result.ids.length, json_array_size(tokens) * sizeof(int32_t));
+    for (size_t i = 0; i < json_array_size(tokens); i++) {
+        int32_t id;
+        memcpy(&id, result.ids.data + i * sizeof id, sizeof id);
+        assert_int_equal(id, json_integer_value(json_array_get(tokens, i)));
+    }
+    assert_int_equal(result.counts.unknown, 2);
+    json_decref(tokens);
+    free(text);
+    free_result(&result);
+    unmake(made);
+}
+
+/* Without the vocabulary: there must be as many symbols as tokens, one spelling always the same id,
+ * and no two spellings the same id, but for <unk>'s. */
+static void check_case(const char *name) {
+    char tokenizer[16];
+    json_t *tokens = case_tokens(name, tokenizer);
+    static const char *const names[] = {"words", "lm1b", "bytes", "text8", "characters"};
+    txl_kind kind = TXL_WORDS;
+    while (strcmp(names[kind], tokenizer) != 0)
+        kind++;
+    struct made *made = make(kind, false, "a");
+    size_t length;
+    char *text = read_case(name, "text.txt", &length);
+    struct result result = {0};
+    encode_cut(made, SPLIT, text, length, length, length, &result);
+
+    json_t *id_of = json_object();
+    json_t *spelling_of = json_object();
+    size_t n_token = 0;
+    json_int_t unk = -1;
+    for (char *symbol = strtok(result.symbols.data, " \n"); symbol; symbol = strtok(NULL, " \n")) {
+        json_int_t id = json_integer_value(json_array_get(tokens, n_token++));
+        json_t *known = json_object_get(id_of, symbol);
+        if (known)
+            assert_int_equal(json_integer_value(known), id);
+        json_object_set_new(id_of, symbol, json_integer(id));
+        char number[24];
+        snprintf(number, sizeof number, "%d", (int)id);
+        const char *other = json_string_value(json_object_get(spelling_of, number));
+        if (other && strcmp(other, symbol) != 0) {
+            assert_true(kind == TXL_WORDS || kind == TXL_LM1B || kind == TXL_CHARACTERS);
+            assert_true(unk < 0 || unk == id);
+            unk = id;
+        }
+        json_object_set_new(spelling_of, number, json_string(symbol));
+    }
+    assert_int_equal(n_token, json_array_size(tokens));
+    json_decref(id_of);
+    json_decref(spelling_of);
+    json_decref(tokens);
+    free(text);
+    free_result(&result);
+    unmake(made);
+}
+
+static void test_cases(void **state) {
+    (void)state;
+    static const char *const cases[] = {"absolute-learned",
+                                        "absolute-sinusoid",
+                                        "characters",
+                                        "enwik8-legacy",
+                                        "enwik8-zip",
+                                        "half-precision",
+                                        "hf-bin",
+                                        "hf-safetensors",
+                                        "hf-sharded",
+                                        "lm1b",
+                                        "pre-lnorm",
+                                        "projected-div1",
+                                        "text8",
+                                        "untied",
+                                        "wt103-legacy",
+                                        "wt103-zip",
+                                        "learnable-positions"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_case(cases[i]);
+}
+
+/* ---- Noise -------------------------------------------------------------------------------- */
+
+static void test_noise(void **state) {
+    (void)state;
+    struct made *kinds[] = {
+        make(TXL_WORDS, false, WORDS),
+        make(TXL_WORDS, true, "a|b"),
+        make(TXL_LM1B, true, "<S>|<UNK>|a"),
+        make(TXL_CHARACTERS, true, "<eos>|a|b"),
+        make(TXL_CHARACTERS, false, "<eos>|<unk>|a| "),
+        make_bytes(0, 127),
+        make_text8(),
+    };
+    uint32_t random = 1;
+    struct result whole = {0}, cut = {0};
+    for (int i = 0; i < 20000; i++) {
+        char noise[48];
+        size_t length = 0;
+        while (length < sizeof noise - 4 && (random >> 24) != 0) {
+            static const char *const pieces[] = {
+                " ",        "\n",           "\r", "\r\n",         "a",
+                "\xce\xa3", "\xef\xbb\xbf", "\t", "\xe2\x80\xa8", "'"};
+            random = random * 1664525 + 1013904223;
+            const char *piece = pieces[(random >> 8) % 10];
+            if (random >> 31) {
+                memcpy(noise + length, piece, strlen(piece));
+                length += strlen(piece);
+            } else {
+                noise[length++] = (char)(random >> 16);
+            }
+        }
+        random = random * 1664525 + 1013904223;
+        const struct made *made = kinds[(random >> 8) % (sizeof kinds / sizeof *kinds)];
+        int how = (int)(random >> 20) & (PROMPT | SKIP | SPLIT);
+        if (i % 64 == 0)
+            how |= RAW;
+        encode_cut(made, how, noise, length, length, length, &whole);
+        encode_cut(made, how, noise, length, random >> 30, 1 + (random >> 28), &cut);
+        assert_same(&whole, &cut);
+    }
+    free_result(&whole);
+    free_result(&cut);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        unmake(kinds[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_literal_specials_in_words),
+        cmocka_unit_test(test_line_ends),
+        cmocka_unit_test(test_white_space_of_python),
+        cmocka_unit_test(test_byte_order_mark),
+        cmocka_unit_test(test_ill_formed_text),
+        cmocka_unit_test(test_lower_case),
+        cmocka_unit_test(test_words_prompt),
+        cmocka_unit_test(test_long_words),
+        cmocka_unit_test(test_long_lines_in_lower_case),
+        cmocka_unit_test(test_lm1b),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_text8),
+        cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_much_white_space),
+        cmocka_unit_test(test_unknown_symbols),
+        cmocka_unit_test(test_caller_may_stop),
+        cmocka_unit_test(test_counts_and_reuse),
+        cmocka_unit_test(test_raw_text),
+        cmocka_unit_test(test_long_raw_lines),
+        cmocka_unit_test(test_decodes_words),
+        cmocka_unit_test(test_decodes_lm1b),
+        cmocka_unit_test(test_decodes_characters),
+        cmocka_unit_test(test_decodes_raw),
+        cmocka_unit_test(test_decoder_refuses_ids),
+        cmocka_unit_test(test_decoder_continues),
+        cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_lm1b_case),
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_noise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,319 @@
+/* Every type of weights narrower than f32: a model scores as the f32 model of the same rounded
+ * weights does, in whatever pieces its tokens come and with whatever kernels. */
+#include "convert/convert.h"
+#include "lib/base/half.h"
+#include "lib/base/q8.h"
+#include "lib/kernels/kernels.h"
+#include "lib/weights/weights.h"
+#include "tests/model_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Nats of a token by which scores may differ from those of the same weights in f32.  Few
+ * activations are rounded too, to 16 bits, where the weights are q8, and on some processors where
+ * they are bf16. */
+static double tolerance(const char *type) {
+    const struct panels *panels = kernels_choose()->panels[WEIGHTS_BF16];
+    if (strcmp(type, "q8") == 0)
+        return 4e-3;
+    return strcmp(type, "bf16") == 0 && panels->element < sizeof(float) ? 0.25 : 2e-4;
+}
+
+/* The layouts whose matrices differ; q8 finds rows of 64 columns and more in most. */
+static const char *const names[] = {"enwik8-zip", "wt103-zip", "projected-div1",
+                                    "untied",     "hf-bin",    "learnable-positions"};
+enum { N_NAME = sizeof names / sizeof *names };
+
+/* ---- The f32 file of the same weights ----------------------------------------------------- */
+
+struct tensor {
+    const struct weights_tensor *tensor;
+    uint8_t *bytes; /* expanded */
+};
+
+static float element_of(const struct tensor *t, uint64_t i) {
+    uint16_t half;
+    float x;
+    switch (t->tensor->type) {
+    case WEIGHTS_F16:
+        memcpy(&half, t->bytes + 2 * i, sizeof half);
+        return float_of_f16(half);
+    case WEIGHTS_BF16:
+        memcpy(&half, t->bytes + 2 * i, sizeof half);
+        return float_of_bf16(half);
+    case WEIGHTS_Q8: {
+        uint64_t n_col = t->tensor->shape[1], row = i / n_col, column = i % n_col;
+        const uint8_t *scales = t->bytes + (t->tensor->n_element + 63) / 64 * 64;
+        memcpy(&x, scales + 4 * (row * ((n_col + 63) / 64) + column / 64), sizeof x);
+        return x * (int8_t)t->bytes[i];
+    }
+    default:
+        memcpy(&x, t->bytes + 4 * i, sizeof x);
+        return x;
+    }
+}
+
+static txl_status read_widened(void *context, uint64_t first, size_t count, float *out,
+                               txl_error *error) {
+    (void)error;
+    for (size_t i = 0; i < count; i++)
+        out[i] = element_of(context, first + i);
+    return TXL_OK;
+}
+
+static void expand(const struct weights *w, struct tensor *t, struct block_coder *coder) {
+    txl_error error;
+    t->bytes = malloc(t->tensor->size);
+    assert_non_null(t->bytes);
+    for (uint32_t b = 0; b < t->tensor->n_block; b++) {
+        uint64_t begin;
+        size_t size;
+        weights_block_extent(t->tensor, b, &begin, &size);
+        if (weights_read_block(w, t->tensor, b, coder, t->bytes + begin, &error) != TXL_OK)
+            fail_msg("%s", error.message);
+    }
+}
+
+/* Writes the file's tensors to another, those whose names begin with `prefix` as of that type. */
+static void retype_file(const char *from, const char *to, const char *prefix,
+                        enum weights_type type) {
+    txl_error error;
+    struct weights *w;
+    if (weights_open(from, &w, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    struct block_coder *coder = block_coder_new();
+    struct weights_source *source = calloc(w->n_tensor, sizeof *source);
+    struct tensor *tensor = calloc(w->n_tensor, sizeof *tensor);
+    assert_true(coder && source && tensor);
+    for (size_t i = 0; i < w->n_tensor; i++) {
+        tensor[i].tensor = &w->tensor[i];
+        expand(w, &tensor[i], coder);
+        bool changes = strncmp(w->tensor[i].name, prefix, strlen(prefix)) == 0;
+        source[i] = (struct weights_source){.type = changes ? type : w->tensor[i].type,
+                                            .n_dim = w->tensor[i].n_dim,
+                                            .read = read_widened,
+                                            .context = &tensor[i]};
+        snprintf(source[i].name, sizeof source[i].name, "%s", w->tensor[i].name);
+        memcpy(source[i].shape, w->tensor[i].shape, sizeof source[i].shape);
+    }
+    struct weights_contents contents = {.settings = w->settings,
+                                        .vocabulary = w->vocabulary,
+                                        .vocabulary_size = w->vocabulary_size,
+                                        .source = source,
+                                        .n_source = w->n_tensor,
+                                        .threads = 1};
+    if (weights_write(to, &contents, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    for (size_t i = 0; i < w->n_tensor; i++)
+        free(tensor[i].bytes);
+    free(tensor);
+    free(source);
+    block_coder_free(coder);
+    weights_close(w);
+}
+
+/* ---- Scores ------------------------------------------------------------------------------- */
+
+/* nats[n - 1], the caller's to free; `step` tokens at a time. */
+static float *score(const struct model_case *c, const txl_settings *settings, size_t step) {
+    txl_error error;
+    txl_session *session = case_session(c, settings);
+    float *nats = calloc(c->n, sizeof *nats);
+    assert_non_null(nats);
+    for (size_t i = 0; i + 1 < c->n; i += step) {
+        size_t left = c->n - 1 - i, n = left < step ? left : step;
+        if (txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error) != TXL_OK)
+            fail_msg("%s: %s", c->name, error.message);
+    }
+    txl_session_free(session);
+    return nats;
+}
+
+static void assert_agree(const struct model_case *c, const char *what, const float *a,
+                         const float *b) {
+    double most = tolerance(txl_model_type(c->model));
+    for (size_t i = 0; i + 1 < c->n; i++) {
+        if (!(fabsf(a[i] - b[i]) <= most))
+            fail_msg("%s, %s: token %zu has %.6f nats, not %.6f", c->name, what, i, (double)a[i],
+                     (double)b[i]);
+    }
+}
+
+/* The case's model in the type, and its twin, where tensors of the prefix are f32. */
+static void open_both(const char *name, const char *type, int level, const char *prefix,
+                      struct model_case *narrow, txl_model **wide) {
+    char from[4096], to[4096];
+    txl_error error;
+    struct convert_options options;
+    case_open(narrow, name, type, level);
+    assert_string_equal(txl_model_type(narrow->model), type);
+    convert_options_init(&options);
+    options.type = type;
+    options.threads = 1;
+    snprintf(from, sizeof from, "%s", scratch_path("narrow.txl"));
+    snprintf(to, sizeof to, "%s", scratch_path("wide.txl"));
+    if (convert_checkpoint(case_path(name, "."), from, &options, &error) != TXL_OK)
+        fail_msg("%s: %s", name, error.message);
+    retype_file(from, to, prefix, WEIGHTS_F32);
+    if (txl_model_open(to, 1, wide, &error) != TXL_OK)
+        fail_msg("%s: %s", name, error.message);
+    unlink(from);
+    unlink(to);
+}
+
+static void check_case(const char *name, const char *type, int level) {
+    struct model_case narrow;
+    txl_model *wide;
+    open_both(name, type, level, "", &narrow, &wide);
+    struct model_case twin = narrow;
+    twin.model = wide;
+    txl_settings settings =
+        run_settings(json_array_get(json_object_get(narrow.expect, "runs"), 0), 2);
+    float *a = score(&narrow, &settings, narrow.n), *b = score(&twin, &settings, twin.n);
+    float *single = score(&narrow, &settings, 1);
+    assert_agree(&narrow, type, a, b);
+    assert_agree(&narrow, "a token at a time", single, b);
+    free(single);
+    free(a);
+    free(b);
+    txl_model_close(wide);
+    case_close(&narrow);
+}
+
+static void scores_are_those_of_the_rounded_weights(void **state) {
+    (void)state;
+    static const char *const types[] = {"f16", "bf16", "q8"};
+    for (size_t i = 0; i < N_NAME; i++) {
+        for (size_t t = 0; t < 3; t++)
+            check_case(names[i], types[t], (int)(i % 2));
+    }
+}
+
+static void all_kernels_score_narrow_types(void **state) {
+    (void)state;
+    for (size_t v = 0; kernels_available(v); v++) {
+        setenv("TXL_CPU", kernels_available(v)->name, 1);
+        check_case("wt103-zip", "bf16", 0);
+        check_case("wt103-zip", "q8", 0);
+    }
+    unsetenv("TXL_CPU");
+}
+
+/* Where activations are rounded too, it is to a part in 256 or less, which leaves the scores near.
+ */
+static void check_rounded_activations(void) {
+    static const size_t steps[] = {1, 5, 40};
+    struct model_case narrow;
+    txl_model *wide;
+    open_both("wt103-zip", "bf16", 0, "", &narrow, &wide);
+    struct model_case twin = narrow;
+    twin.model = wide;
+    txl_settings settings = {.tgt_len = 40, .mem_len = 20, .clamp_len = -1, .threads = 2};
+    float *expected = score(&twin, &settings, twin.n);
+    for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+        float *nats = score(&narrow, &settings, steps[s]);
+        double most = 0, mean = 0;
+        for (size_t i = 0; i + 1 < narrow.n; i++) {
+            double difference = fabs((double)nats[i] - (double)expected[i]);
+            most = difference > most ? difference : most;
+            mean += difference / (double)(narrow.n - 1);
+        }
+        assert_true(most > 0 && most < 0.25 && mean < 0.025);
+        free(nats);
+    }
+    free(expected);
+    txl_model_close(wide);
+    case_close(&narrow);
+}
+
+static void rounded_activations_are_near(void **state) {
+    (void)state;
+    size_t checked = 0;
+    for (size_t v = 0; kernels_available(v); v++) {
+        if (kernels_available(v)->panels[WEIGHTS_BF16]->element == sizeof(float))
+            continue;
+        setenv("TXL_CPU", kernels_available(v)->name, 1);
+        check_rounded_activations();
+        checked++;
+    }
+    unsetenv("TXL_CPU");
+    if (checked == 0)
+        skip(); /* this processor does not */
+}
+
+/* Nothing in the format forbids it; widening the other layers' blocks takes memory of its own. */
+static void layers_may_differ_in_type(void **state) {
+    (void)state;
+    struct model_case narrow;
+    txl_model *mixed;
+    open_both("enwik8-zip", "bf16", -1, "layer.0.", &narrow, &mixed);
+    struct model_case twin = narrow;
+    twin.model = mixed;
+    txl_settings settings = {.tgt_len = 9, .mem_len = 3, .clamp_len = -1, .threads = 2};
+    float *a = score(&narrow, &settings, narrow.n), *b = score(&twin, &settings, twin.n);
+    assert_agree(&narrow, "layers of two types", a, b);
+    free(a);
+    free(b);
+    txl_model_close(mixed);
+    case_close(&narrow);
+}
+
+static void vectors_have_to_be_f32(void **state) {
+    (void)state;
+    char from[4096], to[4096];
+    txl_model *model;
+    txl_error error;
+    struct convert_options options;
+    convert_options_init(&options);
+    snprintf(from, sizeof from, "%s", scratch_path("vectors.txl"));
+    snprintf(to, sizeof to, "%s", scratch_path("narrow-vectors.txl"));
+    assert_int_equal(convert_checkpoint(case_path("text8", "."), from, &options, &error), TXL_OK);
+    retype_file(from, to, "softmax.0.bias", WEIGHTS_F16);
+    assert_int_equal(txl_model_open(to, 1, &model, &error), TXL_FORMAT);
+    assert_non_null(strstr(error.message, "narrow-vectors.txl: tensor softmax.0.bias must be f32"));
+    unlink(from);
+    unlink(to);
+}
+
+/* Which matrices become q8, and what the others become. */
+static void q8_serves_wide_products_and_embeddings(void **state) {
+    (void)state;
+    struct model_case c;
+    case_open(&c, "wt103-zip", "q8", -1);
+    size_t n_q8 = 0, n_f16 = 0;
+    for (size_t i = 0; i < txl_model_n_tensor(c.model); i++) {
+        txl_tensor t;
+        txl_model_tensor(c.model, i, &t);
+        bool wide = t.n_dim == 2 && t.shape[1] >= Q8_BLOCK;
+        assert_string_equal(t.type, wide ? "q8" : t.n_dim == 2 ? "f16" : "f32");
+        n_q8 += wide;
+        n_f16 += t.n_dim == 2 && !wide;
+        if (wide)
+            assert_int_equal(t.expanded, (t.shape[0] * t.shape[1] + 63) / 64 * 64 +
+                                             4 * t.shape[0] * ((t.shape[1] + 63) / 64));
+    }
+    assert_true(n_q8 > 0 && n_f16 > 0);
+    case_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_are_those_of_the_rounded_weights),
+        cmocka_unit_test(all_kernels_score_narrow_types),
+        cmocka_unit_test(rounded_activations_are_near),
+        cmocka_unit_test(layers_may_differ_in_type),
+        cmocka_unit_test(vectors_have_to_be_f32),
+        cmocka_unit_test(q8_serves_wide_products_and_embeddings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
