@@ -16,6 +16,9 @@ enum {
     PANEL_ROWS = 48
 };
 
+/* What the first linear layer of a feed-forward block is followed by. */
+enum activation { LINEAR, RELU, GELU_TANH, GELU_ERF, SWISH };
+
 /* Y = act(X B^T + bias) for many rows of X: they lie transposed in panels, which the rows of B pass
  * by.  Each sum runs over k in order, so that it does not depend on how many rows there are. */
 struct panels {
@@ -81,9 +84,17 @@ struct kernels {
     float (*attend)(float *s, size_t n, size_t n_far, float far, const float *position,
                     float scale);
 
-    /* out = layer norm of x + y: x, y, weight, bias, out[n]; y may be NULL, out may be x. */
+    /* out = layer norm of x + y: x, y, weight, bias, out[n]; y may be NULL, out may be x.  The
+     * root is of variance + epsilon. */
     void (*layer_norm)(size_t n, const float *x, const float *y, const float *weight,
-                       const float *bias, float *out);
+                       const float *bias, float epsilon, float *out);
+
+    /* x[i] = activation(x[i]), within 4e-7 (1 + |x|) of
+     *   RELU       max(0, x)
+     *   GELU_TANH  x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+     *   GELU_ERF   x / 2 (1 + erf(x / sqrt(2)))   (Hendrycks & Gimpel 2016, both forms)
+     *   SWISH      x / (1 + exp(-x))              (Ramachandran et al. 2017) */
+    void (*activate)(enum activation activation, size_t n, float *x);
 
     /* The largest of x[n], and the sum of exp(x - it). */
     void (*sum_exp)(size_t n, const float *x, float *max, float *sum);

@@ -591,7 +591,7 @@ static float attend(float *s, size_t n, size_t n_far, float far, const float *po
 }
 
 static void layer_norm(size_t n, const float *x, const float *y, const float *weight,
-                       const float *bias, float *out) {
+                       const float *bias, float epsilon, float *out) {
     vec sum = {0};
     float total = 0;
     size_t i = 0;
@@ -615,13 +615,65 @@ static void layer_norm(size_t n, const float *x, const float *y, const float *we
     }
     for (; i < n; i++)
         total += (out[i] - mean) * (out[i] - mean);
-    float inverse = 1 / sqrtf((total + sum_lanes(squares)) / (float)n + 1e-5f);
+    float inverse = 1 / sqrtf((total + sum_lanes(squares)) / (float)n + epsilon);
     for (i = 0; i + LANES <= n; i += LANES) {
         vec z = (load_f32(out + i) - splat(mean)) * splat(inverse);
         store_f32(out + i, z * load_f32(weight + i) + load_f32(bias + i));
     }
     for (; i < n; i++)
         out[i] = (out[i] - mean) * inverse * weight[i] + bias[i];
+}
+
+/* x / (1 + exp(-y)); NaN stays, and where exp would overflow the quotient is next to nothing. */
+static inline vec gate(vec x, vec y) {
+    const vec highest = splat(88.0f);
+    return x / (splat(1) + exp_lanes(choose(-y > highest, highest, -y)));
+}
+
+/* 1 - erf(x) for x >= 0, within 1.5e-7: Abramowitz & Stegun 1964, 7.1.26. */
+static inline vec erfc_lanes(vec x) {
+    vec t = splat(1) / (splat(1) + splat(0.3275911f) * x);
+    vec p = splat(1.061405429f);
+    p = p * t + splat(-1.453152027f);
+    p = p * t + splat(1.421413741f);
+    p = p * t + splat(-0.284496736f);
+    p = p * t + splat(0.254829592f);
+    return p * t * exp_lanes(-x * x);
+}
+
+static inline vec activate_lanes(enum activation activation, vec x) {
+    if (activation == RELU)
+        return choose(x < splat(0), splat(0), x); /* NaN stays */
+    if (activation == SWISH)
+        return gate(x, x);
+    if (activation ==
+        GELU_TANH) /* (1 + tanh u) / 2 = 1 / (1 + exp(-2 u)), 2 sqrt(2 / pi) = 1.59.. */
+        return gate(x, x * (splat(1.5957691216f) + splat(0.0713548163f) * x * x));
+    if (activation == GELU_ERF) {
+        vec size = larger(x, -x) * splat(0.70710678119f), half = splat(0.5f) * erfc_lanes(size);
+        return x * choose(x < splat(0), half, splat(1) - half);
+    }
+    return x;
+}
+
+static inline __attribute__((always_inline)) void activate_all(enum activation activation, size_t n,
+                                                               float *x) {
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store_f32(x + i, activate_lanes(activation, load_f32(x + i)));
+    if (i < n)
+        store_tail(x + i, n - i, activate_lanes(activation, load_tail(x + i, n - i, 0)));
+}
+
+static void activate(enum activation activation, size_t n, float *x) {
+    if (activation == RELU)
+        activate_all(RELU, n, x);
+    else if (activation == GELU_TANH)
+        activate_all(GELU_TANH, n, x);
+    else if (activation == GELU_ERF)
+        activate_all(GELU_ERF, n, x);
+    else if (activation == SWISH)
+        activate_all(SWISH, n, x);
 }
 
 static void sum_exp(size_t n, const float *x, float *max, float *sum) {
@@ -665,5 +717,6 @@ const struct kernels KERNELS_TABLE = {
     .narrow_f16 = narrow_f16,
     .attend = attend,
     .layer_norm = layer_norm,
+    .activate = activate,
     .sum_exp = sum_exp,
 };

@@ -171,15 +171,19 @@ struct operand compute_prepare(const struct compute *compute, size_t n_x, const 
 
 /* ---- Products ----------------------------------------------------------------------------- */
 
-static void finish_block(size_t n_x, size_t n, const float *bias, enum activation activation,
-                         float *y, size_t ldy) {
-    for (size_t t = 0; t < n_x; t++) {
-        float *row = y + t * ldy;
-        for (size_t i = 0; bias && i < n; i++)
-            row[i] += bias[i];
-        for (size_t i = 0; activation == RELU && i < n; i++)
-            row[i] = row[i] < 0 ? 0 : row[i]; /* NaN stays */
+static void activate_rows(const struct compute *compute, size_t n_x, size_t n,
+                          enum activation activation, float *y, size_t ldy) {
+    for (size_t t = 0; activation != LINEAR && t < n_x; t++)
+        compute->kernels->activate(activation, n, y + t * ldy);
+}
+
+static void finish_block(const struct compute *compute, size_t n_x, size_t n, const float *bias,
+                         enum activation activation, float *y, size_t ldy) {
+    for (size_t t = 0; bias && t < n_x; t++) {
+        for (size_t i = 0; i < n; i++)
+            y[t * ldy + i] += bias[i];
     }
+    activate_rows(compute, n_x, n, activation, y, ldy);
 }
 
 /* Rows of W as f32, where they lie or in the thread's scratch. */
@@ -209,6 +213,8 @@ static void product_panels(const struct compute *compute, int thread, const stru
         x->panels->panel(panel.n, panel.width, n, x->k, panel.numbers, panel.scale, b, scale, bias,
                          activation == RELU, y + panel.start * ldy, ldy);
     }
+    if (activation != RELU)
+        activate_rows(compute, x->n, n, activation, y, ldy);
 }
 
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
@@ -233,7 +239,7 @@ void compute_product_block(const struct compute *compute, int thread, const stru
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x->n, (int)n, (int)w->n_col, 1,
                     x->x, (int)x->ld, wide, (int)w->n_col, 0, y, (int)ldy);
     }
-    finish_block(x->n, n, bias ? bias + first : NULL, activation, y, ldy);
+    finish_block(compute, x->n, n, bias ? bias + first : NULL, activation, y, ldy);
 }
 
 /* Long enough to be read at full speed, and several for every thread. */

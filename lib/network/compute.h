@@ -27,8 +27,6 @@ size_t compute_scratch(const struct matrix *matrix, size_t n_x);
 /* Floats of packed rows, for up to n_x rows of k, whatever type they meet. */
 size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k);
 
-enum activation { LINEAR, RELU };
-
 /* Y = activation(X W^T + bias): X[n_x, W.n_col] with row stride ldx, Y[n_x, W.n_row] with row
  * stride ldy, bias[W.n_row] or NULL. */
 void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,

@@ -491,6 +491,9 @@ struct norm {
 
 enum { NORM_BLOCK = 16 };
 
+/* The published code's, PyTorch's default. */
+static const float NORM_EPSILON = 1e-5f;
+
 static void norm_task(void *context, int i, int thread) {
     (void)thread;
     const struct norm *z = context;
@@ -498,7 +501,7 @@ static void norm_task(void *context, int i, int thread) {
     for (size_t t = first; t < smaller(first + NORM_BLOCK, z->n); t++)
         z->net->compute.kernels->layer_norm(d_model, z->x + t * d_model,
                                             z->y ? z->y + t * d_model : NULL, z->weights->weight,
-                                            z->weights->bias, z->out + t * d_model);
+                                            z->weights->bias, NORM_EPSILON, z->out + t * d_model);
 }
 
 /* out = LayerNorm(x + y) for n rows; y may be NULL. */

@@ -394,12 +394,52 @@ static void layer_norms(void **state) {
                     mean += (x[j] + (with_y ? y[j] : 0)) / (double)n;
                 for (size_t j = 0; j < n; j++)
                     variance += pow(x[j] + (with_y ? y[j] : 0) - mean, 2) / (double)n;
-                kernels_available(v)->layer_norm(n, x, with_y ? y : NULL, weight, bias, out);
+                float epsilon = with_y ? 1e-5f : 0.01f;
+                kernels_available(v)->layer_norm(n, x, with_y ? y : NULL, weight, bias, epsilon,
+                                                 out);
                 for (size_t j = 0; j < n; j++) {
-                    double z = (x[j] + (with_y ? y[j] : 0) - mean) / sqrt(variance + 1e-5);
+                    double z =
+                        (x[j] + (with_y ? y[j] : 0) - mean) / sqrt(variance + (double)epsilon);
                     assert_true(fabs(out[j] - (z * weight[j] + bias[j])) < 1e-4);
                 }
             }
+        }
+    }
+}
+
+static double activated(enum activation activation, double x) {
+    switch (activation) {
+    case RELU:
+        return x > 0 ? x : 0;
+    case GELU_TANH:
+        return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case GELU_ERF:
+        return x / 2 * (1 + erf(x / sqrt(2)));
+    case SWISH:
+        return x / (1 + exp(-x));
+    default:
+        return x;
+    }
+}
+
+static void activations(void **state) {
+    (void)state;
+    static float x[MAX], out[MAX];
+    static const float spread[] = {0.1f, 3, 40, 1e6f};
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (enum activation a = LINEAR; a <= SWISH; a++) {
+            for (size_t i = 0; i < N_SIZE * 4; i++) {
+                size_t n = sizes[i / 4];
+                fill(x, n);
+                for (size_t j = 0; j < n; j++)
+                    out[j] = x[j] *= spread[i % 4];
+                kernels_available(v)->activate(a, n, out);
+                for (size_t j = 0; j < n; j++)
+                    assert_true(fabs(out[j] - activated(a, x[j])) <= 4e-7 * (1 + fabsf(x[j])));
+            }
+            out[0] = NAN;
+            kernels_available(v)->activate(a, 1, out);
+            assert_true(isnan(out[0]));
         }
     }
 }
@@ -470,6 +510,7 @@ int main(void) {
         cmocka_unit_test(narrowing),
         cmocka_unit_test(attention_rows),
         cmocka_unit_test(layer_norms),
+        cmocka_unit_test(activations),
         cmocka_unit_test(sums_of_exponentials),
         cmocka_unit_test(a_table_is_chosen_by_name),
     };
