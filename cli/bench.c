@@ -105,12 +105,10 @@ static bool work(struct bench *b, enum mode mode, double seconds, double *rate) 
         size_t tokens;
         txl_status status =
             mode == MODE_SCORE ? score_some(b, &tokens, &error) : generate_one(b, &tokens, &error);
-        if (status != TXL_OK) {
+        if (status != TXL_OK)
             return failed(&error);
-        }
-        if (signals_stopped()) {
+        if (signals_stopped())
             return false;
-        }
         done += tokens;
         elapsed = terminal_seconds() - start;
     } while (elapsed < seconds);
@@ -143,13 +141,11 @@ static bool take_sample(struct bench *b, struct measurement *m, double seconds) 
     txl_error error;
     size_t i = m->n;
     if (txl_measure_read_bandwidth(b->settings.threads, &m->bandwidth[i], &error) != TXL_OK ||
-        txl_measure_sgemm(b->settings.threads, &m->sgemm[i], &error) != TXL_OK) {
+        txl_measure_sgemm(b->settings.threads, &m->sgemm[i], &error) != TXL_OK)
         return failed(&error);
-    }
     double start = terminal_seconds();
-    if (!work(b, m->mode, seconds, &m->rate[i])) {
+    if (!work(b, m->mode, seconds, &m->rate[i]))
         return false;
-    }
     m->worked += terminal_seconds() - start;
     m->n++;
     return true;
@@ -218,9 +214,8 @@ static bool print_csv(const struct bench *b, const struct result *r) {
     static const char header[] =
         "mode,type,memory_type,threads,tgt_len,mem_len,tokens_per_second,p10,p90,bytes_per_token,"
         "flops_per_token,read_bandwidth,sgemm_peak,share_of_limit,kernels,blas\n";
-    if (b->measurements == 0 && !output_write(header, strlen(header))) {
+    if (b->measurements == 0 && !output_write(header, strlen(header)))
         return false;
-    }
     char line[512];
     int length =
         snprintf(line, sizeof line,
@@ -235,9 +230,8 @@ static bool print_csv(const struct bench *b, const struct result *r) {
 static bool print_text(const struct bench *b, const struct result *r) {
     static const char header[] = "mode      mem_len  tokens/s       p10       p90  a token needs   "
                                  "the machine has   share\n";
-    if (b->measurements == 0 && !output_write(header, strlen(header))) {
+    if (b->measurements == 0 && !output_write(header, strlen(header)))
         return false;
-    }
     bool scored = r->mode == MODE_SCORE;
     char line[256];
     int length = snprintf(
@@ -253,9 +247,8 @@ static bool print_text(const struct bench *b, const struct result *r) {
 static bool measure(struct bench *b, enum mode mode) {
     struct measurement m = {.mode = mode};
     txl_model_costs(b->model.handle, &b->settings, &m.costs);
-    if (!take_samples(b, &m)) {
+    if (!take_samples(b, &m))
         return false;
-    }
     struct result r = summarise(&m);
     bool printed = b->options->json  ? print_json(b, &r)
                    : b->options->csv ? print_csv(b, &r)
@@ -268,16 +261,13 @@ static bool measure(struct bench *b, enum mode mode) {
 static bool measure_memory(struct bench *b, int mem_len) {
     b->settings.mem_len = mem_len;
     b->settings.threads = (int)b->options->common.threads;
-    if (!session_open(&b->model, &b->settings, &b->session)) {
+    if (!session_open(&b->model, &b->settings, &b->session))
         return false;
-    }
     txl_session_settings(b->session, &b->settings);
     bool good = fill_memory(b);
-    for (enum mode mode = MODE_SCORE; mode <= MODE_GENERATE && good; mode++) {
-        if (b->options->mode == CHOICE_UNSET || b->options->mode == (int)mode) {
+    for (enum mode mode = MODE_SCORE; mode <= MODE_GENERATE && good; mode++)
+        if (b->options->mode == CHOICE_UNSET || b->options->mode == (int)mode)
             good = measure(b, mode);
-        }
-    }
     txl_session_free(b->session);
     b->session = NULL;
     return good;
@@ -288,7 +278,7 @@ static bool open_shape(struct bench *b) {
     int type = options->type != CHOICE_UNSET ? options->type : 0;
     char *settings = published_settings_json(options->shape);
     txl_error error;
-    if (settings == NULL) {
+    if (!settings) {
         terminal_error("out of memory");
         return false;
     }
@@ -296,28 +286,25 @@ static bool open_shape(struct bench *b) {
                                          &b->model.handle, &error);
     free(settings);
     b->model.name = published_shapes[options->shape];
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         return failed(&error);
-    }
-    if (blas_core_hint() != NULL) {
+    if (blas_core_hint())
         terminal_note("%s", blas_core_hint());
-    }
     return true;
 }
 
 static bool set_up(struct bench *b) {
     bool opened = b->options->shape != CHOICE_UNSET ? open_shape(b)
                                                     : model_open(&b->model, &b->options->common);
-    if (!opened) {
+    if (!opened)
         return false;
-    }
     txl_model_defaults(b->model.handle, &b->settings);
     settings_override(&b->settings, &b->options->session, &b->options->common);
     size_t tgt_len = (size_t)b->settings.tgt_len;
     b->unit = tgt_len < MANY_TOKENS ? MANY_TOKENS / tgt_len * tgt_len : tgt_len;
     b->ids = calloc(b->unit + 1, sizeof *b->ids);
     b->nats = calloc(b->unit, sizeof *b->nats);
-    if (b->ids == NULL || b->nats == NULL) {
+    if (!b->ids || !b->nats) {
         terminal_error("out of memory");
         return false;
     }
@@ -333,26 +320,23 @@ static void print_summary(const struct bench *b, double seconds) {
 static int measure_all(struct bench *b, const int *mem_lens, size_t n) {
     double start = terminal_seconds();
     bool good = true;
-    for (size_t i = 0; i < n && good; i++) {
+    for (size_t i = 0; i < n && good; i++)
         good = measure_memory(b, mem_lens[i]);
-    }
     int status = STATUS_OK;
-    if (signals_stopped()) {
+    if (signals_stopped())
         status = signals_status();
-    } else if (!good && !output_closed()) {
+    else if (!good && !output_closed())
         status = STATUS_FAILURE;
-    }
     status = output_finish(status);
-    if (b->measurements > 0 && !output_failed()) {
+    if (b->measurements > 0 && !output_failed())
         print_summary(b, terminal_seconds() - start);
-    }
     return status;
 }
 
 /* "0,400,1600" becomes numbers: the caller's to free.  NULL when it is none of that. */
 static int *parse_list(const char *text, size_t *n) {
     int *list = calloc(strlen(text) / 2 + 1, sizeof *list);
-    for (*n = 0; list != NULL;) {
+    for (*n = 0; list;) {
         char *end;
         errno = 0;
         long value = strtol(text, &end, 10);
@@ -362,9 +346,8 @@ static int *parse_list(const char *text, size_t *n) {
             return NULL;
         }
         list[(*n)++] = (int)value;
-        if (*end == '\0') {
+        if (*end == '\0')
             return list;
-        }
         text = end + 1;
     }
     return NULL;
@@ -372,15 +355,12 @@ static int *parse_list(const char *text, size_t *n) {
 
 /* OPTIONS_RUN, or the status after telling which options do not go together. */
 static int check_options(const struct command *command, const struct bench_options *options) {
-    if (options->shape != CHOICE_UNSET && options->common.model != NULL) {
+    if (options->shape != CHOICE_UNSET && options->common.model)
         return options_wrong(command, "--shape and --model exclude each other");
-    }
-    if (options->shape == CHOICE_UNSET && options->type != CHOICE_UNSET) {
+    if (options->shape == CHOICE_UNSET && options->type != CHOICE_UNSET)
         return options_wrong(command, "--type goes with --shape: a weights file has its own");
-    }
-    if (options->json && options->csv) {
+    if (options->json && options->csv)
         return options_wrong(command, "--json and --csv exclude each other");
-    }
     return OPTIONS_RUN;
 }
 
@@ -392,23 +372,20 @@ static int run(const struct command *command, int argc, char **argv) {
                                     .seconds = 4};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
-    if (status == OPTIONS_RUN) {
+    if (status == OPTIONS_RUN)
         status = check_options(command, &options);
-    }
-    if (status != OPTIONS_RUN) {
+    if (status != OPTIONS_RUN)
         return status;
-    }
     int *list = NULL;
     size_t n = 1;
-    if (options.mem_lens != NULL && (list = parse_list(options.mem_lens, &n)) == NULL) {
+    if (options.mem_lens && !(list = parse_list(options.mem_lens, &n))) {
         return options_wrong(command, "--mem-len '%s' is not a list of whole numbers",
                              options.mem_lens);
     }
     struct bench bench = {.options = &options, .random = {SEED}, .draws = {.seed = SEED}};
     status = STATUS_FAILURE;
-    if (set_up(&bench)) {
-        status = measure_all(&bench, list != NULL ? list : &bench.settings.mem_len, n);
-    }
+    if (set_up(&bench))
+        status = measure_all(&bench, list ? list : &bench.settings.mem_len, n);
     free(list);
     free(bench.ids);
     free(bench.nats);

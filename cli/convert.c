@@ -80,9 +80,8 @@ static int convert(const char *source, const struct convert_command_options *tol
     txl_status status = convert_checkpoint(source, told->output, &options, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
-    if (status == TXL_STOPPED) {
+    if (status == TXL_STOPPED)
         return signals_status();
-    }
     if (status != TXL_OK) {
         terminal_error("%s", error.message);
         return STATUS_FAILURE;
@@ -106,13 +105,11 @@ static int run(const struct command *command, int argc, char **argv) {
                                            .clamp_len = INTEGER_UNSET};
     struct operands operands;
     int status = options_parse(command, argc, argv, &told, &operands);
-    if (status != OPTIONS_RUN) {
+    if (status != OPTIONS_RUN)
         return status;
-    }
-    if (told.output == NULL) {
+    if (!told.output)
         return options_wrong(command, "--output is missing");
-    }
-    if (told.cutoffs != NULL && told.cutoffs[strspn(told.cutoffs, "0123456789, ")] != '\0') {
+    if (told.cutoffs && told.cutoffs[strspn(told.cutoffs, "0123456789, ")] != '\0') {
         return options_wrong(command, "--cutoffs '%s' is not a list of whole numbers",
                              told.cutoffs);
     }

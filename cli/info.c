@@ -26,9 +26,8 @@ static const char magic[] = {'\x93', 'T', 'X', 'L'};
 static bool is_weights_file(const char *path) {
     char start[sizeof magic];
     int handle = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (handle < 0) {
+    if (handle < 0)
         return false;
-    }
     bool is = read(handle, start, sizeof start) == (ssize_t)sizeof start &&
               memcmp(start, magic, sizeof magic) == 0;
     close(handle);
@@ -42,9 +41,8 @@ static json_t *tensor_object(const char *name, const char *dtype, int n_dim,
                              const uint64_t *shape) {
     json_t *object = json_object(), *sizes = json_array();
     int failed = 0;
-    for (int i = 0; i < n_dim; i++) {
+    for (int i = 0; i < n_dim; i++)
         failed |= json_array_append_new(sizes, json_integer((json_int_t)shape[i]));
-    }
     failed |= json_object_set_new(object, "name", output_json_string(name));
     failed |= json_object_set_new(object, "dtype", json_string(dtype));
     failed |= json_object_set_new(object, "shape", sizes);
@@ -129,9 +127,8 @@ static json_t *describe_weights(const char *path, const struct info_options *opt
     confine(NULL, path, NULL);
     signals_set_mapped(path);
     if (resident_low_memory(path, threads, &low_memory, error) != TXL_OK ||
-        txl_model_open(path, threads, &model, error) != TXL_OK) {
+        txl_model_open(path, threads, &model, error) != TXL_OK)
         return NULL;
-    }
     uint64_t stored, expanded;
     txl_model_bytes(model, &stored, &expanded);
     json_t *object = json_object(), *settings = json_loads(txl_model_settings_json(model), 0, NULL);
@@ -142,9 +139,8 @@ static json_t *describe_weights(const char *path, const struct info_options *opt
     failed |= json_object_set_new(object, "bytes_stored", json_integer((json_int_t)stored));
     failed |= json_object_set_new(object, "bytes_expanded", json_integer((json_int_t)expanded));
     failed |= set_memory(object, model, low_memory);
-    if (options->tensors) {
+    if (options->tensors)
         failed |= json_object_set_new(object, "tensors", weights_tensors(model));
-    }
     json_decref(settings);
     txl_model_close(model);
     signals_set_mapped(NULL);
@@ -182,9 +178,8 @@ static json_t *describe_checkpoint(const char *path, const struct info_options *
     listing.failed |= json_object_set_new(object, "file", output_json_string(path));
     listing.failed |= json_object_set_new(
         object, "n_tensor", json_integer((json_int_t)json_array_size(listing.tensors)));
-    if (options->tensors) {
+    if (options->tensors)
         listing.failed |= json_object_set(object, "tensors", listing.tensors);
-    }
     json_decref(listing.tensors);
     if (listing.failed) {
         json_decref(object);
@@ -199,12 +194,10 @@ static json_t *describe_checkpoint(const char *path, const struct info_options *
 /* A string of a stranger's file must not steer the terminal. */
 static void print_string(const char *text, size_t width) {
     size_t n = 0;
-    for (; text[n] != '\0'; n++) {
+    for (; text[n] != '\0'; n++)
         putchar((unsigned char)text[n] < ' ' || text[n] == 127 ? '?' : text[n]);
-    }
-    for (; n < width; n++) {
+    for (; n < width; n++)
         putchar(' ');
-    }
 }
 
 static void print_value(const json_t *value) {
@@ -224,9 +217,8 @@ static void print_value(const json_t *value) {
         fputs(json_array_size(value) == 0 ? "none" : "", stdout);
         json_array_foreach(value, i, item) {
             fputs(i > 0 ? " " : "", stdout);
-            if (!json_is_array(item)) {
+            if (!json_is_array(item))
                 print_value(item);
-            }
         }
         break;
     case JSON_OBJECT:
@@ -258,7 +250,7 @@ static void print_tensors(const json_t *tensors) {
         printf("  %-8s  ", json_string_value(json_object_get(tensor, "dtype")));
         print_shape(json_object_get(tensor, "shape"));
         const json_t *stored = json_object_get(tensor, "bytes_stored");
-        if (stored != NULL) {
+        if (stored) {
             printf("  %" JSON_INTEGER_FORMAT " bytes, stored in %" JSON_INTEGER_FORMAT,
                    json_integer_value(json_object_get(tensor, "bytes_expanded")),
                    json_integer_value(stored));
@@ -278,7 +270,7 @@ static void print_text(json_t *object) {
         }
     }
     const json_t *tensors = json_object_get(object, "tensors");
-    if (tensors != NULL) {
+    if (tensors) {
         putchar('\n');
         print_tensors(tensors);
     }
@@ -288,14 +280,13 @@ static int run(const struct command *command, int argc, char **argv) {
     struct info_options options = {0};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN) {
+    if (status != OPTIONS_RUN)
         return status;
-    }
     const char *path = operands.items[0];
     txl_error error;
     json_t *object = is_weights_file(path) ? describe_weights(path, &options, &error)
                                            : describe_checkpoint(path, &options, &error);
-    if (object == NULL) {
+    if (!object) {
         terminal_error("%s", error.message);
         return STATUS_FAILURE;
     }

@@ -24,22 +24,18 @@ const struct command *const commands[] = {&generate_command,
                                           NULL};
 
 const struct command *command_find(const char *name) {
-    for (size_t i = 0; commands[i] != NULL; i++) {
-        if (strcmp(commands[i]->name, name) == 0) {
+    for (size_t i = 0; commands[i]; i++)
+        if (strcmp(commands[i]->name, name) == 0)
             return commands[i];
-        }
-    }
     return NULL;
 }
 
 /* A file that is opened must not take the number of a standard stream that the caller closed;
  * reading the stand-in finds nothing, writing it fails. */
 static void fill_standard_streams(void) {
-    for (int handle = STDIN_FILENO; handle <= STDERR_FILENO; handle++) {
-        if (fcntl(handle, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != handle) {
+    for (int handle = STDIN_FILENO; handle <= STDERR_FILENO; handle++)
+        if (fcntl(handle, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != handle)
             _exit(STATUS_FAILURE);
-        }
-    }
 }
 
 static int print_version(void) {
@@ -62,12 +58,11 @@ int main(int argc, char **argv) {
         terminal_error("a command is missing (see txl --help)");
         return STATUS_USAGE;
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0)
         return print_version();
-    }
     const struct command *command =
         command_find(is_any(argv[1], "--help", "-h") ? help_command.name : argv[1]);
-    if (command == NULL) {
+    if (!command) {
         terminal_error("'%s' is no command (see txl --help)", argv[1]);
         return STATUS_USAGE;
     }

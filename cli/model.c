@@ -47,10 +47,10 @@ static bool is_raw(const struct model *model) {
 
 bool model_open(struct model *model, const struct common_options *options) {
     *model = (struct model){0};
-    const char *path = options->model != NULL ? options->model : getenv("TXL_MODEL");
+    const char *path = options->model ? options->model : getenv("TXL_MODEL");
     txl_error error;
-    txl_status status = path != NULL && *path != '\0' ? open_file(model, path, options, &error)
-                                                      : open_built_in(model, options, &error);
+    txl_status status = path && *path != '\0' ? open_file(model, path, options, &error)
+                                              : open_built_in(model, options, &error);
     if (status != TXL_OK) {
         terminal_error("%s", error.message);
         return false;
@@ -61,9 +61,8 @@ bool model_open(struct model *model, const struct common_options *options) {
                       model->name);
     }
     const char *hint = blas_core_hint();
-    if (hint != NULL) {
+    if (hint)
         terminal_note("%s", hint);
-    }
     return true;
 }
 
@@ -84,21 +83,16 @@ bool model_has_words(const struct model *model) {
 
 void settings_override(txl_settings *settings, const struct session_options *told,
                        const struct common_options *common) {
-    if (told->tgt_len != INTEGER_UNSET) {
+    if (told->tgt_len != INTEGER_UNSET)
         settings->tgt_len = (int)told->tgt_len;
-    }
-    if (told->mem_len != INTEGER_UNSET) {
+    if (told->mem_len != INTEGER_UNSET)
         settings->mem_len = (int)told->mem_len;
-    }
-    if (told->clamp_len != INTEGER_UNSET) {
+    if (told->clamp_len != INTEGER_UNSET)
         settings->clamp_len = (int)told->clamp_len;
-    }
-    if (told->same_length != CHOICE_UNSET) {
+    if (told->same_length != CHOICE_UNSET)
         settings->same_length = told->same_length == ANSWER_YES;
-    }
-    if (told->memory_type != CHOICE_UNSET) {
+    if (told->memory_type != CHOICE_UNSET)
         settings->memory_type = (txl_memory_type)told->memory_type;
-    }
     settings->threads = (int)common->threads;
 }
 

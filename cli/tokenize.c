@@ -58,15 +58,12 @@ static txl_status fail_memory(txl_error *error) {
 /* In characters and letters the blank between symbols must not be taken for one of them. */
 static bool write_symbol(const struct tokenize *t, const txl_symbol *symbol) {
     bool single = symbol->length == 1 && (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8);
-    if (single && symbol->text[0] == ' ') {
+    if (single && symbol->text[0] == ' ')
         return output_write("\\x20", 4);
-    }
-    if (single && symbol->text[0] == '\n') {
+    if (single && symbol->text[0] == '\n')
         return output_write("\\x0a", 4);
-    }
-    if (single && symbol->text[0] == '\\') {
+    if (single && symbol->text[0] == '\\')
         return output_write("\\\\", 2);
-    }
     return output_write(symbol->text, symbol->length);
 }
 
@@ -90,9 +87,8 @@ static bool write_line_end(struct tokenize *t) {
 static txl_status print_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct tokenize *t = context;
     (void)error;
-    if (symbol->text == NULL) {
+    if (!symbol->text)
         return write_line_end(t) ? TXL_OK : TXL_STOPPED;
-    }
     bool good = !t->in_line || output_write(" ", 1);
     t->in_line = true;
     t->spelled_line_end = is_line_end(t, symbol->text, symbol->length);
@@ -108,9 +104,8 @@ static txl_status push_id(struct tokenize *t, int32_t id, txl_error *error) {
     size_t length;
     t->symbols++;
     txl_status status = txl_decoder_push(t->decoder, id, &text, &length, error);
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         return status;
-    }
     return output_write(text, length) ? TXL_OK : TXL_STOPPED;
 }
 
@@ -123,9 +118,8 @@ static txl_status finish_decoder(struct tokenize *t, txl_error *error) {
 
 static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *error) {
     struct tokenize *t = context;
-    if (symbol->text != NULL) {
+    if (symbol->text)
         return push_id(t, symbol->id, error);
-    }
     return !line_end_is_text(t) || output_write("\n", 1) ? TXL_OK : TXL_STOPPED;
 }
 
@@ -154,12 +148,10 @@ static void unescape(struct bytes *spelling) {
 /* A symbol that the vocabulary lacks is text as it is spelled, a byte's number that byte. */
 static txl_status end_spelling(struct tokenize *t, txl_error *error) {
     struct bytes *spelling = &t->spelling;
-    if (spelling->length == 0) {
+    if (spelling->length == 0)
         return TXL_OK;
-    }
-    if (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8) {
+    if (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8)
         unescape(spelling);
-    }
     t->spelled_line_end = is_line_end(t, spelling->data, spelling->length);
     const char *text;
     size_t length;
@@ -167,9 +159,8 @@ static txl_status end_spelling(struct tokenize *t, txl_error *error) {
                                                   &text, &length, error);
     t->symbols++;
     t->unknown += txl_model_id(t->model.handle, spelling->data, spelling->length) < 0;
-    if (status == TXL_OK && !output_write(text, length)) {
+    if (status == TXL_OK && !output_write(text, length))
         status = TXL_STOPPED;
-    }
     spelling->length = 0;
     return status;
 }
@@ -186,18 +177,15 @@ static txl_status feed_spellings(struct tokenize *t, const char *text, size_t le
     txl_status status = TXL_OK;
     for (size_t i = 0; i < length && status == TXL_OK;) {
         size_t n = 0;
-        while (i + n < length && text[i + n] != ' ' && text[i + n] != '\n') {
+        while (i + n < length && text[i + n] != ' ' && text[i + n] != '\n')
             n++;
-        }
-        if (!bytes_append(&t->spelling, text + i, n)) {
+        if (!bytes_append(&t->spelling, text + i, n))
             return fail_memory(error);
-        }
         i += n;
         if (i < length) {
             status = end_spelling(t, error);
-            if (status == TXL_OK && text[i] == '\n') {
+            if (status == TXL_OK && text[i] == '\n')
                 status = end_output_line(t);
-            }
             i++;
         }
     }
@@ -211,18 +199,16 @@ static bool decodes_spellings(const struct tokenize *t) {
 }
 
 static txl_status report(const struct tokenize *t, txl_status status, const txl_error *error) {
-    if (status != TXL_OK && status != TXL_STOPPED) {
+    if (status != TXL_OK && status != TXL_STOPPED)
         terminal_error("%s: %s", t->input.name, error->message);
-    }
     return status;
 }
 
 static txl_status feed(struct tokenize *t, const char *text, size_t length) {
     txl_error error = {0};
     t->terminated = text[length - 1] == '\n';
-    if (decodes_spellings(t)) {
+    if (decodes_spellings(t))
         return report(t, feed_spellings(t, text, length, &error), &error);
-    }
     return token_reader_feed(&t->reader, text, length);
 }
 
@@ -230,14 +216,12 @@ static txl_status finish(struct tokenize *t) {
     txl_error error = {0};
     txl_status status = TXL_OK;
     t->at_end = true;
-    if (decodes_spellings(t)) {
+    if (decodes_spellings(t))
         status = report(t, end_spelling(t, &error), &error);
-    } else {
+    else
         status = token_reader_finish(&t->reader);
-    }
-    if (status == TXL_OK && t->decoder != NULL) {
+    if (status == TXL_OK && t->decoder)
         status = report(t, finish_decoder(t, &error), &error);
-    }
     return status;
 }
 
@@ -247,25 +231,22 @@ static txl_status convert_text(struct tokenize *t) {
     progress_start(&t->progress, t->input.name, "symbols");
     while ((n = input_read(&t->input, buffer, sizeof buffer)) > 0) {
         txl_status status = feed(t, buffer, (size_t)n);
-        if (status != TXL_OK) {
+        if (status != TXL_OK)
             return status;
-        }
         const struct input *input = &t->input;
         progress_update(&t->progress,
                         input->size > 0 ? (double)input->read / (double)input->size : -1,
                         t->symbols);
     }
-    if (n < 0) {
+    if (n < 0)
         return TXL_IO;
-    }
     return signals_stopped() ? TXL_STOPPED : finish(t);
 }
 
 static bool set_up(struct tokenize *t, const char *path) {
     const struct tokenize_options *options = t->options;
-    if (!input_open(&t->input, path) || !model_open(&t->model, &options->common)) {
+    if (!input_open(&t->input, path) || !model_open(&t->model, &options->common))
         return false;
-    }
     t->kind = txl_model_kind(t->model.handle);
     txl_error error;
     if (options->decode && txl_decoder_new(t->model.handle, options->text == TEXT_RAW, &t->decoder,
@@ -293,9 +274,8 @@ static void print_summary(const struct tokenize *t) {
 static int tokenize_input(struct tokenize *t) {
     txl_status status = convert_text(t);
     progress_end(&t->progress);
-    if (status != TXL_OK && status != TXL_STOPPED) {
+    if (status != TXL_OK && status != TXL_STOPPED)
         return output_finish(STATUS_FAILURE);
-    }
     output_end_line();
     int exit_status = output_finish(signals_stopped() ? signals_status() : STATUS_OK);
     print_summary(t);
@@ -306,12 +286,10 @@ static int run(const struct command *command, int argc, char **argv) {
     struct tokenize_options options = {.text = TEXT_TOKENS};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN) {
+    if (status != OPTIONS_RUN)
         return status;
-    }
-    if (operands.n == 0 && !input_is_piped()) {
+    if (operands.n == 0 && !input_is_piped())
         return options_wrong(command, "FILE is missing, and standard input is a terminal");
-    }
     struct tokenize t = {.options = &options};
     status =
         set_up(&t, operands.n > 0 ? operands.items[0] : "-") ? tokenize_input(&t) : STATUS_FAILURE;

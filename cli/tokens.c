@@ -22,9 +22,8 @@ static txl_status bad_id(const struct id_parser *ids, const char *what, txl_erro
 
 static txl_status end_number(struct token_reader *reader, txl_error *error) {
     struct id_parser *ids = &reader->ids;
-    if (ids->number < 0) {
+    if (ids->number < 0)
         return TXL_OK;
-    }
     if (ids->number >= txl_model_n_token(ids->model)) {
         char what[80];
         snprintf(what, sizeof what, "an id from 0 to %" PRId32 " was expected",
@@ -56,12 +55,11 @@ static txl_status feed_character(struct token_reader *reader, char c, txl_error 
             ids->number = 0;
             ids->start = ids->column;
         }
-        if (ids->number <= INT32_MAX) { /* one digit beyond is wrong already */
+        if (ids->number <= INT32_MAX) /* one digit beyond is wrong already */
             ids->number = 10 * ids->number + (c - '0');
-        }
     } else if (c == '\n') {
         status = end_line(reader, error);
-    } else if (strchr(" \t\r\v\f", c) != NULL && c != '\0') {
+    } else if (strchr(" \t\r\v\f", c) && c != '\0') {
         status = end_number(reader, error);
     } else {
         ids->start = ids->column;
@@ -74,17 +72,15 @@ static txl_status feed_character(struct token_reader *reader, char c, txl_error 
 static txl_status feed_ids(struct token_reader *reader, const char *text, size_t length,
                            txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < length && status == TXL_OK; i++) {
+    for (size_t i = 0; i < length && status == TXL_OK; i++)
         status = feed_character(reader, text[i], error);
-    }
     return status;
 }
 
 /* An unterminated last line ends here; of a prompt there is nothing that ends. */
 static txl_status finish_ids(struct token_reader *reader, txl_error *error) {
-    if (reader->ids.column == 1) {
+    if (reader->ids.column == 1)
         return TXL_OK;
-    }
     return reader->encoding.prompt ? end_number(reader, error) : end_line(reader, error);
 }
 
@@ -105,9 +101,8 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
 
 static txl_status report(const struct token_reader *reader, txl_status status,
                          const txl_error *error) {
-    if (status != TXL_OK && status != TXL_STOPPED) {
+    if (status != TXL_OK && status != TXL_STOPPED)
         terminal_error("%s: %s", reader->input->name, error->message);
-    }
     return status;
 }
 
@@ -115,20 +110,19 @@ txl_status token_reader_feed(struct token_reader *reader, const char *text, size
     txl_error error = {0};
     reader->fed += length;
     txl_status status = TXL_OK;
-    if (reader->see_text != NULL) {
+    if (reader->see_text)
         status = reader->see_text(reader->encoding.context, text, length, &error);
-    }
     if (status == TXL_OK) {
-        status = reader->encoder != NULL ? txl_encoder_feed(reader->encoder, text, length, &error)
-                                         : feed_ids(reader, text, length, &error);
+        status = reader->encoder ? txl_encoder_feed(reader->encoder, text, length, &error)
+                                 : feed_ids(reader, text, length, &error);
     }
     return report(reader, status, &error);
 }
 
 txl_status token_reader_finish(struct token_reader *reader) {
     txl_error error = {0};
-    txl_status status = reader->encoder != NULL ? txl_encoder_finish(reader->encoder, &error)
-                                                : finish_ids(reader, &error);
+    txl_status status =
+        reader->encoder ? txl_encoder_finish(reader->encoder, &error) : finish_ids(reader, &error);
     reader->ended = status == TXL_OK;
     return report(reader, status, &error);
 }
@@ -138,31 +132,26 @@ txl_status token_reader_run(struct token_reader *reader, void (*progress)(void *
     txl_status status = TXL_OK;
     ssize_t n;
     while (status == TXL_OK && (n = input_read(reader->input, buffer, sizeof buffer)) != 0) {
-        if (n < 0) {
+        if (n < 0)
             return TXL_IO;
-        }
         for (size_t i = 0; status == TXL_OK && i < (size_t)n; i += FEED_BYTES) {
             size_t left = (size_t)n - i;
             status = token_reader_feed(reader, buffer + i, left < FEED_BYTES ? left : FEED_BYTES);
-            if (progress != NULL) {
+            if (progress)
                 progress(context);
-            }
-            if (status == TXL_OK && signals_stopped()) {
+            if (status == TXL_OK && signals_stopped())
                 status = TXL_STOPPED;
-            }
         }
     }
-    if (status == TXL_OK && signals_stopped()) {
+    if (status == TXL_OK && signals_stopped())
         return TXL_STOPPED;
-    }
     return status == TXL_OK ? token_reader_finish(reader) : status;
 }
 
 void token_reader_counts(const struct token_reader *reader, txl_encoded *counts) {
     *counts = (txl_encoded){0};
-    if (reader->encoder != NULL) {
+    if (reader->encoder)
         txl_encoder_counts(reader->encoder, counts);
-    }
 }
 
 void token_reader_close(struct token_reader *reader) {

@@ -17,9 +17,8 @@ static int run(const struct command *command, int argc, char **argv) {
     struct common_options options = {0};
     struct operands files;
     int status = options_parse(command, argc, argv, &options, &files);
-    if (status != OPTIONS_RUN) {
+    if (status != OPTIONS_RUN)
         return status;
-    }
     const char *path = files.items[0];
     struct progress progress;
     txl_error error;
@@ -29,9 +28,8 @@ static int run(const struct command *command, int argc, char **argv) {
     txl_status verified = txl_file_verify(path, show, &progress, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
-    if (verified == TXL_STOPPED) {
+    if (verified == TXL_STOPPED)
         return signals_status();
-    }
     if (verified != TXL_OK) {
         terminal_error("%s", error.message);
         return STATUS_FAILURE;

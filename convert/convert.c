@@ -190,10 +190,9 @@ static txl_status add_transposed(struct conversion *c, struct name to, struct pa
         status = txl_fail_memory(error, "a projection", n_row * n_col * sizeof *in);
     if (!status)
         status = read_elements(c->path, t, 0, n_row * n_col, in, error);
-    for (uint64_t i = 0; !status && i < n_row; i++) {
+    for (uint64_t i = 0; !status && i < n_row; i++)
         for (uint64_t j = 0; j < n_col; j++)
             out[j * n_row + i] = in[i * n_col + j];
-    }
     free(in);
     if (status) {
         free(out);
@@ -298,13 +297,12 @@ static txl_status add_layer(struct conversion *c, int n, txl_error *error) {
         {"pos_ff.layer_norm.weight", "feed_forward.norm.weight", d_model, 0},
         {"pos_ff.layer_norm.bias", "feed_forward.norm.bias", d_model, 0},
     };
-    for (size_t i = 0; i < sizeof rest / sizeof *rest && !status; i++) {
+    for (size_t i = 0; i < sizeof rest / sizeof *rest && !status; i++)
         if (rest[i].n_col > 0)
             status = add_layer_matrix(c, n, rest[i].from, rest[i].to, rest[i].n_row, rest[i].n_col,
                                       error);
         else
             status = add_layer_vector(c, n, rest[i].from, rest[i].to, rest[i].n_row, error);
-    }
     return status;
 }
 
@@ -414,10 +412,9 @@ static txl_status choose_half(struct weights_source *s, txl_error *error) {
         txl_status status = s->read(s->context, first, count, x, error);
         if (status)
             return status;
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++)
             if ((f16_of_float(x[i]) & 0x7fff) == 0x7c00)
                 s->type = WEIGHTS_F32;
-        }
     }
     return TXL_OK;
 }

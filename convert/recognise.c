@@ -340,7 +340,7 @@ static txl_status read_head_shapes(struct recognised *r, int width, txl_error *e
     struct part_name own = part_name("layers.0.dec_attn.r_w_bias"), all = part_name("r_w_bias");
     const struct checkpoint_tensor *heads;
     txl_status status;
-    f->biases_per_layer = f->attn_type == 1 || recognise_tensor(r, own) != NULL;
+    f->biases_per_layer = f->attn_type == 1 || recognise_tensor(r, own);
     if (f->attn_type == 2)
         return TXL_OK; /* nothing tells */
     if (f->attn_type == 0)

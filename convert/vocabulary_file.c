@@ -296,10 +296,9 @@ static txl_status drop_repeated(struct draft *draft) {
     bool *first = NULL;
     txl_status status = find_first(draft, &first);
     size_t n = 0;
-    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++) {
+    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++)
         if (first[i])
             draft->symbols[n++] = draft->symbols[i];
-    }
     free(first);
     draft->n_symbol = n;
     return status;

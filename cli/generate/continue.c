@@ -50,37 +50,31 @@ static txl_status open_batch(struct generate *g, struct batch *b) {
         struct sample *copy = &b->copy[b->n];
         bool last = g->samples + 1 == b->samples;
         b->each[b->n++] = last ? &g->sample : copy;
-        if (!last && !sample_copy(g, &g->sample, copy)) {
+        if (!last && !sample_copy(g, &g->sample, copy))
             return TXL_MEMORY;
-        }
     }
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < b->n && status == TXL_OK; i++) {
+    for (size_t i = 0; i < b->n && status == TXL_OK; i++)
         status = sample_start(g, b->each[i], first + (int64_t)i, g->prompt.tail);
-    }
     b->turn = 0;
     b->begun = false;
     return status;
 }
 
 static void close_batch(struct generate *g, struct batch *b) {
-    for (size_t i = 0; i < b->n; i++) {
-        if (b->each[i] != &g->sample) {
+    for (size_t i = 0; i < b->n; i++)
+        if (b->each[i] != &g->sample)
             sample_close(b->each[i]);
-        }
-    }
 }
 
 /* What stands before a sample; before the first the prompt has been echoed while it was fed. */
 static txl_status introduce(struct generate *g, const struct sample *s) {
-    if (s->number == 1 || g->options->json) {
+    if (s->number == 1 || g->options->json)
         return TXL_OK;
-    }
     char line[64];
     int length = snprintf(line, sizeof line, "--- sample %" PRId64 " ---\n", s->number);
-    if (!output_start_line() || !output_write(line, (size_t)length)) {
+    if (!output_start_line() || !output_write(line, (size_t)length))
         return TXL_STOPPED;
-    }
     return prompt_repeat(&g->prompt);
 }
 
@@ -90,16 +84,13 @@ static txl_status show(struct generate *g, struct batch *b) {
         struct sample *s = b->each[b->turn];
         txl_status status = b->begun ? TXL_OK : introduce(g, s);
         b->begun = true;
-        if (status != TXL_OK) {
+        if (status != TXL_OK)
             return status;
-        }
-        if (!output_write(s->output.data, s->output.length) || !output_flush()) {
+        if (!output_write(s->output.data, s->output.length) || !output_flush())
             return TXL_STOPPED;
-        }
         s->output.length = 0;
-        if (s->done == NULL || b->turn + 1 == b->n) {
+        if (!s->done || b->turn + 1 == b->n)
             return TXL_OK;
-        }
         b->turn++;
         b->begun = false;
     }
@@ -107,11 +98,9 @@ static txl_status show(struct generate *g, struct batch *b) {
 
 /* After a failure: what was made of all of them. */
 static void show_rest(struct generate *g, struct batch *b) {
-    for (size_t i = 0; i < b->n; i++) {
-        if (b->each[i]->done == NULL) {
+    for (size_t i = 0; i < b->n; i++)
+        if (!b->each[i]->done)
             b->each[i]->done = "failed";
-        }
-    }
     show(g, b);
 }
 
@@ -119,17 +108,14 @@ static void show_rest(struct generate *g, struct batch *b) {
 static txl_status make_tokens(struct generate *g, struct batch *b) {
     for (size_t i = 0; i < b->n; i++) {
         struct sample *s = b->each[i];
-        if (s->done != NULL) {
+        if (s->done)
             continue;
-        }
         txl_status status = sample_token(g, s);
-        if (status != TXL_OK) {
+        if (status != TXL_OK)
             return status;
-        }
         b->made++;
-        if (s->done != NULL) {
+        if (s->done)
             g->done = s->done;
-        }
     }
     return TXL_OK;
 }
@@ -142,7 +128,7 @@ static txl_status feed_tokens(const struct generate *g, const struct batch *b, s
     size_t fed = 0;
     *n = 0;
     for (size_t i = 0; i < b->n; i++) {
-        bool goes_on = b->each[i]->done == NULL;
+        bool goes_on = !b->each[i]->done;
         if (goes_on || g->keeps) {
             session[fed] = b->each[i]->session;
             id[fed++] = b->each[i]->id;
@@ -150,22 +136,19 @@ static txl_status feed_tokens(const struct generate *g, const struct batch *b, s
         *n += goes_on;
     }
     txl_status status = txl_session_feed_each(session, fed, id, &error);
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         terminal_error("%s", error.message);
-    }
     return status;
 }
 
 /* One step of all samples.  `*left` becomes how many go on. */
 static txl_status step(struct generate *g, struct batch *b, size_t *left) {
     txl_status status = make_tokens(g, b);
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         return status;
-    }
     txl_status shown = show(g, b);
-    if (shown == TXL_OK || g->keeps) {
+    if (shown == TXL_OK || g->keeps)
         status = feed_tokens(g, b, left);
-    }
     double all = (double)g->n * (double)b->samples;
     progress_update(&b->progress, all > 0 ? (double)b->made / all : -1, b->made);
     return status == TXL_OK ? shown : status;
@@ -174,14 +157,12 @@ static txl_status step(struct generate *g, struct batch *b, size_t *left) {
 static txl_status run_batch(struct generate *g, struct batch *b) {
     txl_status status = TXL_OK;
     size_t left = b->n;
-    while (status == TXL_OK && left > 0) {
+    while (status == TXL_OK && left > 0)
         status = step(g, b, &left);
-    }
-    if (status == TXL_STOPPED) {
+    if (status == TXL_STOPPED)
         g->done = "closed";
-    } else if (status != TXL_OK) {
+    else if (status != TXL_OK)
         show_rest(g, b);
-    }
     return status;
 }
 
@@ -200,9 +181,8 @@ static txl_status continue_text(struct generate *g, int64_t samples) {
     batch.progress.off = hides_progress();
     do {
         status = open_batch(g, &batch);
-        if (status == TXL_OK) {
+        if (status == TXL_OK)
             status = run_batch(g, &batch);
-        }
         close_batch(g, &batch);
     } while (status == TXL_OK && g->samples < samples && !signals_stopped());
     progress_end(&batch.progress);
@@ -216,18 +196,16 @@ static void interrupt_prompt(struct generate *g) {
     struct sample *s = &g->sample;
     g->done = "interrupted";
     if (sample_start(g, s, 1, g->prompt.tail) == TXL_OK && sample_end(g, s, g->done) == TXL_OK &&
-        output_write(s->output.data, s->output.length)) {
+        output_write(s->output.data, s->output.length))
         output_flush();
-    }
 }
 
 txl_status continue_prompt(struct generate *g, int64_t samples) {
     g->samples = 0;
     txl_status status = prompt_feed(&g->prompt);
     if (status != TXL_OK) {
-        if (signals_stopped()) {
+        if (signals_stopped())
             interrupt_prompt(g);
-        }
         return status;
     }
     if (g->prompt.unknown > 0) {
@@ -255,20 +233,17 @@ bool continue_choose_sampling(struct generate *g) {
     int32_t unk = txl_model_unk(g->model.handle), eos = txl_model_eos(g->model.handle);
     g->sampling = sampling_terms(&options->sampling);
     g->sampling.banned = g->banned;
-    if (unk >= 0 && !options->allow_unk) {
+    if (unk >= 0 && !options->allow_unk)
         g->banned[g->sampling.n_banned++] = unk;
-    }
-    if (eos >= 0 && options->eos == EOS_BAN) {
+    if (eos >= 0 && options->eos == EOS_BAN)
         g->banned[g->sampling.n_banned++] = eos;
-    }
-    if (eos < 0 && options->eos != EOS_NEWLINE) {
+    if (eos < 0 && options->eos != EOS_NEWLINE)
         terminal_note("--eos %s changes nothing: this model has no <eos>", eos_ways[options->eos]);
-    }
     g->n = options->n != INTEGER_UNSET  ? (uint64_t)options->n
            : model_has_words(&g->model) ? WORDS_N
                                         : CHARACTERS_N;
     g->seed = (uint64_t)options->seed;
-    if (options->seed == INTEGER_UNSET && g->memory != NULL) {
+    if (options->seed == INTEGER_UNSET && g->memory) {
         txl_resume resume;
         txl_memory_resume(g->memory, &resume);
         g->seed = resume.random.seed;

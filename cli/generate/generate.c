@@ -25,11 +25,10 @@ static bool open_prompt(struct generate *g) {
                               .history = g->sample.history,
                               .memory = g->memory,
                               .session = g->sample.session};
-    if (options->prompt != NULL) {
-        if (!input_open(&prompt->input, options->prompt)) {
+    if (options->prompt) {
+        if (!input_open(&prompt->input, options->prompt))
             return false;
-        }
-    } else if (options->prompt_text != NULL) {
+    } else if (options->prompt_text) {
         input_open_string(&prompt->input, "--prompt-text", options->prompt_text);
     } else if (options->interactive || !input_is_piped()) {
         input_open_string(&prompt->input, "the empty prompt", "");
@@ -42,9 +41,9 @@ static bool open_prompt(struct generate *g) {
 /* What a long text would end with is better said before it. */
 static bool can_save(const char *path) {
     const char *slash = strrchr(path, '/');
-    char *folder = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     struct stat status;
-    bool good = folder != NULL && access(folder, W_OK) == 0;
+    bool good = folder && access(folder, W_OK) == 0;
     if (!good) {
         terminal_error("%s: cannot be written: %s", path, strerror(errno));
     } else if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
@@ -58,33 +57,30 @@ static bool can_save(const char *path) {
 static bool set_up(struct generate *g) {
     const struct generate_options *options = g->options;
     txl_error error;
-    if (!model_open(&g->model, &options->common)) {
+    if (!model_open(&g->model, &options->common))
         return false;
-    }
     txl_model_defaults(g->model.handle, &g->settings);
-    if (options->load_memory != NULL) {
+    if (options->load_memory) {
         if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error) != TXL_OK) {
             terminal_error("%s", error.message);
             return false;
         }
         txl_memory_settings(g->memory, &g->settings);
     }
-    if (options->save_memory != NULL && !can_save(options->save_memory)) {
+    if (options->save_memory && !can_save(options->save_memory))
         return false;
-    }
     settings_override(&g->settings, &options->session, &options->common);
     if (options->logprobs > txl_model_n_token(g->model.handle)) {
         terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
                        options->logprobs, txl_model_n_token(g->model.handle));
         return false;
     }
-    if (!continue_choose_sampling(g) || !sample_open(g, &g->sample)) {
+    if (!continue_choose_sampling(g) || !sample_open(g, &g->sample))
         return false;
-    }
     txl_session_settings(g->sample.session, &g->settings);
     g->top_ids = calloc((size_t)options->logprobs + 1, sizeof *g->top_ids);
     g->top_logprobs = calloc((size_t)options->logprobs + 1, sizeof *g->top_logprobs);
-    if (g->top_ids == NULL || g->top_logprobs == NULL) {
+    if (!g->top_ids || !g->top_logprobs) {
         terminal_error("out of memory");
         return false;
     }
@@ -118,35 +114,29 @@ static void print_summary(const struct generate *g, int64_t samples) {
 static bool save_memory(const struct generate *g) {
     txl_error error;
     txl_memory *made = NULL;
-    if (!g->options->interactive && !sample_save(&g->sample, &made)) {
+    if (!g->options->interactive && !sample_save(&g->sample, &made))
         return false;
-    }
-    const txl_memory *memory = made != NULL ? made : g->memory;
+    const txl_memory *memory = made ? made : g->memory;
     txl_status status = TXL_OK;
-    if (memory != NULL) {
+    if (memory)
         status = txl_memory_write(memory, g->options->save_memory, &error);
-    }
     txl_memory_free(made);
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         terminal_error("%s", error.message);
-    }
     return status == TXL_OK;
 }
 
 static int finish(const struct generate *g, txl_status status, int64_t samples) {
-    if (g->options->save_memory != NULL && g->tokens > 0 && !save_memory(g)) {
+    if (g->options->save_memory && g->tokens > 0 && !save_memory(g))
         return output_finish(STATUS_FAILURE);
-    }
     int exit_status = STATUS_OK;
-    if (signals_stopped()) {
+    if (signals_stopped())
         exit_status = signals_status();
-    } else if (status != TXL_OK && status != TXL_STOPPED) {
+    else if (status != TXL_OK && status != TXL_STOPPED)
         return output_finish(STATUS_FAILURE);
-    }
     exit_status = output_finish(exit_status);
-    if (!output_failed()) {
+    if (!output_failed())
         print_summary(g, samples);
-    }
     return exit_status;
 }
 
@@ -164,30 +154,23 @@ static int interact(struct generate *g, struct generate_options *options,
 }
 
 static int check_options(const struct command *command, const struct generate_options *options) {
-    if (options->prompt != NULL && options->prompt_text != NULL) {
+    if (options->prompt && options->prompt_text)
         return options_wrong(command, "--prompt and --prompt-text exclude each other");
-    }
-    if (options->logprobs > 0 && !options->json) {
+    if (options->logprobs > 0 && !options->json)
         return options_wrong(command, "--logprobs needs --json");
-    }
-    if (options->interactive && (options->json || options->ids || options->samples > 1)) {
+    if (options->interactive && (options->json || options->ids || options->samples > 1))
         return options_wrong(command, "--interactive excludes --json, --ids and --samples");
-    }
-    if (options->interactive && options->prompt != NULL && strcmp(options->prompt, "-") == 0) {
+    if (options->interactive && options->prompt && strcmp(options->prompt, "-") == 0) {
         return options_wrong(command,
                              "--interactive reads standard input: name a file to --prompt");
     }
-    if (options->save_memory != NULL && options->samples > 1) {
+    if (options->save_memory && options->samples > 1)
         return options_wrong(command, "--save-memory keeps one text: leave --samples out");
-    }
-    if (options->ids && options->stop.n > 0) {
+    if (options->ids && options->stop.n > 0)
         return options_wrong(command, "--stop and --ids exclude each other");
-    }
-    for (size_t i = 0; i < options->stop.n; i++) {
-        if (options->stop.items[i][0] == '\0') {
+    for (size_t i = 0; i < options->stop.n; i++)
+        if (options->stop.items[i][0] == '\0')
             return options_wrong(command, "--stop needs a string that is not empty");
-        }
-    }
     return sampling_check(command, &options->sampling);
 }
 
@@ -201,15 +184,13 @@ static int run(const struct command *command, int argc, char **argv) {
                                        .sampling = SAMPLING_STANDARD};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
-    if (status == OPTIONS_RUN) {
+    if (status == OPTIONS_RUN)
         status = check_options(command, &options);
-    }
     if (status == OPTIONS_RUN) {
-        if (options.sampling.greedy) {
+        if (options.sampling.greedy)
             options.sampling.temperature = 0;
-        }
         struct generate g = {.options = &options,
-                             .keeps = options.save_memory != NULL || options.interactive,
+                             .keeps = options.save_memory || options.interactive,
                              .done = "length",
                              .prompt.input.handle = -1};
         status = !set_up(&g)           ? STATUS_FAILURE

@@ -43,17 +43,14 @@ static bool need_session(struct interaction *i, const txl_memory *memory) {
     struct generate *g = i->g;
     txl_settings settings;
     txl_session *session;
-    if (memory == NULL) {
+    if (!memory)
         return true;
-    }
     txl_memory_settings(memory, &settings);
-    if (equal_settings(&settings, &g->settings)) {
+    if (equal_settings(&settings, &g->settings))
         return true;
-    }
     settings.threads = g->settings.threads;
-    if (!session_open(&g->model, &settings, &session)) {
+    if (!session_open(&g->model, &settings, &session))
         return false;
-    }
     txl_session_free(g->sample.session);
     g->sample.session = g->prompt.session = session;
     txl_session_settings(session, &g->settings);
@@ -71,12 +68,10 @@ static txl_status take_turn(struct interaction *i) {
     i->unknown += g->prompt.unknown;
     bool shown = output_start_line() && output_flush();
     g->sample.tail = '\n';
-    if (status == TXL_OK && sample_save(&g->sample, &memory)) {
+    if (status == TXL_OK && sample_save(&g->sample, &memory))
         replace_memory(i, memory);
-    }
-    if (!shown || (signals_stopped() && !signals_forget_interrupt())) {
+    if (!shown || (signals_stopped() && !signals_forget_interrupt()))
         return TXL_STOPPED;
-    }
     return TXL_OK;
 }
 
@@ -107,9 +102,8 @@ static bool undo(struct interaction *i, char *argument) {
         terminal_error("/undo: there is nothing to undo");
         return true;
     }
-    if (!need_session(i, i->before)) {
+    if (!need_session(i, i->before))
         return true;
-    }
     txl_memory_free(g->memory);
     g->memory = i->before;
     i->before = NULL;
@@ -119,13 +113,12 @@ static bool undo(struct interaction *i, char *argument) {
 
 static bool save(struct interaction *i, char *argument) {
     txl_error error;
-    if (i->g->memory == NULL) {
+    if (!i->g->memory)
         terminal_error("/save: there is no text yet");
-    } else if (txl_memory_write(i->g->memory, argument, &error) != TXL_OK) {
+    else if (txl_memory_write(i->g->memory, argument, &error) != TXL_OK)
         terminal_error("%s", error.message);
-    } else {
+    else
         terminal_note("%s: saved", argument);
-    }
     return true;
 }
 
@@ -149,11 +142,9 @@ static const char *const settable[] = {
     "repeat-last", "tokens", "no-repeat-ngram", "seed",  "eos"};
 
 static bool is_settable(const char *name) {
-    for (size_t k = 0; k < sizeof settable / sizeof settable[0]; k++) {
-        if (strcmp(settable[k], name) == 0) {
+    for (size_t k = 0; k < sizeof settable / sizeof settable[0]; k++)
+        if (strcmp(settable[k], name) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -169,7 +160,7 @@ static bool renew_history(struct generate *g) {
 /* The value is read as that of the option on the command line. */
 static bool set(struct interaction *i, char *argument) {
     char *value = strchr(argument, ' ');
-    if (value == NULL) {
+    if (!value) {
         terminal_error("/set: a name and a value are expected (see /help)");
         return true;
     }
@@ -185,9 +176,8 @@ static bool set(struct interaction *i, char *argument) {
     struct operands operands;
     optind = 0; /* getopt is to begin anew */
     if (options_parse(i->command, 3, arguments, &options, &operands) != OPTIONS_RUN ||
-        sampling_check(i->command, &options.sampling) != OPTIONS_RUN) {
+        sampling_check(i->command, &options.sampling) != OPTIONS_RUN)
         return true;
-    }
     *i->options = options;
     return continue_choose_sampling(i->g) && renew_history(i->g);
 }
@@ -228,13 +218,12 @@ static bool help(struct interaction *i, char *argument) {
         "is text from the second / on.\n\n",
         stderr);
     for (size_t k = 0; k < N_COMMANDS; k++) {
-        const char *named = commands[k].argument != NULL ? commands[k].argument : "";
+        const char *named = commands[k].argument ? commands[k].argument : "";
         fprintf(stderr, "  /%-8s %-10s  %s\n", commands[k].name, named, commands[k].help);
     }
     fputs("\nWhat can be set:", stderr);
-    for (size_t k = 0; k < sizeof settable / sizeof settable[0]; k++) {
+    for (size_t k = 0; k < sizeof settable / sizeof settable[0]; k++)
         fprintf(stderr, " %s", settable[k]);
-    }
     fputs("\n", stderr);
     return true;
 }
@@ -246,16 +235,14 @@ static bool run_command(struct interaction *i, char *line) {
         *argument++ = '\0';
         argument += strspn(argument, " \t\r");
     }
-    for (size_t end = strlen(argument); end > 0 && strchr(" \t\r", argument[end - 1]); end--) {
+    for (size_t end = strlen(argument); end > 0 && strchr(" \t\r", argument[end - 1]); end--)
         argument[end - 1] = '\0';
-    }
     for (size_t k = 0; k < N_COMMANDS; k++) {
-        if (strcmp(commands[k].name, line) != 0) {
+        if (strcmp(commands[k].name, line) != 0)
             continue;
-        }
-        if ((commands[k].argument != NULL) != (*argument != '\0')) {
+        if (!commands[k].argument != !*argument) {
             terminal_error("/%s: %s is expected (see /help)", line,
-                           commands[k].argument != NULL ? commands[k].argument : "nothing more");
+                           commands[k].argument ? commands[k].argument : "nothing more");
             return true;
         }
         return commands[k].run(i, argument);
@@ -267,14 +254,12 @@ static bool run_command(struct interaction *i, char *line) {
 /* ---- The turns ---------------------------------------------------------------------------- */
 
 static txl_status answer(struct interaction *i, const char *line, size_t length) {
-    if (length == 0 || line[0] != '/') {
+    if (length == 0 || line[0] != '/')
         return take_line(i, line, length);
-    }
-    if (length > 1 && line[1] == '/') {
+    if (length > 1 && line[1] == '/')
         return take_line(i, line + 1, length - 1);
-    }
     char *command = strndup(line + 1, length - 1);
-    if (command == NULL) {
+    if (!command) {
         terminal_error("out of memory");
         return TXL_MEMORY;
     }
@@ -289,11 +274,10 @@ static txl_status take_turns(struct interaction *i) {
     while (status == TXL_OK) {
         size_t length;
         const char *line = line_reader_next(&i->reader, &length);
-        if (line != NULL) {
+        if (line)
             status = answer(i, line, length);
-        } else if (i->reader.edit == NULL || !signals_forget_interrupt()) {
+        else if (!i->reader.edit || !signals_forget_interrupt())
             break;
-        }
     }
     return i->reader.failed ? TXL_IO : status;
 }
@@ -303,15 +287,12 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
     struct interaction i = {.g = g, .command = command, .options = options};
     txl_status status = TXL_OK;
     *texts = 0;
-    if (!line_reader_open(&i.reader)) {
+    if (!line_reader_open(&i.reader))
         return TXL_IO;
-    }
-    if (options->prompt != NULL || options->prompt_text != NULL) {
+    if (options->prompt || options->prompt_text)
         status = take_turn(&i);
-    }
-    if (status == TXL_OK) {
+    if (status == TXL_OK)
         status = take_turns(&i);
-    }
     line_reader_close(&i.reader);
     txl_memory_free(i.before);
     g->prompt.tokens = i.prompt_tokens;

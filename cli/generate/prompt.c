@@ -15,9 +15,8 @@
 enum { SLICE = 512, MAX_CHUNK = 4096 };
 
 static bool show(struct prompt *prompt, const char *text, size_t length) {
-    if (length == 0 || !prompt->shown) {
+    if (length == 0 || !prompt->shown)
         return true;
-    }
     prompt->tail = text[length - 1];
     return !prompt->echo || output_write(text, length);
 }
@@ -25,9 +24,8 @@ static bool show(struct prompt *prompt, const char *text, size_t length) {
 /* Length of the line end that the text ends with, which may be cut after CR. */
 static size_t open_line_end(const struct prompt *prompt, const char *text, size_t length) {
     bool carriage = txl_model_kind(prompt->model->handle) != TXL_BYTES;
-    if (length > 0 && text[length - 1] == '\n') {
+    if (length > 0 && text[length - 1] == '\n')
         return carriage && length > 1 && text[length - 2] == '\r' ? 2 : 1;
-    }
     return carriage && length > 0 && text[length - 1] == '\r' ? 1 : 0;
 }
 
@@ -62,9 +60,8 @@ static txl_status feed_chunk(struct prompt *prompt, txl_error *error) {
 
 static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
     struct prompt *prompt = context;
-    if (symbol->text == NULL) {
+    if (!symbol->text)
         return TXL_OK;
-    }
     if (prompt->in_line) { /* lm1b begins every text with the <S> of a new line */
         prompt->in_line = false;
         return TXL_OK;
@@ -87,22 +84,18 @@ static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
     ssize_t n;
     while ((n = input_read(&prompt->input, slice, sizeof slice)) > 0) {
         txl_status status = token_reader_feed(reader, slice, (size_t)n);
-        if (status != TXL_OK) {
+        if (status != TXL_OK)
             return status;
-        }
-        if (!echo(prompt, slice, (size_t)n)) {
+        if (!echo(prompt, slice, (size_t)n))
             return TXL_STOPPED;
-        }
         const struct input *input = &prompt->input;
         progress_update(progress, input->size > 0 ? (double)input->read / (double)input->size : -1,
                         prompt->tokens);
     }
-    if (n < 0) {
+    if (n < 0)
         return TXL_IO;
-    }
-    if (signals_stopped()) {
+    if (signals_stopped())
         return TXL_STOPPED;
-    }
     txl_status status = token_reader_finish(reader);
     return status == TXL_OK && !finish_echo(prompt) ? TXL_STOPPED : status;
 }
@@ -119,16 +112,15 @@ static void end_line(struct prompt *prompt) {
 /* What is still in the chunk, or the context of an empty prompt. */
 static txl_status feed_rest(struct prompt *prompt) {
     txl_error error;
-    if (prompt->tokens == 0 && prompt->memory == NULL) {
+    if (prompt->tokens == 0 && !prompt->memory) {
         prompt->chunk[prompt->n_chunk++] = txl_model_first_context(prompt->model->handle);
     } else if (prompt->whole) {
         end_line(prompt);
         prompt->tail = '\n';
     }
     txl_status status = feed_chunk(prompt, &error);
-    if (status != TXL_OK && status != TXL_STOPPED) {
+    if (status != TXL_OK && status != TXL_STOPPED)
         terminal_error("%s: %s", prompt->input.name, error.message);
-    }
     return status;
 }
 
@@ -152,9 +144,8 @@ static bool start_from_memory(struct prompt *prompt) {
     txl_history_push(prompt->history, resume.recent, resume.n_recent);
     prompt->tail = resume.tail;
     bool open = recent_line_is_open(resume.recent, resume.n_recent, model);
-    if (open && prompt->whole) {
+    if (open && prompt->whole)
         end_line(prompt);
-    }
     prompt->in_line = open && !prompt->whole && !prompt->ids && txl_model_kind(model) == TXL_LM1B;
     return true;
 }
@@ -168,13 +159,12 @@ static bool start(struct prompt *prompt) {
     prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
     prompt->n_chunk = prompt->n_line_end = 0;
     prompt->tokens = 0;
-    if (prompt->chunk == NULL) {
+    if (!prompt->chunk) {
         terminal_error("out of memory");
         return false;
     }
-    if (prompt->memory != NULL) {
+    if (prompt->memory)
         return start_from_memory(prompt);
-    }
     start_afresh(prompt);
     return true;
 }
@@ -194,9 +184,8 @@ txl_status prompt_feed(struct prompt *prompt) {
         progress_start(&progress, prompt->input.name, "prompt tokens");
         progress.off = hides_progress(prompt);
         status = read_all(prompt, &reader, &progress);
-        if (status == TXL_OK) {
+        if (status == TXL_OK)
             status = feed_rest(prompt);
-        }
         progress_end(&progress);
         txl_encoded counts;
         token_reader_counts(&reader, &counts);
@@ -211,20 +200,15 @@ txl_status prompt_feed(struct prompt *prompt) {
 txl_status prompt_repeat(struct prompt *prompt) {
     char slice[SLICE];
     ssize_t n;
-    if (!prompt->echo) {
+    if (!prompt->echo)
         return TXL_OK;
-    }
-    if (!input_rewind(&prompt->input)) {
+    if (!input_rewind(&prompt->input))
         return TXL_IO;
-    }
     prompt->input.to_end = true;
-    while ((n = input_read(&prompt->input, slice, sizeof slice)) > 0) {
-        if (!echo(prompt, slice, (size_t)n)) {
+    while ((n = input_read(&prompt->input, slice, sizeof slice)) > 0)
+        if (!echo(prompt, slice, (size_t)n))
             return TXL_STOPPED;
-        }
-    }
-    if (n < 0) {
+    if (n < 0)
         return TXL_IO;
-    }
     return finish_echo(prompt) ? TXL_OK : TXL_STOPPED;
 }

@@ -8,7 +8,7 @@
 
 bool recent_copy(struct recent *recent, const txl_history *history) {
     *recent = (struct recent){.ids = calloc(HISTORY_WINDOW, sizeof *recent->ids)};
-    if (recent->ids == NULL) {
+    if (!recent->ids) {
         terminal_error("out of memory");
         return false;
     }
@@ -34,31 +34,26 @@ int32_t recent_line_end(const txl_model *model) {
 
 /* Where the line ends that the text ends with begin. */
 static size_t before_line_ends(const int32_t *ids, size_t n, const txl_model *model) {
-    while (n > 0 && ids[n - 1] == recent_line_end(model)) {
+    while (n > 0 && ids[n - 1] == recent_line_end(model))
         n--;
-    }
     return n;
 }
 
 size_t recent_line(const int32_t *ids, size_t n, const txl_model *model) {
     txl_kind kind = txl_model_kind(model);
-    if (kind != TXL_WORDS && kind != TXL_LM1B) {
+    if (kind != TXL_WORDS && kind != TXL_LM1B)
         return n;
-    }
     size_t i = before_line_ends(ids, n, model);
-    if (i < n) { /* the word before tells which <S> closes a line */
+    if (i < n) /* the word before tells which <S> closes a line */
         return i > 0 ? i - 1 : 0;
-    }
-    while (i > 0 && ids[i - 1] != txl_model_eos(model)) {
+    while (i > 0 && ids[i - 1] != txl_model_eos(model))
         i--;
-    }
     return i;
 }
 
 bool recent_line_is_open(const int32_t *ids, size_t n, const txl_model *model) {
     size_t words = before_line_ends(ids, n, model), boundaries = n - words;
-    if (txl_model_kind(model) == TXL_LM1B) {
+    if (txl_model_kind(model) == TXL_LM1B)
         return (words > 0) == (boundaries % 2 == 0);
-    }
     return n > 0 && boundaries == 0;
 }

@@ -21,9 +21,8 @@ static txl_status fail_memory(void) {
 
 /* Passes a status on, printing the library's message of a failure. */
 static txl_status report(txl_status status, const txl_error *error) {
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         terminal_error("%s", error->message);
-    }
     return status;
 }
 
@@ -35,9 +34,8 @@ static bool open_parts(const struct generate *g, struct sample *s) {
     txl_error error;
     if (!options->ids &&
         report(txl_decoder_new(g->model.handle, options->text == TEXT_RAW, &s->decoder, &error),
-               &error) != TXL_OK) {
+               &error) != TXL_OK)
         return false;
-    }
     if (!stop_search_new(&s->stops, &options->stop)) {
         fail_memory();
         return false;
@@ -55,9 +53,8 @@ bool sample_copy(const struct generate *g, const struct sample *from, struct sam
     struct recent recent;
     *copy = (struct sample){0};
     if (report(txl_session_copy(from->session, &copy->session, &error), &error) != TXL_OK ||
-        !open_parts(g, copy) || !recent_copy(&recent, from->history)) {
+        !open_parts(g, copy) || !recent_copy(&recent, from->history))
         return false;
-    }
     txl_history_push(copy->history, recent.ids, recent.n);
     recent_free(&recent);
     return true;
@@ -77,12 +74,10 @@ void sample_close(struct sample *s) {
 static txl_status continue_decoder(const struct generate *g, struct sample *s) {
     txl_error error;
     struct recent recent;
-    if (s->decoder == NULL) {
+    if (!s->decoder)
         return TXL_OK;
-    }
-    if (!recent_copy(&recent, s->history)) {
+    if (!recent_copy(&recent, s->history))
         return TXL_MEMORY;
-    }
     size_t line = recent_line(recent.ids, recent.n, g->model.handle);
     txl_status status =
         txl_decoder_continue(s->decoder, recent.ids + line, recent.n - line, s->tail, &error);
@@ -93,9 +88,8 @@ static txl_status continue_decoder(const struct generate *g, struct sample *s) {
 /* The first draw: where the saved text's draws ended, if it goes on with one. */
 static txl_random first_random(const struct generate *g, int64_t number) {
     txl_resume resume = {0};
-    if (g->memory != NULL) {
+    if (g->memory)
         txl_memory_resume(g->memory, &resume);
-    }
     resume.random.seed = g->seed;
     resume.random.stream += (uint64_t)(number - 1);
     return resume.random;
@@ -129,9 +123,9 @@ static json_t *settings_object(const struct generate *g) {
 
 /* Puts a line into the output.  Takes the reference; NULL counts as out of memory. */
 static txl_status put_json(struct sample *s, json_t *object) {
-    char *line = object == NULL ? NULL : json_text(object, OUTPUT_JSON_FORM);
-    bool good = line != NULL && bytes_append(&s->output, line, strlen(line)) &&
-                bytes_append(&s->output, "\n", 1);
+    char *line = !object ? NULL : json_text(object, OUTPUT_JSON_FORM);
+    bool good =
+        line && bytes_append(&s->output, line, strlen(line)) && bytes_append(&s->output, "\n", 1);
     json_decref(object);
     free(line);
     return good ? TXL_OK : fail_memory();
@@ -139,9 +133,8 @@ static txl_status put_json(struct sample *s, json_t *object) {
 
 txl_status sample_end(const struct generate *g, struct sample *s, const char *done) {
     s->done = done;
-    if (!g->options->json) {
+    if (!g->options->json)
         return TXL_OK;
-    }
     json_t *object = json_object();
     double seconds = terminal_seconds() - s->start;
     if (json_object_set_new(object, "done", json_string(done)) != 0 ||
@@ -158,9 +151,8 @@ txl_status sample_end(const struct generate *g, struct sample *s, const char *do
 bool sample_save(const struct sample *s, txl_memory **memory) {
     txl_error error;
     struct recent recent;
-    if (!recent_copy(&recent, s->history)) {
+    if (!recent_copy(&recent, s->history))
         return false;
-    }
     const txl_resume resume = {
         .random = s->random, .recent = recent.ids, .n_recent = recent.n, .tail = s->tail};
     txl_status status = txl_session_save(s->session, &resume, memory, &error);
@@ -188,26 +180,21 @@ static txl_status decode(const struct generate *g, struct sample *s, bool last) 
     const char *text;
     size_t length;
     s->decoded.length = 0;
-    if (s->decoder == NULL) {
+    if (!s->decoder)
         return append_id(s) ? TXL_OK : fail_memory();
-    }
     if (!ends_text(g, s->id)) {
         txl_status status = txl_decoder_push(s->decoder, s->id, &text, &length, &error);
-        if (status != TXL_OK) {
+        if (status != TXL_OK)
             return report(status, &error);
-        }
-        if (!bytes_append(&s->decoded, text, length)) {
+        if (!bytes_append(&s->decoded, text, length))
             return fail_memory();
-        }
     }
     if (last) {
         txl_status status = txl_decoder_finish(s->decoder, &text, &length, &error);
-        if (status != TXL_OK) {
+        if (status != TXL_OK)
             return report(status, &error);
-        }
-        if (!bytes_append(&s->decoded, text, length)) {
+        if (!bytes_append(&s->decoded, text, length))
             return fail_memory();
-        }
     }
     return TXL_OK;
 }
@@ -215,13 +202,11 @@ static txl_status decode(const struct generate *g, struct sample *s, bool last) 
 /* Moves the decoded text past the stop strings; `*done` becomes "stop" when one is found. */
 static bool search_stops(struct sample *s, const char **done) {
     bool found;
-    if (!stop_search_feed(&s->stops, s->decoded.data, s->decoded.length, &s->text, &found)) {
+    if (!stop_search_feed(&s->stops, s->decoded.data, s->decoded.length, &s->text, &found))
         return false;
-    }
-    if (found) {
+    if (found)
         *done = "stop";
-    }
-    return found || *done == NULL || stop_search_finish(&s->stops, &s->text);
+    return found || !*done || stop_search_finish(&s->stops, &s->text);
 }
 
 /* Bytes of the text that an unfinished UTF-8 sequence at its end does not take. */
@@ -239,9 +224,8 @@ static size_t complete_characters(const struct bytes *text) {
 }
 
 static json_t *top_to_json(const struct generate *g) {
-    if (g->options->logprobs == 0) {
+    if (g->options->logprobs == 0)
         return json_null();
-    }
     json_t *top = json_array();
     for (int64_t i = 0; i < g->options->logprobs; i++) {
         json_t *pair = json_array();
@@ -274,12 +258,10 @@ static txl_status put_token_json(const struct generate *g, struct sample *s, flo
 
 /* Moves the text into the output. */
 static txl_status put_token(const struct generate *g, struct sample *s, float logprob, bool last) {
-    if (s->text.length > 0) {
+    if (s->text.length > 0)
         s->tail = s->text.data[s->text.length - 1];
-    }
-    if (g->options->json) {
+    if (g->options->json)
         return put_token_json(g, s, logprob, last);
-    }
     bool good = bytes_append(&s->output, s->text.data, s->text.length);
     s->text.length = 0;
     return good ? TXL_OK : fail_memory();
@@ -296,9 +278,8 @@ static txl_status draw(const struct generate *g, struct sample *s, float *logpro
         status = txl_session_top(s->session, (int)g->options->logprobs, g->top_ids, g->top_logprobs,
                                  &error);
     }
-    if (status == TXL_OK) {
+    if (status == TXL_OK)
         status = txl_session_sample(s->session, &sampling, &s->random, &s->id, logprob, &error);
-    }
     if (status == TXL_OK) {
         txl_history_push(s->history, &s->id, 1);
         s->made++;
@@ -308,29 +289,24 @@ static txl_status draw(const struct generate *g, struct sample *s, float *logpro
 
 /* Why the sample ends with this token, or NULL. */
 static const char *ending(const struct generate *g, const struct sample *s) {
-    if (ends_text(g, s->id)) {
+    if (ends_text(g, s->id))
         return "eos";
-    }
-    if (s->made == g->n) {
+    if (s->made == g->n)
         return "length";
-    }
     return signals_stopped() ? "interrupted" : NULL;
 }
 
 txl_status sample_token(const struct generate *g, struct sample *s) {
     float logprob;
     txl_status status = draw(g, s, &logprob);
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         return status;
-    }
     const char *done = ending(g, s);
-    status = decode(g, s, done != NULL);
-    if (status != TXL_OK) {
+    status = decode(g, s, done);
+    if (status != TXL_OK)
         return status;
-    }
-    if (!search_stops(s, &done)) {
+    if (!search_stops(s, &done))
         return fail_memory();
-    }
-    status = put_token(g, s, logprob, done != NULL);
-    return status == TXL_OK && done != NULL ? sample_end(g, s, done) : status;
+    status = put_token(g, s, logprob, done);
+    return status == TXL_OK && done ? sample_end(g, s, done) : status;
 }

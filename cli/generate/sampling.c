@@ -16,9 +16,8 @@ static int64_t repeat_last(const struct sampling_options *options) {
 }
 
 int sampling_check(const struct command *command, const struct sampling_options *options) {
-    if (options->repeat_last != INTEGER_UNSET && options->repetition_penalty == 0) {
+    if (options->repeat_last != INTEGER_UNSET && options->repetition_penalty == 0)
         return options_wrong(command, "--repeat-last needs --repetition-penalty");
-    }
     return OPTIONS_RUN;
 }
 
@@ -35,11 +34,10 @@ txl_sampling sampling_terms(const struct sampling_options *options) {
 bool sampling_history(const struct sampling_options *options, txl_history **history) {
     txl_error error;
     size_t window = PLAIN_WINDOW;
-    if (options->no_repeat_ngram > 0) {
+    if (options->no_repeat_ngram > 0)
         window = HISTORY_WINDOW;
-    } else if (repeat_last(options) > PLAIN_WINDOW) {
+    else if (repeat_last(options) > PLAIN_WINDOW)
         window = (size_t)repeat_last(options);
-    }
     if (txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error) != TXL_OK) {
         terminal_error("%s", error.message);
         return false;
@@ -51,20 +49,17 @@ bool sampling_to_json(json_t *object, const struct sampling_options *o) {
     int bad = json_object_set_new(object, "temperature", json_real(o->temperature));
     bad |= json_object_set_new(object, "top_k", json_integer(o->top_k));
     bad |= json_object_set_new(object, "top_p", json_real(o->top_p));
-    if (o->min_p > 0) {
+    if (o->min_p > 0)
         bad |= json_object_set_new(object, "min_p", json_real(o->min_p));
-    }
-    if (o->typical < 1) {
+    if (o->typical < 1)
         bad |= json_object_set_new(object, "typical", json_real(o->typical));
-    }
     if (penalises(o)) {
         json_t *penalty = json_real(o->repetition_penalty);
         bad |= json_object_set_new(object, "repetition_penalty", penalty);
         bad |= json_object_set_new(object, "repeat_last", json_integer(repeat_last(o)));
     }
-    if (o->no_repeat_ngram > 0) {
+    if (o->no_repeat_ngram > 0)
         bad |= json_object_set_new(object, "no_repeat_ngram", json_integer(o->no_repeat_ngram));
-    }
     return bad == 0;
 }
 
@@ -80,17 +75,14 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
 void sampling_to_text(char *text, size_t size, const struct sampling_options *o) {
     snprintf(text, size, "temperature=%g top_k=%" PRId64 " top_p=%g", o->temperature, o->top_k,
              o->top_p);
-    if (o->min_p > 0) {
+    if (o->min_p > 0)
         append(text, size, " min_p=%g", o->min_p);
-    }
-    if (o->typical < 1) {
+    if (o->typical < 1)
         append(text, size, " typical=%g", o->typical);
-    }
     if (penalises(o)) {
         append(text, size, " repetition_penalty=%g repeat_last=%" PRId64, o->repetition_penalty,
                repeat_last(o));
     }
-    if (o->no_repeat_ngram > 0) {
+    if (o->no_repeat_ngram > 0)
         append(text, size, " no_repeat_ngram=%" PRId64, o->no_repeat_ngram);
-    }
 }

@@ -6,43 +6,37 @@
 
 /* One byte on: the length of the longest prefix that ends the text now. */
 static size_t advance(const struct stop *stop, size_t matched, char c) {
-    while (matched > 0 && (matched == stop->length || stop->text[matched] != c)) {
+    while (matched > 0 && (matched == stop->length || stop->text[matched] != c))
         matched = stop->border[matched - 1];
-    }
     return stop->text[matched] == c ? matched + 1 : 0;
 }
 
 static bool prepare(struct stop *stop, const char *text) {
     *stop = (struct stop){.text = text, .length = strlen(text)};
     stop->border = calloc(stop->length, sizeof *stop->border);
-    if (stop->border == NULL) {
+    if (!stop->border)
         return false;
-    }
-    for (size_t i = 1; i < stop->length; i++) {
+    for (size_t i = 1; i < stop->length; i++)
         stop->border[i] = advance(stop, stop->border[i - 1], text[i]);
-    }
     return true;
 }
 
 bool stop_search_new(struct stop_search *search, const struct string_list *strings) {
     *search = (struct stop_search){0};
-    if (strings->n == 0) {
+    if (strings->n == 0)
         return true;
-    }
     search->stops = calloc(strings->n, sizeof *search->stops);
-    for (size_t i = 0; search->stops != NULL && i < strings->n; i++) {
-        if (!prepare(&search->stops[i], strings->items[i])) {
+    for (size_t i = 0; search->stops && i < strings->n; i++) {
+        if (!prepare(&search->stops[i], strings->items[i]))
             return false;
-        }
         search->n++;
     }
     return search->stops != NULL;
 }
 
 void stop_search_free(struct stop_search *search) {
-    for (size_t i = 0; i < search->n; i++) {
+    for (size_t i = 0; i < search->n; i++)
         free(search->stops[i].border);
-    }
     free(search->stops);
     bytes_free(&search->held);
 }
@@ -56,23 +50,19 @@ bool stop_search_feed(struct stop_search *search, const char *text, size_t lengt
             struct stop *stop = &search->stops[k];
             stop->matched = advance(stop, stop->matched, text[i]);
             partial = stop->matched > partial ? stop->matched : partial;
-            if (stop->matched == stop->length && stop->length > complete) {
+            if (stop->matched == stop->length && stop->length > complete)
                 complete = stop->length;
-            }
         }
         *found = complete > 0;
         size_t keep = *found ? complete : partial;
-        if (!bytes_append(&search->held, &text[i], 1)) {
+        if (!bytes_append(&search->held, &text[i], 1))
             return false;
-        }
         size_t certain = search->held.length - keep;
-        if (!bytes_append(out, search->held.data, certain)) {
+        if (!bytes_append(out, search->held.data, certain))
             return false;
-        }
         bytes_drop(&search->held, certain);
-        if (*found) {
+        if (*found)
             return true;
-        }
     }
     return true;
 }
@@ -85,7 +75,6 @@ bool stop_search_finish(struct stop_search *search, struct bytes *out) {
 
 void stop_search_reset(struct stop_search *search) {
     search->held.length = 0;
-    for (size_t k = 0; k < search->n; k++) {
+    for (size_t k = 0; k < search->n; k++)
         search->stops[k].matched = 0;
-    }
 }

@@ -6,14 +6,13 @@
 #include <string.h>
 
 static void print_choices(const char *const *choices) {
-    for (size_t i = 0; choices[i] != NULL; i++) {
+    for (size_t i = 0; choices[i]; i++)
         printf("%s%s", i > 0 ? " " : "", choices[i]);
-    }
 }
 
 static void print_commands(void) {
     const char *between = "";
-    for (size_t i = 0; commands[i] != NULL; i++) {
+    for (size_t i = 0; commands[i]; i++) {
         if (!commands[i]->hidden) {
             printf("%s%s", between, commands[i]->name);
             between = " ";
@@ -25,22 +24,20 @@ static void print_commands(void) {
 
 static void print_bash_names(const struct option_row *row) {
     printf("--%s", row->name);
-    if (row->letter != 0) {
+    if (row->letter != 0)
         printf("|-%c", row->letter);
-    }
 }
 
 /* What follows an option that takes an argument: choices, a file's name, or nothing known. */
 static void print_bash_arguments(const struct option_row *rows) {
     fputs("        case $before in\n", stdout);
-    for (const struct option_row *row = rows; row->name != NULL; row++) {
-        if (row->kind == OPTION_FLAG) {
+    for (const struct option_row *row = rows; row->name; row++) {
+        if (row->kind == OPTION_FLAG)
             continue;
-        }
         fputs("        ", stdout);
         print_bash_names(row);
         fputs(") argument=yes", stdout);
-        if (row->choices != NULL) {
+        if (row->choices) {
             fputs(" words='", stdout);
             print_choices(row->choices);
             putchar('\'');
@@ -51,15 +48,14 @@ static void print_bash_arguments(const struct option_row *rows) {
 }
 
 static void print_bash_operands(const struct operand_row *row) {
-    if (row == NULL || row->name == NULL) {
+    if (!row || !row->name)
         return;
-    }
     fputs("        [[ $argument ]] || ", stdout);
     if (row->commands) {
         fputs("words='", stdout);
         print_commands();
         fputs("'\n", stdout);
-    } else if (row->choices != NULL) {
+    } else if (row->choices) {
         fputs("words='", stdout);
         print_choices(row->choices);
         fputs("'\n", stdout);
@@ -88,17 +84,15 @@ static void print_bash(void) {
           "    fi\n"
           "    case ${COMP_WORDS[1]} in\n",
           stdout);
-    for (size_t i = 0; commands[i] != NULL; i++) {
-        if (commands[i]->hidden) {
+    for (size_t i = 0; commands[i]; i++) {
+        if (commands[i]->hidden)
             continue;
-        }
         printf("    %s)\n", commands[i]->name);
         print_bash_arguments(commands[i]->options);
         print_bash_operands(commands[i]->operands);
         fputs("        options='", stdout);
-        for (const struct option_row *row = commands[i]->options; row->name != NULL; row++) {
+        for (const struct option_row *row = commands[i]->options; row->name; row++)
             printf("%s--%s", row > commands[i]->options ? " " : "", row->name);
-        }
         fputs("';;\n", stdout);
     }
     fputs("    esac\n"
@@ -121,14 +115,12 @@ static void print_bash(void) {
 /* Within _arguments' specifications brackets and colons are theirs. */
 static void print_zsh_help(const char *text) {
     for (; *text != '\0'; text++) {
-        if (strchr("[]:\\", *text) != NULL) {
+        if (strchr("[]:\\", *text))
             putchar('\\');
-        }
-        if (*text == '\'') {
+        if (*text == '\'')
             fputs("'\\''", stdout);
-        } else {
+        else
             putchar(*text);
-        }
     }
 }
 
@@ -138,9 +130,9 @@ static void print_zsh_option(const char *dashes, const char *name, const struct 
     putchar(']');
     if (row->kind != OPTION_FLAG) {
         putchar(':');
-        print_zsh_help(row->argument != NULL ? row->argument : row->name);
+        print_zsh_help(row->argument ? row->argument : row->name);
         putchar(':');
-        if (row->choices != NULL) {
+        if (row->choices) {
             putchar('(');
             print_choices(row->choices);
             putchar(')');
@@ -157,7 +149,7 @@ static void print_zsh_operand(const struct operand_row *row) {
         putchar('(');
         print_commands();
         putchar(')');
-    } else if (row->choices != NULL) {
+    } else if (row->choices) {
         putchar('(');
         print_choices(row->choices);
         putchar(')');
@@ -169,7 +161,7 @@ static void print_zsh_operand(const struct operand_row *row) {
 
 static void print_zsh_command(const struct command *command) {
     printf("        %s)\n            _arguments \\\n", command->name);
-    for (const struct option_row *row = command->options; row->name != NULL; row++) {
+    for (const struct option_row *row = command->options; row->name; row++) {
         print_zsh_option("--", row->name, row);
         if (row->letter != 0) {
             const char letter[] = {row->letter, '\0'};
@@ -177,9 +169,8 @@ static void print_zsh_command(const struct command *command) {
         }
     }
     const struct operand_row *row = command->operands;
-    for (; row != NULL && row->name != NULL; row++) {
+    for (; row && row->name; row++)
         print_zsh_operand(row);
-    }
     fputs("            && return;;\n", stdout);
 }
 
@@ -190,7 +181,7 @@ static void print_zsh(void) {
           "    local -a commands\n"
           "    commands=(\n",
           stdout);
-    for (size_t i = 0; commands[i] != NULL; i++) {
+    for (size_t i = 0; commands[i]; i++) {
         if (!commands[i]->hidden) {
             printf("        '%s:", commands[i]->name);
             print_zsh_help(commands[i]->summary);
@@ -208,11 +199,9 @@ static void print_zsh(void) {
           "    ((CURRENT--))\n"
           "    case $command in\n",
           stdout);
-    for (size_t i = 0; commands[i] != NULL; i++) {
-        if (!commands[i]->hidden) {
+    for (size_t i = 0; commands[i]; i++)
+        if (!commands[i]->hidden)
             print_zsh_command(commands[i]);
-        }
-    }
     fputs("    esac\n"
           "}\n"
           "if [[ $funcstack[1] == _txl ]]; then\n"
@@ -228,9 +217,8 @@ static void print_zsh(void) {
 static void print_fish_quoted(const char *text) {
     putchar('\'');
     for (; *text != '\0'; text++) {
-        if (*text == '\'' || *text == '\\') {
+        if (*text == '\'' || *text == '\\')
             putchar('\\');
-        }
         putchar(*text);
     }
     putchar('\'');
@@ -243,14 +231,12 @@ static void print_fish_condition(const char *command) {
 
 static void print_fish_option(const char *command, const struct option_row *row) {
     print_fish_condition(command);
-    if (row->letter != 0) {
+    if (row->letter != 0)
         printf(" -s %c", row->letter);
-    }
     printf(" -l %s", row->name);
-    if (row->kind != OPTION_FLAG) {
+    if (row->kind != OPTION_FLAG)
         fputs(row->files ? " -r -F" : " -x", stdout);
-    }
-    if (row->choices != NULL) {
+    if (row->choices) {
         fputs(" -a '", stdout);
         print_choices(row->choices);
         putchar('\'');
@@ -262,13 +248,12 @@ static void print_fish_option(const char *command, const struct option_row *row)
 
 static void print_fish_operand(const char *command, const struct operand_row *row) {
     print_fish_condition(command);
-    if (row->commands || row->choices != NULL) {
+    if (row->commands || row->choices) {
         fputs(" -a '", stdout);
-        if (row->commands) {
+        if (row->commands)
             print_commands();
-        } else {
+        else
             print_choices(row->choices);
-        }
         fputs("'\n", stdout);
     } else {
         fputs(" -F\n", stdout);
@@ -281,21 +266,18 @@ static void print_fish(void) {
           "complete -c txl -n __fish_use_subcommand -l help -d 'print help'\n"
           "complete -c txl -n __fish_use_subcommand -l version -d 'print the version'\n",
           stdout);
-    for (size_t i = 0; commands[i] != NULL; i++) {
+    for (size_t i = 0; commands[i]; i++) {
         const struct command *command = commands[i];
-        if (command->hidden) {
+        if (command->hidden)
             continue;
-        }
         printf("complete -c txl -n __fish_use_subcommand -a %s -d ", command->name);
         print_fish_quoted(command->summary);
         putchar('\n');
-        for (const struct option_row *row = command->options; row->name != NULL; row++) {
+        for (const struct option_row *row = command->options; row->name; row++)
             print_fish_option(command->name, row);
-        }
         const struct operand_row *row = command->operands;
-        for (; row != NULL && row->name != NULL; row++) {
+        for (; row && row->name; row++)
             print_fish_operand(command->name, row);
-        }
     }
 }
 
@@ -308,10 +290,9 @@ static int run(const struct command *command, int argc, char **argv) {
     struct common_options options = {0};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN) {
+    if (status != OPTIONS_RUN)
         return status;
-    }
-    for (size_t i = 0; shells[i] != NULL; i++) {
+    for (size_t i = 0; shells[i]; i++) {
         if (strcmp(operands.items[0], shells[i]) == 0) {
             print[i]();
             return output_finish(STATUS_OK);

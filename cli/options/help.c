@@ -12,11 +12,9 @@ static void print_overview(void) {
           "checkpoints.\n\n"
           "Commands:\n",
           stdout);
-    for (size_t i = 0; commands[i] != NULL; i++) {
-        if (!commands[i]->hidden) {
+    for (size_t i = 0; commands[i]; i++)
+        if (!commands[i]->hidden)
             printf("  %-12s%s\n", commands[i]->name, commands[i]->summary);
-        }
-    }
     fputs("\nExamples:\n"
           "  echo \"It was a dark and stormy night\" | txl generate -n 300\n"
           "  txl ppl novel.txt\n\n"
@@ -29,16 +27,14 @@ static int run(const struct command *command, int argc, char **argv) {
     struct common_options options = {0};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN) {
+    if (status != OPTIONS_RUN)
         return status;
-    }
     if (operands.n == 0) {
         print_overview();
     } else {
         const struct command *topic = command_find(operands.items[0]);
-        if (topic == NULL) {
+        if (!topic)
             return options_wrong(command, "'%s' is no command", operands.items[0]);
-        }
         options_help(topic, stdout);
     }
     return output_finish(STATUS_OK);

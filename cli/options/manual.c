@@ -11,9 +11,8 @@
 static void print_plain(const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) {
         bool line_start = i == 0 || text[i - 1] == '\n';
-        if (line_start && (text[i] == '.' || text[i] == '\'')) {
+        if (line_start && (text[i] == '.' || text[i] == '\''))
             fputs("\\&", stdout);
-        }
         switch (text[i]) {
         case '\\':
             fputs("\\e", stdout);
@@ -41,9 +40,8 @@ static void print_text(const char *text) {
 }
 
 static void print_upper(const char *text) {
-    for (; *text != '\0'; text++) {
+    for (; *text != '\0'; text++)
         putchar(toupper((unsigned char)*text));
-    }
 }
 
 /* Paragraphs divided by empty lines; lines after a blank as they are. */
@@ -51,7 +49,7 @@ static void print_prose(const char *text) {
     for (bool first = true; *text != '\0'; first = false) {
         bool literal = *text == ' ';
         const char *end = strstr(text, "\n\n");
-        size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
+        size_t length = end ? (size_t)(end - text) : strlen(text);
         fputs(first ? "" : ".PP\n", stdout);
         fputs(literal ? ".nf\n" : "", stdout);
         print_plain(text, length);
@@ -64,7 +62,7 @@ static void print_prose(const char *text) {
 static void print_synopsis(const struct command *command) {
     printf(".SH SYNOPSIS\n.B txl %s\n[\\fIOPTION\\fR]...", command->name);
     const struct operand_row *row = command->operands;
-    for (; row != NULL && row->name != NULL; row++) {
+    for (; row && row->name; row++) {
         printf(row->optional ? " [\\fI%s\\fR]%s" : " \\fI%s\\fR%s", row->name,
                row->repeats ? "..." : "");
     }
@@ -73,9 +71,8 @@ static void print_synopsis(const struct command *command) {
 
 static void print_option(const struct option_row *row) {
     fputs(".TP\n\\fB", stdout);
-    if (row->letter != 0) {
+    if (row->letter != 0)
         printf("\\-%c\\fR, \\fB", row->letter);
-    }
     fputs("\\-\\-", stdout);
     print_text(row->name);
     fputs("\\fR", stdout);
@@ -86,7 +83,7 @@ static void print_option(const struct option_row *row) {
     }
     putchar('\n');
     print_text(row->help);
-    if (row->standard != NULL) {
+    if (row->standard) {
         fputs(" (default: ", stdout);
         print_text(row->standard);
         putchar(')');
@@ -96,17 +93,16 @@ static void print_option(const struct option_row *row) {
 
 static void print_options(const struct command *command) {
     fputs(".SH OPTIONS\n", stdout);
-    for (const struct option_row *row = command->options; row->name != NULL; row++) {
-        if (row->section != NULL) {
+    for (const struct option_row *row = command->options; row->name; row++) {
+        if (row->section)
             printf(".SS %s\n", row->section);
-        }
         print_option(row);
     }
 }
 
 static void print_arguments(const struct operand_row *row) {
     fputs(".SH ARGUMENTS\n", stdout);
-    for (; row->name != NULL; row++) {
+    for (; row->name; row++) {
         printf(".TP\n\\fI%s\\fR\n", row->name);
         print_text(row->help);
         putchar('\n');
@@ -115,7 +111,7 @@ static void print_arguments(const struct operand_row *row) {
 
 static void print_examples(const struct example *example) {
     fputs(".SH EXAMPLES\n", stdout);
-    for (; example->command != NULL; example++) {
+    for (; example->command; example++) {
         fputs(".TP\n\\fB", stdout);
         print_text(example->command);
         fputs("\\fR\n", stdout);
@@ -134,19 +130,17 @@ static void print_command(const struct command *command) {
     print_synopsis(command);
     fputs(".SH DESCRIPTION\n", stdout);
     print_prose(command->description);
-    if (command->operands != NULL) {
+    if (command->operands)
         print_arguments(command->operands);
-    }
     print_options(command);
-    for (const struct note *note = command->notes; note != NULL && note->title != NULL; note++) {
+    for (const struct note *note = command->notes; note && note->title; note++) {
         fputs(".SH ", stdout);
         print_upper(note->title);
         putchar('\n');
         print_prose(note->text);
     }
-    if (command->examples != NULL) {
+    if (command->examples)
         print_examples(command->examples);
-    }
     fputs(".SH SEE ALSO\n.BR txl (1)\n", stdout);
 }
 
@@ -159,7 +153,7 @@ static void print_overview(void) {
            "checkpoints.\n"
            ".SH COMMANDS\n",
            TXL_VERSION);
-    for (size_t i = 0; commands[i] != NULL; i++) {
+    for (size_t i = 0; commands[i]; i++) {
         if (!commands[i]->hidden) {
             printf(".TP\n.BR txl\\-%s (1)\n", commands[i]->name);
             print_text(commands[i]->summary);
@@ -178,16 +172,14 @@ static int run(const struct command *command, int argc, char **argv) {
     struct common_options options = {0};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN) {
+    if (status != OPTIONS_RUN)
         return status;
-    }
     if (operands.n == 0) {
         print_overview();
     } else {
         const struct command *topic = command_find(operands.items[0]);
-        if (topic == NULL) {
+        if (!topic)
             return options_wrong(command, "'%s' is no command", operands.items[0]);
-        }
         print_command(topic);
     }
     return output_finish(STATUS_OK);

@@ -31,11 +31,9 @@ int options_wrong(const struct command *command, const char *format, ...) {
 /* ---- Parsing ------------------------------------------------------------------------------ */
 
 static const struct option_row *row_of_letter(const struct option_row *rows, int letter) {
-    for (; rows->name != NULL; rows++) {
-        if (rows->letter == letter) {
+    for (; rows->name; rows++)
+        if (rows->letter == letter)
             return rows;
-        }
-    }
     return NULL;
 }
 
@@ -44,9 +42,8 @@ static bool set_integer(const struct option_row *row, const char *text, int64_t 
     errno = 0;
     long long number = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || (double)number < row->least ||
-        (double)number > row->most) {
+        (double)number > row->most)
         return false;
-    }
     *value = number;
     return true;
 }
@@ -55,15 +52,14 @@ static bool set_real(const struct option_row *row, const char *text, double *val
     char *end;
     errno = 0;
     double number = strtod(text, &end);
-    if (end == text || *end != '\0' || !(number >= row->least && number <= row->most)) {
+    if (end == text || *end != '\0' || !(number >= row->least && number <= row->most))
         return false;
-    }
     *value = number;
     return true;
 }
 
 static bool set_choice(const struct option_row *row, const char *text, int *value) {
-    for (int i = 0; row->choices[i] != NULL; i++) {
+    for (int i = 0; row->choices[i]; i++) {
         if (strcmp(row->choices[i], text) == 0) {
             *value = i;
             return true;
@@ -74,9 +70,8 @@ static bool set_choice(const struct option_row *row, const char *text, int *valu
 
 static bool append(struct string_list *list, const char *text) {
     const char **items = reallocarray(list->items, list->n + 1, sizeof *items);
-    if (items == NULL) {
+    if (!items)
         return false;
-    }
     items[list->n++] = text;
     list->items = items;
     return true;
@@ -99,7 +94,7 @@ static int wrong_number(const struct command *command, const struct option_row *
 static int wrong_choice(const struct command *command, const struct option_row *row,
                         const char *text) {
     char choices[256] = "";
-    for (size_t i = 0, n = 0; row->choices[i] != NULL && n < sizeof choices; i++) {
+    for (size_t i = 0, n = 0; row->choices[i] && n < sizeof choices; i++) {
         n += (size_t)snprintf(choices + n, sizeof choices - n, "%s%s", i > 0 ? ", " : "",
                               row->choices[i]);
     }
@@ -135,29 +130,24 @@ static int set_value(const struct command *command, const struct option_row *row
 static int check_operands(const struct command *command, const struct operands *operands) {
     int least = 0, most = 0;
     const struct operand_row *row = command->operands;
-    for (; row != NULL && row->name != NULL; row++) {
-        if (!row->optional && operands->n <= least++) {
+    for (; row && row->name; row++) {
+        if (!row->optional && operands->n <= least++)
             return options_wrong(command, "%s is missing", row->name);
-        }
         most = row->repeats ? INT32_MAX : most + 1;
     }
-    if (operands->n > most) {
+    if (operands->n > most)
         return options_wrong(command, "unexpected argument '%s'", operands->items[most]);
-    }
     return OPTIONS_RUN;
 }
 
 static int wrong_option(const struct command *command, int result, char **argv) {
     const char *text = argv[optind - 1];
-    if (result == ':') {
+    if (result == ':')
         return options_wrong(command, "'%s' needs an argument", text);
-    }
-    if (optopt >= ROW_VALUE) {
+    if (optopt >= ROW_VALUE)
         return options_wrong(command, "'%s' takes no argument", text);
-    }
-    if (optopt != 0) {
+    if (optopt != 0)
         return options_wrong(command, "unknown option '-%c'", optopt);
-    }
     return options_wrong(command, "unknown option '%s'", text);
 }
 
@@ -165,7 +155,7 @@ static int wrong_option(const struct command *command, int result, char **argv) 
 static void describe(const struct option_row *rows, struct option *longs, char *letters) {
     size_t n = 0, l = 0;
     letters[l++] = ':';
-    for (; rows[n].name != NULL; n++) {
+    for (; rows[n].name; n++) {
         assert(n < MAX_OPTIONS);
         bool argument = rows[n].kind != OPTION_FLAG;
         longs[n] = (struct option){.name = rows[n].name,
@@ -173,9 +163,8 @@ static void describe(const struct option_row *rows, struct option *longs, char *
                                    .val = ROW_VALUE + (int)n};
         if (rows[n].letter != 0) {
             letters[l++] = rows[n].letter;
-            if (argument) {
+            if (argument)
                 letters[l++] = ':';
-            }
         }
     }
     longs[n] = (struct option){0};
@@ -191,16 +180,14 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     opterr = 0;
     int result;
     while ((result = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
-        if (result == '?' || result == ':') {
+        if (result == '?' || result == ':')
             return wrong_option(command, result, argv);
-        }
         const struct option_row *row = result >= ROW_VALUE
                                            ? &command->options[result - ROW_VALUE]
                                            : row_of_letter(command->options, result);
         int status = set_value(command, row, optarg, values);
-        if (status != OPTIONS_RUN) {
+        if (status != OPTIONS_RUN)
             return status;
-        }
     }
     const struct common_options *common = values;
     if (common->help) {
@@ -215,13 +202,11 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
 /* ---- Help --------------------------------------------------------------------------------- */
 
 int options_print_argument(const struct option_row *row, FILE *out) {
-    if (row->kind != OPTION_CHOICE) {
-        return row->argument != NULL ? fprintf(out, "%s", row->argument) : 0;
-    }
+    if (row->kind != OPTION_CHOICE)
+        return row->argument ? fprintf(out, "%s", row->argument) : 0;
     int columns = 0;
-    for (size_t i = 0; row->choices[i] != NULL; i++) {
+    for (size_t i = 0; row->choices[i]; i++)
         columns += fprintf(out, "%s%s", i > 0 ? "|" : "", row->choices[i]);
-    }
     return columns;
 }
 
@@ -248,7 +233,7 @@ void options_print_filled(FILE *out, const char *text, size_t indent, size_t wid
 static void print_prose(const char *text, size_t indent, FILE *out) {
     while (*text != '\0') {
         const char *end = *text == ' ' ? strchr(text, '\n') : strstr(text, "\n\n");
-        size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
+        size_t length = end ? (size_t)(end - text) : strlen(text);
         fprintf(out, "%*s", (int)indent, "");
         if (*text == ' ') {
             fprintf(out, "%.*s\n", (int)length, text);
@@ -258,9 +243,8 @@ static void print_prose(const char *text, size_t indent, FILE *out) {
             options_print_filled(out, paragraph, indent, HELP_WIDTH);
         }
         text += length;
-        if (*text == '\n') {
+        if (*text == '\n')
             text++;
-        }
         if (*text == '\n') {
             fputc('\n', out);
             text++;
@@ -271,7 +255,7 @@ static void print_prose(const char *text, size_t indent, FILE *out) {
 static void print_usage(const struct command *command, FILE *out) {
     fprintf(out, "Usage: txl %s [OPTION]...", command->name);
     const struct operand_row *row = command->operands;
-    for (; row != NULL && row->name != NULL; row++) {
+    for (; row && row->name; row++) {
         fprintf(out, row->optional ? " [%s]" : " %s", row->name);
         fputs(row->repeats ? "..." : "", out);
     }
@@ -282,13 +266,12 @@ static void print_usage(const struct command *command, FILE *out) {
  */
 static void print_entry(int left, const char *help, const char *standard, FILE *out) {
     char text[1024];
-    snprintf(text, sizeof text, "%s%s%s%s", help, standard != NULL ? " (default: " : "",
-             standard != NULL ? standard : "", standard != NULL ? ")" : "");
-    if (left + 2 > HELP_COLUMN) {
+    snprintf(text, sizeof text, "%s%s%s%s", help, standard ? " (default: " : "",
+             standard ? standard : "", standard ? ")" : "");
+    if (left + 2 > HELP_COLUMN)
         fprintf(out, "\n%*s", HELP_COLUMN, "");
-    } else {
+    else
         fprintf(out, "%*s", HELP_COLUMN - left, "");
-    }
     options_print_filled(out, text, HELP_COLUMN, HELP_WIDTH);
 }
 
@@ -304,31 +287,27 @@ static void print_option(const struct option_row *row, FILE *out) {
 
 static void print_operands(const struct operand_row *row, FILE *out) {
     fputs("\nArguments:\n", out);
-    for (; row->name != NULL; row++) {
+    for (; row->name; row++)
         print_entry(fprintf(out, "  %s", row->name), row->help, NULL, out);
-    }
 }
 
 void options_help(const struct command *command, FILE *out) {
     print_usage(command, out);
     print_prose(command->description, 0, out);
-    if (command->operands != NULL) {
+    if (command->operands)
         print_operands(command->operands, out);
-    }
-    for (const struct option_row *row = command->options; row->name != NULL; row++) {
-        if (row->section != NULL) {
+    for (const struct option_row *row = command->options; row->name; row++) {
+        if (row->section)
             fprintf(out, "\n%s:\n", row->section);
-        }
         print_option(row, out);
     }
-    for (const struct note *note = command->notes; note != NULL && note->title != NULL; note++) {
+    for (const struct note *note = command->notes; note && note->title; note++) {
         fprintf(out, "\n%s:\n", note->title);
         print_prose(note->text, 2, out);
     }
-    if (command->examples != NULL) {
+    if (command->examples) {
         fputs("\nExamples:\n", out);
-        for (const struct example *e = command->examples; e->command != NULL; e++) {
+        for (const struct example *e = command->examples; e->command; e++)
             fprintf(out, "  %s\n      %s\n", e->command, e->purpose);
-        }
     }
 }

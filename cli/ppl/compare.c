@@ -17,9 +17,8 @@ static void note_largest(struct divergence *divergence, double difference, uint6
 }
 
 void divergence_merge(struct divergence *divergence, const struct divergence *other) {
-    if (other->difference.predicted == 0) {
+    if (other->difference.predicted == 0)
         return;
-    }
     note_largest(divergence, other->largest, other->largest_index);
     score_merge(&divergence->other, &other->other);
     score_merge(&divergence->difference, &other->difference);
@@ -112,9 +111,8 @@ int divergence_to_text(char *text, size_t size, const struct divergence *diverge
     double n = (double)divergence->difference.predicted;
     double error = score_standard_error(&divergence->difference);
     char spread[64] = "";
-    if (isfinite(error)) {
+    if (isfinite(error))
         snprintf(spread, sizeof spread, " +/- %.6f", error);
-    }
     return snprintf(text, size,
                     "difference %+.6f%s nats per token, KL divergence %.6f, same likeliest token "
                     "%.2f %%, largest difference %+.5f at token %" PRIu64,

@@ -25,17 +25,15 @@ static txl_status fail_spool(txl_error *error) {
 }
 
 static void show_progress(struct evaluation *e, double fraction, uint64_t tokens) {
-    if (fraction >= 0) {
+    if (fraction >= 0)
         fraction = (e->pass + fmin(fraction, 1)) / e->passes;
-    }
     progress_update(e->progress, fraction, e->passed + tokens);
 }
 
 /* The first token of a stream is context, which the scorer does not tell of. */
 static txl_status push(struct evaluation *e, int32_t id, txl_error *error) {
-    if (e->report != NULL && e->scorer.n == 0) {
+    if (e->report && e->scorer.n == 0)
         report_context(e->report, e->scorer.index, id);
-    }
     return scorer_push(&e->scorer, id, error);
 }
 
@@ -44,13 +42,11 @@ static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t le
     scorer_start(&e->scorer, first);
     for (uint64_t i = 0; i < length; i++) {
         int32_t id;
-        if (fread(&id, sizeof id, 1, e->spool) != 1) {
+        if (fread(&id, sizeof id, 1, e->spool) != 1)
             return fail_spool(error);
-        }
         txl_status status = push(e, id, error);
-        if (status != TXL_OK) {
+        if (status != TXL_OK)
             return status;
-        }
         show_progress(e, (double)(done + i) / (double)all, done + i);
     }
     return scorer_flush(&e->scorer, error);
@@ -62,9 +58,8 @@ static txl_status score_streams(struct evaluation *e, txl_error *error) {
     uint64_t begin = e->options.stream > 0 ? e->options.stream - 1 : 0;
     uint64_t end = e->options.stream > 0 ? e->options.stream : e->options.streams;
     if (fflush(e->spool) != 0 ||
-        fseeko(e->spool, (off_t)(begin * length * sizeof(int32_t)), SEEK_SET) != 0) {
+        fseeko(e->spool, (off_t)(begin * length * sizeof(int32_t)), SEEK_SET) != 0)
         return fail_spool(error);
-    }
     txl_status status = TXL_OK;
     for (uint64_t i = begin; status == TXL_OK && length > 0 && i < end; i++) {
         status = score_stream(e, i * length, length, (end - begin) * length, (i - begin) * length,
@@ -85,9 +80,8 @@ static txl_status push_in_line(struct evaluation *e, int32_t id, txl_error *erro
         scorer_start(&e->scorer, 0);
         txl_status status = scorer_push(&e->scorer, context, error);
         bool opening = txl_model_kind(e->model) == TXL_LM1B && id == context;
-        if (status != TXL_OK || opening) {
+        if (status != TXL_OK || opening)
             return status;
-        }
     }
     return scorer_push(&e->scorer, id, error);
 }
@@ -99,9 +93,8 @@ static txl_status end_line(struct evaluation *e, txl_error *error) {
         e->in_line = false;
         status = scorer_flush(&e->scorer, error);
     }
-    if (status == TXL_OK) {
+    if (status == TXL_OK)
         status = rows_line(e->rows, e->line, &e->scorer.score);
-    }
     end_stream(e);
     return status;
 }
@@ -110,31 +103,27 @@ static txl_status end_line(struct evaluation *e, txl_error *error) {
 
 static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
     struct evaluation *e = context;
-    if (symbol->text == NULL && e->report != NULL && !e->options.ids) {
+    if (!symbol->text && e->report && !e->options.ids)
         report_line_end(e->report, e->tokens);
-    }
-    if (symbol->text == NULL) {
+    if (!symbol->text)
         return e->options.per_line ? end_line(e, error) : TXL_OK;
-    }
-    if (e->options.max_tokens > 0 && e->tokens == e->options.max_tokens) {
+    if (e->options.max_tokens > 0 && e->tokens == e->options.max_tokens)
         return TXL_STOPPED;
-    }
     e->tokens++;
-    if (e->spool != NULL) {
+    if (e->spool) {
         bool written = fwrite(&symbol->id, sizeof symbol->id, 1, e->spool) == 1;
         return written ? TXL_OK : fail_spool(error);
     }
-    if (e->options.per_line) {
+    if (e->options.per_line)
         return push_in_line(e, symbol->id, error);
-    }
-    txl_status status = e->heat != NULL ? heat_symbol(e->heat, symbol, error) : TXL_OK;
+    txl_status status = e->heat ? heat_symbol(e->heat, symbol, error) : TXL_OK;
     return status == TXL_OK ? push(e, symbol->id, error) : status;
 }
 
 /* The text on its way to the encoder, before the symbols that come of it. */
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct evaluation *e = context;
-    return e->heat != NULL ? heat_text(e->heat, text, length, error) : TXL_OK;
+    return e->heat ? heat_text(e->heat, text, length, error) : TXL_OK;
 }
 
 /* Where the work stands: by the bytes read, or by the tokens where their number is known. */
@@ -142,39 +131,32 @@ static void show_reading(void *context) {
     struct evaluation *e = context;
     const struct input *input = e->reader.input;
     double fraction = -1;
-    if (e->options.max_tokens > 0) {
+    if (e->options.max_tokens > 0)
         fraction = (double)e->tokens / (double)e->options.max_tokens;
-    }
-    if (input->size > 0) {
+    if (input->size > 0)
         fraction = fmax(fraction, (double)e->reader.fed / (double)input->size);
-    }
     show_progress(e, fraction, e->tokens);
 }
 
 /* What still waits when the text has ended. */
 static txl_status finish_text(struct evaluation *e, txl_error *error) {
-    if (e->spool != NULL) {
+    if (e->spool)
         return score_streams(e, error);
-    }
-    if (e->in_line) {
+    if (e->in_line)
         return end_line(e, error);
-    }
     return scorer_flush(&e->scorer, error);
 }
 
 static txl_status score_text(struct evaluation *e, const struct input *input) {
     txl_error error = {0};
     txl_status status = token_reader_run(&e->reader, show_reading, e);
-    if (status == TXL_STOPPED && !signals_stopped() && !output_closed() && !output_failed()) {
+    if (status == TXL_STOPPED && !signals_stopped() && !output_closed() && !output_failed())
         status = TXL_OK; /* --max-tokens */
-    }
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         return status; /* the reader printed the error */
-    }
     status = finish_text(e, &error);
-    if (status != TXL_OK && status != TXL_STOPPED) {
+    if (status != TXL_OK && status != TXL_STOPPED)
         terminal_error("%s: %s", input->name, error.message);
-    }
     return status;
 }
 
@@ -188,20 +170,18 @@ static bool start_text(struct evaluation *e, struct input *input) {
     e->tokens = 0;
     e->line = 0;
     e->in_line = false;
-    if (e->comparison != NULL) {
+    if (e->comparison)
         e->comparison->divergence = (struct divergence){0};
-    }
     scorer_start(&e->scorer, 0);
     if (e->options.streams > 1) {
         e->spool = tmpfile();
-        if (e->spool == NULL) {
+        if (!e->spool) {
             terminal_error("temporary file of token ids: %s", strerror(errno));
             return false;
         }
     }
-    if (!token_reader_open(&e->reader, e->model, input, &encoding, e->options.ids)) {
+    if (!token_reader_open(&e->reader, e->model, input, &encoding, e->options.ids))
         return false;
-    }
     e->reader.see_text = see_text;
     return true;
 }
@@ -210,9 +190,8 @@ static void end_text(struct evaluation *e, struct result *result) {
     txl_encoded counts;
     token_reader_counts(&e->reader, &counts);
     end_stream(e);
-    if (e->heat != NULL) {
+    if (e->heat)
         heat_end_text(e->heat, e->reader.ended);
-    }
     *result = (struct result){.score = e->score,
                               .tokens = e->tokens,
                               .unknown = counts.unknown,
@@ -220,9 +199,8 @@ static void end_text(struct evaluation *e, struct result *result) {
                               .bytes = counts.bytes,
                               .characters = counts.characters,
                               .part = e->options.stream > 0};
-    if (e->comparison != NULL) {
+    if (e->comparison)
         result->divergence = e->comparison->divergence;
-    }
     token_reader_close(&e->reader);
 }
 
@@ -235,7 +213,7 @@ txl_status evaluate(struct evaluation *e, struct input *input, struct result *re
         result->whole = result->whole && status == TXL_OK;
         result->seconds = terminal_seconds() - start;
     }
-    if (e->spool != NULL) {
+    if (e->spool) {
         fclose(e->spool);
         e->spool = NULL;
     }

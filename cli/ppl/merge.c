@@ -17,9 +17,8 @@ bool shard_parse(struct shard *shard, const char *text) {
     char *slash, *end;
     errno = 0;
     shard->number = strtoull(text, &slash, 10);
-    if (!isdigit((unsigned char)*text) || *slash != '/' || !isdigit((unsigned char)slash[1])) {
+    if (!isdigit((unsigned char)*text) || *slash != '/' || !isdigit((unsigned char)slash[1]))
         return false;
-    }
     shard->of = strtoull(slash + 1, &end, 10);
     return *end == '\0' && errno == 0 && shard->number >= 1 && shard->number <= shard->of &&
            shard->of <= INT32_MAX;
@@ -67,7 +66,7 @@ static bool refuse(const char *path, const char *what) {
 /* A count, or null where `known` may become false. */
 static bool get_count(const json_t *object, const char *key, uint64_t *count, bool *known) {
     const json_t *value = json_object_get(object, key);
-    if (known != NULL && json_is_null(value)) {
+    if (known && json_is_null(value)) {
         *known = false;
         return true;
     }
@@ -82,11 +81,10 @@ static bool get_number(const json_t *object, const char *key, double *number) {
 }
 
 static bool has_scalars(const json_t *object, const char *const *keys) {
-    for (; *keys != NULL; keys++) {
+    for (; *keys; keys++) {
         const json_t *value = json_object_get(object, *keys);
-        if (value == NULL || json_is_object(value) || json_is_array(value)) {
+        if (!value || json_is_object(value) || json_is_array(value))
             return false;
-        }
     }
     return true;
 }
@@ -95,9 +93,8 @@ static bool parse(struct part *part) {
     const json_t *o = part->object, *settings = json_object_get(o, "settings");
     const json_t *shard = json_object_get(o, "shard");
     struct result *r = &part->result;
-    if (!json_is_object(shard)) {
+    if (!json_is_object(shard))
         return refuse(part->path, "not the result of a shard");
-    }
     bool known = true, counted = true;
     bool good = get_count(o, "tokens", &r->tokens, NULL) &&
                 get_count(o, "predicted", &r->score.predicted, NULL) &&
@@ -118,14 +115,12 @@ static bool parse(struct part *part) {
                 json_is_string(json_object_get(shard, "model")) &&
                 json_is_string(json_object_get(shard, "kernels")) &&
                 json_is_string(json_object_get(shard, "blas"));
-    if (!good) {
+    if (!good)
         return refuse(part->path, "a field is missing or not what it should be");
-    }
     r->whole = known;
     r->file = json_string_value(json_object_get(o, "file"));
-    if (r->score.predicted + 1 != r->tokens / part->shard.of) {
+    if (r->score.predicted + 1 != r->tokens / part->shard.of)
         return refuse(part->path, "the shard was not scored to its end");
-    }
     return true;
 }
 
@@ -133,7 +128,7 @@ static bool read_part(struct part *part, const char *path) {
     bool standard_input = strcmp(path, "-") == 0;
     *part = (struct part){.path = standard_input ? "standard input" : path};
     FILE *file = standard_input ? stdin : fopen(path, "r");
-    if (file == NULL) {
+    if (!file) {
         terminal_error("%s: %s", path, strerror(errno));
         return false;
     }
@@ -141,15 +136,12 @@ static bool read_part(struct part *part, const char *path) {
     signals_end_reads(true);
     part->object = json_loadf(file, 0, &error);
     signals_end_reads(false);
-    if (!standard_input) {
+    if (!standard_input)
         fclose(file);
-    }
-    if (part->object != NULL) {
+    if (part->object)
         return parse(part);
-    }
-    if (signals_stopped()) {
+    if (signals_stopped())
         return false;
-    }
     if (json_lacked_memory(&error)) {
         terminal_error("%s: out of memory", part->path);
     } else {
@@ -164,11 +156,11 @@ static bool read_part(struct part *part, const char *path) {
 static bool check_same(const struct part *a, const struct part *b, const char *object,
                        const char *const *keys) {
     const json_t *in_a = a->object, *in_b = b->object;
-    if (object != NULL) {
+    if (object) {
         in_a = json_object_get(in_a, object);
         in_b = json_object_get(in_b, object);
     }
-    for (; *keys != NULL; keys++) {
+    for (; *keys; keys++) {
         if (!json_equal(json_object_get(in_a, *keys), json_object_get(in_b, *keys))) {
             terminal_error("%s: its \"%s\" is not that of %s: these are not shards of one "
                            "evaluation",
@@ -186,13 +178,11 @@ static int compare_numbers(const void *a, const void *b) {
 
 /* Sorts the parts, and checks that they are shards 1 to N of one evaluation. */
 static bool check_parts(struct part *parts, int n) {
-    for (int i = 1; i < n; i++) {
+    for (int i = 1; i < n; i++)
         if (!check_same(&parts[0], &parts[i], "shard", same_run) ||
             !check_same(&parts[0], &parts[i], "settings", same_settings) ||
-            !check_same(&parts[0], &parts[i], NULL, same_text)) {
+            !check_same(&parts[0], &parts[i], NULL, same_text))
             return false;
-        }
-    }
     qsort(parts, (size_t)n, sizeof *parts, compare_numbers);
     uint64_t of = parts[0].shard.of, expected = 1;
     for (int i = 0; i < n; i++, expected++) {
@@ -201,9 +191,8 @@ static bool check_parts(struct part *parts, int n) {
                            parts[i].path, parts[i].shard.number, of);
             return false;
         }
-        if (parts[i].shard.number != expected) {
+        if (parts[i].shard.number != expected)
             break;
-        }
     }
     if (expected <= of) {
         terminal_error("shard %" PRIu64 " of %" PRIu64 " is missing", expected, of);
@@ -219,9 +208,8 @@ static const char *common(const struct part *parts, int n, const char *key) {
     const json_t *first = json_object_get(json_object_get(parts[0].object, "shard"), key);
     for (int i = 1; i < n; i++) {
         json_t *shard = json_object_get(parts[i].object, "shard");
-        if (!json_equal(first, json_object_get(shard, key))) {
+        if (!json_equal(first, json_object_get(shard, key)))
             return "mixed";
-        }
     }
     return json_string_value(first);
 }
@@ -230,22 +218,20 @@ static const char *common(const struct part *parts, int n, const char *key) {
 static bool merge_threads(json_t *settings, const struct part *parts, int n) {
     for (int i = 1; i < n; i++) {
         json_t *other = json_object_get(parts[i].object, "settings");
-        if (!json_equal(json_object_get(settings, "threads"), json_object_get(other, "threads"))) {
+        if (!json_equal(json_object_get(settings, "threads"), json_object_get(other, "threads")))
             return json_object_set_new(settings, "threads", json_null()) == 0;
-        }
     }
     return true;
 }
 
 static void print_setting(FILE *out, const char *key, const json_t *value) {
     fprintf(out, "%s=", key);
-    if (json_is_string(value)) {
+    if (json_is_string(value))
         fputs(json_string_value(value), out);
-    } else if (json_is_integer(value)) {
+    else if (json_is_integer(value))
         fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    } else {
+    else
         fputs(json_is_boolean(value) ? json_is_true(value) ? "yes" : "no" : "-", out);
-    }
     fputc(' ', out);
 }
 
@@ -254,13 +240,11 @@ static char *settings_line(const json_t *settings, const struct part *parts, int
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    if (out == NULL) {
+    if (!out)
         return NULL;
-    }
-    for (size_t i = 0; same_settings[i] != NULL; i++) {
-        if (strcmp(same_settings[i], "streams") == 0) {
+    for (size_t i = 0; same_settings[i]; i++) {
+        if (strcmp(same_settings[i], "streams") == 0)
             print_setting(out, "threads", json_object_get(settings, "threads"));
-        }
         print_setting(out, same_settings[i], json_object_get(settings, same_settings[i]));
     }
     fprintf(out, "kernels=%s blas=%s model=%s", common(parts, n, "kernels"),
@@ -291,7 +275,7 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
                   .settings = json_incref(settings)}};
     bool good = merge_threads(settings, parts, n);
     merged->facts.model.facts = settings_line(settings, parts, n);
-    if (!good || merged->facts.model.facts == NULL) {
+    if (!good || !merged->facts.model.facts) {
         terminal_error("out of memory");
         return false;
     }
@@ -301,22 +285,19 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
 bool merge_files(struct merged *merged, char **paths, int n) {
     struct part *parts = calloc((size_t)n, sizeof *parts);
     *merged = (struct merged){0};
-    if (parts == NULL) {
+    if (!parts) {
         terminal_error("out of memory");
         return false;
     }
     bool good = true;
-    for (int i = 0; i < n && good; i++) {
+    for (int i = 0; i < n && good; i++)
         good = read_part(&parts[i], paths[i]);
-    }
     good = good && check_parts(parts, n) && merge(merged, parts, n);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         json_decref(parts[i].object);
-    }
     free(parts);
-    if (!good) {
+    if (!good)
         merged_free(merged);
-    }
     return good;
 }
 

@@ -48,24 +48,22 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
     const struct published *published = published_find(model->handle);
     bool preset = options->preset != CHOICE_UNSET;
     txl_model_defaults(model->handle, settings);
-    if (preset && published == NULL) {
+    if (preset && !published) {
         terminal_error("--preset published: %s has the shape of no published model", model->name);
         return false;
     }
-    if (preset) {
+    if (preset)
         published_apply(published, settings);
-    }
     settings_override(settings, &options->session, &options->common);
     if (options->sliding_window > 0) {
         settings->tgt_len = (int)options->sliding_window;
         settings->mem_len = 0;
         settings->same_length = false;
-    } else if (published != NULL) {
+    } else if (published) {
         txl_settings evaluated = *settings;
         published_apply(published, &evaluated);
-        if (options->sweep_memory != NULL) {
+        if (options->sweep_memory)
             evaluated.mem_len = settings->mem_len;
-        }
         if (!same_settings(&evaluated, settings)) {
             terminal_note("the published model of this shape (%s) was evaluated with other "
                           "settings; --preset published applies them",
@@ -79,12 +77,10 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
 static int64_t choose_streams(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     bool in_order = options->sliding_window > 0 || options->per_line || options->heat;
-    if (ppl->shard.of > 0) {
+    if (ppl->shard.of > 0)
         return (int64_t)ppl->shard.of;
-    }
-    if (options->batch > 0) {
+    if (options->batch > 0)
         return options->batch;
-    }
     bool preset = options->preset != CHOICE_UNSET && !in_order;
     return preset ? published_find(ppl->model.handle)->streams : 1;
 }
@@ -94,21 +90,18 @@ static int64_t choose_streams(const struct ppl *ppl) {
 static bool open_models(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     if (!model_open(&ppl->model, &options->common) ||
-        !choose_settings(options, &ppl->model, &ppl->settings)) {
+        !choose_settings(options, &ppl->model, &ppl->settings))
         return false;
-    }
     ppl->streams = choose_streams(ppl);
-    if (options->compare == NULL) {
+    if (!options->compare)
         return true;
-    }
     struct common_options other = options->common;
     other.model = options->compare;
     if (!model_open(&ppl->other, &other) ||
         !comparison_possible(ppl->model.handle, ppl->model.name, ppl->other.handle,
                              ppl->other.name) ||
-        !choose_settings(options, &ppl->other, &ppl->other_settings)) {
+        !choose_settings(options, &ppl->other, &ppl->other_settings))
         return false;
-    }
     ppl->comparison.n_token = (size_t)txl_model_n_token(ppl->model.handle);
     return true;
 }
@@ -122,54 +115,46 @@ static void describe_run(struct ppl *ppl) {
                                             : options->sliding_window > 0 ? "sliding"
                                                                           : "segments",
                                     .text = text_form(options->text, options->ids)};
-    ppl->evaluation =
-        (struct evaluation){.model = ppl->model.handle,
-                            .options = {.raw = options->text == TEXT_RAW,
-                                        .ids = options->ids,
-                                        .skip_unknown = options->skip_unknown,
-                                        .per_line = options->per_line,
-                                        .max_tokens = (uint64_t)options->max_tokens,
-                                        .streams = (uint64_t)ppl->streams,
-                                        .stream = ppl->shard.number},
-                            .comparison = options->compare != NULL ? &ppl->comparison : NULL,
-                            .rows = &ppl->rows,
-                            .heat = options->heat ? &ppl->heat : NULL,
-                            .report = options->report != NULL ? &ppl->report : NULL,
-                            .progress = &ppl->progress,
-                            .passes = options->sweep_memory != NULL ? ppl->sweep.n : 1};
+    ppl->evaluation = (struct evaluation){.model = ppl->model.handle,
+                                          .options = {.raw = options->text == TEXT_RAW,
+                                                      .ids = options->ids,
+                                                      .skip_unknown = options->skip_unknown,
+                                                      .per_line = options->per_line,
+                                                      .max_tokens = (uint64_t)options->max_tokens,
+                                                      .streams = (uint64_t)ppl->streams,
+                                                      .stream = ppl->shard.number},
+                                          .comparison = options->compare ? &ppl->comparison : NULL,
+                                          .rows = &ppl->rows,
+                                          .heat = options->heat ? &ppl->heat : NULL,
+                                          .report = options->report ? &ppl->report : NULL,
+                                          .progress = &ppl->progress,
+                                          .passes = options->sweep_memory ? ppl->sweep.n : 1};
 }
 
 static bool open_rows(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    if (options->per_line) {
+    if (options->per_line)
         return rows_open_lines(&ppl->rows, options->per_token, !options->json);
-    }
-    return options->per_token == NULL ||
-           rows_open_tokens(&ppl->rows, options->per_token, ppl->model.handle,
-                            ppl->evaluation.comparison);
+    return !options->per_token || rows_open_tokens(&ppl->rows, options->per_token,
+                                                   ppl->model.handle, ppl->evaluation.comparison);
 }
 
 static bool open_report(struct ppl *ppl) {
     const char *path = ppl->options->report;
-    return path == NULL ||
-           report_open(&ppl->report, path, ppl->model.handle, ppl->other.handle != NULL ? 2 : 1);
+    return !path || report_open(&ppl->report, path, ppl->model.handle, ppl->other.handle ? 2 : 1);
 }
 
 /* Each sees the tokens after the ones before. */
 static void observe(struct ppl *ppl) {
     struct scorer *scorer = &ppl->evaluation.scorer;
-    if (ppl->evaluation.comparison != NULL) {
+    if (ppl->evaluation.comparison)
         scorer_observe(scorer, comparison_token, &ppl->comparison);
-    }
-    if (ppl->rows.file.stream != NULL && !ppl->options->per_line) {
+    if (ppl->rows.file.stream && !ppl->options->per_line)
         scorer_observe(scorer, rows_token, &ppl->rows);
-    }
-    if (ppl->evaluation.heat != NULL) {
+    if (ppl->evaluation.heat)
         scorer_observe(scorer, heat_token, &ppl->heat);
-    }
-    if (ppl->evaluation.report != NULL) {
+    if (ppl->evaluation.report)
         scorer_observe(scorer, report_token, &ppl->report);
-    }
 }
 
 /* Sessions with the settings, the scorer over them, and what the settings are told as.  End with
@@ -177,20 +162,18 @@ static void observe(struct ppl *ppl) {
 static bool open_scorer(struct ppl *ppl) {
     bool compare = ppl->other.handle != NULL;
     if (!session_open(&ppl->model, &ppl->settings, &ppl->sessions[0]) ||
-        (compare && !session_open(&ppl->other, &ppl->other_settings, &ppl->sessions[1]))) {
+        (compare && !session_open(&ppl->other, &ppl->other_settings, &ppl->sessions[1])))
         return false;
-    }
     txl_session_settings(ppl->sessions[0], &ppl->settings);
     if (!scorer_new(&ppl->evaluation.scorer, ppl->sessions, compare ? 2 : 1,
                     txl_model_n_token(ppl->model.handle), (size_t)ppl->options->sliding_window,
-                    compare || ppl->evaluation.report != NULL)) {
+                    compare || ppl->evaluation.report)) {
         terminal_error("out of memory");
         return false;
     }
     observe(ppl);
-    if (compare) {
+    if (compare)
         txl_session_settings(ppl->sessions[1], &ppl->other_settings);
-    }
     return evaluated_set(&ppl->facts.model, &ppl->model, &ppl->settings, ppl->streams) &&
            (!compare ||
             evaluated_set(&ppl->facts.other, &ppl->other, &ppl->other_settings, ppl->streams));
@@ -216,9 +199,8 @@ static void start_progress(struct ppl *ppl, const struct input *input) {
 /* False with the error printed.  What was scored before a signal is a result too. */
 static bool score_file(struct ppl *ppl, const char *path, struct result *result) {
     struct input input;
-    if (!input_open(&input, path)) {
+    if (!input_open(&input, path))
         return false;
-    }
     start_progress(ppl, &input);
     txl_status status = evaluate(&ppl->evaluation, &input, result);
     progress_end(&ppl->progress);
@@ -229,19 +211,16 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
 
 /* What was not scored at all, because of a signal, has no place in a report. */
 static bool report_scored(struct ppl *ppl, const struct result *result) {
-    if (ppl->options->report == NULL || result->score.predicted == 0) {
+    if (!ppl->options->report || result->score.predicted == 0)
         return true;
-    }
-    return report_result(&ppl->report, result_to_json(&ppl->facts, result),
-                         ppl->evaluation.report != NULL);
+    return report_result(&ppl->report, result_to_json(&ppl->facts, result), ppl->evaluation.report);
 }
 
 static bool print_json(const struct ppl *ppl, const struct result *result) {
     json_t *object = result_to_json(&ppl->facts, result);
-    if (ppl->shard.of == 0) {
+    if (ppl->shard.of == 0)
         return output_json(object);
-    }
-    if (object != NULL && !shard_to_json(object, &ppl->shard, result, &ppl->facts, &ppl->model)) {
+    if (object && !shard_to_json(object, &ppl->shard, result, &ppl->facts, &ppl->model)) {
         json_decref(object);
         object = NULL;
     }
@@ -249,13 +228,11 @@ static bool print_json(const struct ppl *ppl, const struct result *result) {
 }
 
 static bool print_result(const struct ppl *ppl, const struct result *result) {
-    if (result->score.predicted == 0 || output_closed()) {
+    if (result->score.predicted == 0 || output_closed())
         return true; /* ended by a signal or by the reader of the output */
-    }
     result_note_unknown(&ppl->facts, result);
-    if (ppl->options->json) {
+    if (ppl->options->json)
         return print_json(ppl, result);
-    }
     return ppl->rows.on_stdout || ppl->options->heat || result_print_text(&ppl->facts, result);
 }
 
@@ -264,13 +241,11 @@ static bool score_each(struct ppl *ppl, char **files, int n_files, int *done,
                        struct result *total) {
     for (; *done < n_files && !signals_stopped() && !output_closed(); ++*done) {
         struct result result;
-        if (!score_file(ppl, files[*done], &result) || !report_scored(ppl, &result)) {
+        if (!score_file(ppl, files[*done], &result) || !report_scored(ppl, &result))
             return false;
-        }
         result_add(total, &result);
-        if (!print_result(ppl, &result)) {
+        if (!print_result(ppl, &result))
             break;
-        }
     }
     return true;
 }
@@ -278,16 +253,13 @@ static bool score_each(struct ppl *ppl, char **files, int n_files, int *done,
 static int score_files(struct ppl *ppl, char **files, int n_files) {
     struct result total = {.whole = true};
     int done = 0;
-    if (!open_scorer(ppl)) {
+    if (!open_scorer(ppl))
         return STATUS_FAILURE;
-    }
     bool good = score_each(ppl, files, n_files, &done, &total);
-    if (good && n_files > 1) {
+    if (good && n_files > 1)
         print_result(ppl, &total);
-    }
-    if (good) {
+    if (good)
         heat_print_legend(&ppl->heat);
-    }
     good = good && rows_commit(&ppl->rows) && report_finish(&ppl->report, ppl->model.name);
     int status = STATUS_OK;
     if (!good) {
@@ -300,9 +272,8 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
         status = result_check_limit(&ppl->facts, &total, ppl->options->fail_above);
     }
     status = output_finish(status);
-    if (total.score.predicted > 0 && !output_failed()) {
+    if (total.score.predicted > 0 && !output_failed())
         result_print_summary(&ppl->facts, done, &total);
-    }
     return status;
 }
 
@@ -312,31 +283,26 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
 static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
     struct evaluation *evaluation = &ppl->evaluation;
     struct result result;
-    bool reported = ppl->options->report != NULL && evaluation->pass == sweep_longest(&ppl->sweep);
+    bool reported = ppl->options->report && evaluation->pass == sweep_longest(&ppl->sweep);
     ppl->settings.mem_len = ppl->sweep.mem_len[evaluation->pass];
     evaluation->report = reported ? &ppl->report : NULL;
-    if (!input_rewind(input) || !open_scorer(ppl)) {
+    if (!input_rewind(input) || !open_scorer(ppl))
         return false;
-    }
     txl_status status = evaluate(evaluation, input, &result);
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         return status == TXL_STOPPED;
-    }
     result.file = path;
     evaluation->passed += result.tokens;
-    if (evaluation->pass == 0) {
+    if (evaluation->pass == 0)
         result_note_unknown(&ppl->facts, &result);
-    }
-    if (!report_scored(ppl, &result)) {
+    if (!report_scored(ppl, &result))
         return false;
-    }
     bool printed = ppl->options->json
                        ? output_json(result_to_json(&ppl->facts, &result))
                        : (evaluation->pass > 0 || sweep_print_header(&ppl->facts)) &&
                              sweep_print_row(&ppl->facts, &result, ppl->settings.mem_len);
-    if (printed) {
+    if (printed)
         result_print_summary(&ppl->facts, 1, &result);
-    }
     return printed || output_closed();
 }
 
@@ -347,9 +313,8 @@ static bool sweep_input(struct ppl *ppl, const char *path, struct input *input) 
     for (; good && evaluation->pass < ppl->sweep.n; evaluation->pass++) {
         good = sweep_pass(ppl, path, input);
         close_scorer(ppl);
-        if (signals_stopped() || output_closed()) {
+        if (signals_stopped() || output_closed())
             break;
-        }
     }
     progress_end(&ppl->progress);
     return good;
@@ -357,14 +322,12 @@ static bool sweep_input(struct ppl *ppl, const char *path, struct input *input) 
 
 static int sweep_file(struct ppl *ppl, const char *path) {
     struct input input;
-    if (!input_open(&input, path)) {
+    if (!input_open(&input, path))
         return STATUS_FAILURE;
-    }
     bool good = sweep_input(ppl, path, &input);
     input_close(&input);
-    if (good && ppl->evaluation.pass == ppl->sweep.n) {
+    if (good && ppl->evaluation.pass == ppl->sweep.n)
         good = report_finish(&ppl->report, ppl->model.name);
-    }
     int status = good ? STATUS_OK : STATUS_FAILURE;
     if (signals_stopped()) {
         terminal_note("interrupted: %d of %d memory lengths were scored", ppl->evaluation.pass,
@@ -378,21 +341,18 @@ static int sweep_file(struct ppl *ppl, const char *path) {
 
 static int merge_shards(const struct ppl_options *options, const struct operands *files) {
     struct merged merged;
-    if (!merge_files(&merged, files->items, files->n)) {
+    if (!merge_files(&merged, files->items, files->n))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
-    }
     const struct run_facts *facts = &merged.facts;
     const struct result *result = &merged.result;
     result_note_unknown(facts, result);
-    if (options->json) {
+    if (options->json)
         output_json(result_to_json(facts, result));
-    } else {
+    else
         result_print_text(facts, result);
-    }
     int status = output_finish(result_check_limit(facts, result, options->fail_above));
-    if (!output_failed()) {
+    if (!output_failed())
         result_print_summary(facts, 1, result);
-    }
     merged_free(&merged);
     return status;
 }
@@ -402,11 +362,11 @@ static int merge_shards(const struct ppl_options *options, const struct operands
 /* The arguments that are more than a number or a name. */
 static int parse_arguments(const struct command *command, struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    if (options->shard != NULL && !shard_parse(&ppl->shard, options->shard)) {
+    if (options->shard && !shard_parse(&ppl->shard, options->shard)) {
         return options_wrong(command, "--shard: '%s' is not I/N with an I from 1 to N",
                              options->shard);
     }
-    if (options->sweep_memory != NULL && !sweep_parse(&ppl->sweep, options->sweep_memory)) {
+    if (options->sweep_memory && !sweep_parse(&ppl->sweep, options->sweep_memory)) {
         return options_wrong(command, "--sweep-memory: '%s' is no list such as 0,128,640",
                              options->sweep_memory);
     }
@@ -414,17 +374,15 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
 }
 
 static int score(struct ppl *ppl, const struct operands *files) {
-    if (!open_models(ppl)) {
+    if (!open_models(ppl))
         return STATUS_FAILURE;
-    }
     describe_run(ppl);
     if (ppl->options->heat) {
         heat_open(&ppl->heat, ppl->model.handle, ppl->options->text == TEXT_RAW, ppl->options->ids,
                   ppl->options->skip_unknown);
     }
-    if (!open_rows(ppl) || !open_report(ppl)) {
+    if (!open_rows(ppl) || !open_report(ppl))
         return STATUS_FAILURE;
-    }
     return ppl->sweep.n > 0 ? sweep_file(ppl, files->items[0])
                             : score_files(ppl, files->items, files->n);
 }
@@ -435,22 +393,17 @@ static int run(const struct command *command, int argc, char **argv) {
     struct ppl ppl = {.options = &options};
     struct operands files;
     int status = options_parse(command, argc, argv, &options, &files);
-    if (status == OPTIONS_RUN) {
+    if (status == OPTIONS_RUN)
         status = ppl_options_check(command, &options, &files);
-    }
-    if (status == OPTIONS_RUN) {
+    if (status == OPTIONS_RUN)
         status = parse_arguments(command, &ppl);
-    }
-    if (status != OPTIONS_RUN) {
+    if (status != OPTIONS_RUN)
         return status;
-    }
     char dash[] = "-", *standard_input[] = {dash};
-    if (files.n == 0) {
+    if (files.n == 0)
         files = (struct operands){standard_input, 1};
-    }
-    if (options.merge) {
+    if (options.merge)
         return merge_shards(&options, &files);
-    }
     status = score(&ppl, &files);
     rows_abandon(&ppl.rows);
     report_abandon(&ppl.report);

@@ -14,7 +14,7 @@ static bool tells_session(const struct session_options *told) {
 int ppl_options_check(const struct command *command, const struct ppl_options *o,
                       const struct operands *files) {
     const struct session_options *session = &o->session;
-    bool sliding = o->sliding_window > 0, rows = o->per_token != NULL || o->per_line;
+    bool sliding = o->sliding_window > 0, rows = o->per_token || o->per_line;
     bool sweep = o->sweep_memory != NULL, shard = o->shard != NULL, compare = o->compare != NULL;
     bool segments = session->tgt_len != INTEGER_UNSET || session->mem_len != INTEGER_UNSET ||
                     session->same_length != CHOICE_UNSET;
@@ -23,16 +23,16 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         const char *message;
     } checks[] = {
         {files->n == 0 && !input_is_piped(), "FILE is missing, and standard input is a terminal"},
-        {o->merge && (sliding || rows || sweep || shard || compare || o->heat ||
-                      o->report != NULL || o->batch > 0 || o->max_tokens > 0 || o->ids ||
-                      o->skip_unknown || o->preset != CHOICE_UNSET || o->common.model != NULL ||
-                      o->common.low_memory || tells_session(session)),
+        {o->merge && (sliding || rows || sweep || shard || compare || o->heat || o->report ||
+                      o->batch > 0 || o->max_tokens > 0 || o->ids || o->skip_unknown ||
+                      o->preset != CHOICE_UNSET || o->common.model || o->common.low_memory ||
+                      tells_session(session)),
          "--merge reads what shards printed: only --json and --fail-above go with it"},
         {sliding && segments, "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
         {o->per_line && sliding, "--per-line and --sliding-window exclude each other"},
         {o->batch > 1 && (o->per_line || sliding),
          "--batch goes with neither --per-line nor --sliding-window"},
-        {files->n > 1 && (o->per_token != NULL || (o->per_line && !o->json)),
+        {files->n > 1 && (o->per_token || (o->per_line && !o->json)),
          "rows of tokens or lines are written of one FILE only"},
         {shard && (o->batch > 0 || o->per_line || sliding || compare),
          "--shard goes with none of --batch, --per-line, --sliding-window and --compare"},
@@ -42,15 +42,13 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
          "--shard, --compare and --fail-above"},
         {o->heat && (o->batch > 1 || o->per_line || shard || sweep || o->json),
          "--heat goes with none of --batch, --per-line, --shard, --sweep-memory and --json"},
-        {o->report != NULL && (o->per_line || shard || files->n > 1),
+        {o->report && (o->per_line || shard || files->n > 1),
          "--report shows one FILE, and goes with neither --per-line nor --shard"},
         {files->n > 1 && (shard || sweep), "--shard and --sweep-memory take one FILE only"},
     };
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        if (checks[i].wrong) {
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
+        if (checks[i].wrong)
             return options_wrong(command, "%s", checks[i].message);
-        }
-    }
     return OPTIONS_RUN;
 }
 

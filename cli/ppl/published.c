@@ -46,9 +46,8 @@ const struct published *published_find(const txl_model *model) {
     for (size_t i = 0; !failed && i < sizeof table / sizeof table[0]; i++) {
         const struct published *p = &table[i];
         if (p->n_layer == shape.n_layer && p->d_model == shape.d_model &&
-            p->n_head == shape.n_head && p->d_head == shape.d_head && p->d_inner == shape.d_inner) {
+            p->n_head == shape.n_head && p->d_head == shape.d_head && p->d_inner == shape.d_inner)
             return p;
-        }
     }
     return NULL;
 }

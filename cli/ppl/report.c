@@ -44,9 +44,8 @@ struct base64 {
 static void base64_group(struct base64 *out) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char text[4] = "====";
-    for (int i = 0; i <= out->n; i++) {
+    for (int i = 0; i <= out->n; i++)
         text[i] = digits[out->group >> (18 - 6 * i) & 63];
-    }
     fwrite(text, 1, sizeof text, out->stream);
     out->group = 0;
     out->n = 0;
@@ -54,22 +53,19 @@ static void base64_group(struct base64 *out) {
 
 static void base64_byte(struct base64 *out, unsigned byte) {
     out->group |= (uint32_t)byte << (16 - 8 * out->n);
-    if (++out->n == 3) {
+    if (++out->n == 3)
         base64_group(out);
-    }
 }
 
 static void base64_end(struct base64 *out) {
-    if (out->n > 0) {
+    if (out->n > 0)
         base64_group(out);
-    }
 }
 
 /* The `n_bytes` low bytes of `value`, the lowest first. */
 static void base64_number(struct base64 *out, uint32_t value, int n_bytes) {
-    for (int i = 0; i < n_bytes; i++) {
+    for (int i = 0; i < n_bytes; i++)
         base64_byte(out, value >> 8 * i & 255);
-    }
 }
 
 /* ---- Elements ----------------------------------------------------------------------------- */
@@ -94,17 +90,13 @@ static void write_tokens(const struct report *report) {
             base64_number(&out, bits, sizeof bits);
         }
     }
-    for (int i = 0; i < chunk->n; i++) {
+    for (int i = 0; i < chunk->n; i++)
         base64_number(&out, (uint32_t)chunk->ids[i], chunk->id_bytes);
-    }
-    for (size_t k = 0; k < report->n_model; k++) {
-        for (int i = 0; i < chunk->n; i++) {
+    for (size_t k = 0; k < report->n_model; k++)
+        for (int i = 0; i < chunk->n; i++)
             base64_number(&out, (uint32_t)chunk->scores[k].ranks[i], chunk->id_bytes);
-        }
-    }
-    for (int i = 0; i < chunk->n; i++) {
+    for (int i = 0; i < chunk->n; i++)
         base64_byte(&out, chunk->line_ends[i]);
-    }
     end_element(&out);
 }
 
@@ -112,18 +104,14 @@ static void write_alternatives(const struct report *report) {
     const struct report_chunk *chunk = report->chunk;
     struct base64 out = begin_element(report->file.stream, "alternatives");
     for (size_t k = 0; k < report->n_model; k++) {
-        for (int i = 0; i < chunk->n; i++) {
-            for (int j = 0; j < chunk->n_top; j++) {
+        for (int i = 0; i < chunk->n; i++)
+            for (int j = 0; j < chunk->n_top; j++)
                 base64_number(&out, (uint32_t)chunk->scores[k].top_ids[i][j], chunk->id_bytes);
-            }
-        }
     }
     for (size_t k = 0; k < report->n_model; k++) {
-        for (int i = 0; i < chunk->n; i++) {
-            for (int j = 0; j < chunk->n_top; j++) {
+        for (int i = 0; i < chunk->n; i++)
+            for (int j = 0; j < chunk->n_top; j++)
                 base64_number(&out, chunk->scores[k].top_surprises[i][j], sizeof(uint16_t));
-            }
-        }
     }
     end_element(&out);
 }
@@ -144,9 +132,8 @@ static void write_symbols(const struct report *report) {
             const char *symbol = txl_model_symbol(report->model, id, &length);
             base64_number(&out, (uint32_t)id, sizeof(uint32_t));
             base64_number(&out, (uint32_t)length, sizeof(uint32_t));
-            for (size_t i = 0; i < length; i++) {
+            for (size_t i = 0; i < length; i++)
                 base64_byte(&out, (unsigned char)symbol[i]);
-            }
         }
     }
     end_element(&out);
@@ -156,17 +143,14 @@ static void write_symbols(const struct report *report) {
 static bool write_facts(struct report *report, const json_t *facts) {
     FILE *stream = report->file.stream;
     char *text = json_text(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
-    if (text == NULL) {
+    if (!text)
         return false;
-    }
     fputs("<script type=\"application/json\" id=\"facts\">", stream);
-    for (const char *c = text; *c != '\0'; c++) {
-        if (strchr("<>&", *c) != NULL) {
+    for (const char *c = text; *c != '\0'; c++)
+        if (strchr("<>&", *c))
             fprintf(stream, "\\u%04x", (unsigned)*c);
-        } else {
+        else
             putc(*c, stream);
-        }
-    }
     fputs("</script>\n", stream);
     free(text);
     return true;
@@ -185,7 +169,7 @@ static const char *write_frame(FILE *stream, const char *html, const char *nonce
                   {"@report@", report_js},
                   {"@data@", NULL}};
     const char *at;
-    while ((at = strchr(html, '@')) != NULL) {
+    while ((at = strchr(html, '@'))) {
         size_t place = 0;
         while (strncmp(at, places[place].mark, strlen(places[place].mark)) != 0) {
             place++;
@@ -193,9 +177,8 @@ static const char *write_frame(FILE *stream, const char *html, const char *nonce
         }
         fwrite(html, 1, (size_t)(at - html), stream);
         html = at + strlen(places[place].mark);
-        if (places[place].text == NULL) {
+        if (!places[place].text)
             return html;
-        }
         fputs(places[place].text, stream);
     }
     fputs(html, stream);
@@ -222,7 +205,7 @@ static bool fail_memory(void) {
 
 static struct report_chunk *chunk_new(int32_t n_token) {
     struct report_chunk *chunk = calloc(1, sizeof *chunk);
-    if (chunk != NULL) {
+    if (chunk) {
         chunk->n_token = n_token;
         chunk->n_top = n_token < N_TOP ? (int)n_token : N_TOP;
         do {
@@ -240,21 +223,17 @@ bool report_open(struct report *report, const char *path, const txl_model *model
                               .line_ends = calloc(REPORT_TOKENS, sizeof *report->line_ends),
                               .named = calloc((size_t)n_token, sizeof *report->named),
                               .results = json_array()};
-    if (report->chunk == NULL || report->line_ends == NULL || report->named == NULL ||
-        report->results == NULL) {
+    if (!report->chunk || !report->line_ends || !report->named || !report->results)
         return fail_memory();
-    }
-    if (!draw_nonce(report) || !outfile_open(&report->file, path)) {
+    if (!draw_nonce(report) || !outfile_open(&report->file, path))
         return false;
-    }
     report->rest = write_frame(report->file.stream, report_html, report->nonce);
     return outfile_usable(&report->file) || output_closed();
 }
 
 void report_line_end(struct report *report, uint64_t index) {
-    if (index < REPORT_TOKENS && report->line_ends[index] < UINT8_MAX) {
+    if (index < REPORT_TOKENS && report->line_ends[index] < UINT8_MAX)
         report->line_ends[index]++;
-    }
 }
 
 /* The likeliest tokens, and the place of `id` among all; ties go to the lower id. */
@@ -265,13 +244,11 @@ static void rank(const struct report *report, struct report_scores *scores, int3
     int n = 0;
     for (int32_t other = 0; other < chunk->n_token; other++) {
         before += logprob[other] > logprob[id] || (logprob[other] == logprob[id] && other < id);
-        if (n == chunk->n_top && !(logprob[other] > logprob[top[n - 1]])) {
+        if (n == chunk->n_top && !(logprob[other] > logprob[top[n - 1]]))
             continue;
-        }
         int place = n < chunk->n_top ? n++ : n - 1;
-        for (; place > 0 && logprob[other] > logprob[top[place - 1]]; place--) {
+        for (; place > 0 && logprob[other] > logprob[top[place - 1]]; place--)
             top[place] = top[place - 1];
-        }
         top[place] = other;
     }
     scores->ranks[chunk->n] = before;
@@ -287,16 +264,14 @@ static void end_token(struct report *report, uint64_t index, int32_t id) {
     report->named[id] = true;
     chunk->ids[chunk->n] = id;
     chunk->line_ends[chunk->n] = report->line_ends[index];
-    if (++chunk->n == CHUNK) {
+    if (++chunk->n == CHUNK)
         write_chunk(report);
-    }
 }
 
 void report_context(struct report *report, uint64_t index, int32_t id) {
     struct report_chunk *chunk = report->chunk;
-    if (index >= REPORT_TOKENS) {
+    if (index >= REPORT_TOKENS)
         return;
-    }
     for (size_t k = 0; k < report->n_model; k++) {
         struct report_scores *scores = &chunk->scores[k];
         scores->nats[chunk->n] = NAN;
@@ -311,9 +286,8 @@ txl_status report_token(void *context, const struct scored *token, txl_error *er
     (void)error; /* outfile_usable prints it */
     struct report *report = context;
     struct report_chunk *chunk = report->chunk;
-    if (token->index >= REPORT_TOKENS) {
+    if (token->index >= REPORT_TOKENS)
         return TXL_OK;
-    }
     for (size_t k = 0; k < report->n_model; k++) {
         chunk->scores[k].nats[chunk->n] = token->nats[k];
         rank(report, &chunk->scores[k], token->id, token->logprob[k]);
@@ -323,9 +297,8 @@ txl_status report_token(void *context, const struct scored *token, txl_error *er
 }
 
 bool report_result(struct report *report, json_t *result, bool shown) {
-    if (shown) {
+    if (shown)
         report->shown = json_array_size(report->results);
-    }
     return json_array_append_new(report->results, result) == 0 || fail_memory();
 }
 
@@ -344,17 +317,15 @@ static json_t *facts_of(const struct report *report, const char *name) {
 }
 
 bool report_finish(struct report *report, const char *name) {
-    if (report->file.stream == NULL || json_array_size(report->results) == 0) {
+    if (!report->file.stream || json_array_size(report->results) == 0)
         return true;
-    }
     write_chunk(report);
     write_symbols(report);
     json_t *facts = facts_of(report, name);
-    bool good = facts != NULL && write_facts(report, facts);
+    bool good = facts && write_facts(report, facts);
     json_decref(facts);
-    if (!good) {
+    if (!good)
         return fail_memory();
-    }
     write_frame(report->file.stream, report->rest, report->nonce);
     return outfile_commit(&report->file);
 }

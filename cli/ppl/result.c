@@ -20,7 +20,7 @@ bool evaluated_set(struct evaluated *evaluated, const struct model *model,
     settings_to_text(facts, sizeof facts, model, settings, streams);
     *evaluated =
         (struct evaluated){.name = model->name, .settings = json_object(), .facts = strdup(facts)};
-    if (evaluated->facts == NULL || !settings_to_json(evaluated->settings, model, settings) ||
+    if (!evaluated->facts || !settings_to_json(evaluated->settings, model, settings) ||
         json_object_set_new(evaluated->settings, "streams", json_integer(streams)) != 0) {
         terminal_error("out of memory");
         evaluated_free(evaluated);
@@ -58,9 +58,8 @@ double result_nats_per_token(const struct result *result) {
 
 static double bits_per_character(const struct run_facts *facts, const struct result *result,
                                  const struct score *score) {
-    if (!facts->words) {
+    if (!facts->words)
         return nats_per_token(score) / LN_2;
-    }
     bool known = result->whole && !result->part && result->characters > 0;
     return known ? score->nats / LN_2 / (double)result->characters : NAN;
 }
@@ -109,9 +108,8 @@ static bool set_score(json_t *o, const struct run_facts *facts, const struct res
 }
 
 static bool set_comparison(json_t *o, const struct run_facts *facts, const struct result *result) {
-    if (facts->other.name == NULL) {
+    if (!facts->other.name)
         return true;
-    }
     json_t *compare = json_object();
     return set(o, "compare", compare) &&
            set(compare, "model", output_json_string(facts->other.name)) &&
@@ -122,17 +120,17 @@ static bool set_comparison(json_t *o, const struct run_facts *facts, const struc
 
 json_t *result_to_json(const struct run_facts *facts, const struct result *result) {
     json_t *o = json_object();
-    bool good =
-        set(o, "file", result->file != NULL ? output_json_string(result->file) : json_null()) &&
-        set(o, "tokens", count(result->tokens, true)) &&
-        set(o, "predicted", count(result->score.predicted, true)) &&
-        set(o, "unknown", count(result->unknown, !facts->ids)) &&
-        set(o, "bytes", count(result->bytes, result->whole)) &&
-        set(o, "characters", count(result->characters, result->whole)) &&
-        set_score(o, facts, result, &result->score) && set(o, "seconds", number(result->seconds)) &&
-        set(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
-        json_object_set(o, "settings", facts->model.settings) == 0 &&
-        set_comparison(o, facts, result);
+    bool good = set(o, "file", result->file ? output_json_string(result->file) : json_null()) &&
+                set(o, "tokens", count(result->tokens, true)) &&
+                set(o, "predicted", count(result->score.predicted, true)) &&
+                set(o, "unknown", count(result->unknown, !facts->ids)) &&
+                set(o, "bytes", count(result->bytes, result->whole)) &&
+                set(o, "characters", count(result->characters, result->whole)) &&
+                set_score(o, facts, result, &result->score) &&
+                set(o, "seconds", number(result->seconds)) &&
+                set(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
+                json_object_set(o, "settings", facts->model.settings) == 0 &&
+                set_comparison(o, facts, result);
     if (!good) {
         json_decref(o);
         return NULL;
@@ -144,9 +142,8 @@ json_t *result_to_json(const struct run_facts *facts, const struct result *resul
 
 /* As a person reads it. */
 static const char *name_of(const struct result *result) {
-    if (result->file == NULL) {
+    if (!result->file)
         return "total";
-    }
     return strcmp(result->file, "-") == 0 ? "standard input" : result->file;
 }
 
@@ -178,21 +175,19 @@ static bool print_score(const struct run_facts *facts, const char *name,
 
 static bool print_comparison(const struct run_facts *facts, const struct result *result) {
     char differences[512], *name, *line;
-    if (asprintf(&name, "%s, by %s", name_of(result), facts->other.name) < 0) {
+    if (asprintf(&name, "%s, by %s", name_of(result), facts->other.name) < 0)
         return output_lacks_memory();
-    }
     bool good = print_score(facts, name, &result->divergence.other);
     free(name);
     divergence_to_text(differences, sizeof differences, &result->divergence);
-    if (asprintf(&line, "%s: %s\n", name_of(result), differences) < 0) {
+    if (asprintf(&line, "%s: %s\n", name_of(result), differences) < 0)
         return output_lacks_memory();
-    }
     return print_line(line) && good;
 }
 
 bool result_print_text(const struct run_facts *facts, const struct result *result) {
     return print_score(facts, name_of(result), &result->score) &&
-           (facts->other.name == NULL || print_comparison(facts, result)) && output_flush();
+           (!facts->other.name || print_comparison(facts, result)) && output_flush();
 }
 
 void result_note_unknown(const struct run_facts *facts, const struct result *result) {
@@ -227,9 +222,8 @@ static void print_other_summary(const struct run_facts *facts, const struct resu
 void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total) {
     double nats = result_nats_per_token(total);
     char numbers[4][40];
-    if (facts->other.name != NULL) {
+    if (facts->other.name)
         print_other_summary(facts, total);
-    }
     terminal_line("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
                   " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
                   "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
@@ -244,9 +238,8 @@ void result_print_summary(const struct run_facts *facts, int n_files, const stru
 
 int result_check_limit(const struct run_facts *facts, const struct result *result, double limit) {
     double headline = result_headline(facts, result);
-    if (isnan(limit) || result->score.predicted == 0 || headline <= limit) {
+    if (isnan(limit) || result->score.predicted == 0 || headline <= limit)
         return STATUS_OK;
-    }
     terminal_error("%s %.5f is above %.15g", facts->words ? "perplexity" : "bits per character",
                    headline, limit);
     return STATUS_FAILURE;

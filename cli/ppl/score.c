@@ -62,9 +62,8 @@ static size_t chunk_of(const struct scorer *scorer, bool distributions) {
     size_t chunk = longest < LEAST_CHUNK  ? LEAST_CHUNK / longest * longest
                    : longest > MOST_CHUNK ? MOST_CHUNK
                                           : longest;
-    if (distributions && chunk > DISTRIBUTIONS / scorer->n_token) {
+    if (distributions && chunk > DISTRIBUTIONS / scorer->n_token)
         chunk = DISTRIBUTIONS / scorer->n_token;
-    }
     return chunk < whole ? whole : chunk / whole * whole;
 }
 
@@ -72,19 +71,18 @@ bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_se
                 int32_t n_token, size_t window, bool distributions) {
     assert(n_session <= MOST_SESSIONS);
     *scorer = (struct scorer){.n_lane = n_session, .n_token = (size_t)n_token, .window = window};
-    for (size_t i = 0; i < n_session; i++) {
+    for (size_t i = 0; i < n_session; i++)
         scorer->lane[i].session = sessions[i];
-    }
     scorer->chunk = window > 0 ? 1 : chunk_of(scorer, distributions);
     scorer->ids = calloc((window > 0 ? window : scorer->chunk) + 1, sizeof *scorer->ids);
     bool good = scorer->ids != NULL;
     for (size_t i = 0; i < n_session; i++) {
         struct lane *lane = &scorer->lane[i];
         lane->nats = calloc(scorer->chunk, sizeof *lane->nats);
-        good = good && lane->nats != NULL;
+        good = good && lane->nats;
         if (distributions) {
             lane->logprob = calloc(scorer->chunk, scorer->n_token * sizeof *lane->logprob);
-            good = good && lane->logprob != NULL;
+            good = good && lane->logprob;
         }
     }
     return good;
@@ -107,9 +105,8 @@ void scorer_observe(struct scorer *scorer,
 }
 
 void scorer_start(struct scorer *scorer, uint64_t index) {
-    for (size_t i = 0; i < scorer->n_lane; i++) {
+    for (size_t i = 0; i < scorer->n_lane; i++)
         txl_session_reset(scorer->lane[i].session);
-    }
     scorer->n = 0;
     scorer->index = index;
     scorer->score = (struct score){0};
@@ -118,13 +115,11 @@ void scorer_start(struct scorer *scorer, uint64_t index) {
 /* Of each of ids[n] the token that follows it, ids[1 .. n]. */
 static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int32_t *ids, size_t n,
                             txl_error *error) {
-    if (lane->logprob == NULL) {
+    if (!lane->logprob)
         return txl_session_score(lane->session, ids, n, ids + 1, lane->nats, error);
-    }
     txl_status status = txl_session_distributions(lane->session, ids, n, lane->logprob, error);
-    for (size_t i = 0; status == TXL_OK && i < n; i++) {
+    for (size_t i = 0; status == TXL_OK && i < n; i++)
         lane->nats[i] = -lane->logprob[i * scorer->n_token + (size_t)ids[i + 1]];
-    }
     return status;
 }
 
@@ -135,13 +130,12 @@ static txl_status record(struct scorer *scorer, size_t i, uint64_t index, int32_
     for (size_t k = 0; k < scorer->n_lane; k++) {
         const struct lane *lane = &scorer->lane[k];
         token.nats[k] = lane->nats[i];
-        token.logprob[k] = lane->logprob != NULL ? lane->logprob + i * scorer->n_token : NULL;
+        token.logprob[k] = lane->logprob ? lane->logprob + i * scorer->n_token : NULL;
     }
     score_add(&scorer->score, token.nats[0]);
     txl_status status = TXL_OK;
-    for (size_t k = 0; k < scorer->n_observer && status == TXL_OK; k++) {
+    for (size_t k = 0; k < scorer->n_observer && status == TXL_OK; k++)
         status = scorer->observer[k].token(scorer->observer[k].context, &token, error);
-    }
     return status;
 }
 
@@ -152,19 +146,15 @@ static txl_status score_window(struct scorer *scorer, txl_error *error) {
     for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++) {
         struct lane *lane = &scorer->lane[k];
         txl_session_reset(lane->session);
-        if (last > 1) {
+        if (last > 1)
             status = txl_session_feed(lane->session, scorer->ids, last - 1, error);
-        }
-        if (status == TXL_OK) {
+        if (status == TXL_OK)
             status = score_ids(scorer, lane, &scorer->ids[last - 1], 1, error);
-        }
     }
-    if (status == TXL_OK) {
+    if (status == TXL_OK)
         status = record(scorer, 0, scorer->index + last, scorer->ids[last], error);
-    }
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         return status;
-    }
     if (last == scorer->window) {
         memmove(scorer->ids, scorer->ids + 1, last * sizeof *scorer->ids);
         scorer->n--;
@@ -174,20 +164,16 @@ static txl_status score_window(struct scorer *scorer, txl_error *error) {
 }
 
 txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
-    if (scorer->window > 0 || scorer->n < 2) {
+    if (scorer->window > 0 || scorer->n < 2)
         return TXL_OK;
-    }
     size_t n = scorer->n - 1;
     txl_status status = TXL_OK;
-    for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++) {
+    for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++)
         status = score_ids(scorer, &scorer->lane[k], scorer->ids, n, error);
-    }
-    for (size_t i = 0; i < n && status == TXL_OK; i++) {
+    for (size_t i = 0; i < n && status == TXL_OK; i++)
         status = record(scorer, i, scorer->index + i + 1, scorer->ids[i + 1], error);
-    }
-    if (status != TXL_OK) {
+    if (status != TXL_OK)
         return status;
-    }
     scorer->ids[0] = scorer->ids[n];
     scorer->n = 1;
     scorer->index += n;
@@ -196,8 +182,7 @@ txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
 
 txl_status scorer_push(struct scorer *scorer, int32_t id, txl_error *error) {
     scorer->ids[scorer->n++] = id;
-    if (scorer->window > 0) {
+    if (scorer->window > 0)
         return scorer->n < 2 ? TXL_OK : score_window(scorer, error);
-    }
     return scorer->n <= scorer->chunk ? TXL_OK : scorer_flush(scorer, error);
 }

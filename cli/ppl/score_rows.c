@@ -7,16 +7,13 @@
 
 bool rows_open_lines(struct rows *rows, const char *path, bool on_stdout) {
     static const char header[] = "line\ttokens\tnats\n";
-    *rows = (struct rows){.on_stdout = path == NULL && on_stdout};
-    if (rows->on_stdout) {
+    *rows = (struct rows){.on_stdout = !path && on_stdout};
+    if (rows->on_stdout)
         output_write(header, strlen(header));
-    }
-    if (path == NULL) {
+    if (!path)
         return true;
-    }
-    if (!outfile_open(&rows->file, path)) {
+    if (!outfile_open(&rows->file, path))
         return false;
-    }
     fputs(header, rows->file.stream);
     return true;
 }
@@ -24,16 +21,15 @@ bool rows_open_lines(struct rows *rows, const char *path, bool on_stdout) {
 bool rows_open_tokens(struct rows *rows, const char *path, const txl_model *model,
                       const struct comparison *comparison) {
     *rows = (struct rows){.model = model, .comparison = comparison};
-    if (!outfile_open(&rows->file, path)) {
+    if (!outfile_open(&rows->file, path))
         return false;
-    }
     fputs("index\tid\ttoken\tnats", rows->file.stream);
-    fputs(comparison != NULL ? "\tnats_other\tkl\n" : "\n", rows->file.stream);
+    fputs(comparison ? "\tnats_other\tkl\n" : "\n", rows->file.stream);
     return true;
 }
 
 bool rows_commit(struct rows *rows) {
-    return rows->file.stream == NULL || outfile_commit(&rows->file);
+    return !rows->file.stream || outfile_commit(&rows->file);
 }
 
 void rows_abandon(struct rows *rows) {
@@ -71,9 +67,8 @@ txl_status rows_token(void *context, const struct scored *token, txl_error *erro
     fprintf(stream, "%" PRIu64 "\t%" PRId32 "\t", token->index, token->id);
     print_escaped(stream, symbol, length);
     fprintf(stream, "\t%.9g", (double)token->nats[0]);
-    if (rows->comparison != NULL) {
+    if (rows->comparison)
         fprintf(stream, "\t%.9g\t%.9g", (double)token->nats[1], rows->comparison->last_divergence);
-    }
     fputc('\n', stream);
     return outfile_usable(&rows->file) ? TXL_OK : TXL_STOPPED;
 }
@@ -83,7 +78,7 @@ txl_status rows_line(struct rows *rows, uint64_t line, const struct score *score
     int length = snprintf(row, sizeof row, "%" PRIu64 "\t%" PRIu64 "\t%.9g\n", line,
                           score->predicted, score->nats);
     bool good = true;
-    if (rows->file.stream != NULL) {
+    if (rows->file.stream) {
         fputs(row, rows->file.stream);
         good = outfile_usable(&rows->file);
     } else if (rows->on_stdout) {

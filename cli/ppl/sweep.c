@@ -12,21 +12,18 @@
 
 bool sweep_parse(struct sweep *sweep, const char *list) {
     *sweep = (struct sweep){.mem_len = calloc(strlen(list) / 2 + 1, sizeof *sweep->mem_len)};
-    for (const char *c = list; sweep->mem_len != NULL; c++) {
+    for (const char *c = list; sweep->mem_len; c++) {
         char *end;
         errno = 0;
         long length = strtol(c, &end, 10);
-        if (!isdigit((unsigned char)*c) || errno != 0 || length > INT_MAX) {
+        if (!isdigit((unsigned char)*c) || errno != 0 || length > INT_MAX)
             break;
-        }
         sweep->mem_len[sweep->n++] = (int)length;
         c = end;
-        if (*c == '\0') {
+        if (*c == '\0')
             return true;
-        }
-        if (*c != ',') {
+        if (*c != ',')
             break;
-        }
     }
     sweep_free(sweep);
     return false;
@@ -39,9 +36,8 @@ void sweep_free(struct sweep *sweep) {
 
 int sweep_longest(const struct sweep *sweep) {
     int longest = 0;
-    for (int i = 1; i < sweep->n; i++) {
+    for (int i = 1; i < sweep->n; i++)
         longest = sweep->mem_len[i] > sweep->mem_len[longest] ? i : longest;
-    }
     return longest;
 }
 

@@ -38,10 +38,9 @@ static const char *better_core(void) {
     const struct core *best = best_core();
     if (!best)
         return NULL;
-    for (int i = 0; i < 8 && best->equals[i]; i++) {
+    for (int i = 0; i < 8 && best->equals[i]; i++)
         if (strcasecmp(txl_blas_name(), best->equals[i]) == 0)
             return NULL;
-    }
     return best->name;
 }
 

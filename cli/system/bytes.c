@@ -6,16 +6,14 @@
 #include <string.h>
 
 bool bytes_append(struct bytes *bytes, const char *data, size_t length) {
-    if (length > SIZE_MAX / 2 - bytes->length) {
+    if (length > SIZE_MAX / 2 - bytes->length)
         return false;
-    }
     size_t needed = bytes->length + length;
     if (needed > bytes->capacity) {
         size_t capacity = 2 * needed;
         char *grown = realloc(bytes->data, capacity);
-        if (grown == NULL) {
+        if (!grown)
             return false;
-        }
         bytes->data = grown;
         bytes->capacity = capacity;
     }
@@ -28,9 +26,8 @@ bool bytes_append(struct bytes *bytes, const char *data, size_t length) {
 
 void bytes_drop(struct bytes *bytes, size_t length) {
     bytes->length -= length;
-    if (length > 0 && bytes->length > 0) {
+    if (length > 0 && bytes->length > 0)
         memmove(bytes->data, bytes->data + length, bytes->length);
-    }
 }
 
 void bytes_free(struct bytes *bytes) {

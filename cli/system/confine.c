@@ -69,16 +69,13 @@ static void allow(int rules, int folder, const char *path, uint64_t access) {
  * below are nobody's business. */
 static void allow_files(int rules, const char *path) {
     DIR *folder = opendir(path);
-    if (folder == NULL) {
+    if (!folder)
         return;
-    }
     struct stat about;
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; (entry = readdir(folder));)
         if (fstatat(dirfd(folder), entry->d_name, &about, 0) == 0 &&
-            (S_ISREG(about.st_mode) || S_ISFIFO(about.st_mode))) {
+            (S_ISREG(about.st_mode) || S_ISFIFO(about.st_mode)))
             allow(rules, dirfd(folder), entry->d_name, reading);
-        }
-    }
     closedir(folder);
     allow(rules, AT_FDCWD, path, LANDLOCK_ACCESS_FS_READ_DIR);
 }
@@ -91,24 +88,21 @@ static void allow_source(int rules, const char *source) {
         return;
     }
     allow(rules, AT_FDCWD, source, reading);
-    char *folder = slash != NULL ? strndup(source, (size_t)(slash - source) + 1) : strdup(".");
-    if (folder != NULL) {
+    char *folder = slash ? strndup(source, (size_t)(slash - source) + 1) : strdup(".");
+    if (folder)
         allow_files(rules, folder);
-    }
     free(folder);
 }
 
 /* Where the file will be: a link's target is replaced, not the link. */
 static void allow_output(int rules, const char *output, uint64_t access) {
     char *path = realpath(output, NULL);
-    if (path == NULL) {
+    if (!path)
         path = strdup(output);
-    }
-    char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    if (slash != NULL) {
+    char *slash = path ? strrchr(path, '/') : NULL;
+    if (slash)
         slash[1] = '\0';
-    }
-    allow(rules, AT_FDCWD, slash != NULL ? path : ".", access);
+    allow(rules, AT_FDCWD, slash ? path : ".", access);
     free(path);
 }
 
@@ -117,21 +111,16 @@ static void confine_files(const char *source, const char *alone, const char *out
     uint64_t truncating = version >= TRUNCATE_VERSION ? ACCESS_TRUNCATE : 0;
     struct landlock_ruleset_attr all = {.handled_access_fs = taken | truncating};
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
-    if (rules < 0) {
+    if (rules < 0)
         return;
-    }
-    for (size_t i = 0; i < sizeof system_files / sizeof system_files[0]; i++) {
+    for (size_t i = 0; i < sizeof system_files / sizeof system_files[0]; i++)
         allow(rules, AT_FDCWD, system_files[i], reading);
-    }
-    if (source != NULL) {
+    if (source)
         allow_source(rules, source);
-    }
-    if (alone != NULL) {
+    if (alone)
         allow(rules, AT_FDCWD, alone, reading);
-    }
-    if (output != NULL) {
+    if (output)
         allow_output(rules, output, writing | truncating);
-    }
     if (IS_SANITIZED) {
         allow(rules, AT_FDCWD, "/proc", reading | LANDLOCK_ACCESS_FS_READ_DIR);
         allow(rules, AT_FDCWD, "/proc/self/exe", reading);
@@ -222,16 +211,14 @@ static void confine_calls(void) {
     deny_argument(&f, SYS_ioctl, 1, TIOCSTI, true);
     end(&f, SECCOMP_RET_ALLOW);
     const struct sock_fprog program = {f.n, f.code};
-    if (MACHINE != 0) {
+    if (MACHINE != 0)
         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
-    }
 }
 
 void confine(const char *source, const char *alone, const char *output) {
     /* Without it the kernel lets only root confine itself. */
-    if (!IS_CONFINED || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    if (!IS_CONFINED || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return;
-    }
     confine_files(source, alone, output);
     confine_calls();
 }

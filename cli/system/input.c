@@ -19,9 +19,8 @@ static bool fail(const char *name) {
 
 static void measure(struct input *input) {
     struct stat status;
-    if (fstat(input->handle, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+    if (fstat(input->handle, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)
         input->size = (uint64_t)status.st_size;
-    }
 }
 
 bool input_open(struct input *input, const char *path) {
@@ -32,9 +31,8 @@ bool input_open(struct input *input, const char *path) {
         signals_end_reads(true); /* opening a pipe waits for its writer */
         input->handle = open(path, O_RDONLY | O_CLOEXEC);
         signals_end_reads(false);
-        if (input->handle < 0) {
+        if (input->handle < 0)
             return fail(path);
-        }
     }
     measure(input);
     return true;
@@ -49,9 +47,8 @@ void input_open_string(struct input *input, const char *name, const char *string
 }
 
 void input_close(struct input *input) {
-    if (input->handle > STDERR_FILENO) {
+    if (input->handle > STDERR_FILENO)
         close(input->handle);
-    }
     input->handle = -1;
 }
 
@@ -84,27 +81,23 @@ static bool copy_rest(struct input *input, int copy) {
     while ((n = input_read(input, buffer, sizeof buffer)) > 0) {
         for (ssize_t done = 0; done < n;) {
             ssize_t written = write(copy, buffer + done, (size_t)(n - done));
-            if (written < 0 && errno != EINTR) {
+            if (written < 0 && errno != EINTR)
                 return fail("temporary file");
-            }
             done += written > 0 ? written : 0;
         }
     }
-    if (n < 0 || dup2(copy, input->handle) < 0) {
+    if (n < 0 || dup2(copy, input->handle) < 0)
         return n == 0 && fail("temporary file");
-    }
     measure(input);
     return input_rewind(input);
 }
 
 bool input_make_seekable(struct input *input) {
-    if (input->handle < 0 || lseek(input->handle, 0, SEEK_CUR) >= 0) {
+    if (input->handle < 0 || lseek(input->handle, 0, SEEK_CUR) >= 0)
         return true;
-    }
     FILE *file = tmpfile();
-    if (file == NULL) {
+    if (!file)
         return fail("temporary file");
-    }
     bool copied = copy_rest(input, fileno(file));
     fclose(file);
     return copied;

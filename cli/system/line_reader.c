@@ -24,7 +24,7 @@ static char *prompt(EditLine *edit) {
 
 /* Makes every folder of the path. */
 static void make_folders(char *path) {
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(path, 0700);
         *slash = '/';
@@ -36,11 +36,10 @@ static char *find_history(void) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     char *path = NULL;
     int length = -1;
-    if (state != NULL && state[0] == '/') {
+    if (state && state[0] == '/')
         length = asprintf(&path, "%s/txl/history", state);
-    } else if (home != NULL && home[0] == '/') {
+    else if (home && home[0] == '/')
         length = asprintf(&path, "%s/.local/state/txl/history", home);
-    }
     return length < 0 ? NULL : path;
 }
 
@@ -49,9 +48,8 @@ static void save_history(struct line_reader *reader) {
     HistEvent event;
     char *temporary;
     make_folders(reader->history_path);
-    if (asprintf(&temporary, "%s.tmp-%ld", reader->history_path, (long)getpid()) < 0) {
+    if (asprintf(&temporary, "%s.tmp-%ld", reader->history_path, (long)getpid()) < 0)
         return;
-    }
     if (history(reader->history, &event, H_SAVE, temporary) < 0 ||
         rename(temporary, reader->history_path) != 0) {
         terminal_note("%s: the history cannot be kept: %s", reader->history_path, strerror(errno));
@@ -64,9 +62,8 @@ static void save_history(struct line_reader *reader) {
 
 /* What is typed may be UTF-8 whatever the locale says; nothing else of it is of use here. */
 static void use_utf8(void) {
-    if (setlocale(LC_CTYPE, "") == NULL || MB_CUR_MAX == 1) {
+    if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
         setlocale(LC_CTYPE, "C.UTF-8");
-    }
 }
 
 /* The typed line is shown where it does not mix with the text. */
@@ -78,13 +75,12 @@ bool line_reader_open(struct line_reader *reader) {
     HistEvent event;
     *reader = (struct line_reader){0};
     FILE *shown = shown_on();
-    if (!isatty(STDIN_FILENO) || shown == NULL) {
+    if (!isatty(STDIN_FILENO) || !shown)
         return true;
-    }
     use_utf8();
     reader->history = history_init();
-    reader->edit = reader->history != NULL ? el_init("txl", stdin, shown, stderr) : NULL;
-    if (reader->edit == NULL) {
+    reader->edit = reader->history ? el_init("txl", stdin, shown, stderr) : NULL;
+    if (!reader->edit) {
         terminal_error("the terminal cannot be used for typing");
         line_reader_close(reader);
         return false;
@@ -96,22 +92,19 @@ bool line_reader_open(struct line_reader *reader) {
     el_set(reader->edit, EL_HIST, history, reader->history);
     el_source(reader->edit, NULL); /* the user's ~/.editrc */
     reader->history_path = find_history();
-    if (reader->history_path != NULL) {
+    if (reader->history_path)
         history(reader->history, &event, H_LOAD, reader->history_path);
-    }
     return true;
 }
 
 void line_reader_close(struct line_reader *reader) {
-    if (reader->edit != NULL) {
-        if (reader->history_path != NULL) {
+    if (reader->edit) {
+        if (reader->history_path)
             save_history(reader);
-        }
         el_end(reader->edit);
     }
-    if (reader->history != NULL) {
+    if (reader->history)
         history_end(reader->history);
-    }
     free(reader->history_path);
     free(reader->line);
     *reader = (struct line_reader){0};
@@ -123,37 +116,32 @@ static const char *next_typed(struct line_reader *reader, size_t *length) {
     signals_end_reads(true);
     const char *line = el_gets(reader->edit, &n);
     signals_end_reads(false);
-    if (line == NULL || n <= 0) {
+    if (!line || n <= 0) {
         fputc('\n', shown_on());
         return NULL;
     }
     *length = (size_t)n;
-    if (line[n - 1] == '\n') {
+    if (line[n - 1] == '\n')
         --*length;
-    }
-    if (*length > 0) {
+    if (*length > 0)
         history(reader->history, &event, H_ENTER, line);
-    }
     return line;
 }
 
 const char *line_reader_next(struct line_reader *reader, size_t *length) {
-    if (reader->edit != NULL) {
+    if (reader->edit)
         return next_typed(reader, length);
-    }
     signals_end_reads(true);
     ssize_t n = getline(&reader->line, &reader->capacity, stdin);
     signals_end_reads(false);
     if (n < 0) {
         reader->failed = !feof(stdin) && !signals_stopped();
-        if (reader->failed) {
+        if (reader->failed)
             terminal_error("standard input: %s", strerror(errno));
-        }
         return NULL;
     }
     *length = (size_t)n;
-    if (n > 0 && reader->line[n - 1] == '\n') {
+    if (n > 0 && reader->line[n - 1] == '\n')
         --*length;
-    }
     return reader->line;
 }

@@ -34,24 +34,20 @@ static bool note_failure(void) {
 }
 
 bool output_write(const void *bytes, size_t length) {
-    if (!usable()) {
+    if (!usable())
         return false;
-    }
-    if (length == 0) {
+    if (length == 0)
         return true;
-    }
     /* One thread alone writes: locks cost most of the time where it is a few bytes each. */
-    if (fwrite_unlocked(bytes, 1, length, stdout) != length) {
+    if (fwrite_unlocked(bytes, 1, length, stdout) != length)
         return note_failure();
-    }
     state.in_line = ((const char *)bytes)[length - 1] != '\n';
     return true;
 }
 
 bool output_flush(void) {
-    if (!usable()) {
+    if (!usable())
         return false;
-    }
     return fflush(stdout) == 0 || note_failure();
 }
 
@@ -62,11 +58,10 @@ bool output_lacks_memory(void) {
 }
 
 static bool write_json(json_t *object, size_t form) {
-    char *line = object == NULL ? NULL : json_text(object, form);
+    char *line = !object ? NULL : json_text(object, form);
     json_decref(object);
-    if (line == NULL) {
+    if (!line)
         return output_lacks_memory();
-    }
     bool good = output_write(line, strlen(line)) && output_write("\n", 1) && output_flush();
     free(line);
     return good;
@@ -83,9 +78,8 @@ bool output_json_exact(json_t *object) {
 json_t *output_json_bytes(const char *bytes, size_t length) {
     /* A byte gives at most the three of U+FFFD. */
     char *text = length > SIZE_MAX / 3 ? NULL : malloc(3 * length + 1);
-    if (text == NULL) {
+    if (!text)
         return NULL;
-    }
     size_t n = 0;
     for (size_t i = 0; i < length;) {
         ucs4_t character;
@@ -147,12 +141,10 @@ static bool is_standard_output(const struct stat *status) {
 static FILE *share_standard_output(void) {
     int handle = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
     FILE *stream = handle < 0 ? NULL : fdopen(handle, "w");
-    if (stream == NULL && handle >= 0) {
+    if (!stream && handle >= 0)
         close(handle);
-    }
-    if (stream != NULL) {
+    if (stream)
         setvbuf(stream, NULL, _IOLBF, BUFSIZ);
-    }
     return stream;
 }
 
@@ -164,18 +156,17 @@ bool outfile_open(struct outfile *file, const char *path) {
     *file = (struct outfile){.name = path, .path = exists ? realpath(path, NULL) : strdup(path)};
     if (shared || (exists && !S_ISREG(status.st_mode))) {
         file->stream = shared ? share_standard_output() : fopen(path, "w");
-        return file->stream != NULL || fail(file, path);
+        return file->stream || fail(file, path);
     }
-    if (file->path == NULL) {
+    if (!file->path)
         return fail(file, path);
-    }
     if (asprintf(&file->temporary, "%s.tmp-%ld", file->path, (long)getpid()) < 0) {
         file->temporary = NULL;
         return fail(file, path);
     }
     int handle = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     file->stream = handle < 0 ? NULL : fdopen(handle, "w");
-    if (file->stream == NULL) {
+    if (!file->stream) {
         int saved = errno;
         if (handle >= 0) {
             close(handle);
@@ -210,9 +201,8 @@ bool outfile_commit(struct outfile *file) {
     bool written = outfile_usable(file);
     written = (fclose(file->stream) == 0 || note_file_failure(file)) && written;
     file->stream = NULL;
-    if (written && file->temporary != NULL && rename(file->temporary, file->path) != 0) {
+    if (written && file->temporary && rename(file->temporary, file->path) != 0)
         written = note_file_failure(file);
-    }
     if (!written) {
         outfile_abandon(file);
         return !state.failed;
@@ -225,10 +215,9 @@ bool outfile_commit(struct outfile *file) {
 }
 
 void outfile_abandon(struct outfile *file) {
-    if (file->stream != NULL) {
+    if (file->stream)
         fclose(file->stream);
-    }
-    if (file->temporary != NULL) {
+    if (file->temporary) {
         unlink(file->temporary);
         signals_drop_temporary(file->temporary);
     }

@@ -21,9 +21,8 @@ enum { N_TEMPORARY = sizeof temporary_paths / sizeof temporary_paths[0] };
 static void remove_temporaries(void) {
     for (size_t i = 0; i < N_TEMPORARY; i++) {
         const char *path = temporary_paths[i];
-        if (path != NULL) {
+        if (path)
             unlink(path);
-        }
     }
 }
 
@@ -34,9 +33,8 @@ static int milliseconds(void) {
 }
 
 static void on_stop(int number) {
-    if (stop_signal != 0 && milliseconds() - stop_time < IMPATIENCE) {
+    if (stop_signal != 0 && milliseconds() - stop_time < IMPATIENCE)
         return;
-    }
     if (stop_signal != 0) {
         remove_temporaries();
         signal(number, SIG_DFL);
@@ -48,16 +46,15 @@ static void on_stop(int number) {
 }
 
 static void say(const char *text) {
-    if (write(STDERR_FILENO, text, strlen(text)) < 0) {
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
         return; /* nobody to tell */
-    }
 }
 
 static void on_bus_error(int number) {
     (void)number;
     const char *name = mapped_name;
     say("txl: error: ");
-    say(name != NULL ? name : "a mapped file");
+    say(name ? name : "a mapped file");
     say(": became shorter, or unreadable, while it was in use\n");
     remove_temporaries();
     _exit(1);
@@ -70,9 +67,8 @@ static void handle_stops(int flags) {
     for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
         struct sigaction before;
         /* What the parent had ignored (nohup, a shell's background job) stays ignored. */
-        if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
+        if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(stops[i], &action, NULL);
-        }
     }
 }
 
@@ -100,9 +96,8 @@ int signals_status(void) {
 }
 
 bool signals_forget_interrupt(void) {
-    if (stop_signal != SIGINT) {
+    if (stop_signal != SIGINT)
         return false;
-    }
     stop_signal = 0;
     return true;
 }

@@ -38,11 +38,9 @@ static void wipe_bar(void) {
 
 /* What a file is named must not steer the terminal. */
 static void replace_controls(char *text) {
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < ' ' || *text == 127) {
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 127)
             *text = '?';
-        }
-    }
 }
 
 /* One write for the whole line, so that lines of several processes do not mix, and no allocation:
@@ -50,12 +48,11 @@ static void replace_controls(char *text) {
 __attribute__((format(printf, 2, 0))) static void print_line(const char *label, const char *format,
                                                              va_list arguments) {
     char line[LINE_BYTES];
-    int start = snprintf(line, sizeof line, "txl%s%s: %s", state.command != NULL ? " " : "",
-                         state.command != NULL ? state.command : "", label);
+    int start = snprintf(line, sizeof line, "txl%s%s: %s", state.command ? " " : "",
+                         state.command ? state.command : "", label);
     int end = start + vsnprintf(line + start, sizeof line - (size_t)start, format, arguments);
-    if (end >= LINE_BYTES) {
+    if (end >= LINE_BYTES)
         end = LINE_BYTES - 1;
-    }
     replace_controls(line);
     line[end] = '\n'; /* the terminator's place: the length is known */
     wipe_bar();
@@ -70,9 +67,8 @@ void terminal_error(const char *format, ...) {
 }
 
 void terminal_note(const char *format, ...) {
-    if (state.quiet) {
+    if (state.quiet)
         return;
-    }
     va_list arguments;
     va_start(arguments, format);
     print_line("note: ", format, arguments);
@@ -102,11 +98,10 @@ void progress_start(struct progress *progress, const char *task, const char *uni
 /* "1:05" or "2:03:09". */
 static void format_duration(double seconds, char *text, size_t size) {
     long long s = (long long)ceil(seconds);
-    if (s >= 3600) {
+    if (s >= 3600)
         snprintf(text, size, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
-    } else {
+    else
         snprintf(text, size, "%lld:%02lld", s / 60, s % 60);
-    }
 }
 
 /* How much, how fast, how long yet. */
@@ -138,9 +133,8 @@ static void format_bar(double fraction, int columns, char *text) {
 static const char *last_columns(const char *name, int columns) {
     size_t length = strlen(name), least = columns > 0 ? (size_t)columns : 0;
     const char *end = length > least ? name + length - least : name;
-    while (((unsigned char)*end & 0xc0) == 0x80) {
+    while (((unsigned char)*end & 0xc0) == 0x80)
         end++;
-    }
     return end;
 }
 
@@ -154,9 +148,8 @@ static int terminal_columns(void) {
 static void draw_bar(const struct progress *progress, double fraction, const char *figures) {
     char percent[16] = "", bar[BAR_WIDTH + 4], line[LINE_MAX_COLUMNS];
     int columns = terminal_columns();
-    if (fraction >= 0) {
+    if (fraction >= 0)
         snprintf(percent, sizeof percent, "%3.0f %% ", floor(100 * fraction));
-    }
     int left = columns - (int)(strlen(percent) + strlen(figures));
     format_bar(fraction, left, bar);
     left -= (int)strlen(bar) + 2;
@@ -171,31 +164,27 @@ static void draw_bar(const struct progress *progress, double fraction, const cha
 static void print_progress_line(const struct progress *progress, double fraction,
                                 const char *figures) {
     char percent[16] = "";
-    if (fraction >= 0) {
+    if (fraction >= 0)
         snprintf(percent, sizeof percent, "%.0f %%, ", floor(100 * fraction));
-    }
     terminal_line("%s: %s%s", progress->task, percent, figures);
 }
 
 void progress_update(struct progress *progress, double fraction, uint64_t count) {
-    if (state.quiet || progress->off) {
+    if (state.quiet || progress->off)
         return;
-    }
     bool terminal = isatty(STDERR_FILENO);
     double now = terminal_seconds();
     if (now - progress->start < FIRST_SECONDS ||
-        now - progress->shown < (terminal ? BAR_SECONDS : LINE_SECONDS)) {
+        now - progress->shown < (terminal ? BAR_SECONDS : LINE_SECONDS))
         return;
-    }
     progress->shown = now;
     fraction = fmin(fraction, 1);
     char figures[128];
     format_figures(progress, now, fraction, count, figures, sizeof figures);
-    if (terminal) {
+    if (terminal)
         draw_bar(progress, fraction, figures);
-    } else {
+    else
         print_progress_line(progress, fraction, figures);
-    }
 }
 
 void progress_end(struct progress *progress) {

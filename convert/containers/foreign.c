@@ -26,10 +26,9 @@ static bool begins_with_tag(const struct mapped_file *file, const char *tag) {
     uint64_t at = 0;
     while (at < file->size && at < 64 && isspace(file->data[at]))
         at++;
-    for (; *tag; tag++, at++) {
+    for (; *tag; tag++, at++)
         if (at == file->size || tolower(file->data[at]) != *tag)
             return false;
-    }
     return true;
 }
 

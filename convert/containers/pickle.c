@@ -272,10 +272,9 @@ static bool number_text(struct pickle_reader *reader, const struct pickle_string
 }
 
 static bool all_digits(const struct pickle_string *line) {
-    for (size_t i = 0; i < line->length; i++) {
+    for (size_t i = 0; i < line->length; i++)
         if ((line->bytes[i] < '0' || line->bytes[i] > '9') && !(i == 0 && line->bytes[i] == '-'))
             return false;
-    }
     return line->length > 0;
 }
 
@@ -504,10 +503,9 @@ static bool store(struct pickle_reader *reader, struct pickle_value *dict,
                   struct pickle_value *const *items, size_t count) {
     if (count % 2)
         return pickle_fail(reader, TXL_FORMAT, "a key has no value");
-    for (size_t i = 0; i < count; i += 2) {
+    for (size_t i = 0; i < count; i += 2)
         if (!pickle_store(reader, &dict->pairs, items[i], items[i + 1]))
             return false;
-    }
     return true;
 }
 

@@ -69,10 +69,9 @@ static const struct constructor {
 };
 
 static const struct constructor *find(const char *name) {
-    for (size_t i = 0; i < sizeof constructors / sizeof *constructors; i++) {
+    for (size_t i = 0; i < sizeof constructors / sizeof *constructors; i++)
         if (strcmp(constructors[i].name, name) == 0)
             return &constructors[i];
-    }
     return NULL;
 }
 

@@ -173,10 +173,9 @@ const struct pickle_value *pickle_item(const struct pickle_value *value, size_t 
 static const struct pickle_value *entry(const struct pickle_value *dict, const char *key) {
     if (!dict || dict->kind != PICKLE_DICT)
         return NULL;
-    for (size_t i = dict->pairs.count; i-- > 0;) {
+    for (size_t i = dict->pairs.count; i-- > 0;)
         if (pickle_is_string(dict->pairs.at[i].key, key))
             return dict->pairs.at[i].value;
-    }
     return NULL;
 }
 

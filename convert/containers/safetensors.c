@@ -38,10 +38,9 @@ static txl_status read_shape(const struct checkpoint_source *source, const json_
         return txl_fail(error, TXL_UNSUPPORTED, "%s: tensor %s: it has more dimensions than %d",
                         source->file.path, claim->name, CHECKPOINT_MAX_DIM);
     claim->n_dim = (int)json_array_size(shape);
-    for (int i = 0; i < claim->n_dim; i++) {
+    for (int i = 0; i < claim->n_dim; i++)
         if (!unsigned_of(json_array_get(shape, (size_t)i), &claim->shape[i]))
             return refuse(source, claim->name, "its shape is not made of numbers", error);
-    }
     /* A product beyond 64 bits wraps here, and is refused with the shape. */
     uint64_t stride = 1;
     for (int i = claim->n_dim; i-- > 0; stride *= claim->shape[i])

@@ -40,26 +40,23 @@ static const struct dtype {
 int checkpoint_dtype_of_storage(const char *name) {
     if (strcmp(name, "UntypedStorage") == 0) /* counts bytes */
         return CHECKPOINT_U8;
-    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++) {
+    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++)
         if (dtypes[i].storage && strcmp(dtypes[i].storage, name) == 0)
             return i;
-    }
     return -1;
 }
 
 int checkpoint_dtype_of_name(const char *name) {
-    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++) {
+    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++)
         if (strcmp(dtypes[i].name, name) == 0)
             return i;
-    }
     return -1;
 }
 
 int checkpoint_dtype_of_safetensors(const char *name) {
-    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++) {
+    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++)
         if (strcmp(dtypes[i].safetensors, name) == 0)
             return i;
-    }
     return -1;
 }
 
@@ -176,10 +173,9 @@ bool checkpoint_is_contiguous(const struct checkpoint_tensor *tensor) {
 bool checkpoint_same_view(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b) {
     if (a->data != b->data || a->dtype != b->dtype || a->n_dim != b->n_dim || a->n_element == 0)
         return false;
-    for (int i = 0; i < a->n_dim; i++) {
+    for (int i = 0; i < a->n_dim; i++)
         if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->stride[i] != b->stride[i]))
             return false;
-    }
     return true;
 }
 

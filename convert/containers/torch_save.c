@@ -24,10 +24,9 @@ static int storage_dtype(const char *class_name) {
     static const char *const modules[] = {"torch.", "torch.cuda.", "torch.storage."};
     const char *name = strrchr(class_name, '.') + 1; /* a GLOBAL's name has a dot */
     size_t length = (size_t)(name - class_name);
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (strlen(modules[i]) == length && memcmp(modules[i], class_name, length) == 0)
             return checkpoint_dtype_of_storage(name);
-    }
     return -1;
 }
 

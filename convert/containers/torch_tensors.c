@@ -155,10 +155,9 @@ static bool may_lead_to_tensors(const struct walk *walk, const struct pickle_val
     if (value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE && value->kind != PICKLE_DICT &&
         value->kind != PICKLE_OBJECT)
         return false;
-    for (size_t i = 0; i < walk->depth; i++) {
+    for (size_t i = 0; i < walk->depth; i++)
         if (walk->path[i] == value)
             return false; /* a cycle: everything in it has a name already */
-    }
     return true;
 }
 

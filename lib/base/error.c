@@ -13,10 +13,9 @@ txl_status txl_fail(txl_error *error, txl_status status, const char *format, ...
         va_end(args);
         error->status = status;
         /* What a hostile file made us quote must not break the line, or drive a terminal. */
-        for (unsigned char *c = (unsigned char *)error->message; *c; c++) {
+        for (unsigned char *c = (unsigned char *)error->message; *c; c++)
             if (*c < ' ' || *c == 0x7f)
                 *c = '?';
-        }
     }
     return status;
 }

@@ -172,10 +172,9 @@ void pool_run(struct pool *pool, int n, void (*task)(void *, int, int), void *co
     release_workers(pool);
     take_tasks(pool, 0);
     /* With more threads than processors, a worker may need this one's. */
-    for (int i = 0; atomic_load_explicit(&pool->unfinished, memory_order_acquire) > 0; i++) {
+    for (int i = 0; atomic_load_explicit(&pool->unfinished, memory_order_acquire) > 0; i++)
         if (i < SPINS)
             relax();
         else
             sched_yield();
-    }
 }

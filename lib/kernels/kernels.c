@@ -60,9 +60,8 @@ const struct kernels *kernels_available(size_t i) {
 
 const struct kernels *kernels_choose(void) {
     const char *wanted = getenv("TXL_CPU");
-    for (size_t i = 0; wanted && kernels_available(i); i++) {
+    for (size_t i = 0; wanted && kernels_available(i); i++)
         if (strcmp(kernels_available(i)->name, wanted) == 0)
             return kernels_available(i);
-    }
     return kernels_available(0);
 }

@@ -387,10 +387,9 @@ multiply_columns(const int vectors, const bool half, size_t m, size_t k, const f
     /* Each of the first tiles fetches some rows of `next`. */
     const size_t step = next && m >= 6 ? (6 * k + m - 1) / m : 0;
     for (size_t row = 0; m >= 6; m -= 6, a += 6 * lda, c += 6 * ldc) {
-        for (size_t i = 0; i < step && row < k; i++, row++) {
+        for (size_t i = 0; i < step && row < k; i++, row++)
             for (size_t line = 0; line < (size_t)vectors * LANES * size; line += 64)
                 __builtin_prefetch(next + row * ldb * size + line, 0, 2);
-        }
         multiply_tile(6, vectors, half, k, a, lda, b, ldb, add, c, ldc, NULL);
     }
     for (; m >= 2; m -= 2, a += 2 * lda, c += 2 * ldc)

@@ -63,12 +63,11 @@ static inline void store_some(float *p, size_t n, vec x) {
 /* out[j][i] = in[i][j] for i < n_row and j < n_col, both at most LANES; the rest of out is zero. */
 static inline __attribute__((always_inline)) void
 transpose_part(const float *in, size_t stride, size_t n_row, size_t n_col, vec out[LANES]) {
-    if (n_row == LANES && n_col == LANES) {
+    if (n_row == LANES && n_col == LANES)
         UNROLL for (size_t i = 0; i < LANES; i++) out[i] = load_some(in + i * stride, LANES);
-    } else {
+    else
         for (size_t i = 0; i < LANES; i++)
             out[i] = i < n_row ? load_some(in + i * stride, n_col) : splat(0);
-    }
     transpose(out);
 }
 

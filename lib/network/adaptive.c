@@ -77,10 +77,9 @@ static int band_of(const struct transformer_xl *x, size_t id) {
 /* Lists in a->member which of ids[n] are in band i. */
 static size_t members(struct adaptive *a, int i, const int32_t *ids, size_t n) {
     size_t count = 0;
-    for (size_t t = 0; t < n; t++) {
+    for (size_t t = 0; t < n; t++)
         if (band_of(a->network, (size_t)ids[t]) == i)
             a->member[count++] = t;
-    }
     return count;
 }
 
@@ -105,10 +104,9 @@ void adaptive_embed(struct adaptive *a, const struct compute *compute, const int
                             LINEAR, a->gather, d_model);
             rows = a->gather;
         }
-        for (size_t m = 0; m < count; m++) {
+        for (size_t m = 0; m < count; m++)
             for (size_t j = 0; j < d_model; j++)
                 out[a->member[m] * d_model + j] = rows[m * d_model + j] * scale;
-        }
     }
 }
 

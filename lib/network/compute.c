@@ -55,10 +55,9 @@ txl_status compute_open(struct compute *compute, const struct kernels *kernels, 
         return status;
     size_t n = (size_t)pool_size(compute->pool);
     compute->scratch = calloc(n, sizeof *compute->scratch);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (!compute->scratch || !(compute->scratch[i] = compute_floats(scratch_size)))
             return txl_fail_memory(error, "scratch", n * scratch_size * sizeof(float));
-    }
     compute->packed = compute_floats(packed_size);
     return compute->packed ? TXL_OK : txl_fail_memory(error, "panels", packed_size * sizeof(float));
 }
@@ -179,10 +178,9 @@ static void activate_rows(const struct compute *compute, size_t n_x, size_t n,
 
 static void finish_block(const struct compute *compute, size_t n_x, size_t n, const float *bias,
                          enum activation activation, float *y, size_t ldy) {
-    for (size_t t = 0; bias && t < n_x; t++) {
+    for (size_t t = 0; bias && t < n_x; t++)
         for (size_t i = 0; i < n; i++)
             y[t * ldy + i] += bias[i];
-    }
     activate_rows(compute, n_x, n, activation, y, ldy);
 }
 

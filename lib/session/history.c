@@ -101,10 +101,9 @@ static bool is_remembered(const txl_history *h, uint64_t end) {
  * last id of all. */
 static bool has_start(const txl_history *h, uint64_t end, size_t back) {
     size_t place = (size_t)(h->count - end) + 1;
-    for (size_t i = 0; i + 1 < h->n; i++) {
+    for (size_t i = 0; i + 1 < h->n; i++)
         if (history_id(h, place + i) != history_id(h, back + i))
             return false;
-    }
     return true;
 }
 

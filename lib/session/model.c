@@ -161,10 +161,9 @@ static txl_status place_tensors(txl_model *model, txl_error *error) {
 static txl_status list_blocks(const txl_model *model, struct expander *expander, txl_error *error) {
     const struct weights *w = model->weights;
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < w->n_tensor && !status; i++) {
+    for (size_t i = 0; i < w->n_tensor && !status; i++)
         if (is_expanded(model, &w->tensor[i]))
             status = expander_add(expander, &w->tensor[i], (void *)model->element[i], error);
-    }
     return status;
 }
 

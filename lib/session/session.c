@@ -92,10 +92,9 @@ struct wanted {
 static txl_status score_pass(txl_session *s, const float *hidden, size_t n, const int32_t *targets,
                              float *nats, txl_error *error) {
     adaptive_score(&s->network.adaptive, &s->network.compute, hidden, n, targets, nats);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (!isfinite(nats[i]))
             return not_finite(s, error);
-    }
     return TXL_OK;
 }
 
@@ -107,10 +106,9 @@ static txl_status distribute_pass(txl_session *s, const float *hidden, size_t n,
     for (int i = 1; i < net->x->n_band; i++)
         adaptive_tail(&net->adaptive, &net->compute, hidden, n, i, s->cluster, logprob);
     for (size_t t = 0; t < n; t++) {
-        for (int i = 0; i < net->x->n_band; i++) {
+        for (int i = 0; i < net->x->n_band; i++)
             if (!isfinite(logprob[t * n_token + net->x->band[i].first]))
                 return not_finite(s, error);
-        }
     }
     return TXL_OK;
 }
@@ -334,10 +332,9 @@ static void compete(const txl_session *s, int i, size_t k, const struct adjustme
 /* The likeliest band that has not competed, or 0. */
 static int next_band(const txl_session *s, const bool *done) {
     int best = 0;
-    for (int i = 1; i < s->model->network->n_band; i++) {
+    for (int i = 1; i < s->model->network->n_band; i++)
         if (!done[i] && (best == 0 || s->cluster[i] > s->cluster[best]))
             best = i;
-    }
     return best;
 }
 

@@ -384,20 +384,18 @@ static txl_status check_model(const struct source *in, const struct header *h, t
 
 static bool are_ids(const uint8_t *bytes, uint64_t size, int32_t n_token) {
     const int32_t *ids = (const int32_t *)bytes;
-    for (uint64_t i = 0; i < size / sizeof *ids; i++) {
+    for (uint64_t i = 0; i < size / sizeof *ids; i++)
         if (ids[i] < 0 || ids[i] >= n_token)
             return false;
-    }
     return true;
 }
 
 static bool are_finite(uint32_t memory_type, const uint8_t *bytes, uint64_t size) {
     const float *wide = (const float *)bytes;
     const uint16_t *half = (const uint16_t *)bytes;
-    for (uint64_t i = 0; i < size / element_size(memory_type); i++) {
+    for (uint64_t i = 0; i < size / element_size(memory_type); i++)
         if (memory_type == TXL_MEMORY_F32 ? !isfinite(wide[i]) : (half[i] & 0x7c00) == 0x7c00)
             return false;
-    }
     return true;
 }
 

@@ -297,10 +297,9 @@ static txl_status emit_blank(txl_encoder *encoder, uint32_t code, txl_error *err
 /* The held white space turns out to be inside the line. */
 static txl_status release_blanks(txl_encoder *encoder, txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < encoder->n_blanks; i++) {
+    for (size_t i = 0; i < encoder->n_blanks; i++)
         for (uint64_t n = encoder->blanks[i].count; n > 0 && status == TXL_OK; n--)
             status = emit_blank(encoder, encoder->blanks[i].code, error);
-    }
     encoder->n_blanks = 0;
     return status;
 }

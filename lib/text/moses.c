@@ -259,10 +259,9 @@ static txl_status apply(struct line *line, size_t rule, txl_error *error) {
 
 static txl_status apply_stage(struct line *line, enum stage stage, txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < N_RULES && !status; i++) {
+    for (size_t i = 0; i < N_RULES && !status; i++)
         if (rules[i].stage == stage)
             status = apply(line, i, error);
-    }
     return status;
 }
 

@@ -245,10 +245,9 @@ static size_t count(const struct vocabulary_entry *symbols, size_t n,
 
 static int32_t index_of(const struct vocabulary_entry *symbols, size_t n, const char *text) {
     size_t length = strlen(text);
-    for (size_t i = 0; i < n && i < INT32_MAX; i++) {
+    for (size_t i = 0; i < n && i < INT32_MAX; i++)
         if (symbols[i].length == length && memcmp(symbols[i].text, text, length) == 0)
             return (int32_t)i;
-    }
     return -1;
 }
 

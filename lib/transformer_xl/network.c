@@ -373,10 +373,9 @@ static float attend_row(const struct network *net, uint64_t p, uint64_t low, siz
 /* out[m, d_head] = q[m, d_head] + bias[d_head], which may be NULL. */
 static void add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const float *bias,
                      float *out) {
-    for (size_t t = 0; t < m; t++) {
+    for (size_t t = 0; t < m; t++)
         for (size_t j = 0; j < d_head; j++)
             out[t * d_head + j] = q[t * ldq + j] + (bias ? bias[j] : 0);
-    }
 }
 
 /* Attention of one head for m queries of a timeline, which are rows `row` and on of the pass and
@@ -423,10 +422,9 @@ static void attend(const struct attention *a, const struct network *net, size_t 
     if (positions->bias) {
         const float *bias =
             positions->bias + ((size_t)a->l * n_head + head) * positions->places + place;
-        for (size_t t = 0; t < m; t++) {
+        for (size_t t = 0; t < m; t++)
             for (size_t j = 0; j < n_place; j++)
                 b[t * n_place + j] += bias[j];
-        }
     }
 
     float factor[QUERY_BLOCK];

@@ -274,10 +274,9 @@ bool transformer_xl_is_layer_matrix(const char *name) {
         return false;
     name += sizeof prefix - 1;
     name += strspn(name, "0123456789");
-    for (size_t i = 0; i < LAYER_MATRICES; i++) {
+    for (size_t i = 0; i < LAYER_MATRICES; i++)
         if (strcmp(name, matrices[i]) == 0)
             return true;
-    }
     return false;
 }
 

@@ -28,10 +28,9 @@ const char *weights_type_name(uint32_t type) {
 }
 
 int weights_type_of_name(const char *name) {
-    for (int i = 0; weights_type_name((uint32_t)i); i++) {
+    for (int i = 0; weights_type_name((uint32_t)i); i++)
         if (strcmp(name, type_names[i]) == 0)
             return i;
-    }
     return -1;
 }
 
@@ -347,10 +346,9 @@ void weights_release_block(const struct weights *w, const struct weights_tensor 
 }
 
 const struct weights_tensor *weights_find(const struct weights *w, const char *name) {
-    for (size_t i = 0; i < w->n_tensor; i++) {
+    for (size_t i = 0; i < w->n_tensor; i++)
         if (strcmp(w->tensor[i].name, name) == 0)
             return &w->tensor[i];
-    }
     return NULL;
 }
 

@@ -108,10 +108,9 @@ static void narrow_q8(const struct slot *slot, float *scale) {
         float s = q8_scale(x, n);
         if (first >= slot->begin)
             scale[row * q8_blocks(n_col) + column / Q8_BLOCK] = s;
-        for (size_t k = 0; k < n; k++) {
+        for (size_t k = 0; k < n; k++)
             if (first + k >= slot->begin && first + k < block_end)
                 out[first + k - slot->begin] = q8_of_float(x[k], s);
-        }
     }
     if (has_scales(slot->source, block_end)) {
         uint64_t scales = weights_scales_offset(elements_end(slot->source));
@@ -125,10 +124,9 @@ static void narrow_q8(const struct slot *slot, float *scale) {
 static txl_status narrow_elements(struct slot *slot, float *scale) {
     const float *x = slot->elements;
     uint16_t *half = slot->narrow;
-    for (size_t i = 0; i < slot->count; i++) {
+    for (size_t i = 0; i < slot->count; i++)
         if (!isfinite(x[i]))
             return refuse_element(slot, i, "weights must be finite");
-    }
     switch (slot->source->type) {
     case WEIGHTS_F32:
         memcpy(slot->narrow, x, slot->count * sizeof *x);
@@ -215,10 +213,9 @@ static txl_status add_block(struct writer *w, size_t t, uint64_t begin, txl_erro
 
 static txl_status write_tensors(struct writer *w, txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t t = 0; t < w->contents->n_source && !status; t++) {
+    for (size_t t = 0; t < w->contents->n_source && !status; t++)
         for (uint64_t begin = 0; begin < w->expanded[t] && !status; begin += WEIGHTS_BLOCK_SIZE)
             status = add_block(w, t, begin, error);
-    }
     return status ? status : flush_slots(w, error);
 }
 

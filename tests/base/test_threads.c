@@ -107,10 +107,9 @@ static void check_case(const char *name, const char *type) {
 
 static void sessions(void **state) {
     (void)state;
-    for (size_t k = 0; case_names[k]; k++) {
+    for (size_t k = 0; case_names[k]; k++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             check_case(case_names[k], types[t]);
-    }
 }
 
 /* ---- Text --------------------------------------------------------------------------------- */

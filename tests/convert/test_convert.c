@@ -53,10 +53,9 @@ static void free_state(struct state *state) {
 }
 
 static struct tensor *tensor_of(struct state *state, const char *name) {
-    for (size_t i = 0; i < state->n; i++) {
+    for (size_t i = 0; i < state->n; i++)
         if (strcmp(state->tensor[i].name, name) == 0)
             return &state->tensor[i];
-    }
     fail_msg("no tensor %s", name);
     return NULL;
 }
@@ -115,10 +114,9 @@ static const char *write_state(const struct state *state, const char *name) {
     assert_non_null(file);
     fwrite(&length, sizeof length, 1, file);
     fwrite(text, 1, length, file);
-    for (size_t i = 0; i < state->n; i++) {
+    for (size_t i = 0; i < state->n; i++)
         for (size_t k = 0; k < state->tensor[i].n; k++)
             assert_true(write_element(&state->tensor[i], k, file) > 0);
-    }
     assert_int_equal(fclose(file), 0);
     free(text);
     json_decref(header);

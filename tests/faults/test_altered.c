@@ -105,10 +105,9 @@ static void remove_file(struct file *file) {
 static const struct weights_tensor *tensor_at(const struct weights *w, size_t at) {
     for (size_t i = 0; i < w->n_tensor; i++) {
         const struct weights_tensor *t = &w->tensor[i];
-        for (uint32_t b = t->first_block; b < t->first_block + t->n_block; b++) {
+        for (uint32_t b = t->first_block; b < t->first_block + t->n_block; b++)
             if (at >= w->block[b].offset && at < w->block[b].offset + w->block[b].stored)
                 return t;
-        }
     }
     return NULL;
 }
@@ -212,10 +211,9 @@ static void for_files(const char *folder, void (*each)(const char *, const char 
                       void *context) {
     DIR *entries = opendir(folder);
     assert_non_null(entries);
-    for (struct dirent *entry; (entry = readdir(entries));) {
+    for (struct dirent *entry; (entry = readdir(entries));)
         if (entry->d_name[0] != '.')
             each(folder, entry->d_name, context);
-    }
     closedir(entries);
 }
 

@@ -98,10 +98,9 @@ static void assert_content(const char *path, const struct content *expected, con
 static void assert_no_other_file(const char *when) {
     DIR *entries = opendir(folder);
     assert_non_null(entries);
-    for (struct dirent *entry; (entry = readdir(entries));) {
+    for (struct dirent *entry; (entry = readdir(entries));)
         if (entry->d_name[0] != '.' && strcmp(entry->d_name, "output") != 0)
             fail_msg("%s: left %s", when, entry->d_name);
-    }
     closedir(entries);
 }
 

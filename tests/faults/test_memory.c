@@ -57,10 +57,9 @@ static uint64_t take_file(const char *path) {
 static void assert_empty_folder(const char *name, long n) {
     DIR *entries = opendir(folder);
     assert_non_null(entries);
-    for (struct dirent *entry; (entry = readdir(entries));) {
+    for (struct dirent *entry; (entry = readdir(entries));)
         if (entry->d_name[0] != '.')
             fail_msg("%s: allocation %ld: left %s", name, n, entry->d_name);
-    }
     closedir(entries);
 }
 

@@ -27,12 +27,11 @@ static const char *const words[] = {
 static size_t list_symbols(txl_kind kind, struct vocabulary_entry *entries,
                            char text[MAX_SYMBOL][4]) {
     size_t n = 0;
-    for (unsigned i = 0; i < MAX_SYMBOL; i++) {
+    for (unsigned i = 0; i < MAX_SYMBOL; i++)
         if (kind == TXL_BYTES)
             snprintf(text[n++], sizeof text[0], "%u", i);
         else if (kind == TXL_TEXT8 && ((i >= 'a' && i <= 'z') || i == '_'))
             snprintf(text[n++], sizeof text[0], "%c", (char)i);
-    }
     for (size_t i = 0; i < n; i++)
         entries[i] = (struct vocabulary_entry){text[i], strlen(text[i])};
     for (size_t i = 0; n == i && i < sizeof words / sizeof *words; i++)

@@ -159,7 +159,7 @@ const char *tiny_vocabulary(const char *tokenizer, int n) {
     size_t used = 0;
     bool lm1b = strcmp(tokenizer, "lm1b") == 0, letters = strcmp(tokenizer, "text8") == 0;
     bool bytes = strcmp(tokenizer, "bytes") == 0, words = !letters && !bytes;
-    for (int i = 0; i < n && used < sizeof text - 16; i++) {
+    for (int i = 0; i < n && used < sizeof text - 16; i++)
         if (words && i < 2)
             used +=
                 (size_t)snprintf(text + used, 16, "%s\n",
@@ -170,7 +170,6 @@ const char *tiny_vocabulary(const char *tokenizer, int n) {
             used += (size_t)snprintf(text + used, 16, "%c\n", 'a' + i);
         else
             used += (size_t)snprintf(text + used, 16, "w%d\n", i);
-    }
     return fuzz_write("tiny.txt", text, used);
 }
 

@@ -258,10 +258,9 @@ static void panels(void **state) {
     (void)state;
     for (size_t v = 0; kernels_available(v); v++) {
         for (size_t s = 0; s < N_SIZE; s++) {
-            for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3) {
+            for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3)
                 for (int type = 0; type < KERNEL_TYPES; type++)
                     check_panels(kernels_available(v), type, s, m);
-            }
         }
     }
 }

@@ -475,7 +475,7 @@ struct collected {
 static txl_status collect(void *context, const txl_symbol *symbol, txl_error *error) {
     struct collected *collected = context;
     (void)error;
-    if (symbol->text == NULL)
+    if (!symbol->text)
         return TXL_OK;
     assert_true(collected->n < collected->c->n);
     assert_int_equal(symbol->id, collected->c->ids[collected->n]);

@@ -30,10 +30,9 @@ static uint32_t next_number(uint64_t *state) {
 static void search(const int32_t *ids, size_t length, size_t window, size_t n, bool *follows) {
     memset(follows, 0, N_ID * sizeof *follows);
     size_t start = length > window ? length - window : 0;
-    for (size_t i = start; i + n <= length; i++) {
+    for (size_t i = start; i + n <= length; i++)
         if (memcmp(ids + i, ids + length - (n - 1), (n - 1) * sizeof *ids) == 0)
             follows[ids[i + n - 1]] = true;
-    }
 }
 
 static void check_repeats(const txl_history *history, const bool *expected) {

@@ -68,10 +68,9 @@ static void keep(double *p, const double *key, size_t n, size_t most, double sha
     assert_non_null(kept);
     for (size_t count = 0; count < most && sum < share * (1 - 1e-12); count++) {
         size_t best = n;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             if (p[i] > 0 && kept[i] == 0 && (best == n || key[i] > key[best]))
                 best = i;
-        }
         if (best == n)
             break;
         sum += kept[best] = p[best];
@@ -103,11 +102,10 @@ static void keep_above(double *p, size_t n, double min_p) {
 
 /* Whether `id` at the end of the past would make its last n ids the same as n before. */
 static bool would_repeat(const int32_t *past, size_t n, int32_t id) {
-    for (size_t i = 0; n > 0 && i + n <= PAST; i++) {
+    for (size_t i = 0; n > 0 && i + n <= PAST; i++)
         if (past[i + n - 1] == id &&
             memcmp(past + i, past + PAST - (n - 1), (n - 1) * sizeof *past) == 0)
             return true;
-    }
     return false;
 }
 

@@ -193,10 +193,9 @@ static void check_case(const char *name, const char *type, int level) {
 static void scores_are_those_of_the_rounded_weights(void **state) {
     (void)state;
     static const char *const types[] = {"f16", "bf16", "q8"};
-    for (size_t i = 0; i < N_NAME; i++) {
+    for (size_t i = 0; i < N_NAME; i++)
         for (size_t t = 0; t < 3; t++)
             check_case(names[i], types[t], (int)(i % 2));
-    }
 }
 
 static void all_kernels_score_narrow_types(void **state) {

@@ -130,10 +130,9 @@ static void round_trips(void **state) {
         struct weights *w;
         if (write_file(path, source, 5, levels[l], &error) || weights_open(path, &w, &error))
             fail_msg("%s", error.message);
-        for (size_t i = 0; i < 5; i++) {
+        for (size_t i = 0; i < 5; i++)
             if (source[i].shape[1] > 1) /* a single element is not worth compressing */
                 assert_tensor(w, source[i].name, levels[l]);
-        }
         if (levels[l] > 0) /* the exponents alone save this much */
             assert_true(weights_find(w, "a")->stored < weights_find(w, "a")->size * 9 / 10);
         assert_int_equal(txl_file_verify(path, NULL, NULL, &error), TXL_OK);
@@ -199,10 +198,9 @@ static void q8_round_trips(void **state) {
         struct weights *w;
         if (write_file(path, source, 7, levels[l], &error) || weights_open(path, &w, &error))
             fail_msg("%s", error.message);
-        for (size_t i = 0; i < 7; i++) {
+        for (size_t i = 0; i < 7; i++)
             if (source[i].type == WEIGHTS_Q8)
                 assert_q8(w, source[i].name);
-        }
         assert_int_equal(weights_find(w, "even")->raw != NULL, levels[l] == 0);
         assert_int_equal(txl_file_verify(path, NULL, NULL, &error), TXL_OK);
         weights_close(w);
@@ -391,11 +389,10 @@ static void seal(struct image *image) {
     struct layout_header header;
     memcpy(&header, image->data, sizeof header);
     struct layout_section *section[] = {&header.settings, &header.vocabulary, &header.index};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         if (section[i]->offset <= image->size &&
             section[i]->size <= image->size - section[i]->offset)
             section[i]->checksum = XXH3_64bits(image->data + section[i]->offset, section[i]->size);
-    }
     header.checksum = XXH3_64bits(&header, offsetof(struct layout_header, checksum));
     memcpy(image->data, &header, sizeof header);
 }
