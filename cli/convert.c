@@ -126,7 +126,7 @@ static const struct option_row options[] = {
      .argument = "OUT.txl",
      .help = "the weights file to write; it appears when it is complete",
      .offset = offsetof(struct convert_command_options, output),
-     .files = true},
+     .file = FILE_PRODUCT},
     {.name = "vocab",
      .kind = OPTION_STRING,
      .argument = "FILE",
@@ -134,7 +134,7 @@ static const struct option_row options[] = {
      .help = "the vocabulary: cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, or a symbol a "
              "line",
      .offset = offsetof(struct convert_command_options, vocabulary),
-     .files = true},
+     .file = FILE_READ},
     {.name = "type",
      .kind = OPTION_CHOICE,
      .choices = types,

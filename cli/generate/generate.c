@@ -6,12 +6,9 @@
 #include "continue.h"
 #include "interactive.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static bool open_prompt(struct generate *g) {
     const struct generate_options *options = g->options;
@@ -38,22 +35,6 @@ static bool open_prompt(struct generate *g) {
     return options->samples == 1 || input_make_seekable(&prompt->input);
 }
 
-/* What a long text would end with is better said before it. */
-static bool can_save(const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    struct stat status;
-    bool good = folder && access(folder, W_OK) == 0;
-    if (!good) {
-        terminal_error("%s: cannot be written: %s", path, strerror(errno));
-    } else if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        terminal_error("%s: exists and is not a regular file", path);
-        good = false;
-    }
-    free(folder);
-    return good;
-}
-
 static bool set_up(struct generate *g) {
     const struct generate_options *options = g->options;
     txl_error error;
@@ -67,8 +48,6 @@ static bool set_up(struct generate *g) {
         }
         txl_memory_settings(g->memory, &g->settings);
     }
-    if (options->save_memory && !can_save(options->save_memory))
-        return false;
     settings_override(&g->settings, &options->session, &options->common);
     if (options->logprobs > txl_model_n_token(g->model.handle)) {
         terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
@@ -213,7 +192,7 @@ static const struct option_row options[] = {
      .standard = "standard input, unless it is a terminal",
      .help = "continue the text of FILE; - is standard input",
      .offset = offsetof(struct generate_options, prompt),
-     .files = true},
+     .file = FILE_READ},
     {.name = "prompt-text",
      .kind = OPTION_STRING,
      .argument = "STRING",
@@ -304,13 +283,14 @@ static const struct option_row options[] = {
      .argument = "FILE",
      .help = "at the end write to FILE all that going on with the text takes",
      .offset = offsetof(struct generate_options, save_memory),
-     .files = true},
+     .file = FILE_WHOLE,
+     .over = "load-memory"},
     {.name = "load-memory",
      .kind = OPTION_STRING,
      .argument = "FILE",
      .help = "go on with the text whose memory FILE is; the prompt, if any, continues it",
      .offset = offsetof(struct generate_options, load_memory),
-     .files = true},
+     .file = FILE_READ},
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,

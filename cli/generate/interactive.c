@@ -112,9 +112,12 @@ static bool undo(struct interaction *i, char *argument) {
 }
 
 static bool save(struct interaction *i, char *argument) {
+    const struct named_file output = {FILE_WHOLE, "/", "save", argument, "load-memory"};
     txl_error error;
     if (!i->g->memory)
         terminal_error("/save: there is no text yet");
+    else if (options_check_output(i->command, i->options, &output) != OPTIONS_RUN)
+        return true;
     else if (txl_memory_write(i->g->memory, argument, &error) != TXL_OK)
         terminal_error("%s", error.message);
     else

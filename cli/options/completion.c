@@ -42,7 +42,7 @@ static void print_bash_arguments(const struct option_row *rows) {
             print_choices(row->choices);
             putchar('\'');
         }
-        fputs(row->files ? " files=yes;;\n" : ";;\n", stdout);
+        fputs(row->file != FILE_NONE ? " files=yes;;\n" : ";;\n", stdout);
     }
     fputs("        esac\n", stdout);
 }
@@ -136,7 +136,7 @@ static void print_zsh_option(const char *dashes, const char *name, const struct 
             putchar('(');
             print_choices(row->choices);
             putchar(')');
-        } else if (row->files) {
+        } else if (row->file != FILE_NONE) {
             fputs("_files", stdout);
         }
     }
@@ -235,7 +235,7 @@ static void print_fish_option(const char *command, const struct option_row *row)
         printf(" -s %c", row->letter);
     printf(" -l %s", row->name);
     if (row->kind != OPTION_FLAG)
-        fputs(row->files ? " -r -F" : " -x", stdout);
+        fputs(row->file != FILE_NONE ? " -r -F" : " -x", stdout);
     if (row->choices) {
         fputs(" -a '", stdout);
         print_choices(row->choices);

@@ -104,6 +104,8 @@ static int wrong_choice(const struct command *command, const struct option_row *
 static int set_value(const struct command *command, const struct option_row *row, const char *text,
                      void *values) {
     void *place = (char *)values + row->offset;
+    if (row->file != FILE_NONE && *text == '\0')
+        return options_wrong(command, "--%s '' is not a file's name", row->name);
     switch (row->kind) {
     case OPTION_FLAG:
         *(bool *)place = true;
@@ -137,6 +139,9 @@ static int check_operands(const struct command *command, const struct operands *
     }
     if (operands->n > most)
         return options_wrong(command, "unexpected argument '%s'", operands->items[most]);
+    for (int i = 0; i < operands->n; i++)
+        if (*operands->items[i] == '\0')
+            return options_wrong(command, "%s '' is empty", command->operands->name);
     return OPTIONS_RUN;
 }
 
@@ -150,6 +155,81 @@ static int wrong_option(const struct command *command, int result, char **argv) 
         return options_wrong(command, "unknown option '-%c'", optopt);
     return options_wrong(command, "unknown option '%s'", text);
 }
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+/* The files that a command line names. */
+struct file_list {
+    struct named_file *items;
+    size_t n;
+};
+
+static bool add_file(struct file_list *list, const struct named_file *file) {
+    struct named_file *items = reallocarray(list->items, list->n + 1, sizeof *items);
+    if (!items)
+        return false;
+    items[list->n++] = *file;
+    list->items = items;
+    return true;
+}
+
+static bool add_inputs(struct file_list *list, const char *role, const char *const *paths,
+                       size_t n) {
+    bool good = true;
+    for (size_t i = 0; i < n && good; i++)
+        good = add_file(list, &(struct named_file){FILE_READ, "", role, paths[i], NULL});
+    return good;
+}
+
+/* The files that options name, and the model that none names. */
+static bool add_option_files(struct file_list *list, const struct option_row *rows,
+                             const void *values) {
+    bool good = true;
+    for (; rows->name && good; rows++) {
+        const char *path;
+        if (rows->file == FILE_NONE)
+            continue;
+        memcpy(&path, (const char *)values + rows->offset, sizeof path);
+        if (path)
+            good = add_file(list,
+                            &(struct named_file){rows->file, "--", rows->name, path, rows->over});
+        else if (strcmp(rows->name, "model") == 0 && (path = getenv("TXL_MODEL")) && *path != '\0')
+            good = add_inputs(list, "TXL_MODEL", &path, 1);
+    }
+    return good;
+}
+
+/* Takes the list; `gathered`: there was memory for it. */
+static int check_files(struct file_list *list, bool gathered) {
+    if (!gathered)
+        terminal_error("out of memory");
+    bool good = gathered && named_files_check(list->items, list->n);
+    free(list->items);
+    return good ? OPTIONS_RUN : STATUS_FAILURE;
+}
+
+static int check_named_files(const struct command *command, const void *values,
+                             const struct operands *operands) {
+    struct file_list list = {0};
+    const struct operand_row *row = command->operands;
+    bool good = add_option_files(&list, command->options, values);
+    if (good && row && row->name && !row->choices && !row->commands)
+        good =
+            add_inputs(&list, row->name, (const char *const *)operands->items, (size_t)operands->n);
+    return check_files(&list, good);
+}
+
+int options_check_output(const struct command *command, const void *values,
+                         const struct named_file *output) {
+    struct file_list list = {0};
+    bool good = add_option_files(&list, command->options, values);
+    for (size_t i = 0; i < list.n; i++)
+        if (list.items[i].use != FILE_READ)
+            list.items[i].use = FILE_NONE;
+    return check_files(&list, good && add_file(&list, output));
+}
+
+/* ---- The command line --------------------------------------------------------------------- */
 
 /* Writes the table in getopt_long's two forms. */
 static void describe(const struct option_row *rows, struct option *longs, char *letters) {
@@ -196,7 +276,8 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     }
     terminal_set_quiet(common->quiet);
     *operands = (struct operands){argv + optind, argc - optind};
-    return check_operands(command, operands);
+    int status = check_operands(command, operands);
+    return status == OPTIONS_RUN ? check_named_files(command, values, operands) : status;
 }
 
 /* ---- Help --------------------------------------------------------------------------------- */

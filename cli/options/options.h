@@ -6,6 +6,8 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
+#include "cli/system/named_files.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,7 +45,8 @@ struct option_row {
     const char *help;           /* starts lower case, no full stop */
     size_t offset;
     double least, most; /* bounds of a number, both allowed */
-    bool files;         /* the argument is a file's name */
+    enum file_use file; /* how the file is used that the argument names; FILE_NONE: it names none */
+    const char *over;   /* the option whose file this output may replace; NULL: none */
 };
 
 /* An argument that is no option. */
@@ -109,7 +112,7 @@ struct common_options {
         .section = "Model", .name = "model", .letter = 'm', .kind = OPTION_STRING,                 \
         .argument = "FILE", .standard = "$TXL_MODEL, else the built-in model",                     \
         .help = "the weights file, as txl convert writes it",                                      \
-        .offset = offsetof(struct common_options, model), .files = true                            \
+        .offset = offsetof(struct common_options, model), .file = FILE_READ                        \
     }
 
 #define LOW_MEMORY_ROW                                                                             \
@@ -129,10 +132,16 @@ struct operands {
 /* What options_parse returns when the command is to run. */
 #define OPTIONS_RUN (-1)
 
-/* Fills `values`, which starts with a struct common_options and holds the defaults.  Prints help or
- * the error itself; returns OPTIONS_RUN or the status to exit with. */
+/* Fills `values`, which starts with a struct common_options and holds the defaults, and checks that
+ * the files that rows and operands name may be used so (named_files.h).  Prints help or the error
+ * itself; returns OPTIONS_RUN or the status to exit with. */
 int options_parse(const struct command *command, int argc, char **argv, void *values,
                   struct operands *operands);
+
+/* The same check of an output that is named later, against what the options read.  OPTIONS_RUN, or
+ * STATUS_FAILURE with the error printed. */
+int options_check_output(const struct command *command, const void *values,
+                         const struct named_file *output);
 
 void options_help(const struct command *command, FILE *out);
 

@@ -382,7 +382,7 @@ static int score(struct ppl *ppl, const struct operands *files) {
                   ppl->options->skip_unknown);
     }
     if (!open_rows(ppl) || !open_report(ppl))
-        return STATUS_FAILURE;
+        return signals_stopped() ? signals_status() : STATUS_FAILURE;
     return ppl->sweep.n > 0 ? sweep_file(ppl, files->items[0])
                             : score_files(ppl, files->items, files->n);
 }

@@ -131,15 +131,20 @@ static bool fail(struct outfile *file, const char *path) {
     return false;
 }
 
-static bool is_standard_output(const struct stat *status) {
-    struct stat output;
-    return fstat(STDOUT_FILENO, &output) == 0 && output.st_dev == status->st_dev &&
-           output.st_ino == status->st_ino;
+/* STDOUT_FILENO or STDERR_FILENO when it is the same file, else -1. */
+static int standard_handle(const struct stat *status) {
+    for (int handle = STDOUT_FILENO; handle <= STDERR_FILENO; handle++) {
+        struct stat standard;
+        if (fstat(handle, &standard) == 0 && standard.st_dev == status->st_dev &&
+            standard.st_ino == status->st_ino)
+            return handle;
+    }
+    return -1;
 }
 
-/* What goes to standard output too stands there in whole lines between the others. */
-static FILE *share_standard_output(void) {
-    int handle = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+/* What goes to a standard stream too stands there in whole lines between the others. */
+static FILE *share(int standard) {
+    int handle = fcntl(standard, F_DUPFD_CLOEXEC, 0);
     FILE *stream = handle < 0 ? NULL : fdopen(handle, "w");
     if (!stream && handle >= 0)
         close(handle);
@@ -148,14 +153,26 @@ static FILE *share_standard_output(void) {
     return stream;
 }
 
+/* A pipe waits for its reader, which a signal ends. */
+static FILE *open_special(const char *path) {
+    signals_end_reads(true);
+    FILE *stream = signals_stopped() ? NULL : fopen(path, "w");
+    signals_end_reads(false);
+    return stream;
+}
+
 bool outfile_open(struct outfile *file, const char *path) {
     struct stat status;
     bool exists = stat(path, &status) == 0;
-    bool shared = exists && is_standard_output(&status);
+    int standard = strcmp(path, "-") == 0 ? STDOUT_FILENO : exists ? standard_handle(&status) : -1;
     /* A link stays, and what it leads to is replaced. */
     *file = (struct outfile){.name = path, .path = exists ? realpath(path, NULL) : strdup(path)};
-    if (shared || (exists && !S_ISREG(status.st_mode))) {
-        file->stream = shared ? share_standard_output() : fopen(path, "w");
+    if (standard >= 0 || (exists && !S_ISREG(status.st_mode))) {
+        file->stream = standard >= 0 ? share(standard) : open_special(path);
+        if (!file->stream && signals_stopped()) {
+            outfile_abandon(file);
+            return false;
+        }
         return file->stream || fail(file, path);
     }
     if (!file->path)

@@ -45,7 +45,7 @@ bool output_failed(void);
 int output_finish(int status);
 
 /* A file under a temporary name until outfile_commit; devices and pipes are written as they are,
- * and what is standard output too is shared with it. */
+ * and what is standard output or error too is shared with it. */
 struct outfile {
     FILE *stream;
     const char *name;       /* as messages show it */
@@ -53,7 +53,8 @@ struct outfile {
     bool failed;
 };
 
-/* False with the error printed.  The path must live as long as the file.  Afterwards end with
+/* "-" is standard output.  A pipe waits for its reader.  False with the error printed, or when a
+ * signal ended the waiting.  The path must live as long as the file.  Afterwards end with
  * outfile_commit or outfile_abandon. */
 bool outfile_open(struct outfile *file, const char *path);
 

@@ -1,0 +1,178 @@
+/* Compares files by device and inode; those that do not exist yet, by their folder and name. */
+#include "named_files.h"
+
+#include "terminal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* Where a name leads. */
+struct place {
+    bool exists;       /* `about` is of the file; else of the folder that it would be made in */
+    const char *name;  /* within that folder; NULL where the file exists */
+    struct stat about; /* inode 0: there is no such folder either */
+};
+
+/* The part of the path after the last slash. */
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The folder of the path; NULL: out of memory. */
+static char *folder_of(const char *path) {
+    size_t length = (size_t)(last_part(path) - path);
+    return length > 0 ? strndup(path, length) : strdup(".");
+}
+
+static bool is_standard(const struct named_file *file) {
+    return strcmp(file->path, "-") == 0 && (file->use == FILE_READ || file->use == FILE_STREAM);
+}
+
+static struct place locate(const struct named_file *file) {
+    struct place place = {.exists = true};
+    if (is_standard(file)) {
+        int handle = file->use == FILE_READ ? STDIN_FILENO : STDOUT_FILENO;
+        place.exists = fstat(handle, &place.about) == 0;
+        return place;
+    }
+    if (stat(file->path, &place.about) == 0)
+        return place;
+    char *folder = folder_of(file->path);
+    place = (struct place){.name = last_part(file->path)};
+    if (!folder || stat(folder, &place.about) != 0)
+        place.about.st_ino = 0;
+    free(folder);
+    return place;
+}
+
+static bool same_inode(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool is_same(const struct place *a, const struct place *b) {
+    if (a->exists != b->exists || a->about.st_ino == 0 || !same_inode(&a->about, &b->about))
+        return false;
+    return a->exists || strcmp(a->name, b->name) == 0;
+}
+
+static bool is_regular(const struct place *place) {
+    return place->exists && S_ISREG(place->about.st_mode);
+}
+
+static bool is_written(const struct named_file *file) {
+    return file->use == FILE_WHOLE || file->use == FILE_PRODUCT || file->use == FILE_STREAM;
+}
+
+/* ---- One output --------------------------------------------------------------------------- */
+
+static bool cannot_write(const struct named_file *file, int error) {
+    terminal_error("%s: cannot be written: %s", file->path, strerror(error));
+    return false;
+}
+
+/* Of standard output or error, the one that is this regular file; NULL: neither. */
+static const char *standard_stream(const struct place *place) {
+    static const char *const names[] = {"standard output", "standard error"};
+    for (int i = 0; i < 2; i++) {
+        struct stat about;
+        if (is_regular(place) && fstat(STDOUT_FILENO + i, &about) == 0 &&
+            same_inode(&about, &place->about))
+            return names[i];
+    }
+    return NULL;
+}
+
+/* A file is made beside the one that it replaces; a link's target is replaced, not the link. */
+static bool can_replace(const struct named_file *file, const struct place *place) {
+    char *path = place->exists ? realpath(file->path, NULL) : strdup(file->path);
+    char *folder = path ? folder_of(path) : NULL;
+    bool good = folder && access(folder, W_OK | X_OK) == 0;
+    int error = errno;
+    free(folder);
+    free(path);
+    if (good && !place->exists && *place->name == '\0') {
+        good = false;
+        error = EISDIR;
+    }
+    return good || cannot_write(file, error);
+}
+
+static bool can_write(const struct named_file *file, const struct place *place) {
+    const char *stream = standard_stream(place);
+    if (place->exists && file->use != FILE_STREAM && !S_ISREG(place->about.st_mode)) {
+        terminal_error("%s: exists and is not a regular file", file->path);
+        return false;
+    }
+    if (stream && file->use == FILE_WHOLE) {
+        terminal_error("%s: %s goes to this file, which %s%s would replace; name another",
+                       file->path, stream, file->dashes, file->role);
+        return false;
+    }
+    if (stream && file->use == FILE_STREAM)
+        return true;
+    if (place->exists && S_ISDIR(place->about.st_mode))
+        return cannot_write(file, EISDIR);
+    if (!place->exists || is_regular(place))
+        return can_replace(file, place);
+    return is_standard(file) || access(file->path, W_OK) == 0 || cannot_write(file, errno);
+}
+
+/* ---- Two files ---------------------------------------------------------------------------- */
+
+static bool is_null_device(const struct place *place) {
+    return S_ISCHR(place->about.st_mode) && place->about.st_rdev == makedev(1, 3);
+}
+
+/* Two names of one terminal do no harm, as /dev/stdout and /dev/stderr may be. */
+static bool do_collide(const struct named_file *a, const struct place *at_a,
+                       const struct named_file *b, const struct place *at_b) {
+    if (!is_same(at_a, at_b))
+        return false;
+    if (at_a->exists && S_ISCHR(at_a->about.st_mode))
+        return strcmp(a->path, b->path) == 0 && !is_null_device(at_a);
+    return true;
+}
+
+static bool check_pair(const struct named_file *output, const struct place *at_output,
+                       const struct named_file *other, const struct place *at_other) {
+    if (other->use == FILE_READ) {
+        bool allowed = output->over && strcmp(output->over, other->role) == 0;
+        if (allowed || !is_regular(at_other) || !is_same(at_output, at_other))
+            return true;
+        terminal_error("%s: %s%s would destroy the file that is read as %s%s; name another",
+                       output->path, output->dashes, output->role, other->dashes, other->role);
+        return false;
+    }
+    if (!do_collide(output, at_output, other, at_other))
+        return true;
+    terminal_error("%s: both %s%s and %s%s would write it; name two files", output->path,
+                   other->dashes, other->role, output->dashes, output->role);
+    return false;
+}
+
+bool named_files_check(const struct named_file *files, size_t n) {
+    static const struct named_file standard_input = {FILE_READ, "", "standard input", "-", NULL};
+    struct place *places = calloc(n + 1, sizeof *places);
+    bool good = places;
+    if (!good)
+        terminal_error("out of memory");
+    for (size_t i = 0; i <= n && good; i++)
+        places[i] = locate(i < n ? &files[i] : &standard_input);
+    for (size_t i = 0; i < n && good; i++) {
+        if (!is_written(&files[i]))
+            continue;
+        good = can_write(&files[i], &places[i]);
+        for (size_t k = 0; k <= n && good; k++) {
+            const struct named_file *other = k < n ? &files[k] : &standard_input;
+            if (k < i || other->use == FILE_READ)
+                good = check_pair(&files[i], &places[i], other, &places[k]);
+        }
+    }
+    free(places);
+    return good;
+}
