@@ -314,7 +314,8 @@ static bool set_up(struct bench *b) {
 static void print_summary(const struct bench *b, double seconds) {
     char settings[8192];
     settings_to_text(settings, sizeof settings, &b->model, &b->settings, 1);
-    terminal_line("measurements=%d seconds=%.2f %s", b->measurements, seconds, settings);
+    terminal_brief("%d measurements, %.2f seconds", b->measurements, seconds);
+    terminal_summary("measurements=%d seconds=%.2f %s", b->measurements, seconds, settings);
 }
 
 static int measure_all(struct bench *b, const int *mem_lens, size_t n) {
@@ -494,7 +495,8 @@ static const struct note notes[] = {
                      " sgemm_peak share_of_limit kernels blas\n\n"
                      "read_bandwidth is in bytes a second, sgemm_peak in operations a second."},
     {"Summary line",
-     "The last line on standard error holds the settings as key=value between blanks, always in "
+     "Where standard error is no terminal, or with --summary, its last line holds the settings as "
+     "key=value between blanks, always in "
      "this order:\n\n"
      " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
      "     memory_start cluster_order type memory_type threads streams kernels\n"

@@ -6,12 +6,16 @@
 
 extern const struct command generate_command, ppl_command, convert_command, info_command,
     verify_command, tokenize_command, bench_command, completion_command, help_command,
-    manual_command;
+    manual_command, version_command;
 
-/* All of them, ending with NULL, in the order that help lists them (main.c). */
+/* All of them, ending with NULL, in the order that help lists them. */
 extern const struct command *const commands[];
 
 /* The command of that name, or NULL. */
 const struct command *command_find(const char *name);
+
+/* Prints that there is no such command, and the nearest one; returns STATUS_USAGE.  `by` is the
+ * command that was asked, NULL: txl itself. */
+int command_unknown(const struct command *by, const char *name);
 
 #endif

@@ -64,7 +64,8 @@ static void translate(const struct convert_command_options *told, struct convert
 static void print_summary(const char *output, double seconds) {
     struct stat status;
     long long bytes = stat(output, &status) == 0 ? (long long)status.st_size : 0;
-    terminal_line("bytes=%lld seconds=%.2f output=%s", bytes, seconds, output);
+    terminal_brief("%s: %lld bytes, %.2f seconds", output, bytes, seconds);
+    terminal_summary("bytes=%lld seconds=%.2f output=%s", bytes, seconds, output);
 }
 
 static int convert(const char *source, const struct convert_command_options *told) {
@@ -74,6 +75,8 @@ static int convert(const char *source, const struct convert_command_options *tol
     translate(told, &options);
     options.progress = show;
     options.progress_context = &progress;
+    struct stat before;
+    bool replaces = stat(told->output, &before) == 0 && S_ISREG(before.st_mode);
     confine(source, told->vocabulary, told->output);
     progress_start(&progress, source, "MiB");
     signals_set_mapped(source);
@@ -86,6 +89,8 @@ static int convert(const char *source, const struct convert_command_options *tol
         terminal_error("%s", error.message);
         return STATUS_FAILURE;
     }
+    if (replaces)
+        terminal_note("%s existed and was replaced", told->output);
     print_summary(told->output, terminal_seconds() - progress.start);
     return STATUS_OK;
 }
@@ -232,7 +237,8 @@ static const struct note notes[] = {
      "as data: nothing in them is executed. What a checkpoint does not say is asked for by the "
      "name of its option."},
     {"Summary line",
-     "The last line on standard error is key=value between blanks, in this order:\n\n"
+     "Where standard error is no terminal, or with --summary, its last line is key=value between "
+     "blanks, in this order:\n\n"
      " txl convert: bytes seconds output\n\n"
      "The output's name runs to the end of the line. txl info prints what the file says."},
     {0}};

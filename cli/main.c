@@ -11,25 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct command *const commands[] = {&generate_command,
-                                          &ppl_command,
-                                          &tokenize_command,
-                                          &convert_command,
-                                          &info_command,
-                                          &verify_command,
-                                          &bench_command,
-                                          &completion_command,
-                                          &help_command,
-                                          &manual_command,
-                                          NULL};
-
-const struct command *command_find(const char *name) {
-    for (size_t i = 0; commands[i]; i++)
-        if (strcmp(commands[i]->name, name) == 0)
-            return commands[i];
-    return NULL;
-}
-
 /* A file that is opened must not take the number of a standard stream that the caller closed;
  * reading the stand-in finds nothing, writing it fails. */
 static void fill_standard_streams(void) {
@@ -38,13 +19,15 @@ static void fill_standard_streams(void) {
             _exit(STATUS_FAILURE);
 }
 
-static int print_version(void) {
-    printf("txl %s\nkernels %s, OpenBLAS %s\n", TXL_VERSION, txl_kernels_name(), txl_blas_name());
-    return output_finish(STATUS_OK);
-}
-
 static bool is_any(const char *text, const char *one, const char *other) {
     return strcmp(text, one) == 0 || strcmp(text, other) == 0;
+}
+
+/* --help and --version are commands too, for whoever expects options. */
+static const char *command_name(const char *argument) {
+    return is_any(argument, "--help", "-h")      ? help_command.name
+           : is_any(argument, "--version", "-V") ? version_command.name
+                                                 : argument;
 }
 
 int main(int argc, char **argv) {
@@ -58,14 +41,9 @@ int main(int argc, char **argv) {
         terminal_error("a command is missing (see txl --help)");
         return STATUS_USAGE;
     }
-    if (strcmp(argv[1], "--version") == 0)
-        return print_version();
-    const struct command *command =
-        command_find(is_any(argv[1], "--help", "-h") ? help_command.name : argv[1]);
-    if (!command) {
-        terminal_error("'%s' is no command (see txl --help)", argv[1]);
-        return STATUS_USAGE;
-    }
+    const struct command *command = command_find(command_name(argv[1]));
+    if (!command)
+        return command_unknown(NULL, argv[1]);
     terminal_set_command(command->name);
     return command->run(command, argc - 1, argv + 1);
 }

@@ -266,9 +266,10 @@ static bool set_up(struct tokenize *t, const char *path) {
 static void print_summary(const struct tokenize *t) {
     txl_encoded counts;
     token_reader_counts(&t->reader, &counts);
-    terminal_line("symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
-                  t->symbols, t->unknown + counts.unknown, t->input.read,
-                  text_forms[t->options->text], t->model.name);
+    terminal_brief("%" PRIu64 " symbols", t->symbols);
+    terminal_summary("symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
+                     t->symbols, t->unknown + counts.unknown, t->input.read,
+                     text_forms[t->options->text], t->model.name);
 }
 
 static int tokenize_input(struct tokenize *t) {
@@ -341,7 +342,8 @@ static const struct note notes[] = {
      "for "
      "the line end: there the lines of the output are the lines of the text."},
     {"Summary line",
-     "The last line on standard error is key=value between blanks, in this order:\n\n"
+     "Where standard error is no terminal, or with --summary, its last line is key=value between "
+     "blanks, in this order:\n\n"
      " txl tokenize: symbols unknown bytes text model\n\n"
      "unknown counts symbols that were replaced or left out because the vocabulary lacks them, "
      "with --decode those that were written as they are spelled; bytes are of the input; the "

@@ -80,7 +80,10 @@ static void print_summary(const struct generate *g, int64_t samples) {
     char sampling[512], settings[8192];
     sampling_to_text(sampling, sizeof sampling, &options->sampling);
     settings_to_text(settings, sizeof settings, &g->model, &g->settings, 1);
-    terminal_line(
+    terminal_brief("%" PRIu64 " tokens, seed %" PRIu64 ", %.1f tokens/s%s", g->tokens, g->seed,
+                   g->seconds > 0 ? (double)g->tokens / g->seconds : 0,
+                   strcmp(g->done, "interrupted") == 0 ? ", interrupted" : "");
+    terminal_summary(
         "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
         " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
         "eos=%s allow_unk=%s text=%s %s",
@@ -314,7 +317,8 @@ static const struct note notes[] = {
      "\"seed\", "
      "\"tokens\", \"seconds\", \"settings\"}, where done is length, stop, eos or interrupted."},
     {"Summary line",
-     "The last line on standard error holds the seed and every other setting that decides the "
+     "Where standard error is no terminal, or with --summary, its last line holds the seed and "
+     "every other setting that decides the "
      "text, as key=value between blanks, always in this order:\n\n"
      " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
      "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
@@ -362,6 +366,8 @@ const struct command generate_command = {
     .summary = "continue a prompt with generated text",
     .description = "Prints the prompt and goes on with text that the model generates, token by "
                    "token. Without a prompt the text begins afresh.",
+    .operand_hint = "--prompt FILE continues the text of a file, --prompt-text STRING one of your "
+                    "own",
     .options = options,
     .examples = examples,
     .notes = notes,

@@ -79,7 +79,7 @@ static void print_bash(void) {
           "        COMPREPLY=($(compgen -W '",
           stdout);
     print_commands();
-    fputs(" --help --version' -- \"$word\"))\n"
+    fputs(" --help --version -V' -- \"$word\"))\n"
           "        return\n"
           "    fi\n"
           "    case ${COMP_WORDS[1]} in\n",
@@ -191,7 +191,8 @@ static void print_zsh(void) {
     fputs("    )\n"
           "    if ((CURRENT == 2)); then\n"
           "        _describe command commands\n"
-          "        _arguments '--help[print help]' '--version[print the version]'\n"
+          "        _arguments '--help[print help]' '(-V --version)'{-V,--version}'[print the "
+          "version]'\n"
           "        return\n"
           "    fi\n"
           "    local command=$words[2]\n"
@@ -264,7 +265,7 @@ static void print_fish(void) {
     fputs("# fish completion of txl; made by: txl completion fish\n"
           "complete -c txl -f\n"
           "complete -c txl -n __fish_use_subcommand -l help -d 'print help'\n"
-          "complete -c txl -n __fish_use_subcommand -l version -d 'print the version'\n",
+          "complete -c txl -n __fish_use_subcommand -s V -l version -d 'print the version'\n",
           stdout);
     for (size_t i = 0; commands[i]; i++) {
         const struct command *command = commands[i];

@@ -6,7 +6,7 @@
 
 static void print_overview(void) {
     fputs("Usage: txl COMMAND [OPTION]... [ARGUMENT]...\n"
-          "       txl --version\n\n"
+          "       txl --version | -V\n\n"
           "Runs Transformer-XL language models: generates text of any length, measures bits per\n"
           "character and perplexity. A model is built in; txl convert makes others from published\n"
           "checkpoints.\n\n"
@@ -34,7 +34,7 @@ static int run(const struct command *command, int argc, char **argv) {
     } else {
         const struct command *topic = command_find(operands.items[0]);
         if (!topic)
-            return options_wrong(command, "'%s' is no command", operands.items[0]);
+            return command_unknown(command, operands.items[0]);
         options_help(topic, stdout);
     }
     return output_finish(STATUS_OK);

@@ -179,7 +179,7 @@ static int run(const struct command *command, int argc, char **argv) {
     } else {
         const struct command *topic = command_find(operands.items[0]);
         if (!topic)
-            return options_wrong(command, "'%s' is no command", operands.items[0]);
+            return command_unknown(command, operands.items[0]);
         print_command(topic);
     }
     return output_finish(STATUS_OK);

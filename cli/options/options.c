@@ -3,6 +3,7 @@
 
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
+#include "nearest.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,6 +26,17 @@ int options_wrong(const struct command *command, const char *format, ...) {
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     terminal_error("%s (see txl %s --help)", message, command->name);
+    return STATUS_USAGE;
+}
+
+int options_unknown(const struct command *command, const char *what, const char *mark,
+                    const char *name, const char *nearest) {
+    const char *topic = command ? command->name : "", *blank = command ? " " : "";
+    if (nearest)
+        terminal_error("unknown %s '%s%s'; did you mean '%s%s'? (see txl %s%s--help)", what, mark,
+                       name, mark, nearest, topic, blank);
+    else
+        terminal_error("unknown %s '%s%s' (see txl %s%s--help)", what, mark, name, topic, blank);
     return STATUS_USAGE;
 }
 
@@ -137,12 +149,26 @@ static int check_operands(const struct command *command, const struct operands *
             return options_wrong(command, "%s is missing", row->name);
         most = row->repeats ? INT32_MAX : most + 1;
     }
-    if (operands->n > most)
-        return options_wrong(command, "unexpected argument '%s'", operands->items[most]);
+    if (operands->n > most) {
+        const char *hint = command->operand_hint;
+        return options_wrong(command, "unexpected argument '%s'%s%s", operands->items[most],
+                             hint ? "; " : "", hint ? hint : "");
+    }
     for (int i = 0; i < operands->n; i++)
         if (*operands->items[i] == '\0')
             return options_wrong(command, "%s '' is empty", command->operands->name);
     return OPTIONS_RUN;
+}
+
+/* A long option that is none, perhaps with =VALUE behind its name. */
+static int unknown_option(const struct command *command, const char *text) {
+    char name[64];
+    const char *dashless = text + strspn(text, "-");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(dashless, "="), dashless);
+    struct nearest nearest = nearest_to(name);
+    for (const struct option_row *row = command->options; row->name; row++)
+        nearest_try(&nearest, row->name);
+    return options_unknown(command, "option", "--", name, nearest_name(&nearest));
 }
 
 static int wrong_option(const struct command *command, int result, char **argv) {
@@ -153,7 +179,7 @@ static int wrong_option(const struct command *command, int result, char **argv) 
         return options_wrong(command, "'%s' takes no argument", text);
     if (optopt != 0)
         return options_wrong(command, "unknown option '-%c'", optopt);
-    return options_wrong(command, "unknown option '%s'", text);
+    return unknown_option(command, text);
 }
 
 /* ---- Files -------------------------------------------------------------------------------- */
@@ -275,6 +301,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
         return output_finish(STATUS_OK);
     }
     terminal_set_quiet(common->quiet);
+    terminal_set_summary(common->summary);
     *operands = (struct operands){argv + optind, argc - optind};
     int status = check_operands(command, operands);
     return status == OPTIONS_RUN ? check_named_files(command, values, operands) : status;

@@ -75,6 +75,7 @@ struct command {
     bool hidden;                        /* for building the program, not for its users */
     const struct option_row *options;   /* ends with a row without a name */
     const struct operand_row *operands; /* ends with a row without a name; NULL: none */
+    const char *operand_hint;           /* how to say what is no operand; NULL: nothing to say */
     const struct example *examples;     /* ends with a row without a command; NULL: none */
     const struct note *notes;           /* ends with a row without a title; NULL: none */
     int (*run)(const struct command *command, int argc, char **argv);
@@ -84,7 +85,7 @@ struct command {
 struct common_options {
     const char *model;
     int64_t threads; /* 0: one for each processor */
-    bool low_memory, quiet, help;
+    bool low_memory, quiet, summary, help;
 };
 
 #define COMMON_ROWS                                                                                \
@@ -100,8 +101,12 @@ struct common_options {
         {.name = "quiet",                                                                          \
          .letter = 'q',                                                                            \
          .kind = OPTION_FLAG,                                                                      \
-         .help = "no progress, hints or notes on standard error",                                  \
+         .help = "errors alone on standard error: no progress, hints, notes or summary line",      \
          .offset = offsetof(struct common_options, quiet)},                                        \
+        {.name = "summary",                                                                        \
+         .kind = OPTION_FLAG,                                                                      \
+         .help = "print the summary line on a terminal too, and with --quiet",                     \
+         .offset = offsetof(struct common_options, summary)},                                      \
     {                                                                                              \
         .name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "print this help",             \
         .offset = offsetof(struct common_options, help)                                            \
@@ -144,6 +149,11 @@ int options_check_output(const struct command *command, const void *values,
                          const struct named_file *output);
 
 void options_help(const struct command *command, FILE *out);
+
+/* Prints that `what` (command, option, setting) named `name`, which follows `mark`, is unknown,
+ * with the `nearest` name if there is one; returns STATUS_USAGE.  `command` NULL: of txl itself. */
+int options_unknown(const struct command *command, const char *what, const char *mark,
+                    const char *name, const char *nearest);
 
 /* Prints the error with a pointer to the help; returns STATUS_USAGE. */
 int options_wrong(const struct command *command, const char *format, ...)

@@ -172,7 +172,8 @@ const struct operand_row ppl_operands[] = {
 
 const struct note ppl_notes[] = {
     {"Summary line",
-     "The last line on standard error holds the result and every setting that decides it, as "
+     "Where standard error is no terminal, or with --summary, its last line holds the result and "
+     "every setting that decides it, as "
      "key=value between blanks, always in this order:\n\n"
      " txl ppl: files tokens predicted unknown nats_per_token perplexity\n"
      "     bits_per_token bits_per_character seconds tokens_per_second mode\n"

@@ -210,13 +210,13 @@ static void print_other_summary(const struct run_facts *facts, const struct resu
     double nats = nats_per_token(&divergence->other);
     double n = (double)divergence->difference.predicted;
     char numbers[4][40];
-    terminal_line("compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
-                  "top_agreement=%.6f mode=%s text=%s %s",
-                  show(numbers[0], sizeof numbers[0], nats),
-                  show(numbers[1], sizeof numbers[1], exp(nats)),
-                  show(numbers[2], sizeof numbers[2], divergence->difference.mean),
-                  show(numbers[3], sizeof numbers[3], divergence->kl / n),
-                  (double)divergence->agreed / n, facts->mode, facts->text, facts->other.facts);
+    terminal_summary("compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
+                     "top_agreement=%.6f mode=%s text=%s %s",
+                     show(numbers[0], sizeof numbers[0], nats),
+                     show(numbers[1], sizeof numbers[1], exp(nats)),
+                     show(numbers[2], sizeof numbers[2], divergence->difference.mean),
+                     show(numbers[3], sizeof numbers[3], divergence->kl / n),
+                     (double)divergence->agreed / n, facts->mode, facts->text, facts->other.facts);
 }
 
 void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total) {
@@ -224,16 +224,20 @@ void result_print_summary(const struct run_facts *facts, int n_files, const stru
     char numbers[4][40];
     if (facts->other.name)
         print_other_summary(facts, total);
-    terminal_line("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
-                  " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
-                  "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
-                  n_files, total->tokens, total->score.predicted, total->unknown,
-                  show(numbers[0], sizeof numbers[0], nats),
-                  show(numbers[1], sizeof numbers[1], exp(nats)),
-                  show(numbers[2], sizeof numbers[2], nats / LN_2),
-                  show(numbers[3], sizeof numbers[3], result_bits_per_character(facts, total)),
-                  total->seconds, result_tokens_per_second(total), facts->mode, facts->text,
-                  facts->model.facts);
+    terminal_brief("%s %.5f, %" PRIu64 " tokens, %.0f tokens/s",
+                   facts->words ? "perplexity" : "bits per character",
+                   result_headline(facts, total), total->score.predicted,
+                   result_tokens_per_second(total));
+    terminal_summary("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
+                     " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
+                     "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
+                     n_files, total->tokens, total->score.predicted, total->unknown,
+                     show(numbers[0], sizeof numbers[0], nats),
+                     show(numbers[1], sizeof numbers[1], exp(nats)),
+                     show(numbers[2], sizeof numbers[2], nats / LN_2),
+                     show(numbers[3], sizeof numbers[3], result_bits_per_character(facts, total)),
+                     total->seconds, result_tokens_per_second(total), facts->mode, facts->text,
+                     facts->model.facts);
 }
 
 int result_check_limit(const struct run_facts *facts, const struct result *result, double limit) {

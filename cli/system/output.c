@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,10 +18,19 @@
 static struct {
     bool closed, failed;
     bool in_line; /* the last byte was no line end */
+    enum { UNKNOWN, YES, NO } terminal;
 } state;
 
 static bool usable(void) {
     return !state.closed && !state.failed;
+}
+
+/* A bar of standard error must not stand before what the same terminal is to show. */
+static void make_room(void) {
+    if (state.terminal == UNKNOWN)
+        state.terminal = isatty(STDOUT_FILENO) ? YES : NO;
+    if (state.terminal == YES)
+        progress_clear();
 }
 
 static bool note_failure(void) {
@@ -38,6 +48,7 @@ bool output_write(const void *bytes, size_t length) {
         return false;
     if (length == 0)
         return true;
+    make_room();
     /* One thread alone writes: locks cost most of the time where it is a few bytes each. */
     if (fwrite_unlocked(bytes, 1, length, stdout) != length)
         return note_failure();
@@ -115,9 +126,16 @@ bool output_failed(void) {
     return state.failed;
 }
 
+/* Whether the other end of the pipe is closed: of a write that nobody looked at errno tells no
+ * more. */
+static bool lost_reader(void) {
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&output, 1, 0) == 1 && (output.revents & POLLERR);
+}
+
 int output_finish(int status) {
     if (output_flush() && ferror(stdout)) {
-        errno = EIO; /* of a write that help or the like did not look at */
+        errno = lost_reader() ? EPIPE : EIO; /* of help or the like */
         note_failure();
     }
     return state.failed ? STATUS_FAILURE : status;

@@ -11,13 +11,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 24, LEAST_BAR_WIDTH = 4, LINE_MAX_COLUMNS = 200, LINE_BYTES = 16384 };
+enum { BAR_WIDTH = 24, LEAST_BAR_WIDTH = 4, LEAST_NAME_WIDTH = 6, LINE_MAX_COLUMNS = 200 };
+enum { LINE_BYTES = 16384 };
 
 static const double BAR_SECONDS = 0.1, LINE_SECONDS = 10, FIRST_SECONDS = 1;
 
 static struct {
     const char *command;
-    bool quiet;
+    bool quiet, summary;
     bool bar; /* a bar stands on the terminal's last line */
 } state;
 
@@ -29,7 +30,11 @@ void terminal_set_quiet(bool quiet) {
     state.quiet = quiet;
 }
 
-static void wipe_bar(void) {
+void terminal_set_summary(bool summary) {
+    state.summary = summary;
+}
+
+void progress_clear(void) {
     if (state.bar) {
         fputs("\r\033[K", stderr);
         state.bar = false;
@@ -55,7 +60,7 @@ __attribute__((format(printf, 2, 0))) static void print_line(const char *label, 
         end = LINE_BYTES - 1;
     replace_controls(line);
     line[end] = '\n'; /* the terminator's place: the length is known */
-    wipe_bar();
+    progress_clear();
     fwrite(line, 1, (size_t)end + 1, stderr);
 }
 
@@ -76,6 +81,24 @@ void terminal_note(const char *format, ...) {
 }
 
 void terminal_line(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_line("", format, arguments);
+    va_end(arguments);
+}
+
+void terminal_summary(const char *format, ...) {
+    if (!state.summary && (state.quiet || isatty(STDERR_FILENO)))
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    print_line("", format, arguments);
+    va_end(arguments);
+}
+
+void terminal_brief(const char *format, ...) {
+    if (state.summary || state.quiet || !isatty(STDERR_FILENO))
+        return;
     va_list arguments;
     va_start(arguments, format);
     print_line("", format, arguments);
@@ -138,22 +161,33 @@ static const char *last_columns(const char *name, int columns) {
     return end;
 }
 
+/* Columns for the bar: a terminal shows Ctrl-C as ^C behind it, which must not begin a line that
+ * would not be wiped. */
 static int terminal_columns(void) {
+    enum { ROOM = 3 };
     struct winsize window = {0};
-    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1;
-    return known ? window.ws_col - 1 : 79;
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > ROOM;
+    return (known ? window.ws_col : 80) - ROOM;
+}
+
+/* Leaves out the last figures where there is no room for all. */
+static void fit_figures(char *figures, int columns) {
+    char *comma;
+    while ((int)strlen(figures) > columns && (comma = strrchr(figures, ',')))
+        *comma = '\0';
 }
 
 /* Figures come first, then the name: the bar has a part of what they leave. */
-static void draw_bar(const struct progress *progress, double fraction, const char *figures) {
+static void draw_bar(const struct progress *progress, double fraction, char *figures) {
     char percent[16] = "", bar[BAR_WIDTH + 4], line[LINE_MAX_COLUMNS];
     int columns = terminal_columns();
     if (fraction >= 0)
         snprintf(percent, sizeof percent, "%3.0f %% ", floor(100 * fraction));
+    fit_figures(figures, columns - (int)strlen(percent));
     int left = columns - (int)(strlen(percent) + strlen(figures));
     format_bar(fraction, left, bar);
     left -= (int)strlen(bar) + 2;
-    const char *name = last_columns(progress->task, left);
+    const char *name = last_columns(progress->task, left < LEAST_NAME_WIDTH ? 0 : left);
     snprintf(line, sizeof line, "%s%s%s%s%s", name, *name != '\0' ? "  " : "", percent, bar,
              figures);
     replace_controls(line);
@@ -188,6 +222,6 @@ void progress_update(struct progress *progress, double fraction, uint64_t count)
 }
 
 void progress_end(struct progress *progress) {
-    wipe_bar();
+    progress_clear();
     progress->off = true;
 }

@@ -5,18 +5,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The command that every line names, and whether --quiet was given. */
+/* The command that every line names, and whether --quiet and --summary were given. */
 void terminal_set_command(const char *name);
 void terminal_set_quiet(bool quiet);
+void terminal_set_summary(bool summary);
 
 /* "txl COMMAND: error: ...", and "txl COMMAND: note: ..." which --quiet leaves out.  Control
  * characters of file names and the like do not reach the terminal, nor what is beyond 16 KiB. */
 void terminal_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void terminal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "txl COMMAND: ...", printed with --quiet too: as the last line of a command that measures or
- * generates, the facts. */
+/* "txl COMMAND: ...", printed with --quiet too. */
 void terminal_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The end of a command that measures or generates.  terminal_summary prints the line of all facts,
+ * a contract for programs: where standard error is no terminal, and wherever --summary asks for it.
+ * terminal_brief prints what a person at a terminal wants to know instead.  --quiet leaves out
+ * both, but not what --summary asks for.  A command calls both: at most one of them prints. */
+void terminal_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void terminal_brief(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Seconds of a clock that is never set. */
 double terminal_seconds(void);
@@ -37,5 +44,8 @@ void progress_update(struct progress *progress, double fraction, uint64_t count)
 
 /* Takes the bar away. */
 void progress_end(struct progress *progress);
+
+/* Takes the bar away until the next update, for a line that standard output is to show. */
+void progress_clear(void);
 
 #endif

@@ -106,7 +106,7 @@ static void a_bar_is_redrawn_and_wiped(void **state) {
     update_at(&progress, 100.5, 0.5, 1);
     assert_shown("");
     update_at(&progress, 110, 0.25, 1000);
-    assert_shown("\rtext.txt   25 % [###------------] 1000 tokens, 100/s, 0:30 left\033[K");
+    assert_shown("\rtext.txt   25 % [###-----------] 1000 tokens, 100/s, 0:30 left\033[K");
     update_at(&progress, 110.05, 0.26, 1001);
     assert_shown("");
     update_at(&progress, 120, -1, 2000);
@@ -115,9 +115,64 @@ static void a_bar_is_redrawn_and_wiped(void **state) {
     assert_shown("\r\033[Ktxl: note: in between\n");
     terminal_width = 31;
     update_at(&progress, 200, 0.5, 10000);
-    assert_shown("\r 50 % 10000 tokens, 100/s, 1:4\033[K");
+    assert_shown("\r 50 % 10000 tokens, 100/s\033[K");
+    progress_clear();
+    assert_shown("\r\033[K");
+    progress_clear();
+    assert_shown("");
+    update_at(&progress, 210, 0.5, 10000);
+    assert_shown("\r 50 % 10000 tokens, 91/s\033[K");
     progress_end(&progress);
     assert_shown("\r\033[K");
+}
+
+/* Behind a bar as wide as a terminal lets it be there is room for the ^C that Ctrl-C shows. */
+static void a_bar_leaves_room(void **state) {
+    (void)state;
+    struct progress progress;
+    char text[512] = "";
+    for (int width = 4; width < 130; width++) {
+        terminal_width = (unsigned short)width;
+        clock_seconds = 100;
+        progress_start(&progress, "a/name/that/is/wider/than/the/whole/of/many/a/terminal/is.txt",
+                       "tokens");
+        update_at(&progress, 200, 0.5, 123456);
+        ssize_t n = pread(fileno(shown), text, sizeof text - 1, seen);
+        seen += n;
+        assert_in_range(n, 1 + 3, 1 + width - 3 + 3); /* CR, the bar, ESC [ K */
+        progress_end(&progress);
+        assert_shown("\r\033[K");
+    }
+}
+
+/* Programs read the summary, a person at a terminal the brief line; --quiet leaves out both,
+ * --summary asks for the one for programs. */
+static void a_summary_is_for_programs(void **state) {
+    (void)state;
+    const struct {
+        unsigned short width;
+        bool quiet, summary;
+        const char *shown;
+    } cases[] = {
+        {0, false, false, "txl: seed=7\n"},
+        {0, false, true, "txl: seed=7\n"},
+        {0, true, false, ""},
+        {0, true, true, "txl: seed=7\n"},
+        {81, false, false, "txl: seed 7\n"},
+        {81, false, true, "txl: seed=7\n"},
+        {81, true, false, ""},
+        {81, true, true, "txl: seed=7\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        terminal_width = cases[i].width;
+        terminal_set_quiet(cases[i].quiet);
+        terminal_set_summary(cases[i].summary);
+        terminal_brief("seed %d", 7);
+        terminal_summary("seed=%d", 7);
+        assert_shown(cases[i].shown);
+    }
+    terminal_set_quiet(false);
+    terminal_set_summary(false);
 }
 
 static void quiet_shows_nothing(void **state) {
@@ -154,6 +209,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(lines_come_every_ten_seconds, catch_standard_error,
                                         give_standard_error_back),
         cmocka_unit_test_setup_teardown(a_bar_is_redrawn_and_wiped, catch_standard_error,
+                                        give_standard_error_back),
+        cmocka_unit_test_setup_teardown(a_bar_leaves_room, catch_standard_error,
+                                        give_standard_error_back),
+        cmocka_unit_test_setup_teardown(a_summary_is_for_programs, catch_standard_error,
                                         give_standard_error_back),
         cmocka_unit_test_setup_teardown(quiet_shows_nothing, catch_standard_error,
                                         give_standard_error_back),
