@@ -30,7 +30,10 @@ static txl_status end_number(struct token_reader *reader, txl_error *error) {
                  txl_model_n_token(ids->model) - 1);
         return bad_id(ids, what, error);
     }
-    txl_symbol symbol = {.id = (int32_t)ids->number};
+    txl_symbol symbol = {.id = (int32_t)ids->number,
+                         .line = ids->line,
+                         .offset = ids->begin,
+                         .bytes = ids->offset - ids->begin};
     symbol.text = txl_model_symbol(ids->model, symbol.id, &symbol.length);
     ids->number = -1;
     return reader->encoding.symbol(reader->encoding.context, &symbol, error);
@@ -39,7 +42,8 @@ static txl_status end_number(struct token_reader *reader, txl_error *error) {
 static txl_status end_line(struct token_reader *reader, txl_error *error) {
     txl_status status = end_number(reader, error);
     if (status == TXL_OK) {
-        const txl_symbol line_end = {.id = -1};
+        const txl_symbol line_end = {
+            .id = -1, .line = reader->ids.line, .offset = reader->ids.offset};
         status = reader->encoding.symbol(reader->encoding.context, &line_end, error);
     }
     reader->ids.line++;
@@ -54,6 +58,7 @@ static txl_status feed_character(struct token_reader *reader, char c, txl_error 
         if (ids->number < 0) {
             ids->number = 0;
             ids->start = ids->column;
+            ids->begin = ids->offset;
         }
         if (ids->number <= INT32_MAX) /* one digit beyond is wrong already */
             ids->number = 10 * ids->number + (c - '0');
@@ -66,6 +71,7 @@ static txl_status feed_character(struct token_reader *reader, char c, txl_error 
         return bad_id(ids, "a decimal id was expected", error);
     }
     ids->column++;
+    ids->offset++;
     return status;
 }
 

@@ -10,6 +10,8 @@ struct id_parser {
     const txl_model *model;
     uint64_t line, column; /* of the next character, from 1 */
     uint64_t start;        /* column of the number at hand */
+    uint64_t offset;       /* of the next character in the input, in bytes */
+    uint64_t begin;        /* of the number at hand */
     int64_t number;        /* -1: between numbers */
 };
 

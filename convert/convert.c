@@ -5,6 +5,7 @@
 #include "lib/base/half.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/q8.h"
+#include "lib/text/kind.h"
 #include "lib/text/vocabulary.h"
 #include "lib/weights/weights.h"
 #include "recognise.h"
@@ -450,9 +451,6 @@ static txl_status list_tensors(struct conversion *c, txl_error *error) {
 
 /* ---- Vocabulary and settings -------------------------------------------------------------- */
 
-enum { N_KIND = 5 };
-static const char *const kind_names[N_KIND] = {"words", "lm1b", "bytes", "text8", "characters"};
-
 struct text_facts {
     txl_kind kind;
     bool lower_case;
@@ -464,13 +462,11 @@ static txl_status choose_kind(const char *told, txl_kind guessed, txl_kind *kind
     *kind = guessed;
     if (!told)
         return TXL_OK;
-    for (int i = 0; i < N_KIND; i++) {
-        if (strcmp(told, kind_names[i]) == 0) {
-            *kind = (txl_kind)i;
-            return TXL_OK;
-        }
-    }
-    return txl_fail(error, TXL_ARGUMENT, "no tokenizer \"%s\"", told);
+    int found = text_kind_of_name(told);
+    if (found < 0)
+        return txl_fail(error, TXL_ARGUMENT, "no tokenizer \"%s\"", told);
+    *kind = (txl_kind)found;
+    return TXL_OK;
 }
 
 /* The symbols as a section of the weights file, and what they say about the text. */
@@ -526,7 +522,7 @@ static char *make_settings(const struct facts *f, const struct text_facts *text,
     json_t *settings = json_pack(
         "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, "
         "s:o, s:b, s:i, s:i, s:i, s:b, s:s, s:s, s:s}",
-        "family", "transformer-xl", "tokenizer", kind_names[text->kind], "lower_case",
+        "family", "transformer-xl", "tokenizer", text_kind(text->kind)->name, "lower_case",
         text->lower_case, "unk_id", id_or_null(text->unk), "eos_id", id_or_null(text->eos),
         "n_token", f->n_token, "n_layer", f->n_layer, "n_head", f->n_head, "d_head", f->d_head,
         "d_model", f->d_model, "d_embed", f->d_embed, "d_inner", f->d_inner, "attn_type",

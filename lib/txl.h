@@ -389,12 +389,24 @@ TXL_API void txl_memory_free(txl_memory *memory);
 
 typedef struct txl_encoder txl_encoder;
 
-/* One symbol of a text, or the end of a line. */
+/* One symbol of a text, or the end of a line.
+ *
+ * Each symbol names the bytes of the text that it stands for.  White space that no symbol stands
+ * for, a byte order mark and, in bytes models, line feeds belong to none.  A line boundary (<eos>,
+ * lm1b's closing <S>) stands for LF or CR LF.  Where several symbols come of the same bytes, as
+ * where the Moses tokenizer makes more of a character, each names all of them.  A symbol that
+ * stands for nothing (lm1b's opening <S>, the boundary of an unterminated line) has 0 bytes, at the
+ * place where they would be.  Neither `offset` nor its end is ever less than the symbol's before.
+ * The bytes themselves are the caller's to keep: what the encoder still holds back begins where the
+ * next symbol's `offset` will be, or later. */
 typedef struct txl_symbol {
     const char
-        *text;     /* its spelling as split, before the vocabulary is asked; NULL: a line ended */
-    size_t length; /* of the spelling; it is not NUL-terminated and lives during the call */
-    int32_t id;    /* -1 for a line end, and when `lookup` is off */
+        *text;       /* its spelling as split, before the vocabulary is asked; NULL: a line ended */
+    size_t length;   /* of the spelling; it is not NUL-terminated and lives during the call */
+    int32_t id;      /* -1 for a line end, and when `lookup` is off */
+    uint64_t line;   /* of the text, from 1, in which its bytes begin */
+    uint64_t offset; /* where in the text, in bytes from its start, they begin */
+    uint64_t bytes;  /* how many they are; 0 for the end of a line */
 } txl_symbol;
 
 typedef struct txl_encoding {

@@ -6,6 +6,7 @@
 #include "lib/base/q8.h"
 #include "lib/base/threads.h"
 #include "lib/network/random_weights.h"
+#include "lib/text/kind.h"
 #include "lib/transformer_xl/transformer_xl.h"
 #include "lib/weights/expand.h"
 
@@ -58,8 +59,6 @@ static txl_status symbol_setting(const txl_model *model, const char *key, int32_
     return status;
 }
 
-static const char *const kind_names[] = {"words", "lm1b", "bytes", "text8", "characters"};
-
 static txl_status open_vocabulary(txl_model *model, txl_error *error) {
     int n_token = 0, kind = 0;
     int32_t unk = -1, eos = -1;
@@ -74,9 +73,8 @@ static txl_status open_vocabulary(txl_model *model, txl_error *error) {
     if (status)
         return status;
     const char *name = json_string_value(json_object_get(model->settings, "tokenizer"));
-    while (kind < 5 && (!name || strcmp(name, kind_names[kind]) != 0))
-        kind++;
-    if (kind == 5)
+    kind = name ? text_kind_of_name(name) : -1;
+    if (kind < 0)
         return bad_setting(model, "tokenizer", "words, lm1b, bytes, text8 or characters", error);
     return vocabulary_open(&model->vocabulary, model->weights->vocabulary,
                            model->weights->vocabulary_size, n_token, (txl_kind)kind, lower_case,
@@ -400,11 +398,8 @@ int32_t txl_model_eos(const txl_model *model) {
 }
 
 int32_t txl_model_first_context(const txl_model *model) {
-    int32_t id = model->vocabulary.eos;
-    if (model->vocabulary.kind == TXL_BYTES)
-        id = txl_model_id(model, "32", 2);
-    else if (model->vocabulary.kind == TXL_TEXT8)
-        id = txl_model_id(model, "_", 1);
+    const char *first = text_kind(model->vocabulary.kind)->first;
+    int32_t id = first ? txl_model_id(model, first, strlen(first)) : model->vocabulary.eos;
     return id < 0 ? 0 : id;
 }
 

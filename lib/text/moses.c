@@ -21,6 +21,7 @@
 
 #include "lib/base/error.h"
 #include "moses_tables.h"
+#include "unicode.h"
 
 /* ---- The rules ------------------------------------------------------------------------------ */
 
@@ -213,48 +214,151 @@ static txl_status text_append(struct text *text, const char *bytes, size_t lengt
 
 /* ---- Text to tokens ------------------------------------------------------------------------- */
 
-/* A line under way: every rule reads `text`, writes `next`, and the two change places. */
+/* Which bytes of the line, as it was given, a byte of the text stands for: from `begin` to `end`,
+ * which are equal for what was added. */
+struct origin {
+    uint32_t begin, end;
+};
+
+/* A text whose bytes know their origins. */
+struct traced {
+    struct text text;
+    struct origin *origins; /* [capacity] */
+    size_t capacity;
+};
+
+static txl_status traced_reserve(struct traced *traced, size_t capacity, txl_error *error) {
+    txl_status status = text_reserve(&traced->text, capacity, error);
+    if (status || traced->capacity == traced->text.capacity)
+        return status;
+    size_t size = traced->text.capacity * sizeof *traced->origins;
+    struct origin *origins = realloc(traced->origins, size);
+    if (!origins)
+        return txl_fail_memory(error, "a line of text", size);
+    traced->origins = origins;
+    traced->capacity = traced->text.capacity;
+    return TXL_OK;
+}
+
+static txl_status traced_append(struct traced *traced, const char *bytes,
+                                const struct origin *origins, size_t length, txl_error *error) {
+    size_t n = traced->text.length;
+    txl_status status = traced_reserve(traced, n + length, error);
+    if (!status && length) {
+        memcpy(traced->text.bytes + n, bytes, length);
+        memcpy(traced->origins + n, origins, length * sizeof *origins);
+        traced->text.length += length;
+    }
+    return status;
+}
+
+static void traced_free(struct traced *traced) {
+    free(traced->text.bytes);
+    free(traced->origins);
+}
+
+/* A line under way: every rule reads `now`, writes `next`, and the two change places. */
 struct line {
     const struct moses *moses;
-    struct text text;
-    struct text next;
+    struct traced now;
+    struct traced next;
     pcre2_match_data *match;
 };
 
 static void turn(struct line *line) {
-    struct text text = line->text;
-    line->text = line->next;
-    line->next = text;
+    struct traced now = line->now;
+    line->now = line->next;
+    line->next = now;
 }
 
-static int substitute(struct line *line, size_t rule, size_t *length) {
-    *length = line->next.capacity;
-    return pcre2_substitute(
-        line->moses->rules[rule], (PCRE2_SPTR)line->text.bytes, line->text.length, 0,
-        PCRE2_NO_UTF_CHECK | PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH,
-        line->match, NULL, (PCRE2_SPTR)rules[rule].replacement, PCRE2_ZERO_TERMINATED,
-        (PCRE2_UCHAR *)line->next.bytes, length);
+/* The origin of bytes `begin` to `end` of the text; of none, the place between their neighbours. */
+static struct origin origin_of(const struct traced *traced, size_t begin, size_t end) {
+    if (begin == end) {
+        uint32_t at = begin > 0 ? traced->origins[begin - 1].end : 0;
+        return (struct origin){at, at};
+    }
+    struct origin origin = traced->origins[begin];
+    for (size_t i = begin + 1; i < end; i++) {
+        if (traced->origins[i].begin < origin.begin)
+            origin.begin = traced->origins[i].begin;
+        if (traced->origins[i].end > origin.end)
+            origin.end = traced->origins[i].end;
+    }
+    return origin;
 }
 
+static txl_status copy(struct line *line, size_t begin, size_t end, txl_error *error) {
+    return traced_append(&line->next, line->now.text.bytes + begin, line->now.origins + begin,
+                         end - begin, error);
+}
+
+/* Whether the replacement adds nothing before the group it begins with, though the match has
+ * something there: then it goes to another place, and all of it has the match's origin. */
+static bool reorders(const char *replacement, const PCRE2_SIZE *group) {
+    return replacement[0] == '$' && replacement[1] != '0' && group[2] > group[0];
+}
+
+/* Writes the replacement of a match.  What it adds stands for what the match has between the
+ * groups, or outside of them, in the same place. */
+static txl_status replace(struct line *line, const char *replacement, const PCRE2_SIZE *group,
+                          txl_error *error) {
+    const size_t first = line->next.text.length;
+    size_t done = group[0]; /* of the match */
+    txl_status status = TXL_OK;
+    for (const char *c = replacement; *c && !status;) {
+        if (*c == '$') {
+            const PCRE2_SIZE *copied = group + 2 * (c[1] - '0');
+            status = copy(line, copied[0], copied[1], error);
+            done = copied[1];
+            c += 2;
+            continue;
+        }
+        size_t n = strcspn(c, "$");
+        size_t behind = c[n] ? group[2 * (c[n + 1] - '0')] : group[1];
+        struct origin origin = origin_of(&line->now, done, behind > done ? behind : done);
+        for (; n > 0 && !status; n--, c++)
+            status = traced_append(&line->next, c, &origin, 1, error);
+    }
+    if (reorders(replacement, group)) {
+        struct origin origin = origin_of(&line->now, group[0], group[1]);
+        for (size_t i = first; i < line->next.text.length; i++)
+            line->next.origins[i] = origin;
+    }
+    return status;
+}
+
+static txl_status fail_rule(int number, txl_error *error) {
+    char message[256];
+    pcre2_get_error_message(number, (PCRE2_UCHAR *)message, sizeof message);
+    return txl_fail(error, TXL_MEMORY, "a rule of the Moses tokenizer: %s", message);
+}
+
+/* Replaces every match of the rule, none of which is empty. */
 static txl_status apply(struct line *line, size_t rule, txl_error *error) {
-    size_t length;
-    int count = substitute(line, rule, &length);
-    if (count == PCRE2_ERROR_NOMEMORY && length > line->next.capacity) {
-        txl_status status = text_reserve(&line->next, length, error);
-        if (status)
-            return status;
-        count = substitute(line, rule, &length);
+    const PCRE2_SIZE *group = pcre2_get_ovector_pointer(line->match);
+    size_t done = 0;
+    bool found = false;
+    txl_status status = TXL_OK;
+    line->next.text.length = 0;
+    while (!status) {
+        const struct text *text = &line->now.text;
+        int count = pcre2_match(line->moses->rules[rule], (PCRE2_SPTR)text->bytes, text->length,
+                                done, PCRE2_NO_UTF_CHECK, line->match, NULL);
+        if (count == PCRE2_ERROR_NOMATCH)
+            break;
+        if (count < 0)
+            return fail_rule(count, error);
+        found = true;
+        status = copy(line, done, group[0], error);
+        if (!status)
+            status = replace(line, rules[rule].replacement, group, error);
+        done = group[1];
     }
-    if (count < 0) {
-        char message[256];
-        pcre2_get_error_message(count, (PCRE2_UCHAR *)message, sizeof message);
-        return txl_fail(error, TXL_MEMORY, "a rule of the Moses tokenizer: %s", message);
-    }
-    if (count > 0) {
-        line->next.length = length;
+    if (!status && found) {
+        status = copy(line, done, line->now.text.length, error);
         turn(line);
     }
-    return TXL_OK;
+    return status;
 }
 
 static txl_status apply_stage(struct line *line, enum stage stage, txl_error *error) {
@@ -265,7 +369,8 @@ static txl_status apply_stage(struct line *line, enum stage stage, txl_error *er
     return status;
 }
 
-static void strip_blanks(struct text *text) {
+static void strip_blanks(struct traced *traced) {
+    struct text *text = &traced->text;
     size_t start = 0;
     while (start < text->length && text->bytes[start] == ' ')
         start++;
@@ -273,6 +378,7 @@ static void strip_blanks(struct text *text) {
         text->length--;
     text->length -= start;
     memmove(text->bytes, text->bytes + start, text->length);
+    memmove(traced->origins, traced->origins + start, text->length * sizeof *traced->origins);
 }
 
 struct word {
@@ -318,38 +424,39 @@ static bool keeps_full_stop(const struct line *line, struct word prefix, struct 
 
 /* Parts full stops from words; leaves one blank between words, none at the ends. */
 static txl_status part_full_stops(struct line *line, txl_error *error) {
-    /* Each word takes a blank more at most; FINISH looks at the end, so there is none there. */
-    txl_status status = text_reserve(&line->next, 2 * line->text.length + 2, error);
-    if (status)
-        return status;
-    char *out = line->next.bytes;
+    const struct text *text = &line->now.text;
     size_t at = 0;
-    struct word word = next_word(&line->text, &at);
-    while (word.length) {
-        struct word next = next_word(&line->text, &at);
-        if (out > line->next.bytes)
-            *out++ = ' ';
+    line->next.text.length = 0;
+    struct word word = next_word(text, &at);
+    txl_status status = TXL_OK;
+    while (word.length && !status) {
+        size_t begin = (size_t)(word.text - text->bytes), last = begin + word.length - 1;
+        struct word next = next_word(text, &at);
+        struct origin blank = origin_of(&line->now, begin, begin);
+        if (line->next.text.length > 0)
+            status = traced_append(&line->next, " ", &blank, 1, error);
         struct word prefix = {word.text, word.length - 1};
         /* Two full stops in a row are a word of full stops alone. */
         bool parts = prefix.length && word.text[prefix.length] == '.' &&
                      word.text[prefix.length - 1] != '.' && !keeps_full_stop(line, prefix, next);
-        memcpy(out, word.text, prefix.length);
-        out += prefix.length;
-        if (parts)
-            *out++ = ' ';
-        *out++ = word.text[prefix.length];
+        if (!status)
+            status = copy(line, begin, last, error);
+        blank = origin_of(&line->now, last, last);
+        if (!status && parts)
+            status = traced_append(&line->next, " ", &blank, 1, error);
+        if (!status)
+            status = copy(line, last, last + 1, error);
         word = next;
     }
-    line->next.length = (size_t)(out - line->next.bytes);
     turn(line);
-    return TXL_OK;
+    return status;
 }
 
 static txl_status tokenize(struct line *line, txl_error *error) {
     txl_status status = apply_stage(line, NORMALISE, error);
     if (status)
         return status;
-    strip_blanks(&line->text);
+    strip_blanks(&line->now);
     status = apply_stage(line, SPLIT, error);
     if (!status)
         status = part_full_stops(line, error);
@@ -358,32 +465,69 @@ static txl_status tokenize(struct line *line, txl_error *error) {
     return status;
 }
 
+/* What a token stands for: of what was added to it nothing, unless all of it was. */
+static struct origin origin_of_token(const struct traced *traced, struct word word) {
+    size_t begin = (size_t)(word.text - traced->text.bytes), end = begin + word.length;
+    struct origin whole = {traced->origins[begin].begin, traced->origins[begin].begin};
+    bool found = false;
+    for (size_t i = begin; i < end; i++) {
+        struct origin origin = traced->origins[i];
+        if (origin.begin == origin.end)
+            continue;
+        if (!found || origin.begin < whole.begin)
+            whole.begin = origin.begin;
+        if (!found || origin.end > whole.end)
+            whole.end = origin.end;
+        found = true;
+    }
+    return whole;
+}
+
+/* The line as it is given: each byte of a code point stands for all of it. */
+static txl_status start_line(struct line *line, const char *bytes, size_t length,
+                             txl_error *error) {
+    txl_status status = traced_reserve(&line->next, 2 * length + 64, error);
+    if (!status)
+        status = traced_reserve(&line->now, length + 1, error);
+    if (status || !length)
+        return status;
+    memcpy(line->now.text.bytes, bytes, length);
+    line->now.text.length = length;
+    for (size_t i = 0, n; i < length; i += n) {
+        n = length - i;
+        unicode_first(bytes + i, &n);
+        for (size_t k = i; k < i + n; k++)
+            line->now.origins[k] = (struct origin){(uint32_t)i, (uint32_t)(i + n)};
+    }
+    return TXL_OK;
+}
+
 txl_status moses_tokenize(const struct moses *moses, const char *line, size_t length,
                           txl_status (*token)(void *context, const char *text, size_t length,
-                                              txl_error *error),
+                                              size_t begin, size_t end, txl_error *error),
                           void *context, txl_error *error) {
     assert(!u8_check((const uint8_t *)line, length));
+    if (length >= UINT32_MAX)
+        return txl_fail(error, TXL_UNSUPPORTED, "a line of %zu bytes, expected less than 4 GiB",
+                        length);
     struct line work = {.moses = moses, .match = pcre2_match_data_create(4, NULL)};
     txl_status status = TXL_OK;
     if (!work.match)
         status = txl_fail_memory(error, "a line of text", sizeof work);
     if (!status)
-        status = text_reserve(&work.text, length + 1, error);
-    if (!status)
-        status = text_reserve(&work.next, 2 * length + 64, error);
-    if (!status)
-        status = text_append(&work.text, line, length, error);
+        status = start_line(&work, line, length, error);
     if (!status)
         status = tokenize(&work, error);
     size_t at = 0;
     while (!status) {
-        struct word word = next_word(&work.text, &at);
+        struct word word = next_word(&work.now.text, &at);
         if (!word.length)
             break;
-        status = token(context, word.text, word.length, error);
+        struct origin origin = origin_of_token(&work.now, word);
+        status = token(context, word.text, word.length, origin.begin, origin.end, error);
     }
-    free(work.text.bytes);
-    free(work.next.bytes);
+    traced_free(&work.now);
+    traced_free(&work.next);
     pcre2_match_data_free(work.match);
     return status;
 }

@@ -17,11 +17,13 @@ txl_status moses_new(struct moses **moses, txl_error *error);
 void moses_free(struct moses *moses);
 
 /* Passes the tokens of one line, in order, to `token`; what that returns, if not TXL_OK, ends the
- * call.  The line is valid UTF-8 without a line end.  Memory is the call's own, and takes, like
- * the time, an amount in proportion to the line's length. */
+ * call.  Bytes `begin` to `end` of the line, whole code points, are what the token stands for:
+ * several may stand for the same, and neither of the two is ever less than the token's before.  The
+ * line is valid UTF-8 without a line end.  Memory is the call's own, and takes, like the time, an
+ * amount in proportion to the line's length. */
 txl_status moses_tokenize(const struct moses *moses, const char *line, size_t length,
                           txl_status (*token)(void *context, const char *text, size_t length,
-                                              txl_error *error),
+                                              size_t begin, size_t end, txl_error *error),
                           void *context, txl_error *error);
 
 /* Puts a line together from its tokens as they come.  All that waits is a word of nothing but

@@ -21,6 +21,7 @@ static size_t begin_sequence(struct unicode_decoder *decoder, unsigned char byte
     decoder->high = byte == 0xed ? 0x9f : byte == 0xf4 ? 0x8f : 0xbf;
     decoder->missing = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
     decoder->code = byte & (0x3fu >> decoder->missing);
+    decoder->taken = 1;
     return 0;
 }
 
@@ -28,15 +29,17 @@ size_t unicode_decode(struct unicode_decoder *decoder, unsigned char byte, uint3
     if (decoder->missing == 0)
         return begin_sequence(decoder, byte, codes);
     if (byte < decoder->low || byte > decoder->high) {
-        decoder->missing = 0;
+        decoder->missing = decoder->taken = 0;
         codes[0] = UNICODE_REPLACEMENT;
         return 1 + begin_sequence(decoder, byte, codes + 1);
     }
     decoder->code = decoder->code << 6 | (byte & 0x3fu);
     decoder->low = 0x80;
     decoder->high = 0xbf;
+    decoder->taken++;
     if (--decoder->missing > 0)
         return 0;
+    decoder->taken = 0;
     codes[0] = decoder->code;
     return 1;
 }

@@ -15,6 +15,7 @@ struct unicode_decoder {
     uint32_t code;           /* the bits so far */
     unsigned char missing;   /* bytes still to come */
     unsigned char low, high; /* the range of the next one */
+    unsigned char taken;     /* bytes of it that were taken; 0: none is under way */
 };
 
 /* Takes one byte of UTF-8 and returns how many code points are complete with it: none to two, in

@@ -387,7 +387,10 @@ static void running_compressed(void **state) {
 
 /* ---- Text --------------------------------------------------------------------------------- */
 
-static txl_status add_text(void *result, const char *text, size_t length, txl_error *error) {
+static txl_status add_text(void *result, const char *text, size_t length, size_t begin, size_t end,
+                           txl_error *error) {
+    (void)begin;
+    (void)end;
     (void)error;
     *(uint64_t *)result = XXH3_64bits_withSeed(text, length, *(uint64_t *)result);
     return TXL_OK;
@@ -411,7 +414,7 @@ static txl_status detokenize(const void *moses, uint64_t *result, txl_error *err
         status =
             moses_detokenizer_push(detokenizer, words[i], strlen(words[i]), &text, &length, error);
         if (!status)
-            add_text(result, text, length, NULL);
+            add_text(result, text, length, 0, 0, NULL);
     }
     if (!status)
         status = moses_detokenizer_finish(detokenizer, &text, &length, error);
@@ -443,7 +446,7 @@ static txl_status spell(const void *vocabulary, uint64_t *result, txl_error *err
     for (size_t i = 0; i < ids.n && !status; i++) {
         status = txl_decoder_push(decoder, ids.at[i], &text, &length, error);
         if (!status)
-            add_text(result, text, length, NULL);
+            add_text(result, text, length, 0, 0, NULL);
     }
     txl_decoder_free(decoder);
     return status;

@@ -70,6 +70,7 @@ struct encoding {
     size_t size;
     int32_t *ids;
     size_t n, capacity;
+    uint64_t begin, end; /* of what the last symbol stands for */
     txl_status status;
     txl_error error;
     txl_encoded counts;
@@ -83,6 +84,15 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
     struct encoding *e = context;
     fwrite(symbol->text ? symbol->text : "\n", 1, symbol->text ? symbol->length : 1, e->out);
     fwrite(&symbol->id, sizeof symbol->id, 1, e->out);
+    const uint64_t range[] = {symbol->line, symbol->offset, symbol->bytes};
+    fwrite(range, sizeof range, 1, e->out);
+    fuzz_require(!symbol->text ||
+                     (symbol->offset >= e->begin && symbol->offset + symbol->bytes >= e->end),
+                 "a symbol stands for what is before the last one's");
+    if (symbol->text) {
+        e->begin = symbol->offset;
+        e->end = symbol->offset + symbol->bytes;
+    }
     if (e->n == e->capacity) {
         e->capacity = e->capacity ? 2 * e->capacity : 64;
         e->ids = realloc(e->ids, e->capacity * sizeof *e->ids);
@@ -142,6 +152,7 @@ static const struct encoding *encode(const struct vocabulary *vocabulary, const 
     }
     if (e->status == TXL_OK)
         e->status = txl_encoder_finish(e->encoder, &e->error);
+    fuzz_require(e->end <= length, "a symbol stands for what is behind the text");
     finish(choices, &before, e);
     return e;
 }

@@ -37,7 +37,10 @@ static FILE *open_case(const char *name) {
 
 /* ---- Tokens, joined by blanks ---------------------------------------------------------------- */
 
-static txl_status write_token(void *context, const char *text, size_t length, txl_error *error) {
+static txl_status write_token(void *context, const char *text, size_t length, size_t begin,
+                              size_t end, txl_error *error) {
+    (void)begin;
+    (void)end;
     (void)error;
     FILE *out = context;
     if (ftell(out) > 0)
@@ -125,7 +128,7 @@ static void test_listed_lines(void **state) {
         size_t i;
         json_t *token;
         json_array_foreach(json_object_get(object, "tokens"), i, token)
-            write_token(out, json_string_value(token), json_string_length(token), NULL);
+            write_token(out, json_string_value(token), json_string_length(token), 0, 0, NULL);
         fclose(out);
         assert_tokens(json_string_value(json_object_get(object, "text")), joined);
         assert_text(joined, json_string_value(json_object_get(object, "detokenized")));
@@ -304,7 +307,10 @@ static void test_odd_tokens(void **state) {
     moses_detokenizer_free(detokenizer);
 }
 
-static txl_status count_token(void *context, const char *text, size_t length, txl_error *error) {
+static txl_status count_token(void *context, const char *text, size_t length, size_t begin,
+                              size_t end, txl_error *error) {
+    (void)begin;
+    (void)end;
     (void)text;
     (void)length;
     (void)error;
@@ -312,7 +318,10 @@ static txl_status count_token(void *context, const char *text, size_t length, tx
     return TXL_OK;
 }
 
-static txl_status refuse_token(void *context, const char *text, size_t length, txl_error *error) {
+static txl_status refuse_token(void *context, const char *text, size_t length, size_t begin,
+                               size_t end, txl_error *error) {
+    (void)begin;
+    (void)end;
     (void)error;
     ++*(size_t *)context;
     return length == 1 && *text == 'b' ? TXL_STOPPED : TXL_OK;

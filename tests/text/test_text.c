@@ -1,4 +1,5 @@
 /* Text to symbols to ids and back: each rule of each kind, however the text is cut. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,6 +85,8 @@ struct result {
     struct buffer symbols; /* spellings, each followed by a blank; \n for a line end; white space
                               as \s \t \r \n or \x.. */
     struct buffer ids;     /* int32_t, without line ends */
+    struct buffer ranges;  /* line:offset+bytes of each symbol, without line ends */
+    uint64_t begin, end;   /* of the last one's bytes */
     txl_encoded counts;
     txl_error error;
 };
@@ -92,9 +95,23 @@ static void add(struct result *result, const char *text, size_t length) {
     assert_true(buffer_append(&result->symbols, text, length));
 }
 
+/* Neither end of the bytes that a symbol stands for goes back. */
+static void add_range(struct result *result, const txl_symbol *symbol) {
+    char range[80];
+    int length = snprintf(range, sizeof range, "%" PRIu64 ":%" PRIu64 "+%" PRIu64 " ", symbol->line,
+                          symbol->offset, symbol->bytes);
+    assert_true(buffer_append(&result->ranges, range, (size_t)length));
+    assert_true(symbol->offset >= result->begin);
+    assert_true(symbol->offset + symbol->bytes >= result->end);
+    result->begin = symbol->offset;
+    result->end = symbol->offset + symbol->bytes;
+}
+
 static txl_status record(void *context, const txl_symbol *symbol, txl_error *error) {
     (void)error;
     struct result *result = context;
+    if (symbol->text)
+        add_range(result, symbol);
     if (!symbol->text) {
         add(result, "\n", 1);
         return TXL_OK;
@@ -126,11 +143,14 @@ static txl_encoding encoding_of(int how, struct result *result) {
 static void clear(struct result *result) {
     result->symbols.length = 0;
     result->ids.length = 0;
+    result->ranges.length = 0;
+    result->begin = result->end = 0;
 }
 
 static void free_result(struct result *result) {
     buffer_free(&result->symbols);
     buffer_free(&result->ids);
+    buffer_free(&result->ranges);
 }
 
 /* Feeds a copy of its own size, so that a sanitizer sees a read beyond it. */
@@ -173,6 +193,8 @@ static void encode_with(txl_encoder *encoder, const char *text, size_t length, s
     result->counts.symbols -= before.symbols;
     result->counts.unknown -= before.unknown;
     add(result, "", 1);
+    assert_true(buffer_append(&result->ranges, "", 1));
+    assert_true(result->end <= length);
 }
 
 static void encode_cut(const struct made *made, int how, const char *text, size_t length,
@@ -189,6 +211,8 @@ static void assert_same(const struct result *a, const struct result *b) {
     assert_int_equal(a->ids.length, b->ids.length);
     if (a->ids.length > 0)
         assert_memory_equal(a->ids.data, b->ids.data, a->ids.length);
+    if (a->error.status == TXL_OK)
+        assert_string_equal(a->ranges.data, b->ranges.data);
     if (a->error.status == TXL_OK)
         assert_memory_equal(&a->counts, &b->counts, sizeof a->counts);
 }
@@ -215,6 +239,14 @@ static void assert_encodes(const struct made *made, int how, const char *text,
     struct result result = encode_bytes(made, how, text, strlen(text));
     assert_string_equal(result.error.message, "");
     assert_string_equal(result.symbols.data, expected);
+    free_result(&result);
+}
+
+static void assert_ranges(const struct made *made, int how, const char *text,
+                          const char *expected) {
+    struct result result = encode_bytes(made, how, text, strlen(text));
+    assert_string_equal(result.error.message, "");
+    assert_string_equal(result.ranges.data, expected);
     free_result(&result);
 }
 
@@ -581,6 +613,7 @@ static void test_counts_and_reuse(void **state) {
     txl_encoded counts;
     for (uint64_t i = 1; i <= 3; i++) {
         static const char text[] = "\xef\xbb\xbfthe caf\xc3\xa9 dog\r\nsat\xff";
+        clear(&result);
         assert_int_equal(txl_encoder_feed(encoder, text, sizeof text - 1, NULL), TXL_OK);
         assert_int_equal(txl_encoder_finish(encoder, NULL), TXL_OK);
         txl_encoder_counts(encoder, &counts);
@@ -958,6 +991,72 @@ static void test_cases(void **state) {
         check_case(cases[i]);
 }
 
+/* ---- What symbols stand for --------------------------------------------------------------- */
+
+static void test_ranges_of_words(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, true, WORDS);
+    /* White space belongs to no word; a line end is LF or CR LF. */
+    assert_ranges(made, CORPUS, " the  CAT \r\n\ncaf\xc3\xa9",
+                  "1:1+3 1:6+3 1:10+2 2:12+1 3:13+5 3:18+0 ");
+    assert_ranges(made, CORPUS, "\xef\xbb\xbfthe \n", "1:3+3 1:7+1 ");
+    assert_ranges(made, CORPUS, "the ", "1:0+3 1:4+0 ");
+    /* What was replaced, or is longer than any symbol, is as long as it was. */
+    assert_ranges(made, CORPUS,
+                  "\xff"
+                  "a\xe2\x82 \xf0\x9f\x98\n",
+                  "1:0+4 1:5+3 1:8+1 ");
+    char word[2000];
+    memset(word, 'x', sizeof word);
+    memcpy(word + sizeof word - 9, " the the", 9);
+    assert_ranges(made, CORPUS, word, "1:0+1991 1:1992+3 1:1996+3 1:1999+0 ");
+    assert_ranges(made, PROMPT, "the\r\n\ncat\n", "1:0+3 1:3+2 2:5+1 3:6+3 ");
+    unmake(made);
+    made = make(TXL_WORDS, false, "the");
+    assert_ranges(made, SKIP, "a the b the", "1:2+3 1:8+3 ");
+    unmake(made);
+    made = make(TXL_LM1B, false, "<S>|<UNK>|the");
+    assert_ranges(made, CORPUS, " the\n\nthe", "1:0+0 1:1+3 1:4+1 2:5+0 2:5+1 3:6+0 3:6+3 3:9+0 ");
+    unmake(made);
+}
+
+static void test_ranges_of_characters(void **state) {
+    (void)state;
+    struct made *made = make(TXL_CHARACTERS, true, "<eos>|<unk>|a|b|i|\xcc\x87| ");
+    assert_ranges(made, CORPUS, "  aB  b \n", "1:2+1 1:3+1 1:4+1 1:5+1 1:6+1 1:8+1 ");
+    /* U+0130 becomes two characters, each of which stands for it; what was replaced may be as long
+     * as what replaces it, or not. */
+    assert_ranges(made, CORPUS,
+                  "a\xc4\xb0\xff\xef\xbf\xbd\xf0\x9f\x98"
+                  "b\xe2\x80\xa8"
+                  "a\r\n",
+                  "1:0+1 1:1+2 1:1+2 1:3+1 1:4+3 1:7+3 1:10+1 1:11+3 1:14+1 1:15+2 ");
+    unmake(made);
+    made = make_text8();
+    assert_ranges(made, SKIP, " a b\r\n c\n\n", "1:1+1 1:2+1 1:3+1 2:6+1 2:7+1 ");
+    assert_ranges(made, SPLIT, "a\r\n\nb", "1:0+1 1:1+2 2:3+1 3:4+1 ");
+    unmake(made);
+    made = make_bytes(0, 255);
+    assert_ranges(made, CORPUS, "a\n\nb\r\n", "1:0+1 3:3+1 3:4+1 ");
+    unmake(made);
+}
+
+/* A token names what it was made of; what was swapped, or was one character, is named whole. */
+static void test_ranges_of_raw_text(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_encodes(made, RAW | SPLIT, "He didn't, 1,000 well-known.\n",
+                   "He didn 't , 1 @,@ 000 well @-@ known . <eos> \n");
+    assert_ranges(
+        made, RAW | SPLIT, "He didn't, 1,000 well-known.\n",
+        "1:0+2 1:3+4 1:7+2 1:9+1 1:11+1 1:12+1 1:13+3 1:17+4 1:21+1 1:22+5 1:27+1 1:28+1 ");
+    assert_encodes(made, RAW | SPLIT, "\xe2\x80\x9cYes\xe2\x80\x9d, \xff 5 % \xe2\x80\xa6",
+                   "\" Yes , \" \xef\xbf\xbd 5 % ... <eos> \n");
+    assert_ranges(made, RAW | SPLIT, "\xe2\x80\x9cYes\xe2\x80\x9d, \xff 5 % \xe2\x80\xa6",
+                  "1:0+3 1:3+3 1:6+4 1:6+4 1:11+1 1:13+1 1:14+2 1:17+3 1:20+0 ");
+    unmake(made);
+}
+
 /* ---- Noise -------------------------------------------------------------------------------- */
 
 static void test_noise(void **state) {
@@ -1035,6 +1134,9 @@ int main(void) {
         cmocka_unit_test(test_round_trips),
         cmocka_unit_test(test_lm1b_case),
         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_ranges_of_words),
+        cmocka_unit_test(test_ranges_of_characters),
+        cmocka_unit_test(test_ranges_of_raw_text),
         cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,232 @@
+/* The kinds whose symbols are single characters: characters, with a line boundary, and text8, where
+ * a line end inside the text is a character too, and `_` is the space.
+ *
+ * White space at the ends of a line, in text8 of the text, has no symbol: it is held until a letter
+ * shows that it stands between two. */
+#include "decode.h"
+#include "encode.h"
+#include "kinds.h"
+#include "lib/base/error.h"
+
+#include <stdlib.h>
+
+enum {
+    /* Characters gathered to be lower-cased together: a final sigma is told by what is among
+     * them. */
+    FOLDED_PIECE = 1 << 16,
+    /* The longest run that the encoder hands over. */
+    LONGEST_RUN = 4096,
+    /* White space beyond this many runs of one character each is taken to be inside the line. */
+    BLANK_RUNS = 1 << 16,
+};
+
+/* The same white space character `count` times, each of so many bytes of the source. */
+struct blank_run {
+    uint32_t code;
+    unsigned bytes;
+    uint64_t count;
+};
+
+struct characters {
+    bool text8;
+    bool in_text;             /* white space is no longer leading */
+    struct gathered gathered; /* what is to be lower-cased */
+    struct buffer lower;
+    struct place blank; /* of the first held blank */
+    size_t n_blanks;
+    struct blank_run blanks[BLANK_RUNS];
+};
+
+/* ---- Text to symbols ---------------------------------------------------------------------- */
+
+static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
+    struct characters *own = encoder->own = malloc(sizeof *own);
+    if (!own)
+        return txl_fail_memory(error, "the encoder", sizeof *own);
+    own->text8 = encoder->vocabulary->kind == TXL_TEXT8;
+    own->gathered = (struct gathered){0};
+    own->lower = (struct buffer){0};
+    return TXL_OK;
+}
+
+static void close_encoder(txl_encoder *encoder) {
+    struct characters *own = encoder->own;
+    if (!own)
+        return;
+    gathered_free(&own->gathered);
+    buffer_free(&own->lower);
+    free(own);
+}
+
+static void start_text(txl_encoder *encoder) {
+    struct characters *own = encoder->own;
+    gathered_clear(&own->gathered);
+    own->n_blanks = 0;
+    own->in_text = false;
+}
+
+/* In text8 a capital is no letter, though its published vocabularies are marked lower_case. */
+static bool folds_case(const txl_encoder *encoder) {
+    return encoder->vocabulary->lower_case && encoder->vocabulary->kind != TXL_TEXT8;
+}
+
+/* Passes on what was gathered, in lower case, where U+0130 is two code points and any other is
+ * one. */
+static txl_status end_gathered(txl_encoder *encoder, txl_error *error) {
+    struct characters *own = encoder->own;
+    const struct buffer *text = &own->gathered.text;
+    if (text->length == 0)
+        return TXL_OK;
+    size_t room = UNICODE_LOWER_ROOM(text->length);
+    if (!buffer_reserve(&own->lower, room))
+        return txl_fail_memory(error, "a word in lower case", room);
+    size_t length = unicode_lower(text->data, text->length, own->lower.data);
+    const char *lower = own->lower.data, *end = lower + length;
+    struct gathered_place place = gathered_start(&own->gathered), next = place;
+    txl_status status = TXL_OK;
+    while (lower < end && status == TXL_OK) {
+        size_t bytes = text->length - place.at;
+        bool two = unicode_first(text->data + place.at, &bytes) == 0x130;
+        gathered_move(&own->gathered, &next, place.at + bytes);
+        for (int i = 0; i <= two && status == TXL_OK; i++) {
+            size_t n = (size_t)(end - lower);
+            unicode_first(lower, &n);
+            status = encode_spelling(encoder, lower, n, &place.place,
+                                     next.place.offset - place.place.offset, error);
+            lower += n;
+        }
+        place = next;
+    }
+    gathered_clear(&own->gathered);
+    return status;
+}
+
+static txl_status emit_blank(txl_encoder *encoder, const struct blank_run *run, txl_error *error) {
+    struct characters *own = encoder->own;
+    char utf8[4];
+    size_t length = unicode_encode(own->text8 && run->code == ' ' ? '_' : run->code, utf8);
+    struct place *place = &own->blank;
+    txl_status status = encode_spelling(encoder, utf8, length, place, run->bytes, error);
+    place->column++;
+    place->offset += run->bytes;
+    if (run->code == '\n' && status == TXL_OK) {
+        *place = (struct place){place->line + 1, 1, place->offset};
+        status = encode_line_end(encoder, error);
+    }
+    return status;
+}
+
+/* The held white space turns out to be inside the line. */
+static txl_status release_blanks(txl_encoder *encoder, txl_error *error) {
+    struct characters *own = encoder->own;
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < own->n_blanks; i++)
+        for (uint64_t n = own->blanks[i].count; n > 0 && status == TXL_OK; n--)
+            status = emit_blank(encoder, &own->blanks[i], error);
+    own->n_blanks = 0;
+    return status;
+}
+
+static txl_status hold_blank(txl_encoder *encoder, uint32_t code, txl_error *error) {
+    struct characters *own = encoder->own;
+    const unsigned bytes = (unsigned)encoder->at.bytes;
+    size_t n = own->n_blanks;
+    if (n > 0 && own->blanks[n - 1].code == code && own->blanks[n - 1].bytes == bytes) {
+        own->blanks[n - 1].count++;
+        return TXL_OK;
+    }
+    txl_status status = n == BLANK_RUNS ? release_blanks(encoder, error) : TXL_OK;
+    if (own->n_blanks == 0)
+        own->blank = encoder->at.here;
+    own->blanks[own->n_blanks++] = (struct blank_run){code, bytes, 1};
+    return status;
+}
+
+/* Characters inside a line: they are kept only where lower case needs to see more of them. */
+static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
+                          txl_error *error) {
+    struct characters *own = encoder->own;
+    own->in_text = true;
+    txl_status status = release_blanks(encoder, error);
+    if (status == TXL_OK && folds_case(encoder)) {
+        if (own->gathered.text.length > FOLDED_PIECE - LONGEST_RUN)
+            status = end_gathered(encoder, error);
+        return status == TXL_OK ? gathered_add(&own->gathered, encoder, utf8, length, error)
+                                : status;
+    }
+    struct place place = encoder->at.here;
+    if (n < length || n == 1)
+        return status == TXL_OK
+                   ? encode_spelling(encoder, utf8, length, &place, encoder->at.bytes, error)
+                   : status;
+    for (size_t i = 0; i < n && status == TXL_OK; i++) {
+        const char *spelling = own->text8 && utf8[i] == ' ' ? "_" : utf8 + i;
+        status = encode_spelling(encoder, spelling, 1, &place, 1, error);
+        place.column++;
+        place.offset++;
+    }
+    return status;
+}
+
+static txl_status space(txl_encoder *encoder, uint32_t code, txl_error *error) {
+    struct characters *own = encoder->own;
+    txl_status status = end_gathered(encoder, error);
+    return status == TXL_OK && own->in_text ? hold_blank(encoder, code, error) : status;
+}
+
+static txl_status end_line(txl_encoder *encoder, txl_error *error) {
+    struct characters *own = encoder->own;
+    txl_status status = end_gathered(encoder, error);
+    own->n_blanks = 0;
+    own->in_text = false;
+    if (status == TXL_OK)
+        status = encode_boundary(encoder, encoder->at.bytes, error);
+    return status == TXL_OK ? encode_line_end(encoder, error) : status;
+}
+
+/* A line end inside the text is one of its characters; at the text's end there is none. */
+static txl_status end_line_of_text8(txl_encoder *encoder, txl_error *error) {
+    struct characters *own = encoder->own;
+    return own->in_text && encoder->at.bytes > 0 ? hold_blank(encoder, '\n', error) : TXL_OK;
+}
+
+/* A prompt's last line stays open: the text goes on from there. */
+static txl_status finish(txl_encoder *encoder, txl_error *error) {
+    struct characters *own = encoder->own;
+    if (encoder->how.prompt) {
+        txl_status status = end_gathered(encoder, error);
+        return status == TXL_OK ? release_blanks(encoder, error) : status;
+    }
+    /* text8's line ends at the text's end are stripped, so its last line has not ended yet. */
+    return own->text8 && own->in_text ? encode_line_end(encoder, error) : TXL_OK;
+}
+
+const struct kind_encoder characters_encoder = {.open = open_encoder,
+                                                .close = close_encoder,
+                                                .start = start_text,
+                                                .letters = letters,
+                                                .space = space,
+                                                .line_end = end_line,
+                                                .finish = finish,
+                                                .least = ' '};
+
+const struct kind_encoder text8_encoder = {.open = open_encoder,
+                                           .close = close_encoder,
+                                           .start = start_text,
+                                           .letters = letters,
+                                           .space = space,
+                                           .line_end = end_line_of_text8,
+                                           .finish = finish,
+                                           .least = ' '};
+
+/* ---- Symbols to text ---------------------------------------------------------------------- */
+
+static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
+                       txl_error *error) {
+    if (id >= 0 && id == decoder->vocabulary->eos)
+        return decode_add(decoder, "\n", 1, error);
+    bool space = decoder->vocabulary->kind == TXL_TEXT8 && length == 1 && spelling[0] == '_';
+    return decode_add(decoder, space ? " " : spelling, length, error);
+}
+
+const struct kind_decoder characters_decoder = {.symbol = push};

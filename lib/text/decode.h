@@ -1,0 +1,19 @@
+/* What the kinds' decoders work with. */
+#ifndef TXL_DECODE_H
+#define TXL_DECODE_H
+
+#include "kind.h"
+#include "lib/base/buffer.h"
+#include "vocabulary.h"
+
+struct txl_decoder {
+    const struct vocabulary *vocabulary;
+    const struct kind_decoder *kind;
+    struct buffer out; /* what the caller is to get */
+    void *own;         /* the kind's */
+};
+
+/* Adds to what the caller gets. */
+txl_status decode_add(txl_decoder *decoder, const char *bytes, size_t length, txl_error *error);
+
+#endif

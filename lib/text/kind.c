@@ -1,0 +1,42 @@
+/* The table of the kinds of text. */
+#include "kind.h"
+
+#include "kinds.h"
+
+#include <string.h>
+
+static const struct text_kind kinds[] = {
+    [TXL_WORDS] = {.name = "words",
+                   .boundary = "<eos>",
+                   .encoder = &words_encoder,
+                   .decoder = &words_decoder},
+    [TXL_LM1B] = {.name = "lm1b",
+                  .boundary = "<S>",
+                  .encoder = &words_encoder,
+                  .decoder = &words_decoder},
+    [TXL_BYTES] = {.name = "bytes",
+                   .first = "32",
+                   .encoder = &bytes_encoder,
+                   .decoder = &bytes_decoder},
+    [TXL_TEXT8] = {.name = "text8",
+                   .first = "_",
+                   .encoder = &text8_encoder,
+                   .decoder = &characters_decoder},
+    [TXL_CHARACTERS] = {.name = "characters",
+                        .boundary = "<eos>",
+                        .encoder = &characters_encoder,
+                        .decoder = &characters_decoder},
+};
+
+enum { N_KIND = sizeof kinds / sizeof *kinds };
+
+const struct text_kind *text_kind(txl_kind kind) {
+    return &kinds[kind];
+}
+
+int text_kind_of_name(const char *name) {
+    for (int i = 0; i < N_KIND; i++)
+        if (strcmp(name, kinds[i].name) == 0)
+            return i;
+    return -1;
+}

@@ -1,0 +1,10 @@
+/* What each kind's file gives to the table in kind.c. */
+#ifndef TXL_KINDS_H
+#define TXL_KINDS_H
+
+#include "kind.h"
+
+extern const struct kind_encoder words_encoder, bytes_encoder, text8_encoder, characters_encoder;
+extern const struct kind_decoder words_decoder, bytes_decoder, characters_decoder;
+
+#endif
