@@ -1,4 +1,5 @@
 /* txl info: what a weights file or a checkpoint says of itself. */
+#include "cli/system/clean.h"
 #include "cli/system/confine.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -191,13 +192,16 @@ static json_t *describe_checkpoint(const char *path, const struct info_options *
 
 /* ---- Printing ----------------------------------------------------------------------------- */
 
-/* A string of a stranger's file must not steer the terminal. */
+/* A string of a stranger's file, made harmless. */
 static void print_string(const char *text, size_t width) {
-    size_t n = 0;
-    for (; text[n] != '\0'; n++)
-        putchar((unsigned char)text[n] < ' ' || text[n] == 127 ? '?' : text[n]);
-    for (; n < width; n++)
-        putchar(' ');
+    char *line = strdup(text);
+    if (!line) {
+        output_lacks_memory();
+        return;
+    }
+    clean_line(line);
+    printf("%-*s", (int)width, line);
+    free(line);
 }
 
 static void print_value(const json_t *value) {

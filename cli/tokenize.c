@@ -64,7 +64,7 @@ static bool write_symbol(const struct tokenize *t, const txl_symbol *symbol) {
         return output_write("\\x0a", 4);
     if (single && symbol->text[0] == '\\')
         return output_write("\\\\", 2);
-    return output_write(symbol->text, symbol->length);
+    return output_text(symbol->text, symbol->length);
 }
 
 /* In decimal, for ids alone, of which there may be as many as characters: printf would take most of
@@ -106,14 +106,14 @@ static txl_status push_id(struct tokenize *t, int32_t id, txl_error *error) {
     txl_status status = txl_decoder_push(t->decoder, id, &text, &length, error);
     if (status != TXL_OK)
         return status;
-    return output_write(text, length) ? TXL_OK : TXL_STOPPED;
+    return output_text(text, length) ? TXL_OK : TXL_STOPPED;
 }
 
 static txl_status finish_decoder(struct tokenize *t, txl_error *error) {
     const char *text;
     size_t length;
     txl_status status = txl_decoder_finish(t->decoder, &text, &length, error);
-    return status == TXL_OK && !output_write(text, length) ? TXL_STOPPED : status;
+    return status == TXL_OK && !output_text(text, length) ? TXL_STOPPED : status;
 }
 
 static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -159,7 +159,7 @@ static txl_status end_spelling(struct tokenize *t, txl_error *error) {
                                                   &text, &length, error);
     t->symbols++;
     t->unknown += txl_model_id(t->model.handle, spelling->data, spelling->length) < 0;
-    if (status == TXL_OK && !output_write(text, length))
+    if (status == TXL_OK && !output_text(text, length))
         status = TXL_STOPPED;
     spelling->length = 0;
     return status;

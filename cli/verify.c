@@ -6,8 +6,6 @@
 #include "commands.h"
 #include "txl.h"
 
-#include <string.h>
-
 static bool show(void *context, uint64_t done, uint64_t all) {
     progress_update(context, (double)done / (double)all, done >> 20);
     return !signals_stopped();
@@ -34,10 +32,8 @@ static int run(const struct command *command, int argc, char **argv) {
         terminal_error("%s", error.message);
         return STATUS_FAILURE;
     }
-    if (!options.quiet) {
-        output_write(path, strlen(path));
-        output_write(": OK\n", strlen(": OK\n"));
-    }
+    if (!options.quiet)
+        output_line("%s: OK", path);
     return output_finish(STATUS_OK);
 }
 

@@ -86,7 +86,7 @@ static txl_status show(struct generate *g, struct batch *b) {
         b->begun = true;
         if (status != TXL_OK)
             return status;
-        if (!output_write(s->output.data, s->output.length) || !output_flush())
+        if (!output_text(s->output.data, s->output.length) || !output_flush())
             return TXL_STOPPED;
         s->output.length = 0;
         if (!s->done || b->turn + 1 == b->n)
@@ -196,7 +196,7 @@ static void interrupt_prompt(struct generate *g) {
     struct sample *s = &g->sample;
     g->done = "interrupted";
     if (sample_start(g, s, 1, g->prompt.tail) == TXL_OK && sample_end(g, s, g->done) == TXL_OK &&
-        output_write(s->output.data, s->output.length))
+        output_text(s->output.data, s->output.length))
         output_flush();
 }
 

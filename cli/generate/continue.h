@@ -21,7 +21,7 @@ struct generate_options {
     int text, eos;
     int64_t n, seed, samples, logprobs;
     struct sampling_options sampling;
-    bool allow_unk, skip_unknown, no_echo, ids, json, interactive;
+    bool allow_unk, skip_unknown, no_echo, ids, json, interactive, raw_output;
     struct string_list stop;
 };
 

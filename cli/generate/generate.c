@@ -171,6 +171,7 @@ static int run(const struct command *command, int argc, char **argv) {
     if (status == OPTIONS_RUN) {
         if (options.sampling.greedy)
             options.sampling.temperature = 0;
+        output_set_raw(options.raw_output);
         struct generate g = {.options = &options,
                              .keeps = options.save_memory || options.interactive,
                              .done = "length",
@@ -280,6 +281,7 @@ static const struct option_row options[] = {
      .kind = OPTION_FLAG,
      .help = "prompt and text are decimal ids",
      .offset = offsetof(struct generate_options, ids)},
+    RAW_OUTPUT_ROW(struct generate_options, raw_output),
     SESSION_ROWS(struct generate_options, session),
     {.name = "save-memory",
      .kind = OPTION_STRING,
@@ -309,6 +311,11 @@ static const struct note notes[] = {
      "memory starts with zeros, the log-probabilities of a single sample and of one among several "
      "may differ in the last digits."},
     SAMPLING_NOTE,
+    {"Terminals",
+     "What would steer a terminal - control characters but line feed and tab, bidirectional "
+     "controls, "
+     "bytes that are no UTF-8 - is shown there as U+FFFD, in the prompt's echo too; --raw-output "
+     "leaves it as it is. Files and pipes always get the text byte for byte."},
     {"JSON",
      "Every generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}: text is "
      "what "

@@ -18,7 +18,7 @@ static bool show(struct prompt *prompt, const char *text, size_t length) {
     if (length == 0 || !prompt->shown)
         return true;
     prompt->tail = text[length - 1];
-    return !prompt->echo || output_write(text, length);
+    return !prompt->echo || output_text(text, length);
 }
 
 /* Length of the line end that the text ends with, which may be cut after CR. */

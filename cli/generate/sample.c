@@ -5,7 +5,6 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "continue.h"
-#include "lib/base/json_memory.h"
 #include "recent.h"
 
 #include <ctype.h>
@@ -123,10 +122,9 @@ static json_t *settings_object(const struct generate *g) {
 
 /* Puts a line into the output.  Takes the reference; NULL counts as out of memory. */
 static txl_status put_json(struct sample *s, json_t *object) {
-    char *line = !object ? NULL : json_text(object, OUTPUT_JSON_FORM);
+    char *line = output_json_text(object, OUTPUT_JSON_FORM);
     bool good =
         line && bytes_append(&s->output, line, strlen(line)) && bytes_append(&s->output, "\n", 1);
-    json_decref(object);
     free(line);
     return good ? TXL_OK : fail_memory();
 }

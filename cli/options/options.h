@@ -128,6 +128,14 @@ struct common_options {
         .offset = offsetof(struct common_options, low_memory)                                      \
     }
 
+/* Of commands that print a model's text. */
+#define RAW_OUTPUT_ROW(type, member)                                                               \
+    {                                                                                              \
+        .name = "raw-output", .kind = OPTION_FLAG,                                                 \
+        .help = "on a terminal too, print the text as it is, control characters and all",          \
+        .offset = offsetof(type, member)                                                           \
+    }
+
 /* The operands of a parsed command line; they point into argv. */
 struct operands {
     char **items;

@@ -69,7 +69,7 @@ static bool print(struct heat *heat, const char *text, size_t length, int level)
     bool continues = ((unsigned char)text[0] & 0xc0) == 0x80;
     if (!continues)
         set_level(heat, memchr(text, '\n', length) ? 0 : level);
-    return output_write(text, length);
+    return output_text(text, length);
 }
 
 void heat_print_legend(struct heat *heat) {

@@ -147,46 +147,35 @@ static const char *name_of(const struct result *result) {
     return strcmp(result->file, "-") == 0 ? "standard input" : result->file;
 }
 
-static bool print_line(char *line) {
-    bool good = output_write(line, strlen(line));
-    free(line);
-    return good;
-}
-
-/* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored" */
-static bool print_score(const struct run_facts *facts, const char *name,
-                        const struct score *score) {
+/* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored".
+ * `by` and `other` go on with the name. */
+static bool print_score(const struct run_facts *facts, const char *name, const char *by,
+                        const char *other, const struct score *score) {
     double nats = nats_per_token(score), error = score_standard_error(score);
-    char spread[64] = "", *line;
+    char spread[64] = "";
     if (isfinite(error)) {
         snprintf(spread, sizeof spread, facts->words ? " +/- %.3f" : " +/- %.5f",
                  facts->words ? exp(nats) * error : error / LN_2);
     }
-    int length = facts->words ? asprintf(&line,
-                                         "%s: perplexity %.3f%s, %.5f nats per token, %" PRIu64
-                                         " tokens scored\n",
-                                         name, exp(nats), spread, nats, score->predicted)
-                              : asprintf(&line,
-                                         "%s: %.5f bits per character%s, perplexity %.3f, %" PRIu64
-                                         " tokens scored\n",
-                                         name, nats / LN_2, spread, exp(nats), score->predicted);
-    return length < 0 ? output_lacks_memory() : print_line(line);
+    if (facts->words)
+        return output_line("%s%s%s: perplexity %.3f%s, %.5f nats per token, %" PRIu64
+                           " tokens scored",
+                           name, by, other, exp(nats), spread, nats, score->predicted);
+    return output_line("%s%s%s: %.5f bits per character%s, perplexity %.3f, %" PRIu64
+                       " tokens scored",
+                       name, by, other, nats / LN_2, spread, exp(nats), score->predicted);
 }
 
 static bool print_comparison(const struct run_facts *facts, const struct result *result) {
-    char differences[512], *name, *line;
-    if (asprintf(&name, "%s, by %s", name_of(result), facts->other.name) < 0)
-        return output_lacks_memory();
-    bool good = print_score(facts, name, &result->divergence.other);
-    free(name);
+    char differences[512];
     divergence_to_text(differences, sizeof differences, &result->divergence);
-    if (asprintf(&line, "%s: %s\n", name_of(result), differences) < 0)
-        return output_lacks_memory();
-    return print_line(line) && good;
+    return print_score(facts, name_of(result), ", by ", facts->other.name,
+                       &result->divergence.other) &&
+           output_line("%s: %s", name_of(result), differences);
 }
 
 bool result_print_text(const struct run_facts *facts, const struct result *result) {
-    return print_score(facts, name_of(result), &result->score) &&
+    return print_score(facts, name_of(result), "", "", &result->score) &&
            (!facts->other.name || print_comparison(facts, result)) && output_flush();
 }
 

@@ -1,6 +1,7 @@
 /* Standard output with its failures, and files that are renamed into place. */
 #include "output.h"
 
+#include "clean.h"
 #include "cli/options/options.h"
 #include "lib/base/json_memory.h"
 #include "signals.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,17 +21,23 @@ static struct {
     bool closed, failed;
     bool in_line; /* the last byte was no line end */
     enum { UNKNOWN, YES, NO } terminal;
+    bool raw; /* text goes to a terminal as it is */
+    struct clean_text text;
 } state;
 
 static bool usable(void) {
     return !state.closed && !state.failed;
 }
 
-/* A bar of standard error must not stand before what the same terminal is to show. */
-static void make_room(void) {
+static bool is_terminal(void) {
     if (state.terminal == UNKNOWN)
         state.terminal = isatty(STDOUT_FILENO) ? YES : NO;
-    if (state.terminal == YES)
+    return state.terminal == YES;
+}
+
+/* A bar of standard error must not stand before what the same terminal is to show. */
+static void make_room(void) {
+    if (is_terminal())
         progress_clear();
 }
 
@@ -43,7 +51,7 @@ static bool note_failure(void) {
     return false;
 }
 
-bool output_write(const void *bytes, size_t length) {
+static bool put(const void *bytes, size_t length) {
     if (!usable())
         return false;
     if (length == 0)
@@ -54,6 +62,42 @@ bool output_write(const void *bytes, size_t length) {
         return note_failure();
     state.in_line = ((const char *)bytes)[length - 1] != '\n';
     return true;
+}
+
+bool output_write(const void *bytes, size_t length) {
+    char rest[CLEAN_TEXT_ROOM(0)];
+    size_t n = clean_text_end(&state.text, rest);
+    return put(rest, n) && put(bytes, length);
+}
+
+void output_set_raw(bool raw) {
+    state.raw = raw;
+}
+
+bool output_text(const char *text, size_t length) {
+    enum { PART = 512 };
+    char cleaned[CLEAN_TEXT_ROOM(PART)];
+    if (state.raw || !is_terminal())
+        return output_write(text, length);
+    bool good = usable();
+    for (size_t i = 0; i < length && good; i += PART) {
+        size_t part = length - i < PART ? length - i : PART;
+        good = put(cleaned, clean_text(&state.text, text + i, part, cleaned));
+    }
+    return good;
+}
+
+bool output_line(const char *format, ...) {
+    char *line;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&line, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return output_lacks_memory();
+    bool good = output_write(line, clean_line(line)) && output_write("\n", 1);
+    free(line);
+    return good;
 }
 
 bool output_flush(void) {
@@ -68,9 +112,14 @@ bool output_lacks_memory(void) {
     return false;
 }
 
-static bool write_json(json_t *object, size_t form) {
-    char *line = !object ? NULL : json_text(object, form);
+char *output_json_text(json_t *object, size_t form) {
+    char *text = object ? clean_json(json_text(object, form)) : NULL;
     json_decref(object);
+    return text;
+}
+
+static bool write_json(json_t *object, size_t form) {
+    char *line = output_json_text(object, form);
     if (!line)
         return output_lacks_memory();
     bool good = output_write(line, strlen(line)) && output_write("\n", 1) && output_flush();
@@ -134,7 +183,7 @@ static bool lost_reader(void) {
 }
 
 int output_finish(int status) {
-    if (output_flush() && ferror(stdout)) {
+    if (output_write("", 0) && output_flush() && ferror(stdout)) {
         errno = lost_reader() ? EPIPE : EIO; /* of help or the like */
         note_failure();
     }

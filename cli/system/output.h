@@ -13,11 +13,23 @@
 bool output_write(const void *bytes, size_t length);
 bool output_flush(void);
 
+/* Text that a model or a stranger wrote, in parts.  On a terminal U+FFFD replaces what would steer
+ * it (clean.h), unless output_set_raw: a character may then wait for its last byte. */
+bool output_text(const char *text, size_t length);
+void output_set_raw(bool raw);
+
+/* A line in which strangers' names may stand: without its line end, which is added, harmless. */
+bool output_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* What was to be written could not be made: prints the error, and counts as a write that failed. */
 bool output_lacks_memory(void);
 
 /* How JSON is written, as flags of jansson: compact, and numbers with twelve digits. */
 #define OUTPUT_JSON_FORM (JSON_COMPACT | JSON_REAL_PRECISION(12))
+
+/* The text of a JSON value, harmless (clean.h), to be freed.  Takes the reference; NULL: out of
+ * memory, or `object` was. */
+char *output_json_text(json_t *object, size_t form);
 
 /* Writes one compact line and flushes it.  Takes the reference; NULL counts as out of memory. */
 bool output_json(json_t *object);

@@ -1,8 +1,11 @@
 /* Signal handlers.  Everything in them is async-signal-safe. */
 #include "signals.h"
 
+#include "clean.h"
+
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,7 +16,8 @@ enum { IMPATIENCE = 300 /* milliseconds */ };
 
 static volatile sig_atomic_t stop_signal;
 static volatile sig_atomic_t stop_time; /* milliseconds */
-static const char *volatile mapped_name;
+/* Names are longer on no system; a part of one is better than none. */
+static char mapped_name[4096];
 /* More than any command writes at a time. */
 static const char *volatile temporary_paths[4];
 enum { N_TEMPORARY = sizeof temporary_paths / sizeof temporary_paths[0] };
@@ -52,9 +56,8 @@ static void say(const char *text) {
 
 static void on_bus_error(int number) {
     (void)number;
-    const char *name = mapped_name;
     say("txl: error: ");
-    say(name ? name : "a mapped file");
+    say(*mapped_name ? mapped_name : "a mapped file");
     say(": became shorter, or unreadable, while it was in use\n");
     remove_temporaries();
     _exit(1);
@@ -103,7 +106,8 @@ bool signals_forget_interrupt(void) {
 }
 
 void signals_set_mapped(const char *name) {
-    mapped_name = name;
+    snprintf(mapped_name, sizeof mapped_name, "%s", name ? name : "");
+    clean_line(mapped_name);
 }
 
 static void replace_temporary(const char *from, const char *to) {

@@ -22,7 +22,7 @@ int signals_status(void);
 bool signals_forget_interrupt(void);
 
 /* The file that is mapped and the temporary files that are being written, for a death by signal:
- * one is named in the message (NULL: none), the others removed.  The names must stay in place. */
+ * one is named in the message (NULL: none), the others removed, whose names must stay in place. */
 void signals_set_mapped(const char *name);
 void signals_add_temporary(const char *path);
 void signals_drop_temporary(const char *path);

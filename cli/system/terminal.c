@@ -2,6 +2,8 @@
  */
 #include "terminal.h"
 
+#include "clean.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,13 +43,6 @@ void progress_clear(void) {
     }
 }
 
-/* What a file is named must not steer the terminal. */
-static void replace_controls(char *text) {
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < ' ' || *text == 127)
-            *text = '?';
-}
-
 /* One write for the whole line, so that lines of several processes do not mix, and no allocation:
  * there may be no memory, and that is the message. */
 __attribute__((format(printf, 2, 0))) static void print_line(const char *label, const char *format,
@@ -55,13 +50,11 @@ __attribute__((format(printf, 2, 0))) static void print_line(const char *label, 
     char line[LINE_BYTES];
     int start = snprintf(line, sizeof line, "txl%s%s: %s", state.command ? " " : "",
                          state.command ? state.command : "", label);
-    int end = start + vsnprintf(line + start, sizeof line - (size_t)start, format, arguments);
-    if (end >= LINE_BYTES)
-        end = LINE_BYTES - 1;
-    replace_controls(line);
-    line[end] = '\n'; /* the terminator's place: the length is known */
+    vsnprintf(line + start, sizeof line - (size_t)start, format, arguments);
+    size_t length = clean_line(line);
+    line[length] = '\n'; /* the terminator's place: the length is known */
     progress_clear();
-    fwrite(line, 1, (size_t)end + 1, stderr);
+    fwrite(line, 1, length + 1, stderr);
 }
 
 void terminal_error(const char *format, ...) {
@@ -190,7 +183,7 @@ static void draw_bar(const struct progress *progress, double fraction, char *fig
     const char *name = last_columns(progress->task, left < LEAST_NAME_WIDTH ? 0 : left);
     snprintf(line, sizeof line, "%s%s%s%s%s", name, *name != '\0' ? "  " : "", percent, bar,
              figures);
-    replace_controls(line);
+    clean_line(line);
     fprintf(stderr, "\r%.*s\033[K", columns, line);
     state.bar = true;
 }

@@ -10,8 +10,8 @@ void terminal_set_command(const char *name);
 void terminal_set_quiet(bool quiet);
 void terminal_set_summary(bool summary);
 
-/* "txl COMMAND: error: ...", and "txl COMMAND: note: ..." which --quiet leaves out.  Control
- * characters of file names and the like do not reach the terminal, nor what is beyond 16 KiB. */
+/* "txl COMMAND: error: ...", and "txl COMMAND: note: ..." which --quiet leaves out.  Each is one
+ * harmless line (clean.h), whatever the arguments hold, and at most 16 KiB long. */
 void terminal_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void terminal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
