@@ -77,7 +77,11 @@ static int convert(const char *source, const struct convert_command_options *tol
     options.progress_context = &progress;
     struct stat before;
     bool replaces = stat(told->output, &before) == 0 && S_ISREG(before.st_mode);
-    confine(source, told->vocabulary, told->output);
+    confine(&(struct confinement){.sources = &source,
+                                  .n_source = 1,
+                                  .alone = &told->vocabulary,
+                                  .n_alone = told->vocabulary != NULL,
+                                  .output = told->output});
     progress_start(&progress, source, "MiB");
     signals_set_mapped(source);
     txl_status status = convert_checkpoint(source, told->output, &options, &error);

@@ -6,6 +6,7 @@
 #include "cli/system/terminal.h"
 #include "commands.h"
 #include "convert/convert.h"
+#include "model.h"
 #include "txl.h"
 
 #include <errno.h>
@@ -93,15 +94,29 @@ static uint64_t resident(const txl_model *model, const txl_settings *settings) {
 /* The same with --low-memory and the published settings. */
 static txl_status resident_low_memory(const char *path, int threads, uint64_t *bytes,
                                       txl_error *error) {
-    txl_model *model;
+    struct model model;
     txl_settings settings;
-    txl_status status = txl_model_open_compressed(path, threads, &model, error);
+    txl_status status = model_open_file(&model, path, threads, true, error);
     if (status == TXL_OK) {
-        txl_model_defaults(model, &settings);
-        *bytes = resident(model, &settings);
-        txl_model_close(model);
+        txl_model_defaults(model.handle, &settings);
+        *bytes = resident(model.handle, &settings);
+        model_close(&model);
     }
     return status;
+}
+
+/* Numbers that training found; the sinusoids' frequencies, which it did not, are left out. */
+static uint64_t parameters(const txl_model *model) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
+        txl_tensor tensor;
+        uint64_t n = 1;
+        txl_model_tensor(model, i, &tensor);
+        for (int d = 0; d < tensor.n_dim; d++)
+            n *= tensor.shape[d];
+        sum += strcmp(tensor.name, "position.inv_freq") == 0 ? 0 : n;
+    }
+    return sum;
 }
 
 /* What a session with the published settings takes, and with it the whole process at most. */
@@ -119,38 +134,51 @@ static int set_memory(json_t *object, const txl_model *model, uint64_t low_memor
     return failed;
 }
 
+static json_t *fail_memory(json_t *object, txl_error *error) {
+    json_decref(object);
+    *error = (txl_error){TXL_MEMORY, "out of memory"};
+    return NULL;
+}
+
 /* The settings as the file has them, and the tensors. */
-static json_t *describe_weights(const char *path, const struct info_options *options,
-                                txl_error *error) {
-    txl_model *model;
-    int threads = (int)options->common.threads;
-    uint64_t low_memory;
-    confine(NULL, path, NULL);
-    signals_set_mapped(path);
-    if (resident_low_memory(path, threads, &low_memory, error) != TXL_OK ||
-        txl_model_open(path, threads, &model, error) != TXL_OK)
-        return NULL;
+static json_t *weights_object(const struct model *model, uint64_t low_memory, bool tensors) {
+    const txl_model *handle = model->handle;
     uint64_t stored, expanded;
-    txl_model_bytes(model, &stored, &expanded);
-    json_t *object = json_object(), *settings = json_loads(txl_model_settings_json(model), 0, NULL);
-    int failed = json_object_set_new(object, "file", output_json_string(path));
+    txl_model_bytes(handle, &stored, &expanded);
+    json_t *object = json_object(),
+           *settings = json_loads(txl_model_settings_json(handle), 0, NULL);
+    int failed = json_object_set_new(object, "file", output_json_string(model->name));
     failed |= json_object_update(object, settings);
+    failed |=
+        json_object_set_new(object, "parameters", json_integer((json_int_t)parameters(handle)));
+    failed |= json_object_set_new(object, "checksum", json_string(model_checksum(model).text));
     failed |= json_object_set_new(object, "n_tensor",
-                                  json_integer((json_int_t)txl_model_n_tensor(model)));
+                                  json_integer((json_int_t)txl_model_n_tensor(handle)));
     failed |= json_object_set_new(object, "bytes_stored", json_integer((json_int_t)stored));
     failed |= json_object_set_new(object, "bytes_expanded", json_integer((json_int_t)expanded));
-    failed |= set_memory(object, model, low_memory);
-    if (options->tensors)
-        failed |= json_object_set_new(object, "tensors", weights_tensors(model));
+    failed |= set_memory(object, handle, low_memory);
+    if (tensors)
+        failed |= json_object_set_new(object, "tensors", weights_tensors(handle));
     json_decref(settings);
-    txl_model_close(model);
-    signals_set_mapped(NULL);
     if (failed) {
         json_decref(object);
-        *error = (txl_error){TXL_MEMORY, "out of memory"};
         return NULL;
     }
     return object;
+}
+
+/* `path` NULL: the model within the program. */
+static json_t *describe_weights(const char *path, const struct info_options *options,
+                                txl_error *error) {
+    struct model model;
+    int threads = (int)options->common.threads;
+    uint64_t low_memory;
+    if (resident_low_memory(path, threads, &low_memory, error) != TXL_OK ||
+        model_open_file(&model, path, threads, false, error) != TXL_OK)
+        return NULL;
+    json_t *object = weights_object(&model, low_memory, options->tensors);
+    model_close(&model);
+    return object ? object : fail_memory(NULL, error);
 }
 
 struct listing {
@@ -164,13 +192,45 @@ static void add_tensor(void *context, const struct convert_tensor *tensor) {
         listing->tensors, tensor_object(tensor->name, tensor->dtype, tensor->n_dim, tensor->shape));
 }
 
+/* The options of convert that would tell what is missing, as a list. */
+static json_t *missing_list(const char *missing) {
+    json_t *list = json_array();
+    for (const char *option = strstr(missing, "--"); list && option;) {
+        const char *next = strstr(option + 2, " --");
+        size_t length = next ? (size_t)(next - option) : strlen(option);
+        if (json_array_append_new(list, json_stringn(option, length)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+        option = next ? next + 1 : NULL;
+    }
+    return list;
+}
+
+/* What convert recognises, or why it does not. */
+static int set_recognised(json_t *object, const char *path, txl_error *error) {
+    struct convert_description d;
+    txl_status status = convert_describe(path, &d, error);
+    int failed = json_object_set_new(object, "recognised", json_boolean(status == TXL_OK));
+    if (status == TXL_OK) {
+        json_t *settings = json_loads(d.settings, 0, NULL);
+        failed |= json_object_update(object, settings);
+        json_decref(settings);
+        failed |= json_object_set_new(
+            object, "vocabulary", d.vocabulary ? output_json_string(d.vocabulary) : json_null());
+        failed |= json_object_set_new(object, "missing", missing_list(d.missing));
+    } else {
+        failed |= json_object_set_new(object, "reason", output_json_string(error->message));
+    }
+    convert_description_free(&d);
+    return failed;
+}
+
 static json_t *describe_checkpoint(const char *path, const struct info_options *options,
                                    txl_error *error) {
     struct listing listing = {.tensors = json_array()};
-    confine(path, NULL, NULL);
     signals_set_mapped(path);
     txl_status status = convert_list_tensors(path, add_tensor, &listing, error);
-    signals_set_mapped(NULL);
     if (status != TXL_OK) {
         json_decref(listing.tensors);
         return NULL;
@@ -179,15 +239,12 @@ static json_t *describe_checkpoint(const char *path, const struct info_options *
     listing.failed |= json_object_set_new(object, "file", output_json_string(path));
     listing.failed |= json_object_set_new(
         object, "n_tensor", json_integer((json_int_t)json_array_size(listing.tensors)));
+    listing.failed |= set_recognised(object, path, error);
+    signals_set_mapped(NULL);
     if (options->tensors)
         listing.failed |= json_object_set(object, "tensors", listing.tensors);
     json_decref(listing.tensors);
-    if (listing.failed) {
-        json_decref(object);
-        *error = (txl_error){TXL_MEMORY, "out of memory"};
-        return NULL;
-    }
-    return object;
+    return listing.failed ? fail_memory(object, error) : object;
 }
 
 /* ---- Printing ----------------------------------------------------------------------------- */
@@ -280,27 +337,73 @@ static void print_text(json_t *object) {
     }
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct info_options options = {0};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN)
-        return status;
-    const char *path = operands.items[0];
+/* Which files are read with those beside them, and which alone.  False with the error printed. */
+static bool confine_to(char **files, int n) {
+    const char **sources = calloc((size_t)n + 1, sizeof *sources);
+    const char **alone = calloc((size_t)n + 1, sizeof *alone);
+    struct confinement confinement = {.sources = sources, .alone = alone};
+    bool good = sources && alone;
+    for (int i = 0; good && i < n; i++)
+        if (is_weights_file(files[i]))
+            alone[confinement.n_alone++] = files[i];
+        else
+            sources[confinement.n_source++] = files[i];
+    if (good)
+        confine(&confinement);
+    else
+        terminal_error("out of memory");
+    free(sources);
+    free(alone);
+    return good;
+}
+
+/* `path` NULL: the model within the program.  `after`: behind another one.  False with the error
+ * printed. */
+static bool print_file(const char *path, const struct info_options *options, bool after) {
     txl_error error;
-    json_t *object = is_weights_file(path) ? describe_weights(path, &options, &error)
-                                           : describe_checkpoint(path, &options, &error);
+    json_t *object = !path || is_weights_file(path) ? describe_weights(path, options, &error)
+                                                    : describe_checkpoint(path, options, &error);
     if (!object) {
         terminal_error("%s", error.message);
-        return STATUS_FAILURE;
+        return false;
     }
-    if (options.json) {
+    if (options->json) {
         output_json(object);
     } else {
+        fputs(after ? "\n" : "", stdout);
         print_text(object);
         json_decref(object);
     }
-    return output_finish(STATUS_OK);
+    return true;
+}
+
+static int print_files(const struct info_options *options, char **files, int n) {
+    if (!confine_to(files, n))
+        return STATUS_FAILURE;
+    int printed = 0, i = 0;
+    for (; i < n && !signals_stopped() && !output_closed(); i++)
+        printed += print_file(files[i], options, printed > 0);
+    return printed == i ? STATUS_OK : STATUS_FAILURE;
+}
+
+static int print_model(const struct info_options *options) {
+    const char *path = options->common.model ? options->common.model : model_environment();
+    confine(&(struct confinement){.alone = &path, .n_alone = path != NULL});
+    return print_file(path, options, false) ? STATUS_OK : STATUS_FAILURE;
+}
+
+static int run(const struct command *command, int argc, char **argv) {
+    struct info_options options = {0};
+    struct operands files;
+    int status = options_parse(command, argc, argv, &options, &files);
+    if (status != OPTIONS_RUN)
+        return status;
+    if (options.common.model && files.n > 0)
+        status = options_wrong(command, "--model and FILE exclude each other");
+    else
+        status = files.n > 0 ? print_files(&options, files.items, files.n) : print_model(&options);
+    operands_free(&files);
+    return output_finish(signals_stopped() ? signals_status() : status);
 }
 
 /* ---- The table ---------------------------------------------------------------------------- */
@@ -309,21 +412,27 @@ static const struct option_row options[] = {
     {.section = "Output",
      .name = "json",
      .kind = OPTION_FLAG,
-     .help = "print one object",
+     .help = "print an object a file",
      .offset = offsetof(struct info_options, json)},
     {.name = "tensors",
      .kind = OPTION_FLAG,
      .help = "list the tensors too: name, dtype, shape, and of a weights file the bytes",
      .offset = offsetof(struct info_options, tensors)},
+    FILES_FROM_ROW("Input"),
+    MODEL_ROW,
     COMMON_ROWS,
     {0}};
 
 static const struct operand_row operands[] = {
     {.name = "FILE",
-     .help = "a weights file, or a checkpoint that convert reads: a file or a directory"},
+     .help = "a weights file, or a checkpoint that convert reads: a file or a directory; without "
+             "FILE the model in use is described",
+     .optional = true,
+     .repeats = true},
     {0}};
 
 static const struct example examples[] = {
+    {"txl info", "the model that is used unless told, the built-in one too"},
     {"txl info wt103.txl", "shape, dialect, tokenizer, the settings it runs with"},
     {"txl info --tensors --json pytorch_model.bin", "every tensor of any torch.save file"},
     {0}};
@@ -333,7 +442,13 @@ const struct command info_command = {
     .summary = "print what a weights file or checkpoint holds",
     .description =
         "Prints every fact that a weights file states of its model, under the names "
-        "that weights-format.md gives them. Of a checkpoint it tells the tensors.\n\n"
+        "that weights-format.md gives them, how many parameters it has, and the checksum that "
+        "tells "
+        "models apart. Of a checkpoint it prints the same facts as far as txl convert would "
+        "recognise them, the vocabulary that it would take, and under missing the options that "
+        "convert would ask for; or the reason why it would refuse it. A FILE that cannot be read "
+        "is "
+        "named and left out; the exit status is then 1.\n\n"
         "bytes_expanded is what compressed weights take of the process's memory; those "
         "stored raw are used in the file's pages, which processes share. bytes_session is "
         "what a session with the published settings comes to take, for keys, values, "

@@ -5,6 +5,7 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,25 +18,41 @@ const char *const text_forms[] = {"raw", "tokens", NULL};
 
 const char *const memory_types[] = {"f32", "f16", NULL};
 
-static txl_status open_file(struct model *model, const char *path,
-                            const struct common_options *options, txl_error *error) {
-    int threads = (int)options->threads;
+static txl_status open_path(struct model *model, const char *path, int threads, bool low_memory,
+                            txl_error *error) {
     model->name = path;
     signals_set_mapped(path);
-    return options->low_memory ? txl_model_open_compressed(path, threads, &model->handle, error)
-                               : txl_model_open(path, threads, &model->handle, error);
+    return low_memory ? txl_model_open_compressed(path, threads, &model->handle, error)
+                      : txl_model_open(path, threads, &model->handle, error);
 }
 
-static txl_status open_built_in(struct model *model, const struct common_options *options,
+static txl_status open_built_in(struct model *model, int threads, bool low_memory,
                                 txl_error *error) {
     static const char name[] = "the built-in model";
     const void *data = txl_default_model;
     size_t size = txl_default_model_size;
-    int threads = (int)options->threads;
     model->name = "built-in";
-    return options->low_memory
+    return low_memory
                ? txl_model_open_memory_compressed(data, size, name, threads, &model->handle, error)
                : txl_model_open_memory(data, size, name, threads, &model->handle, error);
+}
+
+txl_status model_open_file(struct model *model, const char *path, int threads, bool low_memory,
+                           txl_error *error) {
+    *model = (struct model){0};
+    return path ? open_path(model, path, threads, low_memory, error)
+                : open_built_in(model, threads, low_memory, error);
+}
+
+const char *model_environment(void) {
+    const char *path = getenv("TXL_MODEL");
+    return path && *path != '\0' ? path : NULL;
+}
+
+struct model_checksum model_checksum(const struct model *model) {
+    struct model_checksum checksum;
+    snprintf(checksum.text, sizeof checksum.text, "%016" PRIx64, txl_model_checksum(model->handle));
+    return checksum;
 }
 
 /* Weights stored raw are never expanded. */
@@ -46,12 +63,10 @@ static bool is_raw(const struct model *model) {
 }
 
 bool model_open(struct model *model, const struct common_options *options) {
-    *model = (struct model){0};
-    const char *path = options->model ? options->model : getenv("TXL_MODEL");
+    const char *path = options->model ? options->model : model_environment();
     txl_error error;
-    txl_status status = path && *path != '\0' ? open_file(model, path, options, &error)
-                                              : open_built_in(model, options, &error);
-    if (status != TXL_OK) {
+    if (model_open_file(model, path, (int)options->threads, options->low_memory, &error) !=
+        TXL_OK) {
         terminal_error("%s", error.message);
         return false;
     }

@@ -17,6 +17,20 @@ struct model {
 bool model_open(struct model *model, const struct common_options *options);
 void model_close(struct model *model);
 
+/* The same two ways to open the file at `path`, or the model within the program for NULL.  A
+ * failure is in `error`. */
+txl_status model_open_file(struct model *model, const char *path, int threads, bool low_memory,
+                           txl_error *error);
+
+/* $TXL_MODEL, or NULL where it names none. */
+const char *model_environment(void);
+
+/* The checksum that tells models apart, as 16 hexadecimal digits. */
+struct model_checksum {
+    char text[17];
+};
+struct model_checksum model_checksum(const struct model *model);
+
 /* True for the kinds whose symbols are words. */
 bool model_has_words(const struct model *model);
 

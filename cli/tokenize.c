@@ -23,10 +23,10 @@ struct tokenize {
     txl_kind kind;
     struct input input;
     struct progress progress;
-    struct token_reader reader; /* unused to decode spellings */
-    uint64_t symbols, unknown;
-    bool at_end, terminated; /* the input's end is reached, behind a line end */
-    bool spelled_line_end;   /* the last symbol is a line end inside of a text of letters */
+    struct token_reader reader;       /* unused to decode spellings */
+    uint64_t symbols, unknown, bytes; /* of all texts */
+    bool at_end, terminated;          /* the input's end is reached, behind a line end */
+    bool spelled_line_end; /* the last symbol is a line end inside of a text of letters */
 
     /* To symbols. */
     bool in_line;
@@ -243,12 +243,14 @@ static txl_status convert_text(struct tokenize *t) {
     return signals_stopped() ? TXL_STOPPED : finish(t);
 }
 
-static bool set_up(struct tokenize *t, const char *path) {
+/* Opens the input and what converts it; each FILE is a text of its own. */
+static bool open_text(struct tokenize *t, const char *path) {
     const struct tokenize_options *options = t->options;
-    if (!input_open(&t->input, path) || !model_open(&t->model, &options->common))
-        return false;
-    t->kind = txl_model_kind(t->model.handle);
     txl_error error;
+    t->at_end = t->terminated = t->in_line = t->spelled_line_end = false;
+    t->spelling.length = 0;
+    if (!input_open(&t->input, path))
+        return false;
     if (options->decode && txl_decoder_new(t->model.handle, options->text == TEXT_RAW, &t->decoder,
                                            &error) != TXL_OK) {
         terminal_error("%s", error.message);
@@ -263,24 +265,52 @@ static bool set_up(struct tokenize *t, const char *path) {
            token_reader_open(&t->reader, t->model.handle, &t->input, &encoding, options->decode);
 }
 
-static void print_summary(const struct tokenize *t) {
+/* What the text adds to the counts of all. */
+static void close_text(struct tokenize *t) {
     txl_encoded counts;
     token_reader_counts(&t->reader, &counts);
-    terminal_brief("%" PRIu64 " symbols", t->symbols);
-    terminal_summary("symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
-                     t->symbols, t->unknown + counts.unknown, t->input.read,
-                     text_forms[t->options->text], t->model.name);
+    t->unknown += counts.unknown;
+    t->bytes += t->input.read;
+    token_reader_close(&t->reader);
+    input_close(&t->input);
+    txl_decoder_free(t->decoder);
+    t->decoder = NULL;
 }
 
-static int tokenize_input(struct tokenize *t) {
-    txl_status status = convert_text(t);
+/* False with the error printed; a signal or a reader that is gone ends it without one. */
+static bool tokenize_file(struct tokenize *t, const char *path) {
+    txl_status status = TXL_IO;
+    /* The symbols of two texts do not stand on one line; decoded texts follow each other as they
+     * are. */
+    if (!t->options->decode)
+        output_start_line();
+    t->reader = (struct token_reader){0};
+    t->input = (struct input){.handle = -1};
+    if (open_text(t, path))
+        status = convert_text(t);
     progress_end(&t->progress);
-    if (status != TXL_OK && status != TXL_STOPPED)
-        return output_finish(STATUS_FAILURE);
-    output_end_line();
-    int exit_status = output_finish(signals_stopped() ? signals_status() : STATUS_OK);
-    print_summary(t);
-    return exit_status;
+    close_text(t);
+    return status == TXL_OK || status == TXL_STOPPED;
+}
+
+static void print_summary(const struct tokenize *t) {
+    terminal_brief("%" PRIu64 " symbols", t->symbols);
+    terminal_summary("symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
+                     t->symbols, t->unknown, t->bytes, text_forms[t->options->text], t->model.name);
+}
+
+static int tokenize_files(struct tokenize *t, char **files, int n) {
+    int failed = 0;
+    for (int i = 0; i < n && !signals_stopped() && !output_closed() && !output_failed(); i++)
+        failed += !tokenize_file(t, files[i]);
+    if (failed < n)
+        output_end_line();
+    int status = output_finish(signals_stopped() ? signals_status()
+                               : failed > 0      ? STATUS_FAILURE
+                                                 : STATUS_OK);
+    if (failed < n)
+        print_summary(t);
+    return status;
 }
 
 static int run(const struct command *command, int argc, char **argv) {
@@ -289,16 +319,20 @@ static int run(const struct command *command, int argc, char **argv) {
     int status = options_parse(command, argc, argv, &options, &operands);
     if (status != OPTIONS_RUN)
         return status;
+    char dash[] = "-", *standard_input[] = {dash};
     if (operands.n == 0 && !input_is_piped())
         return options_wrong(command, "FILE is missing, and standard input is a terminal");
+    if (operands.n == 0)
+        operands = (struct operands){.items = standard_input, .n = 1};
     struct tokenize t = {.options = &options};
-    status =
-        set_up(&t, operands.n > 0 ? operands.items[0] : "-") ? tokenize_input(&t) : STATUS_FAILURE;
-    token_reader_close(&t.reader);
-    input_close(&t.input);
+    status = STATUS_FAILURE;
+    if (model_open(&t.model, &options.common)) {
+        t.kind = txl_model_kind(t.model.handle);
+        status = tokenize_files(&t, operands.items, operands.n);
+    }
     bytes_free(&t.spelling);
-    txl_decoder_free(t.decoder);
     model_close(&t.model);
+    operands_free(&operands);
     return status;
 }
 
@@ -325,6 +359,7 @@ static const struct option_row options[] = {
      .kind = OPTION_FLAG,
      .help = "with --ids: leave out symbols that the vocabulary lacks, where it has no <unk>",
      .offset = offsetof(struct tokenize_options, skip_unknown)},
+    FILES_FROM_ROW(NULL),
     MODEL_ROW,
     COMMON_ROWS,
     {0}};
@@ -332,7 +367,8 @@ static const struct option_row options[] = {
 static const struct operand_row operands[] = {
     {.name = "FILE",
      .help = "text; - is standard input, which is also read without FILE unless it is a terminal",
-     .optional = true},
+     .optional = true,
+     .repeats = true},
     {0}};
 
 static const struct note notes[] = {
@@ -359,8 +395,9 @@ static const struct example examples[] = {
 const struct command tokenize_command = {
     .name = "tokenize",
     .summary = "split text into symbols or ids, or put it together again",
-    .description = "Prints the symbols of FILE with blanks between them, a line for a line, the "
-                   "symbols of line boundaries included.",
+    .description = "Prints the symbols of each FILE with blanks between them, a line for a line, "
+                   "the symbols of line boundaries included. A FILE that cannot be read is named "
+                   "and left out; the exit status is then 1.",
     .options = options,
     .operands = operands,
     .examples = examples,

@@ -11,45 +11,56 @@ static bool show(void *context, uint64_t done, uint64_t all) {
     return !signals_stopped();
 }
 
+/* False with the error printed, or when a signal asked to stop. */
+static bool verify(const char *path, bool quiet) {
+    struct progress progress;
+    txl_error error;
+    progress_start(&progress, path, "MiB");
+    signals_set_mapped(path);
+    txl_status status = txl_file_verify(path, show, &progress, &error);
+    signals_set_mapped(NULL);
+    progress_end(&progress);
+    if (status != TXL_OK && status != TXL_STOPPED)
+        terminal_error("%s", error.message);
+    if (status == TXL_OK && !quiet)
+        output_line("%s: OK", path);
+    return status == TXL_OK;
+}
+
 static int run(const struct command *command, int argc, char **argv) {
     struct common_options options = {0};
     struct operands files;
     int status = options_parse(command, argc, argv, &options, &files);
     if (status != OPTIONS_RUN)
         return status;
-    const char *path = files.items[0];
-    struct progress progress;
-    txl_error error;
-    confine(NULL, path, NULL);
-    progress_start(&progress, path, "MiB");
-    signals_set_mapped(path);
-    txl_status verified = txl_file_verify(path, show, &progress, &error);
-    signals_set_mapped(NULL);
-    progress_end(&progress);
-    if (verified == TXL_STOPPED)
-        return signals_status();
-    if (verified != TXL_OK) {
-        terminal_error("%s", error.message);
-        return STATUS_FAILURE;
-    }
-    if (!options.quiet)
-        output_line("%s: OK", path);
-    return output_finish(STATUS_OK);
+    confine(&(struct confinement){.alone = (const char *const *)files.items,
+                                  .n_alone = (size_t)files.n});
+    status = STATUS_OK;
+    for (int i = 0; i < files.n && !signals_stopped() && !output_closed(); i++)
+        if (!verify(files.items[i], options.quiet))
+            status = STATUS_FAILURE;
+    operands_free(&files);
+    return output_finish(signals_stopped() ? signals_status() : status);
 }
 
-static const struct option_row options[] = {COMMON_ROWS, {0}};
+static const struct option_row options[] = {FILES_FROM_ROW("Input"), COMMON_ROWS, {0}};
 
 static const struct operand_row operands[] = {
-    {.name = "FILE", .help = "a weights file, as txl convert writes it"}, {0}};
+    {.name = "FILE", .help = "a weights file, as txl convert writes it", .repeats = true}, {0}};
 
 static const struct example examples[] = {
-    {"txl verify wt103.txl", "look for damage after a download or a copy"}, {0}};
+    {"txl verify wt103.txl", "look for damage after a download or a copy"},
+    {"find . -name '*.txl' -print0 | txl verify --files-from -",
+     "of all weights files in a folder"},
+    {0}};
 
 const struct command verify_command = {
     .name = "verify",
     .summary = "compare every checksum of a weights file",
-    .description = "Reads every byte of FILE and compares every checksum. Prints FILE: OK, unless "
-                   "--quiet, and exits with status 0; the first damage found is an error.",
+    .description =
+        "Reads every byte of each FILE and compares every checksum. Prints FILE: OK, unless "
+        "--quiet. The first damage found in a FILE is an error; the others are verified "
+        "nevertheless, and the exit status is 1.",
     .options = options,
     .operands = operands,
     .examples = examples,

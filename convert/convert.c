@@ -599,6 +599,8 @@ txl_status convert_checkpoint(const char *source, const char *output,
     struct recognised r;
     char *found = NULL;
     txl_status status = recognise(source, options, &r, error);
+    if (!status)
+        status = recognise_complete(&r, error);
     struct conversion c = {.r = &r, .path = status ? source : checkpoint_path(r.checkpoint)};
     if (!status)
         status = refuse_same_file(output, c.path, error);
@@ -613,6 +615,75 @@ txl_status convert_checkpoint(const char *source, const char *output,
     free(found);
     recognise_free(&r);
     return status;
+}
+
+/* What the vocabulary tells of the text.  Without one, or with one of another model, nothing. */
+static bool guess_text(const struct recognised *r, const char *path, struct text_facts *text) {
+    void *section = NULL;
+    size_t size;
+    bool known = path && read_vocabulary(r, path, NULL, text, &section, &size, NULL) == TXL_OK;
+    free(section);
+    return known;
+}
+
+/* Sets to null what an option would have to tell: "--n-head N" the key n_head. */
+static bool forget_missing(json_t *settings, const char *missing) {
+    bool good = true;
+    for (const char *option = missing; good && (option = strstr(option, "--")); option++) {
+        char key[32];
+        size_t n = 0;
+        for (option += 2; n + 1 < sizeof key && option[n] != ' ' && option[n] != '\0'; n++)
+            key[n] = option[n] == '-' ? '_' : option[n];
+        key[n] = '\0';
+        good = json_object_set_new(settings, key, json_null()) == 0;
+        if (strcmp(key, "n_head") == 0)
+            good = good && json_object_set_new(settings, "d_head", json_null()) == 0;
+    }
+    return good;
+}
+
+/* The settings as far as they are known; NULL when memory is short. */
+static char *describe_settings(const struct recognised *r, const char *vocabulary) {
+    static const char *const of_text[] = {"tokenizer", "lower_case", "unk_id", "eos_id"};
+    struct facts facts = r->facts;
+    struct text_facts text = {.unk = -1, .eos = -1};
+    bool has_text = guess_text(r, vocabulary, &text);
+    facts.memory_start = facts.memory_start ? facts.memory_start : "";
+    facts.cluster_order = facts.cluster_order ? facts.cluster_order : "";
+    char *json = make_settings(&facts, &text, "");
+    json_t *settings = json ? json_loads(json, 0, NULL) : NULL;
+    free(json);
+    bool good =
+        settings && json_object_del(settings, "type") == 0 && forget_missing(settings, r->missing);
+    for (size_t i = 0; good && !has_text && i < sizeof of_text / sizeof *of_text; i++)
+        good = json_object_set_new(settings, of_text[i], json_null()) == 0;
+    json = good ? json_text(settings, JSON_COMPACT) : NULL;
+    json_decref(settings);
+    return json;
+}
+
+txl_status convert_describe(const char *source, struct convert_description *d, txl_error *error) {
+    struct convert_options options;
+    struct recognised r;
+    *d = (struct convert_description){0};
+    convert_options_init(&options);
+    txl_status status = recognise(source, &options, &r, error);
+    if (!status) {
+        vocabulary_file_find(checkpoint_path(r.checkpoint), &d->vocabulary, NULL);
+        d->settings = describe_settings(&r, d->vocabulary);
+        snprintf(d->missing, sizeof d->missing, "%s%s", r.missing,
+                 d->vocabulary ? "" : " --vocab FILE");
+        if (!d->settings)
+            status = txl_fail_memory(error, "the settings", 4096);
+    }
+    recognise_free(&r);
+    return status;
+}
+
+void convert_description_free(struct convert_description *d) {
+    free(d->settings);
+    free(d->vocabulary);
+    *d = (struct convert_description){0};
 }
 
 txl_status convert_list_tensors(const char *source,

@@ -35,6 +35,21 @@ void convert_options_init(struct convert_options *options);
 txl_status convert_checkpoint(const char *source, const char *output,
                               const struct convert_options *options, txl_error *error);
 
+/* What convert_checkpoint would recognise. */
+struct convert_description {
+    char *settings;   /* JSON: the settings that the weights file would have, but for the type; null
+                         where nothing tells; NULL: it is not recognised at all */
+    char *vocabulary; /* the path of the one it would take; NULL: there is none beside it */
+    char missing[544]; /* the options that would tell what nothing tells, each after a blank */
+};
+
+/* Describes the checkpoint at `source`, which must be one that can be read.  Where it is no model
+ * that the converter knows, `error` says why, and the settings are NULL.  End with
+ * convert_description_free. */
+txl_status convert_describe(const char *source, struct convert_description *description,
+                            txl_error *error);
+void convert_description_free(struct convert_description *description);
+
 /* Calls `tensor` for every tensor of any file that the converter reads, in the file's order. */
 struct convert_tensor {
     const char *name;

@@ -24,7 +24,7 @@ struct statements {
     const struct pickle_value *embedding; /* its word_emb */
     const struct pickle_value *half;      /* its layers[0].pos_ff */
     json_t *config;                       /* or NULL */
-    char missing[512];                    /* the flags that would tell what nothing tells */
+    struct recognised *recognised;        /* whose missing facts are noted */
 };
 
 /* ---- Tensors by name ---------------------------------------------------------------------- */
@@ -220,9 +220,9 @@ static txl_status load_config(const char *path, json_t **config, txl_error *erro
     return TXL_OK;
 }
 
-static txl_status find_statements(const struct recognised *r, struct statements *s,
-                                  txl_error *error) {
-    *s = (struct statements){.path = checkpoint_path(r->checkpoint), .module = find_module(r)};
+static txl_status find_statements(struct recognised *r, struct statements *s, txl_error *error) {
+    *s = (struct statements){
+        .path = checkpoint_path(r->checkpoint), .module = find_module(r), .recognised = r};
     if (!s->module)
         return load_config(s->path, &s->config, error);
     s->embedding = checkpoint_attribute(s->module, "word_emb");
@@ -414,8 +414,9 @@ static txl_status check_shapes(const struct recognised *r, const struct statemen
 /* ---- The facts that shapes do not tell ---------------------------------------------------- */
 
 static void ask_for(struct statements *s, const char *flag) {
-    size_t used = strlen(s->missing);
-    snprintf(s->missing + used, sizeof s->missing - used, " %s", flag);
+    struct recognised *r = s->recognised;
+    size_t used = strlen(r->missing);
+    snprintf(r->missing + used, sizeof r->missing - used, " %s", flag);
 }
 
 static void settle_int(struct statements *s, int flag, const char *key, const char *ask,
@@ -627,11 +628,7 @@ static txl_status settle(struct recognised *r, struct statements *s,
     settle_lengths(r, s, o);
     settle_bool(s, o->same_length, s->module, "same_length", "--same-length yes|no",
                 &f->same_length);
-    if (s->missing[0])
-        return txl_fail(error, TXL_ARGUMENT,
-                        "%s: does not tell all of its settings; add what it was trained with:%s",
-                        s->path, s->missing);
-    return check_lengths(r, s, error);
+    return r->missing[0] ? TXL_OK : check_lengths(r, s, error);
 }
 
 /* ---- Tied tensors ------------------------------------------------------------------------- */
@@ -771,6 +768,14 @@ txl_status recognise(const char *source, const struct convert_options *options,
         status = find_facts(r, &s, options, error);
     json_decref(s.config);
     return status;
+}
+
+txl_status recognise_complete(const struct recognised *r, txl_error *error) {
+    if (r->missing[0] == '\0')
+        return TXL_OK;
+    return txl_fail(error, TXL_ARGUMENT,
+                    "%s: does not tell all of its settings; add what it was trained with:%s",
+                    checkpoint_path(r->checkpoint), r->missing);
 }
 
 void recognise_free(struct recognised *r) {

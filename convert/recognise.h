@@ -25,12 +25,18 @@ struct recognised {
     struct facts facts;
     char prefix[MAX_PREFIX];      /* before "word_emb.", "layers." ... */
     char crit_prefix[MAX_PREFIX]; /* before "crit.", which Hugging Face keeps elsewhere */
+    char missing[512];            /* the options that would tell what nothing tells, each after a
+                                     blank; those facts are then unset */
 };
 
-/* Opens the checkpoint and finds out all of its facts, the options taking precedence. */
+/* Opens the checkpoint and finds out all of its facts, the options taking precedence.  That some
+ * are missing is no failure. */
 txl_status recognise(const char *source, const struct convert_options *options,
                      struct recognised *recognised, txl_error *error);
 void recognise_free(struct recognised *recognised);
+
+/* TXL_OK where no fact is missing, else the error that asks for them. */
+txl_status recognise_complete(const struct recognised *recognised, txl_error *error);
 
 /* What a checkpoint calls a part, after the prefix. */
 struct part_name {

@@ -2,7 +2,9 @@
 #include "options.h"
 
 #include "cli/system/output.h"
+#include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "files_from.h"
 #include "nearest.h"
 
 #include <assert.h>
@@ -283,6 +285,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     char letters[2 * MAX_OPTIONS + 2];
     describe(command->options, longs, letters);
 
+    *operands = (struct operands){0};
     opterr = 0;
     int result;
     while ((result = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
@@ -302,9 +305,23 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     }
     terminal_set_quiet(common->quiet);
     terminal_set_summary(common->summary);
-    *operands = (struct operands){argv + optind, argc - optind};
-    int status = check_operands(command, operands);
-    return status == OPTIONS_RUN ? check_named_files(command, values, operands) : status;
+    *operands = (struct operands){.items = argv + optind, .n = argc - optind};
+    int status = OPTIONS_RUN;
+    if (common->files_from && !files_from_read(common->files_from, operands))
+        status = signals_stopped() ? signals_status() : STATUS_FAILURE;
+    if (status == OPTIONS_RUN)
+        status = check_operands(command, operands);
+    if (status == OPTIONS_RUN)
+        status = check_named_files(command, values, operands);
+    if (status != OPTIONS_RUN)
+        operands_free(operands);
+    return status;
+}
+
+void operands_free(struct operands *operands) {
+    free(operands->list);
+    free(operands->text);
+    *operands = (struct operands){0};
 }
 
 /* ---- Help --------------------------------------------------------------------------------- */

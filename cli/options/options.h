@@ -83,7 +83,7 @@ struct command {
 
 /* Every command has these; the structure is the first member of its own. */
 struct common_options {
-    const char *model;
+    const char *model, *files_from;
     int64_t threads; /* 0: one for each processor */
     bool low_memory, quiet, summary, help;
 };
@@ -120,6 +120,14 @@ struct common_options {
         .offset = offsetof(struct common_options, model), .file = FILE_READ                        \
     }
 
+#define FILES_FROM_ROW(heading)                                                                    \
+    {                                                                                              \
+        .section = (heading), .name = "files-from", .kind = OPTION_STRING, .argument = "LIST",     \
+        .help = "take more FILEs from the file LIST, a name a line or each ended by NUL; - is "    \
+                "standard input",                                                                  \
+        .offset = offsetof(struct common_options, files_from), .file = FILE_READ                   \
+    }
+
 #define LOW_MEMORY_ROW                                                                             \
     {                                                                                              \
         .name = "low-memory", .kind = OPTION_FLAG,                                                 \
@@ -136,11 +144,15 @@ struct common_options {
         .offset = offsetof(type, member)                                                           \
     }
 
-/* The operands of a parsed command line; they point into argv. */
+/* The operands of a parsed command line; they point into argv, or into what --files-from read. */
 struct operands {
     char **items;
     int n;
+    char **list, *text; /* of --files-from, else NULL */
 };
+
+/* For commands that take --files-from; harmless for others. */
+void operands_free(struct operands *operands);
 
 /* What options_parse returns when the command is to run. */
 #define OPTIONS_RUN (-1)

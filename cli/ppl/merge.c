@@ -28,12 +28,11 @@ bool shard_parse(struct shard *shard, const char *text) {
 
 bool shard_to_json(json_t *object, const struct shard *shard, const struct result *result,
                    const struct run_facts *facts, const struct model *model) {
-    char checksum[17];
-    snprintf(checksum, sizeof checksum, "%016" PRIx64, txl_model_checksum(model->handle));
+    struct model_checksum checksum = model_checksum(model);
     json_t *o =
         json_pack("{s:I, s:I, s:f, s:f, s:s, s:o, s:s, s:s, s:s, s:s, s:b, s:b}", "number",
                   (json_int_t)shard->number, "of", (json_int_t)shard->of, "mean",
-                  result->score.mean, "squares", result->score.squares, "checksum", checksum,
+                  result->score.mean, "squares", result->score.squares, "checksum", checksum.text,
                   "model", output_json_string(model->name), "mode", facts->mode, "text",
                   facts->text, "kernels", txl_kernels_name(), "blas", txl_blas_name(), "words",
                   facts->words, "replaces_unknown", facts->replaces_unknown);

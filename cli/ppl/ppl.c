@@ -236,18 +236,23 @@ static bool print_result(const struct ppl *ppl, const struct result *result) {
     return ppl->rows.on_stdout || ppl->options->heat || result_print_text(&ppl->facts, result);
 }
 
-/* Scores one after the other.  False with the error printed; `*total` is of the `*done` before. */
-static bool score_each(struct ppl *ppl, char **files, int n_files, int *done,
-                       struct result *total) {
-    for (; *done < n_files && !signals_stopped() && !output_closed(); ++*done) {
+/* Scores one after the other; what cannot be read or scored is told and left out.  Returns how many
+ * those were; `*total` is of the `*done` others. */
+static int score_each(struct ppl *ppl, char **files, int n_files, int *done, struct result *total) {
+    int failed = 0;
+    bool goes_on = true;
+    for (int i = 0; goes_on && i < n_files && !signals_stopped() && !output_closed(); i++) {
         struct result result;
-        if (!score_file(ppl, files[*done], &result) || !report_scored(ppl, &result))
-            return false;
+        if (!score_file(ppl, files[i], &result) || !report_scored(ppl, &result)) {
+            failed++;
+            goes_on = !output_failed() && output_start_line();
+            continue;
+        }
+        ++*done;
         result_add(total, &result);
-        if (!print_result(ppl, &result))
-            break;
+        goes_on = print_result(ppl, &result);
     }
-    return true;
+    return failed;
 }
 
 static int score_files(struct ppl *ppl, char **files, int n_files) {
@@ -255,14 +260,17 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
     int done = 0;
     if (!open_scorer(ppl))
         return STATUS_FAILURE;
-    bool good = score_each(ppl, files, n_files, &done, &total);
+    int failed = score_each(ppl, files, n_files, &done, &total);
+    if (failed > 0 && n_files > 1)
+        terminal_note("%d of %d files could not be scored", failed, n_files);
+    bool good = done > 0 || failed == 0;
     if (good && n_files > 1)
         print_result(ppl, &total);
     if (good)
         heat_print_legend(&ppl->heat);
     good = good && rows_commit(&ppl->rows) && report_finish(&ppl->report, ppl->model.name);
     int status = STATUS_OK;
-    if (!good) {
+    if (!good || (failed > 0 && !signals_stopped())) {
         status = STATUS_FAILURE;
     } else if (signals_stopped()) {
         terminal_note("interrupted: the result is of the first %" PRIu64 " tokens scored",
@@ -397,14 +405,12 @@ static int run(const struct command *command, int argc, char **argv) {
         status = ppl_options_check(command, &options, &files);
     if (status == OPTIONS_RUN)
         status = parse_arguments(command, &ppl);
-    if (status != OPTIONS_RUN)
-        return status;
     char dash[] = "-", *standard_input[] = {dash};
     if (files.n == 0)
-        files = (struct operands){standard_input, 1};
-    if (options.merge)
-        return merge_shards(&options, &files);
-    status = score(&ppl, &files);
+        files = (struct operands){.items = standard_input, .n = 1};
+    if (status == OPTIONS_RUN)
+        status = options.merge ? merge_shards(&options, &files) : score(&ppl, &files);
+    operands_free(&files);
     rows_abandon(&ppl.rows);
     report_abandon(&ppl.report);
     heat_close(&ppl.heat);
@@ -422,7 +428,8 @@ const struct command ppl_command = {
         "Scores every token of each FILE given all that the model remembers of the tokens before "
         "it, and prints the number that papers report: bits per character for models of bytes, "
         "letters and characters, perplexity for models of words. The memory starts afresh with "
-        "each FILE.",
+        "each FILE. One that cannot be read, or has fewer than two tokens, is named and left out; "
+        "the exit status is then 1.",
     .options = ppl_option_rows,
     .operands = ppl_operands,
     .examples = ppl_examples,

@@ -106,7 +106,7 @@ static void allow_output(int rules, const char *output, uint64_t access) {
     free(path);
 }
 
-static void confine_files(const char *source, const char *alone, const char *output) {
+static void confine_files(const struct confinement *to) {
     long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     uint64_t truncating = version >= TRUNCATE_VERSION ? ACCESS_TRUNCATE : 0;
     struct landlock_ruleset_attr all = {.handled_access_fs = taken | truncating};
@@ -115,12 +115,12 @@ static void confine_files(const char *source, const char *alone, const char *out
         return;
     for (size_t i = 0; i < sizeof system_files / sizeof system_files[0]; i++)
         allow(rules, AT_FDCWD, system_files[i], reading);
-    if (source)
-        allow_source(rules, source);
-    if (alone)
-        allow(rules, AT_FDCWD, alone, reading);
-    if (output)
-        allow_output(rules, output, writing | truncating);
+    for (size_t i = 0; i < to->n_source; i++)
+        allow_source(rules, to->sources[i]);
+    for (size_t i = 0; i < to->n_alone; i++)
+        allow(rules, AT_FDCWD, to->alone[i], reading);
+    if (to->output)
+        allow_output(rules, to->output, writing | truncating);
     if (IS_SANITIZED) {
         allow(rules, AT_FDCWD, "/proc", reading | LANDLOCK_ACCESS_FS_READ_DIR);
         allow(rules, AT_FDCWD, "/proc/self/exe", reading);
@@ -215,10 +215,10 @@ static void confine_calls(void) {
         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 }
 
-void confine(const char *source, const char *alone, const char *output) {
+void confine(const struct confinement *confinement) {
     /* Without it the kernel lets only root confine itself. */
     if (!IS_CONFINED || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return;
-    confine_files(source, alone, output);
+    confine_files(confinement);
     confine_calls();
 }

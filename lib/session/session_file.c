@@ -366,8 +366,8 @@ static bool is_possible(const struct transformer_xl *x, const struct header *h) 
 static txl_status refuse_model(const struct header *h, const char *name, const char *saved_with,
                                const txl_model *model, txl_error *error) {
     return txl_fail(error, TXL_ARGUMENT,
-                    "%s: saved with the model %s (checksum %016" PRIx64
-                    "), not with %s (%016" PRIx64 "); name that model, or begin without this file",
+                    "%s: saved with %s (checksum %016" PRIx64 "), not with %s (%016" PRIx64
+                    "); name that model, or begin without this file",
                     name, saved_with, h->model, model->weights->name, model->weights->checksum);
 }
 

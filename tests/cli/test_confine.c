@@ -102,7 +102,12 @@ static int confined(attempt *try, const char *path) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        confine(scratch_path("in"), scratch_path("alone.txt"), scratch_path("out/new.txl"));
+        const char *in = scratch_path("in"), *alone = scratch_path("alone.txt");
+        confine(&(struct confinement){.sources = &in,
+                                      .n_source = 1,
+                                      .alone = &alone,
+                                      .n_alone = 1,
+                                      .output = scratch_path("out/new.txl")});
         _exit(try(path));
     }
     assert_int_equal(waitpid(child, &how, 0), child);
@@ -186,7 +191,8 @@ static void a_file_may_be_the_source(void **state) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        confine(scratch_path("in/file"), NULL, NULL);
+        const char *file = scratch_path("in/file");
+        confine(&(struct confinement){.sources = &file, .n_source = 1});
         _exit(read_it(scratch_path("in/link")) != 0 ||
               read_it(scratch_path("alone.txt")) != EACCES ||
               make_it(scratch_path("out/another")) != EACCES);

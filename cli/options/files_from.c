@@ -1,0 +1,69 @@
+/* Reads names of files. */
+#include "files_from.h"
+
+#include "cli/system/bytes.h"
+#include "cli/system/input.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool fail_memory(void) {
+    terminal_error("out of memory");
+    return false;
+}
+
+static bool read_all(const char *path, struct bytes *text) {
+    struct input input;
+    char buffer[1 << 14];
+    ssize_t n = -1;
+    if (!input_open(&input, path))
+        return false;
+    bool good = true;
+    while (good && (n = input_read(&input, buffer, sizeof buffer)) > 0)
+        good = bytes_append(text, buffer, (size_t)n) || fail_memory();
+    input_close(&input);
+    return good && n == 0 && !signals_stopped();
+}
+
+/* The names become strings in place; returns how many there are, `items` NULL: only counts. */
+static size_t split(struct bytes *text, char end, char **items) {
+    size_t n = 0;
+    for (size_t i = 0; i < text->length;) {
+        char *name = text->data + i, *stop = memchr(name, end, text->length - i);
+        size_t length = stop ? (size_t)(stop - name) : text->length - 1 - i;
+        if (length > 0 && items) {
+            name[length] = '\0';
+            items[n] = name;
+        }
+        n += length > 0;
+        i += length + 1;
+    }
+    return n;
+}
+
+bool files_from_read(const char *path, struct operands *operands) {
+    struct bytes text = {0};
+    bool good = read_all(path, &text);
+    char end = good && text.length > 0 && memchr(text.data, '\0', text.length) ? '\0' : '\n';
+    /* Behind a last name without an end there is room for one. */
+    good = good && (bytes_append(&text, "", 1) || fail_memory());
+    operands->text = text.data;
+    if (!good)
+        return false;
+    size_t named = (size_t)operands->n, n = split(&text, end, NULL);
+    if (n == 0 || n > (size_t)INT_MAX - named) {
+        terminal_error("--files-from %s: %s", path, n == 0 ? "names no file" : "too many files");
+        return false;
+    }
+    operands->list = calloc(named + n, sizeof *operands->list);
+    if (!operands->list)
+        return fail_memory();
+    memcpy(operands->list, operands->items, named * sizeof *operands->list);
+    split(&text, end, operands->list + named);
+    operands->items = operands->list;
+    operands->n += (int)n;
+    return true;
+}
