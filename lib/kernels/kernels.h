@@ -74,6 +74,9 @@ struct kernels {
     /* Products of many rows with weights of the type indexed by. */
     const struct panels *panels[KERNEL_TYPES];
 
+    /* Products of two operands in f32, rounded to bf16. */
+    const struct bf16_product *bf16_product;
+
     /* out[i] = in[i] as f16, rounded to nearest even and at most 65504 in size. */
     void (*narrow_f16)(const float *in, size_t n, uint16_t *out);
 
@@ -101,7 +104,7 @@ struct kernels {
 };
 
 /* The best table for this processor; the environment variable TXL_CPU may name another one that it
- * can run: "generic", "avx2", "avx512", "avx512bf16", "avx512fp16" or "neon". */
+ * can run: "generic", "avx2", "avx512", "avx512bf16", "avx512fp16", "amx" or "neon". */
 const struct kernels *kernels_choose(void);
 
 /* Every table this processor can run, the best first, NULL after the last; `i` from 0. */

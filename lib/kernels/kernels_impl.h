@@ -10,6 +10,7 @@
  * and perhaps
  *     PANELS_F16, PANELS_BF16, PANELS_Q8    panels of weights of that type; otherwise they are
  *                                           widened */
+#include "bf16_product_impl.h"
 #include "finish_panel.h"
 #include "kernels.h"
 #include "lib/base/q8.h"
@@ -713,6 +714,7 @@ const struct kernels KERNELS_TABLE = {
     .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
     .multiply = {multiply_f32, multiply_f16},
     .panels = {WIDE_PANELS(NULL), PANELS_F16, PANELS_BF16, PANELS_Q8},
+    .bf16_product = &bf16_product,
     .narrow_f16 = narrow_f16,
     .attend = attend,
     .layer_norm = layer_norm,

@@ -35,3 +35,20 @@ static inline ivec add_products(ivec sum, shorts a, shorts b) {
     return sum + (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 #endif
 }
+
+#if defined(__AVX512BF16__)
+/* See bf16_product_impl.h. */
+static inline ivec narrow_neighbours(vec x, vec y) {
+    return (ivec)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x);
+}
+
+static inline ivec narrow_pairs(vec even, vec odd) {
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return (ivec)_mm512_permutexvar_epi16(order,
+                                          (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even));
+}
+#define narrow_neighbours narrow_neighbours
+#define narrow_pairs narrow_pairs
+#endif

@@ -1,0 +1,241 @@
+/* The body of every bf16_product, for LANES lanes (see vectors.h).  The file that includes it may
+ * define
+ *     narrow_neighbours, narrow_pairs     as below
+ *     BF16_TILE_ROWS, BF16_TILE_COLUMNS,  its own tiles, which have to be given all together
+ *     bf16_begin, bf16_tile, bf16_end */
+#include "bf16_product.h"
+#include "transpose.h"
+
+enum { BF16_PAIRS = BF16_DEPTH / 2 };
+
+typedef uint32_t uvec __attribute__((vector_size(LANES * 4)));
+
+#if !defined(narrow_neighbours)
+/* In each lane's upper half, above noise. */
+static inline uvec round_bf16(vec x) {
+    const uvec bits = (uvec)x, nan = (uvec)(x != x);
+    uvec odd = (bits >> 16) & 1;
+    return (~nan & (bits + 0x7fff + odd)) | (nan & (bits | 0x400000));
+}
+
+/* Two elements in bf16 in each lane, even[i] in the lower half, odd[i] in the upper one. */
+static inline ivec narrow_pairs(vec even, vec odd) {
+    return (ivec)((round_bf16(even) >> 16) | (round_bf16(odd) & 0xffff0000));
+}
+
+#if LANES == 16
+#define EVERY_SECOND(i)                                                                            \
+    i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14, i + 16, i + 18, i + 20, i + 22, i + 24, \
+        i + 26, i + 28, i + 30
+#elif LANES == 8
+#define EVERY_SECOND(i) i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14
+#else
+#define EVERY_SECOND(i) i, i + 2, i + 4, i + 6
+#endif
+
+/* The same of neighbours: the elements of x, then those of y. */
+static inline ivec narrow_neighbours(vec x, vec y) {
+    return narrow_pairs(__builtin_shufflevector(x, y, EVERY_SECOND(0)),
+                        __builtin_shufflevector(x, y, EVERY_SECOND(1)));
+}
+#endif
+
+/* ---- Packing ------------------------------------------------------------------------------ */
+
+/* A pack is made of squares: LANES rows by as many pairs.  Rows that lie along k have their pairs
+ * in the lanes of a vector, those that lie across it have a pair of each row there; where the block
+ * wants the other, the square is turned over.  `rows` and k are what is left of the matrix. */
+
+static inline __attribute__((always_inline)) void
+square_along(const float *x, size_t ld, size_t rows, size_t k, vec square[LANES]) {
+    if (rows >= LANES && k >= 2 * LANES) {
+        UNROLL for (size_t r = 0; r < LANES; r++) square[r] = (vec)narrow_neighbours(
+            load_some(x + r * ld, LANES), load_some(x + r * ld + LANES, LANES));
+        return;
+    }
+    size_t low = k < LANES ? k : LANES, high = k < LANES ? 0 : k - LANES;
+    high = high < LANES ? high : LANES;
+    for (size_t r = 0; r < LANES; r++) {
+        const float *row = x + r * ld;
+        square[r] = r >= rows
+                        ? splat(0)
+                        : (vec)narrow_neighbours(load_some(row, low),
+                                                 high ? load_some(row + LANES, high) : splat(0));
+    }
+}
+
+static inline __attribute__((always_inline)) void
+square_across(const float *x, size_t ld, size_t rows, size_t k, vec square[LANES]) {
+    if (rows >= LANES && k >= 2 * LANES) {
+        UNROLL for (size_t p = 0; p < LANES; p++) square[p] = (vec)narrow_pairs(
+            load_some(x + 2 * p * ld, LANES), load_some(x + (2 * p + 1) * ld, LANES));
+        return;
+    }
+    rows = rows < LANES ? rows : LANES;
+    for (size_t p = 0; p < LANES; p++) {
+        vec even = 2 * p < k ? load_some(x + 2 * p * ld, rows) : splat(0);
+        vec odd = 2 * p + 1 < k ? load_some(x + (2 * p + 1) * ld, rows) : splat(0);
+        square[p] = (vec)narrow_pairs(even, odd);
+    }
+}
+
+static inline __attribute__((always_inline)) void pack_block(const bool left, const bool across,
+                                                             const float *x, size_t ld, size_t rows,
+                                                             size_t k, uint16_t *block) {
+    for (size_t r = 0; r < BF16_ROWS; r += LANES) {
+        for (size_t p = 0; p < BF16_PAIRS; p += LANES) {
+            vec square[LANES];
+            size_t rows_left = r < rows ? rows - r : 0, k_left = 2 * p < k ? k - 2 * p : 0;
+            if (rows_left == 0 || k_left == 0)
+                UNROLL for (size_t i = 0; i < LANES; i++) square[i] = splat(0);
+            else if (across)
+                square_across(x + 2 * p * ld + r, ld, rows_left, k_left, square);
+            else
+                square_along(x + r * ld + 2 * p, ld, rows_left, k_left, square);
+            if (left == across)
+                transpose(square);
+            uint16_t *corner = block + 2 * (left ? r * BF16_PAIRS + p : p * BF16_ROWS + r);
+            UNROLL for (size_t i = 0; i < LANES; i++) memcpy(
+                corner + 2 * i * (left ? BF16_PAIRS : BF16_ROWS), &square[i], sizeof *square);
+        }
+    }
+}
+
+/* Blocks in the order in which the source lies. */
+static inline __attribute__((always_inline)) void pack_rows(const bool left,
+                                                            const struct bf16_source *x,
+                                                            size_t first, size_t end,
+                                                            const struct bf16_pack *pack) {
+    const size_t depth = bf16_blocks(pack->k);
+    if (x->transposed) {
+        for (size_t d = 0; d < depth; d++) {
+            for (size_t r = first; r < end; r += BF16_ROWS)
+                pack_block(left, true, x->x + d * BF16_DEPTH * x->ld + r, x->ld, end - r,
+                           pack->k - d * BF16_DEPTH,
+                           pack->blocks + (r / BF16_ROWS * depth + d) * BF16_BLOCK);
+        }
+        return;
+    }
+    for (size_t r = first; r < end; r += BF16_ROWS) {
+        for (size_t d = 0; d < depth; d++)
+            pack_block(left, false, x->x + r * x->ld + d * BF16_DEPTH, x->ld, end - r,
+                       pack->k - d * BF16_DEPTH,
+                       pack->blocks + (r / BF16_ROWS * depth + d) * BF16_BLOCK);
+    }
+}
+
+static void bf16_pack_left(const struct bf16_source *x, size_t first, size_t end,
+                           const struct bf16_pack *pack) {
+    pack_rows(true, x, first, end, pack);
+}
+
+static void bf16_pack_right(const struct bf16_source *x, size_t first, size_t end,
+                            const struct bf16_pack *pack) {
+    pack_rows(false, x, first, end, pack);
+}
+
+/* ---- Multiplying -------------------------------------------------------------------------- */
+
+/* A tile of C needs `depth` blocks of each row and column; lda and ldb lie between a pack's blocks
+ * of one depth.  `rows` and `columns` say how much of the tile is wanted; a and b are those of its
+ * first row and column. */
+
+#if !defined(BF16_TILE_ROWS)
+#define BF16_TILE_ROWS (LANES == 16 ? 8 : LANES == 8 ? 4 : 2)
+#define BF16_TILE_COLUMNS BF16_ROWS
+enum { BF16_TILE_VECTORS = BF16_TILE_COLUMNS / LANES };
+
+static inline void bf16_begin(void) {
+}
+
+static inline void bf16_end(void) {
+}
+
+static void bf16_tile(size_t rows, size_t columns, size_t depth, const uint16_t *a, size_t lda,
+                      const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {
+    (void)rows, (void)columns, (void)lda, (void)ldb;
+    vec sum[BF16_TILE_ROWS][BF16_TILE_VECTORS];
+    const uvec zero = {0}, upper = zero + 0xffff0000;
+    UNROLL for (size_t r = 0; r < BF16_TILE_ROWS; r++) {
+        UNROLL for (size_t v = 0; v < BF16_TILE_VECTORS; v++) sum[r][v] =
+            add ? load_some(c + r * ldc + v * LANES, LANES) : splat(0);
+    }
+    for (size_t d = 0; d < depth; d++, a += BF16_BLOCK, b += BF16_BLOCK) {
+        for (size_t p = 0; p < BF16_PAIRS; p++) {
+            vec even[BF16_TILE_VECTORS], odd[BF16_TILE_VECTORS];
+            UNROLL for (size_t v = 0; v < BF16_TILE_VECTORS; v++) {
+                uvec pairs;
+                memcpy(&pairs, b + 2 * (p * BF16_ROWS + v * LANES), sizeof pairs);
+                even[v] = (vec)(pairs << 16);
+                odd[v] = (vec)(pairs & upper);
+            }
+            UNROLL for (size_t r = 0; r < BF16_TILE_ROWS; r++) {
+                const uint16_t *pair = a + 2 * (r * BF16_PAIRS + p);
+                vec x = splat(float_of_bf16(pair[0])), y = splat(float_of_bf16(pair[1]));
+                UNROLL for (size_t v = 0; v < BF16_TILE_VECTORS; v++) {
+                    sum[r][v] += x * even[v];
+                    sum[r][v] += y * odd[v];
+                }
+            }
+        }
+    }
+    UNROLL for (size_t r = 0; r < BF16_TILE_ROWS; r++) {
+        UNROLL for (size_t v = 0; v < BF16_TILE_VECTORS; v++)
+            memcpy(c + r * ldc + v * LANES, &sum[r][v], sizeof sum[r][v]);
+    }
+}
+#endif
+
+static inline void copy_tile(size_t rows, size_t columns, const float *from, size_t ld_from,
+                             float *to, size_t ld_to) {
+    for (size_t r = 0; r < rows; r++)
+        memcpy(to + r * ld_to, from + r * ld_from, columns * sizeof *to);
+}
+
+/* A tile that is not whole is computed aside. */
+static void bf16_any_tile(size_t rows, size_t columns, size_t depth, const uint16_t *a, size_t lda,
+                          const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {
+    _Alignas(64) float aside[BF16_TILE_ROWS * BF16_TILE_COLUMNS];
+    if (rows == BF16_TILE_ROWS && columns == BF16_TILE_COLUMNS) {
+        bf16_tile(rows, columns, depth, a, lda, b, ldb, add, c, ldc);
+        return;
+    }
+    memset(aside, 0, sizeof aside);
+    if (add)
+        copy_tile(rows, columns, c, ldc, aside, BF16_TILE_COLUMNS);
+    bf16_tile(rows, columns, depth, a, lda, b, ldb, add, aside, BF16_TILE_COLUMNS);
+    copy_tile(rows, columns, aside, BF16_TILE_COLUMNS, c, ldc);
+}
+
+/* Blocks of depth in one go, so that the part of a tile's columns stays in the first-level cache.
+ */
+enum { BF16_CHUNK = 16 };
+
+static void bf16_multiply(const struct bf16_pack *a, const struct bf16_pack *b, size_t k,
+                          size_t i_first, size_t i_end, size_t j_first, size_t j_end, bool add,
+                          float *c, size_t ldc) {
+    const size_t depth = bf16_blocks(k), lda = bf16_blocks(a->k) * BF16_BLOCK;
+    const size_t ldb = bf16_blocks(b->k) * BF16_BLOCK;
+    bf16_begin();
+    for (size_t d = 0; d < depth || d == 0; d += BF16_CHUNK) {
+        size_t part = depth - d < BF16_CHUNK ? depth - d : BF16_CHUNK;
+        for (size_t j = j_first; j < j_end; j += BF16_TILE_COLUMNS) {
+            const uint16_t *right = b->blocks + j / BF16_ROWS * ldb + d * BF16_BLOCK;
+            size_t columns = j_end - j < BF16_TILE_COLUMNS ? j_end - j : BF16_TILE_COLUMNS;
+            for (size_t i = i_first; i < i_end; i += BF16_TILE_ROWS) {
+                size_t rows = i_end - i < BF16_TILE_ROWS ? i_end - i : BF16_TILE_ROWS;
+                const uint16_t *left =
+                    a->blocks + i / BF16_ROWS * lda + d * BF16_BLOCK + i % BF16_ROWS * BF16_DEPTH;
+                bf16_any_tile(rows, columns, part, left, lda, right, ldb, add || d > 0,
+                              c + i * ldc + j, ldc);
+            }
+        }
+    }
+    bf16_end();
+}
+
+static const struct bf16_product bf16_product = {
+    .pack_left = bf16_pack_left,
+    .pack_right = bf16_pack_right,
+    .multiply = bf16_multiply,
+};

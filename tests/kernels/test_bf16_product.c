@@ -1,0 +1,188 @@
+/* Products of operands rounded to bf16, of every table of kernels that this processor can run,
+ * against plain double arithmetic. */
+#include "lib/base/half.h"
+#include "lib/kernels/bf16_product.h"
+#include "lib/kernels/kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ROWS = 112, MOST_DEPTH = 1100, MOST = 130 * MOST_DEPTH };
+
+static const size_t depths[] = {1, 2, 15, 31, 32, 33, 64, 70, 257, 512, 513, 1050};
+enum { N_DEPTH = sizeof depths / sizeof *depths };
+
+static uint64_t random_state = 11;
+
+static uint32_t random_bits(void) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 32);
+}
+
+static void fill(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(int32_t)random_bits() * 0x1p-31f;
+}
+
+static float element(const struct bf16_source *x, size_t row, size_t i) {
+    return x->transposed ? x->x[i * x->ld + row] : x->x[row * x->ld + i];
+}
+
+static float rounded(const struct bf16_source *x, size_t row, size_t i) {
+    return float_of_bf16(bf16_of_float(element(x, row, i)));
+}
+
+/* A source with `rows` rows of k, some way in a matrix that is wider. */
+static struct bf16_source source(const float *x, size_t rows, size_t k, bool transposed,
+                                 size_t wider) {
+    return (struct bf16_source){x, (transposed ? rows : k) + wider, transposed};
+}
+
+static uint16_t *new_pack(size_t rows, size_t k) {
+    uint16_t *blocks = NULL;
+    size_t size = bf16_pack_size(rows, k) * sizeof *blocks;
+    assert_int_equal(posix_memalign((void **)&blocks, 64, size), 0);
+    memset(blocks, 0x7f, size);
+    return blocks;
+}
+
+static uint16_t in_pack(const uint16_t *blocks, bool left, size_t k, size_t row, size_t i) {
+    const uint16_t *block =
+        blocks + (row / BF16_ROWS * bf16_blocks(k) + i / BF16_DEPTH) * BF16_BLOCK;
+    row %= BF16_ROWS;
+    i %= BF16_DEPTH;
+    return left ? block[row * BF16_DEPTH + i] : block[(i / 2 * BF16_ROWS + row) * 2 + i % 2];
+}
+
+/* Numbers of every kind: halfway between two in bf16, infinite, NaN that rounding could make
+ * infinite, too large for bf16. */
+static void fill_odd(float *x, size_t n) {
+    static const uint32_t odd[] = {0x3f808000, 0x3f818000, 0xbf808001, 0xbf807fff,
+                                   0x7f800000, 0xff800000, 0x7f800001, 0x7fffffff,
+                                   0xff81ffff, 0x7f7fffff, 0x80000000, 0};
+    for (size_t i = 0; i < n; i++)
+        x[i] = float_of_bits(odd[random_bits() % (sizeof odd / sizeof *odd)]);
+}
+
+static void packs_are_rounded(void **state) {
+    (void)state;
+    static float x[MOST];
+    for (size_t v = 0; kernels_available(v); v++) {
+        const struct bf16_product *p = kernels_available(v)->bf16_product;
+        for (size_t s = 0; s < 4 * N_DEPTH; s++) {
+            size_t k = depths[s / 4], rows = (s * 29 + 1) % MOST_ROWS + 1;
+            struct bf16_source from = source(x, rows, k, s & 1, s % 3);
+            fill_odd(x, MOST);
+            bool left = s & 2;
+            struct bf16_pack pack = {new_pack(rows, k), k};
+            size_t cut = rows / 2 / BF16_ROWS * BF16_ROWS;
+            (left ? p->pack_left : p->pack_right)(&from, cut, rows, &pack);
+            (left ? p->pack_left : p->pack_right)(&from, 0, cut, &pack);
+            for (size_t row = 0; row < (rows + 15) / 16 * 16; row++) {
+                for (size_t i = 0; i < bf16_blocks(k) * BF16_DEPTH; i++) {
+                    uint16_t found = in_pack(pack.blocks, left, k, row, i);
+                    float exact = row < rows && i < k ? element(&from, row, i) : 0;
+                    if (isnan(exact))
+                        assert_true(isnan(float_of_bf16(found)));
+                    else
+                        assert_int_equal(found, bf16_of_float(exact));
+                }
+            }
+            free(pack.blocks);
+        }
+    }
+}
+
+/* m by n from the first k of depth_a and depth_b, cut in four. */
+static void check_product(const struct bf16_product *p, size_t m, size_t n, size_t k,
+                          size_t depth_a, size_t depth_b, unsigned how) {
+    static float x[MOST], y[MOST], c[MOST_ROWS * (MOST_ROWS + 2)],
+        whole[MOST_ROWS * (MOST_ROWS + 2)];
+    bool add = how & 4;
+    struct bf16_source a = source(x, m, depth_a, how & 1, how % 3);
+    struct bf16_source b = source(y, n, depth_b, how & 2, how % 5);
+    struct bf16_pack left = {new_pack(m, depth_a), depth_a},
+                     right = {new_pack(n, depth_b), depth_b};
+    fill(x, MOST);
+    fill(y, MOST);
+    p->pack_left(&a, 0, m, &left);
+    p->pack_right(&b, 0, n, &right);
+    size_t ldc = n + 2, i_cut = m / 3 / BF16_ROWS * BF16_ROWS,
+           j_cut = n / 2 / BF16_ROWS * BF16_ROWS;
+    for (size_t i = 0; i < m * ldc; i++)
+        whole[i] = c[i] = 3;
+    p->multiply(&left, &right, k, 0, m, 0, n, add, whole, ldc);
+    for (int part = 0; part < 4; part++)
+        p->multiply(&left, &right, k, part & 1 ? i_cut : 0, part & 1 ? m : i_cut,
+                    part & 2 ? j_cut : 0, part & 2 ? n : j_cut, add, c, ldc);
+    assert_memory_equal(whole, c, m * ldc * sizeof *c);
+    for (size_t i = 0; i < m; i++) {
+        for (size_t j = 0; j < n; j++) {
+            double sum = add ? 3 : 0, size = 0;
+            for (size_t l = 0; l < k; l++) {
+                double product = (double)rounded(&a, i, l) * rounded(&b, j, l);
+                sum += product;
+                size += fabs(product);
+            }
+            assert_true(fabs(sum - c[i * ldc + j]) < 1e-6 * (3 + size));
+        }
+        assert_true(c[i * ldc + n] == 3 && c[i * ldc + n + 1] == 3);
+    }
+    free(left.blocks);
+    free(right.blocks);
+}
+
+static void products(void **state) {
+    (void)state;
+    for (size_t v = 0; kernels_available(v); v++) {
+        const struct bf16_product *p = kernels_available(v)->bf16_product;
+        for (unsigned s = 0; s < 8 * N_DEPTH; s++) {
+            size_t k = depths[s / 8], m = (s * 37) % 100 + 1, n = (s * 23 + 5) % MOST_ROWS + 1;
+            check_product(p, m, n, k, k, k, s);
+            check_product(p, n, m, k, k, k + 40, s);
+            check_product(p, 17, 16, k, k + 33, k, s);
+        }
+        check_product(p, 96, 64, 160, 160, 192, 0);
+        check_product(p, 31, 64, 0, 40, 40, 0);
+        check_product(p, 31, 64, 0, 40, 40, 4);
+    }
+}
+
+/* A row that is not all numbers spoils its own results, no others. */
+static void not_a_number_stays(void **state) {
+    (void)state;
+    enum { M = 40, N = 33, K = 70 };
+    static float x[M * K], y[N * K], c[M * N];
+    for (size_t v = 0; kernels_available(v); v++) {
+        const struct bf16_product *p = kernels_available(v)->bf16_product;
+        struct bf16_source a = {x, K, false}, b = {y, K, false};
+        struct bf16_pack left = {new_pack(M, K), K}, right = {new_pack(N, K), K};
+        fill(x, M * K);
+        fill(y, N * K);
+        x[17 * K + 69] = NAN;
+        y[32 * K + 3] = float_of_bits(0x7f800001);
+        p->pack_left(&a, 0, M, &left);
+        p->pack_right(&b, 0, N, &right);
+        p->multiply(&left, &right, K, 0, M, 0, N, false, c, N);
+        for (size_t i = 0; i < M * N; i++)
+            assert_int_equal(!!isnan(c[i]), i / N == 17 || i % N == 32);
+        free(left.blocks);
+        free(right.blocks);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packs_are_rounded),
+        cmocka_unit_test(products),
+        cmocka_unit_test(not_a_number_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
