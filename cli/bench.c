@@ -203,7 +203,7 @@ static bool print_json(const struct bench *b, const struct result *r) {
         b->settings.tgt_len, "mem_len", b->settings.mem_len, "tokens_per_second", r->rate, "p10",
         r->p10, "p90", r->p90, "bytes_per_token", (json_int_t)r->costs.bytes, "flops_per_token",
         (json_int_t)r->costs.flops, "read_bandwidth", r->bandwidth, "sgemm_peak", r->sgemm,
-        "share_of_limit", r->share, "kernels", txl_kernels_name(), "blas", txl_blas_name()));
+        "share_of_limit", r->share, "kernels", txl_kernels_name(NULL), "blas", txl_blas_name()));
 }
 
 static bool print_line(const char *line, int length) {
@@ -223,7 +223,7 @@ static bool print_csv(const struct bench *b, const struct result *r) {
                  modes[r->mode], txl_model_type(b->model.handle),
                  memory_types[b->settings.memory_type], b->settings.threads, b->settings.tgt_len,
                  b->settings.mem_len, r->rate, r->p10, r->p90, r->costs.bytes, r->costs.flops,
-                 r->bandwidth, r->sgemm, r->share, txl_kernels_name(), txl_blas_name());
+                 r->bandwidth, r->sgemm, r->share, txl_kernels_name(NULL), txl_blas_name());
     return print_line(line, length);
 }
 

@@ -150,5 +150,5 @@ void settings_to_text(char *text, size_t size, const struct model *model,
              settings->same_length ? "yes" : "no", txl_model_memory_start(model->handle),
              txl_model_cluster_order(model->handle), txl_model_type(model->handle),
              memory_types[settings->memory_type], settings->threads, (long long)streams,
-             txl_kernels_name(), txl_blas_name(), model->name);
+             txl_kernels_name(NULL), txl_blas_name(), model->name);
 }

@@ -1,5 +1,6 @@
 /* txl version: which txl this is, and what it computes with. */
 #include "cli/system/output.h"
+#include "cli/system/terminal.h"
 #include "commands.h"
 #include "txl.h"
 
@@ -9,7 +10,13 @@ static int run(const struct command *command, int argc, char **argv) {
     int status = options_parse(command, argc, argv, &options, &operands);
     if (status != OPTIONS_RUN)
         return status;
-    printf("txl %s\nkernels %s, OpenBLAS %s\n", TXL_VERSION, txl_kernels_name(), txl_blas_name());
+    txl_error error;
+    const char *kernels = txl_kernels_name(&error);
+    if (!kernels) {
+        terminal_error("%s", error.message);
+        return STATUS_FAILURE;
+    }
+    printf("txl %s\nkernels %s, OpenBLAS %s\n", TXL_VERSION, kernels, txl_blas_name());
     return output_finish(STATUS_OK);
 }
 

@@ -475,14 +475,16 @@ TXL_API void txl_decoder_free(txl_decoder *decoder);
 
 /* ---- The machine -------------------------------------------------------------------------- */
 
-/* OpenBLAS chooses its kernels when it is loaded, and Debian 12's takes some newer processors for
- * very old ones.  Only the environment that the process starts with can mend that:
- * OPENBLAS_CORETYPE, Haswell for AVX2 or SkylakeX for AVX-512.
- *
- * Names of the kernels in use ("avx512", "avx2", "neon", "generic"; the environment variable
- * TXL_CPU may name a lesser one) and of OpenBLAS's core, as `txl --version` prints them; they live
- * as long as the process. */
-TXL_API const char *txl_kernels_name(void);
+/* The name of the inner loops in use: "amx", "avx512fp16", "avx512bf16", "avx512", "avx2", "neon"
+ * or "generic".  The environment variable TXL_CPU may name others that this processor can run; if
+ * it names none of those the result is NULL, with TXL_ARGUMENT in `error`, and no model can be
+ * opened. The name lives as long as the process. */
+TXL_API const char *txl_kernels_name(txl_error *error);
+
+/* The name of the processor core that OpenBLAS chose its kernels for; lives as long as the process.
+ * OpenBLAS chooses when it is loaded, and Debian 12's takes some newer processors for very old
+ * ones.  Only the environment that the process starts with can correct that: OPENBLAS_CORETYPE,
+ * Haswell for AVX2 or SkylakeX for AVX-512. */
 TXL_API const char *txl_blas_name(void);
 
 /* What `threads` threads (0: one for each processor) reach at best, each measured in some tenths of

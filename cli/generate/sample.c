@@ -113,7 +113,7 @@ static json_t *settings_object(const struct generate *g) {
         json_object_set_new(settings, "eos", json_string(eos_ways[options->eos])) != 0 ||
         json_object_set_new(settings, "allow_unk", json_boolean(options->allow_unk)) != 0 ||
         !settings_to_json(settings, &g->model, &g->settings) ||
-        json_object_set_new(settings, "kernels", json_string(txl_kernels_name())) != 0) {
+        json_object_set_new(settings, "kernels", json_string(txl_kernels_name(NULL))) != 0) {
         json_decref(settings);
         return NULL;
     }

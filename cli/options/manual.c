@@ -162,7 +162,7 @@ static void print_overview(void) {
     }
     fputs(".SH ENVIRONMENT\n.TP\n.B TXL_MODEL\nThe weights file to use without \\-\\-model.\n"
           ".TP\n.B TXL_CPU\nThe name of other kernels to use: generic, avx2, avx512, avx512bf16, "
-          "avx512fp16, amx, neon.\n"
+          "avx512fp16, amx, neon.  A name that this processor cannot run is an error.\n"
           ".SH EXIT STATUS\n0 for success, 1 for a failure, 2 for wrong usage, 130 after "
           "Ctrl\\-C.\n",
           stdout);

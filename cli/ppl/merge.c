@@ -34,7 +34,7 @@ bool shard_to_json(json_t *object, const struct shard *shard, const struct resul
                   (json_int_t)shard->number, "of", (json_int_t)shard->of, "mean",
                   result->score.mean, "squares", result->score.squares, "checksum", checksum.text,
                   "model", output_json_string(model->name), "mode", facts->mode, "text",
-                  facts->text, "kernels", txl_kernels_name(), "blas", txl_blas_name(), "words",
+                  facts->text, "kernels", txl_kernels_name(NULL), "blas", txl_blas_name(), "words",
                   facts->words, "replaces_unknown", facts->replaces_unknown);
     return json_object_set_new(object, "shard", o) == 0;
 }

@@ -1,7 +1,10 @@
 /* The choice of a table of kernels. */
 #include "kernels.h"
 
+#include "lib/base/error.h"
+
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,10 +76,23 @@ const struct kernels *kernels_available(size_t i) {
     return i < n ? available[i] : NULL;
 }
 
-const struct kernels *kernels_choose(void) {
-    const char *wanted = getenv("TXL_CPU");
-    for (size_t i = 0; wanted && kernels_available(i); i++)
-        if (strcmp(kernels_available(i)->name, wanted) == 0)
-            return kernels_available(i);
-    return kernels_available(0);
+/* Refuses the name, and lists those that there are. */
+static txl_status fail_name(const char *name, txl_error *error) {
+    char list[128] = "";
+    for (size_t i = 0, n = 0; kernels_available(i) && n < sizeof list; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "",
+                              kernels_available(i)->name);
+    return txl_fail(error, TXL_ARGUMENT, "TXL_CPU: no kernels '%s' for this processor; it has %s",
+                    name, list);
+}
+
+txl_status kernels_choose(const struct kernels **kernels, txl_error *error) {
+    const char *name = getenv("TXL_CPU");
+    *kernels = kernels_available(0);
+    if (!name || *name == '\0')
+        return TXL_OK;
+    for (size_t i = 0; (*kernels = kernels_available(i)); i++)
+        if (strcmp((*kernels)->name, name) == 0)
+            return TXL_OK;
+    return fail_name(name, error);
 }

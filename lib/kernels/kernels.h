@@ -4,6 +4,8 @@
 #ifndef TXL_KERNELS_H
 #define TXL_KERNELS_H
 
+#include "txl.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -101,11 +103,15 @@ struct kernels {
 
     /* The largest of x[n], and the sum of exp(x - it). */
     void (*sum_exp)(size_t n, const float *x, float *max, float *sum);
+
+    /* Only reads data[n], aligned to 64 bytes, n a multiple of 128: what the memory can do. */
+    void (*read)(const void *data, size_t n);
 };
 
-/* The best table for this processor; the environment variable TXL_CPU may name another one that it
- * can run: "generic", "avx2", "avx512", "avx512bf16", "avx512fp16", "amx" or "neon". */
-const struct kernels *kernels_choose(void);
+/* The best table for this processor, or the one that the environment variable TXL_CPU names:
+ * "generic", "avx2", "avx512", "avx512bf16", "avx512fp16", "amx" or "neon".  One that does not
+ * exist, or that this processor cannot run, is TXL_ARGUMENT. */
+txl_status kernels_choose(const struct kernels **kernels, txl_error *error);
 
 /* Every table this processor can run, the best first, NULL after the last; `i` from 0. */
 const struct kernels *kernels_available(size_t i);

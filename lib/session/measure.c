@@ -1,6 +1,7 @@
 /* What this machine can do at best: the two limits that generation and scoring run into. */
 #include "lib/base/error.h"
 #include "lib/base/threads.h"
+#include "lib/kernels/kernels.h"
 #include "txl.h"
 
 #include <cblas.h>
@@ -76,33 +77,12 @@ static txl_status cold_open(struct cold *cold, int threads, txl_error *error) {
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-/* 64 bytes of integers; the compiler splits it into what the processor has.  Narrow loads do not
- * reach the bandwidth of every machine. */
-typedef uint64_t lanes __attribute__((vector_size(64)));
-
-/* The thread sanitizer is not ready yet when the choice is made. */
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_THREAD__)
-#define FOR_EACH_WIDTH __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FOR_EACH_WIDTH
-#endif
-
-/* Reads a piece from its beginning and its middle on at once, as prefetchers like it. */
-FOR_EACH_WIDTH static void read_piece(const lanes *piece) {
-    const size_t half = PIECE_BYTES / sizeof(lanes) / 2;
-    lanes a = {0}, b = {0};
-    for (size_t k = 0; k < half; k++) {
-        a ^= piece[k];
-        b ^= piece[half + k];
-    }
-    a ^= b;
-    __asm__ volatile("" : : "m"(a)); /* or nothing need be read */
-}
-
 static void read_task(void *context, int i, int thread) {
     (void)thread;
     const struct cold *cold = context;
-    read_piece((const lanes *)cold->data + (size_t)i * (PIECE_BYTES / sizeof(lanes)));
+    /* The best kernels' whatever TXL_CPU says: narrow loads do not reach every machine's bandwidth.
+     */
+    kernels_available(0)->read((const char *)cold->data + (size_t)i * PIECE_BYTES, PIECE_BYTES);
 }
 
 txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second, txl_error *error) {

@@ -272,8 +272,9 @@ static txl_status open_model(struct weights *weights, bool compressed, int threa
     openblas_set_num_threads(1);
     m->weights = weights;
     m->compressed = compressed;
-    m->kernels = kernels_choose();
-    txl_status status = read_settings(m, error);
+    txl_status status = kernels_choose(&m->kernels, error);
+    if (!status)
+        status = read_settings(m, error);
     if (!status)
         status = place_tensors(m, error);
     if (!status)
@@ -426,8 +427,9 @@ void txl_model_defaults(const txl_model *model, txl_settings *settings) {
     *settings = model->defaults;
 }
 
-const char *txl_kernels_name(void) {
-    return kernels_choose()->name;
+const char *txl_kernels_name(txl_error *error) {
+    const struct kernels *kernels;
+    return kernels_choose(&kernels, error) ? NULL : kernels->name;
 }
 
 const char *txl_blas_name(void) {

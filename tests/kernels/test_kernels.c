@@ -469,13 +469,51 @@ static void sums_of_exponentials(void **state) {
 
 static void a_table_is_chosen_by_name(void **state) {
     (void)state;
+    const struct kernels *kernels;
+    txl_error error;
     for (size_t v = 0; kernels_available(v); v++) {
         setenv("TXL_CPU", kernels_available(v)->name, 1);
-        assert_ptr_equal(kernels_choose(), kernels_available(v));
+        assert_int_equal(kernels_choose(&kernels, &error), TXL_OK);
+        assert_ptr_equal(kernels, kernels_available(v));
+        assert_string_equal(txl_kernels_name(&error), kernels_available(v)->name);
     }
-    setenv("TXL_CPU", "abacus", 1);
-    assert_ptr_equal(kernels_choose(), kernels_available(0));
+    setenv("TXL_CPU", "", 1);
+    assert_int_equal(kernels_choose(&kernels, &error), TXL_OK);
+    assert_ptr_equal(kernels, kernels_available(0));
     unsetenv("TXL_CPU");
+}
+
+static bool is_available(const char *name) {
+    for (size_t v = 0; kernels_available(v); v++)
+        if (strcmp(kernels_available(v)->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* A name that nobody knows, one that begins like a name, and those of other processors. */
+static void other_names_are_refused(void **state) {
+    (void)state;
+    static const char *const names[] = {"abacus", "gener",      "generic ",   "avx2",
+                                        "avx512", "avx512bf16", "avx512fp16", "neon"};
+    const struct kernels *kernels;
+    size_t refused = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (is_available(names[i]))
+            continue;
+        txl_error error;
+        txl_model *model;
+        setenv("TXL_CPU", names[i], 1);
+        assert_int_equal(kernels_choose(&kernels, &error), TXL_ARGUMENT);
+        assert_int_equal(error.status, TXL_ARGUMENT);
+        assert_non_null(strstr(error.message, names[i]));
+        for (size_t v = 0; kernels_available(v); v++)
+            assert_non_null(strstr(error.message, kernels_available(v)->name));
+        assert_null(txl_kernels_name(NULL));
+        assert_int_equal(txl_model_random("{}", "f32", 1, 1, &model, &error), TXL_ARGUMENT);
+        refused++;
+    }
+    unsetenv("TXL_CPU");
+    assert_true(refused >= 4); /* the first three; and no processor has avx2 and neon */
 }
 
 /* Halves go to even; what a subnormal scale cannot reach stays within the ends. */
@@ -512,6 +550,7 @@ int main(void) {
         cmocka_unit_test(activations),
         cmocka_unit_test(sums_of_exponentials),
         cmocka_unit_test(a_table_is_chosen_by_name),
+        cmocka_unit_test(other_names_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
