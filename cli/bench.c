@@ -1,6 +1,7 @@
 /* txl bench: measures how fast a model scores and generates, and how near that is to what the
  * machine allows.  A figure means little by itself where the bandwidth of the memory changes from
  * one second to the next, so the machine's limits are measured anew before every sample. */
+#include "cli/options/numbers.h"
 #include "cli/ppl/published.h"
 #include "cli/system/blas_core.h"
 #include "cli/system/output.h"
@@ -334,27 +335,6 @@ static int measure_all(struct bench *b, const int *mem_lens, size_t n) {
     return status;
 }
 
-/* "0,400,1600" becomes numbers: the caller's to free.  NULL when it is none of that. */
-static int *parse_list(const char *text, size_t *n) {
-    int *list = calloc(strlen(text) / 2 + 1, sizeof *list);
-    for (*n = 0; list;) {
-        char *end;
-        errno = 0;
-        long value = strtol(text, &end, 10);
-        if (end == text || errno != 0 || value < 0 || value > INT32_MAX ||
-            (*end != ',' && *end != '\0')) {
-            free(list);
-            return NULL;
-        }
-        list[(*n)++] = (int)value;
-        if (*end == '\0')
-            return list;
-        text = end + 1;
-    }
-    return NULL;
-}
-
-/* OPTIONS_RUN, or the status after telling which options do not go together. */
 static int check_options(const struct command *command, const struct bench_options *options) {
     if (options->shape != CHOICE_UNSET && options->common.model)
         return options_wrong(command, "--shape and --model exclude each other");
@@ -379,7 +359,7 @@ static int run(const struct command *command, int argc, char **argv) {
         return status;
     int *list = NULL;
     size_t n = 1;
-    if (options.mem_lens && !(list = parse_list(options.mem_lens, &n))) {
+    if (options.mem_lens && !(list = number_list(options.mem_lens, &n))) {
         return options_wrong(command, "--mem-len '%s' is not a list of whole numbers",
                              options.mem_lens);
     }

@@ -1,5 +1,6 @@
 /* txl convert: a published checkpoint becomes a weights file. */
 #include "convert/convert.h"
+#include "cli/options/numbers.h"
 #include "cli/system/confine.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -118,7 +119,10 @@ static int run(const struct command *command, int argc, char **argv) {
         return status;
     if (!told.output)
         return options_wrong(command, "--output is missing");
-    if (told.cutoffs && told.cutoffs[strspn(told.cutoffs, "0123456789, ")] != '\0') {
+    size_t n;
+    int *cutoffs = number_list(told.cutoffs ? told.cutoffs : "", &n);
+    free(cutoffs);
+    if (told.cutoffs && *told.cutoffs != '\0' && !cutoffs) {
         return options_wrong(command, "--cutoffs '%s' is not a list of whole numbers",
                              told.cutoffs);
     }

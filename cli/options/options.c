@@ -6,6 +6,7 @@
 #include "cli/system/terminal.h"
 #include "files_from.h"
 #include "nearest.h"
+#include "numbers.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -52,21 +53,16 @@ static const struct option_row *row_of_letter(const struct option_row *rows, int
 }
 
 static bool set_integer(const struct option_row *row, const char *text, int64_t *value) {
-    char *end;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || (double)number < row->least ||
-        (double)number > row->most)
+    int64_t number;
+    if (!number_integer(text, &number) || (double)number < row->least || (double)number > row->most)
         return false;
     *value = number;
     return true;
 }
 
 static bool set_real(const struct option_row *row, const char *text, double *value) {
-    char *end;
-    errno = 0;
-    double number = strtod(text, &end);
-    if (end == text || *end != '\0' || !(number >= row->least && number <= row->most))
+    double number;
+    if (!number_real(text, &number) || number < row->least || number > row->most)
         return false;
     *value = number;
     return true;

@@ -1,6 +1,7 @@
 /* Shards as JSON, and their sum. */
 #include "merge.h"
 
+#include "cli/system/input.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
@@ -123,30 +124,30 @@ static bool parse(struct part *part) {
     return true;
 }
 
+/* What jansson reads by. */
+static size_t read_more(void *buffer, size_t size, void *context) {
+    ssize_t n = input_read(context, buffer, size);
+    return n < 0 ? (size_t)-1 : (size_t)n;
+}
+
 static bool read_part(struct part *part, const char *path) {
-    bool standard_input = strcmp(path, "-") == 0;
-    *part = (struct part){.path = standard_input ? "standard input" : path};
-    FILE *file = standard_input ? stdin : fopen(path, "r");
-    if (!file) {
-        terminal_error("%s: %s", path, strerror(errno));
-        return false;
-    }
+    struct input input;
     json_error_t error;
-    signals_end_reads(true);
-    part->object = json_loadf(file, 0, &error);
-    signals_end_reads(false);
-    if (!standard_input)
-        fclose(file);
+    if (!input_open(&input, path))
+        return false;
+    *part = (struct part){.path = input.name};
+    part->object = json_load_callback(read_more, &input, 0, &error);
+    bool failed = input.failed;
+    input_close(&input);
     if (part->object)
         return parse(part);
-    if (signals_stopped())
+    if (failed || signals_stopped())
         return false;
-    if (json_lacked_memory(&error)) {
+    if (json_lacked_memory(&error))
         terminal_error("%s: out of memory", part->path);
-    } else {
+    else
         terminal_error("%s: line %d: %s; it must be what txl ppl --shard I/N --json prints",
                        part->path, error.line, error.text);
-    }
     return false;
 }
 

@@ -271,7 +271,7 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
     good = good && rows_commit(&ppl->rows) && report_finish(&ppl->report, ppl->model.name);
     int status = STATUS_OK;
     if (!good || (failed > 0 && !signals_stopped())) {
-        status = STATUS_FAILURE;
+        status = signals_stopped() ? signals_status() : STATUS_FAILURE;
     } else if (signals_stopped()) {
         terminal_note("interrupted: the result is of the first %" PRIu64 " tokens scored",
                       total.score.predicted);
@@ -331,7 +331,7 @@ static bool sweep_input(struct ppl *ppl, const char *path, struct input *input) 
 static int sweep_file(struct ppl *ppl, const char *path) {
     struct input input;
     if (!input_open(&input, path))
-        return STATUS_FAILURE;
+        return signals_stopped() ? signals_status() : STATUS_FAILURE;
     bool good = sweep_input(ppl, path, &input);
     input_close(&input);
     if (good && ppl->evaluation.pass == ppl->sweep.n)

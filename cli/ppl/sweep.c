@@ -1,32 +1,17 @@
 /* The list of memory lengths, and the table of their results. */
 #include "sweep.h"
 
+#include "cli/options/numbers.h"
 #include "cli/system/output.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 bool sweep_parse(struct sweep *sweep, const char *list) {
-    *sweep = (struct sweep){.mem_len = calloc(strlen(list) / 2 + 1, sizeof *sweep->mem_len)};
-    for (const char *c = list; sweep->mem_len; c++) {
-        char *end;
-        errno = 0;
-        long length = strtol(c, &end, 10);
-        if (!isdigit((unsigned char)*c) || errno != 0 || length > INT_MAX)
-            break;
-        sweep->mem_len[sweep->n++] = (int)length;
-        c = end;
-        if (*c == '\0')
-            return true;
-        if (*c != ',')
-            break;
-    }
-    sweep_free(sweep);
-    return false;
+    size_t n;
+    *sweep = (struct sweep){.mem_len = number_list(list, &n)};
+    sweep->n = sweep->mem_len ? (int)n : 0;
+    return sweep->mem_len;
 }
 
 void sweep_free(struct sweep *sweep) {

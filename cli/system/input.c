@@ -29,8 +29,10 @@ bool input_open(struct input *input, const char *path) {
         input->name = "standard input";
     } else {
         signals_end_reads(true); /* opening a pipe waits for its writer */
-        input->handle = open(path, O_RDONLY | O_CLOEXEC);
+        input->handle = signals_stopped() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
         signals_end_reads(false);
+        if (input->handle < 0 && signals_stopped())
+            return false;
         if (input->handle < 0)
             return fail(path);
     }
@@ -66,6 +68,7 @@ ssize_t input_read(struct input *input, char *buffer, size_t size) {
         } while (n < 0 && errno == EINTR);
         signals_end_reads(false);
         if (n < 0) {
+            input->failed = true;
             fail(input->name);
             return -1;
         }

@@ -15,9 +15,11 @@ struct input {
     uint64_t size; /* bytes in all, 0 when unknown */
     uint64_t read; /* bytes so far */
     bool to_end;   /* it is read on after a signal too */
+    bool failed;   /* a read did, with the error printed */
 };
 
-/* Opens the file, or standard input for "-".  False with the error printed. */
+/* Opens the file, or standard input for "-".  False with the error printed, or when a signal ended
+ * the waiting for a pipe's writer. */
 bool input_open(struct input *input, const char *path);
 void input_open_string(struct input *input, const char *name, const char *string);
 void input_close(struct input *input);
