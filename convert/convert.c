@@ -1,6 +1,7 @@
 /* The conversion: the facts become settings, the checkpoint's tensors become those of
  * weights-format.md, streamed through from the mapped checkpoint. */
 #include "convert.h"
+#include "convert/containers/mapped_file.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/json_memory.h"
@@ -549,10 +550,11 @@ void convert_options_init(struct convert_options *options) {
                                         .mem_len = -1};
 }
 
-static txl_status refuse_same_file(const char *output, const char *input, txl_error *error) {
-    struct stat a, b;
-    if (stat(output, &a) == 0 && stat(input, &b) == 0 && a.st_dev == b.st_dev &&
-        a.st_ino == b.st_ino)
+/* Of the files beside the checkpoint only those that are read for it are in the way. */
+static txl_status refuse_input(const struct recognised *r, const char *vocabulary,
+                               const char *output, txl_error *error) {
+    if (checkpoint_reads(r->checkpoint, output) || mapped_file_same(vocabulary, output) ||
+        (r->config_path && mapped_file_same(r->config_path, output)))
         return txl_fail(error, TXL_ARGUMENT, "%s: is read, and cannot be the output too", output);
     return TXL_OK;
 }
@@ -602,13 +604,11 @@ txl_status convert_checkpoint(const char *source, const char *output,
     if (!status)
         status = recognise_complete(&r, error);
     struct conversion c = {.r = &r, .path = status ? source : checkpoint_path(r.checkpoint)};
-    if (!status)
-        status = refuse_same_file(output, c.path, error);
     if (!status && !options->vocabulary)
         status = vocabulary_file_find(c.path, &found, error);
     const char *vocabulary = options->vocabulary ? options->vocabulary : found;
     if (!status)
-        status = refuse_same_file(output, vocabulary, error);
+        status = refuse_input(&r, vocabulary, output, error);
     if (!status)
         status = write_file(&c, output, vocabulary, options, error);
     free_conversion(&c);

@@ -6,6 +6,7 @@
 #include "recognise.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
+#include "vocabulary_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +20,8 @@
 
 /* Where a checkpoint may state a fact: a module's attributes, or config.json. */
 struct statements {
-    const char *path;
+    const char *path;                     /* of the checkpoint */
+    const char *stated_in;                /* of the file that states: config.json, or the same */
     const struct pickle_value *module;    /* of class MemTransformerLM, or NULL */
     const struct pickle_value *embedding; /* its word_emb */
     const struct pickle_value *half;      /* its layers[0].pos_ff */
@@ -198,8 +200,9 @@ static const struct pickle_value *find_module(const struct recognised *r) {
     return strcmp(dot ? dot + 1 : value->object->class_name, class_name) == 0 ? value : NULL;
 }
 
-/* config.json beside the checkpoint, or NULL. */
-static txl_status load_config(const char *path, json_t **config, txl_error *error) {
+/* config.json beside the checkpoint, and its path; or neither. */
+static txl_status load_config(const char *path, char **config_path, json_t **config,
+                              txl_error *error) {
     char name[PATH_MAX + sizeof "config.json"];
     const char *slash = strrchr(path, '/');
     int folder = slash ? (int)(slash - path) + 1 : 0;
@@ -217,14 +220,19 @@ static txl_status load_config(const char *path, json_t **config, txl_error *erro
                         "%s: line %d: %s", name, where.line, where.text);
     if (!json_is_object(*config))
         return txl_fail(error, TXL_FORMAT, "%s: expected a JSON object", name);
-    return TXL_OK;
+    *config_path = strdup(name);
+    return *config_path ? TXL_OK : txl_fail_memory(error, "a file name", strlen(name) + 1);
 }
 
 static txl_status find_statements(struct recognised *r, struct statements *s, txl_error *error) {
+    const char *path = checkpoint_path(r->checkpoint);
     *s = (struct statements){
-        .path = checkpoint_path(r->checkpoint), .module = find_module(r), .recognised = r};
-    if (!s->module)
-        return load_config(s->path, &s->config, error);
+        .path = path, .stated_in = path, .module = find_module(r), .recognised = r};
+    if (!s->module) {
+        txl_status status = load_config(path, &r->config_path, &s->config, error);
+        s->stated_in = r->config_path ? r->config_path : path;
+        return status;
+    }
     s->embedding = checkpoint_attribute(s->module, "word_emb");
     const struct pickle_value *layers = checkpoint_attribute(s->module, "layers");
     s->half = checkpoint_attribute(checkpoint_attribute(layers, "0"), "pos_ff");
@@ -242,23 +250,23 @@ static txl_status refuse_epsilon(const struct statements *s, txl_error *error) {
                                                                   : 1e-5;
     if (epsilon != 1e-5)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: layer normalisation's epsilon is %g; txl runs 1e-05 only", s->path,
-                        epsilon);
+                        "%s: layer normalisation's epsilon is %g; txl runs 1e-05 only",
+                        s->stated_in, epsilon);
     return TXL_OK;
 }
 
 static txl_status refuse_variants(const struct recognised *r, const struct statements *s,
                                   txl_error *error) {
     int value = 0;
-    if ((stated_int(s, s->module, "sample_softmax", &value) && value > 0) ||
-        recognise_tensor(r, part_name("out_layer.bias")))
+    bool stated = stated_int(s, s->module, "sample_softmax", &value) && value > 0;
+    if (stated || recognise_tensor(r, part_name("out_layer.bias")))
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: trained with sample_softmax; txl runs full and adaptive softmaxes "
                         "only",
-                        s->path);
+                        stated ? s->stated_in : s->path);
     if (stated_int(s, s->module, "ext_len", &value) && value > 0)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: ext_len is %d; txl runs ext_len 0 only",
-                        s->path, value);
+                        s->stated_in, value);
     return refuse_epsilon(s, error);
 }
 
@@ -294,8 +302,8 @@ static txl_status find_div_val(struct recognised *r, const struct statements *s,
     }
     if (is_stated && (stated < least || !divides(width, n_band, stated)))
         return txl_fail(error, TXL_FORMAT,
-                        "%s: div_val is stated as %d, but its embeddings are those of %d", s->path,
-                        stated, least);
+                        "%s: div_val is stated as %d, but the embeddings are those of %d",
+                        s->stated_in, stated, least);
     r->facts.div_val = is_stated ? stated : least;
     return TXL_OK;
 }
@@ -400,7 +408,7 @@ static txl_status check_shapes(const struct recognised *r, const struct statemen
         if (dimension[i].value > 0 && stated_int(s, s->module, dimension[i].key, &stated) &&
             stated != dimension[i].value)
             return txl_fail(error, TXL_FORMAT,
-                            "%s: %s is stated as %d, but its tensors are those of %d", s->path,
+                            "%s: %s is stated as %d, but the tensors are those of %d", s->stated_in,
                             dimension[i].key, stated, dimension[i].value);
     }
     if (f->d_model % 2 != 0)
@@ -499,18 +507,19 @@ static txl_status settle_cutoffs(struct recognised *r, struct statements *s, con
     }
     if (list.n > 0 && list.n <= MAX_BAND && list.at[list.n - 1] == f->n_token)
         list.n--;
+    const char *path = flag ? s->path : s->stated_in;
     if (list.n != (size_t)f->n_band - 1)
-        return txl_fail(error, TXL_FORMAT, "%s: %zu cutoffs, but its tensors are those of %d bands",
-                        s->path, list.n, f->n_band);
+        return txl_fail(error, TXL_FORMAT, "%s: %zu cutoffs, but the tensors are those of %d bands",
+                        path, list.n, f->n_band);
     for (size_t i = 0; i < list.n; i++) {
         if (list.at[i] <= (i > 0 ? list.at[i - 1] : 0) || list.at[i] >= f->n_token)
             return txl_fail(error, TXL_FORMAT,
                             "%s: cutoff %lld: cutoffs ascend, between 0 and the vocabulary's size, "
                             "%d",
-                            s->path, list.at[i], f->n_token);
+                            path, list.at[i], f->n_token);
         if (sizes_tell && list.at[i] != f->cutoff[i])
             return txl_fail(error, TXL_FORMAT,
-                            "%s: cutoff %lld, but the embeddings' sizes make it %d", s->path,
+                            "%s: cutoff %lld, but the embeddings' sizes make it %d", path,
                             list.at[i], f->cutoff[i]);
         f->cutoff[i] = (int)list.at[i];
     }
@@ -554,12 +563,13 @@ static txl_status settle_heads(struct recognised *r, struct statements *s, int f
         ask_for(s, "--n-head N");
         return TXL_OK;
     }
+    const char *path = flag > 0 ? s->path : s->stated_in;
     if (n_head < 1 || width % n_head != 0)
-        return txl_fail(error, TXL_FORMAT, "%s: %d heads do not divide a width of %d", s->path,
-                        n_head, width);
+        return txl_fail(error, TXL_FORMAT, "%s: %d heads do not divide a width of %d", path, n_head,
+                        width);
     if (n_head > MAX_N_HEAD || width / n_head > MAX_D_HEAD)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: %d heads of %d; txl runs up to %d of up to %d",
-                        s->path, n_head, width / n_head, MAX_N_HEAD, MAX_D_HEAD);
+                        path, n_head, width / n_head, MAX_N_HEAD, MAX_D_HEAD);
     f->n_head = n_head;
     f->d_head = width / n_head;
     return TXL_OK;
@@ -574,8 +584,8 @@ static txl_status settle_attention_type(const struct recognised *r, const struct
         stated_int(s, s->module, "attn_type", &stated);
     if (stated != r->facts.attn_type)
         return txl_fail(error, flag >= 0 ? TXL_ARGUMENT : TXL_FORMAT,
-                        "%s: attention type %d is claimed, but its tensors are those of type %d",
-                        s->path, stated, r->facts.attn_type);
+                        "%s: attention type %d is claimed, but the tensors are those of type %d",
+                        flag >= 0 ? s->path : s->stated_in, stated, r->facts.attn_type);
     return TXL_OK;
 }
 
@@ -600,16 +610,16 @@ static txl_status check_lengths(const struct recognised *r, const struct stateme
         return txl_fail(error, TXL_FORMAT,
                         "%s: tgt_len %d and mem_len %d are not from 1 to %d and from 0 to %d; "
                         "correct them with --tgt-len and --mem-len",
-                        s->path, f->tgt_len, f->mem_len, TXL_MAX_TGT_LEN, TXL_MAX_MEM_LEN);
+                        s->stated_in, f->tgt_len, f->mem_len, TXL_MAX_TGT_LEN, TXL_MAX_MEM_LEN);
     if (f->attn_type >= 2 && f->mem_len > 0)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: mem_len is %d, but attention type %d has no memory; convert with "
                         "--mem-len 0",
-                        s->path, f->mem_len, f->attn_type);
+                        s->stated_in, f->mem_len, f->attn_type);
     if (f->attn_type == 3 && f->tgt_len > f->max_klen)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: tgt_len is %d, but there are %d positions; correct it with --tgt-len",
-                        s->path, f->tgt_len, f->max_klen);
+                        s->stated_in, f->tgt_len, f->max_klen);
     return TXL_OK;
 }
 
@@ -725,12 +735,23 @@ static txl_status find_ties(struct recognised *r, const struct statements *s, tx
 
 /* ---- All of it ---------------------------------------------------------------------------- */
 
+/* A vocabulary may be a pickle too. */
 static txl_status not_a_transformer_xl(const struct recognised *r, const char *name,
                                        txl_error *error) {
+    struct vocabulary_file vocabulary;
+    const char *path = checkpoint_path(r->checkpoint);
+    if (checkpoint_root(r->checkpoint) && !vocabulary_file_read(path, &vocabulary, error)) {
+        size_t n = vocabulary.n_symbol;
+        vocabulary_file_free(&vocabulary);
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: a vocabulary of %zu symbols, not a checkpoint; name the checkpoint, "
+                        "and this file with --vocab",
+                        path, n);
+    }
     return txl_fail(error, TXL_UNSUPPORTED,
                     "%s: not a Transformer-XL: no tensor named %s among its %zu (txl info "
                     "--tensors lists them)",
-                    checkpoint_path(r->checkpoint), name, checkpoint_n_tensor(r->checkpoint));
+                    path, name, checkpoint_n_tensor(r->checkpoint));
 }
 
 static txl_status find_facts(struct recognised *r, struct statements *s,
@@ -780,4 +801,5 @@ txl_status recognise_complete(const struct recognised *r, txl_error *error) {
 
 void recognise_free(struct recognised *r) {
     checkpoint_close(r->checkpoint);
+    free(r->config_path);
 }

@@ -27,6 +27,7 @@ struct recognised {
     char crit_prefix[MAX_PREFIX]; /* before "crit.", which Hugging Face keeps elsewhere */
     char missing[512];            /* the options that would tell what nothing tells, each after a
                                      blank; those facts are then unset */
+    char *config_path;            /* of the config.json that was read, or NULL */
 };
 
 /* Opens the checkpoint and finds out all of its facts, the options taking precedence.  That some

@@ -214,6 +214,16 @@ static const char *common(const struct part *parts, int n, const char *key) {
     return json_string_value(first);
 }
 
+/* Kernels differ in the last digits. */
+static void note_mixed(const struct part *parts, int n) {
+    static const char *const keys[] = {"kernels", "blas"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (strcmp(common(parts, n, keys[i]), "mixed") == 0)
+            terminal_note("the shards were scored with different %s: the result may differ from "
+                          "that of --batch in the last digits",
+                          i == 0 ? "kernels" : "kernels of OpenBLAS");
+}
+
 /* Threads, which change no bit, may differ: then none are told. */
 static bool merge_threads(json_t *settings, const struct part *parts, int n) {
     for (int i = 1; i < n; i++) {
@@ -279,6 +289,7 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
         terminal_error("out of memory");
         return false;
     }
+    note_mixed(parts, n);
     return true;
 }
 

@@ -65,6 +65,13 @@ static void allow(int rules, int folder, const char *path, uint64_t access) {
     }
 }
 
+/* A folder is none, which the command can say when it may look at it, and at nothing in it. */
+static void allow_alone(int rules, const char *path) {
+    struct stat about;
+    bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    allow(rules, AT_FDCWD, path, folder ? LANDLOCK_ACCESS_FS_READ_DIR : reading);
+}
+
 /* Each file by itself, since links may lead elsewhere, as in Hugging Face's cache, and folders
  * below are nobody's business. */
 static void allow_files(int rules, const char *path) {
@@ -118,7 +125,7 @@ static void confine_files(const struct confinement *to) {
     for (size_t i = 0; i < to->n_source; i++)
         allow_source(rules, to->sources[i]);
     for (size_t i = 0; i < to->n_alone; i++)
-        allow(rules, AT_FDCWD, to->alone[i], reading);
+        allow_alone(rules, to->alone[i]);
     if (to->output)
         allow_output(rules, to->output, writing | truncating);
     if (IS_SANITIZED) {

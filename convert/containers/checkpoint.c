@@ -283,6 +283,13 @@ const char *checkpoint_path(const struct checkpoint *checkpoint) {
     return checkpoint->index_path ? checkpoint->index_path : checkpoint->sources[0]->file.path;
 }
 
+bool checkpoint_reads(const struct checkpoint *checkpoint, const char *path) {
+    bool reads = checkpoint->index_path && mapped_file_same(checkpoint->index_path, path);
+    for (size_t i = 0; i < checkpoint->n_source && !reads; i++)
+        reads = mapped_file_same(checkpoint->sources[i]->file.path, path);
+    return reads;
+}
+
 const struct pickle_value *checkpoint_root(const struct checkpoint *checkpoint) {
     const struct pickle *pickle = checkpoint->index_path ? NULL : checkpoint->sources[0]->pickle;
     return pickle ? pickle_root(pickle) : NULL;

@@ -55,6 +55,9 @@ void checkpoint_close(struct checkpoint *checkpoint);
 /* The file that was opened: in a directory, the one that was chosen. */
 const char *checkpoint_path(const struct checkpoint *checkpoint);
 
+/* Whether the file at `path` is one of those that the checkpoint is read from. */
+bool checkpoint_reads(const struct checkpoint *checkpoint, const char *path);
+
 /* What torch.save was given; NULL for safetensors and for shards. */
 const struct pickle_value *checkpoint_root(const struct checkpoint *checkpoint);
 

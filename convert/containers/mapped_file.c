@@ -77,3 +77,9 @@ void mapped_file_release(const unsigned char *start, uint64_t size) {
     if (first < end)
         madvise((void *)first, end - first, MADV_DONTNEED);
 }
+
+bool mapped_file_same(const char *path, const char *other) {
+    struct stat a, b;
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}

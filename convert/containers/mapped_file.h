@@ -24,4 +24,7 @@ txl_status mapped_file_check(const struct mapped_file *file, txl_error *error);
  * They may be read again, from the disk. */
 void mapped_file_release(const unsigned char *start, uint64_t size);
 
+/* Whether both paths lead to one file. */
+bool mapped_file_same(const char *path, const char *other);
+
 #endif

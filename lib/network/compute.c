@@ -28,7 +28,10 @@ static txl_status check_blas_memory(int n_thread, txl_error *error) {
     size_t size = (size_t)n_thread * ((size_t)BLAS_BUFFER + 4096);
     void *trial = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (trial == MAP_FAILED)
-        return txl_fail_memory(error, "OpenBLAS", size);
+        return txl_fail(error, TXL_MEMORY,
+                        "out of memory: OpenBLAS needs %zu bytes of addresses for %d threads; use "
+                        "fewer threads, or raise the limit (ulimit -v)",
+                        size, n_thread);
     munmap(trial, size);
     return TXL_OK;
 }

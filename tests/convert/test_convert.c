@@ -508,7 +508,7 @@ static void cutoffs_have_to_fit(void **unused) {
         const char *cutoffs, *message;
         txl_status status;
     } wrong[] = {
-        {"10,20", "2 cutoffs, but its tensors are those of 4 bands", TXL_FORMAT},
+        {"10,20", "2 cutoffs, but the tensors are those of 4 bands", TXL_FORMAT},
         {"10,20,30,40", "4 cutoffs, but", TXL_FORMAT},
         {"", "0 cutoffs, but", TXL_FORMAT},
         {"10,30,20", "cutoff 20:", TXL_FORMAT},
@@ -534,7 +534,7 @@ static void cutoffs_have_to_fit(void **unused) {
     o.cutoffs = many;
     assert_refused(case_path("projected-div1"), &o, TXL_FORMAT, "199 cutoffs");
     o.cutoffs = "5";
-    assert_refused(case_path("enwik8-zip"), &o, TXL_FORMAT, "1 cutoffs, but its tensors");
+    assert_refused(case_path("enwik8-zip"), &o, TXL_FORMAT, "1 cutoffs, but the tensors");
 }
 
 /* ---- Whole modules ------------------------------------------------------------------------ */
@@ -555,7 +555,7 @@ static void attributes_are_checked(void **unused) {
         txl_status status;
         const char *message;
     } wrong[] = {
-        {"sample_softmax", 7, TXL_UNSUPPORTED, "sample_softmax"},
+        {"sample_softmax", 7, TXL_UNSUPPORTED, "trained with sample_softmax"},
         {"ext_len", 5, TXL_UNSUPPORTED, "ext_len is 5"},
         {"attn_type", 1, TXL_FORMAT, "attention type 1 is claimed"},
         {"n_layer", 99, TXL_FORMAT, "n_layer is stated as 99"},
@@ -649,21 +649,23 @@ static void hf_configurations_are_checked(void **unused) {
         txl_status status;
         const char *message;
     } wrong[] = {
-        {"sample_softmax", json_integer(8), TXL_UNSUPPORTED, "sample_softmax"},
-        {"ext_len", json_integer(4), TXL_UNSUPPORTED, "ext_len is 4"},
-        {"layer_norm_epsilon", json_real(1e-6), TXL_UNSUPPORTED, "epsilon is 1e-06"},
-        {"n_head", json_integer(5), TXL_FORMAT, "n_head is stated as 5"},
-        {"vocab_size", json_integer(9), TXL_FORMAT, "vocab_size is stated as 9"},
-        {"d_inner", json_integer(9), TXL_FORMAT, "d_inner is stated as 9"},
-        {"n_layer", json_integer(9), TXL_FORMAT, "n_layer is stated as 9"},
-        {"div_val", json_integer(2), TXL_FORMAT, "div_val is stated as 2"},
-        {"div_val", json_integer(0), TXL_FORMAT, "div_val is stated as 0"},
-        {"cutoffs", json_pack("[i,i]", 262, 524), TXL_FORMAT, "2 cutoffs"},
-        {"cutoffs", json_pack("[i,i,s]", 262, 524, "x"), TXL_FORMAT, "cutoff 0"},
+        {"sample_softmax", json_integer(8), TXL_UNSUPPORTED,
+         "config.json: trained with sample_softmax"},
+        {"ext_len", json_integer(4), TXL_UNSUPPORTED, "config.json: ext_len is 4"},
+        {"layer_norm_epsilon", json_real(1e-6), TXL_UNSUPPORTED,
+         "config.json: layer normalisation's epsilon is 1e-06"},
+        {"n_head", json_integer(5), TXL_FORMAT, "config.json: n_head is stated as 5"},
+        {"vocab_size", json_integer(9), TXL_FORMAT, "config.json: vocab_size is stated as 9"},
+        {"d_inner", json_integer(9), TXL_FORMAT, "config.json: d_inner is stated as 9"},
+        {"n_layer", json_integer(9), TXL_FORMAT, "config.json: n_layer is stated as 9"},
+        {"div_val", json_integer(2), TXL_FORMAT, "config.json: div_val is stated as 2"},
+        {"div_val", json_integer(0), TXL_FORMAT, "config.json: div_val is stated as 0"},
+        {"cutoffs", json_pack("[i,i]", 262, 524), TXL_FORMAT, "config.json: 2 cutoffs"},
+        {"cutoffs", json_pack("[i,i,s]", 262, 524, "x"), TXL_FORMAT, "config.json: cutoff 0"},
         {"tie_weight", json_false(), TXL_FORMAT, "crit.out_layers.0.weight is missing"},
         {"tie_projs", json_pack("[b,b,b,b]", 0, 1, 0, 1), TXL_FORMAT,
          "crit.out_projs.2 is missing"},
-        {"mem_len", json_integer(-3), TXL_FORMAT, "mem_len -3"},
+        {"mem_len", json_integer(-3), TXL_FORMAT, "config.json: tgt_len 12 and mem_len -3"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_refused(hf_folder(wrong[i].key, wrong[i].value), &o, wrong[i].status,
