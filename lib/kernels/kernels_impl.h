@@ -13,6 +13,7 @@
 #include "bf16_product_impl.h"
 #include "finish_panel.h"
 #include "kernels.h"
+#include "lanes.h"
 #include "lib/base/q8.h"
 
 #include <math.h>
@@ -23,83 +24,6 @@
  * meet several rows.  The distance is one that served every type. */
 static inline void prefetch(const void *p) {
     __builtin_prefetch((const char *)p + 3072, 0, 3);
-}
-
-static inline vec load_f32(const float *p) {
-    vec x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-
-static inline void store_f32(float *p, vec x) {
-    memcpy(p, &x, sizeof x);
-}
-
-/* mask ? a : b, where mask is all ones or all zeros in each lane. */
-static inline vec choose(ivec mask, vec a, vec b) {
-    return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
-}
-
-static inline vec larger(vec a, vec b) {
-    return choose(a > b, a, b);
-}
-
-/* The lanes' sum and maximum, halves upon halves. */
-static inline float sum_lanes(vec x) {
-#if LANES == 16
-    vec8 half = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
-                __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-#elif LANES == 8
-    vec8 half = x;
-#endif
-#if LANES >= 8
-    vec4 quarter = __builtin_shufflevector(half, half, 0, 1, 2, 3) +
-                   __builtin_shufflevector(half, half, 4, 5, 6, 7);
-#else
-    vec4 quarter = x;
-#endif
-    quarter += __builtin_shufflevector(quarter, quarter, 2, 3, 0, 1);
-    return quarter[0] + quarter[1];
-}
-
-static inline float max_lanes(vec x) {
-    float best = x[0];
-    for (int i = 1; i < LANES; i++)
-        best = x[i] > best ? x[i] : best;
-    return best;
-}
-
-/* exp(x) for x <= 88, within 2 units in the last place; below -87 it is about e^-87.
- * x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by its Taylor polynomial, nearly minimax there. */
-static inline vec exp_lanes(vec x) {
-    const vec lowest = splat(-87.0f);
-    x = larger(x, lowest);
-    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
-    vec shifted = x * splat(0x1.715476p0f) + splat(round);
-    vec n = shifted - splat(round);
-    vec r = x - n * splat(0x1.62e4p-1f);
-    r = r - n * splat(0x1.7f7d1cp-20f);
-    vec p = splat(1.0f / 720);
-    p = p * r + splat(1.0f / 120);
-    p = p * r + splat(1.0f / 24);
-    p = p * r + splat(1.0f / 6);
-    p = p * r + splat(0.5f);
-    p = p * r + splat(1.0f);
-    p = p * r + splat(1.0f);
-    ivec exponent = ((ivec)shifted - (ivec)splat(round)) << 23;
-    return (vec)((ivec)p + exponent);
-}
-
-/* A copy of the n < LANES elements at p, filled up. */
-static inline vec load_tail(const float *p, size_t n, float fill) {
-    float lane[LANES];
-    for (size_t i = 0; i < LANES; i++)
-        lane[i] = i < n ? p[i] : fill;
-    return load_f32(lane);
-}
-
-static inline void store_tail(float *p, size_t n, vec x) {
-    memcpy(p, &x, n * sizeof *p);
 }
 
 /* ---- Products ----------------------------------------------------------------------------- */
