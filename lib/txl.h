@@ -7,6 +7,7 @@
  *                text to ids, ids to text.
  *   txl_history  the ids of a text, for sampling that is to avoid repetition.
  *   txl_memory   what a session knows, saved.
+ *   txl_trainer  a model being trained on a text.
  *
  * To continue a text: open a model; make a session, an encoder and a decoder of it; feed the
  * session the ids that the encoder makes of the text; then draw an id, feed it and show what the
@@ -472,6 +473,80 @@ TXL_API txl_status txl_decoder_continue(txl_decoder *decoder, const int32_t *ids
                                         char tail, txl_error *error);
 
 TXL_API void txl_decoder_free(txl_decoder *decoder);
+
+/* ---- Training ----------------------------------------------------------------------------- */
+
+/* A text's ids, in as few bytes each as the vocabulary's size allows. */
+typedef struct txl_ids txl_ids;
+TXL_API txl_status txl_ids_new(int32_t n_token, txl_ids **ids, txl_error *error);
+/* Adds ids at the end; one out of range is TXL_ARGUMENT. */
+TXL_API txl_status txl_ids_add(txl_ids *ids, const int32_t *add, size_t n, txl_error *error);
+TXL_API size_t txl_ids_count(const txl_ids *ids);
+/* Copies ids [first, first + n), all of which there must be. */
+TXL_API void txl_ids_get(const txl_ids *ids, size_t first, size_t n, int32_t *out);
+/* Tells texts apart: a checksum of all ids. */
+TXL_API uint64_t txl_ids_checksum(const txl_ids *ids);
+TXL_API void txl_ids_free(txl_ids *ids);
+
+/* How a model is trained (Dai et al. 2019 and the published code).  Zero is no default here but
+ * for `threads`. */
+typedef struct txl_training {
+    int batch;        /* streams, into which the text is cut */
+    int tgt_len;      /* tokens of each in a step */
+    int mem_len;      /* rows of memory before them */
+    int clamp_len;    /* as in txl_settings */
+    bool same_length; /* likewise */
+    double clip;      /* largest norm of all gradients together; 0: any */
+    double epsilon;   /* Adam's */
+    double dropout;   /* share of activations that are dropped, below 1 */
+    double dropatt;   /* of attention weights, likewise */
+    uint64_t seed;    /* of dropout */
+    int threads;      /* 0: one for each processor */
+} txl_training;
+
+/* The course of the learning rate: it rises in `warmup` steps to lr, then falls to lr_min along a
+ * cosine. */
+typedef struct txl_schedule {
+    double lr, lr_min;
+    uint64_t warmup;
+} txl_schedule;
+
+/* The rate of `step`, from 0; `share` is how much of the run is over, from 0 to 1. */
+TXL_API double txl_schedule_rate(const txl_schedule *schedule, uint64_t step, double share);
+
+typedef struct txl_trainer txl_trainer;
+
+/* Training of a copy of `model`'s weights, in f32, on a text.  The model may be closed at once; the
+ * ids must outlive the trainer.  Families and attention types that cannot be trained are refused by
+ * name, and a text too short for one token of every stream too. */
+TXL_API txl_status txl_trainer_new(const txl_model *model, const txl_ids *ids,
+                                   const txl_training *training, txl_trainer **trainer,
+                                   txl_error *error);
+TXL_API void txl_trainer_free(txl_trainer *trainer);
+
+/* Bytes of memory that such a trainer takes, the text apart. */
+TXL_API uint64_t txl_trainer_bytes(const txl_model *model, const txl_training *training);
+
+/* What a step found. */
+typedef struct txl_step {
+    double loss;      /* nats a predicted token, before the update */
+    double grad_norm; /* of all gradients, before clipping */
+    uint64_t tokens;  /* predicted in this step */
+    uint64_t epoch;   /* from 0 */
+} txl_step;
+
+/* One step of Adam at the learning rate `rate`.  Every stream moves on by tgt_len tokens, or to the
+ * end of the epoch, after which it begins again with the first memory.  A loss or gradient that is
+ * no number is TXL_FORMAT: nothing is updated then, and every later step fails likewise. */
+TXL_API txl_status txl_trainer_step(txl_trainer *trainer, double rate, txl_step *step,
+                                    txl_error *error);
+
+/* Steps of one epoch. */
+TXL_API uint64_t txl_trainer_epoch_steps(const txl_trainer *trainer);
+
+/* The model as trained so far: it may be scored, sampled from and written by any session between
+ * two steps, and changes with the next one.  It lives as long as the trainer. */
+TXL_API const txl_model *txl_trainer_model(txl_trainer *trainer);
 
 /* ---- The machine -------------------------------------------------------------------------- */
 

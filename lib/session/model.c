@@ -322,6 +322,11 @@ txl_status txl_model_open_memory_compressed(const void *data, size_t size, const
     return open_memory(data, size, name, true, threads, model, error);
 }
 
+txl_status model_open_weights(struct weights *weights, int threads, txl_model **model,
+                              txl_error *error) {
+    return open_model(weights, false, threads, model, error);
+}
+
 txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed, int threads,
                             txl_model **model, txl_error *error) {
     int known = weights_type_of_name(type);
@@ -330,7 +335,7 @@ txl_status txl_model_random(const char *settings_json, const char *type, uint64_
     struct weights *weights;
     txl_status status =
         random_weights(settings_json, (enum weights_type)known, seed, threads, &weights, error);
-    return status ? status : open_model(weights, false, threads, model, error);
+    return status ? status : model_open_weights(weights, threads, model, error);
 }
 
 void txl_model_close(txl_model *model) {

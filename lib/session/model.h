@@ -39,6 +39,10 @@ struct txl_model {
     struct transformer_xl *network;
 };
 
+/* Opens a model over weights that are in memory; takes them over, on failure too. */
+txl_status model_open_weights(struct weights *weights, int threads, txl_model **model,
+                              txl_error *error);
+
 const struct vocabulary *model_vocabulary(const txl_model *model);
 
 /* What the network asks of the settings: an integer in [low, high], or a truth value. */

@@ -1,0 +1,267 @@
+/* Attention of a training step, a task for each stream and head.  For query i and key j of a
+ * stream, j counting memory and segment (Dai et al. 2019, appendix B):
+ *
+ *     s[i, j] = ((q_i + u) . k_j + (q_i + v) . r_d) / sqrt(d_head),   d = memory_length + i - j
+ *     a = softmax over the visible j,   out_i = sum_j a[i, j] v_j
+ *
+ * Position rows lie farthest first, so that those a query needs are consecutive: the row for j is
+ * number j + length - 1 - i, and the shift of the paper is an offset. */
+#include "trainer.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+/* One stream and head.  The matrices are copied together, memory first; d is d_head, l all keys. */
+struct head {
+    size_t d, l, width; /* width: n_head d_head */
+    const float *query; /* [length, d] in qkv */
+    float *key, *value; /* [l, d] */
+    float *qu, *qv;     /* [length, d]: q + u, q + v */
+    const float *position;
+    float *probability; /* [length, l] */
+    float *score;       /* [QUERY_PIECE, l] */
+    float *rest;        /* the thread's scratch behind these */
+};
+
+struct attention {
+    txl_trainer *t;
+    int l;
+};
+
+static size_t keys_of(const txl_trainer *t) {
+    return (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+}
+
+size_t train_attention_scratch(const txl_trainer *t) {
+    size_t d = (size_t)t->x->d_head, l = keys_of(t), length = (size_t)t->how.tgt_len;
+    size_t forward = 2 * l * d + 2 * length * d + QUERY_PIECE * l;
+    size_t backward = 3 * l * d + 2 * length * d + 2 * QUERY_PIECE * l;
+    return forward + backward;
+}
+
+/* Queries at a time: fewer where there are few, so that less is computed of what nobody sees. */
+static size_t query_piece(const txl_trainer *t) {
+    return t->length <= QUERY_PIECE ? QUERY_PIECE / 2 : QUERY_PIECE;
+}
+
+/* to[n, d] = from[n, d] with row stride ld. */
+static void copy_rows(size_t n, size_t d, const float *from, size_t ld, float *to) {
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i * d, from + i * ld, d * sizeof *to);
+}
+
+static void write_rows(size_t n, size_t d, const float *from, float *to, size_t ld) {
+    for (size_t i = 0; i < n; i++)
+        memcpy(to + i * ld, from + i * d, d * sizeof *to);
+}
+
+static struct head open_head(const struct attention *a, size_t b, size_t h, int thread) {
+    txl_trainer *t = a->t;
+    const struct trained_layer *layer = &t->layer[a->l];
+    const struct layer *weights = &t->x->layer[a->l];
+    size_t d = (size_t)t->x->d_head, width = heads_width(t->x), m = t->memory_length;
+    struct head head = {.d = d, .l = m + t->length, .width = width};
+    head.query = layer->qkv + b * t->length * 3 * width + h * d;
+    head.key = t->scratch[thread];
+    head.value = head.key + keys_of(t) * d;
+    head.qu = head.value + keys_of(t) * d;
+    head.qv = head.qu + (size_t)t->how.tgt_len * d;
+    head.score = head.qv + (size_t)t->how.tgt_len * d;
+    head.rest = head.score + QUERY_PIECE * keys_of(t);
+    head.position = layer->positions + h * d;
+    head.probability =
+        layer->probability + (b * (size_t)t->x->n_head + h) * (size_t)t->how.tgt_len * keys_of(t);
+    const float *memory = layer->memory_kv + b * m * 2 * width + h * d;
+    copy_rows(m, d, memory, 2 * width, head.key);
+    copy_rows(m, d, memory + width, 2 * width, head.value);
+    copy_rows(t->length, d, head.query + width, 3 * width, head.key + m * d);
+    copy_rows(t->length, d, head.query + 2 * width, 3 * width, head.value + m * d);
+    copy_rows(t->length, d, head.query, 3 * width, head.qu);
+    memcpy(head.qv, head.qu, t->length * d * sizeof *head.qv);
+    for (size_t i = 0; i < t->length; i++) {
+        t->loops->add(d, weights->u + h * d, head.qu + i * d);
+        t->loops->add(d, weights->v + h * d, head.qv + i * d);
+    }
+    return head;
+}
+
+/* The keys that query i sees: [*first, *end). */
+static void visible(const txl_trainer *t, size_t i, size_t *first, size_t *end) {
+    size_t mem_len = (size_t)t->how.mem_len;
+    *end = t->memory_length + i + 1;
+    *first = t->how.same_length && mem_len > 0 && *end > mem_len ? *end - mem_len : 0;
+}
+
+/* C[m, n] (+)= A[m, k] B[k, n], B as it lies or [n, k]. */
+static void multiply(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b,
+                     size_t ldb, bool b_transposed, bool add, float *c, size_t ldc) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, b_transposed ? CblasTrans : CblasNoTrans, (int)m,
+                (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c, (int)ldc);
+}
+
+/* C[m, n] += A[k, m]^T B[k, n]. */
+static void add_transposed(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b,
+                           size_t ldb, float *c, size_t ldc) {
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1, a, (int)lda, b,
+                (int)ldb, 1, c, (int)ldc);
+}
+
+/* Drops of n rows of probabilities, queries i on: x[n, ld]. */
+static void drop_probabilities(const struct attention *a, size_t b, size_t h, size_t i, size_t n,
+                               size_t keys, float *x, size_t ld) {
+    const txl_trainer *t = a->t;
+    size_t row = (b * (size_t)t->x->n_head + h) * (size_t)t->how.tgt_len + i;
+    for (size_t r = 0; r < n; r++)
+        t->loops->drop(&t->dropatt, layer_place(a->l, DROP_PROBABILITY), (uint32_t)(row + r), 0,
+                       keys, x + r * ld);
+}
+
+/* ---- Forward ------------------------------------------------------------------------------ */
+
+static void forward_task(void *context, int task, int thread) {
+    const struct attention *a = context;
+    txl_trainer *t = a->t;
+    size_t b = (size_t)task / (size_t)t->x->n_head, h = (size_t)task % (size_t)t->x->n_head;
+    struct head head = open_head(a, b, h, thread);
+    size_t d = head.d, l = head.l, piece = query_piece(t);
+    const float scale = (float)(1 / sqrt((double)d));
+    float *out = t->layer[a->l].attended + b * t->length * head.width + h * d;
+    for (size_t i = 0, n; i < t->length; i += n) {
+        n = t->length - i < piece ? t->length - i : piece;
+        size_t keys = t->memory_length + i + n; /* that any of these queries sees */
+        size_t far = t->length - i - n;         /* rows beyond them */
+        float *p = head.probability + i * l;
+        multiply(n, keys, d, head.qu + i * d, d, head.key, d, true, false, p, l);
+        multiply(n, keys, d, head.qv + i * d, d, head.position + far * head.width, head.width, true,
+                 false, head.score, l);
+        for (size_t r = 0; r < n; r++) {
+            size_t first, end;
+            visible(t, i + r, &first, &end);
+            memset(p + r * l, 0, first * sizeof *p);
+            memset(p + r * l + end, 0, (keys - end) * sizeof *p);
+            t->loops->softmax(end - first, head.score + r * l + first + n - 1 - r, scale,
+                              p + r * l + first);
+        }
+        if (t->dropatt.threshold > 0) {
+            for (size_t r = 0; r < n; r++)
+                memcpy(head.score + r * l, p + r * l, keys * sizeof *p);
+            p = head.score;
+            drop_probabilities(a, b, h, i, n, keys, p, l);
+        }
+        multiply(n, d, keys, p, l, head.value, d, false, false, out + i * head.width, head.width);
+    }
+}
+
+void train_attention(txl_trainer *t, int l) {
+    struct attention a = {t, l};
+    pool_run(t->pool, (int)t->batch * t->x->n_head, forward_task, &a);
+}
+
+/* ---- Backward ----------------------------------------------------------------------------- */
+
+/* Gradients of one stream and head, summed over the pieces of queries. */
+struct head_gradient {
+    float *key, *value, *position; /* [l, d] */
+    float *qu, *qv;                /* [length, d] */
+    float *score, *shifted;        /* [QUERY_PIECE, l] */
+};
+
+static struct head_gradient open_gradient(const txl_trainer *t, const struct head *head) {
+    size_t rows = keys_of(t) * head->d, queries = (size_t)t->how.tgt_len * head->d;
+    struct head_gradient g = {.key = head->rest};
+    g.value = g.key + rows;
+    g.position = g.value + rows;
+    g.qu = g.position + rows;
+    g.qv = g.qu + queries;
+    g.score = g.qv + queries;
+    g.shifted = g.score + QUERY_PIECE * keys_of(t);
+    memset(g.key, 0, 3 * rows * sizeof *g.key);
+    return g;
+}
+
+/* Queries [i, i + n): from the gradient of their outputs, d_out[n, d] with row stride width. */
+static void backward_piece(const struct attention *a, size_t b, size_t h, const struct head *head,
+                           const struct head_gradient *g, size_t i, size_t n, const float *d_out) {
+    txl_trainer *t = a->t;
+    size_t d = head->d, l = head->l, width = head->width;
+    size_t keys = t->memory_length + i + n, far = t->length - i - n;
+    const float scale = (float)(1 / sqrt((double)d));
+    const float *p = head->probability + i * l;
+    multiply(n, keys, d, d_out, width, head->value, d, true, false, g->score, l);
+    const float *used = p; /* what the values were multiplied by */
+    if (t->dropatt.threshold > 0) {
+        for (size_t r = 0; r < n; r++)
+            memcpy(head->score + r * l, p + r * l, keys * sizeof *p);
+        drop_probabilities(a, b, h, i, n, keys, head->score, l);
+        drop_probabilities(a, b, h, i, n, keys, g->score, l);
+        used = head->score;
+    }
+    add_transposed(keys, d, n, used, l, d_out, width, g->value, d);
+    for (size_t r = 0; r < n; r++) {
+        size_t first, end, shift = n - 1 - r;
+        float *ds = g->score + r * l, *shifted = g->shifted + r * l;
+        visible(t, i + r, &first, &end);
+        memset(ds, 0, first * sizeof *ds);
+        memset(ds + end, 0, (keys - end) * sizeof *ds);
+        t->loops->softmax_gradient(end - first, p + r * l + first, scale, ds + first);
+        memset(shifted, 0, shift * sizeof *shifted);
+        memcpy(shifted + shift, ds, end * sizeof *shifted);
+    }
+    const float *position = head->position + far * width;
+    multiply(n, d, keys, g->score, l, head->key, d, false, false, g->qu + i * d, d);
+    multiply(n, d, keys, g->shifted, l, position, width, false, false, g->qv + i * d, d);
+    add_transposed(keys, d, n, g->score, l, head->qu + i * d, d, g->key, d);
+    add_transposed(keys, d, n, g->shifted, l, head->qv + i * d, d, g->position + far * d, d);
+}
+
+static void backward_task(void *context, int task, int thread) {
+    const struct attention *a = context;
+    txl_trainer *t = a->t;
+    size_t b = (size_t)task / (size_t)t->x->n_head, h = (size_t)task % (size_t)t->x->n_head;
+    struct head head = open_head(a, b, h, thread);
+    struct head_gradient g = open_gradient(t, &head);
+    size_t d = head.d, width = head.width, m = t->memory_length, piece = query_piece(t);
+    const float *d_out = t->d_attended + b * t->length * width + h * d;
+    for (size_t i = 0, n; i < t->length; i += n) {
+        n = t->length - i < piece ? t->length - i : piece;
+        backward_piece(a, b, h, &head, &g, i, n, d_out + i * width);
+    }
+    float *d_u = t->d_uv + b * 2 * width + h * d, *d_v = d_u + width;
+    memset(d_u, 0, d * sizeof *d_u);
+    memset(d_v, 0, d * sizeof *d_v);
+    t->loops->sum_rows(t->length, d, g.qu, d, d_u);
+    t->loops->sum_rows(t->length, d, g.qv, d, d_v);
+    t->loops->add(t->length * d, g.qv, g.qu);
+    float *d_query = t->d_qkv + b * t->length * 3 * width + h * d;
+    float *d_memory = t->d_memory_kv + b * m * 2 * width + h * d;
+    write_rows(t->length, d, g.qu, d_query, 3 * width);
+    write_rows(t->length, d, g.key + m * d, d_query + width, 3 * width);
+    write_rows(t->length, d, g.value + m * d, d_query + 2 * width, 3 * width);
+    write_rows(m, d, g.key, d_memory, 2 * width);
+    write_rows(m, d, g.value, d_memory + width, 2 * width);
+    write_rows(head.l, d, g.position, t->d_positions + b * head.l * width + h * d, width);
+}
+
+/* The streams' gradients of the position rows, added up in their order. */
+static void position_task(void *context, int piece, int thread) {
+    (void)thread;
+    txl_trainer *t = context;
+    size_t width = heads_width(t->x), rows = t->memory_length + t->length;
+    size_t row = (size_t)piece * ROW_PIECE;
+    size_t n = (rows - row < ROW_PIECE ? rows - row : ROW_PIECE) * width;
+    float *sum = t->d_position + row * width;
+    memcpy(sum, t->d_positions + row * width, n * sizeof *sum);
+    for (size_t b = 1; b < t->batch; b++)
+        t->loops->add(n, t->d_positions + (b * rows + row) * width, sum);
+}
+
+void train_attention_gradient(txl_trainer *t, int l) {
+    struct attention a = {t, l};
+    const struct layer *weights = &t->x->layer[l];
+    size_t width = heads_width(t->x);
+    pool_run(t->pool, (int)t->batch * t->x->n_head, backward_task, &a);
+    pool_run(t->pool, (int)pieces(t->memory_length + t->length, ROW_PIECE), position_task, t);
+    t->loops->sum_rows(t->batch, width, t->d_uv, 2 * width, gradient_of(t, weights->u));
+    t->loops->sum_rows(t->batch, width, t->d_uv + width, 2 * width, gradient_of(t, weights->v));
+}

@@ -1,0 +1,510 @@
+/* A layer of a training step, forward and backward.  Post-norm, as published models mostly are:
+ *
+ *     sum_1 = x + drop(W_o attention(x)),                      y = norm(sum_1)
+ *     sum_2 = y + drop(W_2 drop(relu(W_1 y + b_1)) + b_2),   out = norm(sum_2)
+ *
+ * pre_lnorm:
+ *
+ *     sum_1 = x + drop(W_o attention(norm(x))),                y = norm(sum_1)
+ *     out = sum_1 + drop(W_2 drop(relu(W_1 y + b_1)) + b_2)
+ *
+ * A gradient is called by the value's name with d_ before it.  What is summed over rows is summed
+ * within pieces of rows first, and the pieces in their order. */
+#include "trainer.h"
+
+#include <string.h>
+
+/* ---- Sums over rows ----------------------------------------------------------------------- */
+
+struct row_sums {
+    txl_trainer *t;
+    size_t rows, n, ldx;
+    const float *x;
+    float *sum;
+};
+
+static void sum_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct row_sums *s = context;
+    size_t first = (size_t)i * COLUMN_PIECE;
+    size_t n = s->n - first < COLUMN_PIECE ? s->n - first : COLUMN_PIECE;
+    s->t->loops->sum_rows(s->rows, n, s->x + first, s->ldx, s->sum + first);
+}
+
+void train_sum_rows(txl_trainer *t, size_t rows, size_t n, const float *x, size_t ldx, float *sum) {
+    struct row_sums s = {t, rows, n, ldx, x, sum};
+    pool_run(t->pool, (int)pieces(n, COLUMN_PIECE), sum_task, &s);
+}
+
+/* ---- Norms -------------------------------------------------------------------------------- */
+
+/* Rows x[n, d_model] normed on their own: pre_lnorm's inputs. */
+struct norms {
+    txl_trainer *t;
+    size_t n;
+    const struct layer_norm *norm;
+    const float *x;
+    float *out, *mean, *inverse;
+};
+
+static void norm_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct norms *s = context;
+    size_t d = (size_t)s->t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
+    for (size_t r = first; r < end; r++)
+        s->t->loops->norm(d, s->x + r * d, s->norm->weight, s->norm->bias, s->out + r * d,
+                          &s->mean[r], &s->inverse[r]);
+}
+
+static void norm_rows(txl_trainer *t, size_t n, const struct layer_norm *norm, const float *x,
+                      float *out, float *mean, float *inverse) {
+    struct norms s = {t, n, norm, x, out, mean, inverse};
+    pool_run(t->pool, (int)pieces(n, ROW_PIECE), norm_task, &s);
+}
+
+/* ---- Residual sums ------------------------------------------------------------------------ */
+
+/* sum = base + drop(t->output + bias), and out = norm(sum). */
+struct residual {
+    txl_trainer *t;
+    uint32_t place;
+    const float *bias; /* NULL: none */
+    const float *base;
+    float *sum;
+    const struct layer_norm *norm; /* NULL: none, and no out */
+    float *out, *mean, *inverse;
+};
+
+static void residual_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct residual *s = context;
+    txl_trainer *t = s->t;
+    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t end = t->n - first < ROW_PIECE ? t->n : first + ROW_PIECE;
+    for (size_t r = first; r < end; r++) {
+        float *output = t->output + r * d, *sum = s->sum + r * d;
+        if (s->bias)
+            t->loops->add(d, s->bias, output);
+        if (t->dropout.threshold > 0)
+            t->loops->drop(&t->dropout, s->place, dropout_row(t, r), 0, d, output);
+        memcpy(sum, s->base + r * d, d * sizeof *sum);
+        t->loops->add(d, output, sum);
+        if (s->norm)
+            t->loops->norm(d, sum, s->norm->weight, s->norm->bias, s->out + r * d, &s->mean[r],
+                           &s->inverse[r]);
+    }
+}
+
+static void add_residual(struct residual s) {
+    pool_run(s.t->pool, (int)pieces(s.t->n, ROW_PIECE), residual_task, &s);
+}
+
+/* The gradient: d_sum (+)= through norm from d_out, t->d_c = drop(d_sum), and the parameters'. */
+struct residual_gradient {
+    txl_trainer *t;
+    size_t n;                      /* rows */
+    const struct layer_norm *norm; /* NULL: none */
+    const float *x;                /* what was normed */
+    const float *mean, *inverse;
+    const float *d_out;
+    bool add;
+    float *d_sum;  /* NULL: only of the norm's parameters */
+    bool branches; /* there is a t->d_c */
+    uint32_t place;
+    const float *bias; /* NULL: none */
+};
+
+static void residual_gradient_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct residual_gradient *s = context;
+    txl_trainer *t = s->t;
+    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
+    float *d_weight = t->partial + (size_t)i * 3 * d, *d_bias = d_weight + d;
+    memset(d_weight, 0, 3 * d * sizeof *d_weight);
+    for (size_t r = first; r < end; r++) {
+        float *d_sum = s->d_sum ? s->d_sum + r * d : NULL;
+        if (s->norm)
+            t->loops->norm_gradient(d, s->x + r * d, s->mean[r], s->inverse[r], s->norm->weight,
+                                    s->d_out + r * d, s->add, d_sum, d_weight, d_bias);
+        if (s->branches && t->dropout.threshold > 0) {
+            memcpy(t->d_c + r * d, d_sum, d * sizeof *d_sum);
+            t->loops->drop(&t->dropout, s->place, dropout_row(t, r), 0, d, t->d_c + r * d);
+        }
+    }
+    if (s->bias) {
+        const float *branch = t->dropout.threshold > 0 ? t->d_c : s->d_sum;
+        t->loops->sum_rows(end - first, d, branch + first * d, d, d_weight + 2 * d);
+    }
+}
+
+/* Returns the gradient of the branch: t->d_c, or d_sum itself where nothing is dropped. */
+static const float *residual_gradient(struct residual_gradient s) {
+    txl_trainer *t = s.t;
+    size_t d = (size_t)t->x->d_model, n = pieces(s.n, ROW_PIECE);
+    pool_run(t->pool, (int)n, residual_gradient_task, &s);
+    if (s.norm) {
+        t->loops->sum_rows(n, d, t->partial, 3 * d, gradient_of(t, s.norm->weight));
+        t->loops->sum_rows(n, d, t->partial + d, 3 * d, gradient_of(t, s.norm->bias));
+    }
+    if (s.bias)
+        t->loops->sum_rows(n, d, t->partial + 2 * d, 3 * d, gradient_of(t, s.bias));
+    return t->dropout.threshold > 0 ? t->d_c : s.d_sum;
+}
+
+/* ---- Forward ------------------------------------------------------------------------------ */
+
+struct inner {
+    txl_trainer *t;
+    int l;
+};
+
+/* relu(W_1 y + b_1), dropped, of a tile. */
+static void finish_inner(void *context, size_t row, size_t rows, size_t column, size_t columns) {
+    const struct inner *s = context;
+    txl_trainer *t = s->t;
+    size_t d_inner = (size_t)t->x->d_inner;
+    for (size_t r = row; r < row + rows; r++) {
+        float *x = t->layer[s->l].inner + r * d_inner + column;
+        t->loops->bias_relu(columns, t->x->layer[s->l].feed_forward_bias_1 + column, x);
+        if (t->dropout.threshold > 0)
+            t->loops->drop(&t->dropout, layer_place(s->l, DROP_RELU), dropout_row(t, r), column,
+                           columns, x);
+    }
+}
+
+/* A weight W[rows, columns] as the right factor of x W^T. */
+static struct factor of_weight(const struct matrix *w) {
+    return (struct factor){w->data, w->n_col, true};
+}
+
+/* The same as the right factor of d W. */
+static struct factor of_gradient(const struct matrix *w) {
+    return (struct factor){w->data, w->n_col, false};
+}
+
+/* Rows x[n, d] as a left factor, or as one of their gradients' sum over n. */
+static struct factor rows_of(const float *x, size_t d) {
+    return (struct factor){x, d, false};
+}
+
+static struct factor columns_of(const float *x, size_t d) {
+    return (struct factor){x, d, true};
+}
+
+static const float *sines_of(const txl_trainer *t) {
+    size_t beyond = (size_t)(t->how.mem_len + t->how.tgt_len) - t->memory_length - t->length;
+    const float *sines = t->dropout.threshold > 0 ? t->dropped_sines : t->sines;
+    return sines + beyond * (size_t)t->x->d_model;
+}
+
+/* The part of W_qkv for keys and values. */
+static struct matrix kv_of(const struct layer *weights, size_t width) {
+    return matrix_rows(&weights->qkv, width, 2 * width);
+}
+
+static void project(txl_trainer *t, int l) {
+    const struct layer *weights = &t->x->layer[l];
+    struct trained_layer *layer = &t->layer[l];
+    size_t d = (size_t)t->x->d_model, width = heads_width(t->x), m = t->batch * t->memory_length;
+    struct matrix kv = kv_of(weights, width);
+    if (t->x->pre_lnorm) {
+        norm_rows(t, t->n, &weights->attention_norm, layer->input, layer->normed_input,
+                  layer->input_mean, layer->input_inverse);
+        norm_rows(t, m, &weights->attention_norm, layer->memory, layer->normed_memory,
+                  layer->memory_mean, layer->memory_inverse);
+    }
+    const float *x = t->x->pre_lnorm ? layer->normed_input : layer->input;
+    const float *memory = t->x->pre_lnorm ? layer->normed_memory : layer->memory;
+    const struct product product[] = {
+        {.m = t->n,
+         .n = 3 * width,
+         .k = d,
+         .a = rows_of(x, d),
+         .b = of_weight(&weights->qkv),
+         .c = layer->qkv,
+         .ldc = 3 * width},
+        {.m = m,
+         .n = 2 * width,
+         .k = d,
+         .a = rows_of(memory, d),
+         .b = of_weight(&kv),
+         .c = layer->memory_kv,
+         .ldc = 2 * width},
+        {.m = t->memory_length + t->length,
+         .n = width,
+         .k = d,
+         .a = rows_of(sines_of(t), d),
+         .b = of_weight(&weights->r),
+         .c = layer->positions,
+         .ldc = width},
+    };
+    products_run(t->pool, product, 3);
+}
+
+void train_layer(txl_trainer *t, int l) {
+    const struct layer *weights = &t->x->layer[l];
+    struct trained_layer *layer = &t->layer[l];
+    bool pre = t->x->pre_lnorm;
+    size_t d = (size_t)t->x->d_model, d_inner = (size_t)t->x->d_inner, width = heads_width(t->x);
+    project(t, l);
+    train_attention(t, l);
+    const struct product o = {.m = t->n,
+                              .n = d,
+                              .k = width,
+                              .a = rows_of(layer->attended, width),
+                              .b = of_weight(&weights->o),
+                              .c = t->output,
+                              .ldc = d};
+    products_run(t->pool, &o, 1);
+    add_residual(
+        (struct residual){.t = t,
+                          .place = layer_place(l, DROP_ATTENTION),
+                          .base = layer->input,
+                          .sum = layer->sum_1,
+                          .norm = pre ? &weights->feed_forward_norm : &weights->attention_norm,
+                          .out = layer->normed_1,
+                          .mean = layer->mean_1,
+                          .inverse = layer->inverse_1});
+    struct inner inner = {t, l};
+    const struct product first = {.m = t->n,
+                                  .n = d_inner,
+                                  .k = d,
+                                  .a = rows_of(layer->normed_1, d),
+                                  .b = of_weight(&weights->feed_forward_1),
+                                  .c = layer->inner,
+                                  .ldc = d_inner,
+                                  .finish = finish_inner,
+                                  .context = &inner};
+    products_run(t->pool, &first, 1);
+    const struct product second = {.m = t->n,
+                                   .n = d,
+                                   .k = d_inner,
+                                   .a = rows_of(layer->inner, d_inner),
+                                   .b = of_weight(&weights->feed_forward_2),
+                                   .c = t->output,
+                                   .ldc = d};
+    products_run(t->pool, &second, 1);
+    add_residual((struct residual){.t = t,
+                                   .place = layer_place(l, DROP_FEED_FORWARD),
+                                   .bias = weights->feed_forward_bias_2,
+                                   .base = pre ? layer->sum_1 : layer->normed_1,
+                                   .sum = layer->sum_2,
+                                   .norm = pre ? NULL : &weights->feed_forward_norm,
+                                   .out = layer->output,
+                                   .mean = layer->mean_2,
+                                   .inverse = layer->inverse_2});
+}
+
+/* ---- Backward ----------------------------------------------------------------------------- */
+
+static void finish_inner_gradient(void *context, size_t row, size_t rows, size_t column,
+                                  size_t columns) {
+    const struct inner *s = context;
+    txl_trainer *t = s->t;
+    size_t d_inner = (size_t)t->x->d_inner;
+    float scale = t->dropout.threshold > 0 ? t->dropout.scale : 1;
+    for (size_t r = row; r < row + rows; r++)
+        t->loops->relu_gradient(columns, t->layer[s->l].inner + r * d_inner + column, scale,
+                                t->d_inner + r * d_inner + column);
+}
+
+/* The feed-forward half: d_branch[n, d_model] is the gradient of W_2's output; `to` gets (or is
+ * added) that of the half's input. */
+static void feed_forward_gradient(txl_trainer *t, int l, const float *d_branch, bool add,
+                                  float *to) {
+    const struct layer *weights = &t->x->layer[l];
+    struct trained_layer *layer = &t->layer[l];
+    size_t d = (size_t)t->x->d_model, d_inner = (size_t)t->x->d_inner;
+    struct inner inner = {t, l};
+    const struct product second[] = {
+        {.m = t->n,
+         .n = d_inner,
+         .k = d,
+         .a = rows_of(d_branch, d),
+         .b = of_gradient(&weights->feed_forward_2),
+         .c = t->d_inner,
+         .ldc = d_inner,
+         .finish = finish_inner_gradient,
+         .context = &inner},
+        {.m = d,
+         .n = d_inner,
+         .k = t->n,
+         .a = columns_of(d_branch, d),
+         .b = rows_of(layer->inner, d_inner),
+         .c = gradient_of(t, weights->feed_forward_2.data),
+         .ldc = d_inner},
+    };
+    products_run(t->pool, second, 2);
+    train_sum_rows(t, t->n, d_inner, t->d_inner, d_inner,
+                   gradient_of(t, weights->feed_forward_bias_1));
+    const struct product first[] = {
+        {.m = t->n,
+         .n = d,
+         .k = d_inner,
+         .a = rows_of(t->d_inner, d_inner),
+         .b = of_gradient(&weights->feed_forward_1),
+         .add = add,
+         .c = to,
+         .ldc = d},
+        {.m = d_inner,
+         .n = d,
+         .k = t->n,
+         .a = columns_of(t->d_inner, d_inner),
+         .b = rows_of(layer->normed_1, d),
+         .c = gradient_of(t, weights->feed_forward_1.data),
+         .ldc = d},
+    };
+    products_run(t->pool, first, 2);
+}
+
+/* The attention half, likewise; with pre_lnorm t->d_memory gets the gradient of the memory as the
+ * products see it. */
+static void attention_gradient(txl_trainer *t, int l, const float *d_branch, bool add, float *to) {
+    const struct layer *weights = &t->x->layer[l];
+    struct trained_layer *layer = &t->layer[l];
+    size_t d = (size_t)t->x->d_model, width = heads_width(t->x);
+    size_t m = t->batch * t->memory_length, rows = t->memory_length + t->length;
+    const float *x = t->x->pre_lnorm ? layer->normed_input : layer->input;
+    const float *memory = t->x->pre_lnorm ? layer->normed_memory : layer->memory;
+    const struct product out[] = {
+        {.m = t->n,
+         .n = width,
+         .k = d,
+         .a = rows_of(d_branch, d),
+         .b = of_gradient(&weights->o),
+         .c = t->d_attended,
+         .ldc = width},
+        {.m = d,
+         .n = width,
+         .k = t->n,
+         .a = columns_of(d_branch, d),
+         .b = rows_of(layer->attended, width),
+         .c = gradient_of(t, weights->o.data),
+         .ldc = width},
+    };
+    products_run(t->pool, out, 2);
+    train_attention_gradient(t, l);
+    struct matrix kv = kv_of(weights, width);
+    float *d_qkv = gradient_of(t, weights->qkv.data);
+    const struct product in[] = {
+        {.m = t->n,
+         .n = d,
+         .k = 3 * width,
+         .a = rows_of(t->d_qkv, 3 * width),
+         .b = of_gradient(&weights->qkv),
+         .add = add,
+         .c = to,
+         .ldc = d},
+        {.m = t->x->pre_lnorm ? m : 0,
+         .n = d,
+         .k = 2 * width,
+         .a = rows_of(t->d_memory_kv, 2 * width),
+         .b = of_gradient(&kv),
+         .c = t->d_memory,
+         .ldc = d},
+        {.m = width,
+         .n = d,
+         .k = t->n,
+         .a = columns_of(t->d_qkv, 3 * width),
+         .b = rows_of(x, d),
+         .c = d_qkv,
+         .ldc = d},
+        {.m = 2 * width,
+         .n = d,
+         .k = t->n,
+         .a = columns_of(t->d_qkv + width, 3 * width),
+         .b = rows_of(x, d),
+         .more = m,
+         .more_a = columns_of(t->d_memory_kv, 2 * width),
+         .more_b = rows_of(memory, d),
+         .c = d_qkv + width * d,
+         .ldc = d},
+        {.m = width,
+         .n = d,
+         .k = rows,
+         .a = columns_of(t->d_position, width),
+         .b = rows_of(sines_of(t), d),
+         .c = gradient_of(t, weights->r.data),
+         .ldc = d},
+    };
+    products_run(t->pool, in, 5);
+}
+
+static void post_norm_gradient(txl_trainer *t, int l) {
+    const struct layer *weights = &t->x->layer[l];
+    struct trained_layer *layer = &t->layer[l];
+    const float *branch =
+        residual_gradient((struct residual_gradient){.t = t,
+                                                     .n = t->n,
+                                                     .norm = &weights->feed_forward_norm,
+                                                     .x = layer->sum_2,
+                                                     .mean = layer->mean_2,
+                                                     .inverse = layer->inverse_2,
+                                                     .d_out = t->d_a,
+                                                     .d_sum = t->d_b,
+                                                     .branches = true,
+                                                     .place = layer_place(l, DROP_FEED_FORWARD),
+                                                     .bias = weights->feed_forward_bias_2});
+    feed_forward_gradient(t, l, branch, true, t->d_b);
+    branch = residual_gradient((struct residual_gradient){.t = t,
+                                                          .n = t->n,
+                                                          .norm = &weights->attention_norm,
+                                                          .x = layer->sum_1,
+                                                          .mean = layer->mean_1,
+                                                          .inverse = layer->inverse_1,
+                                                          .d_out = t->d_b,
+                                                          .d_sum = t->d_a,
+                                                          .branches = true,
+                                                          .place = layer_place(l, DROP_ATTENTION)});
+    attention_gradient(t, l, branch, true, t->d_a);
+}
+
+static void pre_norm_gradient(txl_trainer *t, int l) {
+    const struct layer *weights = &t->x->layer[l];
+    struct trained_layer *layer = &t->layer[l];
+    const float *branch =
+        residual_gradient((struct residual_gradient){.t = t,
+                                                     .n = t->n,
+                                                     .d_sum = t->d_a,
+                                                     .branches = true,
+                                                     .place = layer_place(l, DROP_FEED_FORWARD),
+                                                     .bias = weights->feed_forward_bias_2});
+    feed_forward_gradient(t, l, branch, false, t->d_b);
+    branch = residual_gradient((struct residual_gradient){.t = t,
+                                                          .n = t->n,
+                                                          .norm = &weights->feed_forward_norm,
+                                                          .x = layer->sum_1,
+                                                          .mean = layer->mean_1,
+                                                          .inverse = layer->inverse_1,
+                                                          .d_out = t->d_b,
+                                                          .add = true,
+                                                          .d_sum = t->d_a,
+                                                          .branches = true,
+                                                          .place = layer_place(l, DROP_ATTENTION)});
+    attention_gradient(t, l, branch, false, t->d_b);
+    residual_gradient((struct residual_gradient){.t = t,
+                                                 .n = t->n,
+                                                 .norm = &weights->attention_norm,
+                                                 .x = layer->input,
+                                                 .mean = layer->input_mean,
+                                                 .inverse = layer->input_inverse,
+                                                 .d_out = t->d_b,
+                                                 .add = true,
+                                                 .d_sum = t->d_a});
+    residual_gradient((struct residual_gradient){.t = t,
+                                                 .n = t->batch * t->memory_length,
+                                                 .norm = &weights->attention_norm,
+                                                 .x = layer->memory,
+                                                 .mean = layer->memory_mean,
+                                                 .inverse = layer->memory_inverse,
+                                                 .d_out = t->d_memory});
+}
+
+void train_layer_gradient(txl_trainer *t, int l) {
+    if (t->x->pre_lnorm)
+        pre_norm_gradient(t, l);
+    else
+        post_norm_gradient(t, l);
+}

@@ -1,0 +1,573 @@
+/* Training: the memory, and a step from the text to the update.
+ *
+ * What is computed is the published training code's procedure (train.py and mem_transformer.py of
+ * kimiyoung/transformer-xl) but for its warm-up: the text is cut into streams, a step takes the
+ * next segment of each, the loss is the mean over all its tokens, the memory holds the layers'
+ * inputs and is projected with today's weights, and nothing flows into it. */
+#include "trainer.h"
+#include "lib/base/error.h"
+#include "lib/base/json_memory.h"
+#include "lib/network/positions.h"
+#include "lib/weights/expand.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENT_PIECE = 1 << 16 }; /* parameters of one task */
+
+/* ---- The plan of the memory --------------------------------------------------------------- */
+
+/* Hands out pieces of one memory, or with a NULL base adds up their sizes. */
+struct plan {
+    char *base;
+    uint64_t used;
+};
+
+static void *take(struct plan *plan, uint64_t n, size_t size) {
+    const uint64_t line = 64;
+    void *taken = plan->base ? plan->base + plan->used : NULL;
+    plan->used += (n * size + line - 1) / line * line;
+    return taken;
+}
+
+static float *take_floats(struct plan *plan, uint64_t n) {
+    return take(plan, n, sizeof(float));
+}
+
+/* The most entries of any softmax: a band's, or the head's with its clusters. */
+static size_t widest_softmax(const struct transformer_xl *x) {
+    size_t most = x->band[0].n_token + (size_t)x->n_band - 1;
+    for (int i = 1; i < x->n_band; i++)
+        most = x->band[i].n_token > most ? x->band[i].n_token : most;
+    return most;
+}
+
+/* Rows whose logits are computed at a time: 32 MiB of them, if that is a piece. */
+static size_t softmax_rows(const txl_trainer *t, size_t n) {
+    size_t rows = ((size_t)8 << 20) / widest_softmax(t->x) / ROW_PIECE * ROW_PIECE;
+    rows = rows < ROW_PIECE ? ROW_PIECE : rows;
+    return rows < n ? rows : n;
+}
+
+static void plan_layer(txl_trainer *t, struct plan *plan, struct trained_layer *layer, uint64_t n,
+                       uint64_t m) {
+    const struct transformer_xl *x = t->x;
+    uint64_t d = (uint64_t)x->d_model, width = heads_width(x);
+    uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
+    layer->memory = take_floats(plan, m * d);
+    if (x->pre_lnorm) {
+        layer->normed_input = take_floats(plan, n * d);
+        layer->normed_memory = take_floats(plan, m * d);
+        layer->input_mean = take_floats(plan, n);
+        layer->input_inverse = take_floats(plan, n);
+        layer->memory_mean = take_floats(plan, m);
+        layer->memory_inverse = take_floats(plan, m);
+    } else {
+        layer->mean_2 = take_floats(plan, n);
+        layer->inverse_2 = take_floats(plan, n);
+    }
+    layer->qkv = take_floats(plan, n * 3 * width);
+    layer->memory_kv = take_floats(plan, m * 2 * width);
+    layer->positions = take_floats(plan, keys * width);
+    layer->probability = take_floats(plan, n * (uint64_t)x->n_head * keys);
+    layer->attended = take_floats(plan, n * width);
+    layer->sum_1 = take_floats(plan, n * d);
+    layer->normed_1 = take_floats(plan, n * d);
+    layer->mean_1 = take_floats(plan, n);
+    layer->inverse_1 = take_floats(plan, n);
+    layer->inner = take_floats(plan, n * (uint64_t)x->d_inner);
+    layer->sum_2 = take_floats(plan, n * d);
+    layer->output = x->pre_lnorm ? layer->sum_2 : take_floats(plan, n * d);
+}
+
+static void plan_work(txl_trainer *t, struct plan *plan, uint64_t n, uint64_t m) {
+    const struct transformer_xl *x = t->x;
+    uint64_t d = (uint64_t)x->d_model, width = heads_width(x), d_embed = (uint64_t)x->d_embed;
+    uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
+    uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
+    bool drops = t->how.dropout > 0;
+    t->ids = take(plan, n, sizeof *t->ids);
+    t->target = take(plan, n, sizeof *t->target);
+    t->nats = take_floats(plan, n);
+    t->member = take(plan, n, sizeof *t->member);
+    t->sines = take_floats(plan, keys * d);
+    t->dropped_sines = drops ? take_floats(plan, keys * d) : NULL;
+    t->embedding = take_floats(plan, n * d);
+    t->hidden = drops ? take_floats(plan, n * d) : NULL;
+    t->narrow = take_floats(plan, n * d_embed);
+    t->d_narrow = take_floats(plan, n * d_embed);
+    t->gather = take_floats(plan, x->n_band > 1 ? n * d : 0);
+    t->d_gather = take_floats(plan, x->n_band > 1 ? n * d : 0);
+    t->softmax_rows = softmax_rows(t, n);
+    t->logit = take_floats(plan, (uint64_t)t->softmax_rows * widest_softmax(x));
+    t->output = take_floats(plan, n * d);
+    t->d_a = take_floats(plan, n * d);
+    t->d_b = take_floats(plan, n * d);
+    t->d_c = drops ? take_floats(plan, n * d) : NULL;
+    t->d_inner = take_floats(plan, n * (uint64_t)x->d_inner);
+    t->d_qkv = take_floats(plan, n * 3 * width);
+    t->d_attended = take_floats(plan, n * width);
+    t->d_memory_kv = take_floats(plan, m * 2 * width);
+    t->d_memory = take_floats(plan, x->pre_lnorm ? m * d : 0);
+    t->d_positions = take_floats(plan, batch * keys * width);
+    t->d_position = take_floats(plan, keys * width);
+    t->d_uv = take_floats(plan, batch * 2 * width);
+    t->partial = take_floats(plan, pieces(rows, ROW_PIECE) * 3 * d);
+    t->norm_partial = take(plan, pieces(t->n_parameter, ELEMENT_PIECE), sizeof *t->norm_partial);
+}
+
+/* Lays everything out from `base` on, or with NULL counts only; returns the bytes.  t->how, x, the
+ * pool's size and the numbers of weights are known. */
+static uint64_t plan_memory(txl_trainer *t, char *base, int threads) {
+    struct plan plan = {.base = base};
+    uint64_t n = (uint64_t)t->how.batch * (uint64_t)t->how.tgt_len;
+    uint64_t m = (uint64_t)t->how.batch * (uint64_t)t->how.mem_len;
+    t->weight = take_floats(&plan, t->n_weight);
+    t->gradient = take_floats(&plan, t->n_parameter);
+    t->moment_1 = take_floats(&plan, t->n_parameter);
+    t->moment_2 = take_floats(&plan, t->n_parameter);
+    t->layer = take(&plan, (uint64_t)t->x->n_layer, sizeof *t->layer);
+    plan_work(t, &plan, n, m);
+    t->scratch = take(&plan, (uint64_t)threads, sizeof *t->scratch);
+    for (int i = 0; i < threads; i++) {
+        float *scratch = take_floats(&plan, train_attention_scratch(t));
+        if (base)
+            t->scratch[i] = scratch;
+    }
+    for (int l = 0; l < t->x->n_layer; l++) {
+        struct trained_layer unused = {0};
+        plan_layer(t, &plan, base ? &t->layer[l] : &unused, n, m);
+    }
+    return plan.used;
+}
+
+/* ---- Parameters --------------------------------------------------------------------------- */
+
+static uint64_t padded(uint64_t n) {
+    return (n + 15) / 16 * 16;
+}
+
+/* Which bands' softmax projections are their embedding's, which then is what is trained. */
+static void find_tied(txl_trainer *t, const txl_model *model) {
+    const json_t *tied = json_object_get(model->settings, "tied_projections");
+    for (int i = 0; i < model->network->n_band; i++)
+        t->tied_projection[i] = json_is_true(json_array_get(tied, (size_t)i)) &&
+                                model->network->band[i].embedding_projection.n_row > 0;
+}
+
+static bool is_trained(const txl_trainer *t, const char *name) {
+    int band, end = 0;
+    if (strcmp(name, "position.inv_freq") == 0)
+        return false;
+    if (sscanf(name, "softmax.%d.projection%n", &band, &end) == 1 && end > 0 && !name[end])
+        return band < 0 || band >= MAX_BAND || !t->tied_projection[band];
+    return true;
+}
+
+static void count_weights(txl_trainer *t, const struct weights *w) {
+    t->n_weight = t->n_parameter = 0;
+    for (size_t i = 0; i < w->n_tensor; i++) {
+        uint64_t n = padded(w->tensor[i].n_element);
+        t->n_weight += n;
+        t->n_parameter += is_trained(t, w->tensor[i].name) ? n : 0;
+    }
+}
+
+static void widen_tensor(const txl_model *model, size_t i, float *out) {
+    const struct weights_tensor *tensor = &model->weights->tensor[i];
+    const void *elements = model->element[i];
+    const float *scale = NULL;
+    if (tensor->type == WEIGHTS_Q8)
+        scale = (const float *)((const char *)elements + weights_scales_offset(tensor->n_element));
+    size_t rows = (size_t)tensor->shape[0];
+    model->kernels->widen[tensor->type](elements, scale, rows, (size_t)tensor->n_element / rows,
+                                        out);
+}
+
+/* Copies the tensors to where they are trained, and lists them in `w` as of that place. */
+static txl_status copy_tensors(txl_trainer *t, const txl_model *model, struct weights *w,
+                               txl_error *error) {
+    const struct weights *from = model->weights;
+    float *trained = t->weight, *rest = t->weight + t->n_parameter;
+    w->tensor = calloc(from->n_tensor, sizeof *w->tensor);
+    if (!w->tensor)
+        return txl_fail_memory(error, "the tensors", from->n_tensor * sizeof *w->tensor);
+    for (size_t i = 0; i < from->n_tensor; i++) {
+        struct weights_tensor *tensor = &w->tensor[w->n_tensor];
+        float **next = is_trained(t, from->tensor[i].name) ? &trained : &rest;
+        if (!model->element[i])
+            return txl_fail(error, TXL_ARGUMENT, "%s: a model opened compressed is not trained",
+                            from->name);
+        *tensor = from->tensor[i];
+        tensor->name = strdup(from->tensor[i].name);
+        if (!tensor->name)
+            return txl_fail_memory(error, "a tensor's name", strlen(from->tensor[i].name));
+        w->n_tensor++;
+        tensor->type = WEIGHTS_F32;
+        tensor->size = tensor->stored = tensor->n_element * sizeof(float);
+        tensor->first_block = tensor->n_block = 0;
+        tensor->raw = *next;
+        widen_tensor(model, i, *next);
+        *next += padded(tensor->n_element);
+    }
+    return TXL_OK;
+}
+
+/* The model's settings with those of the training. */
+static char *make_settings(const txl_trainer *t, const txl_model *model) {
+    json_t *settings = json_copy(model->settings);
+    char *text = NULL;
+    if (settings && json_object_set_new(settings, "tgt_len", json_integer(t->how.tgt_len)) == 0 &&
+        json_object_set_new(settings, "mem_len", json_integer(t->how.mem_len)) == 0 &&
+        json_object_set_new(settings, "clamp_len",
+                            json_integer(t->how.clamp_len > 0 ? t->how.clamp_len : -1)) == 0 &&
+        json_object_set_new(settings, "same_length", json_boolean(t->how.same_length)) == 0 &&
+        json_object_set_new(settings, "type", json_string("f32")) == 0)
+        text = json_text(settings, JSON_INDENT(1));
+    json_decref(settings);
+    return text;
+}
+
+/* t->model: a model whose tensors are t's. */
+static txl_status open_view(txl_trainer *t, const txl_model *model, txl_error *error) {
+    struct weights *w = calloc(1, sizeof *w);
+    if (!w)
+        return txl_fail_memory(error, "the model", sizeof *w);
+    txl_status status = copy_tensors(t, model, w, error);
+    w->name = strdup("the model in training");
+    w->settings = make_settings(t, model);
+    t->vocabulary = malloc(model->weights->vocabulary_size + 1);
+    if (!status && (!w->name || !w->settings || !t->vocabulary))
+        status = txl_fail_memory(error, "the model", model->weights->vocabulary_size);
+    if (status) {
+        weights_close(w);
+        return status;
+    }
+    memcpy(t->vocabulary, model->weights->vocabulary, model->weights->vocabulary_size);
+    w->vocabulary = t->vocabulary;
+    w->vocabulary_size = model->weights->vocabulary_size;
+    w->checksum = model->weights->checksum;
+    status = model_open_weights(w, 1, &t->model, error);
+    if (!status)
+        t->x = t->model->network;
+    return status;
+}
+
+/* Tied projections are trained as the embedding's; the model's softmax has them transposed. */
+static void transpose_tied(txl_trainer *t) {
+    for (int i = 0; i < t->x->n_band; i++) {
+        const struct band *band = &t->x->band[i];
+        const float *from = band->embedding_projection.data;
+        float *to = (float *)band->softmax_projection.data;
+        size_t rows = band->embedding_projection.n_row, columns = band->embedding_projection.n_col;
+        for (size_t r = 0; t->tied_projection[i] && r < rows; r++)
+            for (size_t c = 0; c < columns; c++)
+                to[c * rows + r] = from[r * columns + c];
+    }
+}
+
+const txl_model *txl_trainer_model(txl_trainer *t) {
+    transpose_tied(t);
+    return t->model;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------ */
+
+static txl_status check(const txl_model *model, const txl_training *how, txl_error *error) {
+    const struct transformer_xl *x = model->network;
+    const struct {
+        const char *name;
+        double value, low, high;
+    } range[] = {
+        {"batch", how->batch, 1, 1 << 20},
+        {"tgt_len", how->tgt_len, 1, TXL_MAX_TGT_LEN},
+        {"mem_len", how->mem_len, 0, TXL_MAX_MEM_LEN},
+        {"clip", how->clip, 0, INFINITY},
+        {"epsilon", how->epsilon, 0, 1},
+        {"dropout", how->dropout, 0, 0.99},
+        {"dropatt", how->dropatt, 0, 0.99},
+    };
+    for (size_t i = 0; i < sizeof range / sizeof *range; i++) {
+        if (!(range[i].value >= range[i].low && range[i].value <= range[i].high))
+            return txl_fail(error, TXL_ARGUMENT, "%s %g is not from %g to %g", range[i].name,
+                            range[i].value, range[i].low, range[i].high);
+    }
+    if (x->attn_type != ATTENTION_RELATIVE)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: attn_type %d cannot be trained, only 0 (relative positions)",
+                        model->weights->name, (int)x->attn_type);
+    if (txl_model_n_token(model) < 2)
+        return txl_fail(error, TXL_ARGUMENT, "a vocabulary of one symbol leaves nothing to learn");
+    return TXL_OK;
+}
+
+/* What the plan depends on, as far as `t` has it not from its own model. */
+static void describe(txl_trainer *t, const txl_model *model, const txl_training *how) {
+    t->how = *how;
+    t->x = model->network;
+    find_tied(t, model);
+    count_weights(t, model->weights);
+}
+
+uint64_t txl_trainer_bytes(const txl_model *model, const txl_training *how) {
+    txl_trainer t = {0};
+    describe(&t, model, how);
+    return plan_memory(&t, NULL, how->threads > 0 ? how->threads : pool_processors());
+}
+
+static struct dropout make_dropout(double p, uint64_t seed) {
+    struct dropout dropout = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)}};
+    dropout.threshold = (uint32_t)lrint(p * 65536);
+    dropout.scale = (float)(65536 / (65536 - (double)dropout.threshold));
+    return dropout;
+}
+
+/* The first memory: none, or rows of zeros. */
+static void reset_memory(txl_trainer *t) {
+    size_t size = (size_t)t->how.batch * (size_t)t->how.mem_len * (size_t)t->x->d_model;
+    t->memory_length = t->x->zero_memory ? (size_t)t->how.mem_len : 0;
+    for (int l = 0; l < t->x->n_layer; l++)
+        memset(t->layer[l].memory, 0, size * sizeof(float));
+}
+
+static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl_ids *ids,
+                               txl_error *error) {
+    t->ids_read = ids;
+    t->stream = txl_ids_count(ids) / (size_t)t->how.batch;
+    if (t->stream < (size_t)t->how.tgt_len + 1)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "the text's %zu tokens are too few for one step of %d streams of %d tokens",
+                        txl_ids_count(ids), t->how.batch, t->how.tgt_len);
+    t->loops = loops_choose(model->kernels);
+    t->pool = pool_new(t->how.threads);
+    if (!t->pool)
+        return txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    uint64_t size = plan_memory(t, NULL, pool_size(t->pool));
+    t->memory = size <= SIZE_MAX / 2 ? expansion_map((size_t)size) : NULL;
+    if (!t->memory)
+        return txl_fail_memory(error, "training", size);
+    t->memory_size = (size_t)size;
+    plan_memory(t, t->memory, pool_size(t->pool));
+    txl_status status = open_view(t, model, error);
+    if (status)
+        return status;
+    t->batch = (size_t)t->how.batch;
+    t->dropout = make_dropout(t->how.dropout, t->how.seed);
+    t->dropatt = make_dropout(t->how.dropatt, t->how.seed);
+    size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    position_sines(t->x, t->how.clamp_len, keys - 1, -1, keys, t->sines);
+    for (int l = 0; l < t->x->n_layer; l++)
+        t->layer[l].input = l == 0 ? t->embedding : t->layer[l - 1].output;
+    if (!t->hidden)
+        t->hidden = t->layer[t->x->n_layer - 1].output;
+    reset_memory(t);
+    return TXL_OK;
+}
+
+txl_status txl_trainer_new(const txl_model *model, const txl_ids *ids, const txl_training *how,
+                           txl_trainer **trainer, txl_error *error) {
+    txl_status status = check(model, how, error);
+    if (status)
+        return status;
+    txl_trainer *t = calloc(1, sizeof *t);
+    if (!t)
+        return txl_fail_memory(error, "training", sizeof *t);
+    describe(t, model, how);
+    status = open_trainer(t, model, ids, error);
+    if (status) {
+        txl_trainer_free(t);
+        return status;
+    }
+    *trainer = t;
+    return TXL_OK;
+}
+
+void txl_trainer_free(txl_trainer *t) {
+    if (!t)
+        return;
+    txl_model_close(t->model);
+    expansion_unmap(t->memory, t->memory_size);
+    free(t->vocabulary);
+    pool_free(t->pool);
+    free(t);
+}
+
+uint64_t txl_trainer_epoch_steps(const txl_trainer *t) {
+    size_t tgt_len = (size_t)t->how.tgt_len;
+    return (t->stream - 1 + tgt_len - 1) / tgt_len;
+}
+
+double txl_schedule_rate(const txl_schedule *s, uint64_t step, double share) {
+    if (step < s->warmup)
+        return s->lr * (double)(step + 1) / (double)s->warmup;
+    return s->lr_min + (s->lr - s->lr_min) * (1 + cos(acos(-1) * share)) / 2;
+}
+
+/* ---- A step ------------------------------------------------------------------------------- */
+
+/* Reads the next segment of each stream; at the text's end a new epoch begins. */
+static void next_segment(txl_trainer *t) {
+    if (t->at >= t->stream - 1) {
+        t->at = 0;
+        t->epoch++;
+        reset_memory(t);
+    }
+    size_t left = t->stream - 1 - t->at, tgt_len = (size_t)t->how.tgt_len;
+    t->length = left < tgt_len ? left : tgt_len;
+    t->n = t->batch * t->length;
+    for (size_t b = 0; b < t->batch; b++) {
+        size_t first = b * t->stream + t->at;
+        txl_ids_get(t->ids_read, first, t->length, t->ids + b * t->length);
+        txl_ids_get(t->ids_read, first + 1, t->length, t->target + b * t->length);
+    }
+}
+
+static bool is_layer_weight(const char *name) {
+    return strncmp(name, "layer.", 6) == 0 && transformer_xl_is_layer_matrix(name);
+}
+
+static void clear_task(void *context, int i, int thread) {
+    (void)thread;
+    txl_trainer *t = context;
+    const struct weights_tensor *tensor = &t->model->weights->tensor[i];
+    /* Gradients of layers' matrices are written, all others added to. */
+    if (is_trained(t, tensor->name) && !is_layer_weight(tensor->name))
+        memset(gradient_of(t, tensor->raw), 0, (size_t)tensor->n_element * sizeof(float));
+}
+
+/* Dropout of rows: of the position rows or the last layer's output into copies, or of the
+ * gradient in place. */
+struct dropped {
+    txl_trainer *t;
+    size_t n;
+    const float *from;
+    float *to;
+    enum dropout_place place;
+    size_t first; /* positions: the number of the first row */
+};
+
+static void drop_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct dropped *s = context;
+    txl_trainer *t = s->t;
+    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
+    for (size_t r = first; r < end; r++) {
+        if (s->from != s->to)
+            memcpy(s->to + r * d, s->from + r * d, d * sizeof *s->to);
+        uint32_t row = s->place == DROP_POSITIONS ? (uint32_t)r : dropout_row(t, r);
+        t->loops->drop(&t->dropout, s->place, row, 0, d, s->to + r * d);
+    }
+}
+
+static void drop_rows(txl_trainer *t, enum dropout_place place, size_t n, const float *from,
+                      float *to) {
+    struct dropped s = {.t = t, .n = n, .from = from, .to = to, .place = place};
+    if (t->dropout.threshold > 0)
+        pool_run(t->pool, (int)pieces(n, ROW_PIECE), drop_task, &s);
+}
+
+static void forward(txl_trainer *t) {
+    size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    drop_rows(t, DROP_POSITIONS, keys, t->sines, t->dropped_sines);
+    train_embed(t);
+    for (int l = 0; l < t->x->n_layer; l++)
+        train_layer(t, l);
+    drop_rows(t, DROP_LAST, t->n, t->layer[t->x->n_layer - 1].output, t->hidden);
+}
+
+static void backward(txl_trainer *t) {
+    drop_rows(t, DROP_LAST, t->n, t->d_a, t->d_a);
+    for (int l = t->x->n_layer - 1; l >= 0; l--)
+        train_layer_gradient(t, l);
+    train_embed_gradient(t, t->d_a);
+}
+
+static void squares_task(void *context, int i, int thread) {
+    (void)thread;
+    txl_trainer *t = context;
+    size_t first = (size_t)i * ELEMENT_PIECE, left = t->n_parameter - first;
+    t->norm_partial[i] =
+        t->loops->squares(left < ELEMENT_PIECE ? left : ELEMENT_PIECE, t->gradient + first);
+}
+
+static double gradient_norm(txl_trainer *t) {
+    size_t n = pieces(t->n_parameter, ELEMENT_PIECE);
+    double sum = 0;
+    pool_run(t->pool, (int)n, squares_task, t);
+    for (size_t i = 0; i < n; i++)
+        sum += t->norm_partial[i];
+    return sqrt(sum);
+}
+
+struct update {
+    txl_trainer *t;
+    struct adam adam;
+};
+
+static void update_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct update *u = context;
+    txl_trainer *t = u->t;
+    size_t first = (size_t)i * ELEMENT_PIECE, left = t->n_parameter - first;
+    t->loops->adam(&u->adam, left < ELEMENT_PIECE ? left : ELEMENT_PIECE, t->gradient + first,
+                   t->weight + first, t->moment_1 + first, t->moment_2 + first);
+}
+
+/* Adam, with the gradients clipped to a global norm. */
+static void update_weights(txl_trainer *t, double rate, double norm) {
+    const double beta_1 = 0.9, beta_2 = 0.999;
+    double count = (double)t->step + 1, clip = t->how.clip / (norm + 1e-6);
+    struct update u = {.t = t};
+    u.adam = (struct adam){.clip = t->how.clip > 0 && clip < 1 ? (float)clip : 1,
+                           .beta_1 = (float)beta_1,
+                           .beta_2 = (float)beta_2,
+                           .gain_1 = (float)(1 - beta_1),
+                           .gain_2 = (float)(1 - beta_2),
+                           .rate = (float)(rate / (1 - pow(beta_1, count))),
+                           .correction = (float)(1 / sqrt(1 - pow(beta_2, count))),
+                           .epsilon = (float)t->how.epsilon};
+    pool_run(t->pool, (int)pieces(t->n_parameter, ELEMENT_PIECE), update_task, &u);
+}
+
+/* The last mem_len rows of memory and segment become the memory, in place: streams grow, so the
+ * last one goes first. */
+static void move_memory(txl_trainer *t) {
+    size_t d = (size_t)t->x->d_model, mem_len = (size_t)t->how.mem_len, m = t->memory_length;
+    size_t all = m + t->length, rows = all < mem_len ? all : mem_len;
+    size_t new_rows = t->length < rows ? t->length : rows, kept = rows - new_rows;
+    for (int l = 0; l < t->x->n_layer; l++) {
+        struct trained_layer *layer = &t->layer[l];
+        for (size_t b = t->batch; b-- > 0;) {
+            float *to = layer->memory + b * rows * d;
+            memmove(to, layer->memory + (b * m + m - kept) * d, kept * d * sizeof *to);
+            memcpy(to + kept * d, layer->input + ((b + 1) * t->length - new_rows) * d,
+                   new_rows * d * sizeof *to);
+        }
+    }
+    t->memory_length = rows;
+}
+
+txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_error *error) {
+    next_segment(t);
+    t->dropout.step = t->dropatt.step = (uint32_t)t->step;
+    pool_run(t->pool, (int)t->model->weights->n_tensor, clear_task, t);
+    forward(t);
+    train_softmax(t, t->d_a);
+    double sum = 0;
+    for (size_t i = 0; i < t->n; i++)
+        sum += t->nats[i];
+    backward(t);
+    *step = (txl_step){.loss = sum / (double)t->n, .tokens = t->n, .epoch = t->epoch};
+    step->grad_norm = gradient_norm(t);
+    if (!isfinite(step->loss) || !isfinite(step->grad_norm))
+        return txl_fail(error, TXL_FORMAT, "step %llu: the loss is %g and the gradients' norm %g",
+                        (unsigned long long)t->step, step->loss, step->grad_norm);
+    update_weights(t, rate, step->grad_norm);
+    move_memory(t);
+    t->at += t->length;
+    t->step++;
+    return TXL_OK;
+}

@@ -1,0 +1,157 @@
+/* What training holds: parameters with gradients and moments, the activations of a step, the
+ * memory.  All of it lies in one piece of memory that is laid out before the first step.
+ *
+ * The parameters are the tensors of a model in f32, whose network finds them where they are
+ * trained: so the model can be scored and sampled from between steps, and the gradient of a weight
+ * lies where the weight does, in another array. */
+#ifndef TXL_TRAINER_H
+#define TXL_TRAINER_H
+
+#include "lib/base/limits.h"
+#include "lib/transformer_xl/transformer_xl.h"
+#include "loops.h"
+#include "products.h"
+
+enum {
+    ROW_PIECE = 64,     /* rows of one task: what is summed over them is summed piece by piece */
+    COLUMN_PIECE = 128, /* columns of one task that sums over rows */
+    QUERY_PIECE = 128   /* queries of one product of attention, at most */
+};
+
+/* Where dropout takes place, once in the network or in each layer. */
+enum dropout_place {
+    DROP_EMBEDDING,
+    DROP_POSITIONS,
+    DROP_LAST,
+    DROP_LAYERS /* the first of layer 0's */
+};
+enum dropout_layer_place { DROP_ATTENTION, DROP_PROBABILITY, DROP_RELU, DROP_FEED_FORWARD };
+enum { DROP_LAYER_PLACES = 4 };
+
+/* What the forward pass keeps of a layer for the backward pass.  n is batch * tgt_len rows, m
+ * batch * mem_len. */
+struct trained_layer {
+    float *memory;        /* [m, d_model]: inputs of the layer before this segment */
+    const float *input;   /* [n, d_model] */
+    float *normed_input;  /* pre_lnorm: [n, d_model] and [m, d_model], what the product sees */
+    float *normed_memory; /* else they are the input and the memory themselves */
+    float *input_mean, *input_inverse;   /* pre_lnorm: [n] */
+    float *memory_mean, *memory_inverse; /* pre_lnorm: [m] */
+    float *qkv;                          /* [n, 3 n_head d_head] */
+    float *memory_kv;                    /* [m, 2 n_head d_head] */
+    float *positions;                    /* [mem_len + tgt_len, n_head d_head], farthest first */
+    float *probability;                  /* [batch, n_head, tgt_len, mem_len + tgt_len] */
+    float *attended;                     /* [n, n_head d_head] */
+    float *sum_1;                        /* [n, d_model]: input + attention */
+    float *normed_1;                     /* [n, d_model]: the feed-forward half's input */
+    float *mean_1, *inverse_1;           /* [n], of the norm between them */
+    float *inner;                        /* [n, d_inner], after ReLU and dropout */
+    float *sum_2;                        /* [n, d_model]: the residual sum of that half */
+    float *mean_2, *inverse_2;           /* [n]; not pre_lnorm */
+    float *output;                       /* [n, d_model] */
+};
+
+struct txl_trainer {
+    txl_training how;
+    const struct loops *loops;
+    struct pool *pool;
+    txl_model *model;
+    const struct transformer_xl *x;
+    bool tied_projection[MAX_BAND]; /* the band's softmax projects with the embedding's */
+
+    void *memory; /* everything below */
+    size_t memory_size;
+
+    /* The tensors in f32, those that are trained first. */
+    float *weight, *gradient, *moment_1, *moment_2;
+    size_t n_weight, n_parameter;
+
+    void *vocabulary; /* the model's */
+
+    /* The text: each stream has `stream` of its ids, and the next step begins at `at` in it. */
+    const txl_ids *ids_read;
+    size_t stream, at;
+    uint64_t step, epoch; /* of the next step */
+
+    /* The step at hand. */
+    size_t batch;         /* streams */
+    size_t length;        /* tokens of each, at most tgt_len */
+    size_t n;             /* tokens of all */
+    size_t memory_length; /* rows of memory of each stream */
+    struct dropout dropout, dropatt;
+
+    int32_t *ids, *target; /* [n] */
+    float *nats;           /* [n] */
+    size_t *member;        /* [n]: tokens of a band */
+    float *sines;          /* [mem_len + tgt_len, d_model], farthest first */
+    float *dropped_sines;  /* a copy with dropout, where there is any */
+    float *embedding;      /* [n, d_model], the first layer's input */
+    float *hidden;         /* [n, d_model], what the softmax sees */
+    struct trained_layer *layer;
+
+    /* Room to work in. */
+    float *narrow, *d_narrow;        /* [n, d_embed] */
+    float *gather, *d_gather;        /* [n, d_model]; NULL with one band */
+    float *logit;                    /* [softmax_rows, the widest softmax] */
+    size_t softmax_rows;             /* of hidden at a time */
+    float *output;                   /* [n, d_model]: of a product, before the residual sum */
+    float *d_a, *d_b, *d_c;          /* [n, d_model]: gradients on their way down */
+    float *d_inner;                  /* [n, d_inner] */
+    float *d_qkv, *d_attended;       /* [n, 3 n_head d_head], [n, n_head d_head] */
+    float *d_memory_kv;              /* [m, 2 n_head d_head] */
+    float *d_memory;                 /* pre_lnorm: [m, d_model] */
+    float *d_positions, *d_position; /* [batch, mem_len + tgt_len, n_head d_head], their sum */
+    float *d_uv;                     /* [batch, 2, n_head d_head] */
+    float *partial;                  /* sums of each piece of rows: [pieces, 3 d_model] */
+    double *norm_partial;            /* of the gradients' norm: one for each task */
+    float **scratch;                 /* each thread's, for attention */
+};
+
+/* The gradient of a weight. */
+static inline float *gradient_of(const txl_trainer *t, const void *weight) {
+    return t->gradient + ((const float *)weight - t->weight);
+}
+
+static inline size_t pieces(size_t n, size_t piece) {
+    return (n + piece - 1) / piece;
+}
+
+static inline size_t heads_width(const struct transformer_xl *x) {
+    return (size_t)x->n_head * (size_t)x->d_head;
+}
+
+static inline uint32_t layer_place(int l, enum dropout_layer_place place) {
+    return DROP_LAYERS + DROP_LAYER_PLACES * (uint32_t)l + place;
+}
+
+/* The row of dropout's counters for row i of [batch, length]. */
+static inline uint32_t dropout_row(const txl_trainer *t, size_t i) {
+    return (uint32_t)(i / t->length * (size_t)t->how.tgt_len + i % t->length);
+}
+
+/* ---- The parts of a step ------------------------------------------------------------------- */
+
+/* ids to t->embedding. */
+void train_embed(txl_trainer *t);
+/* From the gradient of t->embedding, which is changed. */
+void train_embed_gradient(txl_trainer *t, float *d_embedding);
+
+/* t->nats of the targets, and from them the softmax's gradients and d_hidden[n, d_model]. */
+void train_softmax(txl_trainer *t, float *d_hidden);
+
+/* Layer l from its input to its output. */
+void train_layer(txl_trainer *t, int l);
+/* t->d_a: the gradient of its output, which becomes that of its input. */
+void train_layer_gradient(txl_trainer *t, int l);
+
+/* Layer l's attention: qkv, memory_kv and positions to probability and attended. */
+void train_attention(txl_trainer *t, int l);
+/* t->d_attended to t->d_qkv, t->d_memory_kv and t->d_position, and the gradients of u and v. */
+void train_attention_gradient(txl_trainer *t, int l);
+/* Floats of scratch a thread needs for both. */
+size_t train_attention_scratch(const txl_trainer *t);
+
+/* sum[n] += the rows of x[rows, n], columns divided among the threads. */
+void train_sum_rows(txl_trainer *t, size_t rows, size_t n, const float *x, size_t ldx, float *sum);
+
+#endif

@@ -1,0 +1,335 @@
+/* Where the vocabulary meets the network in a training step: the adaptive embedding and the
+ * adaptive softmax (Grave et al. 2017, Baevski and Auli 2019), forward and backward.  The softmax
+ * takes a piece of the rows at a time, forward and backward at once, so that its logits need
+ * little memory. */
+#include "trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+static int band_of(const struct transformer_xl *x, int32_t id) {
+    int i = 0;
+    while ((size_t)id >= x->band[i].first + x->band[i].n_token)
+        i++;
+    return i;
+}
+
+/* Lists in t->member which of ids[n] are in band i; returns their number. */
+static size_t members(txl_trainer *t, int i, const int32_t *ids) {
+    size_t count = 0;
+    for (size_t k = 0; k < t->n; k++)
+        if (band_of(t->x, ids[k]) == i)
+            t->member[count++] = k;
+    return count;
+}
+
+/* ---- Embedding ---------------------------------------------------------------------------- */
+
+/* A band's tokens: their rows of its embedding, of which the wide ones are a product. */
+struct embedding {
+    txl_trainer *t;
+    const struct band *band;
+    size_t count;
+    float *wide; /* [count, d_model] */
+    float *d_embedding;
+};
+
+static void embed_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct embedding *e = context;
+    txl_trainer *t = e->t;
+    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t end = e->count - first < ROW_PIECE ? e->count : first + ROW_PIECE;
+    float scale = (float)sqrt((double)d);
+    for (size_t k = first; k < end; k++) {
+        size_t row = t->member[k];
+        float *out = t->embedding + row * d;
+        for (size_t j = 0; j < d; j++)
+            out[j] = e->wide[k * d + j] * scale;
+        if (t->dropout.threshold > 0)
+            t->loops->drop(&t->dropout, DROP_EMBEDDING, dropout_row(t, row), 0, d, out);
+    }
+}
+
+/* out[count, d_band] = the members' rows. */
+static void gather_rows(txl_trainer *t, const struct band *band, size_t count, float *out) {
+    const float *table = band->embedding.data;
+    size_t width = band->embedding.n_col;
+    for (size_t k = 0; k < count; k++) {
+        size_t id = (size_t)t->ids[t->member[k]] - band->first;
+        memcpy(out + k * width, table + id * width, width * sizeof *out);
+    }
+}
+
+void train_embed(txl_trainer *t) {
+    size_t d = (size_t)t->x->d_model;
+    for (int i = 0; i < t->x->n_band; i++) {
+        const struct band *band = &t->x->band[i];
+        size_t width = band->embedding.n_col, count = members(t, i, t->ids);
+        struct embedding e = {.t = t, .band = band, .count = count, .wide = t->output};
+        gather_rows(t, band, count, band->embedding_projection.data ? t->narrow : t->output);
+        if (band->embedding_projection.data) {
+            const struct product widen = {.m = count,
+                                          .n = d,
+                                          .k = width,
+                                          .a = {t->narrow, width, false},
+                                          .b = {band->embedding_projection.data, width, true},
+                                          .c = t->output,
+                                          .ldc = d};
+            products_run(t->pool, &widen, 1);
+        }
+        pool_run(t->pool, (int)pieces(count, ROW_PIECE), embed_task, &e);
+    }
+}
+
+/* wide = the members' gradients before scale and dropout. */
+static void unembed_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct embedding *e = context;
+    txl_trainer *t = e->t;
+    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t end = e->count - first < ROW_PIECE ? e->count : first + ROW_PIECE;
+    float scale = (float)sqrt((double)d);
+    for (size_t k = first; k < end; k++) {
+        size_t row = t->member[k];
+        float *from = e->d_embedding + row * d, *out = e->wide + k * d;
+        if (t->dropout.threshold > 0)
+            t->loops->drop(&t->dropout, DROP_EMBEDDING, dropout_row(t, row), 0, d, from);
+        for (size_t j = 0; j < d; j++)
+            out[j] = from[j] * scale;
+    }
+}
+
+/* Adds the rows of one piece of columns to the table's gradient, in the order of the tokens. */
+static void scatter_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct embedding *e = context;
+    txl_trainer *t = e->t;
+    size_t width = e->band->embedding.n_col, first = (size_t)i * COLUMN_PIECE;
+    size_t n = width - first < COLUMN_PIECE ? width - first : COLUMN_PIECE;
+    float *table = gradient_of(t, e->band->embedding.data);
+    const float *rows = e->band->embedding_projection.data ? t->d_narrow : e->wide;
+    for (size_t k = 0; k < e->count; k++) {
+        size_t id = (size_t)t->ids[t->member[k]] - e->band->first;
+        t->loops->add(n, rows + k * width + first, table + id * width + first);
+    }
+}
+
+void train_embed_gradient(txl_trainer *t, float *d_embedding) {
+    size_t d = (size_t)t->x->d_model;
+    for (int i = 0; i < t->x->n_band; i++) {
+        const struct band *band = &t->x->band[i];
+        const struct matrix *p = &band->embedding_projection;
+        size_t width = band->embedding.n_col, count = members(t, i, t->ids);
+        struct embedding e = {t, band, count, t->output, d_embedding};
+        pool_run(t->pool, (int)pieces(count, ROW_PIECE), unembed_task, &e);
+        if (p->data) {
+            gather_rows(t, band, count, t->narrow);
+            const struct product product[] = {
+                {.m = count,
+                 .n = width,
+                 .k = d,
+                 .a = {t->output, d, false},
+                 .b = {p->data, width, false},
+                 .c = t->d_narrow,
+                 .ldc = width},
+                {.m = d,
+                 .n = width,
+                 .k = count,
+                 .a = {t->output, d, true},
+                 .b = {t->narrow, width, false},
+                 .add = true,
+                 .c = gradient_of(t, p->data),
+                 .ldc = width},
+            };
+            products_run(t->pool, product, 2);
+        }
+        pool_run(t->pool, (int)pieces(width, COLUMN_PIECE), scatter_task, &e);
+    }
+}
+
+/* ---- Softmax ------------------------------------------------------------------------------ */
+
+/* A band's softmax, of the head with its clusters behind its tokens, for `count` rows of hidden. */
+struct softmax {
+    txl_trainer *t;
+    int band;
+    size_t count;        /* rows at hand */
+    size_t first;        /* of them in t->member */
+    size_t n, n_cluster; /* entries: the band's tokens, and the clusters */
+    const float *hidden; /* [count, d_model] */
+    const float *narrow; /* [count, d_band]: the same, projected if there is a projection */
+};
+
+/* The entry that stands for target `id` in the softmax. */
+static size_t entry_of(const struct softmax *s, int32_t id) {
+    const struct transformer_xl *x = s->t->x;
+    int band = band_of(x, id);
+    if (band == s->band)
+        return (size_t)id - x->band[band].first;
+    return s->n + (size_t)(x->forward_order ? band - 1 : x->n_band - 1 - band);
+}
+
+static void entropy_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct softmax *s = context;
+    txl_trainer *t = s->t;
+    size_t n = s->n + s->n_cluster, first = (size_t)i * ROW_PIECE;
+    size_t end = s->count - first < ROW_PIECE ? s->count : first + ROW_PIECE;
+    const float *bias = t->x->band[s->band].softmax_bias;
+    for (size_t k = first; k < end; k++) {
+        float *logit = t->logit + k * n;
+        size_t row = t->member[s->first + k];
+        t->loops->add(s->n, bias, logit);
+        if (s->n_cluster > 0)
+            t->loops->add(s->n_cluster, t->x->cluster_bias, logit + s->n);
+        t->nats[row] +=
+            t->loops->cross_entropy(n, entry_of(s, t->target[row]), 1 / (float)t->n, logit);
+    }
+}
+
+/* Band i's projection as the right factor of hidden P, and its transpose; `stored` is where its
+ * elements lie: the embedding's [d_model, d_band], or its own [d_band, d_model]. */
+static struct factor projection(const txl_trainer *t, int i, bool transposed, const float **stored,
+                                bool *own) {
+    const struct band *band = &t->x->band[i];
+    *own = !t->tied_projection[i];
+    const struct matrix *p = *own ? &band->softmax_projection : &band->embedding_projection;
+    *stored = p->data;
+    return (struct factor){p->data, p->n_col, *own != transposed};
+}
+
+/* Forward and backward of the rows at hand; d_hidden[count, d_model] is written. */
+static void softmax_rows(struct softmax *s, float *d_hidden) {
+    txl_trainer *t = s->t;
+    const struct band *band = &t->x->band[s->band];
+    size_t d = (size_t)t->x->d_model, width = band->softmax.n_col, n = s->n + s->n_cluster;
+    const float *stored;
+    bool own;
+    struct factor p = projection(t, s->band, false, &stored, &own);
+    s->narrow = stored ? t->narrow : s->hidden;
+    if (stored) {
+        const struct product narrow = {.m = s->count,
+                                       .n = width,
+                                       .k = d,
+                                       .a = {s->hidden, d, false},
+                                       .b = p,
+                                       .c = t->narrow,
+                                       .ldc = width};
+        products_run(t->pool, &narrow, 1);
+    }
+    const struct product logits[] = {
+        {.m = s->count,
+         .n = s->n,
+         .k = width,
+         .a = {s->narrow, width, false},
+         .b = {band->softmax.data, width, true},
+         .c = t->logit,
+         .ldc = n},
+        {.m = s->count,
+         .n = s->n_cluster,
+         .k = width,
+         .a = {s->narrow, width, false},
+         .b = {t->x->cluster.data, width, true},
+         .c = t->logit + s->n,
+         .ldc = n},
+    };
+    products_run(t->pool, logits, 2);
+    pool_run(t->pool, (int)pieces(s->count, ROW_PIECE), entropy_task, s);
+    train_sum_rows(t, s->count, s->n, t->logit, n, gradient_of(t, band->softmax_bias));
+    if (s->n_cluster > 0)
+        t->loops->sum_rows(s->count, s->n_cluster, t->logit + s->n, n,
+                           gradient_of(t, t->x->cluster_bias));
+    const struct product gradients[] = {
+        {.m = s->count,
+         .n = width,
+         .k = s->n,
+         .a = {t->logit, n, false},
+         .b = {band->softmax.data, width, false},
+         .more = s->n_cluster,
+         .more_a = {t->logit + s->n, n, false},
+         .more_b = {t->x->cluster.data, width, false},
+         .c = stored ? t->d_narrow : d_hidden,
+         .ldc = width},
+        {.m = s->n,
+         .n = width,
+         .k = s->count,
+         .a = {t->logit, n, true},
+         .b = {s->narrow, width, false},
+         .add = true,
+         .c = gradient_of(t, band->softmax.data),
+         .ldc = width},
+        {.m = s->n_cluster,
+         .n = width,
+         .k = s->count,
+         .a = {t->logit + s->n, n, true},
+         .b = {s->narrow, width, false},
+         .add = true,
+         .c = s->n_cluster > 0 ? gradient_of(t, t->x->cluster.data) : NULL,
+         .ldc = width},
+    };
+    products_run(t->pool, gradients, 3);
+    if (!stored)
+        return;
+    const struct product widen[] = {
+        {.m = s->count,
+         .n = d,
+         .k = width,
+         .a = {t->d_narrow, width, false},
+         .b = projection(t, s->band, true, &stored, &own),
+         .c = d_hidden,
+         .ldc = d},
+        own ? (struct product){.m = width,
+                               .n = d,
+                               .k = s->count,
+                               .a = {t->d_narrow, width, true},
+                               .b = {s->hidden, d, false},
+                               .add = true,
+                               .c = gradient_of(t, stored),
+                               .ldc = d}
+            : (struct product){.m = d,
+                               .n = width,
+                               .k = s->count,
+                               .a = {s->hidden, d, true},
+                               .b = {t->d_narrow, width, false},
+                               .add = true,
+                               .c = gradient_of(t, stored),
+                               .ldc = width},
+    };
+    products_run(t->pool, widen, 2);
+}
+
+static void softmax_head(txl_trainer *t, float *d_hidden) {
+    size_t d = (size_t)t->x->d_model;
+    struct softmax s = {.t = t, .n = t->x->band[0].n_token, .n_cluster = (size_t)t->x->n_band - 1};
+    for (size_t k = 0; k < t->n; k++)
+        t->member[k] = k;
+    for (s.first = 0; s.first < t->n; s.first += s.count) {
+        size_t left = t->n - s.first;
+        s.count = left < t->softmax_rows ? left : t->softmax_rows;
+        s.hidden = t->hidden + s.first * d;
+        softmax_rows(&s, d_hidden + s.first * d);
+    }
+}
+
+static void softmax_tail(txl_trainer *t, int i, float *d_hidden) {
+    size_t d = (size_t)t->x->d_model, count = members(t, i, t->target);
+    struct softmax s = {.t = t, .band = i, .n = t->x->band[i].n_token, .hidden = t->gather};
+    for (s.first = 0; s.first < count; s.first += s.count) {
+        size_t left = count - s.first;
+        s.count = left < t->softmax_rows ? left : t->softmax_rows;
+        for (size_t k = 0; k < s.count; k++)
+            memcpy(t->gather + k * d, t->hidden + t->member[s.first + k] * d,
+                   d * sizeof *t->gather);
+        softmax_rows(&s, t->d_gather);
+        for (size_t k = 0; k < s.count; k++)
+            t->loops->add(d, t->d_gather + k * d, d_hidden + t->member[s.first + k] * d);
+    }
+}
+
+void train_softmax(txl_trainer *t, float *d_hidden) {
+    memset(t->nats, 0, t->n * sizeof *t->nats);
+    softmax_head(t, d_hidden);
+    for (int i = 1; i < t->x->n_band; i++)
+        softmax_tail(t, i, d_hidden);
+}

@@ -1,0 +1,407 @@
+/* Training against the reference's numbers, against finite differences, and against itself: with
+ * any number of threads the same bits. */
+#include "lib/train/trainer.h"
+#include "tests/model_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const trained_cases[] = {
+    "characters",     "enwik8-zip", "text8", "pre-lnorm", "wt103-zip",
+    "projected-div1", "untied",     "lm1b",  "hf-bin",    NULL};
+
+/* Of the reference's float64 arithmetic. */
+static const double FIRST_LOSSES = 2e-5, LOSSES = 5e-3, NORMS = 1e-3, SMALL = 1e-6, NATS = 1e-3;
+
+/* Steps at which an input of a ReLU is so near to 0 that f32's rounding may turn it, which moves
+ * the gradients' norm by more than NORMS: PyTorch's own float32 run of the reference misses the
+ * last of them by 1.005e-3. */
+static const struct {
+    const char *name;
+    int run, first, last;
+} turning[] = {{"wt103-zip", 0, 11, 11}, {"hf-bin", 0, 6, 6}, {"hf-bin", 1, 8, 11}};
+static const double TURNED_NORMS = 1e-2;
+
+static double allowed_norm(const char *name, int run, int step) {
+    for (size_t i = 0; i < sizeof turning / sizeof *turning; i++)
+        if (strcmp(name, turning[i].name) == 0 && run == turning[i].run &&
+            step >= turning[i].first && step <= turning[i].last)
+            return TURNED_NORMS;
+    return NORMS;
+}
+
+static double number_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    assert_true(json_is_number(value));
+    return json_number_value(value);
+}
+
+static int integer_of(const json_t *object, const char *key) {
+    return (int)number_of(object, key);
+}
+
+static txl_training training_of(const json_t *run, int threads) {
+    return (txl_training){.batch = integer_of(run, "batch"),
+                          .tgt_len = integer_of(run, "tgt_len"),
+                          .mem_len = integer_of(run, "mem_len"),
+                          .clamp_len = integer_of(run, "clamp_len"),
+                          .same_length = json_is_true(json_object_get(run, "same_length")),
+                          .clip = number_of(run, "clip"),
+                          .epsilon = number_of(run, "epsilon"),
+                          .threads = threads};
+}
+
+static txl_schedule schedule_of(const json_t *run) {
+    return (txl_schedule){.lr = number_of(run, "lr"),
+                          .lr_min = number_of(run, "lr_min"),
+                          .warmup = (uint64_t)integer_of(run, "warmup")};
+}
+
+static txl_ids *make_ids(const int32_t *ids, size_t n, int32_t n_token) {
+    txl_ids *made;
+    txl_error error;
+    if (txl_ids_new(n_token, &made, &error) != TXL_OK ||
+        txl_ids_add(made, ids, n, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    return made;
+}
+
+static txl_trainer *make_trainer(const txl_model *model, const txl_ids *ids,
+                                 const txl_training *training) {
+    txl_trainer *trainer;
+    txl_error error;
+    if (txl_trainer_new(model, ids, training, &trainer, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    return trainer;
+}
+
+static txl_step take_step(txl_trainer *trainer, double rate) {
+    txl_step step;
+    txl_error error;
+    if (txl_trainer_step(trainer, rate, &step, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    return step;
+}
+
+/* ---- The reference ------------------------------------------------------------------------ */
+
+/* What a weights file calls the tensor that the published code calls `published`. */
+static void our_name(const char *published, char *name, size_t size) {
+    static const struct {
+        const char *from, *to;
+    } layer_part[] = {{"dec_attn.qkv_net.weight", "attention.qkv"},
+                      {"dec_attn.o_net.weight", "attention.o"},
+                      {"dec_attn.r_net.weight", "attention.r"},
+                      {"dec_attn.r_w_bias", "attention.u"},
+                      {"dec_attn.r_r_bias", "attention.v"},
+                      {"dec_attn.layer_norm.weight", "attention.norm.weight"},
+                      {"dec_attn.layer_norm.bias", "attention.norm.bias"},
+                      {"pos_ff.CoreNet.0.weight", "feed_forward.1.weight"},
+                      {"pos_ff.CoreNet.0.bias", "feed_forward.1.bias"},
+                      {"pos_ff.CoreNet.3.weight", "feed_forward.2.weight"},
+                      {"pos_ff.CoreNet.3.bias", "feed_forward.2.bias"},
+                      {"pos_ff.layer_norm.weight", "feed_forward.norm.weight"},
+                      {"pos_ff.layer_norm.bias", "feed_forward.norm.bias"}};
+    int n, end = 0;
+    snprintf(name, size, "%s", "");
+    if (sscanf(published, "layers.%d.%n", &n, &end) == 1 && end > 0) {
+        for (size_t i = 0; i < sizeof layer_part / sizeof *layer_part; i++)
+            if (strcmp(published + end, layer_part[i].from) == 0)
+                snprintf(name, size, "layer.%d.%s", n, layer_part[i].to);
+    } else if (sscanf(published, "word_emb.emb_layers.%d.weight", &n) == 1) {
+        snprintf(name, size, "embedding.%d.weight", n);
+    } else if (sscanf(published, "word_emb.emb_projs.%d", &n) == 1) {
+        snprintf(name, size, "embedding.%d.projection", n);
+    } else if (sscanf(published, "crit.out_layers.%d.%n", &n, &end) == 1 && end > 0) {
+        snprintf(name, size, "softmax.%d.%s", n, published + end);
+    } else if (sscanf(published, "crit.out_projs.%d", &n) == 1) {
+        snprintf(name, size, "softmax.%d.projection", n);
+    } else if (strcmp(published, "crit.cluster_weight") == 0) {
+        snprintf(name, size, "softmax.cluster.weight");
+    } else if (strcmp(published, "crit.cluster_bias") == 0) {
+        snprintf(name, size, "softmax.cluster.bias");
+    } else if (strcmp(published, "r_w_bias") == 0) {
+        snprintf(name, size, "attention.u");
+    } else if (strcmp(published, "r_r_bias") == 0) {
+        snprintf(name, size, "attention.v");
+    }
+}
+
+/* The first step's gradients, tensor by tensor. */
+static void check_gradients(const char *name, int r, const txl_trainer *t, json_t *gradients) {
+    const char *published;
+    json_t *expected;
+    size_t seen = 0;
+    json_object_foreach(gradients, published, expected) {
+        char ours[64];
+        our_name(published, ours, sizeof ours);
+        const struct weights_tensor *tensor = weights_find(t->model->weights, ours);
+        if (!tensor)
+            fail_msg("%s: no tensor for %s", name, published);
+        const float *g = gradient_of(t, tensor->raw);
+        double squares = 0, sum = 0;
+        for (size_t i = 0; i < tensor->n_element; i++) {
+            squares += (double)g[i] * g[i];
+            sum += g[i];
+        }
+        double norm = json_number_value(json_array_get(expected, 0));
+        double expected_sum = json_number_value(json_array_get(expected, 1));
+        double allowed = NORMS * norm > SMALL ? NORMS * norm : SMALL;
+        if (!(fabs(sqrt(squares) - norm) <= allowed) || !(fabs(sum - expected_sum) <= allowed))
+            fail_msg("%s, run %d: the gradient of %s has norm %.7g and sum %.7g, not %.7g and %.7g",
+                     name, r, ours, sqrt(squares), sum, norm, expected_sum);
+        seen++;
+    }
+    for (size_t i = 0; i < t->model->weights->n_tensor; i++)
+        seen -=
+            (const float *)t->model->weights->tensor[i].raw - t->weight < (ptrdiff_t)t->n_parameter;
+    assert_int_equal(seen, 0);
+}
+
+static void check_nats(const struct model_case *c, int r, txl_trainer *t, const json_t *run) {
+    txl_settings settings = run_settings(json_array_get(json_object_get(c->expect, "runs"), 0), 1);
+    txl_session *session;
+    txl_error error;
+    float *nats = calloc(c->n, sizeof *nats);
+    assert_non_null(nats);
+    if (txl_session_new(txl_trainer_model(t), &settings, &session, &error) != TXL_OK ||
+        txl_session_score(session, c->ids, c->n - 1, c->ids + 1, nats, &error) != TXL_OK)
+        fail_msg("%s: %s", c->name, error.message);
+    const json_t *expected = json_object_get(run, "nats");
+    double difference = 0;
+    assert_int_equal(json_array_size(expected), c->n - 1);
+    for (size_t i = 0; i + 1 < c->n; i++)
+        difference += nats[i] - json_number_value(json_array_get(expected, i));
+    difference /= (double)(c->n - 1);
+    if (!(fabs(difference) <= NATS))
+        fail_msg("%s, run %d: the mean of nats differs by %g", c->name, r, difference);
+    txl_session_free(session);
+    free(nats);
+}
+
+static void check_run(const struct model_case *c, int r, const txl_ids *ids, const json_t *run) {
+    txl_training training = training_of(run, 2);
+    txl_schedule schedule = schedule_of(run);
+    txl_trainer *t = make_trainer(c->model, ids, &training);
+    uint64_t steps = (uint64_t)integer_of(run, "steps");
+    for (uint64_t s = 0; s < steps; s++) {
+        double rate = txl_schedule_rate(&schedule, s, (double)s / (double)steps);
+        txl_step step = take_step(t, rate);
+        double loss = json_number_value(json_array_get(json_object_get(run, "loss"), s));
+        double norm = json_number_value(json_array_get(json_object_get(run, "grad_norm"), s));
+        if (s == 0)
+            check_gradients(c->name, r, t, json_object_get(run, "gradient"));
+        if (!(fabs(step.loss - loss) <= (s < 3 ? FIRST_LOSSES : LOSSES)))
+            fail_msg("%s, run %d: step %d has a loss of %.7f, not %.7f", c->name, r, (int)s,
+                     step.loss, loss);
+        if (!(fabs(step.grad_norm - norm) <= allowed_norm(c->name, r, (int)s) * norm))
+            fail_msg("%s, run %d: step %d has a gradient norm of %.7f, not %.7f", c->name, r,
+                     (int)s, step.grad_norm, norm);
+    }
+    check_nats(c, r, t, run);
+    txl_trainer_free(t);
+}
+
+static void check_case(const char *name) {
+    struct model_case c;
+    case_open(&c, name, "f32", 0);
+    json_t *runs = json_load_file(case_path(name, "train.json"), 0, NULL);
+    assert_true(json_array_size(runs) > 0);
+    txl_ids *ids = make_ids(c.ids, c.n, txl_model_n_token(c.model));
+    for (size_t r = 0; r < json_array_size(runs); r++)
+        check_run(&c, (int)r, ids, json_array_get(runs, r));
+    txl_ids_free(ids);
+    json_decref(runs);
+    case_close(&c);
+}
+
+static void reference_runs(void **state) {
+    (void)state;
+    for (size_t k = 0; kernels_available(k); k++) {
+        setenv("TXL_CPU", kernels_available(k)->name, 1);
+        for (size_t i = 0; trained_cases[i]; i++)
+            check_case(trained_cases[i]);
+    }
+    unsetenv("TXL_CPU");
+}
+
+/* ---- Finite differences -------------------------------------------------------------------- */
+
+/* The loss of the second step, whose memory is not empty, with tensor `which` moved by `length`
+ * along `direction` before it; which < 0: none. */
+static double moved_loss(const struct model_case *c, const txl_ids *ids,
+                         const txl_training *training, int which, const float *direction,
+                         double length) {
+    txl_trainer *t = make_trainer(c->model, ids, training);
+    take_step(t, 0);
+    if (which >= 0) {
+        const struct weights_tensor *tensor = &t->model->weights->tensor[which];
+        float *weight = (float *)tensor->raw;
+        for (size_t i = 0; i < tensor->n_element; i++)
+            weight[i] += (float)(length * direction[i]);
+    }
+    double loss = take_step(t, 0).loss;
+    txl_trainer_free(t);
+    return loss;
+}
+
+/* Along its own gradient a tensor's loss rises by the gradient's norm. */
+static void check_tensor(const struct model_case *c, const txl_ids *ids,
+                         const txl_training *training, const txl_trainer *t, int which) {
+    const struct weights_tensor *tensor = &t->model->weights->tensor[which];
+    const float *g = gradient_of(t, tensor->raw);
+    double norm = 0;
+    for (size_t i = 0; i < tensor->n_element; i++)
+        norm += (double)g[i] * g[i];
+    norm = sqrt(norm);
+    if (norm < 1e-2) /* f32's rounding of the losses hides it */
+        return;
+    float *direction = calloc(tensor->n_element, sizeof *direction);
+    assert_non_null(direction);
+    for (size_t i = 0; i < tensor->n_element; i++)
+        direction[i] = (float)(g[i] / norm);
+    double length = norm > 1 ? 1e-3 / norm : 1e-3;
+    double rise = moved_loss(c, ids, training, which, direction, length) -
+                  moved_loss(c, ids, training, which, direction, -length);
+    double found = rise / (2 * length), allowed = 0.02 * norm + 1e-6 / length;
+    if (!(fabs(found - norm) <= allowed))
+        fail_msg("%s: along its gradient of norm %g, %s changes the loss by %g", c->name, norm,
+                 tensor->name, found);
+    free(direction);
+}
+
+static void finite_differences(void **state) {
+    (void)state;
+    for (size_t i = 0; trained_cases[i]; i++) {
+        for (int drops = 0; drops < 2; drops++) {
+            struct model_case c;
+            case_open(&c, trained_cases[i], "f32", 0);
+            txl_ids *ids = make_ids(c.ids, c.n, txl_model_n_token(c.model));
+            txl_training training = {.batch = 3,
+                                     .tgt_len = 9,
+                                     .mem_len = 12,
+                                     .clamp_len = 8,
+                                     .same_length = drops == 1,
+                                     .epsilon = 1e-8,
+                                     .dropout = drops ? 0.2 : 0,
+                                     .dropatt = drops ? 0.3 : 0,
+                                     .seed = 7,
+                                     .threads = 1};
+            txl_trainer *t = make_trainer(c.model, ids, &training);
+            take_step(t, 0);
+            take_step(t, 0);
+            for (int k = 0; k < (int)t->model->weights->n_tensor; k++)
+                if ((const float *)t->model->weights->tensor[k].raw - t->weight <
+                    (ptrdiff_t)t->n_parameter)
+                    check_tensor(&c, ids, &training, t, k);
+            txl_trainer_free(t);
+            txl_ids_free(ids);
+            case_close(&c);
+        }
+    }
+}
+
+/* Dropout drops its share and keeps the mean, and no two draws are for the same place. */
+static void dropout_shares(void **state) {
+    (void)state;
+    enum { ROWS = 200, WIDTH = 300 };
+    for (size_t k = 0; kernels_available(k); k++) {
+        const struct loops *loops = loops_choose(kernels_available(k));
+        struct dropout dropout = {.key = {1, 2}, .step = 3, .threshold = 6554, .scale = 1.25f};
+        size_t dropped = 0, same[3] = {0};
+        for (uint32_t r = 0; r < ROWS; r++) {
+            float x[4][WIDTH];
+            for (int j = 0; j < 4; j++)
+                for (size_t i = 0; i < WIDTH; i++)
+                    x[j][i] = 1;
+            loops->drop(&dropout, 5, r, 0, WIDTH, x[0]);
+            loops->drop(&dropout, 5, r + ROWS, 0, WIDTH, x[1]);
+            loops->drop(&dropout, 6, r, 0, WIDTH, x[2]);
+            dropout.step++;
+            loops->drop(&dropout, 5, r, 0, WIDTH, x[3]);
+            dropout.step--;
+            for (size_t i = 0; i < WIDTH; i++) {
+                assert_true(x[0][i] == 0 || x[0][i] == 1.25f);
+                dropped += x[0][i] == 0;
+                for (int j = 0; j < 3; j++)
+                    same[j] += x[0][i] == 0 && x[j + 1][i] == 0;
+            }
+            /* a row's part is as that part of the row */
+            float part[WIDTH - DROPOUT_GROUP];
+            for (size_t i = 0; i < WIDTH - DROPOUT_GROUP; i++)
+                part[i] = 1;
+            loops->drop(&dropout, 5, r, DROPOUT_GROUP, WIDTH - DROPOUT_GROUP, part);
+            assert_memory_equal(part, x[0] + DROPOUT_GROUP, sizeof part);
+        }
+        assert_in_range(dropped, 5700, 6300); /* 6,000 expected, deviation 73 */
+        for (int j = 0; j < 3; j++)
+            assert_in_range(same[j], 500, 700); /* 600 expected, deviation 24 */
+    }
+}
+
+/* ---- Threads ------------------------------------------------------------------------------- */
+
+/* Large enough for several tiles of every product, with bands and dropout. */
+static const char larger_settings[] =
+    "{\"family\": \"transformer-xl\", \"tokenizer\": \"words\", \"lower_case\": false, \"unk_id\": "
+    "null, \"eos_id\": null, \"n_token\": 3000, \"n_layer\": 2, \"n_head\": 3, \"d_head\": 24, "
+    "\"d_model\": 200, \"d_embed\": 200, \"d_inner\": 700, \"attn_type\": 0, \"pre_lnorm\": false, "
+    "\"div_val\": 2, \"cutoffs\": [1500], \"tied_weights\": true, \"tied_projections\": [false, "
+    "true], \"biases_per_layer\": true, \"tgt_len\": 64, \"mem_len\": 64, \"clamp_len\": -1, "
+    "\"same_length\": false, \"memory_start\": \"empty\", \"cluster_order\": \"reversed\"}";
+
+static void any_number_of_threads(void **state) {
+    (void)state;
+    enum { IDS = 4000 };
+    const int threads[] = {1, 2, 3, 5};
+    txl_model *model;
+    txl_error error;
+    if (txl_model_random(larger_settings, "f32", 1, 1, &model, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    int32_t id[IDS];
+    for (int i = 0; i < IDS; i++)
+        id[i] = (int32_t)((i * 7919u + i / 3u) % 3000);
+    txl_ids *ids = make_ids(id, IDS, 3000);
+    float *first = NULL;
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        txl_training training = {.batch = 6,
+                                 .tgt_len = 80,
+                                 .mem_len = 90,
+                                 .clip = 0.25,
+                                 .epsilon = 1e-8,
+                                 .dropout = 0.1,
+                                 .dropatt = 0.1,
+                                 .threads = threads[i]};
+        txl_trainer *t = make_trainer(model, ids, &training);
+        for (int s = 0; s < 4; s++)
+            take_step(t, 1e-3);
+        if (!first) {
+            first = calloc(t->n_parameter, sizeof *first);
+            assert_non_null(first);
+            memcpy(first, t->weight, t->n_parameter * sizeof *first);
+        }
+        assert_memory_equal(first, t->weight, t->n_parameter * sizeof *first);
+        txl_trainer_free(t);
+    }
+    free(first);
+    txl_ids_free(ids);
+    txl_model_close(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reference_runs),
+        cmocka_unit_test(finite_differences),
+        cmocka_unit_test(dropout_shares),
+        cmocka_unit_test(any_number_of_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
