@@ -41,6 +41,8 @@ static size_t cold_bytes(void) {
 
 struct cold {
     struct pool *pool;
+    const struct kernels *kernels; /* the best, whatever TXL_CPU says: narrow loads do not reach
+                                      every machine's bandwidth */
     float *data;
     size_t size; /* bytes, a multiple of PIECE_BYTES */
 };
@@ -61,7 +63,8 @@ static void cold_close(struct cold *cold) {
 
 /* Written to, so that every page is memory of its own. */
 static txl_status cold_open(struct cold *cold, int threads, txl_error *error) {
-    *cold = (struct cold){.pool = pool_new(threads), .size = cold_bytes()};
+    *cold = (struct cold){
+        .pool = pool_new(threads), .kernels = kernels_available(0), .size = cold_bytes()};
     if (!cold->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
     void *data = mmap(NULL, cold->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -80,9 +83,7 @@ static txl_status cold_open(struct cold *cold, int threads, txl_error *error) {
 static void read_task(void *context, int i, int thread) {
     (void)thread;
     const struct cold *cold = context;
-    /* The best kernels' whatever TXL_CPU says: narrow loads do not reach every machine's bandwidth.
-     */
-    kernels_available(0)->read((const char *)cold->data + (size_t)i * PIECE_BYTES, PIECE_BYTES);
+    cold->kernels->read((const char *)cold->data + (size_t)i * PIECE_BYTES, PIECE_BYTES);
 }
 
 txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second, txl_error *error) {

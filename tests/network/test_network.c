@@ -556,14 +556,40 @@ static void impossible_settings_are_refused(void **state) {
     assert_int_equal(txl_session_top(session, 1, &id, &nats, &error), TXL_ARGUMENT);
     assert_int_equal(txl_session_top(session, -1, &id, &nats, &error), TXL_ARGUMENT);
     assert_int_equal(txl_session_top(session, id + 1, &id, &nats, &error), TXL_ARGUMENT);
-    settings.tgt_len--;
-    txl_session *other = case_session(&c, &settings);
-    assert_int_equal(txl_session_feed_each((txl_session *[]){session, other}, 2,
-                                           (const int32_t[]){0, 0}, &error),
-                     TXL_ARGUMENT);
-    assert_non_null(strstr(error.message, "must have one model and one settings"));
-    txl_session_free(other);
     txl_session_free(session);
+    case_close(&c);
+}
+
+/* Any setting in which one session is unlike the first, and no session has moved. */
+static void sessions_unlike_the_first_are_not_fed(void **state) {
+    (void)state;
+    struct model_case c;
+    txl_error error;
+    case_open(&c, "enwik8-zip", NULL, -1);
+    const txl_settings settings = {.tgt_len = 5, .mem_len = 9, .clamp_len = 4, .threads = 1};
+    txl_session *first = case_session(&c, &settings), *twin = case_session(&c, &settings);
+    for (int i = 0; i < 5; i++) {
+        txl_settings unlike = settings;
+        unlike.tgt_len += i == 0;
+        unlike.mem_len += i == 1;
+        unlike.clamp_len += i == 2;
+        unlike.same_length = i == 3;
+        unlike.memory_type = i == 4 ? TXL_MEMORY_F16 : TXL_MEMORY_F32;
+        txl_session *other = case_session(&c, &unlike);
+        assert_int_equal(txl_session_feed_each((txl_session *[]){first, twin, other}, 3,
+                                               (const int32_t[]){0, 0, 0}, &error),
+                         TXL_ARGUMENT);
+        assert_non_null(strstr(error.message, "must have one model and one settings"));
+        float logprob;
+        int32_t id;
+        assert_int_equal(txl_session_top(first, 1, &id, &logprob, &error), TXL_ARGUMENT);
+        txl_session_free(other);
+    }
+    assert_int_equal(
+        txl_session_feed_each((txl_session *[]){first, twin}, 2, (const int32_t[]){0, 0}, &error),
+        TXL_OK);
+    txl_session_free(twin);
+    txl_session_free(first);
     case_close(&c);
 }
 
@@ -585,6 +611,7 @@ int main(void) {
         cmocka_unit_test(narrow_types_keep_the_numbers),
         cmocka_unit_test(texts_give_the_reference_ids),
         cmocka_unit_test(header_states_the_model),
+        cmocka_unit_test(sessions_unlike_the_first_are_not_fed),
         cmocka_unit_test(impossible_settings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

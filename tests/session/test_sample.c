@@ -484,6 +484,35 @@ static void extremes_are_harmless(void **state) {
     case_close(&c);
 }
 
+/* min_p keeps what is just at its bound: at a temperature that makes all tokens equally likely to
+ * the last bit, every one stays at min_p 1. */
+static void the_bound_of_min_p_stays(void **state) {
+    (void)state;
+    struct model_case c;
+    txl_error error;
+    txl_settings settings;
+    case_open(&c, "text8", NULL, -1);
+    txl_model_defaults(c.model, &settings);
+    txl_session *session = case_session(&c, &settings);
+    const txl_sampling sampling = {.temperature = 3e38f, .top_p = 1, .min_p = 1};
+    txl_random random = {.seed = 1};
+    bool drawn[27] = {false};
+    size_t different = 0, n = (size_t)txl_model_n_token(c.model);
+    assert_int_equal(n, 27);
+    feed_start(&c, session);
+    for (int draw = 0; draw < 1000; draw++) {
+        int32_t id;
+        float logprob;
+        assert_int_equal(txl_session_sample(session, &sampling, &random, &id, &logprob, &error),
+                         TXL_OK);
+        different += !drawn[id];
+        drawn[id] = true;
+    }
+    assert_int_equal(different, n); /* one would be missed once in 10^14 */
+    txl_session_free(session);
+    case_close(&c);
+}
+
 /* Leaving bands out changes nothing: the best k by the lazy way and by all log-probabilities. */
 static void the_likeliest_are_exact(void **state) {
     (void)state;
@@ -576,6 +605,7 @@ int main(void) {
         cmocka_unit_test(greedy_takes_the_best_that_is_left),
         cmocka_unit_test(the_last_token_is_drawn_or_missed),
         cmocka_unit_test(extremes_are_harmless),
+        cmocka_unit_test(the_bound_of_min_p_stays),
         cmocka_unit_test(the_likeliest_are_exact),
         cmocka_unit_test(nonsense_is_refused),
     };

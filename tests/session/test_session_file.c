@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -85,9 +86,9 @@ static void check_case(const struct model_case *c, const txl_settings *settings)
     size_t tgt_len = (size_t)settings->tgt_len;
     size_t points[] = {0, 1, tgt_len - 1, tgt_len, tgt_len + 1, c->n / 2, c->n - 12};
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-        txl_session *whole = case_session(c, settings), *part = case_session(c, settings);
         if (points[i] + 12 > c->n)
             continue;
+        txl_session *whole = case_session(c, settings), *part = case_session(c, settings);
         if (points[i] > 0)
             feed(whole, c->ids, points[i]);
         txl_memory *memory = save(whole), *again = write_and_read(c, memory);
@@ -116,6 +117,44 @@ static void every_case_goes_on_bit_for_bit(void **state) {
         }
         case_close(&c);
     }
+}
+
+static uint64_t saved_size(const txl_session *session) {
+    txl_error error;
+    struct stat file;
+    const char *path = scratch_path("memory");
+    txl_memory *memory = save(session);
+    assert_int_equal(txl_memory_write(memory, path, &error), TXL_OK);
+    assert_int_equal(stat(path, &file), 0);
+    unlink(path);
+    txl_memory_free(memory);
+    return (uint64_t)file.st_size;
+}
+
+/* What no later token sees is not saved: a full segment is memory already, of which mem_len
+ * positions count, and each token after it is one more. */
+static void a_full_segment_is_saved_as_memory(void **state) {
+    (void)state;
+    struct model_case c;
+    case_open(&c, "enwik8-zip", NULL, -1);
+    const txl_settings settings = {.tgt_len = 8, .mem_len = 4, .clamp_len = -1, .threads = 1};
+    txl_session *session = case_session(&c, &settings), *again = case_session(&c, &settings);
+    uint64_t size[11] = {0};
+    for (size_t n = 8; n <= 10; n++) {
+        feed(session, c.ids + (n == 8 ? 0 : n - 1), n == 8 ? 8 : 1);
+        size[n] = saved_size(session);
+    }
+    assert_true(size[9] > size[8]);
+    assert_int_equal(size[10] - size[9], size[9] - size[8]);
+    txl_session_reset(session);
+    feed(session, c.ids, 8);
+    txl_memory *memory = save(session);
+    load(again, memory);
+    assert_same(&c, session, again, 8, 1);
+    txl_memory_free(memory);
+    txl_session_free(session);
+    txl_session_free(again);
+    case_close(&c);
 }
 
 static void settings_and_the_callers_part_come_back(void **state) {
@@ -402,6 +441,7 @@ static void what_cannot_be_written_leaves_the_old(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_goes_on_bit_for_bit),
+        cmocka_unit_test(a_full_segment_is_saved_as_memory),
         cmocka_unit_test(settings_and_the_callers_part_come_back),
         cmocka_unit_test(other_settings_are_refused),
         cmocka_unit_test(another_model_is_refused_by_name),
