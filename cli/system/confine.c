@@ -1,20 +1,17 @@
-/* Confinement by Landlock, which knows files, and by a filter of system calls (seccomp) for the
- * rest. */
+/* Confinement by Landlock, which knows files, and by a filter of system calls for the rest. */
 #include "confine.h"
 
+#include "call_filter.h"
+#include "terminal.h"
+
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/landlock.h>
-#include <linux/seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -136,96 +133,37 @@ static void confine_files(const struct confinement *to) {
     close(rules);
 }
 
-/* ---- System calls ------------------------------------------------------------------------- */
+/* ---- Threads ------------------------------------------------------------------------------ */
 
-/* The filter is made by hand: libseccomp frees twice what it had no memory for. */
-#if defined(__x86_64__)
-#define MACHINE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define MACHINE AUDIT_ARCH_AARCH64
-#else
-#define MACHINE 0 /* no filter: the arguments may lie otherwise there */
-#endif
-
-/* x86-64 has every call a second time, for x32 programs, from this number on. */
-enum { X32_CALLS = 0x40000000 };
-
-static const uint16_t denied[] = {
-    /* Programs and sockets. */
-    SYS_execve, SYS_execveat, SYS_socket, SYS_socketpair, SYS_io_uring_setup,
-    /* Other processes. */
-    SYS_kill, SYS_tkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_pidfd_open,
-    SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_process_vm_readv, SYS_process_vm_writev,
-    /* Owners, modes, times and attributes of files by name, of which Landlock knows nothing. */
-    SYS_fchmodat, SYS_fchownat, SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_removexattr,
-    SYS_lremovexattr,
-#ifdef SYS_chmod /* older calls, which newer machines do without */
-    SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat,
-#endif
-    /* The machine, and what of the kernel is seldom used. */
-    SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_keyctl, SYS_add_key, SYS_request_key,
-    SYS_unshare, SYS_setns, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_init_module,
-    SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_reboot,
-    /* A leak checker traces its own process. */
-    IS_SANITIZED ? SYS_execve : SYS_ptrace};
-
-enum { N_DENIED = sizeof denied / sizeof denied[0], REFUSAL = SECCOMP_RET_ERRNO | EPERM };
-
-struct filter {
-    struct sock_filter code[2 * N_DENIED + 32];
-    unsigned short n;
-};
-
-static void add(struct filter *f, uint16_t code, uint32_t value, uint8_t if_true,
-                uint8_t if_false) {
-    f->code[f->n++] = (struct sock_filter){code, if_true, if_false, value};
+/* Threads of this process; 0 where the system does not tell. */
+static size_t count_threads(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    size_t n = 0;
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));)
+        n += entry->d_name[0] != '.';
+    if (tasks)
+        closedir(tasks);
+    return n;
 }
 
-static void load(struct filter *f, size_t offset) {
-    add(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
-}
-
-static void end(struct filter *f, uint32_t action) {
-    add(f, BPF_RET | BPF_K, action, 0, 0);
-}
-
-/* The call's number is loaded; refused is one whose argument, of 32 bits, is the value, or is not.
- */
-static void deny_argument(struct filter *f, uint32_t number, int argument, uint32_t value,
-                          bool is) {
-    add(f, BPF_JMP | BPF_JEQ | BPF_K, number, 0, 4);
-    load(f, offsetof(struct seccomp_data, args) + sizeof(uint64_t) * (size_t)argument);
-    add(f, BPF_JMP | BPF_JEQ | BPF_K, value, is ? 0 : 1, is ? 1 : 0);
-    end(f, REFUSAL);
-    end(f, SECCOMP_RET_ALLOW);
-}
-
-static void confine_calls(void) {
-    struct filter f = {.n = 0};
-    load(&f, offsetof(struct seccomp_data, arch));
-    add(&f, BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0);
-    end(&f, SECCOMP_RET_KILL_PROCESS);
-    load(&f, offsetof(struct seccomp_data, nr));
-    add(&f, BPF_JMP | BPF_JGE | BPF_K, X32_CALLS, 0, 1);
-    end(&f, REFUSAL);
-    for (size_t i = 0; i < N_DENIED; i++) {
-        add(&f, BPF_JMP | BPF_JEQ | BPF_K, denied[i], 0, 1);
-        end(&f, REFUSAL);
-    }
-    /* A signal to itself is how a process ends by one. */
-    deny_argument(&f, SYS_tgkill, 0, (uint32_t)getpid(), false);
-    /* Typing into the terminal would be running programs by the shell's hand. */
-    deny_argument(&f, SYS_ioctl, 1, TIOCSTI, true);
-    end(&f, SECCOMP_RET_ALLOW);
-    const struct sock_fprog program = {f.n, f.code};
-    if (MACHINE != 0)
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+/* Landlock holds for the thread that asks for it and for those that it starts.  OpenBLAS has
+ * started its own before, where the program could not start anew without them (blas_core.h). */
+static void tell_of_threads(void) {
+    size_t n = count_threads();
+    if (n > 1)
+        terminal_note("%zu threads that OpenBLAS has started are not confined; set "
+                      "OPENBLAS_NUM_THREADS=1 in the environment",
+                      n - 1);
+    else if (n == 0)
+        terminal_note("whether OpenBLAS has started threads, which are not confined, cannot be "
+                      "seen without /proc; set OPENBLAS_NUM_THREADS=1 in the environment");
 }
 
 void confine(const struct confinement *confinement) {
     /* Without it the kernel lets only root confine itself. */
     if (!IS_CONFINED || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return;
+    tell_of_threads();
     confine_files(confinement);
-    confine_calls();
+    call_filter_install(IS_SANITIZED);
 }

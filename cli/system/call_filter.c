@@ -1,0 +1,243 @@
+/* A filter (seccomp) that lists what is allowed: what the C library, zlib, zstd and jansson take to
+ * read files, write one, start threads and end.  It is made by hand: libseccomp frees twice what it
+ * had no memory for. */
+#include "call_filter.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define MACHINE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define MACHINE AUDIT_ARCH_AARCH64
+#endif
+
+#ifndef MACHINE /* calls and their arguments may be others there */
+
+void call_filter_install(bool sanitized) {
+    (void)sanitized;
+}
+
+#else
+
+/* x86-64 has every call a second time, for x32 programs, from this number on. */
+enum { X32_CALLS = 0x40000000 };
+
+/* ---- The calls ---------------------------------------------------------------------------- */
+
+/* Files that are open, or that Landlock lets be opened; memory; threads; time; the process itself.
+ * Not here, though Landlock knows nothing of them: truncating, and changing owners, modes, times
+ * and attributes of files by their names. */
+static const uint16_t allowed[] = {SYS_read,
+                                   SYS_pread64,
+                                   SYS_readv,
+                                   SYS_preadv,
+                                   SYS_write,
+                                   SYS_pwrite64,
+                                   SYS_writev,
+                                   SYS_pwritev,
+                                   SYS_lseek,
+                                   SYS_close,
+                                   SYS_dup,
+                                   SYS_dup3,
+                                   SYS_fstat,
+                                   SYS_newfstatat,
+                                   SYS_statx,
+                                   SYS_fstatfs,
+                                   SYS_getdents64,
+                                   SYS_getcwd,
+                                   SYS_readlinkat,
+                                   SYS_faccessat,
+                                   SYS_faccessat2,
+                                   SYS_fsync,
+                                   SYS_fdatasync,
+                                   SYS_ftruncate,
+                                   SYS_fallocate,
+                                   SYS_fadvise64,
+                                   SYS_linkat,
+                                   SYS_unlinkat,
+                                   SYS_renameat,
+                                   SYS_renameat2,
+                                   SYS_ppoll,
+                                   SYS_pselect6,
+#ifdef SYS_open /* older calls, which newer machines do without */
+                                   SYS_stat,
+                                   SYS_lstat,
+                                   SYS_access,
+                                   SYS_readlink,
+                                   SYS_link,
+                                   SYS_unlink,
+                                   SYS_rename,
+                                   SYS_dup2,
+                                   SYS_poll,
+                                   SYS_select,
+                                   SYS_time,
+                                   SYS_arch_prctl,
+#endif
+                                   SYS_munmap,
+                                   SYS_mremap,
+                                   SYS_madvise,
+                                   SYS_msync,
+                                   SYS_mincore,
+                                   SYS_brk,
+                                   SYS_membarrier,
+                                   SYS_futex,
+                                   SYS_set_robust_list,
+                                   SYS_get_robust_list,
+                                   SYS_set_tid_address,
+                                   SYS_rseq,
+                                   SYS_sched_yield,
+                                   SYS_sched_getaffinity,
+                                   SYS_getcpu,
+                                   SYS_clock_gettime,
+                                   SYS_clock_getres,
+                                   SYS_clock_nanosleep,
+                                   SYS_nanosleep,
+                                   SYS_gettimeofday,
+                                   SYS_times,
+                                   SYS_getrusage,
+                                   SYS_getrandom,
+                                   SYS_sysinfo,
+                                   SYS_uname,
+                                   SYS_getpid,
+                                   SYS_gettid,
+                                   SYS_getppid,
+                                   SYS_getuid,
+                                   SYS_geteuid,
+                                   SYS_getgid,
+                                   SYS_getegid,
+                                   SYS_getrlimit,
+                                   SYS_rt_sigaction,
+                                   SYS_rt_sigprocmask,
+                                   SYS_rt_sigreturn,
+                                   SYS_rt_sigpending,
+                                   SYS_sigaltstack,
+                                   SYS_restart_syscall,
+                                   SYS_exit,
+                                   SYS_exit_group};
+
+/* The leak checker traces its own process by another, which shares its memory. */
+static const uint16_t allowed_sanitized[] = {
+    SYS_clone, SYS_ptrace,   SYS_wait4, SYS_prctl,     SYS_process_vm_readv,
+    SYS_pipe2, SYS_mprotect, SYS_mmap,  SYS_prlimit64, SYS_personality};
+
+/* Calls for which the C library has another way when the kernel lacks them, since what they do
+ * stands in memory, where a filter sees nothing. */
+static const uint16_t absent[] = {SYS_clone3, SYS_openat2};
+
+/* Calls that are allowed where one argument, of 32 bits, is one of the values, or has none of the
+ * bits, or one of them. */
+enum test { IS, HAS_NONE, HAS };
+
+struct condition {
+    uint16_t call;
+    uint8_t argument;
+    enum test test;
+    uint32_t values[5];
+    size_t n;
+};
+
+/* Truncating goes by every way of opening that has O_TRUNC, which needs no right to write. */
+static const struct condition conditions[] = {
+    {SYS_openat, 2, HAS_NONE, {O_TRUNC}, 1},
+#ifdef __x86_64__
+    {SYS_open, 1, HAS_NONE, {O_TRUNC}, 1},
+#endif
+    /* Nothing new is run, from memory neither. */
+    {SYS_mmap, 2, HAS_NONE, {PROT_EXEC}, 1},
+    {SYS_mprotect, 2, HAS_NONE, {PROT_EXEC}, 1},
+    {SYS_clone, 0, HAS, {CLONE_THREAD}, 1},
+    /* Whether it is a terminal, and how wide; others type into it, or attach devices. */
+    {SYS_ioctl, 1, IS, {TCGETS, TIOCGWINSZ}, 2},
+    /* Others make a file signal another process. */
+    {SYS_fcntl, 1, IS, {F_GETFD, F_SETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC}, 5},
+    /* The limits of this process, not another's. */
+    {SYS_prlimit64, 0, IS, {0}, 1},
+};
+
+/* ---- The program -------------------------------------------------------------------------- */
+
+enum {
+    N_ALLOWED = sizeof allowed / sizeof allowed[0],
+    N_SANITIZED = sizeof allowed_sanitized / sizeof allowed_sanitized[0],
+    N_CONDITION = sizeof conditions / sizeof conditions[0],
+    REFUSAL = SECCOMP_RET_ERRNO | EPERM,
+    ABSENCE = SECCOMP_RET_ERRNO | ENOSYS
+};
+
+struct filter {
+    struct sock_filter code[2 * (N_ALLOWED + N_SANITIZED) + 16 * (N_CONDITION + 1) + 32];
+    unsigned short n;
+};
+
+static void add(struct filter *f, uint16_t code, uint32_t value, uint8_t if_true,
+                uint8_t if_false) {
+    assert(f->n < sizeof f->code / sizeof f->code[0]);
+    f->code[f->n++] = (struct sock_filter){code, if_true, if_false, value};
+}
+
+static void load(struct filter *f, size_t offset) {
+    add(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+}
+
+static void end(struct filter *f, uint32_t action) {
+    add(f, BPF_RET | BPF_K, action, 0, 0);
+}
+
+/* The call's number is loaded. */
+static void decide(struct filter *f, const uint16_t *calls, size_t n, uint32_t action) {
+    for (size_t i = 0; i < n; i++) {
+        add(f, BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
+        end(f, action);
+    }
+}
+
+/* The same; afterwards it is loaded still. */
+static void decide_by_argument(struct filter *f, const struct condition *c) {
+    uint16_t test = BPF_JMP | BPF_K | (c->test == IS ? BPF_JEQ : BPF_JSET);
+    uint32_t met = c->test == HAS_NONE ? REFUSAL : SECCOMP_RET_ALLOW;
+    uint32_t not_met = c->test == HAS_NONE ? SECCOMP_RET_ALLOW : REFUSAL;
+    add(f, BPF_JMP | BPF_JEQ | BPF_K, c->call, 0, (uint8_t)(2 * c->n + 2));
+    load(f, offsetof(struct seccomp_data, args) + sizeof(uint64_t) * c->argument);
+    for (size_t i = 0; i < c->n; i++) {
+        add(f, test, c->values[i], 0, 1);
+        end(f, met);
+    }
+    end(f, not_met);
+}
+
+void call_filter_install(bool sanitized) {
+    struct filter f = {.n = 0};
+    /* A signal to itself is how a process ends by one. */
+    const struct condition own_signals = {SYS_tgkill, 0, IS, {(uint32_t)getpid()}, 1};
+    load(&f, offsetof(struct seccomp_data, arch));
+    add(&f, BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0);
+    end(&f, SECCOMP_RET_KILL_PROCESS);
+    load(&f, offsetof(struct seccomp_data, nr));
+    add(&f, BPF_JMP | BPF_JGE | BPF_K, X32_CALLS, 0, 1);
+    end(&f, REFUSAL);
+    decide(&f, allowed, N_ALLOWED, SECCOMP_RET_ALLOW);
+    decide(&f, absent, sizeof absent / sizeof absent[0], ABSENCE);
+    if (sanitized)
+        decide(&f, allowed_sanitized, N_SANITIZED, SECCOMP_RET_ALLOW);
+    decide_by_argument(&f, &own_signals);
+    for (size_t i = 0; i < N_CONDITION; i++)
+        decide_by_argument(&f, &conditions[i]);
+    end(&f, REFUSAL);
+    const struct sock_fprog program = {f.n, f.code};
+    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+
+#endif
