@@ -59,23 +59,6 @@ int checkpoint_dtype_of_safetensors(const char *name);
 /* Product of the shape, false if it exceeds 64 bits. */
 bool checkpoint_n_element(int n_dim, const uint64_t *shape, uint64_t *n_element);
 
-/* What torch.save writes where a tensor refers to its storage. */
-struct torch_reference {
-    struct pickle_string key;
-    enum checkpoint_dtype dtype;
-    uint64_t n_item;             /* of the storage */
-    uint64_t view_start, view_n; /* the items of it that are meant; all, as a rule */
-};
-
-/* Reads the id of a PERSISTENT value. */
-txl_status torch_read_reference(const struct checkpoint_source *source,
-                                const struct pickle_value *persistent,
-                                struct torch_reference *reference, txl_error *error);
-
-/* The storage of that key, or NULL. */
-struct checkpoint_storage *torch_find_storage(const struct checkpoint_source *source,
-                                              const struct pickle_string *key);
-
 /* Adds every tensor that the source's pickle leads to. */
 txl_status torch_collect_tensors(struct checkpoint *checkpoint,
                                  const struct checkpoint_source *source, txl_error *error);

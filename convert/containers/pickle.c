@@ -9,13 +9,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_PROTOCOL 5 /* the newest that there is */
-#define MAX_NAME 512   /* of a module or a class: messages show it whole */
 #define MAX_NUMBER 64  /* characters of a number that has to fit into 64 bits, or of a real one */
 
 enum opcode {
@@ -83,17 +81,6 @@ enum opcode {
     OP_FRAME = 0x95,
     OP_BYTEARRAY8 = 0x96
 };
-
-bool pickle_fail(struct pickle_reader *reader, txl_status status, const char *format, ...) {
-    char message[MAX_NAME * 2 + 256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    reader->status = txl_fail(reader->error, status, "%s: offset %" PRIu64 ": %s", reader->where,
-                              reader->opcode, message);
-    return false;
-}
 
 /* ---- The stream --------------------------------------------------------------------------- */
 
@@ -535,9 +522,9 @@ static bool set_marked(struct pickle_reader *reader) {
 
 static bool push_global(struct pickle_reader *reader, const struct pickle_string *module,
                         const struct pickle_string *name) {
-    if (module->length > MAX_NAME || name->length > MAX_NAME)
+    if (module->length > PICKLE_MAX_NAME || name->length > PICKLE_MAX_NAME)
         return pickle_fail(reader, TXL_UNSUPPORTED, "a class name is longer than %d bytes",
-                           MAX_NAME);
+                           PICKLE_MAX_NAME);
     if (memchr(module->bytes, 0, module->length) || memchr(name->bytes, 0, name->length))
         return pickle_fail(reader, TXL_FORMAT, "a class name holds a NUL");
     struct pickle_value *value = pickle_new(reader, PICKLE_GLOBAL);

@@ -11,68 +11,7 @@
 #ifndef CONVERT_PICKLE_H
 #define CONVERT_PICKLE_H
 
-#include "txl.h"
-
-enum pickle_kind {
-    PICKLE_NONE,
-    PICKLE_BOOL,
-    PICKLE_INT,
-    PICKLE_BIG_INT, /* beyond int64_t */
-    PICKLE_FLOAT,
-    PICKLE_STRING, /* str, unicode, bytes and bytearray alike */
-    PICKLE_LIST,
-    PICKLE_TUPLE,
-    PICKLE_SET,
-    PICKLE_DICT, /* OrderedDict, Counter and defaultdict too */
-    PICKLE_OBJECT,
-    PICKLE_GLOBAL,    /* a class or function that is only named */
-    PICKLE_PERSISTENT /* something outside the stream; torch.save: a storage */
-};
-
-struct pickle_value;
-
-struct pickle_string {
-    const char *bytes; /* not NUL-terminated; unicode is UTF-8 */
-    size_t length;
-};
-
-struct pickle_items {
-    struct pickle_value **at;
-    size_t count, capacity;
-};
-
-struct pickle_pair {
-    struct pickle_value *key, *value;
-};
-
-struct pickle_pairs {
-    struct pickle_pair *at; /* in order of insertion; of equal keys the last one counts */
-    size_t count, capacity;
-};
-
-struct pickle_object {
-    const char *class_name;     /* "module.Name", of the class or the callable */
-    struct pickle_value *args;  /* what it was made with */
-    struct pickle_value *state; /* a dict of its attributes as a rule; NULL: none */
-    struct pickle_value *items; /* list or set: what was added to it; NULL: nothing */
-    struct pickle_value *pairs; /* dict: what was stored in it by key; NULL: nothing */
-};
-
-struct pickle_value {
-    enum pickle_kind kind;
-    union {
-        bool boolean;
-        int64_t integer;
-        double real;
-        struct pickle_string string; /* STRING; BIG_INT: two's complement, lowest byte first, or
-                                        decimal digits (protocol 0) */
-        struct pickle_items items;   /* LIST, TUPLE, SET */
-        struct pickle_pairs pairs;   /* DICT */
-        struct pickle_object *object;
-        const char *name;        /* GLOBAL: "module.Name" */
-        struct pickle_value *id; /* PERSISTENT */
-    };
-};
+#include "pickle_value.h"
 
 struct pickle; /* owns the values of one stream */
 
@@ -97,22 +36,5 @@ const struct pickle_value *pickle_persistent(const struct pickle *pickle, size_t
 
 /* Whether data begins like a pickle of any protocol. */
 bool pickle_looks_like(const unsigned char *data, uint64_t size);
-
-/* ---- Looking at values; NULL is a value that is nothing ------------------------------------ */
-
-/* "a list", "an object" ... for messages. */
-const char *pickle_kind_name(const struct pickle_value *value);
-
-/* The entry of a dict, or the attribute of an object, under a string key; NULL if there is none,
- * or the value is neither.  Takes time in proportion to the entries. */
-const struct pickle_value *pickle_get(const struct pickle_value *value, const char *key);
-
-bool pickle_is_string(const struct pickle_value *value, const char *text);
-
-/* Whether it is a record of the class or callable of that name. */
-bool pickle_is_object(const struct pickle_value *value, const char *class_name);
-
-/* Item `i` of a list or tuple; NULL if there is none, or the value is neither. */
-const struct pickle_value *pickle_item(const struct pickle_value *value, size_t i);
 
 #endif

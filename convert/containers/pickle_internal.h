@@ -4,6 +4,8 @@
 
 #include "pickle.h"
 
+#define PICKLE_MAX_NAME 512 /* of a module or a class: messages show it whole */
+
 struct arena_chunk;
 
 struct pickle {

@@ -1,9 +1,12 @@
-/* The values of a pickle: their arena, and how to look at them. */
+/* The values of a pickle: their arena, how to look at them, and failing while they are made. */
 #include "pickle_internal.h"
 
 #include "lib/base/error.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +19,17 @@ struct arena_chunk {
     size_t used, size;
     _Alignas(max_align_t) unsigned char bytes[];
 };
+
+bool pickle_fail(struct pickle_reader *reader, txl_status status, const char *format, ...) {
+    char message[PICKLE_MAX_NAME * 2 + 256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    reader->status = txl_fail(reader->error, status, "%s: offset %" PRIu64 ": %s", reader->where,
+                              reader->opcode, message);
+    return false;
+}
 
 void *pickle_allocate(struct pickle_reader *reader, size_t size) {
     struct arena_chunk *chunk = reader->pickle->chunks;

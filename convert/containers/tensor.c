@@ -117,12 +117,12 @@ static txl_status check_claim(const struct tensor_claim *claim, uint64_t *n_elem
     return TXL_OK;
 }
 
-static txl_status reserve(struct checkpoint *checkpoint, txl_error *error) {
+/* Makes room for one more, from the file at `path`. */
+static txl_status reserve(struct checkpoint *checkpoint, const char *path, txl_error *error) {
     if (checkpoint->n_tensor < checkpoint->capacity)
         return TXL_OK;
     if (checkpoint->n_tensor >= MAX_TENSOR)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d tensors",
-                        checkpoint_path(checkpoint), MAX_TENSOR);
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d tensors", path, MAX_TENSOR);
     size_t larger = checkpoint->capacity ? 2 * checkpoint->capacity : 64;
     void *memory = realloc(checkpoint->tensors, larger * sizeof *checkpoint->tensors);
     if (!memory)
@@ -137,7 +137,7 @@ txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_cla
     uint64_t n_element = 0;
     txl_status status = check_claim(claim, &n_element, error);
     if (status == TXL_OK)
-        status = reserve(checkpoint, error);
+        status = reserve(checkpoint, claim->storage->file->path, error);
     if (status != TXL_OK)
         return status;
     char *name = strdup(claim->name);

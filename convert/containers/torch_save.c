@@ -1,6 +1,6 @@
-/* The containers of torch.save - zip archives, the legacy sequence of pickles, a plain pickle -
- * and the storages in them.  (PyTorch's torch/serialization.py defines both containers.) */
-#include "checkpoint_internal.h"
+/* The containers of torch.save: zip archives, the legacy sequence of pickles, a plain pickle.
+ * (PyTorch's torch/serialization.py defines the first two.) */
+#include "torch_storage.h"
 
 #include "lib/base/error.h"
 #include "little_endian.h"
@@ -12,119 +12,10 @@
 #include <zlib.h>
 
 #define LEGACY_PROTOCOL 1001
-#define MAX_KEY 256 /* of a storage; PyTorch writes numbers of up to 20 digits */
 
 /* The number that a legacy file begins with, 0x1950a86a20f9469cfc6c. */
 static const unsigned char legacy_magic[10] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,
                                                0x20, 0x6a, 0xa8, 0x50, 0x19};
-
-/* ---- References to storages --------------------------------------------------------------- */
-
-static int storage_dtype(const char *class_name) {
-    static const char *const modules[] = {"torch.", "torch.cuda.", "torch.storage."};
-    const char *name = strrchr(class_name, '.') + 1; /* a GLOBAL's name has a dot */
-    size_t length = (size_t)(name - class_name);
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
-        if (strlen(modules[i]) == length && memcmp(modules[i], class_name, length) == 0)
-            return checkpoint_dtype_of_storage(name);
-    return -1;
-}
-
-static bool unsigned_of(const struct pickle_value *value, uint64_t *number) {
-    if (!value || value->kind != PICKLE_INT || value->integer < 0)
-        return false;
-    *number = (uint64_t)value->integer;
-    return true;
-}
-
-/* The sixth part of a legacy id: None, or (key, first item, items) of the storage that is meant
- * within the one that was saved. */
-static bool read_view(const struct pickle_value *view, struct torch_reference *reference) {
-    reference->view_start = 0;
-    reference->view_n = reference->n_item;
-    if (!view || view->kind == PICKLE_NONE)
-        return true;
-    return unsigned_of(pickle_item(view, 1), &reference->view_start) &&
-           unsigned_of(pickle_item(view, 2), &reference->view_n) &&
-           reference->view_start <= reference->n_item &&
-           reference->view_n <= reference->n_item - reference->view_start;
-}
-
-/* An id is ("storage", class, key, device, items) or the same and a view. */
-txl_status torch_read_reference(const struct checkpoint_source *source,
-                                const struct pickle_value *persistent,
-                                struct torch_reference *reference, txl_error *error) {
-    const struct pickle_value *id = persistent->id;
-    const struct pickle_value *class = pickle_item(id, 1), *key = pickle_item(id, 2);
-    if (!pickle_is_string(pickle_item(id, 0), "storage") || !class ||
-        class->kind != PICKLE_GLOBAL || !key || key->kind != PICKLE_STRING ||
-        key->string.length > MAX_KEY || memchr(key->string.bytes, 0, key->string.length) ||
-        !unsigned_of(pickle_item(id, 4), &reference->n_item) ||
-        !read_view(pickle_item(id, 5), reference))
-        return txl_fail(error, TXL_FORMAT,
-                        "%s: refers to a storage in a way that torch.save does not", source->where);
-    int dtype = storage_dtype(class->name);
-    if (dtype < 0)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: has a storage of type %s, which is not known",
-                        source->where, class->name);
-    reference->dtype = (enum checkpoint_dtype)dtype;
-    reference->key = key->string;
-    return TXL_OK;
-}
-
-static int compare_strings(const struct pickle_string *a, const struct pickle_string *b) {
-    int order = memcmp(a->bytes, b->bytes, a->length < b->length ? a->length : b->length);
-    return order ? order : (a->length > b->length) - (a->length < b->length);
-}
-
-static int compare_storages(const void *a, const void *b) {
-    return compare_strings(&((const struct checkpoint_storage *)a)->key,
-                           &((const struct checkpoint_storage *)b)->key);
-}
-
-struct checkpoint_storage *torch_find_storage(const struct checkpoint_source *source,
-                                              const struct pickle_string *key) {
-    struct checkpoint_storage wanted = {.key = *key};
-    return bsearch(&wanted, source->storages, source->n_storage, sizeof wanted, compare_storages);
-}
-
-/* Fills source->storages, sorted by key, with what the pickle refers to. */
-static txl_status list_storages(struct checkpoint_source *source, txl_error *error) {
-    size_t n_reference = pickle_n_persistent(source->pickle);
-    struct checkpoint_storage *storages = calloc(n_reference + 1, sizeof *storages);
-    if (!storages)
-        return txl_fail_memory(error, "a list of storages", n_reference * sizeof *storages);
-    source->storages = storages;
-    for (size_t i = 0; i < n_reference; i++) {
-        struct torch_reference reference;
-        txl_status status =
-            torch_read_reference(source, pickle_persistent(source->pickle, i), &reference, error);
-        if (status != TXL_OK)
-            return status;
-        size_t size = checkpoint_dtype_size(reference.dtype);
-        if (reference.n_item > source->file.size / size)
-            return txl_fail(error, TXL_FORMAT,
-                            "%s: storage %.*s should have %" PRIu64
-                            " elements, more than the file has room for",
-                            source->where, (int)reference.key.length, reference.key.bytes,
-                            reference.n_item);
-        storages[i] = (struct checkpoint_storage){.file = &source->file,
-                                                  .size = reference.n_item * size,
-                                                  .key = reference.key,
-                                                  .element_size = size};
-    }
-    qsort(storages, n_reference, sizeof *storages, compare_storages);
-    for (size_t i = 0; i < n_reference; i++) {
-        struct checkpoint_storage *last =
-            source->n_storage ? &storages[source->n_storage - 1] : NULL;
-        if (!last || compare_storages(last, &storages[i]) != 0)
-            storages[source->n_storage++] = storages[i];
-        else if (last->size != storages[i].size)
-            return txl_fail(error, TXL_FORMAT, "%s: storage %.*s has two sizes", source->where,
-                            (int)last->key.length, last->key.bytes);
-    }
-    return TXL_OK;
-}
 
 /* ---- Zip ---------------------------------------------------------------------------------- */
 
@@ -164,7 +55,7 @@ struct entry_name {
 static txl_status make_entry_name(const struct zip_entry *pickle, struct entry_name *name,
                                   txl_error *error) {
     name->prefix = strlen(pickle->name) - strlen("data.pkl");
-    name->room = name->prefix + MAX_KEY + 16;
+    name->room = name->prefix + TORCH_MAX_KEY + 16;
     name->text = malloc(name->room);
     if (!name->text)
         return txl_fail_memory(error, "an entry's name", name->room);
@@ -269,7 +160,7 @@ static txl_status read_zip_entries(struct checkpoint_source *source, const struc
     if (status == TXL_OK)
         status = read_zip_pickle(source, zip, pickle, error);
     if (status == TXL_OK)
-        status = list_storages(source, error);
+        status = torch_list_storages(source, error);
     if (status == TXL_OK)
         status = place_zip_storages(source, zip, &name, error);
     free(name.text);
@@ -378,7 +269,7 @@ static txl_status read_legacy(struct checkpoint_source *source, uint64_t at, txl
     if (status == TXL_OK)
         status = read_next(source, &at, &source->pickle, error);
     if (status == TXL_OK)
-        status = list_storages(source, error);
+        status = torch_list_storages(source, error);
     if (status == TXL_OK)
         status = place_legacy_storages(source, at, error);
     return status;
@@ -397,7 +288,7 @@ static txl_status read_pickles(struct checkpoint_source *source, txl_error *erro
         return read_legacy(source, at, error);
     }
     source->pickle = first;
-    return list_storages(source, error);
+    return torch_list_storages(source, error);
 }
 
 static txl_status check_placed(const struct checkpoint_source *source, txl_error *error) {

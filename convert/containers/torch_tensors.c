@@ -1,5 +1,5 @@
 /* From the graph of objects in a torch.save file to its tensors and their names. */
-#include "checkpoint_internal.h"
+#include "torch_storage.h"
 
 #include "lib/base/error.h"
 

@@ -1,7 +1,7 @@
 /* Pickles in the containers of torch.save, with storages of zeros. */
 #include "torch_pack.h"
 
-#include "convert/containers/checkpoint_internal.h"
+#include "convert/containers/torch_storage.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,29 @@
+/* The storages that a torch.save file's tensors are views of. */
+#ifndef CONVERT_TORCH_STORAGE_H
+#define CONVERT_TORCH_STORAGE_H
+
+#include "checkpoint_internal.h"
+
+#define TORCH_MAX_KEY 256 /* of a storage; PyTorch writes numbers of up to 20 digits */
+
+/* What torch.save writes where a tensor refers to its storage. */
+struct torch_reference {
+    struct pickle_string key;
+    enum checkpoint_dtype dtype;
+    uint64_t n_item;             /* of the storage */
+    uint64_t view_start, view_n; /* the items of it that are meant; all, as a rule */
+};
+
+/* Reads the id of a PERSISTENT value. */
+txl_status torch_read_reference(const struct checkpoint_source *source,
+                                const struct pickle_value *persistent,
+                                struct torch_reference *reference, txl_error *error);
+
+/* The storage of that key, or NULL. */
+struct checkpoint_storage *torch_find_storage(const struct checkpoint_source *source,
+                                              const struct pickle_string *key);
+
+/* Fills source->storages, sorted by key, with what the pickle refers to. */
+txl_status torch_list_storages(struct checkpoint_source *source, txl_error *error);
+
+#endif
