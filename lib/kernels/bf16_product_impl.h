@@ -3,6 +3,9 @@
  *     narrow_neighbours, narrow_pairs     as below
  *     BF16_TILE_ROWS, BF16_TILE_COLUMNS,  its own tiles, which have to be given all together
  *     bf16_begin, bf16_tile, bf16_end */
+#ifndef TXL_BF16_PRODUCT_IMPL_H
+#define TXL_BF16_PRODUCT_IMPL_H
+
 #include "bf16_product.h"
 #include "transpose.h"
 
@@ -239,3 +242,5 @@ static const struct bf16_product bf16_product = {
     .pack_right = bf16_pack_right,
     .multiply = bf16_multiply,
 };
+
+#endif

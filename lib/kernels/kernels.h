@@ -15,7 +15,8 @@ enum {
     FLOAT_TYPES = 3,  /* those without scales: f32, f16, bf16 */
     MEMORY_TYPES = 2, /* those of a memory: f32, f16 */
     PANEL_WIDTH = 64,
-    PANEL_ROWS = 48
+    PANEL_ROWS = 48,
+    PANEL_DEPTH = 32
 };
 
 /* What the first linear layer of a feed-forward block is followed by. */
@@ -24,7 +25,7 @@ enum activation { LINEAR, RELU, GELU_TANH, GELU_ERF, SWISH };
 /* Y = act(X B^T + bias) for many rows of X: they lie transposed in panels, which the rows of B pass
  * by.  Each sum runs over k in order, so that it does not depend on how many rows there are. */
 struct panels {
-    size_t element;   /* bytes of a packed number; a column's even number of them */
+    size_t element;   /* bytes of a packed number; of a row of X a multiple of PANEL_DEPTH */
     size_t unit;      /* widths are multiples of so many */
     size_t most_rows; /* for more rows of X sgemm is faster */
 
@@ -33,8 +34,9 @@ struct panels {
     void (*pack)(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
                  float *x_scale);
 
-    /* B[n, k], n <= PANEL_ROWS, and its scale (see product) as `panel` takes them: out of n k 4
-     * bytes, out_scale[n, q8_blocks(k)].  NULL where it takes them as they are. */
+    /* B[n, k], n <= PANEL_ROWS, and its scale (see product) as `panel` takes them: out of
+     * PANEL_ROWS times k up to a multiple of PANEL_DEPTH times 4 bytes, out_scale[n, q8_blocks(k)].
+     * NULL where it takes them as they are. */
     void (*prepare)(size_t n, size_t k, const void *b, const float *scale, void *out,
                     float *out_scale);
 

@@ -69,6 +69,58 @@ static void bf16_tile(size_t rows, size_t columns, size_t depth, const uint16_t 
         two_by_two(false, false, depth, a, lda, b, ldb, add, c, ldc);
 }
 
+#include "bf16_product_impl.h"
+
+/* ---- Weights in bf16 ---------------------------------------------------------------------- */
+
+/* Activations are rounded to bf16 into a right pack, so that a panel is some of its blocks; rows of
+ * weights are copied into a left one.  So the weights need no turning over, and what is multiplied
+ * is C^T, which finish_panel turns as it does for every other kind. */
+
+static void pack_activations(size_t m, size_t width, size_t k, const float *x, size_t ldx,
+                             void *out, float *x_scale) {
+    (void)width, (void)x_scale;
+    const struct bf16_source source = {x, ldx, false};
+    const struct bf16_pack pack = {out, k};
+    bf16_pack_right(&source, 0, m, &pack);
+}
+
+static void copy_weights(size_t n, size_t k, const void *b, const float *scale, void *out,
+                         float *out_scale) {
+    (void)scale, (void)out_scale;
+    const size_t depth = bf16_blocks(k);
+    for (size_t row = 0; row < n; row++) {
+        const uint16_t *from = (const uint16_t *)b + row * k;
+        uint16_t *to =
+            (uint16_t *)out + row / BF16_ROWS * depth * BF16_BLOCK + row % BF16_ROWS * BF16_DEPTH;
+        for (size_t d = 0; d < depth; d++, to += BF16_BLOCK, from += BF16_DEPTH) {
+            size_t left = k - d * BF16_DEPTH, whole = left < BF16_DEPTH ? left : BF16_DEPTH;
+            const __mmask32 mask = whole < BF16_DEPTH ? (1u << whole) - 1 : (__mmask32)-1;
+            _mm512_storeu_si512(to, _mm512_maskz_loadu_epi16(mask, from));
+        }
+    }
+}
+
+static void multiply_panel(size_t m, size_t width, size_t n, size_t k, const void *packed,
+                           const float *x_scale, const void *b, const float *scale,
+                           const float *bias, bool relu, float *y, size_t ldy) {
+    (void)x_scale, (void)scale;
+    _Alignas(64) float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
+    const struct bf16_pack left = {(uint16_t *)b, k}, right = {(uint16_t *)packed, k};
+    bf16_multiply(&left, &right, k, 0, n, 0, width, false, c, width);
+    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
+}
+
+static const struct panels panels_bf16 = {
+    .element = sizeof(uint16_t),
+    .unit = BF16_ROWS,
+    .most_rows = SIZE_MAX,
+    .pack = pack_activations,
+    .prepare = copy_weights,
+    .panel = multiply_panel,
+};
+#define PANELS_BF16 &panels_bf16
+
 extern const struct kernels kernels_amx;
 #define KERNELS_TABLE kernels_amx
 #define KERNELS_NAME "amx"

@@ -403,7 +403,7 @@ panel_columns(const int rows, const int vectors, size_t n, size_t k, const float
 }
 
 /* Steps of k in one go, so that a panel's part of them stays in the second-level cache. */
-enum { PANEL_DEPTH = 1024 };
+enum { PANEL_STEPS = 1024 };
 
 static void panel(size_t m, size_t width, size_t n, size_t k, const void *packed,
                   const float *x_scale, const void *b, const float *scale, const float *bias,
@@ -411,8 +411,8 @@ static void panel(size_t m, size_t width, size_t n, size_t k, const void *packed
     (void)x_scale;
     (void)scale;
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
-    for (size_t first = 0; first < k; first += PANEL_DEPTH) {
-        size_t depth = k - first < PANEL_DEPTH ? k - first : PANEL_DEPTH, v = 0;
+    for (size_t first = 0; first < k; first += PANEL_STEPS) {
+        size_t depth = k - first < PANEL_STEPS ? k - first : PANEL_STEPS, v = 0;
         const float *p = (const float *)packed + first * width, *rows = (const float *)b + first;
         bool add = first > 0;
 #if LANES == 16

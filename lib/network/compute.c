@@ -73,6 +73,10 @@ void compute_close(struct compute *compute) {
     pool_free(compute->pool);
 }
 
+static size_t panel_depth(size_t k) {
+    return (k + PANEL_DEPTH - 1) / PANEL_DEPTH * PANEL_DEPTH;
+}
+
 size_t compute_block_rows(const struct matrix *w) {
     size_t rows = SGEMM_ELEMENTS / w->n_col / 16 * 16;
     return rows < 16 ? 16 : rows > SGEMM_BLOCK ? SGEMM_BLOCK : rows;
@@ -80,7 +84,7 @@ size_t compute_block_rows(const struct matrix *w) {
 
 size_t compute_scratch(const struct matrix *w, size_t n_x) {
     size_t rows = compute_block_rows(w), most = rows > PANEL_ROWS ? rows : PANEL_ROWS;
-    size_t row = w->n_col + q8_blocks(w->n_col); /* with its scales */
+    size_t row = panel_depth(w->n_col) + q8_blocks(w->n_col); /* with its scales */
     bool as_they_are = w->type == WEIGHTS_F32 || (n_x <= FEW_ROWS && w->type != WEIGHTS_Q8);
     size_t prepared = as_they_are ? 0 : most * row;
     return prepared + n_x * rows;
@@ -113,7 +117,7 @@ struct panel {
 
 /* Floats that hold a column of a panel for each of its rows. */
 static size_t panel_column(const struct panels *panels, size_t k) {
-    return (k + 1) / 2 * 2 * panels->element / sizeof(float);
+    return panel_depth(k) * panels->element / sizeof(float);
 }
 
 /* The panels' numbers follow each other, and then their scales. */
@@ -204,7 +208,8 @@ static void product_panels(const struct compute *compute, int thread, const stru
     const void *b = rows.data;
     const float *scale = rows.scale;
     if (x->panels->prepare) {
-        float *prepared = compute->scratch[thread], *prepared_scale = prepared + n * w->n_col;
+        float *prepared = compute->scratch[thread];
+        float *prepared_scale = prepared + PANEL_ROWS * panel_depth(w->n_col);
         x->panels->prepare(n, w->n_col, b, scale, prepared, prepared_scale);
         b = prepared;
         scale = prepared_scale;

@@ -216,9 +216,9 @@ static void multiplications(void **state) {
  * many rounded products is within some of their roundings. */
 static void check_panels(const struct kernels *kernels, int type, size_t s, size_t m) {
     static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
-    static float prepared[PANEL_ROWS * MAX], prepared_scale[PANEL_ROWS * MAX];
+    static float prepared[PANEL_ROWS * (MAX + PANEL_DEPTH)], prepared_scale[PANEL_ROWS * MAX];
     static float scale[PANEL_ROWS * MAX], x_scale[PANEL_WIDTH];
-    static float packed[PANEL_WIDTH * MAX], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
+    static float packed[PANEL_WIDTH * (MAX + PANEL_DEPTH)], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
     const struct panels *p = kernels->panels[type];
     size_t k = sizes[s], n = (s * 7 + m) % PANEL_ROWS + 1, ldx = k + s % 3, ldy = n + 1;
     size_t width = (m + p->unit - 1) / p->unit * p->unit;
@@ -268,7 +268,8 @@ static void panels(void **state) {
 /* A product Y[m, n] = X B^T through panels, all that goes into it of one type's panels. */
 static void through_panels(const struct panels *p, size_t m, size_t n, size_t k, const float *x,
                            const void *b, const float *scale, float *y) {
-    static float packed[64 * 2500], x_scale[64], prepared[2 * 2500], prepared_scale[2 * 40];
+    static float packed[64 * 2528], x_scale[64], prepared[PANEL_ROWS * 2528],
+        prepared_scale[2 * 40];
     assert_true(m <= 64 && n <= 2 && k <= 2500);
     size_t width = (m + p->unit - 1) / p->unit * p->unit;
     p->pack(m, width, k, x, k, packed, x_scale);
