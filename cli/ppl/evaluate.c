@@ -31,10 +31,32 @@ static void show_progress(struct evaluation *e, double fraction, uint64_t tokens
 }
 
 /* The first token of a stream is context, which the scorer does not tell of. */
-static txl_status push(struct evaluation *e, int32_t id, txl_error *error) {
+static txl_status push(struct evaluation *e, int32_t id, const struct place *place,
+                       txl_error *error) {
     if (e->report && e->scorer.n == 0)
         report_context(e->report, e->scorer.index, id);
-    return scorer_push(&e->scorer, id, error);
+    return scorer_push(&e->scorer, id, place, error);
+}
+
+/* ---- The spool ---------------------------------------------------------------------------- */
+
+/* Places are kept for the tables alone. */
+static off_t spooled_bytes(const struct evaluation *e) {
+    return (off_t)(sizeof(int32_t) + (tables_any(e->tables) ? sizeof(struct place) : 0));
+}
+
+static txl_status spool_write(struct evaluation *e, int32_t id, const struct place *place,
+                              txl_error *error) {
+    bool written = fwrite(&id, sizeof id, 1, e->spool) == 1 &&
+                   (!tables_any(e->tables) || fwrite(place, sizeof *place, 1, e->spool) == 1);
+    return written ? TXL_OK : fail_spool(error);
+}
+
+static txl_status spool_read(struct evaluation *e, int32_t *id, struct place *place,
+                             txl_error *error) {
+    bool read = fread(id, sizeof *id, 1, e->spool) == 1 &&
+                (!tables_any(e->tables) || fread(place, sizeof *place, 1, e->spool) == 1);
+    return read ? TXL_OK : fail_spool(error);
 }
 
 static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t length, uint64_t all,
@@ -42,9 +64,10 @@ static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t le
     scorer_start(&e->scorer, first);
     for (uint64_t i = 0; i < length; i++) {
         int32_t id;
-        if (fread(&id, sizeof id, 1, e->spool) != 1)
-            return fail_spool(error);
-        txl_status status = push(e, id, error);
+        struct place place = {0};
+        txl_status status = spool_read(e, &id, &place, error);
+        if (status == TXL_OK)
+            status = push(e, id, &place, error);
         if (status != TXL_OK)
             return status;
         show_progress(e, (double)(done + i) / (double)all, done + i);
@@ -58,7 +81,7 @@ static txl_status score_streams(struct evaluation *e, txl_error *error) {
     uint64_t begin = e->options.stream > 0 ? e->options.stream - 1 : 0;
     uint64_t end = e->options.stream > 0 ? e->options.stream : e->options.streams;
     if (fflush(e->spool) != 0 ||
-        fseeko(e->spool, (off_t)(begin * length * sizeof(int32_t)), SEEK_SET) != 0)
+        fseeko(e->spool, (off_t)(begin * length) * spooled_bytes(e), SEEK_SET) != 0)
         return fail_spool(error);
     txl_status status = TXL_OK;
     for (uint64_t i = begin; status == TXL_OK && length > 0 && i < end; i++) {
@@ -73,28 +96,30 @@ static txl_status score_streams(struct evaluation *e, txl_error *error) {
 
 /* The line's context is the first of all contexts; a line that brings it along (One Billion
  * Words) does not have it scored. */
-static txl_status push_in_line(struct evaluation *e, int32_t id, txl_error *error) {
+static txl_status push_in_line(struct evaluation *e, int32_t id, const struct place *place,
+                               txl_error *error) {
     if (!e->in_line) {
         int32_t context = txl_model_first_context(e->model);
-        e->in_line = true;
-        scorer_start(&e->scorer, 0);
-        txl_status status = scorer_push(&e->scorer, context, error);
         bool opening = txl_model_kind(e->model) == TXL_LM1B && id == context;
+        e->in_line = true;
+        /* The line's own first token is number 0. */
+        scorer_start(&e->scorer, opening ? 0 : UINT64_MAX);
+        txl_status status = scorer_push(&e->scorer, context, place, error);
         if (status != TXL_OK || opening)
             return status;
     }
-    return scorer_push(&e->scorer, id, error);
+    return scorer_push(&e->scorer, id, place, error);
 }
 
-static txl_status end_line(struct evaluation *e, txl_error *error) {
+/* `end` is where the line end is. */
+static txl_status end_line(struct evaluation *e, uint64_t end, txl_error *error) {
     txl_status status = TXL_OK;
-    e->line++;
     if (e->in_line) {
         e->in_line = false;
         status = scorer_flush(&e->scorer, error);
     }
     if (status == TXL_OK)
-        status = rows_line(e->rows, e->line, &e->scorer.score);
+        status = tables_line(e->tables, &e->line, end, &e->scorer.score, error);
     end_stream(e);
     return status;
 }
@@ -106,24 +131,25 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
     if (!symbol->text && e->report && !e->options.ids)
         report_line_end(e->report, e->tokens);
     if (!symbol->text)
-        return e->options.per_line ? end_line(e, error) : TXL_OK;
+        return e->options.per_line ? end_line(e, symbol->offset, error) : TXL_OK;
     if (e->options.max_tokens > 0 && e->tokens == e->options.max_tokens)
         return TXL_STOPPED;
+    const struct place place = {symbol->line, symbol->offset, symbol->bytes};
     e->tokens++;
-    if (e->spool) {
-        bool written = fwrite(&symbol->id, sizeof symbol->id, 1, e->spool) == 1;
-        return written ? TXL_OK : fail_spool(error);
-    }
+    e->end = place.offset + place.bytes;
+    if (e->spool)
+        return spool_write(e, symbol->id, &place, error);
     if (e->options.per_line)
-        return push_in_line(e, symbol->id, error);
+        return push_in_line(e, symbol->id, &place, error);
     txl_status status = e->heat ? heat_symbol(e->heat, symbol, error) : TXL_OK;
-    return status == TXL_OK ? push(e, symbol->id, error) : status;
+    return status == TXL_OK ? push(e, symbol->id, &place, error) : status;
 }
 
 /* The text on its way to the encoder, before the symbols that come of it. */
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct evaluation *e = context;
-    return e->heat ? heat_text(e->heat, text, length, error) : TXL_OK;
+    txl_status status = tables_see(e->tables, text, length, error);
+    return status == TXL_OK && e->heat ? heat_text(e->heat, text, length, error) : status;
 }
 
 /* Where the work stands: by the bytes read, or by the tokens where their number is known. */
@@ -143,7 +169,7 @@ static txl_status finish_text(struct evaluation *e, txl_error *error) {
     if (e->spool)
         return score_streams(e, error);
     if (e->in_line)
-        return end_line(e, error);
+        return end_line(e, e->end, error);
     return scorer_flush(&e->scorer, error);
 }
 
@@ -168,7 +194,8 @@ static bool start_text(struct evaluation *e, struct input *input) {
                                    .context = e};
     e->score = (struct score){0};
     e->tokens = 0;
-    e->line = 0;
+    e->line = (struct place){.line = 1};
+    e->end = 0;
     e->in_line = false;
     if (e->comparison)
         e->comparison->divergence = (struct divergence){0};
@@ -204,10 +231,38 @@ static void end_text(struct evaluation *e, struct result *result) {
     token_reader_close(&e->reader);
 }
 
-txl_status evaluate(struct evaluation *e, struct input *input, struct result *result) {
+static txl_status fail_short(const struct evaluation *e, const char *name,
+                             const struct result *result) {
+    if (e->options.streams > 1) {
+        terminal_error("%s: %" PRIu64 " tokens leave fewer than two for each of %" PRIu64
+                       " streams",
+                       name, result->tokens, e->options.streams);
+    } else {
+        terminal_error("%s: fewer than two tokens, so there is nothing to score", name);
+    }
+    return TXL_TEXT;
+}
+
+/* Ends the tables' rows of the text; what was scored before a signal is in them too. */
+static txl_status end_tables(struct evaluation *e, const char *name, txl_status status) {
+    txl_error error;
+    bool good = status == TXL_OK || status == TXL_STOPPED;
+    if (good && tables_finish_text(e->tables, &error) != TXL_OK) {
+        status = error.status;
+        good = false;
+        if (status != TXL_STOPPED)
+            terminal_error("%s: %s", name, error.message);
+    }
+    tables_end_text(e->tables, good);
+    return status;
+}
+
+txl_status evaluate(struct evaluation *e, const char *file, struct input *input,
+                    struct result *result) {
     double start = terminal_seconds();
     txl_status status = TXL_IO;
-    if (start_text(e, input)) {
+    *result = (struct result){.file = file};
+    if (tables_start_text(e->tables, file, input) && start_text(e, input)) {
         status = score_text(e, input);
         end_text(e, result);
         result->whole = result->whole && status == TXL_OK;
@@ -217,15 +272,8 @@ txl_status evaluate(struct evaluation *e, struct input *input, struct result *re
         fclose(e->spool);
         e->spool = NULL;
     }
-    if (status == TXL_OK && result->score.predicted == 0) {
-        if (e->options.streams > 1) {
-            terminal_error("%s: %" PRIu64 " tokens leave fewer than two for each of %" PRIu64
-                           " streams",
-                           input->name, result->tokens, e->options.streams);
-        } else {
-            terminal_error("%s: fewer than two tokens, so there is nothing to score", input->name);
-        }
-        return TXL_TEXT;
-    }
-    return status;
+    if (status == TXL_OK && result->score.predicted == 0)
+        status = fail_short(e, input->name, result);
+    result->file = file;
+    return end_tables(e, input->name, status);
 }

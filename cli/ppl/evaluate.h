@@ -7,7 +7,7 @@
 #include "heat.h"
 #include "report.h"
 #include "result.h"
-#include "score_rows.h"
+#include "tables.h"
 
 struct evaluation_options {
     bool raw, ids, skip_unknown;
@@ -22,7 +22,7 @@ struct evaluation {
     struct evaluation_options options;
     struct scorer scorer;
     struct comparison *comparison; /* NULL, or observes the scorer */
-    struct rows *rows;             /* of --per-line */
+    struct tables *tables;         /* NULL: none */
     struct heat *heat;             /* NULL, or shows the text */
     struct report *report;         /* likewise */
     struct progress *progress;
@@ -33,14 +33,16 @@ struct evaluation {
     struct token_reader reader;
     struct score score; /* of what is behind the scorer's stream */
     uint64_t tokens;
-    FILE *spool; /* the ids of several streams, until their number is known */
-    uint64_t line;
+    FILE *spool; /* the tokens of several streams, until their number is known */
     bool in_line;
+    struct place line; /* where the line at hand begins */
+    uint64_t end;      /* of the last token's bytes */
 };
 
-/* Reads `input` and scores it.  The result's file is the caller's to fill in.  TXL_OK, or
+/* Reads `input` and scores it; tables name it `file`, as the result does.  TXL_OK, or
  * TXL_STOPPED after a signal or when nobody reads standard output any more: what was scored until
  * then is a result too.  Any other status has had its error printed. */
-txl_status evaluate(struct evaluation *evaluation, struct input *input, struct result *result);
+txl_status evaluate(struct evaluation *evaluation, const char *file, struct input *input,
+                    struct result *result);
 
 #endif

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* One run of the command. */
 struct ppl {
@@ -27,7 +28,9 @@ struct ppl {
     txl_session *sessions[MOST_SESSIONS];
     struct evaluation evaluation;
     struct comparison comparison;
-    struct rows rows;
+    struct tables tables;
+    struct result *held; /* results that a table on standard output comes before */
+    int n_held;
     struct heat heat;
     struct report report;
     struct progress progress;
@@ -124,19 +127,36 @@ static void describe_run(struct ppl *ppl) {
                                                       .streams = (uint64_t)ppl->streams,
                                                       .stream = ppl->shard.number},
                                           .comparison = options->compare ? &ppl->comparison : NULL,
-                                          .rows = &ppl->rows,
+                                          .tables = &ppl->tables,
                                           .heat = options->heat ? &ppl->heat : NULL,
                                           .report = options->report ? &ppl->report : NULL,
                                           .progress = &ppl->progress,
                                           .passes = options->sweep_memory ? ppl->sweep.n : 1};
 }
 
-static bool open_rows(struct ppl *ppl) {
+static bool open_tables(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    if (options->per_line)
-        return rows_open_lines(&ppl->rows, options->per_token, !options->json);
-    return !options->per_token || rows_open_tokens(&ppl->rows, options->per_token,
-                                                   ppl->model.handle, ppl->evaluation.comparison);
+    const struct tables_options tables = {.per_token = options->per_token,
+                                          .per_word = options->per_word,
+                                          .per_line = options->per_line,
+                                          .objects = options->json,
+                                          .previous = options->space_with == SPACE_WITH_PREVIOUS,
+                                          .ids = options->ids,
+                                          .n_top = (int32_t)options->logprobs};
+    return tables_open(&ppl->tables, &tables, ppl->model.handle, ppl->evaluation.comparison);
+}
+
+/* True where a table comes before the results on standard output. */
+static bool tables_come_first(const struct ppl *ppl) {
+    return table_is_standard_output(ppl->options->per_token) ||
+           table_is_standard_output(ppl->options->per_word);
+}
+
+static bool needs_distributions(const struct ppl *ppl) {
+    const struct ppl_options *options = ppl->options;
+    return options->compare || options->report || options->logprobs > 0 ||
+           (options->per_word &&
+            word_rows_correct(ppl->model.handle, options->space_with == SPACE_WITH_PREVIOUS));
 }
 
 static bool open_report(struct ppl *ppl) {
@@ -149,8 +169,10 @@ static void observe(struct ppl *ppl) {
     struct scorer *scorer = &ppl->evaluation.scorer;
     if (ppl->evaluation.comparison)
         scorer_observe(scorer, comparison_token, &ppl->comparison);
-    if (ppl->rows.file.stream && !ppl->options->per_line)
-        scorer_observe(scorer, rows_token, &ppl->rows);
+    if (ppl->tables.tokens.table.file.stream)
+        scorer_observe(scorer, token_rows_token, &ppl->tables.tokens);
+    if (ppl->tables.words.table.file.stream)
+        scorer_observe(scorer, word_rows_token, &ppl->tables.words);
     if (ppl->evaluation.heat)
         scorer_observe(scorer, heat_token, &ppl->heat);
     if (ppl->evaluation.report)
@@ -167,7 +189,7 @@ static bool open_scorer(struct ppl *ppl) {
     txl_session_settings(ppl->sessions[0], &ppl->settings);
     if (!scorer_new(&ppl->evaluation.scorer, ppl->sessions, compare ? 2 : 1,
                     txl_model_n_token(ppl->model.handle), (size_t)ppl->options->sliding_window,
-                    compare || ppl->evaluation.report)) {
+                    needs_distributions(ppl))) {
         terminal_error("out of memory");
         return false;
     }
@@ -193,7 +215,8 @@ static void close_scorer(struct ppl *ppl) {
 
 static void start_progress(struct ppl *ppl, const struct input *input) {
     progress_start(&ppl->progress, input->name, "tokens");
-    ppl->progress.off = ppl->options->heat;
+    bool seen = tables_come_first(ppl) || ppl->options->per_line;
+    ppl->progress.off = ppl->options->heat || (seen && isatty(STDOUT_FILENO));
 }
 
 /* False with the error printed.  What was scored before a signal is a result too. */
@@ -202,10 +225,9 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
     if (!input_open(&input, path))
         return false;
     start_progress(ppl, &input);
-    txl_status status = evaluate(&ppl->evaluation, &input, result);
+    txl_status status = evaluate(&ppl->evaluation, path, &input, result);
     progress_end(&ppl->progress);
     input_close(&input);
-    result->file = path;
     return status == TXL_OK || status == TXL_STOPPED;
 }
 
@@ -233,7 +255,25 @@ static bool print_result(const struct ppl *ppl, const struct result *result) {
     result_note_unknown(&ppl->facts, result);
     if (ppl->options->json)
         return print_json(ppl, result);
-    return ppl->rows.on_stdout || ppl->options->heat || result_print_text(&ppl->facts, result);
+    return ppl->options->per_line || ppl->options->heat || result_print_text(&ppl->facts, result);
+}
+
+/* Prints the result, or keeps it until the table that comes before is complete. */
+static bool show_result(struct ppl *ppl, const struct result *result) {
+    if (!tables_come_first(ppl))
+        return print_result(ppl, result);
+    struct result *held = reallocarray(ppl->held, (size_t)ppl->n_held + 1, sizeof *held);
+    if (!held)
+        return output_lacks_memory();
+    held[ppl->n_held++] = *result;
+    ppl->held = held;
+    return true;
+}
+
+static void print_held(const struct ppl *ppl) {
+    for (int i = 0; i < ppl->n_held; i++)
+        if (!print_result(ppl, &ppl->held[i]))
+            return;
 }
 
 /* Scores one after the other; what cannot be read or scored is told and left out.  Returns how many
@@ -250,7 +290,7 @@ static int score_each(struct ppl *ppl, char **files, int n_files, int *done, str
         }
         ++*done;
         result_add(total, &result);
-        goes_on = print_result(ppl, &result);
+        goes_on = show_result(ppl, &result);
     }
     return failed;
 }
@@ -265,10 +305,12 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
         terminal_note("%d of %d files could not be scored", failed, n_files);
     bool good = done > 0 || failed == 0;
     if (good && n_files > 1)
-        print_result(ppl, &total);
+        show_result(ppl, &total);
     if (good)
         heat_print_legend(&ppl->heat);
-    good = good && rows_commit(&ppl->rows) && report_finish(&ppl->report, ppl->model.name);
+    good = good && tables_commit(&ppl->tables) && report_finish(&ppl->report, ppl->model.name);
+    if (good)
+        print_held(ppl);
     int status = STATUS_OK;
     if (!good || (failed > 0 && !signals_stopped())) {
         status = signals_stopped() ? signals_status() : STATUS_FAILURE;
@@ -296,10 +338,9 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
     evaluation->report = reported ? &ppl->report : NULL;
     if (!input_rewind(input) || !open_scorer(ppl))
         return false;
-    txl_status status = evaluate(evaluation, input, &result);
+    txl_status status = evaluate(evaluation, path, input, &result);
     if (status != TXL_OK)
         return status == TXL_STOPPED;
-    result.file = path;
     evaluation->passed += result.tokens;
     if (evaluation->pass == 0)
         result_note_unknown(&ppl->facts, &result);
@@ -389,15 +430,23 @@ static int score(struct ppl *ppl, const struct operands *files) {
         heat_open(&ppl->heat, ppl->model.handle, ppl->options->text == TEXT_RAW, ppl->options->ids,
                   ppl->options->skip_unknown);
     }
-    if (!open_rows(ppl) || !open_report(ppl))
+    if (ppl->options->logprobs > txl_model_n_token(ppl->model.handle)) {
+        terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
+                       ppl->options->logprobs, txl_model_n_token(ppl->model.handle));
+        return STATUS_FAILURE;
+    }
+    if (!open_tables(ppl) || !open_report(ppl))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
     return ppl->sweep.n > 0 ? sweep_file(ppl, files->items[0])
                             : score_files(ppl, files->items, files->n);
 }
 
 static int run(const struct command *command, int argc, char **argv) {
-    struct ppl_options options = {
-        .session = SESSION_UNSET, .preset = CHOICE_UNSET, .text = TEXT_TOKENS, .fail_above = NAN};
+    struct ppl_options options = {.session = SESSION_UNSET,
+                                  .preset = CHOICE_UNSET,
+                                  .text = TEXT_TOKENS,
+                                  .space_with = SPACE_WITH_NEXT,
+                                  .fail_above = NAN};
     struct ppl ppl = {.options = &options};
     struct operands files;
     int status = options_parse(command, argc, argv, &options, &files);
@@ -411,7 +460,8 @@ static int run(const struct command *command, int argc, char **argv) {
     if (status == OPTIONS_RUN)
         status = options.merge ? merge_shards(&options, &files) : score(&ppl, &files);
     operands_free(&files);
-    rows_abandon(&ppl.rows);
+    tables_close(&ppl.tables);
+    free(ppl.held);
     report_abandon(&ppl.report);
     heat_close(&ppl.heat);
     close_scorer(&ppl);

@@ -2,6 +2,7 @@
 #include "ppl_options.h"
 
 #include "cli/system/input.h"
+#include "table.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,7 +15,9 @@ static bool tells_session(const struct session_options *told) {
 int ppl_options_check(const struct command *command, const struct ppl_options *o,
                       const struct operands *files) {
     const struct session_options *session = &o->session;
-    bool sliding = o->sliding_window > 0, rows = o->per_token || o->per_line;
+    bool sliding = o->sliding_window > 0, rows = o->per_token || o->per_word || o->per_line;
+    bool shown_tokens = table_is_standard_output(o->per_token);
+    bool shown_words = table_is_standard_output(o->per_word);
     bool sweep = o->sweep_memory != NULL, shard = o->shard != NULL, compare = o->compare != NULL;
     bool segments = session->tgt_len != INTEGER_UNSET || session->mem_len != INTEGER_UNSET ||
                     session->same_length != CHOICE_UNSET;
@@ -32,13 +35,19 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         {o->per_line && sliding, "--per-line and --sliding-window exclude each other"},
         {o->batch > 1 && (o->per_line || sliding),
          "--batch goes with neither --per-line nor --sliding-window"},
-        {files->n > 1 && (o->per_token || (o->per_line && !o->json)),
-         "rows of tokens or lines are written of one FILE only"},
+        {shown_tokens + shown_words + o->per_line > 1,
+         "standard output has room for one of the tables of tokens, words and lines"},
+        {(shown_tokens || shown_words) && (o->json || o->heat),
+         "a table on standard output goes with neither --json nor --heat"},
+        {o->logprobs > 0 && !o->per_token, "--logprobs needs --per-token"},
+        {o->per_word && o->ids, "--per-word needs a text: leave --ids out"},
+        {o->space_with != SPACE_WITH_NEXT && !o->per_word, "--space-with needs --per-word"},
         {shard && (o->batch > 0 || o->per_line || sliding || compare),
          "--shard goes with none of --batch, --per-line, --sliding-window and --compare"},
         {sweep && (rows || sliding || shard || compare || session->mem_len != INTEGER_UNSET ||
                    !isnan(o->fail_above)),
-         "--sweep-memory goes with none of --mem-len, --per-token, --per-line, --sliding-window, "
+         "--sweep-memory goes with none of --mem-len, --per-token, --per-word, --per-line, "
+         "--sliding-window, "
          "--shard, --compare and --fail-above"},
         {o->heat && (o->batch > 1 || o->per_line || shard || sweep || o->json),
          "--heat goes with none of --batch, --per-line, --shard, --sweep-memory and --json"},
@@ -51,6 +60,8 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
             return options_wrong(command, "%s", checks[i].message);
     return OPTIONS_RUN;
 }
+
+static const char *const neighbours[] = {"next", "previous", NULL};
 
 static const char *const presets[] = {"published", NULL};
 
@@ -95,8 +106,8 @@ const struct option_row ppl_option_rows[] = {
      .most = INT32_MAX},
     {.name = "per-line",
      .kind = OPTION_FLAG,
-     .help = "score every line alone, after <eos>; rows 'line tokens nats' go to the --per-token "
-             "file, else, without --json, to standard output",
+     .help = "score every line alone, after <eos>, and print a table of lines in place of the "
+             "result",
      .offset = offsetof(struct ppl_options, per_line)},
     {.name = "sliding-window",
      .kind = OPTION_INTEGER,
@@ -137,9 +148,30 @@ const struct option_row ppl_option_rows[] = {
     {.name = "per-token",
      .kind = OPTION_STRING,
      .argument = "FILE",
-     .help = "write a row 'index id token nats' for each scored token to FILE",
+     .help = "write a table of the scored tokens to FILE: place, text, nats",
      .offset = offsetof(struct ppl_options, per_token),
      .file = FILE_STREAM},
+    {.name = "logprobs",
+     .kind = OPTION_INTEGER,
+     .argument = "K",
+     .help = "with --per-token: add each token's probability, its rank, the entropy, and the K "
+             "likeliest tokens in its place",
+     .offset = offsetof(struct ppl_options, logprobs),
+     .least = 1,
+     .most = 100000},
+    {.name = "per-word",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "write a table of the words to FILE: each the sum over its tokens",
+     .offset = offsetof(struct ppl_options, per_word),
+     .file = FILE_STREAM},
+    {.name = "space-with",
+     .kind = OPTION_CHOICE,
+     .choices = neighbours,
+     .standard = "next",
+     .help = "with --per-word: white space and line ends count to the next word or to the previous "
+             "one",
+     .offset = offsetof(struct ppl_options, space_with)},
     {.name = "heat",
      .kind = OPTION_FLAG,
      .help = "print the text, coloured by the nats of each token, in place of the result",
@@ -193,6 +225,47 @@ const struct note ppl_notes[] = {
      "largest_difference, largest_difference_index, settings. A line 'compared:' with OTHER's "
      "settings precedes the summary line. Numbers are within 1e-5 nats of a run without "
      "--compare."},
+    {"Tables",
+     "--per-token has a row for each scored token of all FILEs; a FILE's first token is context "
+     "and "
+     "has none. Its columns:\n\n"
+     " file    as it was named, - is standard input\n"
+     " line    of the source, from 1\n"
+     " offset, length\n"
+     "         the bytes of the source that the token stands for\n"
+     " index   of the token in the file, from 0\n"
+     " id, token\n"
+     "         the symbol of the vocabulary\n"
+     " text    those bytes, of <unk> too\n"
+     " nats, bits\n"
+     "         -log and -log2 of its probability\n\n"
+     "then with --compare nats_other and kl, with --logprobs probability, rank (1 is the "
+     "likeliest), "
+     "entropy (in nats), and top1, top1_nats and so on. White space that the tokenizer strips "
+     "belongs "
+     "to no token; a line end's token is the line feed, after a carriage return both; what stands "
+     "for "
+     "nothing has length 0; where several tokens come of the same bytes, each names them all. With "
+     "--ids the place is that of the number, and text what the decoder makes of it.\n\n"
+     "--per-word has the columns file line offset length word tokens nats bits, a row for each "
+     "word of "
+     "the source, which is what stands between white space. What has no word, such as the last "
+     "line "
+     "end, is a row with an empty one, so that the rows sum to the result's nats. --per-line has "
+     "the "
+     "columns file line tokens nats bits text, with --json as objects, on standard output; the "
+     "other "
+     "two tables go beside it, with an index from 0 in each line.\n\n"
+     "A FILE whose name ends in .csv is comma-separated, in .jsonl an object a line, else "
+     "tab-separated. Fields are quoted as RFC 4180 says, records end in LF. The table is UTF-8: "
+     "bytes "
+     "of the text that are no whole character, and NUL, are written \\xHH, a backslash \\\\. - or "
+     "/dev/stdout prints the table, and the result after it. What reads every value as it "
+     "stands:\n\n"
+     " R       read.delim(FILE, na.strings = \"\")\n"
+     "         read.csv(FILE, na.strings = \"\")\n"
+     " pandas  read_csv(FILE, sep=\"\\t\", keep_default_na=False)\n"
+     "         read_csv(FILE, keep_default_na=False)"},
     {"Memory sweep",
      "--sweep-memory prints one row, with --json one object, and one summary line for each length. "
      "The settings that are not swept stay the same; --sweep-memory $(seq -s, 0 100 1600) makes a "
@@ -231,6 +304,10 @@ const struct example ppl_examples[] = {
     {"txl ppl --sweep-memory 0,64,128,640,1600 novel.txt", "what a longer memory brings"},
     {"txl ppl --shard 3/10 --json novel.txt > 3.json", "the third of ten parts of an evaluation"},
     {"txl ppl --merge *.json", "the whole of it"},
-    {"txl ppl --per-line --model lm1b.txl < sentences.txt | sort -k3 -g",
-     "sentences, the likeliest first"},
+    {"txl ppl --per-token novel.csv --logprobs 5 novel.txt",
+     "the surprisal of every token, for R or pandas"},
+    {"txl ppl --per-word words.tsv --space-with previous novel.txt", "and of every word"},
+    {"txl ppl --per-line sentences.txt | awk -F '\\t' 'NR > 1 && $3 > 0 { print $5 / $3 \"\\t\" $6 "
+     "}' | sort -g",
+     "sentences by their bits a token, the likeliest first"},
     {0}};

@@ -4,13 +4,15 @@
 
 #include "cli/model.h"
 
+enum { SPACE_WITH_NEXT, SPACE_WITH_PREVIOUS };
+
 struct ppl_options {
     struct common_options common;
     struct session_options session;
-    int preset, text;
-    int64_t batch, sliding_window, max_tokens; /* 0: off; batch 0: not told */
+    int preset, text, space_with;
+    int64_t batch, sliding_window, max_tokens, logprobs; /* 0: off; batch 0: not told */
     bool per_line, ids, skip_unknown, json, heat, merge;
-    const char *per_token, *report, *compare, *sweep_memory, *shard;
+    const char *per_token, *per_word, *report, *compare, *sweep_memory, *shard;
     double fail_above; /* NAN: off */
 };
 

@@ -74,8 +74,10 @@ bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_se
     for (size_t i = 0; i < n_session; i++)
         scorer->lane[i].session = sessions[i];
     scorer->chunk = window > 0 ? 1 : chunk_of(scorer, distributions);
-    scorer->ids = calloc((window > 0 ? window : scorer->chunk) + 1, sizeof *scorer->ids);
-    bool good = scorer->ids != NULL;
+    size_t most = (window > 0 ? window : scorer->chunk) + 1;
+    scorer->ids = calloc(most, sizeof *scorer->ids);
+    scorer->places = calloc(most, sizeof *scorer->places);
+    bool good = scorer->ids && scorer->places;
     for (size_t i = 0; i < n_session; i++) {
         struct lane *lane = &scorer->lane[i];
         lane->nats = calloc(scorer->chunk, sizeof *lane->nats);
@@ -94,6 +96,7 @@ void scorer_free(struct scorer *scorer) {
         free(scorer->lane[i].logprob);
     }
     free(scorer->ids);
+    free(scorer->places);
     *scorer = (struct scorer){0};
 }
 
@@ -123,10 +126,10 @@ static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int3
     return status;
 }
 
-/* Passes on the i-th of the tokens just scored. */
-static txl_status record(struct scorer *scorer, size_t i, uint64_t index, int32_t id,
-                         txl_error *error) {
-    struct scored token = {.index = index, .id = id};
+/* Passes on the i-th of the tokens just scored, which is ids[at]. */
+static txl_status record(struct scorer *scorer, size_t i, size_t at, txl_error *error) {
+    struct scored token = {
+        .index = scorer->index + at, .id = scorer->ids[at], .place = &scorer->places[at]};
     for (size_t k = 0; k < scorer->n_lane; k++) {
         const struct lane *lane = &scorer->lane[k];
         token.nats[k] = lane->nats[i];
@@ -152,11 +155,12 @@ static txl_status score_window(struct scorer *scorer, txl_error *error) {
             status = score_ids(scorer, lane, &scorer->ids[last - 1], 1, error);
     }
     if (status == TXL_OK)
-        status = record(scorer, 0, scorer->index + last, scorer->ids[last], error);
+        status = record(scorer, 0, last, error);
     if (status != TXL_OK)
         return status;
     if (last == scorer->window) {
         memmove(scorer->ids, scorer->ids + 1, last * sizeof *scorer->ids);
+        memmove(scorer->places, scorer->places + 1, last * sizeof *scorer->places);
         scorer->n--;
         scorer->index++;
     }
@@ -171,16 +175,19 @@ txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
     for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++)
         status = score_ids(scorer, &scorer->lane[k], scorer->ids, n, error);
     for (size_t i = 0; i < n && status == TXL_OK; i++)
-        status = record(scorer, i, scorer->index + i + 1, scorer->ids[i + 1], error);
+        status = record(scorer, i, i + 1, error);
     if (status != TXL_OK)
         return status;
     scorer->ids[0] = scorer->ids[n];
+    scorer->places[0] = scorer->places[n];
     scorer->n = 1;
     scorer->index += n;
     return signals_stopped() ? TXL_STOPPED : TXL_OK;
 }
 
-txl_status scorer_push(struct scorer *scorer, int32_t id, txl_error *error) {
+txl_status scorer_push(struct scorer *scorer, int32_t id, const struct place *place,
+                       txl_error *error) {
+    scorer->places[scorer->n] = *place;
     scorer->ids[scorer->n++] = id;
     if (scorer->window > 0)
         return scorer->n < 2 ? TXL_OK : score_window(scorer, error);

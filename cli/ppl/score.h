@@ -21,12 +21,19 @@ void score_merge(struct score *score, const struct score *other);
 /* Of the mean; NAN below two tokens. */
 double score_standard_error(const struct score *score);
 
+/* Where in the text's source a token is (txl_symbol). */
+struct place {
+    uint64_t line; /* from 1 */
+    uint64_t offset, bytes;
+};
+
 /* What may be known of a scored token.  Of two sessions (--compare), both score it. */
 enum { MOST_SESSIONS = 2 };
 
 struct scored {
     uint64_t index; /* in the stream */
     int32_t id;
+    const struct place *place;
     float nats[MOST_SESSIONS];
     const float *logprob[MOST_SESSIONS]; /* [n_token] of every token that could have stood there;
                                             NULL unless asked for */
@@ -38,7 +45,7 @@ struct observer {
     void *context;
 };
 
-enum { MOST_OBSERVERS = 4 };
+enum { MOST_OBSERVERS = 5 };
 
 struct scorer {
     struct lane {
@@ -51,6 +58,7 @@ struct scorer {
     size_t window; /* > 0: every token from a fresh segment of that many before it */
     size_t chunk;  /* ids scored in one call */
     int32_t *ids;  /* [chunk + 1] or [window + 1]: read and not yet context of all that follows */
+    struct place *places; /* of the ids */
     size_t n;
     uint64_t index; /* in the stream, of ids[0] */
     struct observer observer[MOST_OBSERVERS];
@@ -73,7 +81,8 @@ void scorer_observe(struct scorer *scorer,
 void scorer_start(struct scorer *scorer, uint64_t index);
 
 /* TXL_STOPPED when a signal asked to stop. */
-txl_status scorer_push(struct scorer *scorer, int32_t id, txl_error *error);
+txl_status scorer_push(struct scorer *scorer, int32_t id, const struct place *place,
+                       txl_error *error);
 
 /* Scores what was pushed and is still waiting. */
 txl_status scorer_flush(struct scorer *scorer, txl_error *error);

@@ -1,0 +1,76 @@
+/* Reads the text a second time. */
+#include "source.h"
+
+#include "cli/system/terminal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BLOCK = 1 << 16 };
+
+static txl_status fail(const char *what, txl_error *error) {
+    error->status = TXL_IO;
+    snprintf(error->message, sizeof error->message, "%s: %s", what, strerror(errno));
+    return TXL_IO;
+}
+
+bool source_open(struct source *source, const struct input *input) {
+    struct stat status;
+    off_t base = lseek(input->handle, 0, SEEK_CUR);
+    *source = (struct source){.handle = input->handle, .block = malloc(BLOCK)};
+    bool again = base >= 0 && fstat(input->handle, &status) == 0 && S_ISREG(status.st_mode);
+    if (again)
+        source->base = (uint64_t)base;
+    else if (source->block && (source->copy = tmpfile()))
+        source->handle = fileno(source->copy);
+    if (source->block && (again || source->copy))
+        return true;
+    terminal_error("temporary file of the text: %s", strerror(errno));
+    return false;
+}
+
+void source_close(struct source *source) {
+    if (source->copy)
+        fclose(source->copy);
+    free(source->block);
+    *source = (struct source){0};
+}
+
+txl_status source_see(struct source *source, const char *text, size_t length, txl_error *error) {
+    if (source->copy && fwrite(text, 1, length, source->copy) != length)
+        return fail("temporary file of the text", error);
+    return TXL_OK;
+}
+
+/* Reads the block that begins at `offset`. */
+static txl_status fill(struct source *source, uint64_t offset, txl_error *error) {
+    ssize_t n;
+    if (source->copy && fflush(source->copy) != 0)
+        return fail("temporary file of the text", error);
+    do
+        n = pread(source->handle, source->block, BLOCK, (off_t)(source->base + offset));
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return fail("reading the text again", error);
+    source->block_begin = offset;
+    source->block_length = (size_t)n;
+    return TXL_OK;
+}
+
+txl_status source_get(struct source *source, uint64_t offset, uint64_t most, const char **bytes,
+                      size_t *n, txl_error *error) {
+    if (offset < source->block_begin || offset >= source->block_begin + source->block_length) {
+        txl_status status = fill(source, offset, error);
+        if (status != TXL_OK)
+            return status;
+    }
+    size_t skipped = (size_t)(offset - source->block_begin);
+    *bytes = source->block + skipped;
+    *n = source->block_length - skipped;
+    if (*n > most)
+        *n = (size_t)most;
+    return TXL_OK;
+}

@@ -1,0 +1,266 @@
+/* Writes tables. */
+#include "table.h"
+
+#include "cli/system/terminal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+#include <unistr.h>
+
+/* Bytes of a text that are looked at together; a longer one is quoted whether it need be or not. */
+enum { PIECE = 1 << 15 };
+
+/* ---- The file ----------------------------------------------------------------------------- */
+
+bool table_is_standard_output(const char *path) {
+    static const char *const names[] = {"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
+    for (size_t i = 0; path && i < sizeof names / sizeof *names; i++)
+        if (strcmp(path, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum table_form form_of(const char *path) {
+    const char *dot = strrchr(path, '.');
+    if (dot && strcasecmp(dot, ".csv") == 0)
+        return TABLE_COMMAS;
+    return dot && strcasecmp(dot, ".jsonl") == 0 ? TABLE_OBJECTS : TABLE_TABS;
+}
+
+static char separator(const struct table *table) {
+    return table->form == TABLE_TABS ? '\t' : ',';
+}
+
+/* Makes of "a b" the names "a\0b\0", ended by an empty one, and prints the header. */
+static bool set_columns(struct table *table, const char *columns) {
+    size_t length = strlen(columns);
+    table->names = calloc(length + 2, 1);
+    if (!table->names)
+        return false;
+    memcpy(table->names, columns, length);
+    for (char *c = table->names; *c != '\0' || c[1] != '\0'; c++) {
+        if (table->form != TABLE_OBJECTS)
+            putc(*c == ' ' ? separator(table) : *c, table->file.stream);
+        if (*c == ' ')
+            *c = '\0';
+    }
+    if (table->form != TABLE_OBJECTS)
+        putc('\n', table->file.stream);
+    table->name = table->names;
+    return true;
+}
+
+bool table_open(struct table *table, const char *path, const char *columns, bool objects) {
+    *table = (struct table){.form = objects ? TABLE_OBJECTS : form_of(path), .mark = -1};
+    if (!outfile_open(&table->file, path))
+        return false;
+    if (!set_columns(table, columns)) {
+        terminal_error("out of memory");
+        return false;
+    }
+    return true;
+}
+
+bool table_commit(struct table *table) {
+    bool good = !table->file.stream || outfile_commit(&table->file);
+    table_abandon(table);
+    return good;
+}
+
+void table_abandon(struct table *table) {
+    outfile_abandon(&table->file);
+    bytes_free(&table->field);
+    free(table->names);
+    table->names = NULL;
+}
+
+void table_mark(struct table *table) {
+    bool whole = table->file.temporary && fflush(table->file.stream) == 0;
+    table->mark = whole ? ftello(table->file.stream) : -1;
+}
+
+void table_take_back(struct table *table) {
+    table->in_row = false;
+    table->name = table->names;
+    table->n_partial = 0;
+    if (table->mark < 0 || fflush(table->file.stream) != 0)
+        return;
+    if (ftruncate(fileno(table->file.stream), table->mark) == 0)
+        fseeko(table->file.stream, table->mark, SEEK_SET);
+}
+
+/* ---- Fields ------------------------------------------------------------------------------- */
+
+static void begin_field(struct table *table) {
+    FILE *stream = table->file.stream;
+    if (table->form == TABLE_OBJECTS)
+        fprintf(stream, "%s\"%s\":", table->in_row ? "," : "{", table->name);
+    else if (table->in_row)
+        putc(separator(table), stream);
+    table->in_row = true;
+    table->name += strlen(table->name) + 1;
+}
+
+void table_integer(struct table *table, uint64_t value) {
+    begin_field(table);
+    fprintf(table->file.stream, "%" PRIu64, value);
+}
+
+/* A logarithm of 0 is no number in JSON. */
+void table_real(struct table *table, double value) {
+    begin_field(table);
+    bool finite = value - value == 0;
+    fprintf(table->file.stream, finite || table->form != TABLE_OBJECTS ? "%.9g" : "null", value);
+}
+
+txl_status table_end_row(struct table *table) {
+    fputs(table->form == TABLE_OBJECTS ? "}\n" : "\n", table->file.stream);
+    table->in_row = false;
+    table->name = table->names;
+    return outfile_usable(&table->file) ? TXL_OK : TXL_STOPPED;
+}
+
+/* ---- Text --------------------------------------------------------------------------------- */
+
+/* Adds bytes to the field, escaped.  A character may be cut by the end of the piece unless it is
+ * the `last` one; then the rest of it is to come. */
+static bool add_escaped(struct table *table, const char *text, size_t length, bool last) {
+    char escape[8];
+    bool good = true;
+    for (size_t i = 0; i < length && good;) {
+        ucs4_t character = 0;
+        size_t left = length - i;
+        int used = u8_mbtoucr(&character, (const uint8_t *)text + i, left);
+        if (used == -2 && !last && left < sizeof table->partial) {
+            memcpy(table->partial, text + i, left);
+            table->n_partial = left;
+            return true;
+        }
+        if (used < 1 || character == 0 || character == '\\') {
+            int n = used < 1 || character == 0
+                        ? snprintf(escape, sizeof escape, "\\x%02X", (unsigned char)text[i])
+                        : snprintf(escape, sizeof escape, "\\\\");
+            good = bytes_append(&table->field, escape, (size_t)n);
+            used = 1;
+        } else {
+            good = bytes_append(&table->field, text + i, (size_t)used);
+        }
+        i += (size_t)used;
+    }
+    return good;
+}
+
+/* The same behind what the piece before has left. */
+static bool add_piece(struct table *table, const char *text, size_t length, bool last) {
+    char joined[2 * sizeof table->partial];
+    size_t held = table->n_partial, taken = 0;
+    table->n_partial = 0;
+    if (held > 0) {
+        ucs4_t character;
+        taken = length < sizeof table->partial ? length : sizeof table->partial;
+        memcpy(joined, table->partial, held);
+        memcpy(joined + held, text, taken);
+        int used = u8_mbtoucr(&character, (const uint8_t *)joined, held + taken);
+        if (used != -2)
+            taken = used > (int)held ? (size_t)used - held : 0;
+        if (!add_escaped(table, joined, held + taken, used != -2 || (last && taken == length)))
+            return false;
+    }
+    return add_escaped(table, text + taken, length - taken, last);
+}
+
+static bool needs_quotes(const struct table *table) {
+    for (size_t i = 0; i < table->field.length; i++) {
+        unsigned char c = (unsigned char)table->field.data[i];
+        if (c < ' ' || c == 127 || c == '"' || c == (unsigned char)separator(table))
+            return true;
+    }
+    return false;
+}
+
+static void put_quoted(const struct table *table) {
+    for (size_t i = 0; i < table->field.length; i++) {
+        if (table->field.data[i] == '"')
+            putc('"', table->file.stream);
+        putc(table->field.data[i], table->file.stream);
+    }
+}
+
+static bool put_json(struct table *table) {
+    json_t *string = json_stringn(table->field.data ? table->field.data : "", table->field.length);
+    char *text = string ? output_json_text(string, JSON_ENCODE_ANY) : NULL;
+    if (!text)
+        return false;
+    fwrite(text + 1, 1, strlen(text) - 2, table->file.stream); /* without its quotes */
+    free(text);
+    return true;
+}
+
+/* Writes what the field has so far. */
+static bool put_field(struct table *table, bool quoted) {
+    bool good = true;
+    if (table->form == TABLE_OBJECTS)
+        good = put_json(table);
+    else if (quoted)
+        put_quoted(table);
+    else
+        fwrite(table->field.data ? table->field.data : "", 1, table->field.length,
+               table->file.stream);
+    table->field.length = 0;
+    return good;
+}
+
+static void put_quote(struct table *table, bool quoted) {
+    if (quoted || table->form == TABLE_OBJECTS)
+        putc('"', table->file.stream);
+}
+
+static txl_status fail_memory(txl_error *error) {
+    *error = (txl_error){TXL_MEMORY, "out of memory"};
+    return TXL_MEMORY;
+}
+
+void table_text(struct table *table, const char *text, size_t length) {
+    begin_field(table);
+    bool good = add_piece(table, text, length, true), quoted = needs_quotes(table);
+    put_quote(table, quoted);
+    if (!good || !put_field(table, quoted))
+        output_lacks_memory();
+    put_quote(table, quoted);
+}
+
+txl_status table_source(struct table *table, struct source *source, uint64_t offset,
+                        uint64_t length, txl_error *error) {
+    bool quoted = length > PIECE, begun = false;
+    begin_field(table);
+    for (uint64_t done = 0; done < length;) {
+        const char *bytes;
+        size_t n;
+        txl_status status = source_get(source, offset + done, length - done, &bytes, &n, error);
+        if (status != TXL_OK)
+            return status;
+        if (n == 0) {
+            *error = (txl_error){TXL_IO, "became shorter while it was scored"};
+            return TXL_IO;
+        }
+        n = n < PIECE ? n : PIECE;
+        done += n;
+        if (!add_piece(table, bytes, n, done == length))
+            return fail_memory(error);
+        if (done < length && length <= PIECE)
+            continue; /* the end of a block: all of it is looked at for quotes */
+        quoted = quoted || needs_quotes(table);
+        if (!begun)
+            put_quote(table, quoted);
+        begun = true;
+        if (!put_field(table, quoted))
+            return fail_memory(error);
+    }
+    if (!begun)
+        put_quote(table, quoted);
+    put_quote(table, quoted);
+    return TXL_OK;
+}

@@ -1,0 +1,51 @@
+/* A table of rows for other programs: comma-separated, tab-separated, or an object a line, as the
+ * name of its file says.
+ *
+ * Fields are quoted as RFC 4180 has it, but records end in LF; so line feeds, quotes and separators
+ * stand in a field as they are.  The table is UTF-8 without NUL: bytes of a text that are no whole
+ * character, and NUL, are written \xHH, and a backslash \\. */
+#ifndef CLI_TABLE_H
+#define CLI_TABLE_H
+
+#include "cli/system/bytes.h"
+#include "cli/system/output.h"
+#include "source.h"
+
+enum table_form { TABLE_TABS, TABLE_COMMAS, TABLE_OBJECTS };
+
+struct table {
+    struct outfile file; /* stream is NULL: there is no table */
+    enum table_form form;
+    char *names;      /* of the columns, each ended by NUL */
+    const char *name; /* of the next field of a row */
+    bool in_row;
+    struct bytes field; /* the text at hand, escaped */
+    char partial[4];    /* of a text in pieces: the beginning of a character */
+    size_t n_partial;
+    off_t mark; /* what table_take_back goes back to; < 0: it cannot */
+};
+
+/* True for the names of standard output. */
+bool table_is_standard_output(const char *path);
+
+/* Opens the table and prints the header, `columns` being names with blanks between them. `objects`:
+ * whatever the name says.  False with the error printed; end with table_commit or table_abandon. */
+bool table_open(struct table *table, const char *path, const char *columns, bool objects);
+bool table_commit(struct table *table);
+void table_abandon(struct table *table);
+
+/* Remembers the rows so far; takes back those since.  A pipe keeps what it was given. */
+void table_mark(struct table *table);
+void table_take_back(struct table *table);
+
+/* The fields of a row, in order. */
+void table_integer(struct table *table, uint64_t value);
+void table_real(struct table *table, double value);
+void table_text(struct table *table, const char *text, size_t length);
+txl_status table_source(struct table *table, struct source *source, uint64_t offset,
+                        uint64_t length, txl_error *error);
+
+/* TXL_STOPPED when there is no use in going on (outfile_usable). */
+txl_status table_end_row(struct table *table);
+
+#endif

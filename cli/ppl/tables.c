@@ -1,0 +1,101 @@
+/* Opens, feeds and closes all tables together. */
+#include "tables.h"
+
+#include <string.h>
+
+bool tables_open(struct tables *tables, const struct tables_options *options,
+                 const txl_model *model, const struct comparison *comparison) {
+    *tables = (struct tables){.has_marks = !options->ids && txl_model_kind(model) != TXL_BYTES};
+    return (!options->per_token || token_rows_open(&tables->tokens, options->per_token, model,
+                                                   comparison, options->n_top, options->ids)) &&
+           (!options->per_word ||
+            word_rows_open(&tables->words, options->per_word, model, options->previous)) &&
+           (!options->per_line || line_rows_open(&tables->lines, options->objects));
+}
+
+bool tables_commit(struct tables *tables) {
+    bool good = table_commit(&tables->lines.table);
+    good = table_commit(&tables->tokens.table) && good;
+    return table_commit(&tables->words.table) && good;
+}
+
+void tables_close(struct tables *tables) {
+    token_rows_close(&tables->tokens);
+    word_rows_close(&tables->words);
+    table_abandon(&tables->lines.table);
+}
+
+bool tables_any(const struct tables *tables) {
+    return tables->tokens.table.file.stream || tables->words.table.file.stream ||
+           tables->lines.table.file.stream;
+}
+
+bool tables_start_text(struct tables *tables, const char *file, const struct input *input) {
+    if (!tables_any(tables))
+        return true;
+    if (!source_open(&tables->source, input))
+        return false;
+    struct table *const all[] = {&tables->tokens.table, &tables->words.table, &tables->lines.table};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->file.stream)
+            table_mark(all[i]);
+    tables->tokens.file = tables->lines.file = file;
+    tables->tokens.source = tables->lines.source = &tables->source;
+    word_rows_start(&tables->words, file, &tables->source);
+    return true;
+}
+
+txl_status tables_finish_text(struct tables *tables, txl_error *error) {
+    *error = (txl_error){TXL_STOPPED, ""};
+    return tables->words.table.file.stream ? word_rows_end(&tables->words, error) : TXL_OK;
+}
+
+void tables_end_text(struct tables *tables, bool good) {
+    struct table *const all[] = {&tables->tokens.table, &tables->words.table, &tables->lines.table};
+    for (size_t i = 0; !good && i < sizeof all / sizeof *all; i++)
+        if (all[i]->file.stream)
+            table_take_back(all[i]);
+    source_close(&tables->source);
+}
+
+txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error) {
+    return tables_any(tables) ? source_see(&tables->source, text, length, error) : TXL_OK;
+}
+
+/* Whether the text has these bytes at `offset`. */
+static txl_status match(struct source *source, uint64_t offset, const char *what, bool *is,
+                        txl_error *error) {
+    size_t n = strlen(what);
+    *is = true;
+    for (size_t i = 0; i < n && *is; i++) {
+        const char *byte;
+        size_t got;
+        txl_status status = source_get(source, offset + i, 1, &byte, &got, error);
+        if (status != TXL_OK)
+            return status;
+        *is = got == 1 && *byte == what[i];
+    }
+    return TXL_OK;
+}
+
+txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
+                       const struct score *score, txl_error *error) {
+    bool carriage = false, feed = false;
+    bool mark = false;
+    txl_status status = TXL_OK;
+    if (line->offset == 0 && tables->has_marks)
+        status = match(&tables->source, 0, SOURCE_MARK, &mark, error);
+    line->offset += mark ? strlen(SOURCE_MARK) : 0;
+    line->bytes = end > line->offset ? end - line->offset : 0;
+    if (status == TXL_OK && tables->words.table.file.stream)
+        status = word_rows_end(&tables->words, error);
+    if (status == TXL_OK && tables->lines.table.file.stream)
+        status = line_rows_line(&tables->lines, line, score, error);
+    if (status == TXL_OK)
+        status = match(&tables->source, end, "\r\n", &carriage, error);
+    if (status == TXL_OK)
+        status = match(&tables->source, end, "\n", &feed, error);
+    line->line++;
+    line->offset = end + (carriage ? 2 : feed ? 1 : 0);
+    return status;
+}

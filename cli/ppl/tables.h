@@ -1,0 +1,49 @@
+/* The tables of a run of txl ppl, and the source that they show. */
+#ifndef CLI_TABLES_H
+#define CLI_TABLES_H
+
+#include "line_rows.h"
+#include "token_rows.h"
+#include "word_rows.h"
+
+/* Those that are not asked for have no stream. */
+struct tables {
+    struct token_rows tokens;
+    struct word_rows words;
+    struct line_rows lines;
+    struct source source; /* of the text at hand */
+    bool has_marks;       /* a byte order mark is no text */
+};
+
+struct tables_options {
+    const char *per_token, *per_word; /* paths; NULL: none */
+    bool per_line, objects;           /* objects: lines as JSON */
+    bool previous;                    /* white space counts to the word before it */
+    bool ids;
+    int32_t n_top;
+};
+
+/* Opens them.  False with the error printed; end with tables_commit and tables_close. */
+bool tables_open(struct tables *tables, const struct tables_options *options,
+                 const txl_model *model, const struct comparison *comparison);
+bool tables_commit(struct tables *tables);
+void tables_close(struct tables *tables);
+
+/* True where they show a source at all. */
+bool tables_any(const struct tables *tables);
+
+/* Begins a text; false with the error printed.  tables_finish_text writes the rows that wait for
+ * more of it.  tables_end_text ends it: `good`, or its rows are taken back. */
+bool tables_start_text(struct tables *tables, const char *file, const struct input *input);
+txl_status tables_finish_text(struct tables *tables, txl_error *error);
+void tables_end_text(struct tables *tables, bool good);
+
+/* The text, piece by piece, before its tokens. */
+txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error);
+
+/* A line was scored by itself: from `*line`, which becomes the beginning of the next one, to `end`,
+ * where its line end is. */
+txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
+                       const struct score *score, txl_error *error);
+
+#endif

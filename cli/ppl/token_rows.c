@@ -1,0 +1,120 @@
+/* Writes the table of tokens. */
+#include "token_rows.h"
+
+#include "cli/system/terminal.h"
+#include "likeliest.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double LN_2 = 0.693147180559945309417;
+
+/* "... nats bits", then what the options add; NULL when memory is short. */
+static char *columns(bool comparison, int32_t n_top) {
+    char *names;
+    size_t size;
+    FILE *out = open_memstream(&names, &size);
+    if (!out)
+        return NULL;
+    fputs("file line offset length index id token text nats bits", out);
+    fputs(comparison ? " nats_other kl" : "", out);
+    fputs(n_top > 0 ? " probability rank entropy" : "", out);
+    for (int32_t i = 1; i <= n_top; i++)
+        fprintf(out, " top%d top%d_nats", (int)i, (int)i);
+    if (fclose(out) != 0) {
+        free(names);
+        return NULL;
+    }
+    return names;
+}
+
+bool token_rows_open(struct token_rows *rows, const char *path, const txl_model *model,
+                     const struct comparison *comparison, int32_t n_top, bool ids) {
+    txl_error error = {.message = "out of memory"};
+    *rows = (struct token_rows){.model = model,
+                                .comparison = comparison,
+                                .n_top = n_top,
+                                .top = calloc((size_t)n_top + 1, sizeof *rows->top)};
+    char *names = columns(comparison, n_top);
+    bool good = rows->top && names &&
+                (!ids || txl_decoder_new(model, false, &rows->decoder, &error) == TXL_OK);
+    if (!good)
+        terminal_error("%s", error.message);
+    good = good && table_open(&rows->table, path, names, false);
+    free(names);
+    return good;
+}
+
+void token_rows_close(struct token_rows *rows) {
+    table_abandon(&rows->table);
+    txl_decoder_free(rows->decoder);
+    free(rows->top);
+    *rows = (struct token_rows){0};
+}
+
+static void put_symbol(struct token_rows *rows, int32_t id) {
+    size_t length = 0;
+    const char *symbol = txl_model_symbol(rows->model, id, &length);
+    table_text(&rows->table, symbol, length);
+}
+
+/* What the decoder makes of the id alone. */
+static txl_status put_decoded(struct token_rows *rows, int32_t id, txl_error *error) {
+    struct bytes all = {0};
+    const char *text;
+    size_t length;
+    txl_status status = txl_decoder_push(rows->decoder, id, &text, &length, error);
+    bool good = status == TXL_OK && bytes_append(&all, text, length);
+    if (good)
+        status = txl_decoder_finish(rows->decoder, &text, &length, error);
+    good = good && status == TXL_OK && bytes_append(&all, text, length);
+    if (good) {
+        table_text(&rows->table, all.data ? all.data : "", all.length);
+    } else if (status == TXL_OK) {
+        *error = (txl_error){TXL_MEMORY, "out of memory"};
+        status = TXL_MEMORY;
+    }
+    bytes_free(&all);
+    return status;
+}
+
+static void put_alternatives(struct token_rows *rows, const struct scored *token) {
+    const float *logprob = token->logprob[0];
+    int32_t n = txl_model_n_token(rows->model);
+    table_real(&rows->table, exp(-(double)token->nats[0]));
+    table_integer(&rows->table, (uint64_t)rank_of(token->id, logprob, n));
+    table_real(&rows->table, entropy_of(logprob, n));
+    likeliest(logprob, n, rows->top, rows->n_top);
+    for (int32_t i = 0; i < rows->n_top; i++) {
+        put_symbol(rows, rows->top[i]);
+        table_real(&rows->table, fmax(-(double)logprob[rows->top[i]], 0));
+    }
+}
+
+txl_status token_rows_token(void *context, const struct scored *token, txl_error *error) {
+    struct token_rows *rows = context;
+    struct table *table = &rows->table;
+    const struct place *place = token->place;
+    table_text(table, rows->file, strlen(rows->file));
+    table_integer(table, place->line);
+    table_integer(table, place->offset);
+    table_integer(table, place->bytes);
+    table_integer(table, token->index);
+    table_integer(table, (uint64_t)token->id);
+    put_symbol(rows, token->id);
+    txl_status status = rows->decoder
+                            ? put_decoded(rows, token->id, error)
+                            : table_source(table, rows->source, place->offset, place->bytes, error);
+    if (status != TXL_OK)
+        return status;
+    table_real(table, (double)token->nats[0]);
+    table_real(table, (double)token->nats[0] / LN_2);
+    if (rows->comparison) {
+        table_real(table, (double)token->nats[1]);
+        table_real(table, rows->comparison->last_divergence);
+    }
+    if (rows->n_top > 0)
+        put_alternatives(rows, token);
+    return table_end_row(table);
+}

@@ -1,0 +1,30 @@
+/* --per-token: a row for each scored token, with its place in the source and the bytes there. */
+#ifndef CLI_TOKEN_ROWS_H
+#define CLI_TOKEN_ROWS_H
+
+#include "compare.h"
+#include "score.h"
+#include "table.h"
+
+struct token_rows {
+    struct table table;
+    const txl_model *model;
+    const struct comparison *comparison; /* NULL unless there is another model */
+    const char *file;                    /* of the text at hand, as the table names it */
+    struct source *source;               /* NULL: the text is what `decoder` makes of an id */
+    txl_decoder *decoder;
+    int32_t n_top; /* --logprobs */
+    int32_t *top;  /* [n_top] */
+};
+
+/* Opens the table at `path`.  A comparison must see each token before the rows do.  With `n_top` >
+ * 0 they need distributions.  `ids`: the text is decimal ids.  False with the error printed; end
+ * with table_commit of its table, and token_rows_close. */
+bool token_rows_open(struct token_rows *rows, const char *path, const txl_model *model,
+                     const struct comparison *comparison, int32_t n_top, bool ids);
+void token_rows_close(struct token_rows *rows);
+
+/* An observer; `rows` is its context. */
+txl_status token_rows_token(void *rows, const struct scored *token, txl_error *error);
+
+#endif

@@ -1,0 +1,290 @@
+/* Sums tokens over words. */
+#include "word_rows.h"
+
+#include "cli/system/terminal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double LN_2 = 0.693147180559945309417;
+
+/* ---- The table ---------------------------------------------------------------------------- */
+
+/* A token's symbol begins with this where a word begins. */
+static const char mark[] = "\u2581";
+
+static bool has_mark(const txl_model *model, int32_t id) {
+    size_t length, n = strlen(mark);
+    const char *symbol = txl_model_symbol(model, id, &length);
+    return length >= n && memcmp(symbol, mark, n) == 0;
+}
+
+/* Kinds whose tokens carry the space before a word. */
+static bool marks_words(const txl_model *model) {
+    (void)model;
+    return false;
+}
+
+/* Kinds without a token for the space: its convention makes no difference. */
+static bool is_split_at_space(const txl_model *model) {
+    txl_kind kind = txl_model_kind(model);
+    return kind == TXL_WORDS || kind == TXL_LM1B;
+}
+
+bool word_rows_correct(const txl_model *model, bool previous) {
+    return previous && marks_words(model);
+}
+
+static bool find_begins(struct word_rows *rows) {
+    int32_t n = txl_model_n_token(rows->model), eos = txl_model_eos(rows->model);
+    rows->begins = calloc((size_t)n, sizeof *rows->begins);
+    for (int32_t id = 0; rows->begins && id < n; id++)
+        rows->begins[id] = id == eos || has_mark(rows->model, id);
+    return rows->begins != NULL;
+}
+
+bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model,
+                    bool previous) {
+    *rows = (struct word_rows){.model = model,
+                               .has_marks = txl_model_kind(model) != TXL_BYTES,
+                               .previous = previous && !is_split_at_space(model)};
+    if (word_rows_correct(model, previous) && !find_begins(rows)) {
+        terminal_error("out of memory");
+        return false;
+    }
+    return table_open(&rows->table, path, "file line offset length word tokens nats bits", false);
+}
+
+void word_rows_close(struct word_rows *rows) {
+    table_abandon(&rows->table);
+    free(rows->begins);
+    *rows = (struct word_rows){0};
+}
+
+void word_rows_start(struct word_rows *rows, const char *file, struct source *source) {
+    rows->file = file;
+    rows->source = source;
+    rows->word = rows->space = (struct word){0};
+    rows->in_word = rows->boundary = rows->reading_word = false;
+    rows->at = rows->word_begin = rows->word_end = 0;
+    rows->line = rows->word_line = 1;
+}
+
+/* ---- The source --------------------------------------------------------------------------- */
+
+/* Bytes of the white space that the text begins with, 0: none.  It is what Python's str.isspace
+ * says, in UTF-8. */
+static size_t space_length(const char *text, size_t length) {
+    const unsigned char *c = (const unsigned char *)text;
+    if (c[0] == ' ' || (c[0] >= 0x09 && c[0] <= 0x0d) || (c[0] >= 0x1c && c[0] <= 0x1f))
+        return 1;
+    if (length >= 2 && c[0] == 0xc2 && (c[1] == 0x85 || c[1] == 0xa0))
+        return 2;
+    if (length < 3)
+        return 0;
+    bool is = (c[0] == 0xe1 && c[1] == 0x9a && c[2] == 0x80) ||
+              (c[0] == 0xe2 && c[1] == 0x80 && c[2] >= 0x80 && c[2] <= 0x8a) ||
+              (c[0] == 0xe2 && c[1] == 0x80 && (c[2] == 0xa8 || c[2] == 0xa9 || c[2] == 0xaf)) ||
+              (c[0] == 0xe2 && c[1] == 0x81 && c[2] == 0x9f) ||
+              (c[0] == 0xe3 && c[1] == 0x80 && c[2] == 0x80);
+    return is ? 3 : 0;
+}
+
+/* Up to three bytes at `offset`, which may lie in two blocks. */
+static txl_status peek(struct source *source, uint64_t offset, char bytes[3], size_t *n,
+                       txl_error *error) {
+    *n = 0;
+    while (*n < 3) {
+        const char *more;
+        size_t got;
+        txl_status status = source_get(source, offset + *n, 3 - *n, &more, &got, error);
+        if (status != TXL_OK || got == 0)
+            return status;
+        memcpy(bytes + *n, more, got);
+        *n += got;
+    }
+    return TXL_OK;
+}
+
+/* Whether the last word of the source so far is the one whose tokens are summed. */
+static bool is_at_hand(const struct word_rows *rows) {
+    return rows->in_word && rows->word.place.offset == rows->word_begin;
+}
+
+/* One character or byte on; `*n` becomes 0 at the text's end. */
+static txl_status step(struct word_rows *rows, size_t *n, txl_error *error) {
+    char bytes[3];
+    txl_status status = peek(rows->source, rows->at, bytes, n, error);
+    if (status != TXL_OK || *n == 0)
+        return status;
+    if (rows->at == 0 && *n == 3 && rows->has_marks && memcmp(bytes, SOURCE_MARK, 3) == 0) {
+        rows->at = rows->word_begin = rows->word_end = 3;
+        return TXL_OK;
+    }
+    size_t space = space_length(bytes, *n);
+    if (space == 0 && !rows->reading_word) {
+        rows->reading_word = true;
+        rows->word_begin = rows->at;
+        rows->word_line = rows->line;
+    }
+    rows->reading_word = space == 0;
+    rows->line += bytes[0] == '\n';
+    *n = space > 0 ? space : 1;
+    rows->at += *n;
+    if (rows->reading_word)
+        rows->word_end = rows->at;
+    if (rows->reading_word && is_at_hand(rows))
+        rows->word.place.bytes = rows->word_end - rows->word_begin;
+    return TXL_OK;
+}
+
+/* Reads on to the first word that a token at `offset` can belong to, if one begins before `end`. */
+static txl_status find_word(struct word_rows *rows, uint64_t offset, uint64_t end,
+                            txl_error *error) {
+    size_t n = 1;
+    txl_status status = TXL_OK;
+    while (status == TXL_OK && n > 0 && rows->at < end && rows->word_end <= offset)
+        status = step(rows, &n, error);
+    return status;
+}
+
+/* To the end of the word at hand. */
+static txl_status finish_word(struct word_rows *rows, txl_error *error) {
+    size_t n = 1;
+    txl_status status = TXL_OK;
+    while (status == TXL_OK && n > 0 && rows->reading_word && is_at_hand(rows))
+        status = step(rows, &n, error);
+    return status;
+}
+
+/* ---- Rows --------------------------------------------------------------------------------- */
+
+/* `after`: ln P(B | after its last), 0 where that is not known. */
+static txl_status write_word(struct word_rows *rows, struct word *word, double after,
+                             txl_error *error) {
+    struct table *table = &rows->table;
+    double nats = word->nats - after + word->before;
+    table_text(table, rows->file, strlen(rows->file));
+    table_integer(table, word->place.line);
+    table_integer(table, word->place.offset);
+    table_integer(table, word->place.bytes);
+    txl_status status =
+        table_source(table, rows->source, word->place.offset, word->place.bytes, error);
+    if (status != TXL_OK)
+        return status;
+    table_integer(table, word->tokens);
+    table_real(table, nats);
+    table_real(table, nats / LN_2);
+    *word = (struct word){0};
+    return table_end_row(table);
+}
+
+static void add_token(struct word *word, const struct scored *token, double before) {
+    if (word->tokens == 0) {
+        word->place = (struct place){token->place->line, token->place->offset, 0};
+        word->before = before;
+        word->first_index = token->index;
+    }
+    word->tokens++;
+    word->nats += (double)token->nats[0];
+    word->last_index = token->index;
+}
+
+/* ln P(B | after `word`), before token number `index` at which it is `before`. */
+static double log_after(const struct word *word, uint64_t index, double before) {
+    return index == word->last_index + 1 ? before : 0;
+}
+
+/* The word at hand has ended; `index` is that of the next token, at which ln P(B) is `before`. */
+static txl_status end_word(struct word_rows *rows, uint64_t index, double before,
+                           txl_error *error) {
+    if (!rows->in_word)
+        return TXL_OK;
+    if (rows->space.tokens > 0) {
+        index = rows->space.first_index;
+        before = rows->space.before;
+    }
+    rows->in_word = false;
+    return write_word(rows, &rows->word, log_after(&rows->word, index, before), error);
+}
+
+/* White space before the first word, if it is a row by itself. */
+static txl_status end_boundary(struct word_rows *rows, const struct scored *next, double before,
+                               txl_error *error) {
+    if (!rows->boundary)
+        return TXL_OK;
+    rows->boundary = false;
+    return write_word(rows, &rows->space, log_after(&rows->space, next->index, before), error);
+}
+
+/* ln P(B) of the distribution that predicted the token. */
+static double log_begins(const struct word_rows *rows, const struct scored *token) {
+    double sum = 0;
+    if (!rows->begins)
+        return 0;
+    for (int32_t id = 0, n = txl_model_n_token(rows->model); id < n; id++)
+        if (rows->begins[id])
+            sum += exp((double)token->logprob[0][id]);
+    return log(sum);
+}
+
+/* A token of white space alone. */
+static txl_status take_space(struct word_rows *rows, const struct scored *token, double before,
+                             txl_error *error) {
+    bool line_end = token->id == txl_model_eos(rows->model);
+    bool movable = !rows->begins || line_end; /* a mark of its own waits for its word */
+    if (rows->previous && rows->in_word && movable) {
+        /* Marks that waited have found the line's end. */
+        rows->word.tokens += rows->space.tokens;
+        rows->word.nats += rows->space.nats;
+        rows->space = (struct word){0};
+        add_token(&rows->word, token, before);
+        return TXL_OK;
+    }
+    txl_status status = movable ? TXL_OK : end_boundary(rows, token, before, error);
+    add_token(&rows->space, token, before);
+    rows->boundary = rows->previous && !rows->in_word && movable;
+    return status;
+}
+
+/* A token of the source's last word, which is another than the one before. */
+static txl_status begin_word(struct word_rows *rows, const struct scored *token, double before,
+                             txl_error *error) {
+    txl_status status = end_word(rows, token->index, before, error);
+    if (status == TXL_OK)
+        status = end_boundary(rows, token, before, error);
+    bool first = token->place->offset <= rows->word_begin;
+    rows->word = rows->space;
+    rows->space = (struct word){0};
+    add_token(&rows->word, token, first ? before : 0);
+    rows->word.place =
+        (struct place){rows->word_line, rows->word_begin, rows->word_end - rows->word_begin};
+    rows->in_word = true;
+    return status;
+}
+
+txl_status word_rows_token(void *context, const struct scored *token, txl_error *error) {
+    struct word_rows *rows = context;
+    uint64_t offset = token->place->offset, end = offset + token->place->bytes;
+    double before = log_begins(rows, token);
+    txl_status status = find_word(rows, offset, end, error);
+    if (status != TXL_OK)
+        return status;
+    if (!(rows->word_begin < end && rows->word_end > offset))
+        return take_space(rows, token, before, error);
+    if (!is_at_hand(rows))
+        return begin_word(rows, token, before, error);
+    add_token(&rows->word, token, before);
+    return TXL_OK;
+}
+
+txl_status word_rows_end(struct word_rows *rows, txl_error *error) {
+    txl_status status = finish_word(rows, error);
+    if (status == TXL_OK)
+        status = end_word(rows, 0, 0, error);
+    if (status == TXL_OK && rows->space.tokens > 0)
+        status = write_word(rows, &rows->space, 0, error);
+    rows->boundary = false;
+    return status;
+}
