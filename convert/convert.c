@@ -8,6 +8,7 @@
 #include "lib/base/q8.h"
 #include "lib/text/kind.h"
 #include "lib/text/vocabulary.h"
+#include "lib/transformer_xl/family.h"
 #include "lib/weights/weights.h"
 #include "recognise.h"
 #include "vocabulary_file.h"
@@ -15,7 +16,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ struct part {
     struct piece piece[2];
     int n_piece;
     float *elements; /* transposed or computed beforehand, instead of pieces; owned */
-    bool positions;  /* a table of learned positions: neither a product's matrix nor an embedding */
+    enum parameter_kind kind;
 };
 
 static txl_status read_elements(const char *path, const struct checkpoint_tensor *t, uint64_t first,
@@ -79,20 +79,6 @@ static txl_status read_part(void *context, uint64_t first, size_t count, float *
     return TXL_OK;
 }
 
-/* What a weights file calls a tensor. */
-struct name {
-    char text[64];
-};
-
-__attribute__((format(printf, 1, 2))) static struct name name(const char *format, ...) {
-    struct name made;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(made.text, sizeof made.text, format, args);
-    va_end(args);
-    return made;
-}
-
 struct conversion {
     const struct recognised *r;
     const char *path;
@@ -111,7 +97,7 @@ static void free_conversion(struct conversion *c) {
 }
 
 /* Appends a tensor to the list; takes over `elements`.  A matrix gets its type at the end. */
-static txl_status add(struct conversion *c, struct name name, int n_dim, const uint64_t *shape,
+static txl_status add(struct conversion *c, const struct parameter_tensor *to,
                       const struct piece *piece, int n_piece, float *elements, txl_error *error) {
     if (c->n == c->capacity) {
         size_t capacity = c->capacity ? 2 * c->capacity : 64;
@@ -133,56 +119,102 @@ static txl_status add(struct conversion *c, struct name name, int n_dim, const u
         return txl_fail_memory(error, "the list of tensors", sizeof *part);
     }
     part->path = c->path;
+    part->kind = to->parameter->kind;
     part->elements = elements;
     part->n_piece = n_piece;
     for (int i = 0; i < n_piece; i++)
         part->piece[i] = piece[i];
     struct weights_source *s = &c->source[c->n];
-    *s = (struct weights_source){
-        .type = WEIGHTS_F32, .n_dim = n_dim, .read = read_part, .context = part};
-    strcpy(s->name, name.text);
-    memcpy(s->shape, shape, (size_t)n_dim * sizeof *shape);
+    *s = (struct weights_source){.type = WEIGHTS_F32,
+                                 .n_dim = part->kind == PARAMETER_VECTOR ? 1 : 2,
+                                 .shape = {to->n_row, to->n_column},
+                                 .read = read_part,
+                                 .context = part};
+    strcpy(s->name, to->name);
     c->part[c->n++] = part;
     return TXL_OK;
 }
 
-/* ---- The checkpoint's tensors under their new names --------------------------------------- */
+/* ---- What published code calls the parameters --------------------------------------------- */
 
-static txl_status add_matrix(struct conversion *c, struct name to, struct part_name from,
-                             uint64_t n_row, uint64_t n_col, txl_error *error) {
-    const uint64_t shape[] = {n_row, n_col};
-    struct piece piece = {.n = n_row * n_col};
-    txl_status status = recognise_need(c->r, from, 2, shape, &piece.tensor, error);
-    return status ? status : add(c, to, 2, shape, &piece, 1, NULL, error);
+/* `N` in a name is the number of the band or layer. */
+static const struct origin {
+    const char *first, *second; /* of two tied tensors safetensors files keep one */
+    bool per_head;              /* [n_head, d_head] in its last two dimensions */
+    bool transposed; /* [d_model, d_band] becomes [d_band, d_model], as products expect */
+} origins[N_TRANSFORMER_XL_PARAMETER] = {
+    [EMBEDDING_WEIGHT] = {"word_emb.emb_layers.N.weight", "crit.out_layers.N.weight"},
+    [EMBEDDING_PROJECTION] = {"word_emb.emb_projs.N", "crit.out_projs.N"},
+    [SOFTMAX_WEIGHT] = {"crit.out_layers.N.weight", "word_emb.emb_layers.N.weight"},
+    [SOFTMAX_BIAS] = {"crit.out_layers.N.bias"},
+    [SOFTMAX_PROJECTION] = {"crit.out_projs.N", "word_emb.emb_projs.N", .transposed = true},
+    [CLUSTER_WEIGHT] = {"crit.cluster_weight"},
+    [CLUSTER_BIAS] = {"crit.cluster_bias"},
+    [INV_FREQ] = {"pos_emb.inv_freq"},
+    [SHARED_U] = {"r_w_bias", .per_head = true},
+    [SHARED_V] = {"r_r_bias", .per_head = true},
+    [ATTENTION_QKV] = {"layers.N.dec_attn.qkv_net.weight"},
+    [ATTENTION_O] = {"layers.N.dec_attn.o_net.weight"},
+    [ATTENTION_R] = {"layers.N.dec_attn.r_net.weight"},
+    [ATTENTION_R_EMB] = {"r_emb", .per_head = true},
+    [ATTENTION_R_BIAS] = {"r_bias"},
+    [ATTENTION_U] = {"layers.N.dec_attn.r_w_bias", .per_head = true},
+    [ATTENTION_V] = {"layers.N.dec_attn.r_r_bias", .per_head = true},
+    [ATTENTION_NORM_WEIGHT] = {"layers.N.dec_attn.layer_norm.weight"},
+    [ATTENTION_NORM_BIAS] = {"layers.N.dec_attn.layer_norm.bias"},
+    [FEED_FORWARD_1_WEIGHT] = {"layers.N.pos_ff.CoreNet.0.weight"},
+    [FEED_FORWARD_1_BIAS] = {"layers.N.pos_ff.CoreNet.0.bias"},
+    [FEED_FORWARD_2_WEIGHT] = {"layers.N.pos_ff.CoreNet.3.weight"},
+    [FEED_FORWARD_2_BIAS] = {"layers.N.pos_ff.CoreNet.3.bias"},
+    [FEED_FORWARD_NORM_WEIGHT] = {"layers.N.pos_ff.layer_norm.weight"},
+    [FEED_FORWARD_NORM_BIAS] = {"layers.N.pos_ff.layer_norm.bias"},
+};
+
+static struct part_name numbered(const char *name, int number) {
+    const char *at = strchr(name, 'N');
+    return at ? part_name("%.*s%d%s", (int)(at - name), name, number, at + 1)
+              : part_name("%s", name);
 }
 
-static txl_status add_vector(struct conversion *c, struct name to, struct part_name from,
-                             uint64_t n, txl_error *error) {
-    struct piece piece = {.n = n};
-    txl_status status = recognise_need(c->r, from, 1, &n, &piece.tensor, error);
-    return status ? status : add(c, to, 1, &n, &piece, 1, NULL, error);
+/* The name of the one tensor that is there.  With div_val 1 one embedding projection serves all
+ * bands. */
+static struct part_name origin_name(const struct recognised *r, const struct origin *from,
+                                    const struct parameter_tensor *to) {
+    struct part_name first = numbered(from->first, to->i);
+    if (!from->second)
+        return first;
+    int second = to->number == SOFTMAX_PROJECTION && r->facts.div_val == 1 ? 0 : to->i;
+    return recognise_either(r, first, numbered(from->second, second));
 }
 
-/* Item `n` of a tensor that has one for each layer: from[n_layer, shape...] as to[to_shape...]. */
-static txl_status add_item(struct conversion *c, struct name to, int to_n_dim,
-                           const uint64_t *to_shape, struct part_name from, int n_dim,
-                           const uint64_t *shape, int n, txl_error *error) {
+/* ---- Tensors as they are ------------------------------------------------------------------ */
+
+static txl_status add_whole(struct conversion *c, const struct parameter_tensor *to,
+                            struct part_name from, int n_dim, const uint64_t *shape,
+                            txl_error *error) {
+    struct piece piece = {.n = to->n_row * to->n_column};
+    txl_status status = recognise_need(c->r, from, n_dim, shape, &piece.tensor, error);
+    return status ? status : add(c, to, &piece, 1, NULL, error);
+}
+
+/* Item `to->i` of a tensor that has one for each layer: from[n_layer, shape...]. */
+static txl_status add_item(struct conversion *c, const struct parameter_tensor *to,
+                           struct part_name from, int n_dim, const uint64_t *shape,
+                           txl_error *error) {
     uint64_t whole[CHECKPOINT_MAX_DIM] = {(uint64_t)c->r->facts.n_layer};
     memcpy(whole + 1, shape, (size_t)n_dim * sizeof *shape);
-    struct piece piece = {.n = 1};
+    struct piece piece = {.n = to->n_row * to->n_column};
+    piece.first = (uint64_t)to->i * piece.n;
     txl_status status = recognise_need(c->r, from, n_dim + 1, whole, &piece.tensor, error);
-    if (status)
-        return status;
-    for (int d = 0; d < n_dim; d++)
-        piece.n *= shape[d];
-    piece.first = (uint64_t)n * piece.n;
-    return add(c, to, to_n_dim, to_shape, &piece, 1, NULL, error);
+    return status ? status : add(c, to, &piece, 1, NULL, error);
 }
 
-/* The softmax's projections are stored the other way round: P[d_model, d_band] of the checkpoint
- * becomes [d_band, d_model], which all products expect. */
-static txl_status add_transposed(struct conversion *c, struct name to, struct part_name from,
-                                 uint64_t n_row, uint64_t n_col, txl_error *error) {
+/* ---- Tensors that are put together -------------------------------------------------------- */
+
+/* From [n_column, n_row]. */
+static txl_status add_transposed(struct conversion *c, const struct parameter_tensor *to,
+                                 struct part_name from, txl_error *error) {
+    const uint64_t n_row = to->n_column, n_col = to->n_row;
     const struct checkpoint_tensor *t;
     txl_status status = recognise_need(c->r, from, 2, (uint64_t[]){n_row, n_col}, &t, error);
     if (status)
@@ -201,196 +233,72 @@ static txl_status add_transposed(struct conversion *c, struct name to, struct pa
         return status;
     }
     struct piece piece = {t, 0, n_row * n_col};
-    return add(c, to, 2, (uint64_t[]){n_col, n_row}, &piece, 1, out, error);
-}
-
-static txl_status add_layer_matrix(struct conversion *c, int n, const char *from, const char *to,
-                                   uint64_t n_row, uint64_t n_col, txl_error *error) {
-    return add_matrix(c, name("layer.%d.%s", n, to), part_name("layers.%d.%s", n, from), n_row,
-                      n_col, error);
-}
-
-static txl_status add_layer_vector(struct conversion *c, int n, const char *from, const char *to,
-                                   uint64_t size, txl_error *error) {
-    return add_vector(c, name("layer.%d.%s", n, to), part_name("layers.%d.%s", n, from), size,
-                      error);
+    return add(c, to, &piece, 1, out, error);
 }
 
 /* The vanilla kinds keep queries apart from keys and values. */
-static txl_status add_qkv(struct conversion *c, int n, uint64_t width, uint64_t d_model,
-                          txl_error *error) {
-    if (c->r->facts.attn_type <= 1)
-        return add_layer_matrix(c, n, "dec_attn.qkv_net.weight", "attention.qkv", 3 * width,
-                                d_model, error);
+static txl_status add_q_and_kv(struct conversion *c, const struct parameter_tensor *to,
+                               txl_error *error) {
+    const uint64_t width = to->n_row / 3, d_model = to->n_column;
     struct piece piece[] = {{.n = width * d_model}, {.n = 2 * width * d_model}};
-    txl_status status = recognise_need(c->r, part_name("layers.%d.dec_attn.q_net.weight", n), 2,
+    txl_status status = recognise_need(c->r, part_name("layers.%d.dec_attn.q_net.weight", to->i), 2,
                                        (uint64_t[]){width, d_model}, &piece[0].tensor, error);
     if (!status)
-        status = recognise_need(c->r, part_name("layers.%d.dec_attn.kv_net.weight", n), 2,
+        status = recognise_need(c->r, part_name("layers.%d.dec_attn.kv_net.weight", to->i), 2,
                                 (uint64_t[]){2 * width, d_model}, &piece[1].tensor, error);
-    return status ? status
-                  : add(c, name("layer.%d.attention.qkv", n), 2, (uint64_t[]){3 * width, d_model},
-                        piece, 2, NULL, error);
+    return status ? status : add(c, to, piece, 2, NULL, error);
 }
 
-/* u or v: a layer's own tensor, a layer's item of one for all, or (in layer 0) the shared one. */
-static txl_status add_attention_bias(struct conversion *c, int n, const char *from, const char *to,
-                                     txl_error *error) {
-    const struct facts *f = &c->r->facts;
-    const uint64_t shape[] = {(uint64_t)f->n_head, (uint64_t)f->d_head};
-    struct piece piece = {.n = shape[0] * shape[1]};
-    struct name layer = name("layer.%d.attention.%s", n, to);
-    if (f->attn_type == 1)
-        return add_item(c, layer, 1, &piece.n, part_name("%s", from), 2, shape, n, error);
-    if (!f->biases_per_layer && n > 0)
-        return TXL_OK;
-    struct part_name own = part_name("layers.%d.dec_attn.%s", n, from);
-    txl_status status = recognise_need(c->r, f->biases_per_layer ? own : part_name("%s", from), 2,
-                                       shape, &piece.tensor, error);
-    return status ? status
-                  : add(c, f->biases_per_layer ? layer : name("attention.%s", to), 1, &piece.n,
-                        &piece, 1, NULL, error);
-}
-
-static txl_status add_positions(struct conversion *c, int n, uint64_t width, uint64_t d_model,
-                                txl_error *error) {
-    const struct facts *f = &c->r->facts;
-    const uint64_t rows = (uint64_t)f->max_klen, n_head = (uint64_t)f->n_head;
-    txl_status status = TXL_OK;
-    if (f->attn_type == 0)
-        status =
-            add_layer_matrix(c, n, "dec_attn.r_net.weight", "attention.r", width, d_model, error);
-    if (!status && f->attn_type <= 1)
-        status = add_attention_bias(c, n, "r_w_bias", "u", error);
-    if (!status && f->attn_type == 0)
-        status = add_attention_bias(c, n, "r_r_bias", "v", error);
-    if (!status && (f->attn_type == 1 || f->attn_type == 3))
-        status = add_item(c, name("layer.%d.attention.r_emb", n), 2, (uint64_t[]){rows, width},
-                          part_name("r_emb"), 3, (uint64_t[]){rows, n_head, (uint64_t)f->d_head}, n,
-                          error);
-    if (!status && (f->attn_type == 1 || f->attn_type == 3))
-        c->part[c->n - 1]->positions = true;
-    if (!status && f->attn_type == 1)
-        status = add_item(c, name("layer.%d.attention.r_bias", n), 1, (uint64_t[]){rows * n_head},
-                          part_name("r_bias"), 2, (uint64_t[]){rows, n_head}, n, error);
-    return status;
-}
-
-static txl_status add_layer(struct conversion *c, int n, txl_error *error) {
-    const struct facts *f = &c->r->facts;
-    uint64_t width = (uint64_t)f->n_head * (uint64_t)f->d_head, d_model = (uint64_t)f->d_model;
-    uint64_t d_inner = (uint64_t)f->d_inner;
-    txl_status status = add_qkv(c, n, width, d_model, error);
-    if (!status)
-        status =
-            add_layer_matrix(c, n, "dec_attn.o_net.weight", "attention.o", d_model, width, error);
-    if (!status)
-        status = add_positions(c, n, width, d_model, error);
-    const struct {
-        const char *from, *to;
-        uint64_t n_row, n_col; /* n_col 0: a vector */
-    } rest[] = {
-        {"dec_attn.layer_norm.weight", "attention.norm.weight", d_model, 0},
-        {"dec_attn.layer_norm.bias", "attention.norm.bias", d_model, 0},
-        {"pos_ff.CoreNet.0.weight", "feed_forward.1.weight", d_inner, d_model},
-        {"pos_ff.CoreNet.0.bias", "feed_forward.1.bias", d_inner, 0},
-        {"pos_ff.CoreNet.3.weight", "feed_forward.2.weight", d_model, d_inner},
-        {"pos_ff.CoreNet.3.bias", "feed_forward.2.bias", d_model, 0},
-        {"pos_ff.layer_norm.weight", "feed_forward.norm.weight", d_model, 0},
-        {"pos_ff.layer_norm.bias", "feed_forward.norm.bias", d_model, 0},
-    };
-    for (size_t i = 0; i < sizeof rest / sizeof *rest && !status; i++)
-        if (rest[i].n_col > 0)
-            status = add_layer_matrix(c, n, rest[i].from, rest[i].to, rest[i].n_row, rest[i].n_col,
-                                      error);
-        else
-            status = add_layer_vector(c, n, rest[i].from, rest[i].to, rest[i].n_row, error);
-    return status;
-}
-
-static uint64_t band_width(const struct facts *f, int i) {
-    uint64_t width = (uint64_t)f->d_embed;
-    for (int k = 0; k < i && f->div_val > 1; k++)
-        width /= (uint64_t)f->div_val;
-    return width;
-}
-
-/* Published code projects wherever widths differ, and always with a div_val. */
-static bool projects(const struct facts *f) {
-    return f->div_val > 1 || f->d_embed != f->d_model;
-}
-
-/* Embedding and softmax `i`: with div_val 1 there is one of each for all bands. */
-static txl_status add_embedding(struct conversion *c, int i, txl_error *error) {
-    const struct facts *f = &c->r->facts;
-    uint64_t d_band = band_width(f, i), rows = (uint64_t)f->n_token;
-    struct part_name in = part_name("word_emb.emb_layers.%d.weight", i);
-    struct part_name out = part_name("crit.out_layers.%d.weight", i);
-    struct part_name projection = recognise_either(c->r, part_name("word_emb.emb_projs.%d", i),
-                                                   part_name("crit.out_projs.%d", i));
-    if (f->div_val > 1)
-        rows = (uint64_t)((i < f->n_band - 1 ? f->cutoff[i] : f->n_token) -
-                          (i > 0 ? f->cutoff[i - 1] : 0));
-    txl_status status = add_matrix(c, name("embedding.%d.weight", i),
-                                   recognise_either(c->r, in, out), rows, d_band, error);
-    if (!status && projects(f))
-        status = add_matrix(c, name("embedding.%d.projection", i), projection, (uint64_t)f->d_model,
-                            d_band, error);
-    if (!status && !f->tied_weights)
-        status = add_matrix(c, name("softmax.%d.weight", i), recognise_either(c->r, out, in), rows,
-                            d_band, error);
-    if (!status)
-        status = add_vector(c, name("softmax.%d.bias", i), part_name("crit.out_layers.%d.bias", i),
-                            rows, error);
-    return status;
-}
-
-static txl_status add_softmax_projection(struct conversion *c, int i, txl_error *error) {
-    const struct facts *f = &c->r->facts;
-    struct part_name own = part_name("crit.out_projs.%d", i);
-    struct part_name input = part_name("word_emb.emb_projs.%d", f->div_val > 1 ? i : 0);
-    return projects(f) ? add_transposed(c, name("softmax.%d.projection", i),
-                                        recognise_either(c->r, own, input), (uint64_t)f->d_model,
-                                        band_width(f, i), error)
-                       : TXL_OK;
-}
-
-static txl_status add_bands(struct conversion *c, txl_error *error) {
-    const struct facts *f = &c->r->facts;
-    txl_status status = TXL_OK;
-    for (int i = 0; i < f->n_band && !status; i++) {
-        if (i == 0 || f->div_val > 1)
-            status = add_embedding(c, i, error);
-        if (!status)
-            status = add_softmax_projection(c, i, error);
-    }
-    uint64_t clusters = (uint64_t)f->n_band - 1;
-    if (!status && clusters > 0)
-        status = add_matrix(c, name("softmax.cluster.weight"), part_name("crit.cluster_weight"),
-                            clusters, (uint64_t)f->d_embed, error);
-    if (!status && clusters > 0)
-        status = add_vector(c, name("softmax.cluster.bias"), part_name("crit.cluster_bias"),
-                            clusters, error);
-    return status;
-}
-
-/* The sinusoids' frequencies as the checkpoint holds them (a half-precision one's are rounded), or
- * as PyTorch would compute them: 1 / 10000^(2 i / d_model) in f32. */
-static txl_status add_frequencies(struct conversion *c, txl_error *error) {
-    static const char to[] = "position.inv_freq";
-    const struct facts *f = &c->r->facts;
-    uint64_t n = (uint64_t)f->d_model / 2;
-    if (f->attn_type == 1 || f->attn_type == 3)
-        return TXL_OK;
-    if (recognise_tensor(c->r, part_name("pos_emb.inv_freq")))
-        return add_vector(c, name(to), part_name("pos_emb.inv_freq"), n, error);
-    float *elements = calloc(n, sizeof *elements);
+/* The sinusoids' frequencies as PyTorch would compute them: 1 / 10000^(2 i / d_model) in f32.  A
+ * checkpoint's own may be rounded to half precision. */
+static txl_status add_frequencies(struct conversion *c, const struct parameter_tensor *to,
+                                  txl_error *error) {
+    float *elements = calloc(to->n_row, sizeof *elements);
     if (!elements)
-        return txl_fail_memory(error, "the sinusoids", n * sizeof *elements);
-    for (uint64_t i = 0; i < n; i++)
-        elements[i] = 1 / powf(10000, (float)(2 * i) / (float)f->d_model);
-    return add(c, name(to), 1, &n, NULL, 0, elements, error);
+        return txl_fail_memory(error, "the sinusoids", to->n_row * sizeof *elements);
+    for (uint64_t i = 0; i < to->n_row; i++)
+        elements[i] = 1 / powf(10000, (float)(2 * i) / (float)c->r->facts.d_model);
+    return add(c, to, NULL, 0, elements, error);
 }
+
+/* ---- All of them -------------------------------------------------------------------------- */
+
+static txl_status add_tensor(struct conversion *c, const struct parameter_tensor *to,
+                             txl_error *error) {
+    const struct transformer_xl_settings *f = &c->r->facts;
+    const enum attention_type attn_type = (enum attention_type)f->attn_type;
+    const struct origin *origin = &origins[to->number];
+    struct part_name from = origin_name(c->r, origin, to);
+    const uint64_t n_head = (uint64_t)f->n_head, d_head = (uint64_t)f->d_head;
+    const uint64_t klen = (uint64_t)f->max_klen, heads[] = {n_head, d_head};
+    if (to->number == INV_FREQ && !recognise_tensor(c->r, from))
+        return add_frequencies(c, to, error);
+    if (to->number == ATTENTION_QKV && !attention_is_relative(attn_type))
+        return add_q_and_kv(c, to, error);
+    if (to->number == ATTENTION_R_EMB)
+        return add_item(c, to, from, 3, (uint64_t[]){klen, n_head, d_head}, error);
+    if (to->number == ATTENTION_R_BIAS)
+        return add_item(c, to, from, 2, (uint64_t[]){klen, n_head}, error);
+    if (to->number == ATTENTION_U && attn_type == ATTENTION_LEARNED_DISTANCE)
+        return add_item(c, to, part_name("r_w_bias"), 2, heads, error);
+    if (origin->transposed)
+        return add_transposed(c, to, from, error);
+    if (origin->per_head)
+        return add_whole(c, to, from, 2, heads, error);
+    return add_whole(c, to, from, to->parameter->kind == PARAMETER_VECTOR ? 1 : 2,
+                     (uint64_t[]){to->n_row, to->n_column}, error);
+}
+
+static txl_status list_tensors(struct conversion *c, txl_error *error) {
+    struct parameter_walk walk = parameter_walk(&transformer_xl_parameters, &c->r->facts);
+    struct parameter_tensor to;
+    txl_status status = TXL_OK;
+    while (!status && parameter_next(&walk, &to))
+        status = add_tensor(c, &to, error);
+    return status;
+}
+
+/* ---- Types -------------------------------------------------------------------------------- */
 
 /* The narrowest type that loses nothing of any matrix. */
 static enum weights_type source_type(const struct conversion *c) {
@@ -432,7 +340,7 @@ static txl_status choose_type(struct conversion *c, const char *wanted, enum wei
     txl_status status = TXL_OK;
     for (size_t i = 0; i < c->n && !status; i++) {
         struct weights_source *s = &c->source[i];
-        bool narrow = s->shape[1] < Q8_BLOCK || c->part[i]->positions;
+        bool narrow = s->shape[1] < Q8_BLOCK || c->part[i]->kind == PARAMETER_POSITIONS;
         if (s->n_dim == 2 && *type == WEIGHTS_Q8 && narrow)
             status = choose_half(s, error);
         else if (s->n_dim == 2)
@@ -441,38 +349,16 @@ static txl_status choose_type(struct conversion *c, const char *wanted, enum wei
     return status;
 }
 
-static txl_status list_tensors(struct conversion *c, txl_error *error) {
-    txl_status status = add_bands(c, error);
-    if (!status)
-        status = add_frequencies(c, error);
-    for (int n = 0; n < c->r->facts.n_layer && !status; n++)
-        status = add_layer(c, n, error);
-    return status;
-}
-
 /* ---- Vocabulary and settings -------------------------------------------------------------- */
 
-struct text_facts {
-    txl_kind kind;
-    bool lower_case;
-    int32_t unk, eos;
-};
-
-static txl_status choose_kind(const char *told, txl_kind guessed, txl_kind *kind,
-                              txl_error *error) {
-    *kind = guessed;
-    if (!told)
-        return TXL_OK;
-    int found = text_kind_of_name(told);
-    if (found < 0)
-        return txl_fail(error, TXL_ARGUMENT, "no tokenizer \"%s\"", told);
-    *kind = (txl_kind)found;
-    return TXL_OK;
+static txl_status choose_kind(const char *told, txl_kind guessed, int *kind, txl_error *error) {
+    *kind = told ? text_kind_of_name(told) : (int)guessed;
+    return *kind >= 0 ? TXL_OK : txl_fail(error, TXL_ARGUMENT, "no tokenizer \"%s\"", told);
 }
 
 /* The symbols as a section of the weights file, and what they say about the text. */
 static txl_status pack_vocabulary(const struct vocabulary_file *file, const char *tokenizer,
-                                  struct text_facts *text, void **section, size_t *size,
+                                  struct model_settings *text, void **section, size_t *size,
                                   txl_error *error) {
     struct vocabulary_entry *entry = calloc(file->n_symbol, sizeof *entry);
     if (!entry)
@@ -481,11 +367,11 @@ static txl_status pack_vocabulary(const struct vocabulary_file *file, const char
         entry[i] = (struct vocabulary_entry){file->symbols[i].bytes, file->symbols[i].length};
     txl_kind guessed =
         vocabulary_guess_kind(entry, file->n_symbol, file->delimiter == VOCABULARY_CHARACTERS);
-    txl_status status = choose_kind(tokenizer, guessed, &text->kind, error);
+    txl_status status = choose_kind(tokenizer, guessed, &text->tokenizer, error);
     if (!status) {
         text->lower_case = file->lower_case == VOCABULARY_LOWER_CASE;
-        text->unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entry, file->n_symbol);
-        text->eos = vocabulary_guess_eos(entry, file->n_symbol, text->kind);
+        text->unk_id = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entry, file->n_symbol);
+        text->eos_id = vocabulary_guess_eos(entry, file->n_symbol, (txl_kind)text->tokenizer);
         status = vocabulary_pack(entry, file->n_symbol, section, size, error);
     }
     free(entry);
@@ -493,50 +379,19 @@ static txl_status pack_vocabulary(const struct vocabulary_file *file, const char
 }
 
 static txl_status read_vocabulary(const struct recognised *r, const char *path,
-                                  const char *tokenizer, struct text_facts *text, void **section,
-                                  size_t *size, txl_error *error) {
+                                  const char *tokenizer, struct model_settings *text,
+                                  void **section, size_t *size, txl_error *error) {
     struct vocabulary_file file = {0};
     txl_status status = vocabulary_file_read(path, &file, error);
-    if (!status && file.n_symbol != (size_t)r->facts.n_token)
-        status =
-            txl_fail(error, TXL_FORMAT,
-                     "%s: %zu symbols, but the model in %s has %d: this is not its vocabulary",
-                     file.path, file.n_symbol, checkpoint_path(r->checkpoint), r->facts.n_token);
+    if (!status && file.n_symbol != (size_t)r->facts.model.n_token)
+        status = txl_fail(error, TXL_FORMAT,
+                          "%s: %zu symbols, but the model in %s has %d: this is not its vocabulary",
+                          file.path, file.n_symbol, checkpoint_path(r->checkpoint),
+                          r->facts.model.n_token);
     if (!status)
         status = pack_vocabulary(&file, tokenizer, text, section, size, error);
     vocabulary_file_free(&file);
     return status;
-}
-
-static json_t *id_or_null(int32_t id) {
-    return id < 0 ? json_null() : json_integer(id);
-}
-
-/* The settings of weights-format.md, or NULL when memory is short. */
-static char *make_settings(const struct facts *f, const struct text_facts *text, const char *type) {
-    json_t *cutoffs = json_array(), *tied = json_array();
-    bool good = true; /* json_pack sees to the arrays themselves */
-    for (int i = 0; i < f->n_band - 1; i++)
-        good = json_array_append_new(cutoffs, json_integer(f->cutoff[i])) == 0 && good;
-    for (int i = 0; i < f->n_band; i++)
-        good = json_array_append_new(tied, json_boolean(f->tied_projection[i])) == 0 && good;
-    json_t *settings = json_pack(
-        "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, "
-        "s:o, s:b, s:i, s:i, s:i, s:b, s:s, s:s, s:s}",
-        "family", "transformer-xl", "tokenizer", text_kind(text->kind)->name, "lower_case",
-        text->lower_case, "unk_id", id_or_null(text->unk), "eos_id", id_or_null(text->eos),
-        "n_token", f->n_token, "n_layer", f->n_layer, "n_head", f->n_head, "d_head", f->d_head,
-        "d_model", f->d_model, "d_embed", f->d_embed, "d_inner", f->d_inner, "attn_type",
-        f->attn_type, "pre_lnorm", f->pre_lnorm, "div_val", f->div_val, "cutoffs", cutoffs,
-        "tied_weights", f->tied_weights, "tied_projections", tied, "biases_per_layer",
-        f->biases_per_layer, "tgt_len", f->tgt_len, "mem_len", f->mem_len, "clamp_len",
-        f->clamp_len, "same_length", f->same_length, "memory_start", f->memory_start,
-        "cluster_order", f->cluster_order, "type", type);
-    if (settings && f->max_klen > 0)
-        good = json_object_set_new(settings, "max_klen", json_integer(f->max_klen)) == 0 && good;
-    char *json = settings && good ? json_text(settings, JSON_INDENT(1)) : NULL;
-    json_decref(settings);
-    return json;
 }
 
 /* ---- The public functions ----------------------------------------------------------------- */
@@ -562,19 +417,20 @@ static txl_status refuse_input(const struct recognised *r, const char *vocabular
 /* From recognised facts and a vocabulary to the file. */
 static txl_status write_file(struct conversion *c, const char *output, const char *vocabulary,
                              const struct convert_options *options, txl_error *error) {
-    struct text_facts text = {0};
     enum weights_type type = WEIGHTS_F32;
     char *settings = NULL;
     void *section = NULL;
     size_t section_size = 0;
-    txl_status status = read_vocabulary(c->r, vocabulary, options->tokenizer, &text, &section,
-                                        &section_size, error);
+    struct transformer_xl_settings facts = c->r->facts;
+    txl_status status = read_vocabulary(c->r, vocabulary, options->tokenizer, &facts.model,
+                                        &section, &section_size, error);
     if (!status)
         status = list_tensors(c, error);
     if (!status)
         status = choose_type(c, options->type, &type, error);
     if (!status) {
-        settings = make_settings(&c->r->facts, &text, weights_type_name(type));
+        facts.model.type = (int)type;
+        settings = family_settings_text(&transformer_xl_family, &facts);
         if (!settings)
             status = txl_fail_memory(error, "the settings", 4096);
     }
@@ -618,7 +474,7 @@ txl_status convert_checkpoint(const char *source, const char *output,
 }
 
 /* What the vocabulary tells of the text.  Without one, or with one of another model, nothing. */
-static bool guess_text(const struct recognised *r, const char *path, struct text_facts *text) {
+static bool guess_text(const struct recognised *r, const char *path, struct model_settings *text) {
     void *section = NULL;
     size_t size;
     bool known = path && read_vocabulary(r, path, NULL, text, &section, &size, NULL) == TXL_OK;
@@ -645,12 +501,11 @@ static bool forget_missing(json_t *settings, const char *missing) {
 /* The settings as far as they are known; NULL when memory is short. */
 static char *describe_settings(const struct recognised *r, const char *vocabulary) {
     static const char *const of_text[] = {"tokenizer", "lower_case", "unk_id", "eos_id"};
-    struct facts facts = r->facts;
-    struct text_facts text = {.unk = -1, .eos = -1};
-    bool has_text = guess_text(r, vocabulary, &text);
-    facts.memory_start = facts.memory_start ? facts.memory_start : "";
-    facts.cluster_order = facts.cluster_order ? facts.cluster_order : "";
-    char *json = make_settings(&facts, &text, "");
+    struct transformer_xl_settings facts = r->facts;
+    bool has_text = guess_text(r, vocabulary, &facts.model);
+    facts.memory_start = facts.memory_start < 0 ? 0 : facts.memory_start;
+    facts.cluster_order = facts.cluster_order < 0 ? 0 : facts.cluster_order;
+    char *json = family_settings_text(&transformer_xl_family, &facts);
     json_t *settings = json ? json_loads(json, 0, NULL) : NULL;
     free(json);
     bool good =

@@ -311,7 +311,7 @@ static txl_status find_div_val(struct recognised *r, const struct statements *s,
 /* Bands that have an embedding of their own, and their widths' ratio. */
 static txl_status read_embedding_shapes(struct recognised *r, const struct statements *s,
                                         txl_error *error) {
-    struct facts *f = &r->facts;
+    struct transformer_xl_settings *f = &r->facts;
     int width[MAX_BAND], n = count_numbered(r, "crit.out_layers");
     uint64_t n_token = 0;
     if (n > MAX_BAND)
@@ -327,37 +327,38 @@ static txl_status read_embedding_shapes(struct recognised *r, const struct state
             return txl_fail(error, TXL_FORMAT, "%s: the vocabulary is impossibly large", s->path);
         f->cutoff[i] = (int)n_token;
     }
-    f->n_token = (int)n_token;
+    f->model.n_token = (int)n_token;
     f->n_band = n;
     f->d_embed = width[0];
     return find_div_val(r, s, width, n, error);
 }
 
 /* Each kind of attention has tensors that no other has. */
-static int attention_type(const struct recognised *r) {
+static enum attention_type attention_type(const struct recognised *r) {
     bool learned = recognise_tensor(r, part_name("r_emb")) != NULL;
     if (recognise_tensor(r, part_name("layers.0.dec_attn.q_net.weight")) ||
         recognise_tensor(r, part_name("layers.0.dec_attn.kv_net.weight")))
-        return learned ? 3 : 2;
-    return learned || recognise_tensor(r, part_name("r_bias")) ? 1 : 0;
+        return learned ? ATTENTION_LEARNED_POSITION : ATTENTION_SINUSOID;
+    return learned || recognise_tensor(r, part_name("r_bias")) ? ATTENTION_LEARNED_DISTANCE
+                                                               : ATTENTION_RELATIVE;
 }
 
 /* A bias or learned row has n_head and d_head as its last two dimensions. */
 static txl_status read_head_shapes(struct recognised *r, int width, txl_error *error) {
-    struct facts *f = &r->facts;
+    struct transformer_xl_settings *f = &r->facts;
     struct part_name own = part_name("layers.0.dec_attn.r_w_bias"), all = part_name("r_w_bias");
     const struct checkpoint_tensor *heads;
     txl_status status;
-    f->biases_per_layer = f->attn_type == 1 || recognise_tensor(r, own);
-    if (f->attn_type == 2)
+    f->biases_per_layer = f->attn_type == ATTENTION_LEARNED_DISTANCE || recognise_tensor(r, own);
+    if (f->attn_type == ATTENTION_SINUSOID)
         return TXL_OK; /* nothing tells */
-    if (f->attn_type == 0)
+    if (f->attn_type == ATTENTION_RELATIVE)
         status = need_dimensions(r, recognise_either(r, own, all), 2, &heads, error);
     else
         status = need_dimensions(r, part_name("r_emb"), 4, &heads, error);
     if (status)
         return status;
-    if (f->attn_type != 0)
+    if (f->attn_type != ATTENTION_RELATIVE)
         f->max_klen = (int)heads->shape[1];
     f->n_head = (int)heads->shape[heads->n_dim - 2];
     f->d_head = (int)heads->shape[heads->n_dim - 1];
@@ -369,7 +370,7 @@ static txl_status read_head_shapes(struct recognised *r, int width, txl_error *e
 }
 
 static txl_status read_layer_shapes(struct recognised *r, txl_error *error) {
-    struct facts *f = &r->facts;
+    struct transformer_xl_settings *f = &r->facts;
     const struct checkpoint_tensor *o, *inner;
     txl_status status =
         need_dimensions(r, part_name("layers.0.dec_attn.o_net.weight"), 2, &o, error);
@@ -389,15 +390,15 @@ static txl_status read_layer_shapes(struct recognised *r, txl_error *error) {
  * dimension of 0 is one that shapes do not tell. */
 static txl_status check_shapes(const struct recognised *r, const struct statements *s,
                                txl_error *error) {
-    const struct facts *f = &r->facts;
+    const struct transformer_xl_settings *f = &r->facts;
     const struct {
         const char *key;
         int value, most;
     } dimension[] = {
-        {"n_layer", f->n_layer, MAX_N_LAYER}, {"n_head", f->n_head, MAX_N_HEAD},
-        {"d_head", f->d_head, MAX_D_HEAD},    {"d_model", f->d_model, MAX_D_MODEL},
-        {"d_embed", f->d_embed, MAX_D_MODEL}, {"d_inner", f->d_inner, MAX_D_INNER},
-        {"n_token", f->n_token, MAX_N_TOKEN}, {"vocab_size", f->n_token, MAX_N_TOKEN},
+        {"n_layer", f->n_layer, MAX_N_LAYER},       {"n_head", f->n_head, MAX_N_HEAD},
+        {"d_head", f->d_head, MAX_D_HEAD},          {"d_model", f->d_model, MAX_D_MODEL},
+        {"d_embed", f->d_embed, MAX_D_MODEL},       {"d_inner", f->d_inner, MAX_D_INNER},
+        {"n_token", f->model.n_token, MAX_N_TOKEN}, {"vocab_size", f->model.n_token, MAX_N_TOKEN},
         {"max_klen", f->max_klen, MAX_KLEN},
     };
     for (size_t i = 0; i < sizeof dimension / sizeof *dimension; i++) {
@@ -413,7 +414,7 @@ static txl_status check_shapes(const struct recognised *r, const struct statemen
     }
     if (f->d_model % 2 != 0)
         return txl_fail(error, TXL_FORMAT, "%s: d_model is %d, an odd number", s->path, f->d_model);
-    if (f->attn_type == 3 && f->n_head * f->d_head != f->d_model)
+    if (f->attn_type == ATTENTION_LEARNED_POSITION && f->n_head * f->d_head != f->d_model)
         return txl_fail(error, TXL_FORMAT, "%s: %d heads of %d are not as wide as the model, %d",
                         s->path, f->n_head, f->d_head, f->d_model);
     return TXL_OK;
@@ -487,7 +488,7 @@ static bool stated_cutoffs(const struct statements *s, struct cutoffs *cutoffs) 
  * clusters' weights tell. */
 static txl_status settle_cutoffs(struct recognised *r, struct statements *s, const char *flag,
                                  txl_error *error) {
-    struct facts *f = &r->facts;
+    struct transformer_xl_settings *f = &r->facts;
     struct cutoffs list = {.n = 0};
     const struct checkpoint_tensor *clusters =
         recognise_tensor(r, part_name("crit.cluster_weight"));
@@ -505,18 +506,18 @@ static txl_status settle_cutoffs(struct recognised *r, struct statements *s, con
             ask_for(s, "--cutoffs N,N,...");
         return TXL_OK;
     }
-    if (list.n > 0 && list.n <= MAX_BAND && list.at[list.n - 1] == f->n_token)
+    if (list.n > 0 && list.n <= MAX_BAND && list.at[list.n - 1] == f->model.n_token)
         list.n--;
     const char *path = flag ? s->path : s->stated_in;
     if (list.n != (size_t)f->n_band - 1)
         return txl_fail(error, TXL_FORMAT, "%s: %zu cutoffs, but the tensors are those of %d bands",
                         path, list.n, f->n_band);
     for (size_t i = 0; i < list.n; i++) {
-        if (list.at[i] <= (i > 0 ? list.at[i - 1] : 0) || list.at[i] >= f->n_token)
+        if (list.at[i] <= (i > 0 ? list.at[i - 1] : 0) || list.at[i] >= f->model.n_token)
             return txl_fail(error, TXL_FORMAT,
                             "%s: cutoff %lld: cutoffs ascend, between 0 and the vocabulary's size, "
                             "%d",
-                            path, list.at[i], f->n_token);
+                            path, list.at[i], f->model.n_token);
         if (sizes_tell && list.at[i] != f->cutoff[i])
             return txl_fail(error, TXL_FORMAT,
                             "%s: cutoff %lld, but the embeddings' sizes make it %d", path,
@@ -530,26 +531,26 @@ static txl_status settle_cutoffs(struct recognised *r, struct statements *s, con
  * Face config.json comes with TensorFlow-trained weights. */
 static void settle_dialect(struct recognised *r, struct statements *s,
                            const struct convert_options *o) {
-    struct facts *f = &r->facts;
-    f->memory_start = o->memory_start;
-    f->cluster_order = o->cluster_order;
-    if (!f->memory_start && (s->module || s->config))
-        f->memory_start = s->module ? "empty" : "zeros";
-    if (!f->cluster_order && (s->module || s->config))
-        f->cluster_order = s->module ? "reversed" : "forward";
-    if (!f->memory_start && f->attn_type >= 2)
-        f->memory_start = "empty"; /* they have no memory */
-    if (!f->cluster_order && f->n_band <= 2)
-        f->cluster_order = "reversed"; /* with at most one cluster the orders are the same */
-    if (!f->memory_start)
+    struct transformer_xl_settings *f = &r->facts;
+    f->memory_start = setting_word(memory_start_name, o->memory_start);
+    f->cluster_order = setting_word(cluster_order_name, o->cluster_order);
+    if (f->memory_start < 0 && (s->module || s->config))
+        f->memory_start = s->module ? MEMORY_EMPTY : MEMORY_ZEROS;
+    if (f->cluster_order < 0 && (s->module || s->config))
+        f->cluster_order = s->module ? CLUSTERS_REVERSED : CLUSTERS_FORWARD;
+    if (f->memory_start < 0 && !attention_is_relative((enum attention_type)f->attn_type))
+        f->memory_start = MEMORY_EMPTY; /* they have no memory */
+    if (f->cluster_order < 0 && f->n_band <= 2)
+        f->cluster_order = CLUSTERS_REVERSED; /* with at most one cluster the orders are the same */
+    if (f->memory_start < 0)
         ask_for(s, "--memory-start empty|zeros");
-    if (!f->cluster_order)
+    if (f->cluster_order < 0)
         ask_for(s, "--cluster-order reversed|forward");
 }
 
 static txl_status settle_heads(struct recognised *r, struct statements *s, int flag,
                                txl_error *error) {
-    struct facts *f = &r->facts;
+    struct transformer_xl_settings *f = &r->facts;
     if (f->n_head > 0) { /* by the shape of a bias; then d_head is known too */
         if (flag > 0 && flag != f->n_head)
             return txl_fail(error, TXL_ARGUMENT, "%s: --n-head %d, but its tensors have %d heads",
@@ -591,41 +592,42 @@ static txl_status settle_attention_type(const struct recognised *r, const struct
 
 static void settle_lengths(struct recognised *r, struct statements *s,
                            const struct convert_options *o) {
-    struct facts *f = &r->facts;
-    settle_int(s, o->tgt_len, "tgt_len", "--tgt-len N", &f->tgt_len);
-    settle_int(s, o->mem_len, "mem_len", "--mem-len N", &f->mem_len);
+    struct transformer_xl_settings *f = &r->facts;
+    settle_int(s, o->tgt_len, "tgt_len", "--tgt-len N", &f->model.tgt_len);
+    settle_int(s, o->mem_len, "mem_len", "--mem-len N", &f->model.mem_len);
     if (o->has_clamp_len)
-        f->clamp_len = o->clamp_len;
-    else if (!stated_int(s, s->module, "clamp_len", &f->clamp_len))
+        f->model.clamp_len = o->clamp_len;
+    else if (!stated_int(s, s->module, "clamp_len", &f->model.clamp_len))
         ask_for(s, "--clamp-len N");
-    if (f->clamp_len <= 0)
-        f->clamp_len = -1;
+    if (f->model.clamp_len <= 0)
+        f->model.clamp_len = -1;
 }
 
 static txl_status check_lengths(const struct recognised *r, const struct statements *s,
                                 txl_error *error) {
-    const struct facts *f = &r->facts;
-    if (f->tgt_len < 1 || f->tgt_len > TXL_MAX_TGT_LEN || f->mem_len < 0 ||
-        f->mem_len > TXL_MAX_MEM_LEN)
+    const struct transformer_xl_settings *f = &r->facts;
+    if (f->model.tgt_len < 1 || f->model.tgt_len > TXL_MAX_TGT_LEN || f->model.mem_len < 0 ||
+        f->model.mem_len > TXL_MAX_MEM_LEN)
         return txl_fail(error, TXL_FORMAT,
                         "%s: tgt_len %d and mem_len %d are not from 1 to %d and from 0 to %d; "
                         "correct them with --tgt-len and --mem-len",
-                        s->stated_in, f->tgt_len, f->mem_len, TXL_MAX_TGT_LEN, TXL_MAX_MEM_LEN);
-    if (f->attn_type >= 2 && f->mem_len > 0)
+                        s->stated_in, f->model.tgt_len, f->model.mem_len, TXL_MAX_TGT_LEN,
+                        TXL_MAX_MEM_LEN);
+    if (!attention_is_relative((enum attention_type)f->attn_type) && f->model.mem_len > 0)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: mem_len is %d, but attention type %d has no memory; convert with "
                         "--mem-len 0",
-                        s->stated_in, f->mem_len, f->attn_type);
-    if (f->attn_type == 3 && f->tgt_len > f->max_klen)
+                        s->stated_in, f->model.mem_len, f->attn_type);
+    if (f->attn_type == ATTENTION_LEARNED_POSITION && f->model.tgt_len > f->max_klen)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: tgt_len is %d, but there are %d positions; correct it with --tgt-len",
-                        s->stated_in, f->tgt_len, f->max_klen);
+                        s->stated_in, f->model.tgt_len, f->max_klen);
     return TXL_OK;
 }
 
 static txl_status settle(struct recognised *r, struct statements *s,
                          const struct convert_options *o, txl_error *error) {
-    struct facts *f = &r->facts;
+    struct transformer_xl_settings *f = &r->facts;
     txl_status status = settle_attention_type(r, s, o->attn_type, error);
     if (!status)
         status = settle_heads(r, s, o->n_head, error);
@@ -637,7 +639,7 @@ static txl_status settle(struct recognised *r, struct statements *s,
     settle_dialect(r, s, o);
     settle_lengths(r, s, o);
     settle_bool(s, o->same_length, s->module, "same_length", "--same-length yes|no",
-                &f->same_length);
+                &f->model.same_length);
     return r->missing[0] ? TXL_OK : check_lengths(r, s, error);
 }
 
@@ -711,7 +713,7 @@ static bool has_own_projection(const struct statements *s, int band) {
 }
 
 static txl_status find_ties(struct recognised *r, const struct statements *s, txl_error *error) {
-    struct facts *f = &r->facts;
+    struct transformer_xl_settings *f = &r->facts;
     int n_embedding = f->div_val > 1 ? f->n_band : 1;
     f->tied_weights = true;
     for (int i = 0; i < n_embedding; i++) {
@@ -777,7 +779,7 @@ txl_status recognise(const char *source, const struct convert_options *options,
                      struct recognised *r, txl_error *error) {
     static const char layer[] = "layers.0.dec_attn.o_net.weight";
     struct statements s = {0};
-    *r = (struct recognised){.facts = {.clamp_len = -1}};
+    *r = (struct recognised){.facts = {.model = {.clamp_len = -1}}};
     txl_status status = checkpoint_open(source, &r->checkpoint, error);
     if (status)
         return status;

@@ -4,25 +4,13 @@
 
 #include "convert.h"
 #include "convert/containers/checkpoint.h"
-#include "lib/base/limits.h"
+#include "lib/transformer_xl/parameters.h"
 
 enum { MAX_PREFIX = 256 /* of a tensor's name */ };
 
-/* The facts of a model, as the settings of a weights file state them. */
-struct facts {
-    int n_token, n_layer, n_head, d_head, d_model, d_embed, d_inner;
-    int attn_type, div_val, max_klen;
-    bool pre_lnorm, biases_per_layer, tied_weights;
-    bool tied_projection[MAX_BAND];
-    int n_band, cutoff[MAX_BAND]; /* n_band - 1 of them */
-    int tgt_len, mem_len, clamp_len;
-    bool same_length;
-    const char *memory_start, *cluster_order;
-};
-
 struct recognised {
     struct checkpoint *checkpoint;
-    struct facts facts;
+    struct transformer_xl_settings facts;
     char prefix[MAX_PREFIX];      /* before "word_emb.", "layers." ... */
     char crit_prefix[MAX_PREFIX]; /* before "crit.", which Hugging Face keeps elsewhere */
     char missing[512];            /* the options that would tell what nothing tells, each after a

@@ -74,6 +74,9 @@ typedef struct txl_error {
 
 /* ---- Models ------------------------------------------------------------------------------- */
 
+/* The families of networks. */
+typedef enum txl_family { TXL_FAMILY_TRANSFORMER_XL } txl_family;
+
 typedef struct txl_model txl_model;
 
 /* How a model's text becomes symbols. */
@@ -120,6 +123,10 @@ TXL_API void txl_model_close(txl_model *model);
 /* Everything the file states about the model, as one JSON object (weights-format.md lists the
  * keys).  Lives as long as the model. */
 TXL_API const char *txl_model_settings_json(const txl_model *model);
+
+/* The family of its network, and a family's name as settings have it. */
+TXL_API txl_family txl_model_family(const txl_model *model);
+TXL_API const char *txl_family_name(txl_family family);
 
 /* How its text becomes symbols; the encoder sees to it. */
 TXL_API txl_kind txl_model_kind(const txl_model *model);

@@ -70,13 +70,13 @@ char *published_settings_json(int shape) {
     json_t *settings = json_pack(
         "{s:s, s:s, s:b, s:n, s:n, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:b, s:i,"
         " s:i, s:i, s:b, s:s, s:s, s:O, s:O}",
-        "family", "transformer-xl", "tokenizer", p->tokenizer, "lower_case", false, "unk_id",
-        "eos_id", "n_token", p->n_token, "n_layer", p->n_layer, "n_head", p->n_head, "d_head",
-        p->d_head, "d_model", p->d_model, "d_embed", p->d_model, "d_inner", p->d_inner, "attn_type",
-        0, "pre_lnorm", false, "div_val", p->div_val, "tied_weights", true, "biases_per_layer",
-        false, "tgt_len", p->tgt_len, "mem_len", p->mem_len, "clamp_len", p->clamp_len,
-        "same_length", true, "memory_start", "empty", "cluster_order", "reversed", "cutoffs",
-        cutoffs, "tied_projections", tied);
+        "family", txl_family_name(TXL_FAMILY_TRANSFORMER_XL), "tokenizer", p->tokenizer,
+        "lower_case", false, "unk_id", "eos_id", "n_token", p->n_token, "n_layer", p->n_layer,
+        "n_head", p->n_head, "d_head", p->d_head, "d_model", p->d_model, "d_embed", p->d_model,
+        "d_inner", p->d_inner, "attn_type", 0, "pre_lnorm", false, "div_val", p->div_val,
+        "tied_weights", true, "biases_per_layer", false, "tgt_len", p->tgt_len, "mem_len",
+        p->mem_len, "clamp_len", p->clamp_len, "same_length", true, "memory_start", "empty",
+        "cluster_order", "reversed", "cutoffs", cutoffs, "tied_projections", tied);
     char *text = failed ? NULL : json_text(settings, JSON_COMPACT);
     json_decref(settings);
     json_decref(cutoffs);

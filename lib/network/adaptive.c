@@ -13,25 +13,25 @@ static size_t n_block(const struct matrix *w) {
 }
 
 /* Blocks of the widest softmax: a band's, or the head's with its clusters. */
-static size_t max_blocks(const struct transformer_xl *x) {
+static size_t max_blocks(const struct ends *ends) {
     size_t most = 0;
-    for (int i = 0; i < x->n_band; i++) {
-        size_t n = n_block(&x->band[i].softmax);
+    for (int i = 0; i < ends->n_band; i++) {
+        size_t n = n_block(&ends->band[i].softmax);
         most = n > most ? n : most;
     }
-    return most + (x->n_band > 1 ? n_block(&x->cluster) : 0);
+    return most + (ends->n_band > 1 ? n_block(&ends->cluster) : 0);
 }
 
-uint64_t adaptive_bytes(const struct transformer_xl *x, size_t max_x) {
-    uint64_t row = (uint64_t)(x->d_embed + x->d_model) * sizeof(float) + 2 * sizeof(size_t) +
-                   sizeof(float) + 2 * max_blocks(x) * sizeof(float);
+uint64_t adaptive_bytes(const struct ends *ends, size_t max_x) {
+    uint64_t row = (ends->band[0].embedding.n_col + ends->d_model) * sizeof(float) +
+                   2 * sizeof(size_t) + sizeof(float) + 2 * max_blocks(ends) * sizeof(float);
     return max_x * row;
 }
 
-size_t adaptive_scratch(const struct transformer_xl *x, size_t max_x) {
-    size_t most = x->n_band > 1 ? compute_scratch(&x->cluster, max_x) : 0;
-    for (int i = 0; i < x->n_band; i++) {
-        const struct band *band = &x->band[i];
+size_t adaptive_scratch(const struct ends *ends, size_t max_x) {
+    size_t most = ends->n_band > 1 ? compute_scratch(&ends->cluster, max_x) : 0;
+    for (int i = 0; i < ends->n_band; i++) {
+        const struct band *band = &ends->band[i];
         const struct matrix *matrix[] = {&band->softmax, &band->embedding_projection,
                                          &band->softmax_projection};
         for (size_t m = 0; m < 3; m++) {
@@ -42,17 +42,17 @@ size_t adaptive_scratch(const struct transformer_xl *x, size_t max_x) {
     return most;
 }
 
-txl_status adaptive_open(struct adaptive *a, const struct transformer_xl *x, size_t max_x,
+txl_status adaptive_open(struct adaptive *a, const struct ends *ends, size_t max_x,
                          txl_error *error) {
-    *a = (struct adaptive){.network = x, .max_x = max_x};
-    a->narrow = calloc(max_x * (size_t)x->d_embed, sizeof *a->narrow);
-    a->gather = calloc(max_x * (size_t)x->d_model, sizeof *a->gather);
+    *a = (struct adaptive){.ends = ends, .max_x = max_x};
+    a->narrow = calloc(max_x * ends->band[0].embedding.n_col, sizeof *a->narrow);
+    a->gather = calloc(max_x * ends->d_model, sizeof *a->gather);
     a->member = calloc(max_x, sizeof *a->member);
     a->entry = calloc(max_x, sizeof *a->entry);
-    a->partial = calloc(max_x * max_blocks(x), 2 * sizeof *a->partial);
+    a->partial = calloc(max_x * max_blocks(ends), 2 * sizeof *a->partial);
     a->logit = calloc(max_x, sizeof *a->logit);
     if (!a->narrow || !a->gather || !a->member || !a->entry || !a->partial || !a->logit)
-        return txl_fail_memory(error, "the softmax", adaptive_bytes(x, max_x));
+        return txl_fail_memory(error, "the softmax", adaptive_bytes(ends, max_x));
     return TXL_OK;
 }
 
@@ -65,11 +65,27 @@ void adaptive_close(struct adaptive *a) {
     free(a->logit);
 }
 
+static void add_matrix(const struct matrix *w, uint64_t *bytes, uint64_t *products) {
+    *bytes += matrix_bytes(w);
+    *products += (uint64_t)w->n_row * w->n_col;
+}
+
+void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products) {
+    const struct band *head = &ends->band[0];
+    const struct matrix row = matrix_rows(&head->embedding, 0, 1);
+    add_matrix(&head->embedding_projection, bytes, products);
+    add_matrix(&head->softmax_projection, bytes, products);
+    add_matrix(&head->softmax, bytes, products);
+    add_matrix(&ends->cluster, bytes, products);
+    *bytes += matrix_bytes(&row);
+    *bytes += (head->n_token + (uint64_t)ends->n_band - 1) * sizeof(float); /* their biases */
+}
+
 /* ---- Embedding ---------------------------------------------------------------------------- */
 
-static int band_of(const struct transformer_xl *x, size_t id) {
+static int band_of(const struct ends *ends, size_t id) {
     int i = 0;
-    while (id >= x->band[i].first + x->band[i].n_token)
+    while (id >= ends->band[i].first + ends->band[i].n_token)
         i++;
     return i;
 }
@@ -78,18 +94,17 @@ static int band_of(const struct transformer_xl *x, size_t id) {
 static size_t members(struct adaptive *a, int i, const int32_t *ids, size_t n) {
     size_t count = 0;
     for (size_t t = 0; t < n; t++)
-        if (band_of(a->network, (size_t)ids[t]) == i)
+        if (band_of(a->ends, (size_t)ids[t]) == i)
             a->member[count++] = t;
     return count;
 }
 
 void adaptive_embed(struct adaptive *a, const struct compute *compute, const int32_t *ids, size_t n,
                     float *out) {
-    const struct transformer_xl *x = a->network;
-    size_t d_model = (size_t)x->d_model;
-    float scale = sqrtf((float)d_model);
-    for (int i = 0; i < x->n_band; i++) {
-        const struct band *band = &x->band[i];
+    const struct ends *ends = a->ends;
+    size_t d_model = ends->d_model;
+    for (int i = 0; i < ends->n_band; i++) {
+        const struct band *band = &ends->band[i];
         const struct matrix *e = &band->embedding;
         size_t d_band = e->n_col, count = members(a, i, ids, n);
         if (count == 0)
@@ -106,7 +121,7 @@ void adaptive_embed(struct adaptive *a, const struct compute *compute, const int
         }
         for (size_t m = 0; m < count; m++)
             for (size_t j = 0; j < d_model; j++)
-                out[a->member[m] * d_model + j] = rows[m * d_model + j] * scale;
+                out[a->member[m] * d_model + j] = rows[m * d_model + j] * ends->scale;
     }
 }
 
@@ -177,7 +192,7 @@ static void add_nats(struct softmax *s, float *nats) {
 /* Narrows n rows of hidden to band i, if it has a projection. */
 static const float *project(struct adaptive *a, const struct compute *compute, int i,
                             const float *hidden, size_t n) {
-    const struct matrix *p = &a->network->band[i].softmax_projection;
+    const struct matrix *p = &a->ends->band[i].softmax_projection;
     if (!p->data)
         return hidden;
     compute_product(compute, n, hidden, p->n_col, p, NULL, LINEAR, a->narrow, p->n_row);
@@ -185,29 +200,29 @@ static const float *project(struct adaptive *a, const struct compute *compute, i
 }
 
 /* Which of the head's cluster rows stands for band i >= 1. */
-static size_t cluster_row(const struct transformer_xl *x, int i) {
-    return (size_t)(x->forward_order ? i - 1 : x->n_band - 1 - i);
+static size_t cluster_row(const struct ends *ends, int i) {
+    return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
 }
 
 void adaptive_score(struct adaptive *a, const struct compute *compute, const float *hidden,
                     size_t n, const int32_t *targets, float *nats) {
-    const struct transformer_xl *x = a->network;
-    size_t d_model = (size_t)x->d_model;
+    const struct ends *ends = a->ends;
+    size_t d_model = ends->d_model;
     struct softmax head = {.adaptive = a,
                            .compute = compute,
                            .count = n,
                            .projected = project(a, compute, 0, hidden, n),
-                           .w = {&x->band[0].softmax, x->n_band > 1 ? &x->cluster : NULL},
-                           .bias = {x->band[0].softmax_bias, x->cluster_bias}};
+                           .w = {&ends->band[0].softmax, ends->n_band > 1 ? &ends->cluster : NULL},
+                           .bias = {ends->band[0].softmax_bias, ends->cluster_bias}};
     for (size_t t = 0; t < n; t++) {
-        int i = band_of(x, (size_t)targets[t]);
+        int i = band_of(ends, (size_t)targets[t]);
         a->member[t] = t;
-        a->entry[t] = i == 0 ? (size_t)targets[t] : x->band[0].n_token + cluster_row(x, i);
+        a->entry[t] = i == 0 ? (size_t)targets[t] : ends->band[0].n_token + cluster_row(ends, i);
         nats[t] = 0;
     }
     add_nats(&head, nats);
-    for (int i = 1; i < x->n_band; i++) {
-        const struct band *band = &x->band[i];
+    for (int i = 1; i < ends->n_band; i++) {
+        const struct band *band = &ends->band[i];
         size_t count = members(a, i, targets, n);
         if (count == 0)
             continue;
@@ -230,15 +245,15 @@ void adaptive_score(struct adaptive *a, const struct compute *compute, const flo
 
 /* Rows of logits that become log-probabilities, each in a task of its own. */
 struct distributions {
-    const struct transformer_xl *network;
+    const struct ends *ends;
     const struct kernels *kernels;
     int band;
     float *logprob; /* [n, n_token] */
     float *cluster; /* [n, n_band] */
 };
 
-static size_t n_token(const struct transformer_xl *x) {
-    const struct band *last = &x->band[x->n_band - 1];
+static size_t n_token(const struct ends *ends) {
+    const struct band *last = &ends->band[ends->n_band - 1];
     return last->first + last->n_token;
 }
 
@@ -246,10 +261,10 @@ static size_t n_token(const struct transformer_xl *x) {
 static void head_task(void *context, int t, int thread) {
     (void)thread;
     const struct distributions *d = context;
-    const struct transformer_xl *x = d->network;
-    size_t n = x->band[0].n_token, n_cluster = (size_t)x->n_band - 1;
-    float *logprob = d->logprob + (size_t)t * n_token(x);
-    float *cluster = d->cluster + (size_t)t * (size_t)x->n_band;
+    const struct ends *ends = d->ends;
+    size_t n = ends->band[0].n_token, n_cluster = (size_t)ends->n_band - 1;
+    float *logprob = d->logprob + (size_t)t * n_token(ends);
+    float *cluster = d->cluster + (size_t)t * (size_t)ends->n_band;
     float max, sum, top = -INFINITY, tail[64];
     d->kernels->sum_exp(n, logprob, &max, &sum);
     for (size_t i = 0; i < n_cluster; i++) {
@@ -266,30 +281,30 @@ static void head_task(void *context, int t, int thread) {
     float norm = (float)(max + log(total));
     for (size_t i = 0; i < n; i++)
         logprob[i] -= norm;
-    for (int i = 1; i < x->n_band; i++)
-        cluster[i] = tail[cluster_row(x, i)] - norm;
+    for (int i = 1; i < ends->n_band; i++)
+        cluster[i] = tail[cluster_row(ends, i)] - norm;
 }
 
 void adaptive_head(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
                    float *logprob, float *cluster) {
-    const struct transformer_xl *x = a->network;
-    const struct band *band = &x->band[0];
+    const struct ends *ends = a->ends;
+    const struct band *band = &ends->band[0];
     const float *projected = project(a, compute, 0, hidden, n);
-    struct distributions d = {x, compute->kernels, 0, logprob, cluster};
+    struct distributions d = {ends, compute->kernels, 0, logprob, cluster};
     compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
-                    LINEAR, logprob, n_token(x));
-    if (x->n_band > 1)
-        compute_product(compute, n, projected, x->cluster.n_col, &x->cluster, x->cluster_bias,
-                        LINEAR, cluster + 1, (size_t)x->n_band);
+                    LINEAR, logprob, n_token(ends));
+    if (ends->n_band > 1)
+        compute_product(compute, n, projected, ends->cluster.n_col, &ends->cluster,
+                        ends->cluster_bias, LINEAR, cluster + 1, (size_t)ends->n_band);
     pool_run(compute->pool, (int)n, head_task, &d);
 }
 
 static void tail_task(void *context, int t, int thread) {
     (void)thread;
     const struct distributions *d = context;
-    const struct band *band = &d->network->band[d->band];
-    float *logprob = d->logprob + (size_t)t * n_token(d->network) + band->first;
-    float cluster = d->cluster[(size_t)t * (size_t)d->network->n_band + (size_t)d->band];
+    const struct band *band = &d->ends->band[d->band];
+    float *logprob = d->logprob + (size_t)t * n_token(d->ends) + band->first;
+    float cluster = d->cluster[(size_t)t * (size_t)d->ends->n_band + (size_t)d->band];
     float max, sum;
     d->kernels->sum_exp(band->n_token, logprob, &max, &sum);
     float shift = (float)(cluster - max - log((double)sum));
@@ -299,10 +314,10 @@ static void tail_task(void *context, int t, int thread) {
 
 void adaptive_tail(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
                    int i, float *cluster, float *logprob) {
-    const struct band *band = &a->network->band[i];
+    const struct band *band = &a->ends->band[i];
     const float *projected = project(a, compute, i, hidden, n);
-    struct distributions d = {a->network, compute->kernels, i, logprob, cluster};
+    struct distributions d = {a->ends, compute->kernels, i, logprob, cluster};
     compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
-                    LINEAR, logprob + band->first, n_token(a->network));
+                    LINEAR, logprob + band->first, n_token(a->ends));
     pool_run(compute->pool, (int)n, tail_task, &d);
 }

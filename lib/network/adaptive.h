@@ -5,11 +5,35 @@
 #define TXL_ADAPTIVE_H
 
 #include "compute.h"
-#include "lib/transformer_xl/transformer_xl.h"
+
+/* A band of the vocabulary, [first, first + n_token), in the adaptive input and softmax. */
+struct band {
+    size_t first, n_token;
+    struct matrix embedding;            /* [n_token, d_band] */
+    struct matrix embedding_projection; /* [d_model, d_band], or none */
+    struct matrix softmax;              /* [n_token, d_band] */
+    struct matrix softmax_projection;   /* [d_band, d_model], or none */
+    const float *softmax_bias;          /* [n_token] */
+};
+
+/* Both ends of a network. */
+struct ends {
+    size_t d_model;
+    float scale; /* of embeddings */
+    int n_band;
+    struct band *band;         /* none is wider than the first */
+    struct matrix cluster;     /* [n_band - 1, d_band 0]: the head's entries of the other bands */
+    const float *cluster_bias; /* [n_band - 1] */
+    bool forward_order;        /* band i is cluster i - 1, not the i-th from the end */
+};
+
+/* What a token goes through of both, in bytes and in additions and multiplications: one row of the
+ * embedding, and of the softmax the first band with the entries of the others. */
+void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products);
 
 /* Working memory for up to max_x tokens at a time. */
 struct adaptive {
-    const struct transformer_xl *network;
+    const struct ends *ends;
     size_t max_x;
     float *narrow;  /* [max_x, d_embed]: rows of a band, before or after its projection */
     float *gather;  /* [max_x, d_model] */
@@ -19,15 +43,15 @@ struct adaptive {
     float *logit;   /* [max_x]: the targets' */
 };
 
-txl_status adaptive_open(struct adaptive *adaptive, const struct transformer_xl *network,
-                         size_t max_x, txl_error *error);
+txl_status adaptive_open(struct adaptive *adaptive, const struct ends *ends, size_t max_x,
+                         txl_error *error);
 void adaptive_close(struct adaptive *adaptive);
 /* Bytes that it allocates. */
-uint64_t adaptive_bytes(const struct transformer_xl *network, size_t max_x);
+uint64_t adaptive_bytes(const struct ends *ends, size_t max_x);
 /* Floats of scratch that it needs of each thread. */
-size_t adaptive_scratch(const struct transformer_xl *network, size_t max_x);
+size_t adaptive_scratch(const struct ends *ends, size_t max_x);
 
-/* out[n, d_model] = the embeddings of ids[n], scaled by sqrt(d_model). */
+/* out[n, d_model] = the embeddings of ids[n], scaled. */
 void adaptive_embed(struct adaptive *adaptive, const struct compute *compute, const int32_t *ids,
                     size_t n, float *out);
 

@@ -3,7 +3,8 @@
 #define TXL_COMPUTE_H
 
 #include "lib/base/threads.h"
-#include "lib/session/model.h"
+#include "lib/kernels/kernels.h"
+#include "tensors.h"
 
 struct compute {
     const struct kernels *kernels;

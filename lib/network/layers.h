@@ -4,26 +4,39 @@
 #define TXL_LAYERS_H
 
 #include "lib/base/threads.h"
-#include "lib/transformer_xl/transformer_xl.h"
+#include "parameters.h"
+
+/* The layers of an open network: which tensors they have, and where. */
+struct layer_list {
+    const struct parameter_table *table;
+    const void *settings; /* the family's */
+    void *network;
+    const struct weights *weights;
+};
 
 struct layers {
-    const struct transformer_xl *x;
+    struct layer_list list;
     struct expander *expander; /* NULL: no layer is compressed */
     void *memory;              /* [size] */
     size_t size;
-    struct layer layer; /* the one that is in memory */
-    int number;         /* which that is, or -1 */
+    void *layer; /* the one that is in memory, a family's struct of table->layer_size bytes */
+    int number;  /* which that is, or -1 */
 };
 
 /* `pool` does the work, and must live as long. */
-txl_status layers_open(struct layers *layers, const txl_model *model, struct pool *pool,
+txl_status layers_open(struct layers *layers, const struct layer_list *list, struct pool *pool,
                        txl_error *error);
 void layers_close(struct layers *layers);
 
 /* Bytes that a session needs for it. */
-uint64_t layers_bytes(const struct transformer_xl *x, int threads);
+uint64_t layers_bytes(const struct layer_list *list, int threads);
 
-/* Layer l with all its matrices at hand, until the next call.  Fails at a block that is damaged. */
-txl_status layers_get(struct layers *layers, int l, const struct layer **layer, txl_error *error);
+/* Layer l with all its matrices at hand, until the next call: the family's struct.  Fails at a
+ * block that is damaged. */
+txl_status layers_get(struct layers *layers, int l, const void **layer, txl_error *error);
+
+/* The parameters of layer l that are matrices, one after the other: the number after `from` (-1 at
+ * first), or -1. */
+int layers_next_matrix(const struct layer_list *list, int l, int from);
 
 #endif

@@ -9,28 +9,51 @@
 
 #include "compute.h"
 #include "kv_rows.h"
-#include "lib/transformer_xl/transformer_xl.h"
 
 #include <stdatomic.h>
 
 enum {
     FEW_TOKENS = 16,
-    POSITION_ROWS = 256 /* the most rows of a product here that is worth packing */
+    POSITION_BLOCK = 64, /* rows computed at a time, always from a multiple of it */
+    POSITION_ROWS = 256  /* the most rows of a product here that is worth packing */
+};
+
+enum position_kind {
+    POSITIONS_NONE,     /* no such term */
+    POSITIONS_SINUSOID, /* W_r R_d of sinusoids R_d */
+    POSITIONS_LEARNED   /* a learned row and bias for each distance */
+};
+
+/* What the position rows of a session follow from. */
+struct position_plan {
+    enum position_kind kind;
+    size_t n_layer, n_head, d_head, d_model;
+    size_t distances;       /* 0 .. distances - 1, the last one for all beyond */
+    int clamp_len;          /* as in txl_settings */
+    const float *inv_freq;  /* [d_model / 2] of the sinusoids */
+    bool zero_memory;       /* more than FEW_TOKENS rows are seen before the first token */
+    enum weights_type type; /* of the rows that are kept */
+};
+
+/* The weights of one layer. */
+struct position_weights {
+    const struct matrix *r; /* W_r[n_head d_head, d_model], or learned [rows, n_head d_head] */
+    const float *v;         /* [n_head, d_head], or NULL */
+    const float *bias;      /* learned: [rows, n_head] */
 };
 
 struct positions {
-    const struct transformer_xl *x;
-    int clamp_len;
-    size_t distances; /* 0 .. distances - 1, the last one for all beyond; 0: no such term */
-    size_t places;    /* their number in whole blocks */
+    struct position_plan plan;
+    size_t distances;
+    size_t places; /* their number in whole blocks */
 
     /* Distance d has row places - 1 - d: the farthest come first, as keys do in the memory. */
     struct rows rows;
-    float *bias;   /* [n_layer, n_head, places]; ATTENTION_LEARNED_DISTANCE */
+    float *bias;   /* [n_layer, n_head, places]; learned */
     size_t known;  /* 0 .. known - 1 are filled in, of all layers */
     size_t wanted; /* likewise when the pass at hand has been through its layers */
 
-    /* Until all are known.  ATTENTION_RELATIVE: */
+    /* Until all are known, sinusoids: */
     float *sines;     /* [distances, d_model], farthest first */
     size_t n_sines;   /* of the nearest distances they are filled in */
     float *projected; /* [n_head d_head], room for a block of rows */
@@ -42,17 +65,14 @@ struct positions {
     atomic_int users; /* sessions; with more than one, all distances are known */
 };
 
-txl_status positions_new(const struct transformer_xl *x, const txl_settings *settings,
-                         enum weights_type type, struct positions **positions, txl_error *error);
+txl_status positions_new(const struct position_plan *plan, struct positions **positions,
+                         txl_error *error);
 /* Frees it when its last user has done so. */
 void positions_free(struct positions *positions);
-uint64_t positions_bytes(const struct transformer_xl *x, const txl_settings *settings,
-                         enum weights_type type);
-/* Floats of scratch that each thread needs. */
-size_t positions_scratch(const struct transformer_xl *x, const txl_settings *settings);
-
-/* How many distances can be told apart with these settings. */
-size_t positions_distances(const struct transformer_xl *x, const txl_settings *settings);
+uint64_t positions_bytes(const struct position_plan *plan);
+/* Floats of scratch that each thread needs, besides those of a product of POSITION_BLOCK rows with
+ * each layer's W_r. */
+size_t positions_scratch(const struct position_plan *plan);
 
 /* The rows of a layer are filled in when a pass comes to it, since only then are its weights at
  * hand for sure: positions_want says which distances the pass sees, `count` of them from 0 on;
@@ -60,7 +80,7 @@ size_t positions_distances(const struct transformer_xl *x, const txl_settings *s
  * done for all layers. */
 void positions_want(struct positions *positions, const struct compute *compute, size_t count);
 void positions_fill(struct positions *positions, const struct compute *compute, int l,
-                    const struct layer *layer);
+                    const struct position_weights *weights);
 void positions_finish(struct positions *positions);
 
 /* Whether n more tokens after `before` are to be treated by positions_score_few. */
@@ -68,11 +88,12 @@ bool positions_are_few(const struct positions *positions, uint64_t before, size_
 
 /* few_scores of one layer for n queries: q[n, n_head d_head] with row stride ldq. */
 void positions_score_few(struct positions *positions, const struct compute *compute,
-                         const struct layer *layer, size_t n, const float *q, size_t ldq);
+                         const struct position_weights *weights, size_t n, const float *q,
+                         size_t ldq);
 
 /* Rows [sin(p f_0) .., cos(p f_0) ..] of n positions first, first + step, ...: out[n, d_model].
  * Those beyond clamp_len, if that is above 0, stand at it. */
-void position_sines(const struct transformer_xl *x, int clamp_len, size_t first, int step, size_t n,
-                    float *out);
+void position_sines(const float *inv_freq, size_t d_model, int clamp_len, size_t first, int step,
+                    size_t n, float *out);
 
 #endif

@@ -3,15 +3,11 @@
 #include "random_weights.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
-#include "lib/base/json_memory.h"
-#include "lib/base/limits.h"
 #include "lib/base/q8.h"
 #include "lib/base/threads.h"
 #include "lib/text/vocabulary.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,21 +19,12 @@ static const float SCALE = 0.02f / 36;
 
 enum {
     FILL_ELEMENTS = 1 << 18, /* of one task */
-    FILL_TILE = 1 << 10,     /* numbers that wait in cache to be narrowed */
-    LAYER_TENSORS = 16,      /* of a layer or a band, at most */
-    OTHER_TENSORS = 8
-};
-
-/* What of the settings decides which tensors there are. */
-struct shape {
-    json_int_t n_token, n_layer, n_head, d_head, d_model, d_embed, d_inner, attn_type, div_val;
-    json_int_t max_klen;
-    int tied_weights, biases_per_layer;
-    size_t n_band;
-    json_int_t edge[MAX_BAND + 1]; /* 0, the cutoffs, n_token */
+    FILL_TILE = 1 << 10      /* numbers that wait in cache to be narrowed */
 };
 
 struct maker {
+    const struct family *family;
+    void *settings; /* the family's */
     struct weights *weights;
     enum weights_type type; /* of the matrices */
     float *mean;            /* of each tensor's elements */
@@ -46,132 +33,59 @@ struct maker {
 
 /* ---- The tensors -------------------------------------------------------------------------- */
 
-static txl_status read_shape(const json_t *settings, struct shape *s, txl_error *error) {
-    json_error_t where;
-    json_t *cutoffs;
-    s->max_klen = 1;
-    if (json_unpack_ex((json_t *)settings, &where, 0,
-                       "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s?I, s:b, s:b, s:o}",
-                       "n_token", &s->n_token, "n_layer", &s->n_layer, "n_head", &s->n_head,
-                       "d_head", &s->d_head, "d_model", &s->d_model, "d_embed", &s->d_embed,
-                       "d_inner", &s->d_inner, "attn_type", &s->attn_type, "div_val", &s->div_val,
-                       "max_klen", &s->max_klen, "tied_weights", &s->tied_weights,
-                       "biases_per_layer", &s->biases_per_layer, "cutoffs", &cutoffs) != 0)
-        return txl_fail(error, json_lacked_memory(&where) ? TXL_MEMORY : TXL_ARGUMENT,
-                        "settings of a random model: %s", where.text);
-    const struct {
-        const char *key;
-        json_int_t value, most;
-    } size[] = {{"n_token", s->n_token, MAX_N_TOKEN}, {"n_layer", s->n_layer, MAX_N_LAYER},
-                {"n_head", s->n_head, MAX_N_HEAD},    {"d_head", s->d_head, MAX_D_HEAD},
-                {"d_model", s->d_model, MAX_D_MODEL}, {"d_embed", s->d_embed, MAX_D_MODEL},
-                {"d_inner", s->d_inner, MAX_D_INNER}, {"div_val", s->div_val, MAX_D_MODEL},
-                {"max_klen", s->max_klen, MAX_KLEN}};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-        if (size[i].value < 1 || size[i].value > size[i].most)
-            return txl_fail(error, TXL_ARGUMENT,
-                            "settings of a random model: %s is not from 1 to %lld", size[i].key,
-                            (long long)size[i].most);
-    }
-    s->n_band = json_array_size(cutoffs) + 1;
-    if (s->n_band > MAX_BAND)
-        return txl_fail(error, TXL_ARGUMENT, "settings of a random model: more than %d bands",
-                        MAX_BAND);
-    for (size_t i = 1; i < s->n_band; i++)
-        s->edge[i] = json_integer_value(json_array_get(cutoffs, i - 1));
-    s->edge[s->n_band] = s->n_token;
-    for (size_t i = 0; i < s->n_band; i++) {
-        if (s->edge[i] >= s->edge[i + 1])
-            return txl_fail(error, TXL_ARGUMENT,
-                            "settings of a random model: the cutoffs do not ascend to n_token");
+static txl_status read_settings(struct maker *maker, const json_t *object, txl_error *error) {
+    static const char name[] = "settings of a random model";
+    maker->settings = calloc(1, maker->family->settings_size);
+    if (!maker->settings)
+        return txl_fail_memory(error, name, maker->family->settings_size);
+    txl_status status =
+        settings_read(&settings_of_text, object, name, TXL_ARGUMENT, maker->settings, error);
+    if (!status)
+        status =
+            family_read_settings(maker->family, object, name, TXL_ARGUMENT, maker->settings, error);
+    ((struct model_settings *)maker->settings)->type = (int)maker->type;
+    return status;
+}
+
+static enum weights_type choose_type(const struct parameter_tensor *t, enum weights_type type) {
+    if (t->parameter->kind == PARAMETER_VECTOR)
+        return WEIGHTS_F32;
+    bool narrow = t->parameter->kind == PARAMETER_POSITIONS || t->n_column < Q8_BLOCK;
+    return type == WEIGHTS_Q8 && narrow ? WEIGHTS_F16 : type;
+}
+
+static size_t count_tensors(const struct maker *maker) {
+    struct parameter_walk walk = parameter_walk(maker->family->parameters, maker->settings);
+    struct parameter_tensor t;
+    size_t n = 0;
+    while (parameter_next(&walk, &t))
+        n++;
+    return n;
+}
+
+static txl_status list_tensors(struct maker *maker, txl_error *error) {
+    struct weights *w = maker->weights;
+    size_t n = count_tensors(maker);
+    w->tensor = calloc(n, sizeof *w->tensor);
+    maker->mean = calloc(n, sizeof *maker->mean);
+    if (!w->tensor || !maker->mean)
+        return txl_fail_memory(error, "random weights", n * sizeof *w->tensor);
+    struct parameter_walk walk = parameter_walk(maker->family->parameters, maker->settings);
+    struct parameter_tensor t;
+    while (parameter_next(&walk, &t)) {
+        enum weights_type type = choose_type(&t, maker->type);
+        struct weights_tensor *tensor = &w->tensor[w->n_tensor];
+        *tensor = (struct weights_tensor){.name = strdup(t.name),
+                                          .type = type,
+                                          .n_dim = t.parameter->kind == PARAMETER_VECTOR ? 1 : 2,
+                                          .shape = {t.n_row, t.n_column, 1, 1},
+                                          .n_element = t.n_row * t.n_column};
+        if (!tensor->name)
+            return txl_fail_memory(error, "a tensor's name", sizeof t.name);
+        tensor->size = tensor->stored = weights_expanded_size(type, tensor->n_dim, tensor->shape);
+        maker->mean[w->n_tensor++] = t.parameter->mean;
     }
     return TXL_OK;
-}
-
-/* A tensor [rows, columns], or [rows] when columns is 0.  A name that could not be allocated stays
- * NULL; place_tensors finds it. */
-__attribute__((format(printf, 6, 7))) static void add(struct maker *maker, enum weights_type type,
-                                                      float mean, json_int_t rows,
-                                                      json_int_t columns, const char *name, ...) {
-    struct weights_tensor *t = &maker->weights->tensor[maker->weights->n_tensor];
-    va_list arguments;
-    va_start(arguments, name);
-    if (vasprintf(&t->name, name, arguments) < 0)
-        t->name = NULL;
-    va_end(arguments);
-    t->type = type == WEIGHTS_Q8 && columns < Q8_BLOCK ? WEIGHTS_F16 : type;
-    t->n_dim = columns > 0 ? 2 : 1;
-    t->shape[0] = (uint64_t)rows;
-    t->shape[1] = columns > 0 ? (uint64_t)columns : 1;
-    t->shape[2] = t->shape[3] = 1;
-    t->n_element = t->shape[0] * t->shape[1];
-    t->size = t->stored = weights_expanded_size(t->type, t->n_dim, t->shape);
-    maker->mean[maker->weights->n_tensor++] = mean;
-}
-
-static void add_bands(struct maker *m, const struct shape *s) {
-    json_int_t d_band = s->d_embed;
-    bool projects = s->div_val > 1 || s->d_embed != s->d_model;
-    for (size_t i = 0; i < s->n_band; i++) {
-        bool own = i == 0 || s->div_val > 1; /* else one tensor has the whole vocabulary */
-        json_int_t rows = s->div_val > 1 ? s->edge[i + 1] - s->edge[i] : s->n_token;
-        if (own)
-            add(m, m->type, 0, rows, d_band, "embedding.%zu.weight", i);
-        if (own && projects)
-            add(m, m->type, 0, s->d_model, d_band, "embedding.%zu.projection", i);
-        if (own && !s->tied_weights)
-            add(m, m->type, 0, rows, d_band, "softmax.%zu.weight", i);
-        if (own)
-            add(m, WEIGHTS_F32, 0, rows, 0, "softmax.%zu.bias", i);
-        if (projects)
-            add(m, m->type, 0, d_band, s->d_model, "softmax.%zu.projection", i);
-        d_band = d_band / s->div_val > 0 ? d_band / s->div_val : 1;
-    }
-    json_int_t clusters = (json_int_t)s->n_band - 1;
-    if (clusters > 0) {
-        add(m, m->type, 0, clusters, s->d_embed, "softmax.cluster.weight");
-        add(m, WEIGHTS_F32, 0, clusters, 0, "softmax.cluster.bias");
-    }
-}
-
-static void add_norm(struct maker *m, const struct shape *s, int n, const char *half) {
-    add(m, WEIGHTS_F32, 1, s->d_model, 0, "layer.%d.%s.norm.weight", n, half);
-    add(m, WEIGHTS_F32, 0, s->d_model, 0, "layer.%d.%s.norm.bias", n, half);
-}
-
-static void add_layer(struct maker *m, const struct shape *s, int n) {
-    json_int_t heads = s->n_head * s->d_head;
-    add(m, m->type, 0, 3 * heads, s->d_model, "layer.%d.attention.qkv", n);
-    add(m, m->type, 0, s->d_model, heads, "layer.%d.attention.o", n);
-    if (s->attn_type == 0)
-        add(m, m->type, 0, heads, s->d_model, "layer.%d.attention.r", n);
-    if (s->attn_type == 1 || s->attn_type == 3)
-        add(m, m->type == WEIGHTS_Q8 ? WEIGHTS_F16 : m->type, 0, s->max_klen, heads,
-            "layer.%d.attention.r_emb", n);
-    if (s->attn_type == 1)
-        add(m, WEIGHTS_F32, 0, s->max_klen * s->n_head, 0, "layer.%d.attention.r_bias", n);
-    if (s->attn_type <= 1 && s->biases_per_layer)
-        add(m, WEIGHTS_F32, 0, heads, 0, "layer.%d.attention.u", n);
-    if (s->attn_type == 0 && s->biases_per_layer)
-        add(m, WEIGHTS_F32, 0, heads, 0, "layer.%d.attention.v", n);
-    add_norm(m, s, n, "attention");
-    add(m, m->type, 0, s->d_inner, s->d_model, "layer.%d.feed_forward.1.weight", n);
-    add(m, WEIGHTS_F32, 0, s->d_inner, 0, "layer.%d.feed_forward.1.bias", n);
-    add(m, m->type, 0, s->d_model, s->d_inner, "layer.%d.feed_forward.2.weight", n);
-    add(m, WEIGHTS_F32, 0, s->d_model, 0, "layer.%d.feed_forward.2.bias", n);
-    add_norm(m, s, n, "feed_forward");
-}
-
-static void add_tensors(struct maker *m, const struct shape *s) {
-    add_bands(m, s);
-    if (s->attn_type == 0 || s->attn_type == 2)
-        add(m, WEIGHTS_F32, 0, s->d_model / 2, 0, "position.inv_freq");
-    if (s->attn_type <= 1 && !s->biases_per_layer)
-        add(m, WEIGHTS_F32, 0, s->n_head * s->d_head, 0, "attention.u");
-    if (s->attn_type == 0 && !s->biases_per_layer)
-        add(m, WEIGHTS_F32, 0, s->n_head * s->d_head, 0, "attention.v");
-    for (int n = 0; n < (int)s->n_layer; n++)
-        add_layer(m, s, n);
 }
 
 /* ---- Their places ------------------------------------------------------------------------- */
@@ -186,8 +100,6 @@ static txl_status place_tensors(struct weights *w, const void *vocabulary, size_
     const uint64_t most = (uint64_t)1 << 46; /* so many of them cannot overflow the sum */
     uint64_t total = aligned(vocabulary_size);
     for (size_t i = 0; i < w->n_tensor; i++) {
-        if (!w->tensor[i].name)
-            return txl_fail_memory(error, "a tensor's name", WEIGHTS_MAX_NAME);
         if (w->tensor[i].size > most)
             return txl_fail_memory(error, w->tensor[i].name, w->tensor[i].size);
         total += aligned(w->tensor[i].size);
@@ -323,44 +235,35 @@ static txl_status fill_tensors(const struct maker *maker, int threads, txl_error
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-static txl_status make(struct maker *maker, json_t *settings, int threads, txl_error *error) {
+static txl_status make(struct maker *maker, const json_t *object, int threads, txl_error *error) {
     struct weights *w = maker->weights;
-    struct shape shape = {0};
-    txl_status status = read_shape(settings, &shape, error);
+    txl_status status = read_settings(maker, object, error);
     if (status)
         return status;
-    size_t room = ((size_t)shape.n_layer + shape.n_band) * LAYER_TENSORS + OTHER_TENSORS;
     w->name = strdup("random weights");
-    w->tensor = calloc(room, sizeof *w->tensor);
-    maker->mean = calloc(room, sizeof *maker->mean);
-    if (json_object_set_new(settings, "type", json_string(weights_type_name(maker->type))) == 0)
-        w->settings = json_text(settings, JSON_COMPACT);
-    if (!w->name || !w->tensor || !maker->mean || !w->settings)
-        return txl_fail_memory(error, "random weights", room * sizeof *w->tensor);
-    add_tensors(maker, &shape);
+    w->settings = family_settings_text(maker->family, maker->settings);
+    if (!w->name || !w->settings)
+        return txl_fail_memory(error, "random weights", 4096);
+    status = list_tensors(maker, error);
     void *vocabulary = NULL;
-    size_t vocabulary_size = 0;
-    status = make_vocabulary((size_t)shape.n_token, &vocabulary, &vocabulary_size, error);
+    size_t vocabulary_size = 0,
+           n_token = (size_t)((struct model_settings *)maker->settings)->n_token;
+    if (!status)
+        status = make_vocabulary(n_token, &vocabulary, &vocabulary_size, error);
     if (!status)
         status = place_tensors(w, vocabulary, vocabulary_size, error);
     free(vocabulary);
     return status ? status : fill_tensors(maker, threads, error);
 }
 
-txl_status random_weights(const char *settings, enum weights_type type, uint64_t seed, int threads,
+txl_status random_weights(const struct family *family, const json_t *settings,
+                          enum weights_type type, uint64_t seed, int threads,
                           struct weights **weights, txl_error *error) {
-    json_error_t where;
-    json_t *object = json_loads(settings, 0, &where);
-    if (!json_is_object(object)) {
-        txl_status status = !object && json_lacked_memory(&where) ? TXL_MEMORY : TXL_ARGUMENT;
-        json_decref(object);
-        return txl_fail(error, status, "settings of a random model: %s",
-                        object ? "no object" : where.text);
-    }
-    struct maker maker = {.weights = calloc(1, sizeof *maker.weights), .type = type, .seed = seed};
-    txl_status status = maker.weights ? make(&maker, object, threads, error)
+    struct maker maker = {
+        .family = family, .weights = calloc(1, sizeof *maker.weights), .type = type, .seed = seed};
+    txl_status status = maker.weights ? make(&maker, settings, threads, error)
                                       : txl_fail_memory(error, "weights", sizeof *maker.weights);
-    json_decref(object);
+    free(maker.settings);
     free(maker.mean);
     if (status) {
         weights_close(maker.weights);

@@ -2,12 +2,14 @@
 #ifndef TXL_RANDOM_WEIGHTS_H
 #define TXL_RANDOM_WEIGHTS_H
 
-#include "lib/weights/weights.h"
+#include "family.h"
 
-/* Makes in memory what weights_open would find in a file of these settings (JSON, the keys of
- * weights-format.md; "type" is replaced by `type`): every tensor that they call for, raw, filled by
- * `threads` threads with random numbers that depend on `seed` alone.  The symbols are numbers. */
-txl_status random_weights(const char *settings, enum weights_type type, uint64_t seed, int threads,
+/* Makes in memory what weights_open would find in a file of these settings of the family (the keys
+ * of weights-format.md; "type" is replaced by `type`): every tensor that they call for, raw, filled
+ * by `threads` threads with random numbers that depend on `seed` alone.  The symbols are numbers.
+ */
+txl_status random_weights(const struct family *family, const json_t *settings,
+                          enum weights_type type, uint64_t seed, int threads,
                           struct weights **weights, txl_error *error);
 
 #endif

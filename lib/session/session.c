@@ -3,22 +3,56 @@
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
+
+/* The system would grant what the machine can never hold, and end the process once it is used. */
+static txl_status check_memory(const txl_model *model, const txl_settings *s, txl_error *error) {
+    struct sysinfo machine;
+    if (sysinfo(&machine) < 0)
+        return TXL_OK;
+    uint64_t needed = txl_session_bytes(model, s);
+    uint64_t all = ((uint64_t)machine.totalram + machine.totalswap) * machine.mem_unit;
+    if (needed <= all)
+        return TXL_OK;
+    return txl_fail(error, TXL_MEMORY,
+                    "out of memory: a session of tgt_len %d and mem_len %d needs %" PRIu64
+                    " MB of the machine's %" PRIu64 "; make them shorter",
+                    s->tgt_len, s->mem_len, needed / 1000000, all / 1000000);
+}
+
+static txl_status check_settings(const txl_model *model, const txl_settings *s, txl_error *error) {
+    if (s->tgt_len < 1 || s->tgt_len > TXL_MAX_TGT_LEN)
+        return txl_fail(error, TXL_ARGUMENT, "tgt_len must be from 1 to %d, not %d",
+                        TXL_MAX_TGT_LEN, s->tgt_len);
+    if (s->mem_len < 0 || s->mem_len > TXL_MAX_MEM_LEN)
+        return txl_fail(error, TXL_ARGUMENT, "mem_len must be from 0 to %d, not %d",
+                        TXL_MAX_MEM_LEN, s->mem_len);
+    if (s->memory_type != TXL_MEMORY_F32 && s->memory_type != TXL_MEMORY_F16)
+        return txl_fail(error, TXL_ARGUMENT, "memory_type %d is none", (int)s->memory_type);
+    txl_status status = model->family->check_session(model->network, s, error);
+    return status ? status : check_memory(model, s, error);
+}
 
 txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
                            txl_session **session, txl_error *error) {
     txl_session *s = calloc(1, sizeof *s);
     if (!s)
         return txl_fail_memory(error, "a session", sizeof *s);
-    size_t n_token = (size_t)model->vocabulary.n, n_band = (size_t)model->network->n_band;
+    const struct ends *ends = &model->network->ends;
+    size_t n_token = (size_t)model->vocabulary.n, n_band = (size_t)ends->n_band;
     s->model = model;
-    txl_status status = network_open(&s->network, model, settings, error);
+    txl_status status = check_settings(model, settings, error);
+    if (!status)
+        status = model->family->timeline_open(model->network, model->kernels, settings,
+                                              &s->timeline, error);
     if (!status) {
-        s->last = calloc((size_t)model->network->d_model, sizeof *s->last);
+        s->last = calloc(ends->d_model, sizeof *s->last);
         s->logprob = calloc(n_token, sizeof *s->logprob);
-        s->cluster = calloc(s->network.plan.chunk, n_band * sizeof *s->cluster);
+        s->cluster = calloc(s->timeline->chunk, n_band * sizeof *s->cluster);
         s->have = calloc(n_band, sizeof *s->have);
         s->candidate = calloc(n_token, sizeof *s->candidate);
         s->mark = calloc(n_token, sizeof *s->mark);
@@ -36,7 +70,7 @@ txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
 void txl_session_free(txl_session *s) {
     if (!s)
         return;
-    network_close(&s->network);
+    s->model->family->timeline_close(s->timeline);
     free(s->last);
     free(s->logprob);
     free(s->cluster);
@@ -47,19 +81,19 @@ void txl_session_free(txl_session *s) {
 }
 
 void txl_session_settings(const txl_session *s, txl_settings *settings) {
-    *settings = s->network.settings;
+    *settings = s->timeline->settings;
 }
 
 uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings) {
-    return network_bytes(model, settings);
+    return model->family->timeline_bytes(model->network, model->kernels, settings);
 }
 
 static void forget_distribution(txl_session *s) {
-    memset(s->have, 0, (size_t)s->model->network->n_band * sizeof *s->have);
+    memset(s->have, 0, (size_t)s->model->network->ends.n_band * sizeof *s->have);
 }
 
 void txl_session_reset(txl_session *s) {
-    network_reset(&s->network);
+    s->model->family->reset(s->timeline);
     s->started = false;
     forget_distribution(s);
 }
@@ -91,7 +125,7 @@ struct wanted {
 
 static txl_status score_pass(txl_session *s, const float *hidden, size_t n, const int32_t *targets,
                              float *nats, txl_error *error) {
-    adaptive_score(&s->network.adaptive, &s->network.compute, hidden, n, targets, nats);
+    adaptive_score(&s->timeline->adaptive, &s->timeline->compute, hidden, n, targets, nats);
     for (size_t i = 0; i < n; i++)
         if (!isfinite(nats[i]))
             return not_finite(s, error);
@@ -100,14 +134,15 @@ static txl_status score_pass(txl_session *s, const float *hidden, size_t n, cons
 
 static txl_status distribute_pass(txl_session *s, const float *hidden, size_t n, float *logprob,
                                   txl_error *error) {
-    struct network *net = &s->network;
+    struct timeline *t = s->timeline;
+    const struct ends *ends = &t->network->ends;
     size_t n_token = (size_t)s->model->vocabulary.n;
-    adaptive_head(&net->adaptive, &net->compute, hidden, n, logprob, s->cluster);
-    for (int i = 1; i < net->x->n_band; i++)
-        adaptive_tail(&net->adaptive, &net->compute, hidden, n, i, s->cluster, logprob);
-    for (size_t t = 0; t < n; t++) {
-        for (int i = 0; i < net->x->n_band; i++)
-            if (!isfinite(logprob[t * n_token + net->x->band[i].first]))
+    adaptive_head(&t->adaptive, &t->compute, hidden, n, logprob, s->cluster);
+    for (int i = 1; i < ends->n_band; i++)
+        adaptive_tail(&t->adaptive, &t->compute, hidden, n, i, s->cluster, logprob);
+    for (size_t row = 0; row < n; row++) {
+        for (int i = 0; i < ends->n_band; i++)
+            if (!isfinite(logprob[row * n_token + ends->band[i].first]))
                 return not_finite(s, error);
     }
     return TXL_OK;
@@ -115,14 +150,14 @@ static txl_status distribute_pass(txl_session *s, const float *hidden, size_t n,
 
 static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const struct wanted *wanted,
                           txl_error *error) {
-    size_t d_model = (size_t)s->model->network->d_model;
+    size_t d_model = s->model->network->ends.d_model;
     size_t n_token = (size_t)s->model->vocabulary.n;
     txl_status status = TXL_OK;
     forget_distribution(s);
     for (size_t done = 0; done < n && !status;) {
-        size_t room = network_room(&s->network), pass = n - done < room ? n - done : room;
+        size_t room = s->model->family->room(s->timeline), pass = n - done < room ? n - done : room;
         const float *hidden;
-        status = network_advance(&s->network, ids + done, pass, &hidden, error);
+        status = s->model->family->advance(s->timeline, ids + done, pass, &hidden, error);
         if (status)
             break;
         memcpy(s->last, hidden + (pass - 1) * d_model, d_model * sizeof *s->last);
@@ -145,9 +180,9 @@ txl_status txl_session_feed(txl_session *s, const int32_t *ids, size_t n, txl_er
 
 /* Several timelines advance in one pass if they are alike. */
 static txl_status check_alike(txl_session *const *sessions, size_t n, txl_error *error) {
-    const txl_settings *first = &sessions[0]->network.settings;
+    const txl_settings *first = &sessions[0]->timeline->settings;
     for (size_t i = 1; i < n; i++) {
-        const txl_settings *other = &sessions[i]->network.settings;
+        const txl_settings *other = &sessions[i]->timeline->settings;
         if (sessions[i]->model != sessions[0]->model || other->tgt_len != first->tgt_len ||
             other->mem_len != first->mem_len || other->clamp_len != first->clamp_len ||
             other->same_length != first->same_length || other->memory_type != first->memory_type)
@@ -161,15 +196,16 @@ static txl_status check_alike(txl_session *const *sessions, size_t n, txl_error 
 static txl_status share_heads(txl_session *const *sessions, size_t n, const float *hidden,
                               txl_error *error) {
     txl_session *lead = sessions[0];
-    struct network *net = &lead->network;
-    size_t n_token = (size_t)lead->model->vocabulary.n, n_band = (size_t)net->x->n_band;
+    struct timeline *t = lead->timeline;
+    const struct ends *ends = &t->network->ends;
+    size_t n_token = (size_t)lead->model->vocabulary.n, n_band = (size_t)ends->n_band;
     float *logprob = calloc(n, n_token * sizeof *logprob), *cluster = lead->cluster;
     if (!logprob)
         return txl_fail_memory(error, "distributions", (uint64_t)n * n_token * sizeof *logprob);
-    adaptive_head(&net->adaptive, &net->compute, hidden, n, logprob, cluster);
+    adaptive_head(&t->adaptive, &t->compute, hidden, n, logprob, cluster);
     for (size_t i = n; i-- > 0;) { /* the leader's own place is that of the first */
         memcpy(sessions[i]->logprob, logprob + i * n_token,
-               net->x->band[0].n_token * sizeof *logprob);
+               ends->band[0].n_token * sizeof *logprob);
         memmove(sessions[i]->cluster, cluster + i * n_band, n_band * sizeof *cluster);
         sessions[i]->have[0] = true;
     }
@@ -179,12 +215,12 @@ static txl_status share_heads(txl_session *const *sessions, size_t n, const floa
 
 /* No more than a pass takes. */
 static txl_status feed_together(txl_session *const *sessions, size_t n, const int32_t *ids,
-                                struct network **timeline, txl_error *error) {
-    size_t d_model = (size_t)sessions[0]->model->network->d_model;
+                                struct timeline **timeline, txl_error *error) {
+    size_t d_model = sessions[0]->model->network->ends.d_model;
     for (size_t i = 0; i < n; i++)
-        timeline[i] = &sessions[i]->network;
+        timeline[i] = sessions[i]->timeline;
     const float *hidden;
-    txl_status status = network_advance_each(timeline, ids, n, &hidden, error);
+    txl_status status = sessions[0]->model->family->advance_each(timeline, ids, n, &hidden, error);
     if (status)
         return status;
     for (size_t i = 0; i < n; i++) {
@@ -202,13 +238,13 @@ txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const i
         status = check_alike(sessions, n, error);
     if (status || n == 0)
         return status;
-    if (n == 1 || sessions[0]->model->network->attn_type > ATTENTION_LEARNED_DISTANCE) {
+    if (n == 1 || !sessions[0]->model->network->has_memory) {
         for (size_t i = 0; i < n && !status; i++)
             status = txl_session_feed(sessions[i], &ids[i], 1, error);
         return status;
     }
-    size_t chunk = sessions[0]->network.plan.chunk, most = n < chunk ? n : chunk;
-    struct network **timeline = calloc(most, sizeof *timeline);
+    size_t chunk = sessions[0]->timeline->chunk, most = n < chunk ? n : chunk;
+    struct timeline **timeline = calloc(most, sizeof *timeline);
     if (!timeline)
         return txl_fail_memory(error, "sessions", most * sizeof *timeline);
     for (size_t done = 0; done < n && !status; done += most) {
@@ -221,17 +257,18 @@ txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const i
 
 txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error) {
     txl_session *c;
-    size_t n_token = (size_t)s->model->vocabulary.n, n_band = (size_t)s->model->network->n_band;
-    txl_status status = txl_session_new(s->model, &s->network.settings, &c, error);
+    size_t n_token = (size_t)s->model->vocabulary.n,
+           n_band = (size_t)s->model->network->ends.n_band;
+    txl_status status = txl_session_new(s->model, &s->timeline->settings, &c, error);
     if (status)
         return status;
-    status = network_copy(&c->network, &s->network, error);
+    status = s->model->family->copy(c->timeline, s->timeline, error);
     if (status) {
         txl_session_free(c);
         return status;
     }
     c->started = s->started;
-    memcpy(c->last, s->last, (size_t)s->model->network->d_model * sizeof *c->last);
+    memcpy(c->last, s->last, s->model->network->ends.d_model * sizeof *c->last);
     memcpy(c->logprob, s->logprob, n_token * sizeof *c->logprob);
     memcpy(c->cluster, s->cluster, n_band * sizeof *c->cluster);
     memcpy(c->have, s->have, n_band * sizeof *c->have);
@@ -258,21 +295,22 @@ txl_status txl_session_distributions(txl_session *s, const int32_t *ids, size_t 
 /* ---- The next token's distribution -------------------------------------------------------- */
 
 txl_status session_need_band(txl_session *s, int i, txl_error *error) {
-    struct network *net = &s->network;
+    struct timeline *t = s->timeline;
     if (!s->started)
         return txl_fail(error, TXL_ARGUMENT, "no token has been fed yet");
     if (!s->have[0])
-        adaptive_head(&net->adaptive, &net->compute, s->last, 1, s->logprob, s->cluster);
+        adaptive_head(&t->adaptive, &t->compute, s->last, 1, s->logprob, s->cluster);
     s->have[0] = true;
     if (!s->have[i])
-        adaptive_tail(&net->adaptive, &net->compute, s->last, 1, i, s->cluster, s->logprob);
+        adaptive_tail(&t->adaptive, &t->compute, s->last, 1, i, s->cluster, s->logprob);
     s->have[i] = true;
-    return isfinite(s->logprob[s->model->network->band[i].first]) ? TXL_OK : not_finite(s, error);
+    return isfinite(s->logprob[s->model->network->ends.band[i].first]) ? TXL_OK
+                                                                       : not_finite(s, error);
 }
 
 txl_status txl_session_logprobs(txl_session *s, float *out, txl_error *error) {
     txl_status status = TXL_OK;
-    for (int i = 0; i < s->model->network->n_band && !status; i++)
+    for (int i = 0; i < s->model->network->ends.n_band && !status; i++)
         status = session_need_band(s, i, error);
     if (!status)
         memcpy(out, s->logprob, (size_t)s->model->vocabulary.n * sizeof *out);
@@ -313,7 +351,7 @@ static void push(struct candidate *heap, size_t *n, struct candidate added) {
 /* Lets band i's tokens compete for the k places of the heap. */
 static void compete(const txl_session *s, int i, size_t k, const struct adjustment *a,
                     struct candidate *heap, size_t *n) {
-    const struct band *band = &s->model->network->band[i];
+    const struct band *band = &s->model->network->ends.band[i];
     for (size_t id = band->first; id < band->first + band->n_token; id++) {
         struct candidate token = {(double)s->logprob[id], (int32_t)id};
         if (a && a->mark[id] & MARK_BANNED)
@@ -332,7 +370,7 @@ static void compete(const txl_session *s, int i, size_t k, const struct adjustme
 /* The likeliest band that has not competed, or 0. */
 static int next_band(const txl_session *s, const bool *done) {
     int best = 0;
-    for (int i = 1; i < s->model->network->n_band; i++)
+    for (int i = 1; i < s->model->network->ends.n_band; i++)
         if (!done[i] && (best == 0 || s->cluster[i] > s->cluster[best]))
             best = i;
     return best;

@@ -3,7 +3,7 @@
 #ifndef TXL_SESSION_H
 #define TXL_SESSION_H
 
-#include "lib/transformer_xl/network.h"
+#include "model.h"
 
 struct candidate {
     double score; /* the log-probability, perhaps adjusted; not normalised then */
@@ -12,7 +12,7 @@ struct candidate {
 
 struct txl_session {
     const txl_model *model;
-    struct network network;
+    struct timeline *timeline;
     float *last;  /* [d_model] the hidden state after the last token */
     bool started; /* there is one */
 

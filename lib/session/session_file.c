@@ -55,7 +55,7 @@ struct header {
     uint32_t same_length;
     uint32_t memory_type; /* of the rows' elements */
     uint32_t tail;
-    uint64_t next, segment_start; /* as in struct network */
+    uint64_t next, segment_start; /* as in struct timeline */
     uint64_t seed, stream, draw;
     struct part part[N_PART];
     uint64_t checksum; /* of everything before this field */
@@ -70,23 +70,14 @@ struct txl_memory {
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
-/* Vanilla Transformers have no memory: all that they know is the segment at hand. */
-static bool has_memory(const struct transformer_xl *x) {
-    return x->attn_type <= ATTENTION_LEARNED_DISTANCE;
-}
-
-/* Elements of a layer's row: the keys, then the values. */
-static size_t row_width(const struct transformer_xl *x) {
-    return 2 * (size_t)x->n_head * (size_t)x->d_head;
-}
-
 static size_t element_size(uint32_t memory_type) {
     return memory_type == TXL_MEMORY_F16 ? sizeof(uint16_t) : sizeof(float);
 }
 
 /* Bytes that one position's rows of all layers take. */
-static uint64_t position_bytes(const struct transformer_xl *x, uint32_t memory_type) {
-    return (uint64_t)x->n_layer * row_width(x) * element_size(memory_type);
+static uint64_t position_bytes(const txl_model *model, uint32_t memory_type) {
+    const struct network *network = model->network;
+    return (uint64_t)network->n_layer * network->row_width * element_size(memory_type);
 }
 
 static void header_settings(const struct header *h, txl_settings *settings) {
@@ -98,10 +89,10 @@ static void header_settings(const struct header *h, txl_settings *settings) {
 }
 
 /* How many positions' rows are kept: of all that a later token can see. */
-static uint64_t kept_positions(const struct transformer_xl *x, const struct header *h) {
+static uint64_t kept_positions(const txl_model *model, const struct header *h) {
     txl_settings settings;
     header_settings(h, &settings);
-    return h->next - network_first_row(x, &settings, h->next, h->segment_start);
+    return h->next - model->family->first_row(model->network, &settings, h->next, h->segment_start);
 }
 
 static uint8_t *part_bytes(const txl_memory *memory, int part) {
@@ -169,24 +160,24 @@ static void unpack_row(uint32_t memory_type, size_t n, const uint8_t *in, float 
         row[i] = float_of_f16(half[i]);
 }
 
-static void save_rows(const struct network *net, const struct header *h, float *row, uint8_t *out) {
-    size_t n = row_width(net->x);
-    for (int layer = 0; layer < net->x->n_layer; layer++) {
-        for (uint64_t p = h->next - kept_positions(net->x, h); p < h->next; p++) {
-            network_export(net, layer, p, row);
-            pack_row(h->memory_type, n, row, out);
-            out += n * element_size(h->memory_type);
+static void save_rows(const txl_session *s, const struct header *h, float *row, uint8_t *out) {
+    const struct network *network = s->model->network;
+    for (int layer = 0; layer < network->n_layer; layer++) {
+        for (uint64_t p = h->next - kept_positions(s->model, h); p < h->next; p++) {
+            s->model->family->export_row(s->timeline, layer, p, row);
+            pack_row(h->memory_type, network->row_width, row, out);
+            out += network->row_width * element_size(h->memory_type);
         }
     }
 }
 
-static void load_rows(struct network *net, const struct header *h, float *row, const uint8_t *in) {
-    size_t n = row_width(net->x);
-    for (int layer = 0; layer < net->x->n_layer; layer++) {
-        for (uint64_t p = h->next - kept_positions(net->x, h); p < h->next; p++) {
-            unpack_row(h->memory_type, n, in, row);
-            network_import(net, layer, p, row);
-            in += n * element_size(h->memory_type);
+static void load_rows(txl_session *s, const struct header *h, float *row, const uint8_t *in) {
+    const struct network *network = s->model->network;
+    for (int layer = 0; layer < network->n_layer; layer++) {
+        for (uint64_t p = h->next - kept_positions(s->model, h); p < h->next; p++) {
+            unpack_row(h->memory_type, network->row_width, in, row);
+            s->model->family->import_row(s->timeline, layer, p, row);
+            in += network->row_width * element_size(h->memory_type);
         }
     }
 }
@@ -194,8 +185,8 @@ static void load_rows(struct network *net, const struct header *h, float *row, c
 /* ---- Saving ------------------------------------------------------------------------------- */
 
 static struct header make_header(const txl_session *s, const txl_resume *resume) {
-    const struct network *net = &s->network;
-    const txl_settings *settings = &net->settings;
+    const struct timeline *t = s->timeline;
+    const txl_settings *settings = &t->settings;
     struct header h = {.magic = MEMORY_MAGIC,
                        .major = MEMORY_MAJOR,
                        .minor = MEMORY_MINOR,
@@ -208,15 +199,15 @@ static struct header make_header(const txl_session *s, const txl_resume *resume)
                        .same_length = settings->same_length,
                        .memory_type = settings->memory_type,
                        .tail = (unsigned char)resume->tail,
-                       .next = net->next,
-                       .segment_start = net->segment_start,
+                       .next = t->next,
+                       .segment_start = t->segment_start,
                        .seed = resume->random.seed,
                        .stream = resume->random.stream,
                        .draw = resume->random.draw};
-    h.part[HIDDEN].size = s->started ? (size_t)net->x->d_model * sizeof(float) : 0;
-    h.part[SEGMENT].size = has_memory(net->x) ? 0 : h.next * sizeof(int32_t);
+    h.part[HIDDEN].size = s->started ? t->network->ends.d_model * sizeof(float) : 0;
+    h.part[SEGMENT].size = t->network->has_memory ? 0 : h.next * sizeof(int32_t);
     h.part[RECENT].size = resume->n_recent * sizeof(int32_t);
-    h.part[ROWS].size = kept_positions(net->x, &h) * position_bytes(net->x, h.memory_type);
+    h.part[ROWS].size = kept_positions(s->model, &h) * position_bytes(s->model, h.memory_type);
     h.part[NAME].size = strnlen(model_name(s->model), MAX_NAME);
     for (int i = 0; i < N_PART; i++)
         h.file_size += h.part[i].size;
@@ -226,13 +217,13 @@ static struct header make_header(const txl_session *s, const txl_resume *resume)
 static void fill(txl_memory *memory, const txl_session *s, const txl_resume *resume, float *row) {
     struct header *h = &memory->header;
     const void *source[N_PART] = {[HIDDEN] = s->last,
-                                  [SEGMENT] = s->network.segment,
+                                  [SEGMENT] = s->timeline->segment,
                                   [RECENT] = resume->recent,
                                   [NAME] = model_name(s->model)};
     for (int i = 0; i < N_PART; i++) {
         uint8_t *to = part_bytes(memory, i);
         if (i == ROWS)
-            save_rows(&s->network, h, row, to);
+            save_rows(s, h, row, to);
         else if (h->part[i].size > 0)
             memcpy(to, source[i], h->part[i].size);
         h->part[i].checksum = XXH3_64bits(to, h->part[i].size);
@@ -249,7 +240,7 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
         return txl_fail(error, TXL_ARGUMENT, "a saved memory keeps at most %d recent ids",
                         MAX_RECENT);
     struct header header = make_header(s, resume);
-    float *row = malloc(row_width(s->network.x) * sizeof *row);
+    float *row = malloc(s->model->network->row_width * sizeof *row);
     txl_memory *made = row ? new_memory("the saved memory", header.file_size) : NULL;
     if (made) {
         made->header = header;
@@ -340,24 +331,25 @@ static bool parts_fit(const struct header *h) {
 
 /* Whether the settings and the place on the timeline are such as a session of the model has, and
  * the parts have the sizes that follow from them. */
-static bool is_possible(const struct transformer_xl *x, const struct header *h) {
+static bool is_possible(const txl_model *model, const struct header *h) {
+    const struct network *network = model->network;
     if (h->tgt_len < 1 || h->tgt_len > TXL_MAX_TGT_LEN || h->mem_len < 0 ||
         h->mem_len > TXL_MAX_MEM_LEN || h->clamp_len < -1 || h->clamp_len == 0 ||
         h->same_length > 1 || h->tail > UINT8_MAX || h->memory_type > TXL_MEMORY_F16 ||
         h->next > MAX_POSITION || h->segment_start > h->next)
         return false;
-    bool unbounded = has_memory(x) && h->same_length && h->mem_len > 0;
+    bool unbounded = network->has_memory && h->same_length && h->mem_len > 0;
     if (!unbounded && h->next - h->segment_start > (uint64_t)h->tgt_len)
         return false;
-    if (!has_memory(x) && h->segment_start > 0)
+    if (!network->has_memory && h->segment_start > 0)
         return false;
     /* Where zeros come first, memory is never less than full, so that the file's size bounds it. */
-    if (x->zero_memory && h->segment_start < (uint64_t)h->mem_len)
+    if (network->zero_memory && h->segment_start < (uint64_t)h->mem_len)
         return false;
-    uint64_t kept = kept_positions(x, h), each = position_bytes(x, h->memory_type);
+    uint64_t kept = kept_positions(model, h), each = position_bytes(model, h->memory_type);
     return (h->part[HIDDEN].size == 0 ||
-            h->part[HIDDEN].size == (uint64_t)x->d_model * sizeof(float)) &&
-           h->part[SEGMENT].size == (has_memory(x) ? 0 : h->next * sizeof(int32_t)) &&
+            h->part[HIDDEN].size == (uint64_t)network->ends.d_model * sizeof(float)) &&
+           h->part[SEGMENT].size == (network->has_memory ? 0 : h->next * sizeof(int32_t)) &&
            h->part[RECENT].size <= MAX_RECENT * sizeof(int32_t) &&
            h->part[RECENT].size % sizeof(int32_t) == 0 && h->part[NAME].size <= MAX_NAME &&
            kept <= h->file_size / each && h->part[ROWS].size == kept * each;
@@ -434,7 +426,7 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
         status = damaged(in, "its parts do not fill it", error);
     if (!status)
         status = check_model(in, &header, error);
-    if (!status && !is_possible(in->model->network, &header))
+    if (!status && !is_possible(in->model, &header))
         status = damaged(in, "its settings and sizes contradict each other", error);
     if (status)
         return status;
@@ -468,7 +460,7 @@ txl_status txl_memory_read(const char *path, const txl_model *model, txl_memory 
 
 static txl_status check_settings(const txl_session *s, const txl_memory *memory, txl_error *error) {
     const struct header *h = &memory->header;
-    const txl_settings *settings = &s->network.settings;
+    const txl_settings *settings = &s->timeline->settings;
     static const char *const types[] = {"f32", "f16"};
     int clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1;
     if (h->tgt_len == settings->tgt_len && h->mem_len == settings->mem_len &&
@@ -485,7 +477,7 @@ static txl_status check_settings(const txl_session *s, const txl_memory *memory,
 }
 
 txl_status txl_session_load(txl_session *s, const txl_memory *memory, txl_error *error) {
-    struct network *net = &s->network;
+    struct timeline *t = s->timeline;
     const struct header *h = &memory->header;
     if (h->model != s->model->weights->checksum) {
         char saved_with[MAX_NAME + 1] = "";
@@ -495,16 +487,17 @@ txl_status txl_session_load(txl_session *s, const txl_memory *memory, txl_error 
     txl_status status = check_settings(s, memory, error);
     if (status)
         return status;
-    float *row = malloc(row_width(net->x) * sizeof *row);
+    float *row = malloc(t->network->row_width * sizeof *row);
     if (!row)
-        return txl_fail_memory(error, "a row", row_width(net->x) * sizeof *row);
+        return txl_fail_memory(error, "a row", t->network->row_width * sizeof *row);
     txl_session_reset(s);
-    net->next = h->next;
-    net->segment_start = h->segment_start;
+    t->next = h->next;
+    t->segment_start = h->segment_start;
     s->started = h->part[HIDDEN].size > 0;
     memcpy(s->last, part_bytes(memory, HIDDEN), h->part[HIDDEN].size);
-    memcpy(net->segment, part_bytes(memory, SEGMENT), h->part[SEGMENT].size);
-    load_rows(net, h, row, part_bytes(memory, ROWS));
+    if (h->part[SEGMENT].size > 0)
+        memcpy(t->segment, part_bytes(memory, SEGMENT), h->part[SEGMENT].size);
+    load_rows(s, h, row, part_bytes(memory, ROWS));
     free(row);
     return TXL_OK;
 }

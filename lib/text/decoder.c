@@ -3,7 +3,6 @@
 
 #include "decode.h"
 #include "lib/base/error.h"
-#include "lib/session/model.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -50,11 +49,6 @@ txl_status decoder_new(const struct vocabulary *vocabulary, bool raw, txl_decode
     start_text(made);
     *decoder = made;
     return TXL_OK;
-}
-
-txl_status txl_decoder_new(const txl_model *model, bool raw, txl_decoder **decoder,
-                           txl_error *error) {
-    return decoder_new(model_vocabulary(model), raw, decoder, error);
 }
 
 txl_status txl_decoder_push(txl_decoder *decoder, int32_t id, const char **text, size_t *length,

@@ -15,7 +15,6 @@
 
 #include "encode.h"
 #include "lib/base/error.h"
-#include "lib/session/model.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -364,11 +363,6 @@ txl_status encoder_new(const struct vocabulary *vocabulary, const txl_encoding *
     start_text(made);
     *encoder = made;
     return TXL_OK;
-}
-
-txl_status txl_encoder_new(const txl_model *model, const txl_encoding *encoding,
-                           txl_encoder **encoder, txl_error *error) {
-    return encoder_new(model_vocabulary(model), encoding, encoder, error);
 }
 
 txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t length,

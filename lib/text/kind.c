@@ -34,6 +34,10 @@ const struct text_kind *text_kind(txl_kind kind) {
     return &kinds[kind];
 }
 
+const char *text_kind_name(uint32_t kind) {
+    return kind < N_KIND ? kinds[kind].name : NULL;
+}
+
 int text_kind_of_name(const char *name) {
     for (int i = 0; i < N_KIND; i++)
         if (strcmp(name, kinds[i].name) == 0)

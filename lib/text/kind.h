@@ -73,6 +73,9 @@ struct text_kind {
 /* The kind's row. */
 const struct text_kind *text_kind(txl_kind kind);
 
+/* The name of the kind of that number, or NULL for a number that is none. */
+const char *text_kind_name(uint32_t kind);
+
 /* The kind of that name, or -1. */
 int text_kind_of_name(const char *name);
 

@@ -37,16 +37,16 @@ static float *take_floats(struct plan *plan, uint64_t n) {
 }
 
 /* The most entries of any softmax: a band's, or the head's with its clusters. */
-static size_t widest_softmax(const struct transformer_xl *x) {
-    size_t most = x->band[0].n_token + (size_t)x->n_band - 1;
-    for (int i = 1; i < x->n_band; i++)
-        most = x->band[i].n_token > most ? x->band[i].n_token : most;
+static size_t widest_softmax(const struct ends *ends) {
+    size_t most = ends->band[0].n_token + (size_t)ends->n_band - 1;
+    for (int i = 1; i < ends->n_band; i++)
+        most = ends->band[i].n_token > most ? ends->band[i].n_token : most;
     return most;
 }
 
 /* Rows whose logits are computed at a time: 32 MiB of them, if that is a piece. */
 static size_t softmax_rows(const txl_trainer *t, size_t n) {
-    size_t rows = ((size_t)8 << 20) / widest_softmax(t->x) / ROW_PIECE * ROW_PIECE;
+    size_t rows = ((size_t)8 << 20) / widest_softmax(t->ends) / ROW_PIECE * ROW_PIECE;
     rows = rows < ROW_PIECE ? ROW_PIECE : rows;
     return rows < n ? rows : n;
 }
@@ -84,7 +84,8 @@ static void plan_layer(txl_trainer *t, struct plan *plan, struct trained_layer *
 
 static void plan_work(txl_trainer *t, struct plan *plan, uint64_t n, uint64_t m) {
     const struct transformer_xl *x = t->x;
-    uint64_t d = (uint64_t)x->d_model, width = heads_width(x), d_embed = (uint64_t)x->d_embed;
+    uint64_t d = (uint64_t)x->d_model, width = heads_width(x),
+             d_embed = t->ends->band[0].embedding.n_col;
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
     bool drops = t->how.dropout > 0;
@@ -98,10 +99,10 @@ static void plan_work(txl_trainer *t, struct plan *plan, uint64_t n, uint64_t m)
     t->hidden = drops ? take_floats(plan, n * d) : NULL;
     t->narrow = take_floats(plan, n * d_embed);
     t->d_narrow = take_floats(plan, n * d_embed);
-    t->gather = take_floats(plan, x->n_band > 1 ? n * d : 0);
-    t->d_gather = take_floats(plan, x->n_band > 1 ? n * d : 0);
+    t->gather = take_floats(plan, t->ends->n_band > 1 ? n * d : 0);
+    t->d_gather = take_floats(plan, t->ends->n_band > 1 ? n * d : 0);
     t->softmax_rows = softmax_rows(t, n);
-    t->logit = take_floats(plan, (uint64_t)t->softmax_rows * widest_softmax(x));
+    t->logit = take_floats(plan, (uint64_t)t->softmax_rows * widest_softmax(t->ends));
     t->output = take_floats(plan, n * d);
     t->d_a = take_floats(plan, n * d);
     t->d_b = take_floats(plan, n * d);
@@ -151,10 +152,10 @@ static uint64_t padded(uint64_t n) {
 
 /* Which bands' softmax projections are their embedding's, which then is what is trained. */
 static void find_tied(txl_trainer *t, const txl_model *model) {
-    const json_t *tied = json_object_get(model->settings, "tied_projections");
-    for (int i = 0; i < model->network->n_band; i++)
+    const json_t *tied = json_object_get(model->json, "tied_projections");
+    for (int i = 0; i < model->network->ends.n_band; i++)
         t->tied_projection[i] = json_is_true(json_array_get(tied, (size_t)i)) &&
-                                model->network->band[i].embedding_projection.n_row > 0;
+                                model->network->ends.band[i].embedding_projection.n_row > 0;
 }
 
 static bool is_trained(const txl_trainer *t, const char *name) {
@@ -177,7 +178,7 @@ static void count_weights(txl_trainer *t, const struct weights *w) {
 
 static void widen_tensor(const txl_model *model, size_t i, float *out) {
     const struct weights_tensor *tensor = &model->weights->tensor[i];
-    const void *elements = model->element[i];
+    const void *elements = model->tensors.element[i];
     const float *scale = NULL;
     if (tensor->type == WEIGHTS_Q8)
         scale = (const float *)((const char *)elements + weights_scales_offset(tensor->n_element));
@@ -197,7 +198,7 @@ static txl_status copy_tensors(txl_trainer *t, const txl_model *model, struct we
     for (size_t i = 0; i < from->n_tensor; i++) {
         struct weights_tensor *tensor = &w->tensor[w->n_tensor];
         float **next = is_trained(t, from->tensor[i].name) ? &trained : &rest;
-        if (!model->element[i])
+        if (!model->tensors.element[i])
             return txl_fail(error, TXL_ARGUMENT, "%s: a model opened compressed is not trained",
                             from->name);
         *tensor = from->tensor[i];
@@ -217,7 +218,7 @@ static txl_status copy_tensors(txl_trainer *t, const txl_model *model, struct we
 
 /* The model's settings with those of the training. */
 static char *make_settings(const txl_trainer *t, const txl_model *model) {
-    json_t *settings = json_copy(model->settings);
+    json_t *settings = json_copy(model->json);
     char *text = NULL;
     if (settings && json_object_set_new(settings, "tgt_len", json_integer(t->how.tgt_len)) == 0 &&
         json_object_set_new(settings, "mem_len", json_integer(t->how.mem_len)) == 0 &&
@@ -228,6 +229,11 @@ static char *make_settings(const txl_trainer *t, const txl_model *model) {
         text = json_text(settings, JSON_INDENT(1));
     json_decref(settings);
     return text;
+}
+
+static void set_network(txl_trainer *t, const txl_model *model) {
+    t->x = (const struct transformer_xl *)model->network;
+    t->ends = &t->x->network.ends;
 }
 
 /* t->model: a model whose tensors are t's. */
@@ -251,14 +257,14 @@ static txl_status open_view(txl_trainer *t, const txl_model *model, txl_error *e
     w->checksum = model->weights->checksum;
     status = model_open_weights(w, 1, &t->model, error);
     if (!status)
-        t->x = t->model->network;
+        set_network(t, t->model);
     return status;
 }
 
 /* Tied projections are trained as the embedding's; the model's softmax has them transposed. */
 static void transpose_tied(txl_trainer *t) {
-    for (int i = 0; i < t->x->n_band; i++) {
-        const struct band *band = &t->x->band[i];
+    for (int i = 0; i < t->ends->n_band; i++) {
+        const struct band *band = &t->ends->band[i];
         const float *from = band->embedding_projection.data;
         float *to = (float *)band->softmax_projection.data;
         size_t rows = band->embedding_projection.n_row, columns = band->embedding_projection.n_col;
@@ -276,7 +282,7 @@ const txl_model *txl_trainer_model(txl_trainer *t) {
 /* ---- Opening ------------------------------------------------------------------------------ */
 
 static txl_status check(const txl_model *model, const txl_training *how, txl_error *error) {
-    const struct transformer_xl *x = model->network;
+    const struct transformer_xl *x = (const struct transformer_xl *)model->network;
     const struct {
         const char *name;
         double value, low, high;
@@ -306,7 +312,7 @@ static txl_status check(const txl_model *model, const txl_training *how, txl_err
 /* What the plan depends on, as far as `t` has it not from its own model. */
 static void describe(txl_trainer *t, const txl_model *model, const txl_training *how) {
     t->how = *how;
-    t->x = model->network;
+    set_network(t, model);
     find_tied(t, model);
     count_weights(t, model->weights);
 }
@@ -327,7 +333,7 @@ static struct dropout make_dropout(double p, uint64_t seed) {
 /* The first memory: none, or rows of zeros. */
 static void reset_memory(txl_trainer *t) {
     size_t size = (size_t)t->how.batch * (size_t)t->how.mem_len * (size_t)t->x->d_model;
-    t->memory_length = t->x->zero_memory ? (size_t)t->how.mem_len : 0;
+    t->memory_length = t->x->network.zero_memory ? (size_t)t->how.mem_len : 0;
     for (int l = 0; l < t->x->n_layer; l++)
         memset(t->layer[l].memory, 0, size * sizeof(float));
 }
@@ -357,7 +363,8 @@ static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl
     t->dropout = make_dropout(t->how.dropout, t->how.seed);
     t->dropatt = make_dropout(t->how.dropatt, t->how.seed);
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
-    position_sines(t->x, t->how.clamp_len, keys - 1, -1, keys, t->sines);
+    position_sines(t->x->inv_freq, (size_t)t->x->d_model, t->how.clamp_len, keys - 1, -1, keys,
+                   t->sines);
     for (int l = 0; l < t->x->n_layer; l++)
         t->layer[l].input = l == 0 ? t->embedding : t->layer[l - 1].output;
     if (!t->hidden)
@@ -424,16 +431,13 @@ static void next_segment(txl_trainer *t) {
     }
 }
 
-static bool is_layer_weight(const char *name) {
-    return strncmp(name, "layer.", 6) == 0 && transformer_xl_is_layer_matrix(name);
-}
-
 static void clear_task(void *context, int i, int thread) {
     (void)thread;
     txl_trainer *t = context;
     const struct weights_tensor *tensor = &t->model->weights->tensor[i];
     /* Gradients of layers' matrices are written, all others added to. */
-    if (is_trained(t, tensor->name) && !is_layer_weight(tensor->name))
+    if (is_trained(t, tensor->name) &&
+        !parameter_is_layer_matrix(t->model->family->parameters, tensor->name))
         memset(gradient_of(t, tensor->raw), 0, (size_t)tensor->n_element * sizeof(float));
 }
 

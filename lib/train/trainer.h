@@ -8,6 +8,7 @@
 #define TXL_TRAINER_H
 
 #include "lib/base/limits.h"
+#include "lib/session/model.h"
 #include "lib/transformer_xl/transformer_xl.h"
 #include "loops.h"
 #include "products.h"
@@ -57,6 +58,7 @@ struct txl_trainer {
     struct pool *pool;
     txl_model *model;
     const struct transformer_xl *x;
+    const struct ends *ends;        /* x's */
     bool tied_projection[MAX_BAND]; /* the band's softmax projects with the embedding's */
 
     void *memory; /* everything below */

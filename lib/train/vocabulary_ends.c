@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-static int band_of(const struct transformer_xl *x, int32_t id) {
+static int band_of(const struct ends *ends, int32_t id) {
     int i = 0;
-    while ((size_t)id >= x->band[i].first + x->band[i].n_token)
+    while ((size_t)id >= ends->band[i].first + ends->band[i].n_token)
         i++;
     return i;
 }
@@ -18,7 +18,7 @@ static int band_of(const struct transformer_xl *x, int32_t id) {
 static size_t members(txl_trainer *t, int i, const int32_t *ids) {
     size_t count = 0;
     for (size_t k = 0; k < t->n; k++)
-        if (band_of(t->x, ids[k]) == i)
+        if (band_of(t->ends, ids[k]) == i)
             t->member[count++] = k;
     return count;
 }
@@ -63,8 +63,8 @@ static void gather_rows(txl_trainer *t, const struct band *band, size_t count, f
 
 void train_embed(txl_trainer *t) {
     size_t d = (size_t)t->x->d_model;
-    for (int i = 0; i < t->x->n_band; i++) {
-        const struct band *band = &t->x->band[i];
+    for (int i = 0; i < t->ends->n_band; i++) {
+        const struct band *band = &t->ends->band[i];
         size_t width = band->embedding.n_col, count = members(t, i, t->ids);
         struct embedding e = {.t = t, .band = band, .count = count, .wide = t->output};
         gather_rows(t, band, count, band->embedding_projection.data ? t->narrow : t->output);
@@ -117,8 +117,8 @@ static void scatter_task(void *context, int i, int thread) {
 
 void train_embed_gradient(txl_trainer *t, float *d_embedding) {
     size_t d = (size_t)t->x->d_model;
-    for (int i = 0; i < t->x->n_band; i++) {
-        const struct band *band = &t->x->band[i];
+    for (int i = 0; i < t->ends->n_band; i++) {
+        const struct band *band = &t->ends->band[i];
         const struct matrix *p = &band->embedding_projection;
         size_t width = band->embedding.n_col, count = members(t, i, t->ids);
         struct embedding e = {t, band, count, t->output, d_embedding};
@@ -163,11 +163,11 @@ struct softmax {
 
 /* The entry that stands for target `id` in the softmax. */
 static size_t entry_of(const struct softmax *s, int32_t id) {
-    const struct transformer_xl *x = s->t->x;
-    int band = band_of(x, id);
+    const struct ends *ends = s->t->ends;
+    int band = band_of(ends, id);
     if (band == s->band)
-        return (size_t)id - x->band[band].first;
-    return s->n + (size_t)(x->forward_order ? band - 1 : x->n_band - 1 - band);
+        return (size_t)id - ends->band[band].first;
+    return s->n + (size_t)(ends->forward_order ? band - 1 : ends->n_band - 1 - band);
 }
 
 static void entropy_task(void *context, int i, int thread) {
@@ -176,13 +176,13 @@ static void entropy_task(void *context, int i, int thread) {
     txl_trainer *t = s->t;
     size_t n = s->n + s->n_cluster, first = (size_t)i * ROW_PIECE;
     size_t end = s->count - first < ROW_PIECE ? s->count : first + ROW_PIECE;
-    const float *bias = t->x->band[s->band].softmax_bias;
+    const float *bias = t->ends->band[s->band].softmax_bias;
     for (size_t k = first; k < end; k++) {
         float *logit = t->logit + k * n;
         size_t row = t->member[s->first + k];
         t->loops->add(s->n, bias, logit);
         if (s->n_cluster > 0)
-            t->loops->add(s->n_cluster, t->x->cluster_bias, logit + s->n);
+            t->loops->add(s->n_cluster, t->ends->cluster_bias, logit + s->n);
         t->nats[row] +=
             t->loops->cross_entropy(n, entry_of(s, t->target[row]), 1 / (float)t->n, logit);
     }
@@ -192,7 +192,7 @@ static void entropy_task(void *context, int i, int thread) {
  * elements lie: the embedding's [d_model, d_band], or its own [d_band, d_model]. */
 static struct factor projection(const txl_trainer *t, int i, bool transposed, const float **stored,
                                 bool *own) {
-    const struct band *band = &t->x->band[i];
+    const struct band *band = &t->ends->band[i];
     *own = !t->tied_projection[i];
     const struct matrix *p = *own ? &band->softmax_projection : &band->embedding_projection;
     *stored = p->data;
@@ -202,7 +202,7 @@ static struct factor projection(const txl_trainer *t, int i, bool transposed, co
 /* Forward and backward of the rows at hand; d_hidden[count, d_model] is written. */
 static void softmax_rows(struct softmax *s, float *d_hidden) {
     txl_trainer *t = s->t;
-    const struct band *band = &t->x->band[s->band];
+    const struct band *band = &t->ends->band[s->band];
     size_t d = (size_t)t->x->d_model, width = band->softmax.n_col, n = s->n + s->n_cluster;
     const float *stored;
     bool own;
@@ -230,7 +230,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
          .n = s->n_cluster,
          .k = width,
          .a = {s->narrow, width, false},
-         .b = {t->x->cluster.data, width, true},
+         .b = {t->ends->cluster.data, width, true},
          .c = t->logit + s->n,
          .ldc = n},
     };
@@ -239,7 +239,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
     train_sum_rows(t, s->count, s->n, t->logit, n, gradient_of(t, band->softmax_bias));
     if (s->n_cluster > 0)
         t->loops->sum_rows(s->count, s->n_cluster, t->logit + s->n, n,
-                           gradient_of(t, t->x->cluster_bias));
+                           gradient_of(t, t->ends->cluster_bias));
     const struct product gradients[] = {
         {.m = s->count,
          .n = width,
@@ -248,7 +248,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
          .b = {band->softmax.data, width, false},
          .more = s->n_cluster,
          .more_a = {t->logit + s->n, n, false},
-         .more_b = {t->x->cluster.data, width, false},
+         .more_b = {t->ends->cluster.data, width, false},
          .c = stored ? t->d_narrow : d_hidden,
          .ldc = width},
         {.m = s->n,
@@ -265,7 +265,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
          .a = {t->logit + s->n, n, true},
          .b = {s->narrow, width, false},
          .add = true,
-         .c = s->n_cluster > 0 ? gradient_of(t, t->x->cluster.data) : NULL,
+         .c = s->n_cluster > 0 ? gradient_of(t, t->ends->cluster.data) : NULL,
          .ldc = width},
     };
     products_run(t->pool, gradients, 3);
@@ -301,7 +301,8 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
 
 static void softmax_head(txl_trainer *t, float *d_hidden) {
     size_t d = (size_t)t->x->d_model;
-    struct softmax s = {.t = t, .n = t->x->band[0].n_token, .n_cluster = (size_t)t->x->n_band - 1};
+    struct softmax s = {
+        .t = t, .n = t->ends->band[0].n_token, .n_cluster = (size_t)t->ends->n_band - 1};
     for (size_t k = 0; k < t->n; k++)
         t->member[k] = k;
     for (s.first = 0; s.first < t->n; s.first += s.count) {
@@ -314,7 +315,7 @@ static void softmax_head(txl_trainer *t, float *d_hidden) {
 
 static void softmax_tail(txl_trainer *t, int i, float *d_hidden) {
     size_t d = (size_t)t->x->d_model, count = members(t, i, t->target);
-    struct softmax s = {.t = t, .band = i, .n = t->x->band[i].n_token, .hidden = t->gather};
+    struct softmax s = {.t = t, .band = i, .n = t->ends->band[i].n_token, .hidden = t->gather};
     for (s.first = 0; s.first < count; s.first += s.count) {
         size_t left = count - s.first;
         s.count = left < t->softmax_rows ? left : t->softmax_rows;
@@ -330,6 +331,6 @@ static void softmax_tail(txl_trainer *t, int i, float *d_hidden) {
 void train_softmax(txl_trainer *t, float *d_hidden) {
     memset(t->nats, 0, t->n * sizeof *t->nats);
     softmax_head(t, d_hidden);
-    for (int i = 1; i < t->x->n_band; i++)
+    for (int i = 1; i < t->ends->n_band; i++)
         softmax_tail(t, i, d_hidden);
 }

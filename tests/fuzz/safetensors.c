@@ -60,9 +60,10 @@ static bool is_small_model(const char *path, const struct convert_options *optio
     struct recognised r;
     txl_error error;
     bool small = recognise(path, options, &r, &error) == TXL_OK;
-    const struct facts *f = &r.facts;
-    *n_token = f->n_token;
-    small = small && f->n_token <= MAX_TOKEN && f->d_model <= MAX_WIDTH && f->d_inner <= MAX_WIDTH;
+    const struct transformer_xl_settings *f = &r.facts;
+    *n_token = f->model.n_token;
+    small = small && f->model.n_token <= MAX_TOKEN && f->d_model <= MAX_WIDTH &&
+            f->d_inner <= MAX_WIDTH;
     recognise_free(&r);
     return small;
 }

@@ -1,0 +1,102 @@
+/* A family of networks: all that the rest of txl knows of one. */
+#ifndef TXL_FAMILY_H
+#define TXL_FAMILY_H
+
+#include "adaptive.h"
+#include "layers.h"
+#include "parameters.h"
+#include "settings.h"
+
+/* The weights of an open model.  A family's own struct begins with it. */
+struct network {
+    const void *settings; /* the family's */
+    const struct weights *weights;
+    struct ends ends; /* embedding and softmax */
+    int n_layer;
+    size_t row_width; /* floats of a layer's keys and values of one position */
+    bool has_memory;  /* else all that a session knows is the ids of its segment */
+    bool zero_memory; /* the first memory: mem_len rows of zeros, not none */
+};
+
+/* The state of one session.  A family's own struct begins with it. */
+struct timeline {
+    const struct network *network;
+    txl_settings settings; /* with as many threads as there are */
+    struct compute compute;
+    struct layers layers;
+    struct adaptive adaptive;
+    size_t chunk;           /* most tokens of one pass */
+    uint64_t next;          /* position of the token to come, from the first row of memory on */
+    uint64_t segment_start; /* of the first token of the segment at hand */
+    int32_t *segment;       /* its ids, [chunk], where there is no memory */
+};
+
+struct family {
+    txl_family number;
+    const char *name; /* the setting "family" */
+
+    /* The settings, a struct of that size that begins with struct model_settings; `settings` is the
+     * table of the family's own.  `check` says whether they go together, as settings_read does. */
+    size_t settings_size;
+    const struct setting_table *settings;
+    txl_status (*check)(const void *settings, const char *name, txl_status failure,
+                        txl_error *error);
+    const struct parameter_table *parameters;
+
+    /* Finds the parts of a network.  `*network` is the caller's to close even after a failure. */
+    txl_status (*open)(const void *settings, const struct tensors *tensors,
+                       struct network **network, txl_error *error);
+    void (*close)(struct network *network); /* NULL is fine */
+    void (*costs)(const struct network *network, const txl_settings *settings, txl_costs *costs);
+
+    /* Sessions: refuses settings that the network cannot do with. */
+    txl_status (*check_session)(const struct network *network, const txl_settings *settings,
+                                txl_error *error);
+    uint64_t (*timeline_bytes)(const struct network *network, const struct kernels *kernels,
+                               const txl_settings *settings);
+    txl_status (*timeline_open)(const struct network *network, const struct kernels *kernels,
+                                const txl_settings *settings, struct timeline **timeline,
+                                txl_error *error);
+    void (*timeline_close)(struct timeline *timeline); /* NULL is fine */
+
+    /* Back to the first memory. */
+    void (*reset)(struct timeline *timeline);
+
+    /* How many ids the next pass takes at most; at least 1. */
+    size_t (*room)(const struct timeline *timeline);
+
+    /* One pass over n <= room() ids.  `*hidden` receives what the distributions of the tokens after
+     * each of them follow from, [n, d_model], which live until the next pass.  Only a model opened
+     * compressed can fail, and the timeline is then as before. */
+    txl_status (*advance)(struct timeline *timeline, const int32_t *ids, size_t n,
+                          const float **hidden, txl_error *error);
+
+    /* The same for ids[t] appended to each of n timelines, n <= each[0]->chunk, of the same model
+     * with memory and the same settings.  The hidden states [n, d_model] live until each[0]'s
+     * next. */
+    txl_status (*advance_each)(struct timeline *const *each, const int32_t *ids, size_t n,
+                               const float **hidden, txl_error *error);
+
+    /* Makes `to`, just opened with the same settings, the same timeline as `from`, which computes
+     * all its position rows for both.  Fails as `advance` does, and `to` can only be closed then.
+     */
+    txl_status (*copy)(struct timeline *to, struct timeline *from, txl_error *error);
+
+    /* The first position of which a token to come may see the keys and values. */
+    uint64_t (*first_row)(const struct network *network, const txl_settings *settings,
+                          uint64_t next, uint64_t segment_start);
+
+    /* Copies one position's keys and values of a layer, row[row_width], keys first.  What is kept
+     * comes back exactly, whatever the type of its elements. */
+    void (*export_row)(const struct timeline *timeline, int layer, uint64_t position, float *row);
+    void (*import_row)(struct timeline *timeline, int layer, uint64_t position, const float *row);
+};
+
+/* Reads all settings but those of the text. */
+txl_status family_read_settings(const struct family *family, const json_t *object, const char *name,
+                                txl_status failure, void *settings, txl_error *error);
+
+/* The settings as a file has them, or NULL: out of memory.  The caller frees it. */
+char *family_settings_text(const struct family *family, const void *settings);
+
+#endif

@@ -1,0 +1,92 @@
+/* Walking a family's parameters. */
+#include "parameters.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* The pattern with `number` for its star. */
+static void make_name(char *out, size_t size, const char *pattern, int number) {
+    const char *star = strchr(pattern, '*');
+    if (star)
+        snprintf(out, size, "%.*s%d%s", (int)(star - pattern), pattern, number, star + 1);
+    else
+        snprintf(out, size, "%s", pattern);
+}
+
+struct parameter_walk parameter_walk(const struct parameter_table *table, const void *settings) {
+    return (struct parameter_walk){.table = table, .settings = settings};
+}
+
+/* The next parameter of this scope, band by band or layer by layer. */
+static const struct parameter *next_parameter(struct parameter_walk *w) {
+    const struct parameter_table *table = w->table;
+    for (; w->i < table->count(w->settings, w->scope); w->i++, w->next = 0) {
+        while (w->next < table->n) {
+            const struct parameter *p = &table->parameter[w->next++];
+            if (p->scope == w->scope && table->has(w->settings, p->when, w->i))
+                return p;
+        }
+    }
+    return NULL;
+}
+
+bool parameter_next(struct parameter_walk *w, struct parameter_tensor *tensor) {
+    const struct parameter *p;
+    while (!(p = next_parameter(w))) {
+        if (w->scope == PARAMETER_LAYER)
+            return false;
+        w->scope = w->scope == PARAMETER_BAND ? PARAMETER_GLOBAL : PARAMETER_LAYER;
+        w->i = w->next = 0;
+    }
+    *tensor =
+        (struct parameter_tensor){.parameter = p, .number = w->next - 1, .i = w->i, .n_column = 1};
+    tensor->n_row = w->table->size(w->settings, p->rows, w->i);
+    if (p->kind != PARAMETER_VECTOR)
+        tensor->n_column = w->table->size(w->settings, p->columns, w->i);
+    make_name(tensor->name, sizeof tensor->name, p->name, w->i);
+    return true;
+}
+
+txl_status parameters_open(const struct parameter_table *table, const void *settings,
+                           const struct tensors *tensors, void *network, txl_error *error) {
+    struct parameter_walk walk = parameter_walk(table, settings);
+    struct parameter_tensor t;
+    txl_status status = TXL_OK;
+    while (!status && parameter_next(&walk, &t)) {
+        char *place = (char *)table->part(network, t.parameter->scope, t.i) + t.parameter->place;
+        if (t.parameter->kind == PARAMETER_VECTOR)
+            status = tensors_vector(tensors, t.name, t.n_row, (const float **)(void *)place, error);
+        else
+            status = tensors_matrix(tensors, t.name, t.n_row, t.n_column,
+                                    (struct matrix *)(void *)place, error);
+    }
+    return status;
+}
+
+/* Whether the name is the pattern with some number for its star. */
+static bool is_named(const char *pattern, const char *name) {
+    const char *star = strchr(pattern, '*');
+    size_t before = (size_t)(star - pattern);
+    if (strncmp(name, pattern, before) != 0 || !is_digit(name[before]))
+        return false;
+    for (name += before; is_digit(*name);)
+        name++;
+    return strcmp(name, star + 1) == 0;
+}
+
+bool parameter_is_layer_matrix(const struct parameter_table *table, const char *name) {
+    for (int i = 0; i < table->n; i++) {
+        const struct parameter *p = &table->parameter[i];
+        if (p->scope == PARAMETER_LAYER && p->kind != PARAMETER_VECTOR && is_named(p->name, name))
+            return true;
+    }
+    return false;
+}
+
+struct matrix *parameter_matrix(const struct parameter *p, void *part) {
+    return (struct matrix *)(void *)((char *)part + p->place);
+}

@@ -1,0 +1,80 @@
+/* The parameters of a family of networks: one table of its tensors, which the converter, opening,
+ * random weights, costs, the expansion of single layers and training walk. */
+#ifndef TXL_PARAMETERS_H
+#define TXL_PARAMETERS_H
+
+#include "tensors.h"
+
+enum parameter_scope {
+    PARAMETER_BAND,   /* one for each band of the vocabulary */
+    PARAMETER_GLOBAL, /* one for the whole network */
+    PARAMETER_LAYER   /* one for each layer */
+};
+
+enum parameter_kind {
+    PARAMETER_MATRIX,    /* of a product, or an embedding; of the file's type */
+    PARAMETER_POSITIONS, /* a matrix of learned rows, each used as it is; q8 does not serve it */
+    PARAMETER_VECTOR     /* f32 whatever the file's type */
+};
+
+enum parameter_use {
+    USED_BY_TOKEN,    /* every token goes through it */
+    USED_BY_ENDS,     /* embedding and softmax, of which a token uses parts */
+    USED_BY_POSITIONS /* what is computed of it is kept for all tokens */
+};
+
+struct parameter {
+    const char *name; /* as in weights-format.md, with * for the number of the band or layer */
+    enum parameter_scope scope;
+    enum parameter_kind kind;
+    enum parameter_use use;
+    int rows, columns; /* which of the family's sizes; `columns` of matrices only */
+    int when;          /* which of the family's conditions says that there is one */
+    size_t place;      /* where its struct matrix or const float * is in the part it belongs to */
+    float mean;        /* of the elements of a network that was not trained: 1 for a norm's gains */
+};
+
+/* What the table leaves to functions; `settings` are the family's.  `i` is the number of the band
+ * or the layer. */
+struct parameter_table {
+    const struct parameter *parameter;
+    int n;
+    int (*count)(const void *settings, enum parameter_scope scope);
+    bool (*has)(const void *settings, int when, int i);
+    uint64_t (*size)(const void *settings, int size, int i);
+    /* The part of an open network that places are counted in. */
+    void *(*part)(void *network, enum parameter_scope scope, int i);
+    size_t layer_size; /* bytes of such a part of a layer */
+};
+
+/* A tensor of a network: a parameter of one band, one layer, or the whole. */
+struct parameter_tensor {
+    const struct parameter *parameter;
+    int number;               /* the parameter's in the table */
+    int i;                    /* the band's or layer's, or 0 */
+    uint64_t n_row, n_column; /* 1 column: a vector */
+    char name[64];
+};
+
+/* All tensors of a network in the order of its file: bands, the whole, layers. */
+struct parameter_walk {
+    const struct parameter_table *table;
+    const void *settings;
+    enum parameter_scope scope;
+    int i, next;
+};
+struct parameter_walk parameter_walk(const struct parameter_table *table, const void *settings);
+/* False when there are no more. */
+bool parameter_next(struct parameter_walk *walk, struct parameter_tensor *tensor);
+
+/* Fills in where all tensors lie, whose sizes must be as the settings say. */
+txl_status parameters_open(const struct parameter_table *table, const void *settings,
+                           const struct tensors *tensors, void *network, txl_error *error);
+
+/* Whether a tensor of that name is a layer's matrix. */
+bool parameter_is_layer_matrix(const struct parameter_table *table, const char *name);
+
+/* Where parameter `number` lies in a part of the network: of a matrix. */
+struct matrix *parameter_matrix(const struct parameter *parameter, void *part);
+
+#endif

@@ -1,0 +1,224 @@
+/* Settings from and to JSON. */
+#include "settings.h"
+#include "lib/base/error.h"
+#include "lib/base/limits.h"
+#include "lib/text/kind.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PLACE(member) .place = offsetof(struct model_settings, member)
+
+static const struct setting text_table[] = {
+    {"tokenizer", SETTING_WORD, .word = text_kind_name, PLACE(tokenizer),
+     .help = "how text becomes symbols"},
+    {"lower_case", SETTING_TRUTH, PLACE(lower_case),
+     .help = "whether text is lower-cased before it is looked up"},
+    {"unk_id", SETTING_ID, PLACE(unk_id), .help = "the symbol for unknown ones, or null"},
+    {"eos_id", SETTING_ID, PLACE(eos_id), .help = "the symbol of the line boundary, or null"},
+    {"n_token", SETTING_INTEGER, 1, MAX_N_TOKEN, PLACE(n_token),
+     .help = "symbols in the vocabulary"},
+};
+
+static const struct setting length_table[] = {
+    {"tgt_len", SETTING_INTEGER, 1, TXL_MAX_TGT_LEN, PLACE(tgt_len), .help = "tokens of a segment"},
+    {"mem_len", SETTING_INTEGER, 0, TXL_MAX_MEM_LEN, PLACE(mem_len),
+     .help = "rows of memory before the segment"},
+    {"clamp_len", SETTING_INTEGER, -1, INT32_MAX, PLACE(clamp_len),
+     .help = "longest distance with a position of its own; -1 is none"},
+    {"same_length", SETTING_TRUTH, PLACE(same_length),
+     .help = "whether every token sees exactly mem_len positions"},
+    {"type", SETTING_WORD, .word = weights_type_name, .optional = true, PLACE(type),
+     .help = "the type of the matrices"},
+};
+
+const struct setting_table settings_of_text = {text_table, sizeof text_table / sizeof *text_table};
+const struct setting_table settings_of_lengths = {length_table,
+                                                  sizeof length_table / sizeof *length_table};
+
+int setting_word(const char *(*word)(uint32_t number), const char *text) {
+    for (uint32_t i = 0; text && word(i); i++)
+        if (strcmp(word(i), text) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+/* Where values come from, for messages, and what a wrong one is. */
+struct origin {
+    const char *name;
+    txl_status failure;
+};
+
+static txl_status wrong(const struct origin *from, const char *key, const char *expected,
+                        txl_error *error) {
+    return txl_fail(error, from->failure, "%s: setting \"%s\" is missing or not %s", from->name,
+                    key, expected);
+}
+
+static txl_status read_integer(const struct origin *from, const char *key, const json_t *value,
+                               long long low, long long high, int *out, txl_error *error) {
+    json_int_t n = json_integer_value(value);
+    if (!json_is_integer(value) || n < low || n > high) {
+        char expected[80];
+        snprintf(expected, sizeof expected, "an integer from %lld to %lld", low, high);
+        return wrong(from, key, expected, error);
+    }
+    *out = (int)n;
+    return TXL_OK;
+}
+
+static txl_status read_truth(const struct origin *from, const char *key, const json_t *value,
+                             bool *out, txl_error *error) {
+    if (!json_is_boolean(value))
+        return wrong(from, key, "true or false", error);
+    *out = json_is_true(value);
+    return TXL_OK;
+}
+
+static txl_status read_word(const struct origin *from, const struct setting *s, const json_t *value,
+                            int *out, txl_error *error) {
+    *out = setting_word(s->word, json_string_value(value));
+    if (*out >= 0)
+        return TXL_OK;
+    char expected[120] = "";
+    for (uint32_t i = 0; s->word(i); i++) {
+        const char *before = i == 0 ? "" : s->word(i + 1) ? ", " : " or ";
+        size_t used = strlen(expected);
+        snprintf(expected + used, sizeof expected - used, "%s%s", before, s->word(i));
+    }
+    return wrong(from, s->key, expected, error);
+}
+
+static txl_status read_id(const struct origin *from, const char *key, const json_t *value,
+                          const struct model_settings *settings, int *out, txl_error *error) {
+    *out = -1;
+    return json_is_null(value)
+               ? TXL_OK
+               : read_integer(from, key, value, 0, settings->n_token - 1, out, error);
+}
+
+static txl_status read_cutoffs(const struct origin *from, const char *key, const json_t *value,
+                               int n_token, int *cutoff, int *n_band, txl_error *error) {
+    size_t n = json_array_size(value);
+    if (!json_is_array(value) || n > MAX_BAND - 1) {
+        char expected[80];
+        snprintf(expected, sizeof expected, "a list of up to %d", MAX_BAND - 1);
+        return wrong(from, key, expected, error);
+    }
+    for (size_t i = 0; i < n; i++) {
+        json_int_t at = json_integer_value(json_array_get(value, i));
+        if (at <= (i > 0 ? cutoff[i - 1] : 0) || at >= n_token)
+            return txl_fail(error, from->failure,
+                            "%s: the cutoffs do not ascend to below n_token (%d)", from->name,
+                            n_token);
+        cutoff[i] = (int)at;
+    }
+    *n_band = (int)n + 1;
+    return TXL_OK;
+}
+
+/* What the list lacks is false. */
+static txl_status read_truths(const struct origin *from, const char *key, const json_t *value,
+                              int count, bool *out, txl_error *error) {
+    if (!json_is_array(value))
+        return wrong(from, key, "a list", error);
+    for (int i = 0; i < count; i++)
+        out[i] = json_is_true(json_array_get(value, (size_t)i));
+    return TXL_OK;
+}
+
+static txl_status read_setting(const struct origin *from, const struct setting *s,
+                               const json_t *object, void *settings, txl_error *error) {
+    const json_t *value = json_object_get(object, s->key);
+    const struct model_settings *common = settings;
+    void *place = (char *)settings + s->place;
+    int *count = (int *)((char *)settings + s->count);
+    if (!value && s->optional) {
+        if (s->type == SETTING_INTEGER || s->type == SETTING_WORD)
+            *(int *)place = s->fallback;
+        else if (s->type == SETTING_TRUTH)
+            *(bool *)place = s->fallback != 0;
+        return TXL_OK;
+    }
+    switch (s->type) {
+    case SETTING_INTEGER:
+        return read_integer(from, s->key, value, s->low, s->high, place, error);
+    case SETTING_TRUTH:
+        return read_truth(from, s->key, value, place, error);
+    case SETTING_WORD:
+        return read_word(from, s, value, place, error);
+    case SETTING_ID:
+        return read_id(from, s->key, value, common, place, error);
+    case SETTING_CUTOFFS:
+        return read_cutoffs(from, s->key, value, common->n_token, place, count, error);
+    case SETTING_TRUTHS:
+        return read_truths(from, s->key, value, *count, place, error);
+    }
+    return TXL_OK;
+}
+
+txl_status settings_read(const struct setting_table *table, const json_t *object, const char *name,
+                         txl_status failure, void *settings, txl_error *error) {
+    const struct origin from = {name, failure};
+    txl_status status = TXL_OK;
+    /* Ids last: n_token bounds them. */
+    for (int ids = 0; ids < 2; ids++) {
+        for (size_t i = 0; i < table->n && !status; i++)
+            if ((table->setting[i].type == SETTING_ID) == (ids == 1))
+                status = read_setting(&from, &table->setting[i], object, settings, error);
+    }
+    return status;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------ */
+
+static json_t *write_list(const struct setting *s, const void *settings) {
+    const int *cutoff = (const int *)((const char *)settings + s->place);
+    const bool *truth = (const bool *)((const char *)settings + s->place);
+    int count = *(const int *)((const char *)settings + s->count);
+    json_t *list = json_array();
+    bool good = list != NULL;
+    for (int i = 0; i + 1 < count && s->type == SETTING_CUTOFFS; i++)
+        good = json_array_append_new(list, json_integer(cutoff[i])) == 0 && good;
+    for (int i = 0; i < count && s->type == SETTING_TRUTHS; i++)
+        good = json_array_append_new(list, json_boolean(truth[i])) == 0 && good;
+    if (good)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *write_setting(const struct setting *s, const void *settings) {
+    const void *place = (const char *)settings + s->place;
+    int number = 0;
+    if (s->type == SETTING_INTEGER || s->type == SETTING_WORD || s->type == SETTING_ID)
+        number = *(const int *)place;
+    switch (s->type) {
+    case SETTING_INTEGER:
+        return json_integer(number);
+    case SETTING_TRUTH:
+        return json_boolean(*(const bool *)place);
+    case SETTING_WORD:
+        return json_string(s->word((uint32_t)number));
+    case SETTING_ID:
+        return number < 0 ? json_null() : json_integer(number);
+    case SETTING_CUTOFFS:
+    case SETTING_TRUTHS:
+        break;
+    }
+    return write_list(s, settings);
+}
+
+bool settings_write(const struct setting_table *table, const void *settings, json_t *object) {
+    for (size_t i = 0; i < table->n; i++) {
+        const struct setting *s = &table->setting[i];
+        if (s->optional && s->type == SETTING_INTEGER &&
+            *(const int *)((const char *)settings + s->place) == s->fallback)
+            continue;
+        if (json_object_set_new(object, s->key, write_setting(s, settings)) != 0)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,63 @@
+/* The settings of a model, as the header of its weights file states them: one table for each
+ * family, which reads them from JSON and writes them to it. */
+#ifndef TXL_SETTINGS_H
+#define TXL_SETTINGS_H
+
+#include "lib/weights/weights.h"
+#include "txl.h"
+
+#include <jansson.h>
+
+/* What every family has.  The settings of a family are a struct that begins with this one. */
+struct model_settings {
+    int tokenizer; /* txl_kind */
+    bool lower_case;
+    int unk_id, eos_id; /* -1: none */
+    int n_token;
+    int tgt_len, mem_len, clamp_len;
+    bool same_length;
+    int type; /* enum weights_type, of the matrices */
+};
+
+enum setting_type {
+    SETTING_INTEGER, /* an int in [low, high] */
+    SETTING_TRUTH,   /* a bool */
+    SETTING_WORD,    /* an int: which of its words it is */
+    SETTING_ID,      /* an int: the id of a symbol, or -1 for null */
+    SETTING_CUTOFFS, /* int[MAX_BAND], ascending to n_token; `count`: how many, and one */
+    SETTING_TRUTHS   /* bool[MAX_BAND]; `count`: how many */
+};
+
+struct setting {
+    const char *key;
+    enum setting_type type;
+    long long low, high;
+    const char *(*word)(uint32_t number); /* NULL for a number beyond the last */
+    bool optional;                        /* a file may do without: then it is `fallback` */
+    int fallback;
+    size_t place, count; /* offsets in the settings */
+    const char *help;    /* what its value says, for weights-format.md */
+};
+
+struct setting_table {
+    const struct setting *setting;
+    size_t n;
+};
+
+/* The tables of what every family has: what belongs to the text comes first in a file, lengths and
+ * the type of the matrices last. */
+extern const struct setting_table settings_of_text, settings_of_lengths;
+
+/* Reads the settings of a table.  `name` is the file for messages, `failure` the status of a
+ * setting that is missing or wrong. */
+txl_status settings_read(const struct setting_table *table, const json_t *object, const char *name,
+                         txl_status failure, void *settings, txl_error *error);
+
+/* Adds the settings of a table to the object; false: out of memory.  An optional one that is as its
+ * fallback is left out where it is a number. */
+bool settings_write(const struct setting_table *table, const void *settings, json_t *object);
+
+/* Which of the words `text` is, or -1; NULL is none. */
+int setting_word(const char *(*word)(uint32_t number), const char *text);
+
+#endif

@@ -1,0 +1,227 @@
+/* The forward pass of a Transformer-XL, to be read beside section 3 and appendix B of Dai et al.
+ * 2019.  A pass takes T tokens of one segment through all layers:
+ *
+ *     x = embedding                                          [T, d_model]
+ *     for each layer:
+ *         q, k, v = W_qkv x;  k and v go into the ring       [T, n_head, d_head] each
+ *         score[i, j] = ((q_i + u) . k_j + (q_i + v) . (W_r R_d)) / sqrt(d_head),  d = i - j
+ *         x = LayerNorm(x + W_o softmax(score) v)
+ *         x = LayerNorm(x + W_2 relu(W_1 x + b_1) + b_2)
+ *
+ * with i and j positions on the timeline.  Keys and values are never computed twice: the ring holds
+ * those of the memory and of the segment so far.  Nor are the position rows W_r R_d, which depend
+ * on the distance alone.  pre_lnorm normalises the inputs of both halves instead of their sums. */
+#include "forward.h"
+#include "attention.h"
+
+#include <string.h>
+
+/* ---- Layers ------------------------------------------------------------------------------- */
+
+struct norm {
+    const struct transformer_xl_timeline *line;
+    const struct layer_norm *weights;
+    size_t n;
+    const float *x, *y;
+    float *out;
+};
+
+enum { NORM_BLOCK = 16 };
+
+/* The published code's, PyTorch's default. */
+static const float NORM_EPSILON = 1e-5f;
+
+static void norm_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct norm *z = context;
+    size_t d_model = (size_t)z->line->x->d_model, first = (size_t)i * NORM_BLOCK;
+    for (size_t t = first; t < smaller(first + NORM_BLOCK, z->n); t++)
+        z->line->base.compute.kernels->layer_norm(
+            d_model, z->x + t * d_model, z->y ? z->y + t * d_model : NULL, z->weights->weight,
+            z->weights->bias, NORM_EPSILON, z->out + t * d_model);
+}
+
+/* out = LayerNorm(x + y) for n rows; y may be NULL. */
+static void normalise(const struct transformer_xl_timeline *line, const struct layer_norm *weights,
+                      size_t n, const float *x, const float *y, float *out) {
+    struct norm z = {line, weights, n, x, y, out};
+    pool_run(line->base.compute.pool, (int)((n + NORM_BLOCK - 1) / NORM_BLOCK), norm_task, &z);
+}
+
+static void add_rows(const struct transformer_xl_timeline *line, size_t n, const float *y) {
+    for (size_t i = 0; i < n * (size_t)line->x->d_model; i++)
+        line->hidden[i] += y[i];
+}
+
+/* The end of either half of a layer: hidden = hidden + y, normalised unless pre_lnorm. */
+static void finish_half(struct transformer_xl_timeline *line, const struct layer_norm *norm,
+                        size_t n, const float *y) {
+    if (line->x->pre_lnorm)
+        add_rows(line, n, y);
+    else
+        normalise(line, norm, n, line->hidden, y, line->hidden);
+}
+
+/* Its beginning: what the weights see. */
+static const float *begin_half(struct transformer_xl_timeline *line, const struct layer_norm *norm,
+                               size_t n) {
+    if (!line->x->pre_lnorm)
+        return line->hidden;
+    normalise(line, norm, n, line->hidden, NULL, line->normed);
+    return line->normed;
+}
+
+static void attention_half(struct attention *a) {
+    struct transformer_xl_timeline *line = a->line;
+    const struct transformer_xl *x = line->x;
+    const struct layer *layer = a->layer;
+    size_t n = a->n, width = head_width(x), d_model = (size_t)x->d_model;
+    const float *input = begin_half(line, &layer->attention_norm, n);
+    /* QKV[n, 3 width] = X[n, d_model] W_qkv^T */
+    compute_product(&line->base.compute, n, input, d_model, &layer->qkv, NULL, LINEAR, line->qkv,
+                    3 * width);
+    if (!attention_is_relative(x->attn_type) && x->pre_lnorm) {
+        /* The vanilla kinds' published code leaves the queries' input as it is. */
+        struct matrix q = matrix_rows(&layer->qkv, 0, width);
+        compute_product(&line->base.compute, n, line->hidden, d_model, &q, NULL, LINEAR, line->qkv,
+                        3 * width);
+    }
+    if (a->few) {
+        const struct position_weights weights = position_weights(layer);
+        positions_score_few(line->positions, &line->base.compute, &weights, n, line->qkv,
+                            3 * width);
+    }
+    attention_run(a);
+    compute_product(&line->base.compute, n, line->heads, width, &layer->o, NULL, LINEAR,
+                    line->inner, d_model);
+    finish_half(line, &layer->attention_norm, n, line->inner);
+}
+
+static void feed_forward_half(struct transformer_xl_timeline *line, const struct layer *layer,
+                              size_t n) {
+    size_t d_model = (size_t)line->x->d_model, d_inner = (size_t)line->x->d_inner;
+    const float *input = begin_half(line, &layer->feed_forward_norm, n);
+    compute_product(&line->base.compute, n, input, d_model, &layer->feed_forward_1,
+                    layer->feed_forward_bias_1, RELU, line->inner, d_inner);
+    compute_product(&line->base.compute, n, line->inner, d_inner, &layer->feed_forward_2,
+                    layer->feed_forward_bias_2, LINEAR, line->normed, d_model);
+    finish_half(line, &layer->feed_forward_norm, n, line->normed);
+}
+
+/* The vanilla kinds number positions from the end of the segment at hand. */
+static void add_sinusoid(struct transformer_xl_timeline *line, size_t n) {
+    position_sines(line->x->inv_freq, (size_t)line->x->d_model, line->base.settings.clamp_len,
+                   n - 1, -1, n, line->normed);
+    add_rows(line, n, line->normed);
+}
+
+static void add_learned_positions(struct transformer_xl_timeline *line, const struct layer *layer,
+                                  size_t n) {
+    const struct matrix *r = &layer->r_emb;
+    compute_widen(&line->base.compute, r, r->n_row - n, n, line->normed);
+    add_rows(line, n, line->normed);
+}
+
+/* How many distances the n next tokens of a timeline see. */
+static size_t distances_seen(const struct transformer_xl_timeline *line, size_t n) {
+    return (size_t)(line->base.next + n - 1 - first_visible(&line->base, line->base.next)) + 1;
+}
+
+/* The timeline that row t of a pass belongs to. */
+static struct transformer_xl_timeline *timeline_of(const struct attention *a, size_t t) {
+    return a->each ? xl_timeline(a->each[t]) : a->line;
+}
+
+/* The layers of a pass, over hidden[n, d_model]. */
+static txl_status run_layers(struct attention *a, txl_error *error) {
+    struct transformer_xl_timeline *line = a->line;
+    for (a->l = 0; a->l < line->x->n_layer; a->l++) {
+        const void *layer;
+        txl_status status = layers_get(&line->base.layers, a->l, &layer, error);
+        if (status)
+            return status;
+        a->layer = layer;
+        const struct position_weights weights = position_weights(a->layer);
+        for (size_t t = 0; t < (a->each ? a->n : 1); t++)
+            positions_fill(timeline_of(a, t)->positions, &line->base.compute, a->l, &weights);
+        if (line->x->attn_type == ATTENTION_LEARNED_POSITION)
+            add_learned_positions(line, a->layer, a->n);
+        attention_half(a);
+        feed_forward_half(line, a->layer, a->n);
+    }
+    return TXL_OK;
+}
+
+/* n tokens of line's timeline, or one token of each of n timelines: hidden[n, d_model]. */
+static txl_status forward(struct transformer_xl_timeline *line, struct timeline *const *each,
+                          const int32_t *ids, size_t n, txl_error *error) {
+    struct attention attention = {.line = line, .each = each, .n = n};
+    size_t n_timeline = each ? n : 1, n_each = each ? 1 : n;
+    attention.few = !each && positions_are_few(line->positions,
+                                               line->base.next - first_position(&line->base), n);
+    for (size_t t = 0; t < n_timeline; t++) {
+        struct transformer_xl_timeline *timeline = timeline_of(&attention, t);
+        timeline->fresh = false;
+        positions_want(timeline->positions, &line->base.compute,
+                       attention.few ? 0 : distances_seen(timeline, n_each));
+    }
+    adaptive_embed(&line->base.adaptive, &line->base.compute, ids, n, line->hidden);
+    if (line->x->attn_type == ATTENTION_SINUSOID)
+        add_sinusoid(line, n);
+    txl_status status = run_layers(&attention, error);
+    for (size_t t = 0; t < n_timeline && !status; t++) {
+        struct transformer_xl_timeline *timeline = timeline_of(&attention, t);
+        positions_finish(timeline->positions);
+        timeline->base.next += n_each;
+    }
+    return status;
+}
+
+/* ---- The timeline ------------------------------------------------------------------------- */
+
+/* A full segment becomes memory as soon as another token is to come. */
+static uint64_t segment_length(const struct timeline *t) {
+    uint64_t length = t->next - t->segment_start;
+    return length == (uint64_t)t->settings.tgt_len ? 0 : length;
+}
+
+size_t transformer_xl_room(const struct timeline *t) {
+    if (is_same_length(&t->settings))
+        return t->chunk;
+    return smaller(t->chunk, (size_t)t->settings.tgt_len - (size_t)segment_length(t));
+}
+
+/* The memory advances by the full segment, if it is one. */
+static void begin_pass(struct timeline *t) {
+    if (is_same_length(&t->settings) || segment_length(t) == 0)
+        t->segment_start = t->next;
+}
+
+txl_status transformer_xl_advance(struct timeline *t, const int32_t *ids, size_t n,
+                                  const float **hidden, txl_error *error) {
+    struct transformer_xl_timeline *line = xl_timeline(t);
+    *hidden = line->hidden;
+    if (t->network->has_memory) {
+        begin_pass(t);
+        return forward(line, NULL, ids, n, error);
+    }
+    /* Without memory, and with positions that depend on the segment's length: all of it again. */
+    uint64_t next = t->next;
+    size_t length = (size_t)segment_length(t);
+    memcpy(t->segment + length, ids, n * sizeof *ids);
+    t->next = t->segment_start = 0;
+    txl_status status = forward(line, NULL, t->segment, length + n, error);
+    if (status)
+        t->next = next;
+    *hidden += length * (size_t)line->x->d_model;
+    return status;
+}
+
+txl_status transformer_xl_advance_each(struct timeline *const *each, const int32_t *ids, size_t n,
+                                       const float **hidden, txl_error *error) {
+    struct transformer_xl_timeline *lead = xl_timeline(each[0]);
+    for (size_t t = 0; t < n; t++)
+        begin_pass(each[t]);
+    *hidden = lead->hidden;
+    return forward(lead, each, ids, n, error);
+}

@@ -1,0 +1,95 @@
+/* Opening a Transformer-XL: its parts are found by the table of parameters; what layers and bands
+ * share is then given to each of them. */
+#include "open.h"
+#include "lib/base/error.h"
+#include "transformer_xl.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static txl_status allocate(struct transformer_xl *x, const struct transformer_xl_settings *s,
+                           txl_error *error) {
+    size_t n_band = (size_t)s->n_band, n_layer = (size_t)s->n_layer;
+    x->network.ends.band = calloc(n_band, sizeof *x->network.ends.band);
+    if (!x->network.ends.band)
+        return txl_fail_memory(error, "the bands", n_band * sizeof *x->network.ends.band);
+    x->layer = calloc(n_layer, sizeof *x->layer);
+    if (!x->layer)
+        return txl_fail_memory(error, "the layers", n_layer * sizeof *x->layer);
+    return TXL_OK;
+}
+
+/* With div_val 1 the tensors numbered 0 have the rows of all bands, and their one embedding
+ * projection. */
+static void divide_bands(struct ends *ends, const struct transformer_xl_settings *s) {
+    const struct band whole = ends->band[0];
+    for (int i = 0; i < s->n_band; i++) {
+        struct band *band = &ends->band[i];
+        band->first = i > 0 ? (size_t)s->cutoff[i - 1] : 0;
+        band->n_token = (size_t)transformer_xl_band_tokens(s, i);
+        if (s->div_val == 1) {
+            band->embedding = matrix_rows(&whole.embedding, band->first, band->n_token);
+            band->embedding_projection = whole.embedding_projection;
+            if (!s->tied_weights)
+                band->softmax = matrix_rows(&whole.softmax, band->first, band->n_token);
+            band->softmax_bias = whole.softmax_bias + band->first;
+        }
+        if (s->tied_weights)
+            band->softmax = band->embedding;
+    }
+}
+
+static void share_biases(struct transformer_xl *x) {
+    for (int n = 0; n < x->n_layer; n++) {
+        struct layer *layer = &x->layer[n];
+        layer->u = layer->u ? layer->u : x->u;
+        layer->v = layer->v ? layer->v : x->v;
+    }
+}
+
+static void set_dimensions(struct transformer_xl *x, const struct transformer_xl_settings *s) {
+    x->n_layer = s->n_layer;
+    x->n_head = s->n_head;
+    x->d_head = s->d_head;
+    x->d_model = s->d_model;
+    x->d_inner = s->d_inner;
+    x->attn_type = (enum attention_type)s->attn_type;
+    x->pre_lnorm = s->pre_lnorm;
+    x->max_klen = s->max_klen;
+    x->network.settings = s;
+    x->network.n_layer = s->n_layer;
+    x->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;
+    x->network.has_memory = attention_is_relative(x->attn_type);
+    x->network.zero_memory = s->memory_start == MEMORY_ZEROS;
+    x->network.ends.d_model = (size_t)s->d_model;
+    x->network.ends.n_band = s->n_band;
+    x->network.ends.scale = sqrtf((float)s->d_model);
+    x->network.ends.forward_order = s->cluster_order == CLUSTERS_FORWARD;
+}
+
+txl_status transformer_xl_open(const void *settings, const struct tensors *tensors,
+                               struct network **network, txl_error *error) {
+    struct transformer_xl *x = calloc(1, sizeof *x);
+    if (!x)
+        return txl_fail_memory(error, "the network", sizeof *x);
+    *network = &x->network;
+    x->network.weights = tensors->weights;
+    set_dimensions(x, settings);
+    txl_status status = allocate(x, settings, error);
+    if (!status)
+        status = parameters_open(&transformer_xl_parameters, settings, tensors, x, error);
+    if (status)
+        return status;
+    divide_bands(&x->network.ends, settings);
+    share_biases(x);
+    return TXL_OK;
+}
+
+void transformer_xl_close(struct network *network) {
+    struct transformer_xl *x = (struct transformer_xl *)network;
+    if (!x)
+        return;
+    free(x->layer);
+    free(x->network.ends.band);
+    free(x);
+}

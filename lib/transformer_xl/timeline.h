@@ -1,0 +1,97 @@
+/* What a session of a Transformer-XL keeps: the projected keys and values of the memory and of the
+ * segment at hand, its position rows, and room for the activations of a pass. */
+#ifndef TXL_TRANSFORMER_XL_TIMELINE_H
+#define TXL_TRANSFORMER_XL_TIMELINE_H
+
+#include "lib/network/kv_rows.h"
+#include "lib/network/positions.h"
+#include "transformer_xl.h"
+
+struct transformer_xl_timeline {
+    struct timeline base; /* what all families have */
+    const struct transformer_xl *x;
+
+    /* Positions count from the first row of the first memory.  Row p of every layer and head lies
+     * at p % capacity of its ring.  Keys lie transposed, so that the scores of a block are one
+     * product without repacking; values are filled up to a multiple of 16 elements. */
+    size_t capacity; /* rows of the ring, in whole blocks: memory and segment */
+    struct rows keys, values;
+    bool fresh;       /* they still hold the zeros they were made with */
+    float *zero_rows; /* [n_layer, 3 n_head d_head]: qkv of a row of zeros; see project_zeros */
+
+    struct positions *positions;
+
+    /* Activations of a pass. */
+    float *hidden; /* [chunk, d_model] */
+    float *normed; /* [chunk, d_model] */
+    float *qkv;    /* [chunk, 3 n_head d_head] */
+    float *heads;  /* [chunk, n_head d_head] */
+    float *inner;  /* [chunk, d_inner], also [chunk, d_model] */
+};
+
+enum { QUERY_BLOCK = 128 }; /* queries of one attention task, so that their scores stay in cache */
+
+static inline size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static inline size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static inline size_t in_blocks(size_t rows) {
+    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+}
+
+/* All heads side by side. */
+static inline size_t head_width(const struct transformer_xl *x) {
+    return (size_t)x->n_head * (size_t)x->d_head;
+}
+
+static inline struct transformer_xl_timeline *xl_timeline(struct timeline *timeline) {
+    return (struct transformer_xl_timeline *)timeline;
+}
+
+/* Whether a token sees exactly the mem_len nearest positions. */
+static inline bool is_same_length(const txl_settings *s) {
+    return s->same_length && s->mem_len > 0;
+}
+
+/* The position of a timeline's first token. */
+static inline uint64_t first_position(const struct timeline *t) {
+    return t->network->zero_memory ? (uint64_t)t->settings.mem_len : 0;
+}
+
+/* The earliest position that the query at p sees. */
+static inline uint64_t first_visible(const struct timeline *t, uint64_t p) {
+    uint64_t mem_len = (uint64_t)t->settings.mem_len;
+    if (is_same_length(&t->settings))
+        return p + 1 > mem_len ? p + 1 - mem_len : 0;
+    return t->segment_start > mem_len ? t->segment_start - mem_len : 0;
+}
+
+/* What the position rows of a layer are made of. */
+static inline struct position_weights position_weights(const struct layer *layer) {
+    bool learned = layer->r_emb.n_row > 0;
+    return (struct position_weights){learned ? &layer->r_emb : &layer->r, layer->v, layer->r_bias};
+}
+
+/* As in struct family. */
+txl_status transformer_xl_check_session(const struct network *network, const txl_settings *settings,
+                                        txl_error *error);
+uint64_t transformer_xl_timeline_bytes(const struct network *network, const struct kernels *kernels,
+                                       const txl_settings *settings);
+txl_status transformer_xl_timeline_open(const struct network *network,
+                                        const struct kernels *kernels, const txl_settings *settings,
+                                        struct timeline **timeline, txl_error *error);
+void transformer_xl_timeline_close(struct timeline *timeline);
+void transformer_xl_reset(struct timeline *timeline);
+txl_status transformer_xl_copy(struct timeline *to, struct timeline *from, txl_error *error);
+uint64_t transformer_xl_first_row(const struct network *network, const txl_settings *settings,
+                                  uint64_t next, uint64_t segment_start);
+void transformer_xl_export_row(const struct timeline *timeline, int layer, uint64_t position,
+                               float *row);
+void transformer_xl_import_row(struct timeline *timeline, int layer, uint64_t position,
+                               const float *row);
+
+#endif
