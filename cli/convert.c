@@ -240,7 +240,8 @@ static const struct operand_row operands[] = {
 
 static const struct note notes[] = {
     {"Sources",
-     "PyTorch's model.pt in either container, whole modules and state dicts, Hugging Face's "
+     "PyTorch's model.pt in either container, whole modules and state dicts, those by plain "
+     "pickle too, Hugging Face's "
      "pytorch_model.bin and model.safetensors with config.json, also in shards. Pickles are read "
      "as data: nothing in them is executed. What a checkpoint does not say is asked for by the "
      "name of its option."},

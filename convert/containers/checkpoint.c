@@ -27,9 +27,7 @@ static const char directory_names_text[] =
 /* ---- Files -------------------------------------------------------------------------------- */
 
 static void close_source(struct checkpoint_source *source) {
-    free(source->storages);
-    pickle_free(source->pickle);
-    free(source->where);
+    torch_save_free(source);
     mapped_file_close(&source->file);
     free(source);
 }

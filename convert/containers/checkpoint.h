@@ -1,9 +1,10 @@
 /* Checkpoints: somebody else's model files, opened by content, and the tensors in them.
  *
- * Understood are torch.save files (zip and legacy containers, plain pickles), safetensors files,
- * the index of either's shards, and a directory that holds one of these.  Files are mapped; the
- * graph of objects in a pickle is read at once, elements only when asked for.  What is on offer has
- * been checked: every tensor lies within its storage, every storage within its file. */
+ * Understood are torch.save files (zip and legacy containers), plain pickles, whose storages are
+ * such files themselves, safetensors files, the index of either's shards, and a directory that
+ * holds one of these.  Files are mapped; the graph of objects in a pickle is read at once, elements
+ * only when asked for.  What is on offer has been checked: every tensor lies within its storage,
+ * every storage within its file. */
 #ifndef CONVERT_CHECKPOINT_H
 #define CONVERT_CHECKPOINT_H
 

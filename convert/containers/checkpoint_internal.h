@@ -16,13 +16,17 @@ struct checkpoint_storage {
     uint32_t crc32;
 };
 
-/* One file; a checkpoint in shards has several. */
+/* One file; a checkpoint in shards has several.  Within a plain pickle each storage is a torch.save
+ * file of its own: such a source's `file` is those bytes, which are not its to unmap. */
 struct checkpoint_source {
     struct mapped_file file;
-    char *where;           /* names the pickle in messages */
-    struct pickle *pickle; /* NULL: safetensors */
+    const struct mapped_file *whole; /* the file that is mapped: `file`, or the one around it */
+    char *where;                     /* names the pickle in messages */
+    struct pickle *pickle;           /* NULL: safetensors */
     struct checkpoint_storage *storages;
     size_t n_storage;
+    struct torch_nested *nested; /* by the address of their bytes */
+    size_t n_nested;
 };
 
 struct checkpoint {
@@ -58,6 +62,9 @@ int checkpoint_dtype_of_safetensors(const char *name);
 
 /* Product of the shape, false if it exceeds 64 bits. */
 bool checkpoint_n_element(int n_dim, const uint64_t *shape, uint64_t *n_element);
+
+/* Frees what torch_save_read has filled but the file; a zeroed source is fine. */
+void torch_save_free(struct checkpoint_source *source);
 
 /* Adds every tensor that the source's pickle leads to. */
 txl_status torch_collect_tensors(struct checkpoint *checkpoint,

@@ -34,6 +34,11 @@ uint64_t pickle_n_byte(const struct pickle *pickle);
 size_t pickle_n_persistent(const struct pickle *pickle);
 const struct pickle_value *pickle_persistent(const struct pickle *pickle, size_t i);
 
+/* The objects in order, as often as they were made, that stand for what is in a torch.save file
+ * within the stream (torch.storage._load_from_bytes). */
+size_t pickle_n_nested(const struct pickle *pickle);
+const struct pickle_value *pickle_nested(const struct pickle *pickle, size_t i);
+
 /* Whether data begins like a pickle of any protocol. */
 bool pickle_looks_like(const unsigned char *data, uint64_t size);
 

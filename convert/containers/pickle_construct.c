@@ -12,6 +12,7 @@ enum meaning {
     NEW,       /* an object of the class that is its first argument */
     ENCODED,   /* a string's bytes in an encoding */
     FROM_TYPE, /* what its first argument makes of its third */
+    NESTED,    /* a record, of a torch.save file that is its first argument */
 };
 
 static const struct constructor {
@@ -66,6 +67,7 @@ static const struct constructor {
     {"torch.device", RECORD},
     {"torch.nn.backends.thnn._get_thnn_function_backend", RECORD},
     {"torch.nn.parameter.Parameter", FIRST},
+    {"torch.storage._load_from_bytes", NESTED},
 };
 
 static const struct constructor *find(const char *name) {
@@ -168,6 +170,16 @@ static struct pickle_value *encode(struct pickle_reader *reader, struct pickle_v
     return NULL;
 }
 
+static struct pickle_value *make_nested(struct pickle_reader *reader, const char *name,
+                                        struct pickle_value *args) {
+    const struct pickle_value *file = argument(args, 0);
+    if (!file || file->kind != PICKLE_STRING)
+        return refuse(reader, name, file);
+    struct pickle_value *record = pickle_new_object(reader, name, args);
+    bool listed = record && pickle_append(reader, &reader->pickle->nested, &record, 1);
+    return listed ? record : NULL;
+}
+
 static struct pickle_value *make(struct pickle_reader *reader,
                                  const struct constructor *constructor, struct pickle_value *args) {
     struct pickle_value *first = argument(args, 0);
@@ -188,6 +200,8 @@ static struct pickle_value *make(struct pickle_reader *reader,
         return pickle_new_object(reader, first->name, args);
     case ENCODED:
         return encode(reader, first, argument(args, 1));
+    case NESTED:
+        return make_nested(reader, constructor->name, args);
     case FROM_TYPE:
         break; /* resolved by the caller */
     }

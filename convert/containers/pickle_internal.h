@@ -11,7 +11,7 @@ struct arena_chunk;
 struct pickle {
     struct arena_chunk *chunks;
     struct pickle_value *root;
-    struct pickle_items persistent;
+    struct pickle_items persistent, nested;
     uint64_t n_byte;
     uint64_t n_value;
 };

@@ -149,6 +149,15 @@ const struct pickle_value *pickle_persistent(const struct pickle *pickle, size_t
     return pickle->persistent.at[i];
 }
 
+size_t pickle_n_nested(const struct pickle *pickle) {
+    return pickle->nested.count;
+}
+
+const struct pickle_value *pickle_nested(const struct pickle *pickle, size_t i) {
+    assert(i < pickle->nested.count);
+    return pickle->nested.at[i];
+}
+
 const char *pickle_kind_name(const struct pickle_value *value) {
     static const char *const names[] = {
         [PICKLE_NONE] = "None",

@@ -274,6 +274,15 @@ static void doubles_of(enum checkpoint_dtype dtype, const unsigned char *at, uin
         out[i] = double_at(dtype, at + dtypes[dtype].size * i);
 }
 
+/* Bytes that were decoded, of a file within a pickle, would be lost: only a file's map has them
+ * again. */
+static void release(const struct checkpoint_storage *storage, const unsigned char *start,
+                    uint64_t size) {
+    const struct mapped_file *file = storage->file;
+    if (start >= file->data && start < file->data + file->size)
+        mapped_file_release(start, size);
+}
+
 static txl_status check_crc32(struct checkpoint_storage *storage, txl_error *error) {
     if (!storage->has_crc32)
         return TXL_OK;
@@ -281,7 +290,7 @@ static txl_status check_crc32(struct checkpoint_storage *storage, txl_error *err
     for (uint64_t at = 0, n; at < storage->size; at += n) { /* keeping little of it in memory */
         n = storage->size - at < RELEASED ? storage->size - at : RELEASED;
         sum = crc32_z(sum, storage->data + at, (size_t)n);
-        mapped_file_release(storage->data + at, n);
+        release(storage, storage->data + at, n);
     }
     uint32_t crc = (uint32_t)sum;
     if (crc != storage->crc32)
@@ -346,5 +355,5 @@ void checkpoint_release(const struct checkpoint_tensor *tensor) {
     uint64_t n = tensor->n_element ? 1 : 0;
     for (int i = 0; n && i < tensor->n_dim; i++)
         n += (tensor->shape[i] - 1) * tensor->stride[i];
-    mapped_file_release(tensor->data, n * dtypes[tensor->dtype].size);
+    release(tensor->storage, tensor->data, n * dtypes[tensor->dtype].size);
 }

@@ -7,6 +7,7 @@
 #include "zip.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -301,13 +302,92 @@ static txl_status check_placed(const struct checkpoint_source *source, txl_error
     return TXL_OK;
 }
 
-txl_status torch_save_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
-                           txl_error *error) {
+static txl_status read_container(struct checkpoint_source *source, txl_error *error) {
     txl_status status = zip_looks_like(source->file.data, source->file.size)
                             ? read_zip(source, error)
                             : read_pickles(source, error);
+    return status == TXL_OK ? check_placed(source, error) : status;
+}
+
+void torch_save_free(struct checkpoint_source *source) {
+    free(source->nested);
+    free(source->storages);
+    pickle_free(source->pickle);
+    free(source->where);
+}
+
+/* ---- Files within a pickle ---------------------------------------------------------------- */
+
+/* Python's pickle, where torch.save was not used, writes each storage as a call of
+ * torch.storage._load_from_bytes with a whole torch.save file of that storage alone, in the legacy
+ * container.  (PyTorch's torch/storage.py, __reduce__.) */
+
+/* What is in it must be a storage.  A file in a file in a file is never written, and refused: its
+ * objects would not outlive this call. */
+static txl_status take_storage(const struct checkpoint_source *inner, struct torch_nested *nested,
+                               txl_error *error) {
+    const struct pickle_value *root = pickle_root(inner->pickle);
+    if (root->kind != PICKLE_PERSISTENT)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: holds %s, expected a storage alone",
+                        inner->where, pickle_kind_name(root));
+    txl_status status = torch_read_reference(inner, root, &nested->reference, error);
+    if (status != TXL_OK)
+        return status;
+    nested->storage = *torch_find_storage(inner, &nested->reference.key);
+    nested->storage.key = nested->reference.key = (struct pickle_string){"", 0};
+    return TXL_OK;
+}
+
+static txl_status read_nested_file(const struct checkpoint_source *source,
+                                   struct torch_nested *nested, txl_error *error) {
+    static const char within[] = ": a torch.save file in it";
+    size_t room = strlen(source->where) + sizeof within;
+    struct checkpoint_source inner = {
+        .file = {.path = malloc(room),
+                 .fd = -1,
+                 .data = (const unsigned char *)nested->bytes->bytes,
+                 .size = nested->bytes->length},
+        .whole = source->whole,
+    };
+    if (!inner.file.path)
+        return txl_fail_memory(error, "a file name", room);
+    snprintf(inner.file.path, room, "%s%s", source->where, within);
+    txl_status status = inner.file.size == 0
+                            ? txl_fail(error, TXL_FORMAT, "%s: is empty", inner.file.path)
+                            : read_container(&inner, error);
     if (status == TXL_OK)
-        status = check_placed(source, error);
+        status = take_storage(&inner, nested, error);
+    torch_save_free(&inner);
+    free(inner.file.path);
+    return status;
+}
+
+/* Records may share their bytes: each file is read once. */
+static txl_status read_nested(struct checkpoint_source *source, txl_error *error) {
+    size_t n_record = pickle_n_nested(source->pickle);
+    struct torch_nested *nested = calloc(n_record + 1, sizeof *nested);
+    if (!nested)
+        return txl_fail_memory(error, "a list of storages", n_record * sizeof *nested);
+    source->nested = nested;
+    for (size_t i = 0; i < n_record; i++)
+        nested[i].bytes = torch_nested_bytes(pickle_nested(source->pickle, i));
+    qsort(nested, n_record, sizeof *nested, torch_compare_nested);
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < n_record && status == TXL_OK; i++) {
+        if (i > 0 && torch_compare_nested(&nested[source->n_nested - 1], &nested[i]) == 0)
+            continue;
+        nested[source->n_nested] = nested[i];
+        status = read_nested_file(source, &nested[source->n_nested++], error);
+    }
+    return status;
+}
+
+txl_status torch_save_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
+                           txl_error *error) {
+    source->whole = &source->file;
+    txl_status status = read_container(source, error);
+    if (status == TXL_OK)
+        status = read_nested(source, error);
     if (status == TXL_OK)
         status = torch_collect_tensors(checkpoint, source, error);
     return status;

@@ -94,7 +94,7 @@ txl_status torch_list_storages(struct checkpoint_source *source, txl_error *erro
                             " elements, more than the file has room for",
                             source->where, (int)reference.key.length, reference.key.bytes,
                             reference.n_item);
-        storages[i] = (struct checkpoint_storage){.file = &source->file,
+        storages[i] = (struct checkpoint_storage){.file = source->whole,
                                                   .size = reference.n_item * size,
                                                   .key = reference.key,
                                                   .element_size = size};
@@ -110,4 +110,24 @@ txl_status torch_list_storages(struct checkpoint_source *source, txl_error *erro
                             (int)last->key.length, last->key.bytes);
     }
     return TXL_OK;
+}
+
+/* ---- Files within a pickle ---------------------------------------------------------------- */
+
+const struct pickle_string *torch_nested_bytes(const struct pickle_value *value) {
+    return &pickle_item(value->object->args, 0)->string;
+}
+
+int torch_compare_nested(const void *a, const void *b) {
+    const struct pickle_string *x = ((const struct torch_nested *)a)->bytes;
+    const struct pickle_string *y = ((const struct torch_nested *)b)->bytes;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+struct torch_nested *torch_find_nested(const struct checkpoint_source *source,
+                                       const struct pickle_value *value) {
+    if (!pickle_is_object(value, "torch.storage._load_from_bytes"))
+        return NULL;
+    struct torch_nested wanted = {.bytes = torch_nested_bytes(value)};
+    return bsearch(&wanted, source->nested, source->n_nested, sizeof wanted, torch_compare_nested);
 }

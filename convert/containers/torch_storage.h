@@ -26,4 +26,21 @@ struct checkpoint_storage *torch_find_storage(const struct checkpoint_source *so
 /* Fills source->storages, sorted by key, with what the pickle refers to. */
 txl_status torch_list_storages(struct checkpoint_source *source, txl_error *error);
 
+/* The storage in a torch.save file within a pickle. */
+struct torch_nested {
+    const struct pickle_string *bytes; /* of that file */
+    struct checkpoint_storage storage;
+    struct torch_reference reference; /* without its key */
+};
+
+/* The bytes of the file that the record `value` stands for. */
+const struct pickle_string *torch_nested_bytes(const struct pickle_value *value);
+
+/* Orders by the address of the bytes. */
+int torch_compare_nested(const void *a, const void *b);
+
+/* What source->nested has for the value; NULL if it is no such record. */
+struct torch_nested *torch_find_nested(const struct checkpoint_source *source,
+                                       const struct pickle_value *value);
+
 #endif

@@ -82,15 +82,21 @@ static txl_status read_layout(const struct walk *walk, const struct pickle_value
 static txl_status read_storage(const struct walk *walk, const struct pickle_value *args,
                                struct tensor_claim *claim) {
     const struct pickle_value *storage = pickle_item(args, 0);
-    if (!storage || storage->kind != PICKLE_PERSISTENT)
-        return refuse(walk, TXL_FORMAT, "expected a storage that it is a view of");
+    struct torch_nested *nested = torch_find_nested(walk->source, storage);
     struct torch_reference reference;
-    txl_status status = torch_read_reference(walk->source, storage, &reference, walk->error);
-    if (status != TXL_OK)
-        return status;
+    if (nested) {
+        reference = nested->reference;
+        claim->storage = &nested->storage;
+    } else {
+        if (!storage || storage->kind != PICKLE_PERSISTENT)
+            return refuse(walk, TXL_FORMAT, "expected a storage that it is a view of");
+        txl_status status = torch_read_reference(walk->source, storage, &reference, walk->error);
+        if (status != TXL_OK)
+            return status;
+        claim->storage = torch_find_storage(walk->source, &reference.key);
+    }
     size_t size = checkpoint_dtype_size(reference.dtype);
     claim->dtype = reference.dtype;
-    claim->storage = torch_find_storage(walk->source, &reference.key);
     claim->start = reference.view_start * size;
     claim->n_item = reference.view_n;
     return TXL_OK;
