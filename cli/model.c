@@ -2,6 +2,7 @@
 #include "model.h"
 
 #include "cli/system/blas_core.h"
+#include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 
@@ -87,13 +88,13 @@ void model_close(struct model *model) {
     model->handle = NULL;
 }
 
-const char *text_form(int form, bool ids) {
-    return ids ? "ids" : text_forms[form];
-}
-
 bool model_has_words(const struct model *model) {
     txl_kind kind = txl_model_kind(model->handle);
     return kind == TXL_WORDS || kind == TXL_LM1B;
+}
+
+const char *text_form(const struct model *model, int form, bool ids) {
+    return ids ? "ids" : model_has_words(model) ? text_forms[form] : "-";
 }
 
 void settings_override(txl_settings *settings, const struct session_options *told,
@@ -125,7 +126,24 @@ static int clamp_told(const txl_settings *settings) {
     return settings->clamp_len > 0 ? settings->clamp_len : -1;
 }
 
-bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings) {
+static json_t *string_or_null(const char *text) {
+    return text && strcmp(text, "-") != 0 ? json_string(text) : json_null();
+}
+
+static bool run_to_json(json_t *object, const struct model *model, const struct run_settings *run) {
+    json_t *streams = run->streams > 0 ? json_integer(run->streams) : json_null();
+    return json_object_set_new(object, "streams", streams) == 0 &&
+           json_object_set_new(object, "txl", json_string(TXL_VERSION)) == 0 &&
+           json_object_set_new(object, "model", output_json_string(model->name)) == 0 &&
+           json_object_set_new(object, "checksum", json_string(model_checksum(model).text)) == 0 &&
+           json_object_set_new(object, "mode", string_or_null(run->mode)) == 0 &&
+           json_object_set_new(object, "text", string_or_null(run->text)) == 0 &&
+           json_object_set_new(object, "kernels", json_string(txl_kernels_name(NULL))) == 0 &&
+           json_object_set_new(object, "blas", json_string(txl_blas_name())) == 0;
+}
+
+bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
+                      const struct run_settings *run) {
     const txl_model *handle = model->handle;
     return json_object_set_new(object, "tgt_len", json_integer(settings->tgt_len)) == 0 &&
            json_object_set_new(object, "mem_len", json_integer(settings->mem_len)) == 0 &&
@@ -138,7 +156,8 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
            json_object_set_new(object, "type", json_string(txl_model_type(handle))) == 0 &&
            json_object_set_new(object, "memory_type",
                                json_string(memory_types[settings->memory_type])) == 0 &&
-           json_object_set_new(object, "threads", json_integer(settings->threads)) == 0;
+           json_object_set_new(object, "threads", json_integer(settings->threads)) == 0 &&
+           run_to_json(object, model, run);
 }
 
 void settings_to_text(char *text, size_t size, const struct model *model,

@@ -49,8 +49,9 @@ extern const char *const memory_types[]; /* f32, f16: as txl_memory_type */
 extern const char *const text_forms[]; /* raw, tokens */
 enum { TEXT_RAW, TEXT_TOKENS };
 
-/* What text comes in and goes out as: raw, tokens, or ids in the place of either. */
-const char *text_form(int form, bool ids);
+/* What text comes in and goes out as: raw, tokens, or ids in the place of either; "-" for models
+ * whose text there is only one way to split. */
+const char *text_form(const struct model *model, int form, bool ids);
 
 #define SESSION_UNSET                                                                              \
     { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET }
@@ -100,9 +101,18 @@ void settings_override(txl_settings *settings, const struct session_options *tol
 /* Opens a session; false with the error printed. */
 bool session_open(const struct model *model, const txl_settings *settings, txl_session **session);
 
+/* What a result depends on besides a session's settings. */
+struct run_settings {
+    int64_t streams;  /* 0: without a meaning */
+    const char *mode; /* segments, lines, sliding; NULL: without a meaning */
+    const char *text; /* as text_form says it */
+};
+
 /* Appends the settings to a JSON object: tgt_len, mem_len, clamp_len, same_length, memory_start,
- * cluster_order, type, memory_type, threads. */
-bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings);
+ * cluster_order, type, memory_type, threads, streams, txl (the version), model, checksum, mode,
+ * text, kernels, blas; null what has no meaning. */
+bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
+                      const struct run_settings *run);
 
 /* The end of the summary line, the same for every command:
  *     tgt_len= mem_len= clamp_len= same_length= memory_start= cluster_order= type= memory_type=

@@ -296,7 +296,8 @@ static bool tokenize_file(struct tokenize *t, const char *path) {
 static void print_summary(const struct tokenize *t) {
     terminal_brief("%" PRIu64 " symbols", t->symbols);
     terminal_summary("symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
-                     t->symbols, t->unknown, t->bytes, text_forms[t->options->text], t->model.name);
+                     t->symbols, t->unknown, t->bytes,
+                     text_form(&t->model, t->options->text, false), t->model.name);
 }
 
 static int tokenize_files(struct tokenize *t, char **files, int n) {

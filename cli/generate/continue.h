@@ -41,10 +41,11 @@ struct generate {
 
     int32_t *top_ids; /* [logprobs], of the draw at hand */
     float *top_logprobs;
-    const char *done; /* why the sample that ended last did so */
-    int64_t samples;  /* begun */
-    uint64_t tokens;  /* of all samples */
-    double seconds;   /* without the prompt */
+    txl_decoder *scratch; /* tells what their texts would be; NULL for ids, or without them */
+    const char *done;     /* why the sample that ended last did so */
+    int64_t samples;      /* begun */
+    uint64_t tokens;      /* of all samples */
+    double seconds;       /* without the prompt */
 };
 
 /* Fills in what says how tokens are drawn, and how many, out of the options.  False with the error

@@ -63,6 +63,12 @@ static bool set_up(struct generate *g) {
         terminal_error("out of memory");
         return false;
     }
+    if (options->logprobs > 0 && !options->ids &&
+        txl_decoder_new(g->model.handle, options->text == TEXT_RAW, &g->scratch, &error) !=
+            TXL_OK) {
+        terminal_error("%s", error.message);
+        return false;
+    }
     return open_prompt(g);
 }
 
@@ -71,6 +77,7 @@ static void clean_up(struct generate *g) {
     sample_close(&g->sample);
     free(g->top_ids);
     free(g->top_logprobs);
+    txl_decoder_free(g->scratch);
     txl_memory_free(g->memory);
     model_close(&g->model);
 }
@@ -83,13 +90,14 @@ static void print_summary(const struct generate *g, int64_t samples) {
     terminal_brief("%" PRIu64 " tokens, seed %" PRIu64 ", %.1f tokens/s%s", g->tokens, g->seed,
                    g->seconds > 0 ? (double)g->tokens / g->seconds : 0,
                    strcmp(g->done, "interrupted") == 0 ? ", interrupted" : "");
-    terminal_summary(
-        "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
-        " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
-        "eos=%s allow_unk=%s text=%s %s",
-        samples, g->prompt.tokens, g->prompt.unknown, g->tokens, g->done, g->seed, g->seconds,
-        g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling, eos_ways[options->eos],
-        options->allow_unk ? "yes" : "no", text_form(options->text, options->ids), settings);
+    terminal_summary("samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64
+                     " tokens=%" PRIu64 " done=%s seed=%" PRIu64
+                     " seconds=%.2f tokens_per_second=%.1f %s "
+                     "eos=%s allow_unk=%s text=%s %s",
+                     samples, g->prompt.tokens, g->prompt.unknown, g->tokens, g->done, g->seed,
+                     g->seconds, g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling,
+                     eos_ways[options->eos], options->allow_unk ? "yes" : "no",
+                     text_form(&g->model, options->text, options->ids), settings);
 }
 
 /* Between an interactive text's turns it is a saved memory already. */
@@ -320,7 +328,9 @@ static const struct note notes[] = {
      "Every generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}: text is "
      "what "
      "standard output would gain, logprob the model's own at temperature 1 before any filter, top "
-     "the pairs [id, logprob] of --logprobs, else null. Every sample ends with {\"done\", "
+     "the objects {\"id\", \"text\", \"logprob\"} of --logprobs, else null; a text there is what "
+     "the "
+     "token alone would add. Every sample ends with {\"done\", "
      "\"seed\", "
      "\"tokens\", \"seconds\", \"settings\"}, where done is length, stop, eos or interrupted."},
     {"Summary line",

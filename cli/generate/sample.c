@@ -60,6 +60,7 @@ bool sample_copy(const struct generate *g, const struct sample *from, struct sam
 }
 
 void sample_close(struct sample *s) {
+    json_decref(s->top);
     bytes_free(&s->decoded);
     bytes_free(&s->text);
     bytes_free(&s->output);
@@ -108,12 +109,12 @@ txl_status sample_start(const struct generate *g, struct sample *s, int64_t numb
 
 static json_t *settings_object(const struct generate *g) {
     const struct generate_options *options = g->options;
+    const struct run_settings run = {.text = text_form(&g->model, options->text, options->ids)};
     json_t *settings = json_object();
     if (!sampling_to_json(settings, &options->sampling) ||
         json_object_set_new(settings, "eos", json_string(eos_ways[options->eos])) != 0 ||
         json_object_set_new(settings, "allow_unk", json_boolean(options->allow_unk)) != 0 ||
-        !settings_to_json(settings, &g->model, &g->settings) ||
-        json_object_set_new(settings, "kernels", json_string(txl_kernels_name(NULL))) != 0) {
+        !settings_to_json(settings, &g->model, &g->settings, &run)) {
         json_decref(settings);
         return NULL;
     }
@@ -221,35 +222,18 @@ static size_t complete_characters(const struct bytes *text) {
     return text->length;
 }
 
-static json_t *top_to_json(const struct generate *g) {
-    if (g->options->logprobs == 0)
-        return json_null();
-    json_t *top = json_array();
-    for (int64_t i = 0; i < g->options->logprobs; i++) {
-        json_t *pair = json_array();
-        int bad = json_array_append_new(pair, json_integer(g->top_ids[i]));
-        bad |= json_array_append_new(pair, json_real((double)g->top_logprobs[i]));
-        bad |= json_array_append_new(top, pair);
-        if (bad != 0) {
-            json_decref(top);
-            return NULL;
-        }
-    }
-    return top;
-}
-
-static txl_status put_token_json(const struct generate *g, struct sample *s, float logprob,
-                                 bool last) {
+static txl_status put_token_json(struct sample *s, float logprob, bool last) {
     size_t length = last ? s->text.length : complete_characters(&s->text);
     json_t *object = json_object();
     if (json_object_set_new(object, "sample", json_integer(s->number)) != 0 ||
         json_object_set_new(object, "id", json_integer(s->id)) != 0 ||
         json_object_set_new(object, "text", output_json_bytes(s->text.data, length)) != 0 ||
         json_object_set_new(object, "logprob", json_real((double)logprob)) != 0 ||
-        json_object_set_new(object, "top", top_to_json(g)) != 0) {
+        json_object_set_new(object, "top", s->top ? s->top : json_null()) != 0) {
         json_decref(object);
         object = NULL;
     }
+    s->top = NULL;
     bytes_drop(&s->text, length);
     return put_json(s, object);
 }
@@ -259,7 +243,7 @@ static txl_status put_token(const struct generate *g, struct sample *s, float lo
     if (s->text.length > 0)
         s->tail = s->text.data[s->text.length - 1];
     if (g->options->json)
-        return put_token_json(g, s, logprob, last);
+        return put_token_json(s, logprob, last);
     bool good = bytes_append(&s->output, s->text.data, s->text.length);
     s->text.length = 0;
     return good ? TXL_OK : fail_memory();
@@ -267,15 +251,61 @@ static txl_status put_token(const struct generate *g, struct sample *s, float lo
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
+/* What the decoder would make of the id behind the text so far; with --ids the id. */
+static json_t *alternative_text(const struct generate *g, const struct sample *s, int32_t id) {
+    struct bytes text = {0};
+    int32_t last;
+    const char *part;
+    size_t length, n = txl_history_recent(s->history, &last, 1);
+    if (g->options->ids) {
+        char number[16];
+        return json_stringn(number, (size_t)snprintf(number, sizeof number, "%" PRId32, id));
+    }
+    bool good = txl_decoder_continue(g->scratch, &last, n, s->tail, NULL) == TXL_OK &&
+                txl_decoder_push(g->scratch, id, &part, &length, NULL) == TXL_OK &&
+                bytes_append(&text, part, length) &&
+                txl_decoder_finish(g->scratch, &part, &length, NULL) == TXL_OK &&
+                bytes_append(&text, part, length);
+    json_t *string = good ? output_json_bytes(text.data ? text.data : "", text.length) : NULL;
+    bytes_free(&text);
+    return string;
+}
+
+/* The likeliest tokens of this draw, as [{"id", "text", "logprob"}]; NULL when memory is short. */
+static json_t *top_to_json(const struct generate *g, const struct sample *s) {
+    json_t *top = json_array();
+    for (int64_t i = 0; i < g->options->logprobs; i++) {
+        json_t *one =
+            json_pack("{s:I, s:o, s:f}", "id", (json_int_t)g->top_ids[i], "text",
+                      alternative_text(g, s, g->top_ids[i]), "logprob", (double)g->top_logprobs[i]);
+        if (json_array_append_new(top, one) != 0) {
+            json_decref(top);
+            return NULL;
+        }
+    }
+    return top;
+}
+
+static txl_status find_top(const struct generate *g, struct sample *s, txl_error *error) {
+    txl_status status =
+        txl_session_top(s->session, (int)g->options->logprobs, g->top_ids, g->top_logprobs, error);
+    if (status != TXL_OK)
+        return status;
+    json_decref(s->top);
+    s->top = top_to_json(g, s);
+    if (s->top)
+        return TXL_OK;
+    *error = (txl_error){TXL_MEMORY, "out of memory"};
+    return TXL_MEMORY;
+}
+
 static txl_status draw(const struct generate *g, struct sample *s, float *logprob) {
     txl_error error;
     txl_status status = TXL_OK;
     txl_sampling sampling = g->sampling;
     sampling.history = s->history;
-    if (g->options->logprobs > 0) {
-        status = txl_session_top(s->session, (int)g->options->logprobs, g->top_ids, g->top_logprobs,
-                                 &error);
-    }
+    if (g->options->logprobs > 0)
+        status = find_top(g, s, &error);
     if (status == TXL_OK)
         status = txl_session_sample(s->session, &sampling, &s->random, &s->id, logprob, &error);
     if (status == TXL_OK) {

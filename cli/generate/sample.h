@@ -6,6 +6,7 @@
 #include "stop.h"
 #include "txl.h"
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct generate;
@@ -22,6 +23,7 @@ struct sample {
     int32_t id;        /* the last one drawn */
     char tail;         /* the last byte of the text as shown, 0: none */
     uint64_t made;
+    json_t *top; /* of the last draw, for --logprobs, until it is printed */
     double start;
     const char *done; /* why it ended; NULL: it goes on */
 

@@ -106,17 +106,3 @@ bool divergence_to_json(json_t *object, const struct divergence *divergence) {
            json_object_set_new(object, "largest_difference_index",
                                json_integer((json_int_t)divergence->largest_index)) == 0;
 }
-
-int divergence_to_text(char *text, size_t size, const struct divergence *divergence) {
-    double n = (double)divergence->difference.predicted;
-    double error = score_standard_error(&divergence->difference);
-    char spread[64] = "";
-    if (isfinite(error))
-        snprintf(spread, sizeof spread, " +/- %.6f", error);
-    return snprintf(text, size,
-                    "difference %+.6f%s nats per token, KL divergence %.6f, same likeliest token "
-                    "%.2f %%, largest difference %+.5f at token %" PRIu64,
-                    divergence->difference.mean, spread, divergence->kl / n,
-                    100 * (double)divergence->agreed / n, divergence->largest,
-                    divergence->largest_index);
-}

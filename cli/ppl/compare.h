@@ -34,7 +34,4 @@ bool comparison_possible(const txl_model *model, const char *name, const txl_mod
 /* Adds the differences' fields to `object`. */
 bool divergence_to_json(json_t *object, const struct divergence *divergence);
 
-/* The same for people, without the numbers of either model alone. */
-int divergence_to_text(char *text, size_t size, const struct divergence *divergence);
-
 #endif

@@ -224,6 +224,20 @@ static void note_mixed(const struct part *parts, int n) {
                           i == 0 ? "kernels" : "kernels of OpenBLAS");
 }
 
+/* What may differ without making another evaluation of it is "mixed". */
+static bool merge_strings(json_t *settings, const struct part *parts, int n) {
+    static const char *const keys[] = {"txl", "model", "kernels", "blas"};
+    bool good = true;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        for (int i = 1; i < n; i++) {
+            const json_t *other = json_object_get(parts[i].object, "settings");
+            if (!json_equal(json_object_get(settings, keys[k]), json_object_get(other, keys[k])))
+                good = json_object_set_new(settings, keys[k], json_string("mixed")) == 0 && good;
+        }
+    }
+    return good;
+}
+
 /* Threads, which change no bit, may differ: then none are told. */
 static bool merge_threads(json_t *settings, const struct part *parts, int n) {
     for (int i = 1; i < n; i++) {
@@ -283,7 +297,7 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
         .text = json_string_value(json_object_get(shard, "text")),
         .model = {.name = json_string_value(json_object_get(shard, "model")),
                   .settings = json_incref(settings)}};
-    bool good = merge_threads(settings, parts, n);
+    bool good = merge_threads(settings, parts, n) && merge_strings(settings, parts, n);
     merged->facts.model.facts = settings_line(settings, parts, n);
     if (!good || !merged->facts.model.facts) {
         terminal_error("out of memory");

@@ -117,7 +117,7 @@ static void describe_run(struct ppl *ppl) {
                                     .mode = options->per_line             ? "lines"
                                             : options->sliding_window > 0 ? "sliding"
                                                                           : "segments",
-                                    .text = text_form(options->text, options->ids)};
+                                    .text = text_form(&ppl->model, options->text, options->ids)};
     ppl->evaluation = (struct evaluation){.model = ppl->model.handle,
                                           .options = {.raw = options->text == TEXT_RAW,
                                                       .ids = options->ids,
@@ -196,9 +196,9 @@ static bool open_scorer(struct ppl *ppl) {
     observe(ppl);
     if (compare)
         txl_session_settings(ppl->sessions[1], &ppl->other_settings);
-    return evaluated_set(&ppl->facts.model, &ppl->model, &ppl->settings, ppl->streams) &&
-           (!compare ||
-            evaluated_set(&ppl->facts.other, &ppl->other, &ppl->other_settings, ppl->streams));
+    const struct run_settings run = {ppl->streams, ppl->facts.mode, ppl->facts.text};
+    return evaluated_set(&ppl->facts.model, &ppl->model, &ppl->settings, &run) &&
+           (!compare || evaluated_set(&ppl->facts.other, &ppl->other, &ppl->other_settings, &run));
 }
 
 static void close_scorer(struct ppl *ppl) {

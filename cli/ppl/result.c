@@ -15,13 +15,12 @@ static const double LN_2 = 0.693147180559945309417;
 /* ---- The run ------------------------------------------------------------------------------ */
 
 bool evaluated_set(struct evaluated *evaluated, const struct model *model,
-                   const txl_settings *settings, int64_t streams) {
+                   const txl_settings *settings, const struct run_settings *run) {
     char facts[8192];
-    settings_to_text(facts, sizeof facts, model, settings, streams);
+    settings_to_text(facts, sizeof facts, model, settings, run->streams);
     *evaluated =
         (struct evaluated){.name = model->name, .settings = json_object(), .facts = strdup(facts)};
-    if (!evaluated->facts || !settings_to_json(evaluated->settings, model, settings) ||
-        json_object_set_new(evaluated->settings, "streams", json_integer(streams)) != 0) {
+    if (!evaluated->facts || !settings_to_json(evaluated->settings, model, settings, run)) {
         terminal_error("out of memory");
         evaluated_free(evaluated);
         return false;
@@ -166,17 +165,26 @@ static bool print_score(const struct run_facts *facts, const char *name, const c
                        name, by, other, nats / LN_2, spread, exp(nats), score->predicted);
 }
 
-static bool print_comparison(const struct run_facts *facts, const struct result *result) {
-    char differences[512];
-    divergence_to_text(differences, sizeof differences, &result->divergence);
-    return print_score(facts, name_of(result), ", by ", facts->other.name,
-                       &result->divergence.other) &&
-           output_line("%s: %s", name_of(result), differences);
+/* What a comparison is made for comes before the numbers of either model. */
+static bool print_difference(const struct result *result) {
+    const struct divergence *d = &result->divergence;
+    double n = (double)d->difference.predicted, error = score_standard_error(&d->difference);
+    char spread[64] = "";
+    if (isfinite(error))
+        snprintf(spread, sizeof spread, " +/- %.6f", error);
+    return output_line("%s: difference %+.6f%s nats per token, KL divergence %.6f", name_of(result),
+                       d->difference.mean, spread, d->kl / n) &&
+           output_line(
+               "%s: same likeliest token %.2f %%, largest difference %+.5f at token %" PRIu64,
+               name_of(result), 100 * (double)d->agreed / n, d->largest, d->largest_index);
 }
 
 bool result_print_text(const struct run_facts *facts, const struct result *result) {
-    return print_score(facts, name_of(result), "", "", &result->score) &&
-           (!facts->other.name || print_comparison(facts, result)) && output_flush();
+    return (!facts->other.name || print_difference(result)) &&
+           print_score(facts, name_of(result), "", "", &result->score) &&
+           (!facts->other.name || print_score(facts, name_of(result), ", by ", facts->other.name,
+                                              &result->divergence.other)) &&
+           output_flush();
 }
 
 void result_note_unknown(const struct run_facts *facts, const struct result *result) {
@@ -208,15 +216,24 @@ static void print_other_summary(const struct run_facts *facts, const struct resu
                      (double)divergence->agreed / n, facts->mode, facts->text, facts->other.facts);
 }
 
+static void print_brief(const struct run_facts *facts, const struct result *total) {
+    if (facts->other.name)
+        terminal_brief("difference %+.6f nats per token, %" PRIu64 " tokens, %.0f tokens/s",
+                       total->divergence.difference.mean, total->score.predicted,
+                       result_tokens_per_second(total));
+    else
+        terminal_brief("%s %.5f, %" PRIu64 " tokens, %.0f tokens/s",
+                       facts->words ? "perplexity" : "bits per character",
+                       result_headline(facts, total), total->score.predicted,
+                       result_tokens_per_second(total));
+}
+
 void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total) {
     double nats = result_nats_per_token(total);
     char numbers[4][40];
     if (facts->other.name)
         print_other_summary(facts, total);
-    terminal_brief("%s %.5f, %" PRIu64 " tokens, %.0f tokens/s",
-                   facts->words ? "perplexity" : "bits per character",
-                   result_headline(facts, total), total->score.predicted,
-                   result_tokens_per_second(total));
+    print_brief(facts, total);
     terminal_summary("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
                      " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
                      "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",

@@ -31,7 +31,7 @@ struct run_facts {
     bool ids;              /* the input was ids, so that nothing can have been unknown */
     bool replaces_unknown; /* else they are left out */
     const char *mode;      /* segments, lines, sliding */
-    const char *text;      /* raw, tokens, ids */
+    const char *text;      /* raw, tokens, ids, - */
     struct evaluated model;
     struct evaluated other; /* --compare; name NULL: there is none */
 };
@@ -39,7 +39,7 @@ struct run_facts {
 /* Fills in a model and the settings that it runs with.  False with the error printed; end with
  * evaluated_free. */
 bool evaluated_set(struct evaluated *evaluated, const struct model *model,
-                   const txl_settings *settings, int64_t streams);
+                   const txl_settings *settings, const struct run_settings *run);
 void evaluated_free(struct evaluated *evaluated);
 
 void result_add(struct result *total, const struct result *result);
