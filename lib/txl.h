@@ -75,7 +75,7 @@ typedef struct txl_error {
 /* ---- Models ------------------------------------------------------------------------------- */
 
 /* The families of networks. */
-typedef enum txl_family { TXL_FAMILY_TRANSFORMER_XL } txl_family;
+typedef enum txl_family { TXL_FAMILY_TRANSFORMER_XL, TXL_FAMILY_XLNET } txl_family;
 
 typedef struct txl_model txl_model;
 
@@ -269,6 +269,66 @@ TXL_API txl_status txl_session_score(txl_session *session, const int32_t *ids, s
  * for which out[n, n_token] fits: 64 rows of a vocabulary of 267,735 words are 69 MB. */
 TXL_API txl_status txl_session_distributions(txl_session *session, const int32_t *ids, size_t n,
                                              float *out, txl_error *error);
+
+/* ---- Blocks and gaps: XLNet --------------------------------------------------------------- */
+
+/* An XLNet sees both sides.  A segment is a run of positions, each with a rank.  What stands at a
+ * position is predicted from all memory, and from the tokens of its segment with a lower rank; a
+ * token that is fed sees these and itself, and if its rank is 0 all others of rank 0.
+ *
+ *   txl_session_feed, _score, _distributions   ranks ascend from left to right, in segments of
+ *                                              tgt_len tokens
+ *   txl_session_feed_block                     all ranks are 0: a block, whose tokens see each
+ * other txl_session_feed_gaps                      known tokens are a block; gaps get their ranks
+ * in the order in which they are filled
+ *
+ * Published code generates in two ways.  After a block, tokens one at a time, each a segment of its
+ * own: txl_session_end_segment and txl_session_feed.  Or with the known tokens read afresh as a
+ * block every so many new ones: txl_session_reset, txl_session_feed_block, and so on;
+ * txl_session_score_block scores a text like that.  Of a Transformer-XL all but
+ * txl_session_end_segment are TXL_UNSUPPORTED. */
+
+/* In a segment's ids: a gap. */
+#define TXL_GAP (-1)
+
+/* Gaps, or tokens behind a block, that are asked for at a time. */
+#define TXL_MAX_ASKED 512
+
+/* The next token begins a new segment. */
+TXL_API void txl_session_end_segment(txl_session *session);
+
+/* Appends `n` ids as blocks: a segment of tgt_len, the next, ...  Afterwards the distribution of
+ * the token that follows them can be asked for. */
+TXL_API txl_status txl_session_feed_block(txl_session *session, const int32_t *ids, size_t n,
+                                          txl_error *error);
+
+/* Resets the session, reads ids[0 .. known) as one block, 1 <= known <= tgt_len, and scores the `n`
+ * tokens after it, each given the block and those before it; n is from 1 to mem_len + 1 and at most
+ * TXL_MAX_ASKED:
+ *     nats[i] = -log P(ids[known + i] | ..),  logprob[i * n_token + id] = log P(id | ..)
+ * Either may be NULL. */
+TXL_API txl_status txl_session_score_block(txl_session *session, const int32_t *ids, size_t known,
+                                           size_t n, float *nats, float *logprob, txl_error *error);
+
+/* Appends a segment of 1 <= n <= tgt_len positions: ids[i], or TXL_GAP.  Something of it must be
+ * known, or precede it in memory.  All of its gaps must be filled before anything is appended to
+ * it, and before the session is copied or saved. */
+TXL_API txl_status txl_session_feed_gaps(txl_session *session, const int32_t *ids, size_t n,
+                                         txl_error *error);
+
+/* Asks for n open gaps, which are indices into the segment, each given the known tokens and the
+ * gaps filled before: logprob[n, n_token], unless NULL, receives their log-probabilities.
+ * Afterwards txl_session_logprobs, _top and _sample are of the first of them, */
+TXL_API txl_status txl_session_ask(txl_session *session, const size_t *gaps, size_t n,
+                                   float *logprob, txl_error *error);
+
+/* or of the i-th, until the session is asked or given something else. */
+TXL_API txl_status txl_session_look(txl_session *session, size_t i, txl_error *error);
+
+/* Fills an open gap. */
+TXL_API txl_status txl_session_fill(txl_session *session, size_t gap, int32_t id, txl_error *error);
+
+/* ---- The next token ----------------------------------------------------------------------- */
 
 /* The log-probabilities of every possible next token: out[n_token].  At least one id must have
  * been fed. */

@@ -26,9 +26,37 @@ struct timeline {
     struct layers layers;
     struct adaptive adaptive;
     size_t chunk;           /* most tokens of one pass */
+    size_t together;        /* most timelines of one pass */
     uint64_t next;          /* position of the token to come, from the first row of memory on */
     uint64_t segment_start; /* of the first token of the segment at hand */
+    bool unfinished;        /* it has open gaps, or tokens without keys and values yet */
     int32_t *segment;       /* its ids, [chunk], where there is no memory */
+};
+
+/* Segments whose tokens see both sides. */
+struct both_sides {
+    /* Appends n <= tgt_len ids as a segment, in which each sees all, and gives in `*hidden` what
+     * the distribution of the token after it follows from. */
+    txl_status (*block)(struct timeline *timeline, const int32_t *ids, size_t n,
+                        const float **hidden, txl_error *error);
+
+    /* From an empty memory: the first `known` <= tgt_len ids as a block, then n - 1 from left to
+     * right; hidden[n, d_model] is of the n positions after the block.  n <= chunk and <=
+     * mem_len + 1. */
+    txl_status (*block_then_left)(struct timeline *timeline, const int32_t *ids, size_t known,
+                                  size_t n, const float **hidden, txl_error *error);
+
+    /* Appends a segment of n <= tgt_len positions: ids[i], or where that is negative a gap.
+     * Something of it must be known, or the memory not empty; its gaps must be filled before
+     * another segment begins. */
+    txl_status (*gaps)(struct timeline *timeline, const int32_t *ids, size_t n, txl_error *error);
+
+    /* hidden[n, d_model] of n <= chunk open gaps, which are indices into the segment. */
+    txl_status (*ask)(struct timeline *timeline, const size_t *gaps, size_t n, const float **hidden,
+                      txl_error *error);
+
+    /* The open gap holds `id` from now on. */
+    txl_status (*fill)(struct timeline *timeline, size_t gap, int32_t id, txl_error *error);
 };
 
 struct family {
@@ -66,13 +94,14 @@ struct family {
     size_t (*room)(const struct timeline *timeline);
 
     /* One pass over n <= room() ids.  `*hidden` receives what the distributions of the tokens after
-     * each of them follow from, [n, d_model], which live until the next pass.  Only a model opened
-     * compressed can fail, and the timeline is then as before. */
-    txl_status (*advance)(struct timeline *timeline, const int32_t *ids, size_t n,
+     * each of them follow from, [n, d_model], or with `every` false of the token after the last
+     * alone, [1, d_model]; they live until the next pass.  Only a model opened compressed can fail,
+     * and the timeline is then as before. */
+    txl_status (*advance)(struct timeline *timeline, const int32_t *ids, size_t n, bool every,
                           const float **hidden, txl_error *error);
 
-    /* The same for ids[t] appended to each of n timelines, n <= each[0]->chunk, of the same model
-     * with memory and the same settings.  The hidden states [n, d_model] live until each[0]'s
+    /* The same for ids[t] appended to each of n timelines, n <= each[0]->together, of the same
+     * model with memory and the same settings.  The hidden states [n, d_model] live until each[0]'s
      * next. */
     txl_status (*advance_each)(struct timeline *const *each, const int32_t *ids, size_t n,
                                const float **hidden, txl_error *error);
@@ -90,6 +119,8 @@ struct family {
      * comes back exactly, whatever the type of its elements. */
     void (*export_row)(const struct timeline *timeline, int layer, uint64_t position, float *row);
     void (*import_row)(struct timeline *timeline, int layer, uint64_t position, const float *row);
+
+    const struct both_sides *both_sides; /* NULL: tokens see what is to their left alone */
 };
 
 /* Reads all settings but those of the text. */

@@ -69,6 +69,18 @@ static txl_status read_integer(const struct origin *from, const char *key, const
     return TXL_OK;
 }
 
+static txl_status read_real(const struct origin *from, const struct setting *s, const json_t *value,
+                            double *out, txl_error *error) {
+    double number = json_number_value(value);
+    if (!json_is_number(value) || !(number >= (double)s->low && number <= (double)s->high)) {
+        char expected[80];
+        snprintf(expected, sizeof expected, "a number from %lld to %lld", s->low, s->high);
+        return wrong(from, s->key, expected, error);
+    }
+    *out = number;
+    return TXL_OK;
+}
+
 static txl_status read_truth(const struct origin *from, const char *key, const json_t *value,
                              bool *out, txl_error *error) {
     if (!json_is_boolean(value))
@@ -147,6 +159,8 @@ static txl_status read_setting(const struct origin *from, const struct setting *
         return read_integer(from, s->key, value, s->low, s->high, place, error);
     case SETTING_TRUTH:
         return read_truth(from, s->key, value, place, error);
+    case SETTING_REAL:
+        return read_real(from, s, value, place, error);
     case SETTING_WORD:
         return read_word(from, s, value, place, error);
     case SETTING_ID:
@@ -200,6 +214,8 @@ static json_t *write_setting(const struct setting *s, const void *settings) {
         return json_integer(number);
     case SETTING_TRUTH:
         return json_boolean(*(const bool *)place);
+    case SETTING_REAL:
+        return json_real(*(const double *)place);
     case SETTING_WORD:
         return json_string(s->word((uint32_t)number));
     case SETTING_ID:

@@ -22,6 +22,7 @@ struct model_settings {
 enum setting_type {
     SETTING_INTEGER, /* an int in [low, high] */
     SETTING_TRUTH,   /* a bool */
+    SETTING_REAL,    /* a double in [low, high] */
     SETTING_WORD,    /* an int: which of its words it is */
     SETTING_ID,      /* an int: the id of a symbol, or -1 for null */
     SETTING_CUTOFFS, /* int[MAX_BAND], ascending to n_token; `count`: how many, and one */

@@ -1,11 +1,13 @@
 /* The table of families. */
 #include "families.h"
 #include "lib/transformer_xl/family.h"
+#include "lib/xlnet/family.h"
 
 #include <string.h>
 
 static const struct family *const families[] = {
     [TXL_FAMILY_TRANSFORMER_XL] = &transformer_xl_family,
+    [TXL_FAMILY_XLNET] = &xlnet_family,
 };
 
 enum { N_FAMILY = sizeof families / sizeof *families };

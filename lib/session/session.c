@@ -90,6 +90,13 @@ uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings)
 
 static void forget_distribution(txl_session *s) {
     memset(s->have, 0, (size_t)s->model->network->ends.n_band * sizeof *s->have);
+    s->n_asked = 0;
+}
+
+/* The next distribution follows from this hidden state. */
+static void set_last(txl_session *s, const float *hidden) {
+    memcpy(s->last, hidden, s->model->network->ends.d_model * sizeof *s->last);
+    s->started = true;
 }
 
 void txl_session_reset(txl_session *s) {
@@ -152,16 +159,16 @@ static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const st
                           txl_error *error) {
     size_t d_model = s->model->network->ends.d_model;
     size_t n_token = (size_t)s->model->vocabulary.n;
+    bool every = wanted->nats || wanted->logprob;
     txl_status status = TXL_OK;
     forget_distribution(s);
     for (size_t done = 0; done < n && !status;) {
         size_t room = s->model->family->room(s->timeline), pass = n - done < room ? n - done : room;
         const float *hidden;
-        status = s->model->family->advance(s->timeline, ids + done, pass, &hidden, error);
+        status = s->model->family->advance(s->timeline, ids + done, pass, every, &hidden, error);
         if (status)
             break;
-        memcpy(s->last, hidden + (pass - 1) * d_model, d_model * sizeof *s->last);
-        s->started = true;
+        set_last(s, hidden + (every ? pass - 1 : 0) * d_model);
         if (wanted->nats)
             status =
                 score_pass(s, hidden, pass, wanted->targets + done, wanted->nats + done, error);
@@ -225,8 +232,7 @@ static txl_status feed_together(txl_session *const *sessions, size_t n, const in
         return status;
     for (size_t i = 0; i < n; i++) {
         forget_distribution(sessions[i]);
-        memcpy(sessions[i]->last, hidden + i * d_model, d_model * sizeof *hidden);
-        sessions[i]->started = true;
+        set_last(sessions[i], hidden + i * d_model);
     }
     return share_heads(sessions, n, hidden, error);
 }
@@ -243,7 +249,7 @@ txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const i
             status = txl_session_feed(sessions[i], &ids[i], 1, error);
         return status;
     }
-    size_t chunk = sessions[0]->timeline->chunk, most = n < chunk ? n : chunk;
+    size_t together = sessions[0]->timeline->together, most = n < together ? n : together;
     struct timeline **timeline = calloc(most, sizeof *timeline);
     if (!timeline)
         return txl_fail_memory(error, "sessions", most * sizeof *timeline);
@@ -255,11 +261,20 @@ txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const i
     return status;
 }
 
+txl_status session_check_finished(const txl_session *s, txl_error *error) {
+    return s->timeline->unfinished
+               ? txl_fail(error, TXL_ARGUMENT,
+                          "a session cannot be copied or saved inside of a segment with gaps")
+               : TXL_OK;
+}
+
 txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error) {
     txl_session *c;
     size_t n_token = (size_t)s->model->vocabulary.n,
            n_band = (size_t)s->model->network->ends.n_band;
-    txl_status status = txl_session_new(s->model, &s->timeline->settings, &c, error);
+    txl_status status = session_check_finished(s, error);
+    if (!status)
+        status = txl_session_new(s->model, &s->timeline->settings, &c, error);
     if (status)
         return status;
     status = s->model->family->copy(c->timeline, s->timeline, error);
@@ -290,6 +305,117 @@ txl_status txl_session_distributions(txl_session *s, const int32_t *ids, size_t 
     const struct wanted wanted = {.logprob = out};
     txl_status status = check_ids(s, ids, n, error);
     return status ? status : advance(s, ids, n, &wanted, error);
+}
+
+/* ---- Blocks and gaps ---------------------------------------------------------------------- */
+
+void txl_session_end_segment(txl_session *s) {
+    if (s->model->network->has_memory)
+        s->timeline->segment_start = s->timeline->next;
+    else
+        s->model->family->reset(s->timeline);
+}
+
+static txl_status check_both_sides(const txl_session *s, txl_error *error) {
+    if (s->model->family->both_sides)
+        return TXL_OK;
+    return txl_fail(
+        error, TXL_UNSUPPORTED,
+        "%s: the family %s sees only what is to the left; blocks and gaps need an XLNet",
+        s->model->weights->name, s->model->family->name);
+}
+
+txl_status txl_session_feed_block(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
+    txl_status status = check_both_sides(s, error);
+    if (!status)
+        status = check_ids(s, ids, n, error);
+    size_t most = (size_t)s->timeline->settings.tgt_len;
+    forget_distribution(s);
+    for (size_t done = 0; done < n && !status; done += most) {
+        const float *hidden;
+        status = s->model->family->both_sides->block(
+            s->timeline, ids + done, n - done < most ? n - done : most, &hidden, error);
+        if (!status)
+            set_last(s, hidden);
+    }
+    return status;
+}
+
+txl_status txl_session_score_block(txl_session *s, const int32_t *ids, size_t known, size_t n,
+                                   float *nats, float *logprob, txl_error *error) {
+    const txl_settings *settings = &s->timeline->settings;
+    txl_status status = check_both_sides(s, error);
+    if (!status)
+        status = check_ids(s, ids, known + n, error);
+    if (!status && (known < 1 || known > (size_t)settings->tgt_len || n < 1 || n > TXL_MAX_ASKED ||
+                    n > (size_t)settings->mem_len + 1))
+        status = txl_fail(error, TXL_ARGUMENT,
+                          "a block of %zu tokens and %zu after it: tgt_len is %d, mem_len %d, and "
+                          "at most %d are scored at a time",
+                          known, n, settings->tgt_len, settings->mem_len, TXL_MAX_ASKED);
+    const float *hidden;
+    forget_distribution(s);
+    if (!status)
+        status = s->model->family->both_sides->block_then_left(s->timeline, ids, known, n, &hidden,
+                                                               error);
+    if (status)
+        return status;
+    set_last(s, hidden + (n - 1) * s->model->network->ends.d_model);
+    if (nats)
+        status = score_pass(s, hidden, n, ids + known, nats, error);
+    if (!status && logprob)
+        status = distribute_pass(s, hidden, n, logprob, error);
+    return status;
+}
+
+txl_status txl_session_feed_gaps(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
+    txl_status status = check_both_sides(s, error);
+    for (size_t i = 0; i < n && !status; i++)
+        status = ids[i] == TXL_GAP ? TXL_OK : check_ids(s, &ids[i], 1, error);
+    if (!status && (n < 1 || n > (size_t)s->timeline->settings.tgt_len))
+        status = txl_fail(error, TXL_ARGUMENT,
+                          "a segment of %zu positions: it has from 1 to tgt_len, which is %d", n,
+                          s->timeline->settings.tgt_len);
+    forget_distribution(s);
+    s->started = false;
+    return status ? status : s->model->family->both_sides->gaps(s->timeline, ids, n, error);
+}
+
+txl_status txl_session_ask(txl_session *s, const size_t *gaps, size_t n, float *logprob,
+                           txl_error *error) {
+    txl_status status = check_both_sides(s, error);
+    if (!status && (n < 1 || n > TXL_MAX_ASKED))
+        status = txl_fail(error, TXL_ARGUMENT, "gaps are asked for 1 to %d at a time, not %zu",
+                          TXL_MAX_ASKED, n);
+    const float *hidden;
+    forget_distribution(s);
+    if (!status)
+        status = s->model->family->both_sides->ask(s->timeline, gaps, n, &hidden, error);
+    if (status)
+        return status;
+    set_last(s, hidden);
+    s->asked = hidden;
+    s->n_asked = n;
+    return logprob ? distribute_pass(s, hidden, n, logprob, error) : TXL_OK;
+}
+
+txl_status txl_session_look(txl_session *s, size_t i, txl_error *error) {
+    size_t n = s->n_asked;
+    if (i >= n)
+        return txl_fail(error, TXL_ARGUMENT, "gap %zu of the %zu that were asked for", i, n);
+    forget_distribution(s);
+    s->n_asked = n;
+    set_last(s, s->asked + i * s->model->network->ends.d_model);
+    return TXL_OK;
+}
+
+txl_status txl_session_fill(txl_session *s, size_t gap, int32_t id, txl_error *error) {
+    txl_status status = check_both_sides(s, error);
+    if (!status)
+        status = check_ids(s, &id, 1, error);
+    forget_distribution(s);
+    s->started = false;
+    return status ? status : s->model->family->both_sides->fill(s->timeline, gap, id, error);
 }
 
 /* ---- The next token's distribution -------------------------------------------------------- */

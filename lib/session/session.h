@@ -16,6 +16,9 @@ struct txl_session {
     float *last;  /* [d_model] the hidden state after the last token */
     bool started; /* there is one */
 
+    const float *asked; /* [n_asked, d_model] those of the gaps asked for last */
+    size_t n_asked;
+
     /* The distribution after it, band by band as needed. */
     float *logprob;              /* [n_token] */
     float *cluster;              /* [n_band] log-probabilities of the bands; of band 0, 0.  Room
@@ -33,6 +36,9 @@ struct adjustment {
     const unsigned char *mark; /* [n_token] */
     double penalty;
 };
+
+/* Refuses a session whose segment has gaps, open or just filled. */
+txl_status session_check_finished(const txl_session *session, txl_error *error);
 
 /* Computes band i's part of the distribution, if it is not there yet. */
 txl_status session_need_band(txl_session *session, int i, txl_error *error);

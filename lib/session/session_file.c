@@ -236,6 +236,9 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
                             txl_error *error) {
     const txl_resume nothing = {0};
     resume = resume ? resume : &nothing;
+    txl_status status = session_check_finished(s, error);
+    if (status)
+        return status;
     if (resume->n_recent > MAX_RECENT)
         return txl_fail(error, TXL_ARGUMENT, "a saved memory keeps at most %d recent ids",
                         MAX_RECENT);

@@ -197,15 +197,10 @@ static void begin_pass(struct timeline *t) {
         t->segment_start = t->next;
 }
 
-txl_status transformer_xl_advance(struct timeline *t, const int32_t *ids, size_t n,
-                                  const float **hidden, txl_error *error) {
-    struct transformer_xl_timeline *line = xl_timeline(t);
-    *hidden = line->hidden;
-    if (t->network->has_memory) {
-        begin_pass(t);
-        return forward(line, NULL, ids, n, error);
-    }
-    /* Without memory, and with positions that depend on the segment's length: all of it again. */
+/* Without memory, and with positions that depend on the segment's length: all of it again. */
+static txl_status advance_anew(struct transformer_xl_timeline *line, const int32_t *ids, size_t n,
+                               const float **hidden, txl_error *error) {
+    struct timeline *t = &line->base;
     uint64_t next = t->next;
     size_t length = (size_t)segment_length(t);
     memcpy(t->segment + length, ids, n * sizeof *ids);
@@ -213,7 +208,23 @@ txl_status transformer_xl_advance(struct timeline *t, const int32_t *ids, size_t
     txl_status status = forward(line, NULL, t->segment, length + n, error);
     if (status)
         t->next = next;
-    *hidden += length * (size_t)line->x->d_model;
+    *hidden = line->hidden + length * (size_t)line->x->d_model;
+    return status;
+}
+
+txl_status transformer_xl_advance(struct timeline *t, const int32_t *ids, size_t n, bool every,
+                                  const float **hidden, txl_error *error) {
+    struct transformer_xl_timeline *line = xl_timeline(t);
+    txl_status status;
+    *hidden = line->hidden;
+    if (t->network->has_memory) {
+        begin_pass(t);
+        status = forward(line, NULL, ids, n, error);
+    } else {
+        status = advance_anew(line, ids, n, hidden, error);
+    }
+    if (!every)
+        *hidden += (n - 1) * (size_t)line->x->d_model;
     return status;
 }
 

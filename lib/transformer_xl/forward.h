@@ -7,7 +7,7 @@
 /* As in struct family. */
 size_t transformer_xl_room(const struct timeline *timeline);
 txl_status transformer_xl_advance(struct timeline *timeline, const int32_t *ids, size_t n,
-                                  const float **hidden, txl_error *error);
+                                  bool every, const float **hidden, txl_error *error);
 txl_status transformer_xl_advance_each(struct timeline *const *each, const int32_t *ids, size_t n,
                                        const float **hidden, txl_error *error);
 

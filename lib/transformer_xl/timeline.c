@@ -176,7 +176,7 @@ static txl_status open_parts(struct transformer_xl_timeline *line, const struct 
     const struct layer_list list = layer_list(x);
     struct timeline *t = &line->base;
     struct plan plan = make_plan(x, &t->settings);
-    t->chunk = plan.chunk;
+    t->chunk = t->together = plan.chunk;
     line->capacity = plan.capacity;
     line->keys = plan.keys;
     line->values = plan.values;

@@ -2,6 +2,7 @@
  */
 #include "lib/session/families.h"
 #include "lib/transformer_xl/parameters.h"
+#include "lib/xlnet/parameters.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,6 +58,7 @@ static void add_name(struct names *names, const char *name, size_t length, int d
     assert_true(names->n < MOST && length < sizeof names->name[0]);
     char *out = names->name[names->n];
     memcpy(out, name, length);
+    out[length] = '\0';
     for (size_t k = 1; k + 1 < length; k++)
         if ((out[k] == 'n' || out[k] == 'i') && out[k - 1] == '.' && out[k + 1] == '.')
             out[k] = '*';
@@ -99,15 +101,14 @@ static void read_names(char *table, struct names *names) {
 
 /* ---- Held against the tables -------------------------------------------------------------- */
 
-static void the_document_lists_the_parameters(void **state) {
-    (void)state;
+static void check_parameters(const char *title, const struct parameter_table *table) {
     static struct names names;
-    char *text = section("Tensors");
+    char *text = section(title);
     read_names(text, &names);
     free(text);
-    assert_int_equal(names.n, transformer_xl_parameters.n);
-    for (int i = 0; i < transformer_xl_parameters.n; i++) {
-        const struct parameter *p = &transformer_xl_parameters.parameter[i];
+    assert_int_equal(names.n, table->n);
+    for (int i = 0; i < table->n; i++) {
+        const struct parameter *p = &table->parameter[i];
         int at = find(&names, p->name);
         if (at < 0)
             fail_msg("weights-format.md lacks %s", p->name);
@@ -116,12 +117,16 @@ static void the_document_lists_the_parameters(void **state) {
     }
 }
 
-static void the_document_lists_the_settings(void **state) {
+static void the_document_lists_the_parameters(void **state) {
     (void)state;
+    check_parameters("Tensors", &transformer_xl_parameters);
+    check_parameters("Tensors of an XLNet", &xlnet_parameters);
+}
+
+static void check_settings(const char *title, const struct setting_table *own) {
     static struct names names;
-    const struct setting_table *tables[] = {&settings_of_text, &transformer_xl_setting_table,
-                                            &settings_of_lengths};
-    char *text = section("Settings");
+    const struct setting_table *tables[] = {&settings_of_text, own, &settings_of_lengths};
+    char *text = section(title);
     read_names(text, &names);
     free(text);
     int n = 1; /* "family" */
@@ -135,6 +140,12 @@ static void the_document_lists_the_settings(void **state) {
         }
     }
     assert_int_equal(names.n, n);
+}
+
+static void the_document_lists_the_settings(void **state) {
+    (void)state;
+    check_settings("Settings", &transformer_xl_setting_table);
+    check_settings("Settings of an XLNet", &xlnet_setting_table);
 }
 
 /* ---- Walking ------------------------------------------------------------------------------ */

@@ -1,0 +1,249 @@
+/* Attention: rows meet the keys in the ring and the position rows, and gather values. */
+#include "attention.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static size_t in_blocks(size_t rows) {
+    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+}
+
+struct xlnet_timeline *xlnet_pass_timeline(const struct xlnet_pass *p, size_t t) {
+    return p->each ? xlnet_timeline(p->each[t]) : p->line;
+}
+
+struct xlnet_rows xlnet_pass_rows(const struct xlnet_pass *p, size_t t) {
+    if (p->each)
+        return (struct xlnet_rows){t, p->n_timeline, 2};
+    return (struct xlnet_rows){0, 1, p->n_content + p->n_query};
+}
+
+/* ---- The ring ----------------------------------------------------------------------------- */
+
+/* Copies one head's keys and values of a content row of the part into the ring. */
+static void store_row(const struct xlnet_pass *p, const struct xlnet_timeline *line, size_t head,
+                      size_t t) {
+    const struct kernels *kernels = line->base.compute.kernels;
+    size_t d_head = (size_t)line->x->d_head;
+    size_t row = p->line->row[p->first + t].at % line->capacity;
+    const float *k = p->kv + t * p->ldkv + head * d_head, *v = k + xlnet_width(line->x);
+    rows_put(&line->keys, kernels, (size_t)p->l, row, head, k, d_head);
+    rows_put(&line->values, kernels, (size_t)p->l, row, head, v, d_head);
+}
+
+static void store_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct xlnet_pass *p = context;
+    for (size_t t = 0; t < p->content; t++)
+        store_row(p, p->line, (size_t)i, t);
+}
+
+void xlnet_store(struct xlnet_pass *p) {
+    pool_run(p->line->base.compute.pool, p->line->x->n_head, store_task, p);
+}
+
+/* ---- What is seen ------------------------------------------------------------------------- */
+
+static const struct xlnet_row *row_of(const struct xlnet_pass *p, struct xlnet_rows rows,
+                                      size_t t) {
+    return &p->line->row[p->first + rows.first + t * rows.step];
+}
+
+/* What some rows see between them. */
+struct sight {
+    uint64_t low;          /* the first position */
+    size_t block, n_key;   /* of keys: the first block, and rows in whole ones */
+    int64_t least, most;   /* distances */
+    size_t place, n_place; /* their position rows in whole blocks: the first, and their number */
+};
+
+static struct sight find_sight(const struct xlnet_pass *p, const struct xlnet_timeline *line,
+                               struct xlnet_rows rows) {
+    const struct distances *distances = line->distances;
+    struct sight s = {.low = xlnet_first_visible(&line->base)};
+    uint64_t least = UINT64_MAX, most = 0, end = 0;
+    for (size_t t = 0; t < rows.m; t++) {
+        const struct xlnet_row *row = row_of(p, rows, t);
+        end = row->end > end ? row->end : end;
+        least = row->at < least ? row->at : least;
+        most = row->at > most ? row->at : most;
+    }
+    s.block = (size_t)(s.low / ROW_BLOCK);
+    s.n_key = in_blocks((size_t)(end - s.low / ROW_BLOCK * ROW_BLOCK));
+    s.most = distances_clamp(distances, (int64_t)(most - s.low));
+    s.least = distances_clamp(distances, (int64_t)least - (int64_t)end + 1);
+    s.place = (size_t)((int64_t)distances->zero - s.most) / ROW_BLOCK * ROW_BLOCK;
+    s.n_place = in_blocks((size_t)((int64_t)distances->zero - s.least) + 1 - s.place);
+    return s;
+}
+
+void xlnet_distances_seen(const struct xlnet_pass *p, const struct xlnet_timeline *line,
+                          struct xlnet_rows rows, int64_t *least, int64_t *most) {
+    struct sight sight = find_sight(p, line, rows);
+    *least = sight.least;
+    *most = sight.most;
+}
+
+/* ---- One head of some rows ---------------------------------------------------------------- */
+
+static const void *ring_block(const struct rows *rows, int layer, size_t head, size_t block) {
+    return rows_block(rows, (size_t)layer, block % rows->n_block, head);
+}
+
+/* S = Q K^T for `blocks` blocks of keys or position rows, from `block` on, round the ring:
+ * Q[m, d_head], S[m, 64 blocks] with row stride lds.  `after` is what will be read next. */
+static void score_blocks(const struct kernels *kernels, const struct rows *rows, int layer,
+                         size_t head, size_t block, size_t blocks, size_t m, const float *q,
+                         float *s, size_t lds, const void *after) {
+    const void *keys = ring_block(rows, layer, head, block);
+    for (size_t k = 0; k < blocks; k++) {
+        bool last = k + 1 == blocks;
+        const void *next = last ? after : ring_block(rows, layer, head, block + k + 1);
+        kernels->multiply[rows->type](m, ROW_BLOCK, rows->width, q, rows->width, keys, ROW_BLOCK,
+                                      false, s + k * ROW_BLOCK, lds, next);
+        keys = next;
+    }
+}
+
+/* out[m, value_row] = S[m, n_key] V */
+static void weigh_values(const struct xlnet_timeline *line, int layer, size_t head,
+                         const struct sight *sight, size_t m, const float *s, float *out) {
+    const struct rows *rows = &line->values;
+    size_t blocks = sight->n_key / ROW_BLOCK;
+    const void *values = ring_block(rows, layer, head, sight->block);
+    for (size_t k = 0; k < blocks; k++) {
+        bool last = k + 1 == blocks;
+        const void *next = last ? NULL : ring_block(rows, layer, head, sight->block + k + 1);
+        line->base.compute.kernels->multiply[rows->type](
+            m, rows->width, ROW_BLOCK, s + k * ROW_BLOCK, sight->n_key, values, rows->width, k > 0,
+            out, rows->width, next);
+        values = next;
+    }
+}
+
+/* s[position - low] = value for the open gaps before `end`. */
+static void set_gaps(const struct xlnet_timeline *line, uint64_t low, uint64_t end, float value,
+                     float *s) {
+    for (size_t i = 0; i < line->n_gap && line->gap[i] < end; i++)
+        s[line->gap[i] - low] = value;
+}
+
+/* One row of scores becomes attention weights, up to the factor that is returned.  s[n_key] are
+ * keys from the first of a block on, also some that the row does not see; b[n_place] the position
+ * scores, of the farthest to the left first; `spread` has room for n_key. */
+static float attend_row(const struct xlnet_timeline *line, const struct xlnet_row *row,
+                        const struct sight *sight, float *s, const float *b, float *spread) {
+    const struct distances *distances = line->distances;
+    size_t before = (size_t)(sight->low % ROW_BLOCK), n = (size_t)(row->end - sight->low);
+    float scale = 1 / sqrtf((float)line->x->d_head), *seen = s + before;
+    /* The keys stand at distances `most` down to `least`.  Of those beyond the clamp, n_left and
+     * n_right share a position row. */
+    int64_t most = (int64_t)(row->at - sight->low);
+    int64_t least = (int64_t)row->at - (int64_t)row->end + 1;
+    const float *zero = b + ((int64_t)distances->zero - (int64_t)sight->place);
+    const float *position = zero - distances_clamp(distances, most);
+    size_t n_left = most > distances->left ? smaller((size_t)(most - distances->left), n) : 0;
+    if (least < -distances->right) {
+        size_t n_right = smaller((size_t)(-distances->right - least), n - n_left);
+        size_t middle = n - n_left - n_right;
+        memcpy(spread, position, middle * sizeof *spread);
+        for (size_t j = middle; j < middle + n_right; j++)
+            spread[j] = zero[distances->right];
+        position = spread;
+    }
+    set_gaps(line, sight->low, row->end, -INFINITY, seen);
+    float sum = line->base.compute.kernels->attend(
+        seen, n, n_left, n_left > 0 ? zero[-distances->left] : 0, position, scale);
+    set_gaps(line, sight->low, row->end, 0, seen);
+    memset(s, 0, before * sizeof *s);
+    memset(seen + n, 0, (sight->n_key - before - n) * sizeof *s);
+    return 1 / sum;
+}
+
+/* out[m, d_head] = the rows' queries of a head + bias[d_head]. */
+static void add_bias(const struct xlnet_pass *p, struct xlnet_rows rows, size_t head, size_t d_head,
+                     const float *bias, float *out) {
+    for (size_t t = 0; t < rows.m; t++) {
+        const float *q = p->q + (rows.first + t * rows.step) * p->ldq + head * d_head;
+        for (size_t j = 0; j < d_head; j++)
+            out[t * d_head + j] = q[j] + bias[head * d_head + j];
+    }
+}
+
+static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line, size_t head,
+                   struct xlnet_rows rows, int thread) {
+    const struct kernels *kernels = line->base.compute.kernels;
+    size_t d_head = (size_t)line->x->d_head, width = xlnet_width(line->x), m = rows.m;
+    struct sight sight = find_sight(p, line, rows);
+    float *s = p->line->base.compute.scratch[thread]; /* [m, n_key] */
+    float *b = s + m * sight.n_key;                   /* [m, n_place] */
+    float *q_u = b + m * sight.n_place;               /* [m, d_head] */
+    float *q_v = q_u + m * d_head;                    /* [m, d_head] */
+    float *out = q_v + m * d_head;                    /* [m, value_row] */
+    float *spread = out + m * line->values.width;     /* [n_key] */
+    add_bias(p, rows, head, d_head, p->layer->u, q_u);
+    add_bias(p, rows, head, d_head, p->layer->v, q_v);
+
+    /* (Q + u) K^T, and (Q + v) (W_r R)^T for all distances at once */
+    const struct rows *far = &line->distances->rows;
+    size_t place = sight.place / ROW_BLOCK;
+    score_blocks(kernels, &line->keys, p->l, head, sight.block, sight.n_key / ROW_BLOCK, m, q_u, s,
+                 sight.n_key, ring_block(far, p->l, head, place));
+    score_blocks(kernels, far, p->l, head, place, sight.n_place / ROW_BLOCK, m, q_v, b,
+                 sight.n_place, ring_block(&line->values, p->l, head, sight.block));
+
+    float factor[XLNET_BLOCK];
+    for (size_t t = 0; t < m; t++)
+        factor[t] = attend_row(line, row_of(p, rows, t), &sight, s + t * sight.n_key,
+                               b + t * sight.n_place, spread);
+    weigh_values(line, p->l, head, &sight, m, s, out);
+    for (size_t t = 0; t < m; t++) {
+        float *to = p->line->heads + (rows.first + t * rows.step) * width + head * d_head;
+        for (size_t j = 0; j < d_head; j++)
+            to[j] = out[t * line->values.width + j] * factor[t];
+    }
+}
+
+/* ---- Tasks -------------------------------------------------------------------------------- */
+
+static size_t count_blocks(size_t rows) {
+    return (rows + XLNET_BLOCK - 1) / XLNET_BLOCK;
+}
+
+/* One head for a block of rows of one kind, which stand near each other. */
+static void block_task(void *context, int i, int thread) {
+    const struct xlnet_pass *p = context;
+    size_t n_head = (size_t)p->line->x->n_head, block = (size_t)i / n_head;
+    size_t begin = 0, end = p->content;
+    if (block >= count_blocks(p->content)) {
+        block -= count_blocks(p->content);
+        begin = p->content;
+        end = p->n;
+    }
+    size_t first = begin + block * XLNET_BLOCK;
+    struct xlnet_rows rows = {first, 1, smaller(XLNET_BLOCK, end - first)};
+    attend(p, p->line, (size_t)i % n_head, rows, thread);
+}
+
+void xlnet_attend(struct xlnet_pass *p) {
+    size_t blocks = count_blocks(p->content) + count_blocks(p->n - p->content);
+    pool_run(p->line->base.compute.pool, (int)blocks * p->line->x->n_head, block_task, p);
+}
+
+/* One head for all rows of a timeline, its content rows' keys and values included. */
+static void few_task(void *context, int i, int thread) {
+    const struct xlnet_pass *p = context;
+    size_t n_head = (size_t)p->line->x->n_head, t = (size_t)i / n_head, head = (size_t)i % n_head;
+    const struct xlnet_timeline *line = xlnet_pass_timeline(p, t);
+    for (size_t row = p->each ? t : 0; row < (p->each ? t + 1 : p->content); row++)
+        store_row(p, line, head, row);
+    attend(p, line, head, xlnet_pass_rows(p, t), thread);
+}
+
+void xlnet_store_and_attend(struct xlnet_pass *p) {
+    pool_run(p->line->base.compute.pool, (int)p->n_timeline * p->line->x->n_head, few_task, p);
+}

@@ -1,0 +1,50 @@
+/* What one token needs at least, once the memory is full.
+ *
+ * A generated token, which takes a content and a query row, reads
+ *
+ *     the weights: each layer's but W_r, whose rows W_r R are kept; the softmax's; one embedding's
+ *     in each layer, n_head d_head wide: mem_len + 1 rows of keys and as many of values, and as
+ * many position rows; fewer of these with a clamp, beyond which all share one
+ *
+ * and a scored one takes, an addition and a multiplication each,
+ *
+ *     for each weight of a layer but W_r: one for either row, but of W_k and W_v for one alone
+ *     for each weight of the softmax: one
+ *     for each element of the keys, the values and the position rows that it sees, which are
+ *     mem_len + (tgt_len + 1) / 2 on average over a segment: one for either row
+ *
+ * What is left out, norms, activations, softmax and sampling, is linear in what is counted, and
+ * small. */
+#include "costs.h"
+#include "xlnet.h"
+
+/* Bytes and products, for one row, of what is not embedding or softmax. */
+static void add_parameters(const struct xlnet *x, uint64_t *bytes, uint64_t *products) {
+    struct parameter_walk walk = parameter_walk(&xlnet_parameters, x->network.settings);
+    struct parameter_tensor t;
+    while (parameter_next(&walk, &t)) {
+        const struct parameter *p = t.parameter;
+        void *part = xlnet_parameters.part((void *)x, p->scope, t.i);
+        if (p->use != USED_BY_TOKEN)
+            continue;
+        *bytes += p->kind == PARAMETER_VECTOR ? t.n_row * sizeof(float)
+                                              : matrix_bytes(parameter_matrix(p, part));
+        *products += p->kind == PARAMETER_VECTOR ? 0 : t.n_row * t.n_column;
+    }
+}
+
+void xlnet_costs(const struct network *network, const txl_settings *settings, txl_costs *costs) {
+    const struct xlnet *x = (const struct xlnet *)network;
+    uint64_t bytes = 0, layers = 0, ends = 0;
+    add_parameters(x, &bytes, &layers);
+    ends_costs(&network->ends, &bytes, &ends);
+    double width = (double)x->n_head * x->d_head * x->n_layer;
+    double generated = settings->mem_len + 1, distances = generated;
+    if (settings->clamp_len > 0 && distances > settings->clamp_len + 1)
+        distances = settings->clamp_len + 1;
+    size_t element = settings->memory_type == TXL_MEMORY_F16 ? sizeof(uint16_t) : sizeof(float);
+    costs->bytes = bytes + (uint64_t)((2 * generated + distances) * width * (double)element);
+    double scored = settings->mem_len + (settings->tgt_len + 1) / 2.0;
+    double keys = 2 * width * x->d_model; /* W_k and W_v */
+    costs->flops = 2 * (uint64_t)(2 * (double)layers - keys + (double)ends + 6 * scored * width);
+}

@@ -1,0 +1,185 @@
+/* Position rows of both signs, each computed when it is first seen. */
+#include "distances.h"
+#include "lib/base/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { DISTANCE_BLOCK = ROW_BLOCK }; /* rows computed at a time, at most */
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t in_blocks(int64_t rows) {
+    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+}
+
+static size_t head_width(const struct xlnet *x) {
+    return (size_t)x->n_head * (size_t)x->d_head;
+}
+
+/* The farthest that a row sees: the query behind a full segment the oldest row of memory, the first
+ * of a block its last. */
+static int64_t reach_left(const txl_settings *s) {
+    int64_t reach = (int64_t)s->mem_len + s->tgt_len;
+    return s->clamp_len > 0 ? smaller(reach, s->clamp_len) : reach;
+}
+
+static int64_t reach_right(const txl_settings *s) {
+    int64_t reach = (int64_t)s->tgt_len - 1;
+    return s->clamp_len > 0 ? smaller(reach, s->clamp_len) : reach;
+}
+
+static int64_t n_distance(const struct distances *p) {
+    return p->left + 1 + p->right;
+}
+
+size_t distances_places(const txl_settings *s) {
+    return (size_t)(in_blocks(reach_left(s) + 1) + in_blocks(reach_right(s)));
+}
+
+static struct rows plan_rows(const struct xlnet *x, const txl_settings *s, enum weights_type type) {
+    return (struct rows){.type = type,
+                         .transposed = true,
+                         .n_layer = (size_t)x->n_layer,
+                         .n_block = distances_places(s) / ROW_BLOCK,
+                         .n_head = (size_t)x->n_head,
+                         .width = (size_t)x->d_head};
+}
+
+uint64_t distances_bytes(const struct xlnet *x, const txl_settings *s, enum weights_type type) {
+    struct rows rows = plan_rows(x, s, type);
+    uint64_t sines = (uint64_t)(reach_left(s) + 1 + reach_right(s)) * (uint64_t)x->d_model;
+    return rows_bytes(&rows) + (sines + DISTANCE_BLOCK * (uint64_t)head_width(x)) * sizeof(float);
+}
+
+size_t distances_scratch(const struct xlnet *x) {
+    size_t most = 0;
+    for (int l = 0; l < x->n_layer; l++) {
+        size_t product = compute_scratch(&x->layer[l].r, DISTANCE_BLOCK);
+        most = most > product ? most : product;
+    }
+    return most;
+}
+
+txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
+                         enum weights_type type, struct distances **distances, txl_error *error) {
+    struct distances *p = calloc(1, sizeof *p);
+    if (!p)
+        return txl_fail_memory(error, "the position rows", sizeof *p);
+    p->x = x;
+    p->left = reach_left(settings);
+    p->right = reach_right(settings);
+    p->zero = (size_t)in_blocks(p->left + 1) - 1;
+    p->rows = plan_rows(x, settings, type);
+    atomic_init(&p->users, 1);
+    p->sines = calloc((size_t)n_distance(p), (size_t)x->d_model * sizeof *p->sines);
+    p->projected = calloc(DISTANCE_BLOCK, head_width(x) * sizeof *p->projected);
+    txl_status status =
+        p->sines && p->projected
+            ? rows_open(&p->rows, "the position rows", error)
+            : txl_fail_memory(error, "the position rows", distances_bytes(x, settings, type));
+    if (status) {
+        distances_free(p);
+        return status;
+    }
+    *distances = p;
+    return TXL_OK;
+}
+
+/* What is of no use once all rows are known. */
+static void forget_sources(struct distances *p) {
+    free(p->sines);
+    free(p->projected);
+    p->sines = p->projected = NULL;
+}
+
+void distances_free(struct distances *p) {
+    if (!p || atomic_fetch_sub(&p->users, 1) > 1)
+        return;
+    forget_sources(p);
+    rows_close(&p->rows);
+    free(p);
+}
+
+/* ---- Filling in --------------------------------------------------------------------------- */
+
+static float *sines_of(const struct distances *p, int64_t distance) {
+    return p->sines + (p->left - distance) * p->x->d_model;
+}
+
+/* Distances most, most - 1, ... down to least. */
+struct span {
+    struct distances *distances;
+    int64_t most, least;
+};
+
+/* R_d of a block of the span. */
+static void sines_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct span *span = context;
+    size_t half = (size_t)span->distances->x->d_model / 2;
+    int64_t first = span->most - (int64_t)i * DISTANCE_BLOCK;
+    int64_t last = larger(first - DISTANCE_BLOCK + 1, span->least);
+    for (size_t k = 0; k < half; k++) {
+        double frequency = pow(10000, -(double)k / (double)half);
+        for (int64_t d = first; d >= last; d--) {
+            float *row = sines_of(span->distances, d);
+            row[k] = (float)sin((double)d * frequency);
+            row[half + k] = (float)cos((double)d * frequency);
+        }
+    }
+}
+
+static void add_sines(struct distances *p, const struct compute *compute, int64_t most,
+                      int64_t least) {
+    struct span span = {p, most, least};
+    int64_t n = most - least + 1;
+    if (n > 0)
+        pool_run(compute->pool, (int)(in_blocks(n) / DISTANCE_BLOCK), sines_task, &span);
+}
+
+/* Sessions that share the rows only read them, since all are known. */
+void distances_want(struct distances *p, const struct compute *compute, int64_t least,
+                    int64_t most) {
+    p->wanted_left = larger(p->known_left, smaller(in_blocks(most + 1), p->left + 1));
+    p->wanted_right = larger(p->known_right, smaller(in_blocks(-least), p->right));
+    add_sines(p, compute, p->wanted_left - 1, p->known_left);
+    add_sines(p, compute, -p->known_right - 1, -p->wanted_right);
+}
+
+/* W_r R: R[n, d_model], W_r[n_head d_head, d_model] for the distances most to least. */
+static void fill_span(struct distances *p, const struct compute *compute, int l,
+                      const struct xlnet_layer *layer, int64_t most, int64_t least) {
+    size_t d_model = (size_t)p->x->d_model, d_head = (size_t)p->x->d_head;
+    size_t n_head = (size_t)p->x->n_head;
+    for (int64_t first = most; first >= least; first -= DISTANCE_BLOCK) {
+        size_t n = (size_t)smaller(DISTANCE_BLOCK, first - least + 1);
+        size_t row = (size_t)((int64_t)p->zero - first);
+        compute_product(compute, n, sines_of(p, first), d_model, &layer->r, NULL, LINEAR,
+                        p->projected, n_head * d_head);
+        for (size_t t = 0; t < n; t++) {
+            for (size_t h = 0; h < n_head; h++)
+                rows_put(&p->rows, compute->kernels, (size_t)l, row + t, h,
+                         p->projected + (t * n_head + h) * d_head, d_head);
+        }
+    }
+}
+
+void distances_fill(struct distances *p, const struct compute *compute, int l,
+                    const struct xlnet_layer *layer) {
+    fill_span(p, compute, l, layer, p->wanted_left - 1, p->known_left);
+    fill_span(p, compute, l, layer, -p->known_right - 1, -p->wanted_right);
+}
+
+void distances_finish(struct distances *p) {
+    p->known_left = p->wanted_left;
+    p->known_right = p->wanted_right;
+    if (distances_are_known(p))
+        forget_sources(p);
+}

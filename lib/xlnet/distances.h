@@ -1,0 +1,68 @@
+/* The position term of attention: a row W_r R_d for each distance d = i - j of a row at i from a
+ * key at j, positive for keys to the left and negative for those to the right.
+ *
+ * It depends on d alone, so it is computed once for the life of a session, when a pass first sees
+ * that distance.  With clamp_len c > 0 all distances beyond c share the row of c, on either side.
+ * R_d = [sin(d f_0) .., cos(d f_0) ..], f_k = 10000^(-2k / d_model): the angles are float64, since
+ * those of float32 are off by 6e-8 d. */
+#ifndef TXL_XLNET_DISTANCES_H
+#define TXL_XLNET_DISTANCES_H
+
+#include "lib/network/compute.h"
+#include "lib/network/kv_rows.h"
+#include "lib/xlnet/xlnet.h"
+
+#include <stdatomic.h>
+
+struct distances {
+    const struct xlnet *x;
+
+    /* Rows lie from the farthest to the left to the farthest to the right, as keys do in the
+     * memory: that of distance d is row `zero` - d, where zero is the last row of a block. */
+    int64_t left, right; /* distances run from -right to left */
+    size_t zero;
+    struct rows rows;
+
+    /* Distances -known_right to known_left - 1 are filled in, of all layers; the others when the
+     * pass at hand has been through its layers. */
+    int64_t known_left, known_right;
+    int64_t wanted_left, wanted_right;
+
+    float *sines;     /* [left + 1 + right, d_model]: R_d, farthest to the left first */
+    float *projected; /* [n_head d_head], room for a block of rows */
+
+    atomic_int users; /* sessions; with more than one, all distances are known */
+};
+
+txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
+                         enum weights_type type, struct distances **distances, txl_error *error);
+/* Frees it when its last user has done so. */
+void distances_free(struct distances *distances);
+uint64_t distances_bytes(const struct xlnet *x, const txl_settings *settings,
+                         enum weights_type type);
+/* Floats of scratch that each thread needs. */
+size_t distances_scratch(const struct xlnet *x);
+/* Number of rows, in whole blocks. */
+size_t distances_places(const txl_settings *settings);
+
+/* The rows of a layer are filled in when a pass comes to it, since only then are its weights at
+ * hand for sure: distances_want says which the pass sees, from least <= 0 to most >= 0;
+ * distances_fill fills in what layer l lacks of them; distances_finish follows when that was done
+ * for all layers. */
+void distances_want(struct distances *distances, const struct compute *compute, int64_t least,
+                    int64_t most);
+void distances_fill(struct distances *distances, const struct compute *compute, int l,
+                    const struct xlnet_layer *layer);
+void distances_finish(struct distances *distances);
+
+/* Whether all of them are filled in. */
+static inline bool distances_are_known(const struct distances *p) {
+    return p->known_left == p->left + 1 && p->known_right == p->right;
+}
+
+/* The distance whose row serves d. */
+static inline int64_t distances_clamp(const struct distances *p, int64_t d) {
+    return d > p->left ? p->left : d < -p->right ? -p->right : d;
+}
+
+#endif

@@ -1,0 +1,9 @@
+/* The XLNet as one family among others. */
+#ifndef TXL_XLNET_FAMILY_H
+#define TXL_XLNET_FAMILY_H
+
+#include "lib/network/family.h"
+
+extern const struct family xlnet_family;
+
+#endif

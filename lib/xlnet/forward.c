@@ -1,0 +1,385 @@
+/* The forward pass of an XLNet, to be read beside section 2 of Yang et al. 2019.  A pass takes two
+ * kinds of row through all layers, with the same weights:
+ *
+ *     content rows  h_i = embedding[token at i]: what others see
+ *     query rows    g_i = mask: they know where they stand, not the token there; seen by nobody
+ *
+ *     for each layer:
+ *         k, v = W_kv h, of content rows, go into the ring            [n_head, d_head] each
+ *         for every row a_i, be it h_i or g_i:
+ *             q = W_q a_i
+ *             score[i, j] = ((q + u) . k_j + (q + v) . (W_r R_d)) / sqrt(d_head),  d = i - j
+ *             a_i = LayerNorm(a_i + W_o softmax(score) v)
+ *             a_i = LayerNorm(a_i + W_2 activation(W_1 a_i + b_1) + b_2)
+ *
+ * with i and j positions on the timeline.  The softmax over what becomes of g_i is the distribution
+ * of the token at i itself.  Both kinds go through each product together, so that weights are read
+ * once; of the last layer content rows need k and v alone.  The segment term of the published code,
+ * (q + s) . segment embedding, is one number for all keys of a row where a text is one segment, and
+ * drops out of the softmax. */
+#include "forward.h"
+#include "attention.h"
+#include "lib/base/error.h"
+
+#include <string.h>
+
+enum { FEW = 2 * XLNET_TOGETHER }; /* rows of which the weights are what costs */
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- Layers ------------------------------------------------------------------------------- */
+
+struct norm {
+    const struct xlnet_timeline *line;
+    const struct xlnet_norm *weights;
+    size_t n;
+    const float *y;
+    float *x;
+};
+
+enum { NORM_BLOCK = 16 };
+
+static void norm_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct norm *z = context;
+    const struct xlnet *x = z->line->x;
+    size_t d_model = (size_t)x->d_model, first = (size_t)i * NORM_BLOCK;
+    for (size_t t = first; t < smaller(first + NORM_BLOCK, z->n); t++)
+        z->line->base.compute.kernels->layer_norm(d_model, z->x + t * d_model, z->y + t * d_model,
+                                                  z->weights->weight, z->weights->bias, x->epsilon,
+                                                  z->x + t * d_model);
+}
+
+/* x = LayerNorm(x + y) for n rows. */
+static void normalise(const struct xlnet_timeline *line, const struct xlnet_norm *weights, size_t n,
+                      float *x, const float *y) {
+    struct norm z = {line, weights, n, y, x};
+    pool_run(line->base.compute.pool, (int)((n + NORM_BLOCK - 1) / NORM_BLOCK), norm_task, &z);
+}
+
+/* What follows the attention: hidden[n, d_model] of the part from heads[n, n_head d_head]. */
+static void finish_layer(const struct xlnet_pass *p) {
+    struct xlnet_timeline *line = p->line;
+    const struct compute *compute = &line->base.compute;
+    const struct xlnet_layer *layer = p->layer;
+    size_t d_model = (size_t)line->x->d_model, d_inner = (size_t)line->x->d_inner, n = p->n;
+    float *hidden = line->hidden + p->first * d_model;
+    compute_product(compute, n, line->heads, xlnet_width(line->x), &layer->o, NULL, LINEAR,
+                    line->sum, d_model);
+    normalise(line, &layer->attention_norm, n, hidden, line->sum);
+    compute_product(compute, n, hidden, d_model, &layer->feed_forward_1, layer->feed_forward_bias_1,
+                    line->x->activation, line->inner, d_inner);
+    compute_product(compute, n, line->inner, d_inner, &layer->feed_forward_2,
+                    layer->feed_forward_bias_2, LINEAR, line->sum, d_model);
+    normalise(line, &layer->feed_forward_norm, n, hidden, line->sum);
+}
+
+/* A layer for a few rows: one stream of weights for queries, keys and values of all. */
+static void run_few(struct xlnet_pass *p) {
+    struct xlnet_timeline *line = p->line;
+    size_t width = xlnet_width(line->x), d_model = (size_t)line->x->d_model;
+    p->first = 0;
+    p->n = p->n_content + p->n_query;
+    p->content = p->n_content;
+    p->q = line->qkv;
+    p->kv = line->qkv + width;
+    p->ldq = p->ldkv = 3 * width;
+    /* QKV[n, 3 width] = X[n, d_model] W_qkv^T */
+    compute_product(&line->base.compute, p->n, line->hidden, d_model, &p->layer->qkv, NULL, LINEAR,
+                    line->qkv, 3 * width);
+    xlnet_store_and_attend(p);
+    finish_layer(p);
+}
+
+/* Keys and values of all content rows, a part at a time. */
+static void store_content(struct xlnet_pass *p) {
+    struct xlnet_timeline *line = p->line;
+    size_t width = xlnet_width(line->x), d_model = (size_t)line->x->d_model;
+    struct matrix kv = matrix_rows(&p->layer->qkv, width, 2 * width);
+    p->kv = line->qkv;
+    p->ldkv = 2 * width;
+    for (p->first = 0; p->first < p->n_content; p->first += p->content) {
+        p->content = smaller(XLNET_CHUNK, p->n_content - p->first);
+        compute_product(&line->base.compute, p->content, line->hidden + p->first * d_model, d_model,
+                        &kv, NULL, LINEAR, line->qkv, 2 * width);
+        xlnet_store(p);
+    }
+}
+
+/* A layer for many rows: first all keys, which the rows of a block see, then part by part. */
+static void run_many(struct xlnet_pass *p) {
+    struct xlnet_timeline *line = p->line;
+    size_t width = xlnet_width(line->x), d_model = (size_t)line->x->d_model;
+    size_t rows = p->n_content + p->n_query;
+    struct matrix q = matrix_rows(&p->layer->qkv, 0, width);
+    bool last = p->l + 1 == line->x->n_layer;
+    store_content(p);
+    p->q = line->qkv;
+    p->ldq = width;
+    for (p->first = last ? p->n_content : 0; p->first < rows; p->first += p->n) {
+        p->n = smaller(XLNET_CHUNK, rows - p->first);
+        p->content = p->first < p->n_content ? smaller(p->n, p->n_content - p->first) : 0;
+        compute_product(&line->base.compute, p->n, line->hidden + p->first * d_model, d_model, &q,
+                        NULL, LINEAR, line->qkv, width);
+        xlnet_attend(p);
+        finish_layer(p);
+    }
+}
+
+/* ---- A pass ------------------------------------------------------------------------------- */
+
+static void want_distances(const struct xlnet_pass *p) {
+    for (size_t t = 0; t < p->n_timeline; t++) {
+        struct xlnet_timeline *line = xlnet_pass_timeline(p, t);
+        int64_t least, most;
+        xlnet_distances_seen(p, line, xlnet_pass_rows(p, t), &least, &most);
+        distances_want(line->distances, &p->line->base.compute, least, most);
+    }
+}
+
+static void embed(const struct xlnet_pass *p, const int32_t *ids) {
+    struct xlnet_timeline *line = p->line;
+    size_t d_model = (size_t)line->x->d_model, rows = p->n_content + p->n_query;
+    for (size_t t = 0; t < p->n_content; t += XLNET_QUERIES)
+        adaptive_embed(&line->base.adaptive, &line->base.compute, ids + t,
+                       smaller(XLNET_QUERIES, p->n_content - t), line->hidden + t * d_model);
+    for (size_t t = p->n_content; t < rows; t++)
+        memcpy(line->hidden + t * d_model, line->x->mask, d_model * sizeof *line->hidden);
+}
+
+/* Takes the rows that line->row describes through the layers; ids[n_content]. */
+static txl_status forward(struct xlnet_pass *p, const int32_t *ids, txl_error *error) {
+    struct xlnet_timeline *line = p->line;
+    want_distances(p);
+    embed(p, ids);
+    for (p->l = 0; p->l < line->x->n_layer; p->l++) {
+        const void *layer;
+        txl_status status = layers_get(&line->base.layers, p->l, &layer, error);
+        if (status)
+            return status;
+        p->layer = layer;
+        for (size_t t = 0; t < p->n_timeline; t++)
+            distances_fill(xlnet_pass_timeline(p, t)->distances, &line->base.compute, p->l,
+                           p->layer);
+        if (p->n_content + p->n_query <= FEW)
+            run_few(p);
+        else
+            run_many(p);
+    }
+    for (size_t t = 0; t < p->n_timeline; t++)
+        distances_finish(xlnet_pass_timeline(p, t)->distances);
+    return TXL_OK;
+}
+
+/* A pass of one timeline; `hidden`, unless NULL, receives the query rows. */
+static txl_status run(struct xlnet_timeline *line, const int32_t *ids, size_t n_content,
+                      size_t n_query, const float **hidden, txl_error *error) {
+    struct xlnet_pass pass = {
+        .line = line, .n_timeline = 1, .n_content = n_content, .n_query = n_query};
+    if (hidden)
+        *hidden = line->hidden + n_content * (size_t)line->x->d_model;
+    return n_content + n_query > 0 ? forward(&pass, ids, error) : TXL_OK;
+}
+
+/* ---- Rows --------------------------------------------------------------------------------- */
+
+static struct xlnet_row content_left(uint64_t at) {
+    return (struct xlnet_row){at, at + 1};
+}
+
+static struct xlnet_row query_left(uint64_t at) {
+    return (struct xlnet_row){at, at};
+}
+
+/* Rows of a segment, which ends before `end`, that see both its sides. */
+static struct xlnet_row content_block(const struct xlnet *x, uint64_t at, uint64_t end) {
+    return (struct xlnet_row){at, x->uni ? at + 1 : end};
+}
+
+static struct xlnet_row query_block(const struct xlnet *x, uint64_t at, uint64_t end) {
+    return (struct xlnet_row){at, x->uni ? at : end};
+}
+
+/* ---- Segments with gaps ------------------------------------------------------------------- */
+
+/* The pending content rows, and query rows at n gaps. */
+static txl_status run_gaps(struct xlnet_timeline *line, const size_t *gaps, size_t n,
+                           const float **hidden, txl_error *error) {
+    const struct timeline *t = &line->base;
+    for (size_t i = 0; i < line->n_pending; i++)
+        line->row[i] = content_block(line->x, line->where[i], t->next);
+    for (size_t i = 0; i < n; i++)
+        line->row[line->n_pending + i] = query_block(line->x, t->segment_start + gaps[i], t->next);
+    txl_status status = run(line, line->pending, line->n_pending, n, hidden, error);
+    if (!status)
+        line->n_pending = 0;
+    line->base.unfinished = line->n_gap + line->n_pending > 0;
+    return status;
+}
+
+/* Ends a segment with gaps, if it is one, before another pass. */
+static txl_status finish_gaps(struct xlnet_timeline *line, txl_error *error) {
+    if (line->n_gap > 0)
+        return txl_fail(error, TXL_ARGUMENT, "%zu gaps of the segment at hand are not filled",
+                        line->n_gap);
+    if (line->n_pending == 0)
+        return TXL_OK;
+    txl_status status = run_gaps(line, NULL, 0, NULL, error);
+    line->base.segment_start = line->base.next;
+    return status;
+}
+
+txl_status xlnet_gaps(struct timeline *t, const int32_t *ids, size_t n, txl_error *error) {
+    struct xlnet_timeline *line = xlnet_timeline(t);
+    size_t known = 0;
+    txl_status status = finish_gaps(line, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        known += ids[i] >= 0;
+    if (known == 0 && (t->next == 0 || t->settings.mem_len == 0))
+        return txl_fail(error, TXL_ARGUMENT,
+                        "nothing is known of a segment of %zu gaps, and nothing precedes it", n);
+    t->segment_start = t->next;
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] < 0) {
+            line->gap[line->n_gap++] = t->next + i;
+        } else {
+            line->where[line->n_pending] = t->next + i;
+            line->pending[line->n_pending++] = ids[i];
+        }
+    }
+    t->next += n;
+    t->unfinished = true;
+    return TXL_OK;
+}
+
+/* The place of an open gap in the list of them, or n_gap. */
+static size_t find_gap(const struct xlnet_timeline *line, size_t gap) {
+    size_t i = 0;
+    while (i < line->n_gap && line->gap[i] != line->base.segment_start + gap)
+        i++;
+    return i;
+}
+
+static txl_status no_gap(size_t gap, txl_error *error) {
+    return txl_fail(error, TXL_ARGUMENT, "position %zu of the segment is no open gap", gap);
+}
+
+txl_status xlnet_ask(struct timeline *t, const size_t *gaps, size_t n, const float **hidden,
+                     txl_error *error) {
+    struct xlnet_timeline *line = xlnet_timeline(t);
+    for (size_t i = 0; i < n; i++)
+        if (find_gap(line, gaps[i]) == line->n_gap)
+            return no_gap(gaps[i], error);
+    return run_gaps(line, gaps, n, hidden, error);
+}
+
+/* What is pending has its keys first: tokens of different ranks in one pass would see each other.
+ */
+txl_status xlnet_fill(struct timeline *t, size_t gap, int32_t id, txl_error *error) {
+    struct xlnet_timeline *line = xlnet_timeline(t);
+    size_t i = find_gap(line, gap);
+    if (i == line->n_gap)
+        return no_gap(gap, error);
+    txl_status status = line->n_pending > 0 ? run_gaps(line, NULL, 0, NULL, error) : TXL_OK;
+    if (status)
+        return status;
+    line->n_gap--;
+    memmove(line->gap + i, line->gap + i + 1, (line->n_gap - i) * sizeof *line->gap);
+    line->where[0] = t->segment_start + gap;
+    line->pending[0] = id;
+    line->n_pending = 1;
+    t->unfinished = true;
+    return TXL_OK;
+}
+
+/* ---- Left to right, and blocks ------------------------------------------------------------ */
+
+/* A full segment becomes memory as soon as another token is to come. */
+static uint64_t segment_length(const struct timeline *t) {
+    uint64_t length = t->next - t->segment_start;
+    return length == (uint64_t)t->settings.tgt_len ? 0 : length;
+}
+
+size_t xlnet_room(const struct timeline *t) {
+    return smaller(t->chunk, (size_t)t->settings.tgt_len - (size_t)segment_length(t));
+}
+
+static txl_status begin_pass(struct timeline *t, txl_error *error) {
+    txl_status status = finish_gaps(xlnet_timeline(t), error);
+    if (segment_length(t) == 0)
+        t->segment_start = t->next;
+    return status;
+}
+
+txl_status xlnet_advance(struct timeline *t, const int32_t *ids, size_t n, bool every,
+                         const float **hidden, txl_error *error) {
+    struct xlnet_timeline *line = xlnet_timeline(t);
+    txl_status status = begin_pass(t, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < n; i++) {
+        line->row[i] = content_left(t->next + i);
+        line->row[n + i] = query_left(t->next + i + 1);
+    }
+    if (!every)
+        line->row[n] = query_left(t->next + n);
+    status = run(line, ids, n, every ? n : 1, hidden, error);
+    if (!status)
+        t->next += n;
+    return status;
+}
+
+txl_status xlnet_advance_each(struct timeline *const *each, const int32_t *ids, size_t n,
+                              const float **hidden, txl_error *error) {
+    struct xlnet_timeline *lead = xlnet_timeline(each[0]);
+    struct xlnet_pass pass = {
+        .line = lead, .each = each, .n_timeline = n, .n_content = n, .n_query = n};
+    for (size_t t = 0; t < n; t++) {
+        txl_status status = begin_pass(each[t], error);
+        if (status)
+            return status;
+        lead->row[t] = content_left(each[t]->next);
+        lead->row[n + t] = query_left(each[t]->next + 1);
+    }
+    *hidden = lead->hidden + n * (size_t)lead->x->d_model;
+    txl_status status = forward(&pass, ids, error);
+    for (size_t t = 0; t < n && !status; t++)
+        each[t]->next++;
+    return status;
+}
+
+txl_status xlnet_block(struct timeline *t, const int32_t *ids, size_t n, const float **hidden,
+                       txl_error *error) {
+    struct xlnet_timeline *line = xlnet_timeline(t);
+    txl_status status = finish_gaps(line, error);
+    if (status)
+        return status;
+    t->segment_start = t->next;
+    for (size_t i = 0; i < n; i++)
+        line->row[i] = content_block(line->x, t->next + i, t->next + n);
+    line->row[n] = query_left(t->next + n);
+    status = run(line, ids, n, 1, hidden, error);
+    if (!status)
+        t->next = t->segment_start = t->next + n;
+    return status;
+}
+
+txl_status xlnet_block_then_left(struct timeline *t, const int32_t *ids, size_t known, size_t n,
+                                 const float **hidden, txl_error *error) {
+    struct xlnet_timeline *line = xlnet_timeline(t);
+    size_t content = known + n - 1;
+    xlnet_reset(t);
+    for (size_t i = 0; i < known; i++)
+        line->row[i] = content_block(line->x, i, known);
+    for (size_t i = known; i < content; i++)
+        line->row[i] = content_left(i);
+    for (size_t i = 0; i < n; i++)
+        line->row[content + i] = query_left(known + i);
+    txl_status status = run(line, ids, content, n, hidden, error);
+    t->next = t->segment_start = content;
+    return status;
+}

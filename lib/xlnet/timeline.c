@@ -1,0 +1,272 @@
+/* The memory of a session: how much it takes, and how it is copied and saved. */
+#include "timeline.h"
+#include "lib/base/error.h"
+
+#include <stdlib.h>
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t in_blocks(size_t rows) {
+    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+}
+
+/* ---- Sizes -------------------------------------------------------------------------------- */
+
+static enum weights_type memory_type(const txl_settings *s) {
+    return s->memory_type == TXL_MEMORY_F16 ? WEIGHTS_F16 : WEIGHTS_F32;
+}
+
+/* Sizes that follow from the model and the settings. */
+struct plan {
+    size_t most_rows; /* of a pass: the content of a block and one before it, and their queries */
+    size_t capacity;
+    struct rows keys, values;
+};
+
+static struct plan make_plan(const struct xlnet *x, const txl_settings *s) {
+    struct plan plan;
+    size_t tgt_len = (size_t)s->tgt_len, mem_len = (size_t)s->mem_len;
+    plan.most_rows = tgt_len + 2 * XLNET_QUERIES;
+    /* A pass sees blocks from that of its first key to that of its last: at most so many rows. */
+    plan.capacity = in_blocks(mem_len + tgt_len + ROW_BLOCK - 1);
+    plan.keys = plan.values = (struct rows){.type = memory_type(s),
+                                            .n_layer = (size_t)x->n_layer,
+                                            .n_block = plan.capacity / ROW_BLOCK,
+                                            .n_head = (size_t)x->n_head};
+    plan.keys.transposed = true;
+    plan.keys.width = (size_t)x->d_head;
+    plan.values.width = ((size_t)x->d_head + 15) / 16 * 16;
+    return plan;
+}
+
+/* Bytes of the arrays that make_rows allocates. */
+static uint64_t row_bytes(const struct xlnet *x, const txl_settings *s, const struct plan *plan) {
+    uint64_t d_model = (uint64_t)x->d_model, width = xlnet_width(x);
+    uint64_t part = XLNET_CHUNK * (d_model + 4 * width + (uint64_t)x->d_inner) * sizeof(float);
+    uint64_t row = sizeof(struct xlnet_row) + d_model * sizeof(float);
+    return part + plan->most_rows * row +
+           (uint64_t)s->tgt_len * (2 * sizeof(uint64_t) + sizeof(int32_t));
+}
+
+/* Of scratch that an attention task needs: scores, position scores, two queries, results, and one
+ * row's position scores spread out. */
+static size_t attention_scratch(const struct xlnet *x, const txl_settings *s,
+                                const struct plan *plan) {
+    size_t row = plan->capacity + distances_places(s) + 2 * (size_t)x->d_head + plan->values.width;
+    return XLNET_BLOCK * row + plan->capacity;
+}
+
+static struct layer_list layer_list(const struct xlnet *x) {
+    return (struct layer_list){.table = &xlnet_parameters,
+                               .settings = x->network.settings,
+                               .network = (void *)x,
+                               .weights = x->network.weights};
+}
+
+static size_t all_scratch(const struct xlnet *x, const txl_settings *s, const struct plan *plan) {
+    const struct layer_list list = layer_list(x);
+    size_t most =
+        larger(attention_scratch(x, s, plan), adaptive_scratch(&x->network.ends, XLNET_QUERIES));
+    for (int l = 0; l < x->n_layer; l++) {
+        for (int i = -1; (i = layers_next_matrix(&list, l, i)) >= 0;)
+            most = larger(most, compute_scratch(parameter_matrix(&list.table->parameter[i],
+                                                                 (void *)&x->layer[l]),
+                                                XLNET_CHUNK));
+    }
+    return most;
+}
+
+/* The most that any product of a session packs. */
+static size_t all_packed(const struct xlnet *x, const struct kernels *kernels) {
+    size_t k = larger(larger((size_t)x->d_model, (size_t)x->d_inner), xlnet_width(x));
+    return compute_packed(kernels, XLNET_CHUNK, k);
+}
+
+uint64_t xlnet_timeline_bytes(const struct network *network, const struct kernels *kernels,
+                              const txl_settings *settings) {
+    const struct xlnet *x = (const struct xlnet *)network;
+    const struct layer_list list = layer_list(x);
+    struct plan plan = make_plan(x, settings);
+    uint64_t threads = (uint64_t)(settings->threads > 0 ? settings->threads : pool_processors());
+    uint64_t scratch = threads * all_scratch(x, settings, &plan) + all_packed(x, kernels);
+    return rows_bytes(&plan.keys) + rows_bytes(&plan.values) +
+           distances_bytes(x, settings, memory_type(settings)) + layers_bytes(&list, (int)threads) +
+           row_bytes(x, settings, &plan) + scratch * sizeof(float) +
+           adaptive_bytes(&network->ends, XLNET_QUERIES);
+}
+
+txl_status xlnet_check_session(const struct network *network, const txl_settings *s,
+                               txl_error *error) {
+    (void)network;
+    if (s->same_length)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "same_length means nothing to an XLNet, which sees both sides");
+    return TXL_OK;
+}
+
+static txl_status make_rows(struct xlnet_timeline *line, const struct plan *plan,
+                            txl_error *error) {
+    const struct xlnet *x = line->x;
+    size_t width = xlnet_width(x), d_model = (size_t)x->d_model;
+    size_t tgt_len = (size_t)line->base.settings.tgt_len;
+    line->most_rows = plan->most_rows;
+    line->row = calloc(plan->most_rows, sizeof *line->row);
+    line->hidden = calloc(plan->most_rows, d_model * sizeof *line->hidden);
+    line->gap = calloc(tgt_len, sizeof *line->gap);
+    line->pending = calloc(tgt_len, sizeof *line->pending);
+    line->where = calloc(tgt_len, sizeof *line->where);
+    line->sum = calloc(XLNET_CHUNK, d_model * sizeof *line->sum);
+    line->qkv = calloc(XLNET_CHUNK, 3 * width * sizeof *line->qkv);
+    line->heads = calloc(XLNET_CHUNK, width * sizeof *line->heads);
+    line->inner = calloc(XLNET_CHUNK, (size_t)x->d_inner * sizeof *line->inner);
+    if (line->row && line->hidden && line->gap && line->pending && line->where && line->sum &&
+        line->qkv && line->heads && line->inner)
+        return TXL_OK;
+    return txl_fail_memory(error, "a segment", row_bytes(x, &line->base.settings, plan));
+}
+
+static txl_status open_parts(struct xlnet_timeline *line, const struct kernels *kernels,
+                             txl_error *error) {
+    const struct xlnet *x = line->x;
+    const struct layer_list list = layer_list(x);
+    struct timeline *t = &line->base;
+    struct plan plan = make_plan(x, &t->settings);
+    t->chunk = XLNET_QUERIES;
+    t->together = XLNET_TOGETHER;
+    line->capacity = plan.capacity;
+    line->keys = plan.keys;
+    line->values = plan.values;
+    txl_status status =
+        compute_open(&t->compute, kernels, t->settings.threads, all_scratch(x, &t->settings, &plan),
+                     all_packed(x, kernels), error);
+    if (!status)
+        status = layers_open(&t->layers, &list, t->compute.pool, error);
+    if (!status)
+        status = adaptive_open(&t->adaptive, &x->network.ends, XLNET_QUERIES, error);
+    if (!status)
+        status = make_rows(line, &plan, error);
+    if (!status)
+        status = rows_open(&line->keys, "the segment memory", error);
+    if (!status)
+        status = rows_open(&line->values, "the segment memory", error);
+    if (!status)
+        status = distances_new(x, &t->settings, memory_type(&t->settings), &line->distances, error);
+    if (!status)
+        t->settings.threads = pool_size(t->compute.pool);
+    return status;
+}
+
+txl_status xlnet_timeline_open(const struct network *network, const struct kernels *kernels,
+                               const txl_settings *settings, struct timeline **timeline,
+                               txl_error *error) {
+    struct xlnet_timeline *line = calloc(1, sizeof *line);
+    if (!line)
+        return txl_fail_memory(error, "a session", sizeof *line);
+    line->base.network = network;
+    line->base.settings = *settings;
+    line->x = (const struct xlnet *)network;
+    txl_status status = open_parts(line, kernels, error);
+    if (status) {
+        xlnet_timeline_close(&line->base);
+        return status;
+    }
+    *timeline = &line->base;
+    return TXL_OK;
+}
+
+void xlnet_timeline_close(struct timeline *timeline) {
+    struct xlnet_timeline *line = xlnet_timeline(timeline);
+    if (!line)
+        return;
+    distances_free(line->distances);
+    rows_close(&line->keys);
+    rows_close(&line->values);
+    free(line->row);
+    free(line->hidden);
+    free(line->gap);
+    free(line->pending);
+    free(line->where);
+    free(line->sum);
+    free(line->qkv);
+    free(line->heads);
+    free(line->inner);
+    layers_close(&line->base.layers);
+    adaptive_close(&line->base.adaptive);
+    compute_close(&line->base.compute);
+    free(line);
+}
+
+void xlnet_reset(struct timeline *t) {
+    struct xlnet_timeline *line = xlnet_timeline(t);
+    t->next = t->segment_start = 0;
+    line->n_gap = line->n_pending = 0;
+    t->unfinished = false;
+}
+
+/* ---- Copies and saved rows ---------------------------------------------------------------- */
+
+/* Position rows of all distances. */
+static txl_status complete_distances(struct xlnet_timeline *line, txl_error *error) {
+    struct distances *d = line->distances;
+    distances_want(d, &line->base.compute, -d->right, d->left);
+    for (int l = 0; l < line->x->n_layer && !distances_are_known(d); l++) {
+        const void *layer;
+        txl_status status = layers_get(&line->base.layers, l, &layer, error);
+        if (status)
+            return status;
+        distances_fill(d, &line->base.compute, l, layer);
+    }
+    distances_finish(d);
+    return TXL_OK;
+}
+
+txl_status xlnet_copy(struct timeline *to_timeline, struct timeline *from_timeline,
+                      txl_error *error) {
+    struct xlnet_timeline *to = xlnet_timeline(to_timeline), *from = xlnet_timeline(from_timeline);
+    txl_status status = complete_distances(from, error);
+    if (status)
+        return status;
+    distances_free(to->distances);
+    to->distances = from->distances;
+    atomic_fetch_add(&to->distances->users, 1);
+    to->base.next = from->base.next;
+    to->base.segment_start = from->base.segment_start;
+    for (uint64_t b = xlnet_first_visible(&from->base) / ROW_BLOCK; b * ROW_BLOCK < from->base.next;
+         b++) {
+        rows_copy_block(&to->keys, &from->keys, (size_t)(b % from->keys.n_block));
+        rows_copy_block(&to->values, &from->values, (size_t)(b % from->keys.n_block));
+    }
+    return TXL_OK;
+}
+
+uint64_t xlnet_first_row(const struct network *network, const txl_settings *settings, uint64_t next,
+                         uint64_t segment_start) {
+    (void)network;
+    uint64_t mem_len = (uint64_t)settings->mem_len;
+    bool full = next - segment_start == (uint64_t)settings->tgt_len;
+    uint64_t begin = full ? next : segment_start;
+    return begin > mem_len ? begin - mem_len : 0;
+}
+
+void xlnet_export_row(const struct timeline *timeline, int layer, uint64_t position, float *row) {
+    const struct xlnet_timeline *line = (const struct xlnet_timeline *)timeline;
+    size_t n_head = (size_t)line->x->n_head, d_head = (size_t)line->x->d_head;
+    size_t at = position % line->capacity;
+    for (size_t h = 0; h < n_head; h++) {
+        rows_get(&line->keys, (size_t)layer, at, h, row + h * d_head, d_head);
+        rows_get(&line->values, (size_t)layer, at, h, row + (n_head + h) * d_head, d_head);
+    }
+}
+
+void xlnet_import_row(struct timeline *timeline, int layer, uint64_t position, const float *row) {
+    struct xlnet_timeline *line = xlnet_timeline(timeline);
+    size_t n_head = (size_t)line->x->n_head, d_head = (size_t)line->x->d_head;
+    const struct kernels *kernels = line->base.compute.kernels;
+    size_t at = position % line->capacity;
+    for (size_t h = 0; h < n_head; h++) {
+        rows_put(&line->keys, kernels, (size_t)layer, at, h, row + h * d_head, d_head);
+        rows_put(&line->values, kernels, (size_t)layer, at, h, row + (n_head + h) * d_head, d_head);
+    }
+}

@@ -1,0 +1,94 @@
+/* What a session of an XLNet keeps: keys and values of content rows, those of the memory and of the
+ * segment at hand; position rows; and room for a pass.
+ *
+ * A segment is a run of positions, each with a rank; section 2.2 of Yang et al. 2019 calls their
+ * order the factorisation order.  A row at i sees all memory, and the content at j of its segment
+ * if rank j < rank i or both ranks are 0; a content row sees itself besides.  There are three
+ * kinds: left to right  ranks ascend with the position block          all ranks are 0: the tokens
+ * see each other both ways gaps           known tokens have rank 0, gaps 1, 2, .. in the order they
+ * are filled What a content row sees is fixed once its rank is, so that its keys and values never
+ * change. */
+#ifndef TXL_XLNET_TIMELINE_H
+#define TXL_XLNET_TIMELINE_H
+
+#include "distances.h"
+#include "lib/network/kv_rows.h"
+#include "xlnet.h"
+
+enum {
+    XLNET_QUERIES = 512, /* query rows of a pass, at most */
+    XLNET_CHUNK = 512,   /* rows of a product: more gains nothing, and activations grow */
+    XLNET_BLOCK = 128,   /* rows of one attention task, so that their scores stay in cache */
+    XLNET_TOGETHER = 4   /* timelines that advance in one pass: two rows each, so that products are
+                            those of one timeline alone, to the bit */
+};
+
+/* A row of a pass. */
+struct xlnet_row {
+    uint64_t at;  /* its position */
+    uint64_t end; /* it sees positions below, but for open gaps */
+};
+
+struct xlnet_timeline {
+    struct timeline base; /* what all families have */
+    const struct xlnet *x;
+
+    /* Position p of every layer and head lies at row p % capacity of its ring.  Keys lie
+     * transposed, so that the scores of a block are one product without repacking; values are
+     * filled up to a multiple of 16 elements. */
+    size_t capacity; /* rows of the ring, in whole blocks: memory and segment */
+    struct rows keys, values;
+    struct distances *distances;
+
+    /* Of a segment with gaps. */
+    uint64_t *gap; /* [n_gap], ascending: the positions that are open */
+    size_t n_gap;
+    int32_t *pending; /* [n_pending] ids that have no keys and values yet: all known tokens, or the
+                         one that was filled in last */
+    uint64_t *where;  /* [n_pending] and their positions */
+    size_t n_pending;
+
+    /* A pass: its rows, content rows first. */
+    size_t most_rows;
+    struct xlnet_row *row; /* [most_rows] */
+    float *hidden;         /* [most_rows, d_model] */
+
+    /* A part of it. */
+    float *sum;   /* [XLNET_CHUNK, d_model] */
+    float *qkv;   /* [XLNET_CHUNK, 3 n_head d_head] */
+    float *heads; /* [XLNET_CHUNK, n_head d_head] */
+    float *inner; /* [XLNET_CHUNK, d_inner] */
+};
+
+/* All heads side by side. */
+static inline size_t xlnet_width(const struct xlnet *x) {
+    return (size_t)x->n_head * (size_t)x->d_head;
+}
+
+static inline struct xlnet_timeline *xlnet_timeline(struct timeline *timeline) {
+    return (struct xlnet_timeline *)timeline;
+}
+
+/* The earliest position that the segment at hand sees. */
+static inline uint64_t xlnet_first_visible(const struct timeline *t) {
+    uint64_t mem_len = (uint64_t)t->settings.mem_len;
+    return t->segment_start > mem_len ? t->segment_start - mem_len : 0;
+}
+
+/* As in struct family. */
+txl_status xlnet_check_session(const struct network *network, const txl_settings *settings,
+                               txl_error *error);
+uint64_t xlnet_timeline_bytes(const struct network *network, const struct kernels *kernels,
+                              const txl_settings *settings);
+txl_status xlnet_timeline_open(const struct network *network, const struct kernels *kernels,
+                               const txl_settings *settings, struct timeline **timeline,
+                               txl_error *error);
+void xlnet_timeline_close(struct timeline *timeline);
+void xlnet_reset(struct timeline *timeline);
+txl_status xlnet_copy(struct timeline *to, struct timeline *from, txl_error *error);
+uint64_t xlnet_first_row(const struct network *network, const txl_settings *settings, uint64_t next,
+                         uint64_t segment_start);
+void xlnet_export_row(const struct timeline *timeline, int layer, uint64_t position, float *row);
+void xlnet_import_row(struct timeline *timeline, int layer, uint64_t position, const float *row);
+
+#endif

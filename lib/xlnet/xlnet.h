@@ -1,0 +1,36 @@
+/* What an XLNet is made of: its dimensions and where its weights lie.  Read-only. */
+#ifndef TXL_XLNET_H
+#define TXL_XLNET_H
+
+#include "lib/network/family.h"
+#include "parameters.h"
+
+struct xlnet_norm {
+    const float *weight, *bias; /* [d_model] */
+};
+
+struct xlnet_layer {
+    struct matrix qkv;  /* [3 n_head d_head, d_model]: queries, keys, values */
+    struct matrix o;    /* [d_model, n_head d_head] */
+    struct matrix r;    /* [n_head d_head, d_model] */
+    const float *u, *v; /* [n_head d_head]: added to a query that meets keys, position rows */
+    /* [n_head d_head] and [2, n_head d_head]: the term of several texts in one segment, which no
+     * command computes. */
+    const float *s, *segment;
+    struct xlnet_norm attention_norm, feed_forward_norm;
+    struct matrix feed_forward_1, feed_forward_2; /* [d_inner, d_model], [d_model, d_inner] */
+    const float *feed_forward_bias_1, *feed_forward_bias_2;
+};
+
+struct xlnet {
+    struct network network; /* what all families have */
+    struct band band;       /* both ends: one band, of the whole vocabulary */
+    int n_layer, n_head, d_head, d_model, d_inner;
+    enum activation activation;
+    bool uni; /* no row sees what stands to its right */
+    float epsilon;
+    const float *mask; /* [d_model]: what every query row starts as */
+    struct xlnet_layer *layer;
+};
+
+#endif
