@@ -10,8 +10,10 @@
 #include "lib/text/vocabulary.h"
 #include "lib/transformer_xl/family.h"
 #include "lib/weights/weights.h"
+#include "lib/xlnet/family.h"
 #include "recognise.h"
 #include "vocabulary_file.h"
+#include "xlnet.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -33,8 +35,9 @@ struct piece {
 
 struct part {
     const char *path; /* of the checkpoint */
-    struct piece piece[2];
+    struct piece piece[XLNET_MAX_PIECE];
     int n_piece;
+    struct checkpoint_tensor view[XLNET_MAX_PIECE]; /* what pieces are of, where it is made here */
     float *elements; /* transposed or computed beforehand, instead of pieces; owned */
     enum parameter_kind kind;
 };
@@ -79,8 +82,41 @@ static txl_status read_part(void *context, uint64_t first, size_t count, float *
     return TXL_OK;
 }
 
+/* The model of a checkpoint, of one of the families. */
+struct subject {
+    struct checkpoint *checkpoint;
+    const struct family *family;
+    struct recognised transformer_xl;
+    struct xlnet_recognised xlnet;
+    void *settings;      /* the family's, in one of the two */
+    char *config_path;   /* of the config.json that was read, or NULL; owned */
+    const char *missing; /* options that would tell what nothing tells, each after a blank */
+};
+
+static txl_status open_subject(const char *source, const struct convert_options *options,
+                               struct subject *s, txl_error *error) {
+    *s = (struct subject){.family = &transformer_xl_family,
+                          .settings = &s->transformer_xl.facts,
+                          .missing = s->transformer_xl.missing};
+    txl_status status = checkpoint_open(source, &s->checkpoint, error);
+    if (status)
+        return status;
+    if (!xlnet_is_in(s->checkpoint))
+        return recognise(s->checkpoint, options, &s->transformer_xl, &s->config_path, error);
+    s->family = &xlnet_family;
+    s->settings = &s->xlnet.settings;
+    s->missing = "";
+    return xlnet_recognise(s->checkpoint, options, &s->xlnet, &s->config_path, error);
+}
+
+static void close_subject(struct subject *s) {
+    checkpoint_close(s->checkpoint);
+    free(s->config_path);
+}
+
 struct conversion {
-    const struct recognised *r;
+    const struct subject *subject;
+    const struct recognised *r; /* of a Transformer-XL */
     const char *path;
     struct weights_source *source;
     struct part **part; /* what each source reads */
@@ -263,8 +299,8 @@ static txl_status add_frequencies(struct conversion *c, const struct parameter_t
 
 /* ---- All of them -------------------------------------------------------------------------- */
 
-static txl_status add_tensor(struct conversion *c, const struct parameter_tensor *to,
-                             txl_error *error) {
+static txl_status add_transformer_xl(struct conversion *c, const struct parameter_tensor *to,
+                                     txl_error *error) {
     const struct transformer_xl_settings *f = &c->r->facts;
     const enum attention_type attn_type = (enum attention_type)f->attn_type;
     const struct origin *origin = &origins[to->number];
@@ -289,12 +325,34 @@ static txl_status add_tensor(struct conversion *c, const struct parameter_tensor
                      (uint64_t[]){to->n_row, to->n_column}, error);
 }
 
+static txl_status add_xlnet(struct conversion *c, const struct parameter_tensor *to,
+                            txl_error *error) {
+    struct xlnet_pieces found;
+    struct piece piece[XLNET_MAX_PIECE];
+    txl_status status =
+        xlnet_find(&c->subject->xlnet, (enum xlnet_parameter)to->number, to->i, &found, error);
+    for (int i = 0; !status && i < found.n; i++)
+        piece[i] = (struct piece){.tensor = &found.view[i], .n = found.view[i].n_element};
+    if (!status)
+        status = add(c, to, piece, found.n, NULL, error);
+    if (status)
+        return status;
+    struct part *part = c->part[c->n - 1];
+    for (int i = 0; i < found.n; i++) {
+        part->view[i] = found.view[i];
+        part->piece[i].tensor = &part->view[i];
+    }
+    return TXL_OK;
+}
+
 static txl_status list_tensors(struct conversion *c, txl_error *error) {
-    struct parameter_walk walk = parameter_walk(&transformer_xl_parameters, &c->r->facts);
+    const struct subject *s = c->subject;
+    struct parameter_walk walk = parameter_walk(s->family->parameters, s->settings);
     struct parameter_tensor to;
     txl_status status = TXL_OK;
     while (!status && parameter_next(&walk, &to))
-        status = add_tensor(c, &to, error);
+        status = s->family == &xlnet_family ? add_xlnet(c, &to, error)
+                                            : add_transformer_xl(c, &to, error);
     return status;
 }
 
@@ -378,16 +436,16 @@ static txl_status pack_vocabulary(const struct vocabulary_file *file, const char
     return status;
 }
 
-static txl_status read_vocabulary(const struct recognised *r, const char *path,
-                                  const char *tokenizer, struct model_settings *text,
-                                  void **section, size_t *size, txl_error *error) {
+static txl_status read_vocabulary(const struct subject *s, const char *path, const char *tokenizer,
+                                  struct model_settings *text, void **section, size_t *size,
+                                  txl_error *error) {
     struct vocabulary_file file = {0};
+    int n_token = text->n_token;
     txl_status status = vocabulary_file_read(path, &file, error);
-    if (!status && file.n_symbol != (size_t)r->facts.model.n_token)
+    if (!status && file.n_symbol != (size_t)n_token)
         status = txl_fail(error, TXL_FORMAT,
                           "%s: %zu symbols, but the model in %s has %d: this is not its vocabulary",
-                          file.path, file.n_symbol, checkpoint_path(r->checkpoint),
-                          r->facts.model.n_token);
+                          file.path, file.n_symbol, checkpoint_path(s->checkpoint), n_token);
     if (!status)
         status = pack_vocabulary(&file, tokenizer, text, section, size, error);
     vocabulary_file_free(&file);
@@ -406,31 +464,31 @@ void convert_options_init(struct convert_options *options) {
 }
 
 /* Of the files beside the checkpoint only those that are read for it are in the way. */
-static txl_status refuse_input(const struct recognised *r, const char *vocabulary,
-                               const char *output, txl_error *error) {
-    if (checkpoint_reads(r->checkpoint, output) || mapped_file_same(vocabulary, output) ||
-        (r->config_path && mapped_file_same(r->config_path, output)))
+static txl_status refuse_input(const struct subject *s, const char *vocabulary, const char *output,
+                               txl_error *error) {
+    if (checkpoint_reads(s->checkpoint, output) || mapped_file_same(vocabulary, output) ||
+        (s->config_path && mapped_file_same(s->config_path, output)))
         return txl_fail(error, TXL_ARGUMENT, "%s: is read, and cannot be the output too", output);
     return TXL_OK;
 }
 
 /* From recognised facts and a vocabulary to the file. */
-static txl_status write_file(struct conversion *c, const char *output, const char *vocabulary,
-                             const struct convert_options *options, txl_error *error) {
+static txl_status write_file(struct conversion *c, struct model_settings *facts, const char *output,
+                             const char *vocabulary, const struct convert_options *options,
+                             txl_error *error) {
     enum weights_type type = WEIGHTS_F32;
     char *settings = NULL;
     void *section = NULL;
     size_t section_size = 0;
-    struct transformer_xl_settings facts = c->r->facts;
-    txl_status status = read_vocabulary(c->r, vocabulary, options->tokenizer, &facts.model,
-                                        &section, &section_size, error);
+    txl_status status = read_vocabulary(c->subject, vocabulary, options->tokenizer, facts, &section,
+                                        &section_size, error);
     if (!status)
         status = list_tensors(c, error);
     if (!status)
         status = choose_type(c, options->type, &type, error);
     if (!status) {
-        facts.model.type = (int)type;
-        settings = family_settings_text(&transformer_xl_family, &facts);
+        facts->type = (int)type;
+        settings = family_settings_text(c->subject->family, facts);
         if (!settings)
             status = txl_fail_memory(error, "the settings", 4096);
     }
@@ -454,30 +512,32 @@ static txl_status write_file(struct conversion *c, const char *output, const cha
 
 txl_status convert_checkpoint(const char *source, const char *output,
                               const struct convert_options *options, txl_error *error) {
-    struct recognised r;
+    struct subject s;
     char *found = NULL;
-    txl_status status = recognise(source, options, &r, error);
-    if (!status)
-        status = recognise_complete(&r, error);
-    struct conversion c = {.r = &r, .path = status ? source : checkpoint_path(r.checkpoint)};
+    txl_status status = open_subject(source, options, &s, error);
+    if (!status && s.family == &transformer_xl_family)
+        status = recognise_complete(&s.transformer_xl, error);
+    struct conversion c = {.subject = &s,
+                           .r = &s.transformer_xl,
+                           .path = status ? source : checkpoint_path(s.checkpoint)};
     if (!status && !options->vocabulary)
         status = vocabulary_file_find(c.path, &found, error);
     const char *vocabulary = options->vocabulary ? options->vocabulary : found;
     if (!status)
-        status = refuse_input(&r, vocabulary, output, error);
+        status = refuse_input(&s, vocabulary, output, error);
     if (!status)
-        status = write_file(&c, output, vocabulary, options, error);
+        status = write_file(&c, s.settings, output, vocabulary, options, error);
     free_conversion(&c);
     free(found);
-    recognise_free(&r);
+    close_subject(&s);
     return status;
 }
 
 /* What the vocabulary tells of the text.  Without one, or with one of another model, nothing. */
-static bool guess_text(const struct recognised *r, const char *path, struct model_settings *text) {
+static bool guess_text(const struct subject *s, const char *path, struct model_settings *text) {
     void *section = NULL;
     size_t size;
-    bool known = path && read_vocabulary(r, path, NULL, text, &section, &size, NULL) == TXL_OK;
+    bool known = path && read_vocabulary(s, path, NULL, text, &section, &size, NULL) == TXL_OK;
     free(section);
     return known;
 }
@@ -499,17 +559,17 @@ static bool forget_missing(json_t *settings, const char *missing) {
 }
 
 /* The settings as far as they are known; NULL when memory is short. */
-static char *describe_settings(const struct recognised *r, const char *vocabulary) {
+static char *describe_settings(struct subject *s, const char *vocabulary) {
     static const char *const of_text[] = {"tokenizer", "lower_case", "unk_id", "eos_id"};
-    struct transformer_xl_settings facts = r->facts;
-    bool has_text = guess_text(r, vocabulary, &facts.model);
-    facts.memory_start = facts.memory_start < 0 ? 0 : facts.memory_start;
-    facts.cluster_order = facts.cluster_order < 0 ? 0 : facts.cluster_order;
-    char *json = family_settings_text(&transformer_xl_family, &facts);
+    struct transformer_xl_settings *facts = &s->transformer_xl.facts;
+    bool has_text = guess_text(s, vocabulary, s->settings);
+    facts->memory_start = facts->memory_start < 0 ? 0 : facts->memory_start;
+    facts->cluster_order = facts->cluster_order < 0 ? 0 : facts->cluster_order;
+    char *json = family_settings_text(s->family, s->settings);
     json_t *settings = json ? json_loads(json, 0, NULL) : NULL;
     free(json);
     bool good =
-        settings && json_object_del(settings, "type") == 0 && forget_missing(settings, r->missing);
+        settings && json_object_del(settings, "type") == 0 && forget_missing(settings, s->missing);
     for (size_t i = 0; good && !has_text && i < sizeof of_text / sizeof *of_text; i++)
         good = json_object_set_new(settings, of_text[i], json_null()) == 0;
     json = good ? json_text(settings, JSON_COMPACT) : NULL;
@@ -519,19 +579,19 @@ static char *describe_settings(const struct recognised *r, const char *vocabular
 
 txl_status convert_describe(const char *source, struct convert_description *d, txl_error *error) {
     struct convert_options options;
-    struct recognised r;
+    struct subject s;
     *d = (struct convert_description){0};
     convert_options_init(&options);
-    txl_status status = recognise(source, &options, &r, error);
+    txl_status status = open_subject(source, &options, &s, error);
     if (!status) {
-        vocabulary_file_find(checkpoint_path(r.checkpoint), &d->vocabulary, NULL);
-        d->settings = describe_settings(&r, d->vocabulary);
-        snprintf(d->missing, sizeof d->missing, "%s%s", r.missing,
+        vocabulary_file_find(checkpoint_path(s.checkpoint), &d->vocabulary, NULL);
+        d->settings = describe_settings(&s, d->vocabulary);
+        snprintf(d->missing, sizeof d->missing, "%s%s", s.missing,
                  d->vocabulary ? "" : " --vocab FILE");
         if (!d->settings)
             status = txl_fail_memory(error, "the settings", 4096);
     }
-    recognise_free(&r);
+    close_subject(&s);
     return status;
 }
 

@@ -4,6 +4,7 @@
  * win, then the attributes or config.json; what they say about shapes must agree with the shapes.
  */
 #include "recognise.h"
+#include "config_file.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "vocabulary_file.h"
@@ -200,37 +201,14 @@ static const struct pickle_value *find_module(const struct recognised *r) {
     return strcmp(dot ? dot + 1 : value->object->class_name, class_name) == 0 ? value : NULL;
 }
 
-/* config.json beside the checkpoint, and its path; or neither. */
-static txl_status load_config(const char *path, char **config_path, json_t **config,
-                              txl_error *error) {
-    char name[PATH_MAX + sizeof "config.json"];
-    const char *slash = strrchr(path, '/');
-    int folder = slash ? (int)(slash - path) + 1 : 0;
-    snprintf(name, sizeof name, "%.*sconfig.json", folder, path);
-    struct stat info;
-    *config = NULL;
-    if (stat(name, &info) < 0)
-        return errno == ENOENT ? TXL_OK : txl_fail(error, TXL_IO, "%s: %s", name, strerror(errno));
-    if (!S_ISREG(info.st_mode)) /* opening a pipe would wait for its writer */
-        return txl_fail(error, TXL_FORMAT, "%s: not a regular file", name);
-    json_error_t where;
-    *config = json_load_file(name, 0, &where);
-    if (!*config)
-        return txl_fail(error, json_lacked_memory(&where) ? TXL_MEMORY : TXL_FORMAT,
-                        "%s: line %d: %s", name, where.line, where.text);
-    if (!json_is_object(*config))
-        return txl_fail(error, TXL_FORMAT, "%s: expected a JSON object", name);
-    *config_path = strdup(name);
-    return *config_path ? TXL_OK : txl_fail_memory(error, "a file name", strlen(name) + 1);
-}
-
-static txl_status find_statements(struct recognised *r, struct statements *s, txl_error *error) {
+static txl_status find_statements(struct recognised *r, struct statements *s, char **config_path,
+                                  txl_error *error) {
     const char *path = checkpoint_path(r->checkpoint);
     *s = (struct statements){
         .path = path, .stated_in = path, .module = find_module(r), .recognised = r};
     if (!s->module) {
-        txl_status status = load_config(path, &r->config_path, &s->config, error);
-        s->stated_in = r->config_path ? r->config_path : path;
+        txl_status status = config_file_load(path, config_path, &s->config, error);
+        s->stated_in = *config_path ? *config_path : path;
         return status;
     }
     s->embedding = checkpoint_attribute(s->module, "word_emb");
@@ -647,9 +625,8 @@ static txl_status settle(struct recognised *r, struct statements *s,
 
 enum { COMPARED = 1 << 14 };
 
-/* Whether both hold the same numbers: shards keep a copy of a tied tensor each. */
-static txl_status is_copy(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b,
-                          bool *same, txl_error *error) {
+txl_status recognise_is_copy(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b,
+                             bool *same, txl_error *error) {
     *same = a->dtype == b->dtype && a->n_dim == b->n_dim &&
             memcmp(a->shape, b->shape, (size_t)a->n_dim * sizeof *a->shape) == 0;
     if (!*same)
@@ -680,7 +657,7 @@ static txl_status find_tie(const struct recognised *r, struct part_name input,
     *tied = in || out;
     if (in && out) {
         *tied = checkpoint_same_view(in, out);
-        return *tied ? TXL_OK : is_copy(in, out, tied, error);
+        return *tied ? TXL_OK : recognise_is_copy(in, out, tied, error);
     }
     if (*tied && has_own)
         return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing",
@@ -775,18 +752,16 @@ static txl_status find_facts(struct recognised *r, struct statements *s,
     return status;
 }
 
-txl_status recognise(const char *source, const struct convert_options *options,
-                     struct recognised *r, txl_error *error) {
+txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,
+                     struct recognised *r, char **config_path, txl_error *error) {
     static const char layer[] = "layers.0.dec_attn.o_net.weight";
     struct statements s = {0};
-    *r = (struct recognised){.facts = {.model = {.clamp_len = -1}}};
-    txl_status status = checkpoint_open(source, &r->checkpoint, error);
-    if (status)
-        return status;
+    txl_status status = TXL_OK;
+    *r = (struct recognised){.checkpoint = checkpoint, .facts = {.model = {.clamp_len = -1}}};
     if (!find_prefix(r->checkpoint, layer, r->prefix, sizeof r->prefix))
         status = not_a_transformer_xl(r, layer, error);
     if (!status)
-        status = find_statements(r, &s, error);
+        status = find_statements(r, &s, config_path, error);
     if (!status)
         status = find_facts(r, &s, options, error);
     json_decref(s.config);
@@ -799,9 +774,4 @@ txl_status recognise_complete(const struct recognised *r, txl_error *error) {
     return txl_fail(error, TXL_ARGUMENT,
                     "%s: does not tell all of its settings; add what it was trained with:%s",
                     checkpoint_path(r->checkpoint), r->missing);
-}
-
-void recognise_free(struct recognised *r) {
-    checkpoint_close(r->checkpoint);
-    free(r->config_path);
 }

@@ -9,20 +9,23 @@
 enum { MAX_PREFIX = 256 /* of a tensor's name */ };
 
 struct recognised {
-    struct checkpoint *checkpoint;
+    const struct checkpoint *checkpoint;
     struct transformer_xl_settings facts;
     char prefix[MAX_PREFIX];      /* before "word_emb.", "layers." ... */
     char crit_prefix[MAX_PREFIX]; /* before "crit.", which Hugging Face keeps elsewhere */
     char missing[512];            /* the options that would tell what nothing tells, each after a
                                      blank; those facts are then unset */
-    char *config_path;            /* of the config.json that was read, or NULL */
 };
 
-/* Opens the checkpoint and finds out all of its facts, the options taking precedence.  That some
- * are missing is no failure. */
-txl_status recognise(const char *source, const struct convert_options *options,
-                     struct recognised *recognised, txl_error *error);
-void recognise_free(struct recognised *recognised);
+/* Finds out all facts, the options taking precedence.  That some are missing is no failure.
+ * `*config_path` receives the path of the config.json that was read, or stays as it is; the
+ * caller frees it. */
+txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,
+                     struct recognised *recognised, char **config_path, txl_error *error);
+
+/* Whether both hold the same numbers: shards keep a copy of a tied tensor each. */
+txl_status recognise_is_copy(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b,
+                             bool *same, txl_error *error);
 
 /* TXL_OK where no fact is missing, else the error that asks for them. */
 txl_status recognise_complete(const struct recognised *recognised, txl_error *error);

@@ -4,6 +4,7 @@
 #include "convert/containers/checkpoint.h"
 #include "convert/containers/little_endian.h"
 #include "convert/recognise.h"
+#include "convert/xlnet.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -122,11 +123,30 @@ static void read_tensors(const char *path) {
     checkpoint_close(checkpoint);
 }
 
-static void find_facts(const char *path, const struct convert_options *options) {
-    struct recognised r;
+static void find_xlnet(const struct checkpoint *checkpoint, const struct convert_options *options) {
+    struct xlnet_recognised r;
+    struct xlnet_pieces pieces;
+    char *config_path = NULL;
     txl_error error;
-    recognise(path, options, &r, &error);
-    recognise_free(&r);
+    txl_status status = xlnet_recognise(checkpoint, options, &r, &config_path, &error);
+    for (int number = 0; number < N_XLNET_PARAMETER && status == TXL_OK; number++)
+        xlnet_find(&r, (enum xlnet_parameter)number, 0, &pieces, &error);
+    free(config_path);
+}
+
+static void find_facts(const char *path, const struct convert_options *options) {
+    struct checkpoint *checkpoint;
+    struct recognised r;
+    char *config_path = NULL;
+    txl_error error;
+    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+        return;
+    if (xlnet_is_in(checkpoint))
+        find_xlnet(checkpoint, options);
+    else
+        recognise(checkpoint, options, &r, &config_path, &error);
+    free(config_path);
+    checkpoint_close(checkpoint);
 }
 
 void fuzz_checkpoint(const char *path) {

@@ -57,14 +57,19 @@ static struct convert_options choose_options(unsigned bits) {
 
 /* Whether the file holds a model that is not too large to be converted thousands of times. */
 static bool is_small_model(const char *path, const struct convert_options *options, int *n_token) {
+    struct checkpoint *checkpoint;
     struct recognised r;
+    char *config_path = NULL;
     txl_error error;
-    bool small = recognise(path, options, &r, &error) == TXL_OK;
+    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+        return false;
+    bool small = recognise(checkpoint, options, &r, &config_path, &error) == TXL_OK;
     const struct transformer_xl_settings *f = &r.facts;
     *n_token = f->model.n_token;
     small = small && f->model.n_token <= MAX_TOKEN && f->d_model <= MAX_WIDTH &&
             f->d_inner <= MAX_WIDTH;
-    recognise_free(&r);
+    free(config_path);
+    checkpoint_close(checkpoint);
     return small;
 }
 
