@@ -4,7 +4,9 @@
  * sacremoses takes its classes from lists that were made with Unicode 7.0 and hold the Basic
  * Multilingual Plane alone, without Han characters and Hangul syllables: each of those becomes a
  * token of its own.  Its tokens are what the models' vocabularies are made of, so the classes are
- * kept as they are. */
+ * kept as they are.
+ *
+ * The abbreviations are Moses' (LGPL 2.1 or later), by way of sacremoses: debian/copyright. */
 #ifndef TXL_MOSES_TABLES_H
 #define TXL_MOSES_TABLES_H
 
