@@ -51,6 +51,19 @@ txl_status convert_describe(const char *source, struct convert_description *desc
                             txl_error *error);
 void convert_description_free(struct convert_description *description);
 
+/* A vocabulary by itself, as a weights file has it. */
+struct convert_vocabulary {
+    const char *tokenizer; /* the setting */
+    bool lower_case;
+    int32_t n, unk, eos; /* ids, -1: none */
+    void *section;       /* for free() */
+    size_t size;
+};
+
+/* Reads the vocabulary file at `path`, of any kind that convert_checkpoint takes. */
+txl_status convert_vocabulary_read(const char *path, struct convert_vocabulary *vocabulary,
+                                   txl_error *error);
+
 /* Calls `tensor` for every tensor of any file that the converter reads, in the file's order. */
 struct convert_tensor {
     const char *name;

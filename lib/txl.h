@@ -543,6 +543,28 @@ TXL_API void txl_decoder_free(txl_decoder *decoder);
 
 /* ---- Training ----------------------------------------------------------------------------- */
 
+/* A spelling, not NUL-terminated. */
+typedef struct txl_spelling {
+    const char *text;
+    size_t length;
+} txl_spelling;
+
+/* Makes the vocabulary section of a weights file of the symbols' spellings: *section of *size
+ * bytes, for free(). */
+TXL_API txl_status txl_vocabulary_pack(const txl_spelling *symbols, size_t n, void **section,
+                                       size_t *size, txl_error *error);
+
+/* A model to be trained: `settings_json` has the keys of weights-format.md, `vocabulary` is the
+ * section of its symbols, which is copied.  The weights are drawn as the published training code
+ * draws them, and depend on `seed` alone. */
+TXL_API txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
+                                 uint64_t seed, int threads, txl_model **model, txl_error *error);
+
+/* Writes the model as a weights file whose matrices are of `type` ("f32", ...); an older file at
+ * `path` is replaced by the whole of the new one or not at all. */
+TXL_API txl_status txl_model_write(const txl_model *model, const char *path, const char *type,
+                                   int threads, txl_error *error);
+
 /* A text's ids, in as few bytes each as the vocabulary's size allows. */
 typedef struct txl_ids txl_ids;
 TXL_API txl_status txl_ids_new(int32_t n_token, txl_ids **ids, txl_error *error);
@@ -610,6 +632,29 @@ TXL_API txl_status txl_trainer_step(txl_trainer *trainer, double rate, txl_step 
 
 /* Steps of one epoch. */
 TXL_API uint64_t txl_trainer_epoch_steps(const txl_trainer *trainer);
+
+/* Writes all that the training is to go on from: weights, moments, memory, place in the text, and
+ * `note`, a text of the caller's.  An older file at `path` is replaced by the whole of the new one
+ * or not at all. */
+TXL_API txl_status txl_trainer_save(const txl_trainer *trainer, const char *path, const char *note,
+                                    txl_error *error);
+
+/* Such a file, read and checked. */
+typedef struct txl_saved txl_saved;
+TXL_API txl_status txl_saved_open(const char *path, txl_saved **saved, txl_error *error);
+/* The caller's text, how it was trained (threads is 0), and a model of that shape and vocabulary,
+ * but with other weights; all live as long as `saved`. */
+TXL_API const char *txl_saved_note(const txl_saved *saved);
+TXL_API void txl_saved_training(const txl_saved *saved, txl_training *training);
+TXL_API const txl_model *txl_saved_model(const txl_saved *saved);
+/* Goes on with it: the next step is what it would have been, bit for bit.  Other ids than those it
+ * was trained on are TXL_ARGUMENT. */
+TXL_API txl_status txl_saved_resume(const txl_saved *saved, const txl_ids *ids, int threads,
+                                    txl_trainer **trainer, txl_error *error);
+TXL_API void txl_saved_free(txl_saved *saved);
+
+/* The number of the next step, from 0. */
+TXL_API uint64_t txl_trainer_steps(const txl_trainer *trainer);
 
 /* The model as trained so far: it may be scored, sampled from and written by any session between
  * two steps, and changes with the next one.  It lives as long as the trainer. */

@@ -29,6 +29,7 @@ struct maker {
     enum weights_type type; /* of the matrices */
     float *mean;            /* of each tensor's elements */
     uint64_t seed;
+    bool initial; /* weights to be trained */
 };
 
 /* ---- The tensors -------------------------------------------------------------------------- */
@@ -174,10 +175,30 @@ static void narrow(enum weights_type type, const float *in, size_t n, void *out)
         q[i] = q8_of_float(in[i], SCALE);
 }
 
+/* Normal with mean 0 and deviation 1: Box and Muller 1958. */
+static float normal(uint64_t counter) {
+    const double pi = acos(-1);
+    double radius = ((double)(mix(2 * counter) >> 11) + 0.5) * 0x1p-53;
+    double angle = (double)(mix(2 * counter + 1) >> 11) * 0x1p-53;
+    return (float)(sqrt(-2 * log(radius)) * cos(2 * pi * angle));
+}
+
+static bool ends_with(const char *name, const char *end) {
+    size_t n = strlen(name), length = strlen(end);
+    return n >= length && strcmp(name + n - length, end) == 0;
+}
+
+/* The published training code's initial weights: biases but u and v are 0, the embedding's and the
+ * softmax's projections are narrower than the rest. */
+static float initial_deviation(const char *name) {
+    return ends_with(name, ".bias") ? 0 : ends_with(name, ".projection") ? 0.01f : DEVIATION;
+}
+
 struct filling {
     const struct weights_tensor *tensor;
     uint64_t counter; /* of the first element */
     float mean;
+    bool initial;
 };
 
 static void fill_task(void *context, int i, int thread) {
@@ -186,13 +207,15 @@ static void fill_task(void *context, int i, int thread) {
     size_t element_size = weights_type_size(f->tensor->type);
     uint64_t first = (uint64_t)i * FILL_ELEMENTS, end = first + FILL_ELEMENTS;
     char *out = (char *)f->tensor->raw; /* not read-only yet */
-    float tile[FILL_TILE];
+    float tile[FILL_TILE], deviation = initial_deviation(f->tensor->name);
     if (end > f->tensor->n_element)
         end = f->tensor->n_element;
     for (; first < end; first += FILL_TILE) {
         size_t n = end - first < FILL_TILE ? (size_t)(end - first) : FILL_TILE;
-        for (size_t k = 0; k < n; k++)
+        for (size_t k = 0; k < n && !f->initial; k++)
             tile[k] = f->mean + DEVIATION * near_normal(mix(f->counter + first + k));
+        for (size_t k = 0; k < n && f->initial; k++)
+            tile[k] = f->mean + deviation * normal(f->counter + first + k);
         narrow(f->tensor->type, tile, n, out + first * element_size);
     }
 }
@@ -219,7 +242,7 @@ static txl_status fill_tensors(const struct maker *maker, int threads, txl_error
     uint64_t counter = mix(maker->seed);
     for (size_t i = 0; i < w->n_tensor; i++) {
         const struct weights_tensor *t = &w->tensor[i];
-        struct filling filling = {t, counter, maker->mean[i]};
+        struct filling filling = {t, counter, maker->mean[i], maker->initial};
         pool_run(pool, (int)((t->n_element + FILL_ELEMENTS - 1) / FILL_ELEMENTS), fill_task,
                  &filling);
         counter += t->n_element;
@@ -235,7 +258,9 @@ static txl_status fill_tensors(const struct maker *maker, int threads, txl_error
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-static txl_status make(struct maker *maker, const json_t *object, int threads, txl_error *error) {
+/* As random_weights, whose vocabulary may be NULL. */
+static txl_status make(struct maker *maker, const json_t *object, const void *vocabulary,
+                       size_t vocabulary_size, int threads, txl_error *error) {
     struct weights *w = maker->weights;
     txl_status status = read_settings(maker, object, error);
     if (status)
@@ -245,30 +270,44 @@ static txl_status make(struct maker *maker, const json_t *object, int threads, t
     if (!w->name || !w->settings)
         return txl_fail_memory(error, "random weights", 4096);
     status = list_tensors(maker, error);
-    void *vocabulary = NULL;
-    size_t vocabulary_size = 0,
-           n_token = (size_t)((struct model_settings *)maker->settings)->n_token;
+    size_t n_token = (size_t)((struct model_settings *)maker->settings)->n_token;
+    void *numbers = NULL;
+    if (!status && !vocabulary)
+        status = make_vocabulary(n_token, &numbers, &vocabulary_size, error);
     if (!status)
-        status = make_vocabulary(n_token, &vocabulary, &vocabulary_size, error);
-    if (!status)
-        status = place_tensors(w, vocabulary, vocabulary_size, error);
-    free(vocabulary);
+        status = place_tensors(w, numbers ? numbers : vocabulary, vocabulary_size, error);
+    free(numbers);
     return status ? status : fill_tensors(maker, threads, error);
+}
+
+/* The parameters of random_weights and initial_weights. */
+static txl_status make_weights(struct maker *maker, const json_t *settings, const void *vocabulary,
+                               size_t vocabulary_size, int threads, struct weights **weights,
+                               txl_error *error) {
+    maker->weights = calloc(1, sizeof *maker->weights);
+    txl_status status = maker->weights
+                            ? make(maker, settings, vocabulary, vocabulary_size, threads, error)
+                            : txl_fail_memory(error, "weights", sizeof *maker->weights);
+    free(maker->settings);
+    free(maker->mean);
+    if (status) {
+        weights_close(maker->weights);
+        return status;
+    }
+    *weights = maker->weights;
+    return TXL_OK;
 }
 
 txl_status random_weights(const struct family *family, const json_t *settings,
                           enum weights_type type, uint64_t seed, int threads,
                           struct weights **weights, txl_error *error) {
-    struct maker maker = {
-        .family = family, .weights = calloc(1, sizeof *maker.weights), .type = type, .seed = seed};
-    txl_status status = maker.weights ? make(&maker, settings, threads, error)
-                                      : txl_fail_memory(error, "weights", sizeof *maker.weights);
-    free(maker.settings);
-    free(maker.mean);
-    if (status) {
-        weights_close(maker.weights);
-        return status;
-    }
-    *weights = maker.weights;
-    return TXL_OK;
+    struct maker maker = {.family = family, .type = type, .seed = seed};
+    return make_weights(&maker, settings, NULL, 0, threads, weights, error);
+}
+
+txl_status initial_weights(const struct family *family, const json_t *settings,
+                           const void *vocabulary, size_t vocabulary_size, uint64_t seed,
+                           int threads, struct weights **weights, txl_error *error) {
+    struct maker maker = {.family = family, .type = WEIGHTS_F32, .seed = seed, .initial = true};
+    return make_weights(&maker, settings, vocabulary, vocabulary_size, threads, weights, error);
 }

@@ -156,6 +156,19 @@ txl_status txl_model_random(const char *settings_json, const char *type, uint64_
     return status ? status : model_open_weights(weights, threads, model, error);
 }
 
+txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
+                         uint64_t seed, int threads, txl_model **model, txl_error *error) {
+    json_t *settings;
+    const struct family *family;
+    struct weights *weights;
+    txl_status status = parse_settings(settings_json, &settings, &family, error);
+    if (!status)
+        status =
+            initial_weights(family, settings, vocabulary, size, seed, threads, &weights, error);
+    json_decref(settings);
+    return status ? status : model_open_weights(weights, threads, model, error);
+}
+
 void txl_model_close(txl_model *model) {
     if (!model)
         return;

@@ -276,3 +276,15 @@ int32_t vocabulary_guess_eos(const struct vocabulary_entry *symbols, size_t n, t
                ? -1
                : index_of(symbols, n, kind == TXL_LM1B ? "<S>" : "<eos>");
 }
+
+txl_status txl_vocabulary_pack(const txl_spelling *symbols, size_t n, void **section, size_t *size,
+                               txl_error *error) {
+    struct vocabulary_entry *entry = calloc(n + 1, sizeof *entry);
+    if (!entry)
+        return txl_fail_memory(error, "the vocabulary", n * sizeof *entry);
+    for (size_t i = 0; i < n; i++)
+        entry[i] = (struct vocabulary_entry){symbols[i].text, symbols[i].length};
+    txl_status status = vocabulary_pack(entry, n, section, size, error);
+    free(entry);
+    return status;
+}

@@ -187,33 +187,55 @@ static void widen_tensor(const txl_model *model, size_t i, float *out) {
                                         out);
 }
 
+static int compare_names(const void *a, const void *b) {
+    const struct weights_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* Gives the tensors of `w` their places: an order that does not depend on the file's, so that a
+ * state fits a model made anew. */
+static txl_status place_tensors(txl_trainer *t, struct weights *w, txl_error *error) {
+    float *trained = t->weight, *rest = t->weight + t->n_parameter;
+    struct weights_tensor **order = calloc(w->n_tensor + 1, sizeof *order);
+    if (!order)
+        return txl_fail_memory(error, "the tensors", w->n_tensor * sizeof *order);
+    for (size_t i = 0; i < w->n_tensor; i++)
+        order[i] = &w->tensor[i];
+    qsort(order, w->n_tensor, sizeof *order, compare_names);
+    for (size_t i = 0; i < w->n_tensor; i++) {
+        float **next = is_trained(t, order[i]->name) ? &trained : &rest;
+        order[i]->raw = *next;
+        *next += padded(order[i]->n_element);
+    }
+    free(order);
+    return TXL_OK;
+}
+
 /* Copies the tensors to where they are trained, and lists them in `w` as of that place. */
 static txl_status copy_tensors(txl_trainer *t, const txl_model *model, struct weights *w,
                                txl_error *error) {
     const struct weights *from = model->weights;
-    float *trained = t->weight, *rest = t->weight + t->n_parameter;
-    w->tensor = calloc(from->n_tensor, sizeof *w->tensor);
+    w->tensor = calloc(from->n_tensor + 1, sizeof *w->tensor);
     if (!w->tensor)
         return txl_fail_memory(error, "the tensors", from->n_tensor * sizeof *w->tensor);
     for (size_t i = 0; i < from->n_tensor; i++) {
-        struct weights_tensor *tensor = &w->tensor[w->n_tensor];
-        float **next = is_trained(t, from->tensor[i].name) ? &trained : &rest;
+        struct weights_tensor *tensor = &w->tensor[i];
         if (!model->tensors.element[i])
             return txl_fail(error, TXL_ARGUMENT, "%s: a model opened compressed is not trained",
                             from->name);
         *tensor = from->tensor[i];
         tensor->name = strdup(from->tensor[i].name);
+        w->n_tensor++;
         if (!tensor->name)
             return txl_fail_memory(error, "a tensor's name", strlen(from->tensor[i].name));
-        w->n_tensor++;
         tensor->type = WEIGHTS_F32;
         tensor->size = tensor->stored = tensor->n_element * sizeof(float);
         tensor->first_block = tensor->n_block = 0;
-        tensor->raw = *next;
-        widen_tensor(model, i, *next);
-        *next += padded(tensor->n_element);
     }
-    return TXL_OK;
+    txl_status status = place_tensors(t, w, error);
+    for (size_t i = 0; i < w->n_tensor && !status; i++)
+        widen_tensor(model, i, (float *)w->tensor[i].raw);
+    return status;
 }
 
 /* The model's settings with those of the training. */
@@ -338,6 +360,12 @@ static void reset_memory(txl_trainer *t) {
         memset(t->layer[l].memory, 0, size * sizeof(float));
 }
 
+void train_positions(txl_trainer *t) {
+    size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    position_sines(t->x->inv_freq, (size_t)t->x->d_model, t->how.clamp_len, keys - 1, -1, keys,
+                   t->sines);
+}
+
 static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl_ids *ids,
                                txl_error *error) {
     t->ids_read = ids;
@@ -362,9 +390,7 @@ static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl
     t->batch = (size_t)t->how.batch;
     t->dropout = make_dropout(t->how.dropout, t->how.seed);
     t->dropatt = make_dropout(t->how.dropatt, t->how.seed);
-    size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
-    position_sines(t->x->inv_freq, (size_t)t->x->d_model, t->how.clamp_len, keys - 1, -1, keys,
-                   t->sines);
+    train_positions(t);
     for (int l = 0; l < t->x->n_layer; l++)
         t->layer[l].input = l == 0 ? t->embedding : t->layer[l - 1].output;
     if (!t->hidden)
@@ -410,6 +436,10 @@ double txl_schedule_rate(const txl_schedule *s, uint64_t step, double share) {
     if (step < s->warmup)
         return s->lr * (double)(step + 1) / (double)s->warmup;
     return s->lr_min + (s->lr - s->lr_min) * (1 + cos(acos(-1) * share)) / 2;
+}
+
+uint64_t txl_trainer_steps(const txl_trainer *t) {
+    return t->step;
 }
 
 /* ---- A step ------------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ struct txl_trainer {
     void *memory; /* everything below */
     size_t memory_size;
 
-    /* The tensors in f32, those that are trained first. */
+    /* The tensors in f32 in the order of their names, those that are trained first. */
     float *weight, *gradient, *moment_1, *moment_2;
     size_t n_weight, n_parameter;
 
@@ -130,6 +130,9 @@ static inline uint32_t layer_place(int l, enum dropout_layer_place place) {
 static inline uint32_t dropout_row(const txl_trainer *t, size_t i) {
     return (uint32_t)(i / t->length * (size_t)t->how.tgt_len + i % t->length);
 }
+
+/* The position rows of the model's frequencies. */
+void train_positions(txl_trainer *t);
 
 /* ---- The parts of a step ------------------------------------------------------------------- */
 

@@ -1,0 +1,89 @@
+/* Scoring the held-out text. */
+#include "heldout.h"
+
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+#include "cli/tokens.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SCORED = 512 }; /* ids of one call */
+
+static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct heldout *h = context;
+    if (!symbol->text)
+        return TXL_OK;
+    if (h->n == h->capacity) {
+        size_t capacity = h->capacity > 0 ? 2 * h->capacity : 1 << 12;
+        int32_t *ids = realloc(h->ids, capacity * sizeof *ids);
+        if (!ids) {
+            snprintf(error->message, sizeof error->message, "out of memory");
+            return error->status = TXL_MEMORY;
+        }
+        h->ids = ids;
+        h->capacity = capacity;
+    }
+    h->ids[h->n++] = symbol->id;
+    return TXL_OK;
+}
+
+bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
+                  const struct bytes *bytes, bool raw, bool ids) {
+    struct input input = {.name = path ? path : "the held-out text", .handle = -1};
+    struct token_reader reader = {0};
+    const txl_encoding encoding = {.raw = raw, .lookup = true, .symbol = receive, .context = h};
+    txl_kind kind = txl_model_kind(model);
+    *h = (struct heldout){.name = input.name,
+                          .letters =
+                              kind == TXL_CHARACTERS || kind == TXL_BYTES || kind == TXL_TEXT8};
+    bool good = (!path || input_open(&input, path)) &&
+                token_reader_open(&reader, model, &input, &encoding, ids);
+    if (good && path)
+        good = token_reader_run(&reader, NULL, NULL) == TXL_OK;
+    else if (good)
+        good = token_reader_feed(&reader, bytes->data, bytes->length) == TXL_OK &&
+               token_reader_finish(&reader) == TXL_OK;
+    token_reader_counts(&reader, &h->counts);
+    token_reader_close(&reader);
+    input_close(&input);
+    if (good && h->n < 2) {
+        terminal_error("%s: fewer than two tokens, so there is nothing to score", h->name);
+        good = false;
+    }
+    return good;
+}
+
+void heldout_free(struct heldout *h) {
+    free(h->ids);
+    *h = (struct heldout){0};
+}
+
+txl_status heldout_score(const struct heldout *h, const txl_model *model,
+                         const txl_settings *settings, struct heldout_score *score,
+                         txl_error *error) {
+    txl_session *session;
+    float nats[SCORED];
+    *score = (struct heldout_score){0};
+    txl_status status = txl_session_new(model, settings, &session, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i + 1 < h->n && !status;) {
+        size_t left = h->n - 1 - i, n = left < SCORED ? left : SCORED;
+        status = txl_session_score(session, h->ids + i, n, h->ids + i + 1, nats, error);
+        for (size_t k = 0; k < n && !status; k++)
+            score->nats += nats[k];
+        score->predicted += n;
+        i += n;
+        if (!status && signals_stopped())
+            status = TXL_STOPPED;
+    }
+    txl_session_free(session);
+    return status;
+}
+
+double heldout_bits(const struct heldout *h, const struct heldout_score *score) {
+    uint64_t characters = h->letters ? 0 : h->counts.characters;
+    return score->nats / log(2) / (double)(characters > 0 ? characters : score->predicted);
+}

@@ -1,0 +1,619 @@
+/* txl train: makes a model from text, or carries an existing one on. */
+#include "cli/commands.h"
+#include "cli/options/numbers.h"
+#include "cli/ppl/published.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+#include "cli/tokens.h"
+#include "heldout.h"
+#include "train_log.h"
+#include "train_options.h"
+#include "train_vocabulary.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One run of the command. */
+struct train {
+    const struct train_options *told;
+    struct train_run run;
+    struct train_text text;
+    txl_ids *ids;
+    struct token_reader reader;
+    struct model init; /* --init; handle NULL: a new model */
+    txl_saved *saved;  /* --resume */
+    txl_model *fresh;  /* a new model */
+    txl_trainer *trainer;
+    struct heldout heldout;
+    struct train_log log;
+    uint64_t total; /* steps of the run, 0: the hours bound it */
+    double start;   /* the clock when the first step of this process began */
+    double late;    /* nats a token of the last steps, a running mean; NAN at first */
+    double seconds_before;
+    struct heldout_score last; /* evaluation */
+};
+
+static bool failed(const txl_error *error) {
+    terminal_error("%s", error->message);
+    return false;
+}
+
+/* ---- The text ----------------------------------------------------------------------------- */
+
+static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct train *t = context;
+    return symbol->text ? txl_ids_add(t->ids, &symbol->id, 1, error) : TXL_OK;
+}
+
+static txl_status feed(void *context, const char *bytes, size_t length) {
+    return token_reader_feed(&((struct train *)context)->reader, bytes, length);
+}
+
+/* The texts to ids, and the held-out part. */
+static bool read_text(struct train *t, const txl_model *model) {
+    const txl_encoding encoding = {
+        .raw = t->run.text == TEXT_RAW, .lookup = true, .symbol = receive, .context = t};
+    txl_error error;
+    if (txl_ids_new(txl_model_n_token(model), &t->ids, &error) != TXL_OK)
+        return failed(&error);
+    if (!token_reader_open(&t->reader, model, &t->text.input[0], &encoding, t->run.ids))
+        return false;
+    if (train_text_read(&t->text, feed, t) != TXL_OK || token_reader_finish(&t->reader) != TXL_OK)
+        return false;
+    const char *path = t->told->valid;
+    return !t->run.holds_out ||
+           heldout_read(&t->heldout, model, path, &t->text.tail, encoding.raw, t->run.ids);
+}
+
+static uint64_t heldout_checksum(const struct train *t, const txl_model *model) {
+    txl_ids *ids;
+    txl_error error;
+    uint64_t checksum = 0;
+    if (t->heldout.n > 0 && txl_ids_new(txl_model_n_token(model), &ids, &error) == TXL_OK) {
+        if (txl_ids_add(ids, t->heldout.ids, t->heldout.n, &error) == TXL_OK)
+            checksum = txl_ids_checksum(ids);
+        txl_ids_free(ids);
+    }
+    return checksum;
+}
+
+/* ---- The model ---------------------------------------------------------------------------- */
+
+static int size_of(int64_t told, const json_t *shape, const char *key, int standard) {
+    const json_t *value = json_object_get(shape, key);
+    if (told != INTEGER_UNSET)
+        return (int)told;
+    return value ? (int)json_integer_value(value) : standard;
+}
+
+/* The list of --cutoffs, or of the shape those that the vocabulary reaches. */
+static json_t *make_cutoffs(const char *told, const json_t *shape, int32_t n_token) {
+    json_t *cutoffs = json_array();
+    bool good = cutoffs != NULL;
+    if (told && *told != '\0') {
+        size_t n;
+        int *list = number_list(told, &n);
+        good = good && list;
+        for (size_t i = 0; good && i < n; i++)
+            good = json_array_append_new(cutoffs, json_integer(list[i])) == 0;
+        free(list);
+    } else if (!told) {
+        size_t i;
+        json_t *value;
+        json_array_foreach(json_object_get(shape, "cutoffs"), i, value) {
+            if (json_integer_value(value) < n_token)
+                good = good && json_array_append(cutoffs, value) == 0;
+        }
+    }
+    if (!good)
+        json_decref(cutoffs);
+    return good ? cutoffs : NULL;
+}
+
+static json_t *id_or_null(int32_t id) {
+    return id < 0 ? json_null() : json_integer(id);
+}
+
+/* What weights-format.md calls the settings; NULL when memory is short. */
+static char *new_settings(const struct train *t, const struct train_vocabulary *v) {
+    const struct train_options *told = t->told;
+    char *published = told->shape == CHOICE_UNSET ? NULL : published_settings_json(told->shape);
+    json_t *shape = published ? json_loads(published, 0, NULL) : NULL;
+    free(published);
+    json_t *cutoffs = make_cutoffs(told->cutoffs, shape, v->n), *tied = json_pack("[b]", false);
+    for (size_t i = 0; i < json_array_size(cutoffs) && tied; i++) {
+        if (json_array_append_new(tied, json_true()) != 0) {
+            json_decref(tied);
+            tied = NULL;
+        }
+    }
+    int d_model = size_of(told->d_model, shape, "d_model", 256);
+    json_t *settings = json_pack(
+        "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, "
+        "s:o, s:b, s:i, s:i, s:i, s:b, s:s, s:s, s:s}",
+        "family", "transformer-xl", "tokenizer", v->tokenizer, "lower_case", v->lower_case,
+        "unk_id", id_or_null(v->unk), "eos_id", id_or_null(v->eos), "n_token", v->n, "n_layer",
+        size_of(told->n_layer, shape, "n_layer", 6), "n_head",
+        size_of(told->n_head, shape, "n_head", 4), "d_head",
+        size_of(told->d_head, shape, "d_head", 64), "d_model", d_model, "d_embed",
+        size_of(told->d_embed, shape, "d_embed", d_model), "d_inner",
+        size_of(told->d_inner, shape, "d_inner", 1024), "attn_type", 0, "pre_lnorm",
+        told->pre_lnorm == ANSWER_YES, "div_val", size_of(told->div_val, shape, "div_val", 1),
+        "cutoffs", cutoffs, "tied_weights", true, "tied_projections", tied, "biases_per_layer",
+        false, "tgt_len", t->run.training.tgt_len, "mem_len", t->run.training.mem_len, "clamp_len",
+        t->run.training.clamp_len > 0 ? t->run.training.clamp_len : -1, "same_length",
+        t->run.training.same_length, "memory_start", "empty", "cluster_order", "reversed", "type",
+        "f32");
+    char *text = settings ? json_dumps(settings, JSON_COMPACT) : NULL;
+    json_decref(settings);
+    json_decref(shape);
+    return text;
+}
+
+static bool make_model(struct train *t) {
+    const struct train_options *told = t->told;
+    const char *name = told->vocab ? told->vocab : "characters";
+    int64_t min_count = told->min_count == INTEGER_UNSET ? 1 : told->min_count;
+    struct train_vocabulary v;
+    txl_error error;
+    if (train_vocabulary_make(&v, name, min_count, t->run.text == TEXT_RAW, &t->text) != TXL_OK)
+        return false;
+    char *settings = new_settings(t, &v);
+    bool good = settings != NULL;
+    if (!good)
+        terminal_error("out of memory");
+    else
+        good = txl_model_new(settings, v.section, v.size, t->run.training.seed,
+                             (int)told->common.threads, &t->fresh, &error) == TXL_OK ||
+               failed(&error);
+    free(settings);
+    train_vocabulary_free(&v);
+    return good;
+}
+
+/* The model that is trained, or that the state says; NULL with the error printed. */
+static const txl_model *open_model(struct train *t) {
+    const char *init = t->told->init;
+    txl_error error;
+    if (t->saved)
+        return txl_saved_model(t->saved);
+    if (init) {
+        const char *path = strcmp(init, "built-in") == 0 ? NULL : init;
+        if (model_open_file(&t->init, path, (int)t->told->common.threads, false, &error) !=
+            TXL_OK) {
+            failed(&error);
+            return NULL;
+        }
+        train_run_init(&t->run, t->told, t->init.handle);
+        return t->init.handle;
+    }
+    return make_model(t) ? t->fresh : NULL;
+}
+
+/* ---- Evaluation, the output, the state ---------------------------------------------------- */
+
+static double seconds_worked(const struct train *t) {
+    return t->seconds_before + terminal_seconds() - t->start;
+}
+
+static json_t *evaluation_to_json(const struct train *t, uint64_t step) {
+    double nats = t->last.nats / (double)t->last.predicted;
+    return json_pack("{s:I, s:{s:I, s:I, s:f, s:f, s:f, s:f, s:f}}", "step", (json_int_t)step,
+                     "valid", "tokens", (json_int_t)t->heldout.n, "predicted",
+                     (json_int_t)t->last.predicted, "nats", t->last.nats, "nats_per_token", nats,
+                     "perplexity", exp(nats), "bits_per_token", nats / log(2), "bits_per_character",
+                     heldout_bits(&t->heldout, &t->last));
+}
+
+static bool write_output(struct train *t) {
+    txl_error error;
+    if (txl_model_write(txl_trainer_model(t->trainer), t->told->output, train_types[t->run.type],
+                        t->run.training.threads, &error) != TXL_OK)
+        return failed(&error);
+    return true;
+}
+
+/* Measures the model after step `step`, and writes it if it is the best.  TXL_STOPPED at a signal;
+ * other failures are told. */
+static txl_status evaluate(struct train *t, uint64_t step) {
+    txl_settings settings = {.tgt_len = t->run.training.tgt_len,
+                             .mem_len = t->run.training.mem_len,
+                             .clamp_len = t->run.training.clamp_len,
+                             .same_length = t->run.training.same_length,
+                             .threads = t->run.training.threads};
+    struct heldout_score score;
+    txl_error error;
+    txl_status status =
+        heldout_score(&t->heldout, txl_trainer_model(t->trainer), &settings, &score, &error);
+    if (status == TXL_STOPPED)
+        return status;
+    if (status) {
+        failed(&error);
+        return status;
+    }
+    t->last = score;
+    t->run.evaluated = (int64_t)step;
+    if (!train_log_write(&t->log, evaluation_to_json(t, step)))
+        return TXL_IO;
+    double nats = score.nats / (double)score.predicted;
+    if (!(nats >= t->run.best)) { /* the first is better than none */
+        t->run.best = nats;
+        t->run.best_step = (int64_t)step;
+        return write_output(t) ? TXL_OK : TXL_IO;
+    }
+    return TXL_OK;
+}
+
+static bool save(struct train *t) {
+    const char *path = t->told->state ? t->told->state : t->told->resume;
+    txl_error error;
+    if (!path)
+        return true;
+    struct train_run run = t->run;
+    run.seconds = seconds_worked(t);
+    char *note = train_run_to_text(&run);
+    if (!note) {
+        terminal_error("out of memory");
+        return false;
+    }
+    txl_status status = txl_trainer_save(t->trainer, path, note, &error);
+    free(note);
+    return status == TXL_OK || failed(&error);
+}
+
+/* ---- Steps -------------------------------------------------------------------------------- */
+
+/* How much of the run is over. */
+static double share_done(const struct train *t, uint64_t step) {
+    if (t->total > 0)
+        return (double)step / (double)t->total;
+    double share = seconds_worked(t) / (3600 * t->run.hours);
+    return share < 1 ? share : 1;
+}
+
+static bool is_over(const struct train *t, uint64_t step) {
+    return t->total > 0 ? step >= t->total : share_done(t, step) >= 1;
+}
+
+static json_t *step_to_json(uint64_t number, const txl_step *step, double rate, double seconds) {
+    return json_pack("{s:I, s:f, s:f, s:f, s:I, s:f}", "step", (json_int_t)number, "loss",
+                     step->loss, "grad_norm", step->grad_norm, "lr", rate, "tokens",
+                     (json_int_t)step->tokens, "seconds", seconds);
+}
+
+/* "step 1200, epoch 2, 2.113 bits, held out 2.201" */
+static void describe(const struct train *t, uint64_t step, uint64_t epoch, char *text,
+                     size_t size) {
+    int n = snprintf(text, size, "step %" PRIu64 ", epoch %" PRIu64 ", %.3f bits a token", step,
+                     epoch + 1, t->late / log(2));
+    if (t->last.predicted > 0 && n > 0 && (size_t)n < size)
+        snprintf(text + n, size - (size_t)n, ", held out %.4f a %s",
+                 heldout_bits(&t->heldout, &t->last), t->run.ids ? "token" : "character");
+}
+
+/* What is due after `done` steps, unless it was done before the run was interrupted.  TXL_STOPPED
+ * at a signal; other failures are told. */
+static txl_status finish_step(struct train *t, uint64_t done) {
+    bool last = is_over(t, done);
+    bool evaluates = t->run.holds_out && (last || done % (uint64_t)t->run.eval_every == 0) &&
+                     t->run.evaluated != (int64_t)done - 1;
+    txl_status status = evaluates ? evaluate(t, done - 1) : TXL_OK;
+    bool saves = evaluates || last || done % (uint64_t)t->run.save_every == 0;
+    return !status && saves && !save(t) ? TXL_IO : status;
+}
+
+/* One step.  Failures are told. */
+static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
+    double before = terminal_seconds();
+    double rate = txl_schedule_rate(&t->run.schedule, number, share_done(t, number));
+    txl_error error;
+    txl_status status = txl_trainer_step(t->trainer, rate, step, &error);
+    if (status) {
+        failed(&error);
+        return status;
+    }
+    t->late = isnan(t->late) ? step->loss : 0.98 * t->late + 0.02 * step->loss;
+    json_t *line = step_to_json(number, step, rate, terminal_seconds() - before);
+    return train_log_write(&t->log, line) ? TXL_OK : TXL_IO;
+}
+
+/* Until it is over, or a signal asks to stop. */
+static txl_status take_steps(struct train *t) {
+    struct progress progress;
+    char task[160] = "training";
+    uint64_t tokens = 0, s = txl_trainer_steps(t->trainer);
+    txl_status status = TXL_OK;
+    progress_start(&progress, task, "tokens");
+    if (s > 0)
+        status = finish_step(t, s);
+    for (; !status && !is_over(t, s); s++) {
+        txl_step step;
+        status = signals_stopped() ? TXL_STOPPED : step_once(t, s, &step);
+        if (status)
+            break;
+        tokens += step.tokens;
+        describe(t, s + 1, step.epoch, task, sizeof task);
+        progress_update(&progress, share_done(t, s + 1), tokens);
+        status = finish_step(t, s + 1);
+    }
+    progress_end(&progress);
+    return status;
+}
+
+/* ---- The run ------------------------------------------------------------------------------ */
+
+/* What --resume may change. */
+static bool override_bounds(struct train *t) {
+    const struct train_options *told = t->told;
+    struct train_run *run = &t->run;
+    bool longer = true;
+    if (told->steps != INTEGER_UNSET) {
+        longer = run->steps > 0 && told->steps >= run->steps;
+        run->steps = told->steps;
+    }
+    if (told->epochs != INTEGER_UNSET) {
+        longer = longer && run->epochs > 0 && told->epochs >= run->epochs;
+        run->epochs = told->epochs;
+    }
+    if (!isnan(told->hours)) {
+        longer = longer && run->hours > 0 && told->hours >= run->hours;
+        run->hours = told->hours;
+    }
+    if (!longer)
+        terminal_error("--resume takes a larger --steps, --epochs or --hours than the run had, "
+                       "whichever bounds it");
+    else if (told->steps != INTEGER_UNSET || told->epochs != INTEGER_UNSET || !isnan(told->hours))
+        terminal_note("a longer run changes the rest of the learning rate's course");
+    return longer;
+}
+
+static bool open_saved(struct train *t) {
+    txl_error error;
+    if (txl_saved_open(t->told->resume, &t->saved, &error) != TXL_OK)
+        return failed(&error);
+    if (!train_run_from_text(&t->run, txl_saved_note(t->saved))) {
+        terminal_error("%s: not a state of txl train", t->told->resume);
+        return false;
+    }
+    txl_saved_training(t->saved, &t->run.training);
+    t->run.training.threads = (int)t->told->common.threads;
+    t->seconds_before = t->run.seconds;
+    bool none = t->told->valid && strcmp(t->told->valid, "none") == 0;
+    if (none == t->run.holds_out) {
+        terminal_error("%s: was trained %s held-out text", t->told->resume,
+                       t->run.holds_out ? "with a" : "without a");
+        return false;
+    }
+    return override_bounds(t);
+}
+
+static void tell(const struct train *t, const txl_model *model) {
+    uint64_t bytes = txl_trainer_bytes(model, &t->run.training), parameters = 0;
+    for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
+        txl_tensor tensor;
+        uint64_t n = 1;
+        txl_model_tensor(model, i, &tensor);
+        for (int d = 0; d < tensor.n_dim; d++)
+            n *= tensor.shape[d];
+        parameters += n;
+    }
+    terminal_note("%.1f million parameters, %d symbols, %zu tokens of text, %zu held out, %.0f MB "
+                  "of memory",
+                  (double)parameters / 1e6, (int)txl_model_n_token(model), txl_ids_count(t->ids),
+                  t->heldout.n, (double)bytes / 1e6);
+    if (t->run.hours > 0)
+        terminal_note("the learning rate follows the time: another run will differ");
+}
+
+static bool open_trainer(struct train *t, const txl_model *model) {
+    txl_error error;
+    txl_status status;
+    tell(t, model);
+    uint64_t checksum = heldout_checksum(t, model);
+    if (t->saved && checksum != t->run.valid_checksum) {
+        terminal_error("%s: was measured on another held-out text", t->told->resume);
+        return false;
+    }
+    t->run.valid_checksum = checksum;
+    if (t->saved)
+        status = txl_saved_resume(t->saved, t->ids, t->run.training.threads, &t->trainer, &error);
+    else
+        status = txl_trainer_new(model, t->ids, &t->run.training, &t->trainer, &error);
+    if (status)
+        return failed(&error);
+    txl_saved_free(t->saved);
+    t->saved = NULL;
+    model_close(&t->init);
+    txl_model_close(t->fresh);
+    t->fresh = NULL;
+    t->total = t->run.steps > 0 ? (uint64_t)t->run.steps
+                                : (uint64_t)t->run.epochs * txl_trainer_epoch_steps(t->trainer);
+    return true;
+}
+
+/* Everything up to the first step.  False with the error printed, or at a signal. */
+static bool prepare(struct train *t, char **paths, int n) {
+    const char *valid = t->told->valid;
+    bool none = valid && strcmp(valid, "none") == 0;
+    train_run_init(&t->run, t->told, NULL);
+    if (t->told->resume && !open_saved(t))
+        return false;
+    bool counts = !t->told->resume && !t->told->init &&
+                  train_vocabulary_counts(t->told->vocab ? t->told->vocab : "characters");
+    t->text = (struct train_text){.ids = t->run.ids, .holds_out = !valid, .seekable = counts};
+    if (!train_text_open(&t->text, paths, n))
+        return false;
+    const txl_model *model = open_model(t);
+    if (!model)
+        return false;
+    t->run.holds_out = !none;
+    return read_text(t, model) && open_trainer(t, model) &&
+           train_log_open(&t->log, t->told->log, txl_trainer_steps(t->trainer));
+}
+
+static void print_summary(const struct train *t) {
+    uint64_t steps = txl_trainer_steps(t->trainer);
+    double bits = t->last.predicted > 0 ? heldout_bits(&t->heldout, &t->last) : NAN;
+    terminal_brief("%" PRIu64 " steps, %.3f bits a token, held out %.4f: %s", steps,
+                   t->late / log(2), bits, t->told->output);
+    terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f best_step=%" PRId64
+                     " tokens=%zu seconds=%.1f threads=%d kernels=%s blas=%s output=%s",
+                     steps, t->late, bits, t->run.best_step, txl_ids_count(t->ids),
+                     seconds_worked(t), t->run.training.threads, txl_kernels_name(NULL),
+                     txl_blas_name(), t->told->output);
+}
+
+static int train(struct train *t) {
+    t->start = terminal_seconds();
+    txl_status status = take_steps(t);
+    /* A step that was no number is not in the weights, so the state before it stands. */
+    bool good = status == TXL_OK || status == TXL_STOPPED;
+    if (status == TXL_STOPPED)
+        good = save(t);
+    if (good && !t->run.holds_out)
+        good = write_output(t);
+    good = train_log_close(&t->log) && good;
+    if (!good)
+        return STATUS_FAILURE;
+    print_summary(t);
+    return status == TXL_STOPPED ? signals_status() : STATUS_OK;
+}
+
+static void close_all(struct train *t) {
+    txl_trainer_free(t->trainer);
+    txl_saved_free(t->saved);
+    txl_model_close(t->fresh);
+    model_close(&t->init);
+    token_reader_close(&t->reader);
+    train_text_close(&t->text);
+    heldout_free(&t->heldout);
+    txl_ids_free(t->ids);
+    train_log_close(&t->log);
+}
+
+/* ---- The command -------------------------------------------------------------------------- */
+
+static int check_options(const struct command *command, const struct train_options *told) {
+    int bounds =
+        (told->steps != INTEGER_UNSET) + (told->epochs != INTEGER_UNSET) + !isnan(told->hours);
+    if (!told->output)
+        return options_wrong(command, "--output is missing");
+    if (told->resume && train_options_fixed(told))
+        return options_wrong(command, "--resume takes all settings from the state, but --steps, "
+                                      "--epochs and --hours");
+    if (bounds > 1)
+        return options_wrong(command, "--steps, --epochs and --hours exclude each other");
+    bool sizes = told->shape != CHOICE_UNSET || told->cutoffs || told->pre_lnorm != CHOICE_UNSET;
+    const int64_t size[] = {told->n_layer, told->n_head,  told->d_head,  told->d_model,
+                            told->d_inner, told->d_embed, told->div_val, told->min_count};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        sizes = sizes || size[i] != INTEGER_UNSET;
+    if (told->init && (told->vocab || sizes))
+        return options_wrong(command, "--init has its own vocabulary and sizes");
+    if (told->ids && !told->init && !told->resume &&
+        (!told->vocab || train_vocabulary_counts(told->vocab)))
+        return options_wrong(command, "--ids needs a vocabulary: --init or --vocab FILE");
+    return OPTIONS_RUN;
+}
+
+static int run(const struct command *command, int argc, char **argv) {
+    struct train_options told = {.shape = CHOICE_UNSET,
+                                 .pre_lnorm = CHOICE_UNSET,
+                                 .same_length = CHOICE_UNSET,
+                                 .type = CHOICE_UNSET,
+                                 .text = TEXT_TOKENS,
+                                 .min_count = INTEGER_UNSET,
+                                 .n_layer = INTEGER_UNSET,
+                                 .n_head = INTEGER_UNSET,
+                                 .d_head = INTEGER_UNSET,
+                                 .d_model = INTEGER_UNSET,
+                                 .d_inner = INTEGER_UNSET,
+                                 .d_embed = INTEGER_UNSET,
+                                 .div_val = INTEGER_UNSET,
+                                 .tgt_len = INTEGER_UNSET,
+                                 .mem_len = INTEGER_UNSET,
+                                 .clamp_len = INTEGER_UNSET,
+                                 .batch = INTEGER_UNSET,
+                                 .warmup = INTEGER_UNSET,
+                                 .steps = INTEGER_UNSET,
+                                 .epochs = INTEGER_UNSET,
+                                 .eval_every = INTEGER_UNSET,
+                                 .save_every = INTEGER_UNSET,
+                                 .seed = INTEGER_UNSET,
+                                 .lr = NAN,
+                                 .lr_min = NAN,
+                                 .clip = NAN,
+                                 .epsilon = NAN,
+                                 .dropout = NAN,
+                                 .dropatt = NAN,
+                                 .hours = NAN};
+    struct operands operands;
+    int status = options_parse(command, argc, argv, &told, &operands);
+    if (status != OPTIONS_RUN)
+        return status;
+    status = check_options(command, &told);
+    char dash[] = "-", *standard_input[] = {dash};
+    if (status == OPTIONS_RUN && operands.n == 0 && !input_is_piped())
+        status = options_wrong(command, "TEXT is missing, and standard input is a terminal");
+    if (status == OPTIONS_RUN) {
+        struct train t = {.told = &told, .late = NAN};
+        char **paths = operands.n > 0 ? operands.items : standard_input;
+        status = STATUS_FAILURE;
+        if (prepare(&t, paths, operands.n > 0 ? operands.n : 1))
+            status = train(&t);
+        else if (signals_stopped())
+            status = signals_status();
+        close_all(&t);
+    }
+    operands_free(&operands);
+    return status;
+}
+
+static const struct operand_row operands[] = {
+    {.name = "TEXT",
+     .help = "text to train on, several one after the other; - is standard input, which is also "
+             "read without TEXT unless it is a terminal",
+     .optional = true,
+     .repeats = true},
+    {0}};
+
+static const struct note notes[] = {
+    {"Stopping and going on",
+     "OUT.txl appears at the first evaluation and is replaced as a whole by every better model. "
+     "Ctrl-C and SIGTERM end the step at hand, write the state and exit with 128 and the signal's "
+     "number. With --resume the run goes on from the last state, also after a crash, and ends in "
+     "the same file as if it had never stopped. Same seed, same file, for any number of threads; "
+     "but not with --hours."},
+    {"Summary line",
+     "Where standard error is no terminal, or with --summary, its last line is key=value between "
+     "blanks, in this order:\n\n"
+     " txl train: steps loss valid_bits best_step tokens seconds threads kernels blas output\n\n"
+     "loss is in nats a token, a running mean of the last steps; valid_bits is the held-out text's "
+     "last measurement, in bits a character, of ids in bits a token; tokens are of the text. The "
+     "output's name runs to the end of the line."},
+    {0}};
+
+static const struct example examples[] = {
+    {"txl train novel.txt -o mine.txl", "a small model of characters in half an hour"},
+    {"txl train --init built-in diary.txt -o diary.txl --lr 0.0003 --steps 500",
+     "the built-in model, carried on"},
+    {"txl train --vocab words --text raw --min-count 3 a.txt b.txt -o words.txl --state s.state",
+     "words, and a state to resume from"},
+    {"txl train novel.txt -o mine.txl --resume s.state", "the rest of an interrupted run"},
+    {0}};
+
+const struct command train_command = {
+    .name = "train",
+    .summary = "make a model from text, or carry one on",
+    .description = "Trains a Transformer-XL on the text and writes a weights file that every other "
+                   "command takes as its --model. Without --init the model is new, and its "
+                   "vocabulary is made from the text.",
+    .options = train_option_rows,
+    .operands = operands,
+    .examples = examples,
+    .notes = notes,
+    .run = run,
+};

@@ -1,0 +1,71 @@
+/* Writing the log. */
+#include "train_log.h"
+
+#include "cli/system/output.h"
+#include "cli/system/terminal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool fail(struct train_log *log) {
+    if (!log->failed)
+        terminal_error("%s: %s", log->path, strerror(errno));
+    log->failed = true;
+    return false;
+}
+
+/* Finds the end of the last line that is of a step before `step`. */
+static bool cut_back(struct train_log *log, uint64_t step) {
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t n;
+    off_t end = 0;
+    while ((n = getline(&line, &size, log->stream)) > 0 && line[n - 1] == '\n') {
+        json_t *object = json_loadb(line, (size_t)n, 0, NULL);
+        const json_t *number = json_object_get(object, "step");
+        bool before = json_is_integer(number) && (uint64_t)json_integer_value(number) < step;
+        json_decref(object);
+        if (!before)
+            break;
+        end += n;
+    }
+    free(line);
+    return !ferror(log->stream) && fseeko(log->stream, end, SEEK_SET) == 0 &&
+           ftruncate(fileno(log->stream), end) == 0;
+}
+
+bool train_log_open(struct train_log *log, const char *path, uint64_t step) {
+    *log = (struct train_log){.path = path};
+    if (!path)
+        return true;
+    log->stream = fopen(path, step > 0 ? "r+e" : "we");
+    if (!log->stream && step > 0 && errno == ENOENT)
+        log->stream = fopen(path, "we");
+    if (!log->stream || (step > 0 && !cut_back(log, step)))
+        return fail(log);
+    return true;
+}
+
+bool train_log_write(struct train_log *log, json_t *object) {
+    if (!log->path) {
+        json_decref(object);
+        return true;
+    }
+    char *text = object ? json_dumps(object, OUTPUT_JSON_FORM) : NULL;
+    json_decref(object);
+    if (!text) {
+        terminal_error("out of memory");
+        return false;
+    }
+    bool good = fprintf(log->stream, "%s\n", text) >= 0 && fflush(log->stream) == 0;
+    free(text);
+    return good || fail(log);
+}
+
+bool train_log_close(struct train_log *log) {
+    bool good = !log->stream || fclose(log->stream) == 0;
+    log->stream = NULL;
+    return (good && !log->failed) || fail(log);
+}

@@ -1,0 +1,25 @@
+/* The log of txl train: a JSON object a line, for every step and every evaluation. */
+#ifndef CLI_TRAIN_LOG_H
+#define CLI_TRAIN_LOG_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct train_log {
+    const char *path; /* NULL: there is none */
+    FILE *stream;
+    bool failed; /* a write did, with the error printed */
+};
+
+/* Begins the log, or goes on with one: what it says of steps from `step` on is cut off.  False with
+ * the error printed; end with train_log_close. */
+bool train_log_open(struct train_log *log, const char *path, uint64_t step);
+
+/* Writes one line and flushes it.  Takes the reference; NULL counts as out of memory. */
+bool train_log_write(struct train_log *log, json_t *object);
+
+bool train_log_close(struct train_log *log);
+
+#endif

@@ -1,0 +1,342 @@
+/* The options of txl train, and the settings of a run. */
+#include "train_options.h"
+
+#include "cli/ppl/published.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+const char *const train_types[] = {"f32", "f16", "bf16", "q8", NULL};
+
+static int64_t integer_or(int64_t told, int64_t standard) {
+    return told == INTEGER_UNSET ? standard : told;
+}
+
+static double real_or(double told, double standard) {
+    return isnan(told) ? standard : told;
+}
+
+/* ---- Settings ----------------------------------------------------------------------------- */
+
+/* Half an hour of two cores for one novel of characters, unless a model says how long its segments
+ * are. */
+void train_run_init(struct train_run *run, const struct train_options *told,
+                    const txl_model *model) {
+    txl_settings own = {.tgt_len = 128, .mem_len = 128, .clamp_len = -1};
+    if (model)
+        txl_model_defaults(model, &own);
+    bool bounded =
+        told->steps != INTEGER_UNSET || told->epochs != INTEGER_UNSET || !isnan(told->hours);
+    int64_t steps = integer_or(told->steps, bounded ? 0 : 5000);
+    *run = (struct train_run){
+        .training = {.batch = (int)integer_or(told->batch, 16),
+                     .tgt_len = (int)integer_or(told->tgt_len, own.tgt_len),
+                     .mem_len = (int)integer_or(told->mem_len, own.mem_len),
+                     .clamp_len = (int)integer_or(told->clamp_len, own.clamp_len),
+                     .same_length = told->same_length == CHOICE_UNSET
+                                        ? own.same_length
+                                        : told->same_length == ANSWER_YES,
+                     .clip = real_or(told->clip, 0.25),
+                     .epsilon = real_or(told->epsilon, 1e-8),
+                     .dropout = real_or(told->dropout, 0.1),
+                     .dropatt = real_or(told->dropatt, 0),
+                     .seed = (uint64_t)integer_or(told->seed, 1),
+                     .threads = (int)told->common.threads},
+        .schedule = {.lr = real_or(told->lr, 0.001),
+                     .lr_min = real_or(told->lr_min, 0),
+                     .warmup = (uint64_t)integer_or(told->warmup, 100)},
+        .steps = steps,
+        .epochs = integer_or(told->epochs, 0),
+        .hours = real_or(told->hours, 0),
+        .eval_every = integer_or(told->eval_every, 250),
+        .save_every = integer_or(told->save_every, 500),
+        .text = told->text,
+        .ids = told->ids,
+        .type = told->type == CHOICE_UNSET ? 0 : told->type,
+        .holds_out = true,
+        .best = NAN,
+        .best_step = -1,
+        .evaluated = -1};
+}
+
+/* One row for each member that the note keeps. */
+struct field {
+    const char *key;
+    enum { FIELD_INT, FIELD_INT64, FIELD_REAL, FIELD_BOOL } kind;
+    size_t offset;
+};
+
+#define FIELD(key, kind, member)                                                                   \
+    { key, kind, offsetof(struct train_run, member) }
+
+static const struct field fields[] = {
+    FIELD("lr", FIELD_REAL, schedule.lr),
+    FIELD("lr_min", FIELD_REAL, schedule.lr_min),
+    FIELD("warmup", FIELD_INT64, schedule.warmup),
+    FIELD("steps", FIELD_INT64, steps),
+    FIELD("epochs", FIELD_INT64, epochs),
+    FIELD("hours", FIELD_REAL, hours),
+    FIELD("eval_every", FIELD_INT64, eval_every),
+    FIELD("save_every", FIELD_INT64, save_every),
+    FIELD("text", FIELD_INT, text),
+    FIELD("ids", FIELD_BOOL, ids),
+    FIELD("type", FIELD_INT, type),
+    FIELD("holds_out", FIELD_BOOL, holds_out),
+    FIELD("seconds", FIELD_REAL, seconds),
+    FIELD("best", FIELD_REAL, best),
+    FIELD("best_step", FIELD_INT64, best_step),
+    FIELD("evaluated", FIELD_INT64, evaluated),
+    FIELD("valid_checksum", FIELD_INT64, valid_checksum),
+};
+
+static json_t *field_to_json(const struct field *field, const char *place) {
+    switch (field->kind) {
+    case FIELD_INT:
+        return json_integer(*(const int *)(const void *)place);
+    case FIELD_INT64:
+        return json_integer(*(const int64_t *)(const void *)place);
+    case FIELD_BOOL:
+        return json_boolean(*(const bool *)place);
+    case FIELD_REAL:
+        break;
+    }
+    double real = *(const double *)(const void *)place;
+    return isnan(real) ? json_null() : json_real(real);
+}
+
+char *train_run_to_text(const struct train_run *run) {
+    json_t *object = json_object();
+    bool good = object != NULL;
+    for (size_t i = 0; good && i < sizeof fields / sizeof *fields; i++)
+        good = json_object_set_new(
+                   object, fields[i].key,
+                   field_to_json(&fields[i], (const char *)run + fields[i].offset)) == 0;
+    char *text = good ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(object);
+    return text;
+}
+
+static bool field_from_json(const struct field *field, const json_t *value, char *place) {
+    if (field->kind == FIELD_REAL) {
+        *(double *)(void *)place = json_is_null(value) ? NAN : json_number_value(value);
+        return json_is_null(value) || json_is_number(value);
+    }
+    if (field->kind == FIELD_BOOL) {
+        *(bool *)place = json_is_true(value);
+        return json_is_boolean(value);
+    }
+    if (field->kind == FIELD_INT)
+        *(int *)(void *)place = (int)json_integer_value(value);
+    else
+        *(int64_t *)(void *)place = json_integer_value(value);
+    return json_is_integer(value);
+}
+
+bool train_run_from_text(struct train_run *run, const char *text) {
+    json_t *object = json_loads(text, 0, NULL);
+    bool good = json_is_object(object);
+    *run = (struct train_run){.best = NAN};
+    for (size_t i = 0; good && i < sizeof fields / sizeof *fields; i++)
+        good = field_from_json(&fields[i], json_object_get(object, fields[i].key),
+                               (char *)run + fields[i].offset);
+    json_decref(object);
+    return good && run->eval_every > 0 && run->save_every > 0 && run->type >= 0 && run->type < 4 &&
+           (run->text == TEXT_RAW || run->text == TEXT_TOKENS);
+}
+
+bool train_options_fixed(const struct train_options *told) {
+    const int64_t integers[] = {told->min_count, told->n_layer,    told->n_head,     told->d_head,
+                                told->d_model,   told->d_inner,    told->d_embed,    told->div_val,
+                                told->tgt_len,   told->mem_len,    told->clamp_len,  told->batch,
+                                told->warmup,    told->eval_every, told->save_every, told->seed};
+    const double reals[] = {told->lr,      told->lr_min,  told->clip,
+                            told->epsilon, told->dropout, told->dropatt};
+    bool any = told->init || told->vocab || told->cutoffs || told->shape != CHOICE_UNSET ||
+               told->pre_lnorm != CHOICE_UNSET || told->same_length != CHOICE_UNSET ||
+               told->type != CHOICE_UNSET || told->ids || told->text != TEXT_TOKENS;
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        any = any || integers[i] != INTEGER_UNSET;
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        any = any || !isnan(reals[i]);
+    return any;
+}
+
+/* ---- The table ---------------------------------------------------------------------------- */
+
+#define PLACE(member) .offset = offsetof(struct train_options, member)
+#define SIZE_ROW(row_name, member, standard_text, help_text, most_value)                           \
+    {                                                                                              \
+        .name = (row_name), .kind = OPTION_INTEGER, .argument = "N", .standard = (standard_text),  \
+        .help = (help_text), PLACE(member), .least = 1, .most = (most_value)                       \
+    }
+#define REAL_ROW(row_name, member, standard_text, help_text, most_value)                           \
+    {                                                                                              \
+        .name = (row_name), .kind = OPTION_REAL, .argument = "X", .standard = (standard_text),     \
+        .help = (help_text), PLACE(member), .least = 0, .most = (most_value)                       \
+    }
+
+const struct option_row train_option_rows[] = {
+    {.section = "Files",
+     .name = "output",
+     .letter = 'o',
+     .kind = OPTION_STRING,
+     .argument = "OUT.txl",
+     .help = "the weights file: the model that was best on the held-out text so far",
+     PLACE(output),
+     .file = FILE_PRODUCT},
+    {.name = "type",
+     .kind = OPTION_CHOICE,
+     .choices = train_types,
+     .standard = "f32",
+     .help = "type of its weights",
+     PLACE(type)},
+    {.name = "state",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "write there all that --resume needs, again and again",
+     PLACE(state),
+     .file = FILE_WHOLE,
+     .over = "resume"},
+    {.name = "resume",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "go on with the run of that state, which names the same texts again",
+     PLACE(resume),
+     .file = FILE_READ},
+    {.name = "log",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "write a JSON object for each step and for each evaluation",
+     PLACE(log),
+     .file = FILE_WHOLE},
+    {.section = "Text",
+     .name = "valid",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .standard = "the text's last 2 %, at most 1 MiB",
+     .help = "the held-out text that models are compared on; none: there is none",
+     PLACE(valid),
+     .file = FILE_READ},
+    {.name = "text",
+     .kind = OPTION_CHOICE,
+     .choices = text_forms,
+     .standard = "tokens",
+     .help = "words models: tokens is split at white space already, raw is prose",
+     PLACE(text)},
+    {.name = "ids",
+     .kind = OPTION_FLAG,
+     .help = "the texts are decimal ids of --init's or --vocab's symbols",
+     PLACE(ids)},
+    {.section = "Model",
+     .name = "init",
+     .kind = OPTION_STRING,
+     .argument = "FILE.txl",
+     .help = "begin with that model's weights and vocabulary; built-in: with those in the program",
+     PLACE(init),
+     .file = FILE_READ},
+    {.name = "vocab",
+     .kind = OPTION_STRING,
+     .argument = "KIND",
+     .standard = "characters",
+     .help = "characters or words of the text, bytes, text8, or a file of a vocabulary, of "
+             "SentencePiece too",
+     PLACE(vocab),
+     .file = FILE_READ},
+    SIZE_ROW("min-count", min_count, "1", "words and characters that are rarer become <unk>",
+             INT32_MAX),
+    {.name = "shape",
+     .kind = OPTION_CHOICE,
+     .choices = published_shapes,
+     .help = "sizes of a published model, where none of the following says otherwise",
+     PLACE(shape)},
+    SIZE_ROW("n-layer", n_layer, "6", "layers", 1024),
+    SIZE_ROW("n-head", n_head, "4", "attention heads of a layer", 4096),
+    SIZE_ROW("d-head", d_head, "64", "width of a head", 16384),
+    SIZE_ROW("d-model", d_model, "256", "width of the network, an even number", 65536),
+    SIZE_ROW("d-inner", d_inner, "1024", "width inside of the feed-forward half", 1048576),
+    SIZE_ROW("d-embed", d_embed, "d-model", "width of the first band's embedding", 65536),
+    SIZE_ROW("div-val", div_val, "1", "how much narrower each band's embedding is than the last",
+             65536),
+    {.name = "cutoffs",
+     .kind = OPTION_STRING,
+     .argument = "LIST",
+     .standard = "none",
+     .help = "first ids of the adaptive softmax's bands but the first, between commas",
+     PLACE(cutoffs)},
+    {.name = "pre-lnorm",
+     .kind = OPTION_CHOICE,
+     .choices = answers,
+     .standard = "no",
+     .help = "layer normalisation before each sublayer instead of after it",
+     PLACE(pre_lnorm)},
+    {.section = "Training",
+     .name = "tgt-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "128, or --init's",
+     .help = "tokens of a segment",
+     PLACE(tgt_len),
+     .least = 1,
+     .most = TXL_MAX_TGT_LEN},
+    {.name = "mem-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "128, or --init's",
+     .help = "tokens of memory before the segment",
+     PLACE(mem_len),
+     .least = 0,
+     .most = TXL_MAX_MEM_LEN},
+    {.name = "clamp-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "none, or --init's",
+     .help = "longest distance with a position of its own; 0 or -1: no limit",
+     PLACE(clamp_len),
+     .least = -1,
+     .most = INT32_MAX},
+    {.name = "same-length",
+     .kind = OPTION_CHOICE,
+     .choices = answers,
+     .standard = "no, or --init's",
+     .help = "let every token see exactly mem-len positions, itself included",
+     PLACE(same_length)},
+    SIZE_ROW("batch", batch, "16", "streams that the text is cut into", 1 << 20),
+    REAL_ROW("lr", lr, "0.001", "largest learning rate", 1),
+    REAL_ROW("lr-min", lr_min, "0", "the learning rate at the end of its cosine", 1),
+    {.name = "warmup",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "100",
+     .help = "steps in which the learning rate rises",
+     PLACE(warmup),
+     .least = 0,
+     .most = 9007199254740991},
+    REAL_ROW("clip", clip, "0.25", "largest norm of all gradients together; 0: any", 1e9),
+    REAL_ROW("epsilon", epsilon, "1e-8", "Adam's", 1),
+    REAL_ROW("dropout", dropout, "0.1", "share of activations that are dropped", 0.99),
+    REAL_ROW("dropatt", dropatt, "0", "share of attention weights that are dropped", 0.99),
+    SIZE_ROW("steps", steps, "5000", "end after N steps", 9007199254740991),
+    SIZE_ROW("epochs", epochs, NULL, "end after N times the text", 9007199254740991),
+    {.name = "hours",
+     .kind = OPTION_REAL,
+     .argument = "H",
+     .help = "end after H hours; the learning rate follows the time",
+     PLACE(hours),
+     .least = 0.0001,
+     .most = 1e6},
+    SIZE_ROW("eval-every", eval_every, "250", "steps from one evaluation to the next",
+             9007199254740991),
+    SIZE_ROW("save-every", save_every, "500", "steps from one writing of the state to the next",
+             9007199254740991),
+    {.name = "seed",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "1",
+     .help = "of the first weights and of dropout",
+     PLACE(seed),
+     .least = 0,
+     .most = 9007199254740991},
+    COMMON_ROWS,
+    {0}};

@@ -1,0 +1,53 @@
+/* What txl train is told, and what that comes to. */
+#ifndef CLI_TRAIN_OPTIONS_H
+#define CLI_TRAIN_OPTIONS_H
+
+#include "cli/model.h"
+
+struct train_options {
+    struct common_options common;
+    const char *output, *valid, *init, *vocab, *cutoffs, *state, *resume, *log;
+    int text, shape, pre_lnorm, same_length, type;
+    bool ids;
+    int64_t min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
+    int64_t tgt_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every, save_every, seed;
+    double lr, lr_min, clip, epsilon, dropout, dropatt, hours;
+};
+
+extern const struct option_row train_option_rows[];
+
+/* Whether one was given that a state has. */
+bool train_options_fixed(const struct train_options *told);
+
+/* All that a run of training depends on besides the model and the texts, and how far it is.  It is
+ * kept in the state. */
+struct train_run {
+    txl_training training;
+    txl_schedule schedule;
+    int64_t steps, epochs;          /* 0: not bounded so */
+    double hours;                   /* likewise */
+    int64_t eval_every, save_every; /* steps */
+    int text;                       /* TEXT_RAW, TEXT_TOKENS */
+    bool ids;                       /* the texts are ids */
+    int type;                       /* of the output, an index into train_types */
+    bool holds_out;                 /* there is a held-out text */
+    double seconds;                 /* worked so far, over all resumptions */
+    double best;                    /* nats a token of the held-out text; NAN: not measured yet */
+    int64_t best_step;              /* -1: none */
+    int64_t evaluated;              /* the last step that was measured after; -1: none */
+    uint64_t valid_checksum;        /* of the held-out ids */
+};
+
+extern const char *const train_types[];
+
+/* Takes what was told, and defaults for the rest; `model` is what is trained, NULL while it is to
+ * be made. */
+void train_run_init(struct train_run *run, const struct train_options *told,
+                    const txl_model *model);
+
+/* To the note of a state and back.  NULL when memory is short, to be freed; false when the note is
+ * none of this command. */
+char *train_run_to_text(const struct train_run *run);
+bool train_run_from_text(struct train_run *run, const char *text);
+
+#endif

@@ -1,0 +1,108 @@
+/* Reading texts with their end held back. */
+#include "train_text.h"
+
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    READ_BYTES = 1 << 16,
+    MOST_HELD = 1 << 20, /* bytes of the held-out part, and */
+    HELD_SHARE = 50,     /* one of so many */
+    SLACK = 1 << 18      /* bytes read beyond what is held back before they are moved */
+};
+
+bool train_text_open(struct train_text *text, char **paths, int n) {
+    text->input = calloc((size_t)n, sizeof *text->input);
+    if (!text->input) {
+        terminal_error("out of memory");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        text->input[i].handle = -1;
+        text->n = i + 1;
+        if (!input_open(&text->input[i], paths[i]) ||
+            (text->seekable && !input_make_seekable(&text->input[i])))
+            return false;
+    }
+    return true;
+}
+
+void train_text_close(struct train_text *text) {
+    for (int i = 0; i < text->n; i++)
+        input_close(&text->input[i]);
+    free(text->input);
+    bytes_free(&text->tail);
+    *text = (struct train_text){0};
+}
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+/* Where the held-out part begins in the tail: after the next line end, or else where a character
+ * or an id ends. */
+static size_t find_cut(const struct train_text *text) {
+    const char *tail = text->tail.data;
+    size_t length = text->tail.length;
+    uint64_t held = text->bytes / HELD_SHARE;
+    held = held < MOST_HELD ? held : MOST_HELD;
+    size_t cut = length - (size_t)(held < length ? held : length);
+    const char *line_end = cut < length ? memchr(tail + cut, '\n', length - cut) : NULL;
+    if (line_end && line_end + 1 < tail + length)
+        return (size_t)(line_end + 1 - tail);
+    while (cut < length && ((unsigned char)tail[cut] & 0xc0) == 0x80)
+        cut++;
+    while (text->ids && cut < length && !is_blank(tail[cut]))
+        cut++;
+    return cut;
+}
+
+/* Passes on what lies before the last MOST_HELD bytes. */
+static txl_status pass_on(struct train_text *text, size_t keep,
+                          txl_status (*take)(void *, const char *, size_t), void *context) {
+    size_t n = text->tail.length > keep ? text->tail.length - keep : 0;
+    txl_status status = n > 0 ? take(context, text->tail.data, n) : TXL_OK;
+    bytes_drop(&text->tail, n);
+    return status;
+}
+
+static txl_status read_input(struct train_text *text, struct input *input,
+                             txl_status (*take)(void *, const char *, size_t), void *context) {
+    char buffer[READ_BYTES];
+    txl_status status = TXL_OK;
+    ssize_t n;
+    while (!status && (n = input_read(input, buffer, sizeof buffer)) != 0) {
+        if (n < 0)
+            return TXL_IO;
+        text->bytes += (uint64_t)n;
+        if (!bytes_append(&text->tail, buffer, (size_t)n)) {
+            terminal_error("out of memory");
+            return TXL_MEMORY;
+        }
+        if (text->tail.length > MOST_HELD + SLACK)
+            status = pass_on(text, MOST_HELD, take, context);
+        if (!status && signals_stopped())
+            return TXL_STOPPED;
+    }
+    return !status && signals_stopped() ? TXL_STOPPED : status;
+}
+
+txl_status train_text_read(struct train_text *text,
+                           txl_status (*take)(void *, const char *, size_t), void *context) {
+    txl_status status = TXL_OK;
+    text->bytes = 0;
+    text->tail.length = 0;
+    for (int i = 0; i < text->n && !status; i++) {
+        if (text->input[i].read > 0 && !input_rewind(&text->input[i]))
+            return TXL_IO;
+        status = read_input(text, &text->input[i], take, context);
+    }
+    if (!status) {
+        size_t cut = text->holds_out ? find_cut(text) : text->tail.length;
+        status = pass_on(text, text->tail.length - cut, take, context);
+    }
+    return status;
+}

@@ -1,0 +1,247 @@
+/* Making vocabularies. */
+#include "train_vocabulary.h"
+
+#include "cli/system/terminal.h"
+#include "cli/tokens.h"
+#include "convert/convert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char unknown[] = "<unk>", boundary[] = "<eos>";
+
+static txl_status lack_memory(void) {
+    terminal_error("out of memory");
+    return TXL_MEMORY;
+}
+
+/* ---- Counting spellings ------------------------------------------------------------------- */
+
+struct counted {
+    size_t first, length; /* in the spellings */
+    uint64_t count;
+};
+
+/* Open addressing, at most half full. */
+struct counter {
+    struct bytes spellings;
+    struct counted *entry;
+    size_t n, capacity;
+    uint32_t *slot; /* an entry's number + 1, or 0 */
+    size_t n_slot;  /* a power of two */
+    struct token_reader reader;
+};
+
+static uint64_t hash(const char *text, size_t length) {
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < length; i++)
+        h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+    return h ^ h >> 29;
+}
+
+static uint32_t *find_slot(const struct counter *c, const char *text, size_t length) {
+    size_t i = (size_t)hash(text, length) & (c->n_slot - 1);
+    for (; c->slot[i] > 0; i = (i + 1) & (c->n_slot - 1)) {
+        const struct counted *entry = &c->entry[c->slot[i] - 1];
+        if (entry->length == length && memcmp(c->spellings.data + entry->first, text, length) == 0)
+            break;
+    }
+    return &c->slot[i];
+}
+
+static bool grow(struct counter *c) {
+    size_t capacity = c->capacity > 0 ? 2 * c->capacity : 1 << 10, n_slot = 2 * capacity;
+    struct counted *entry = realloc(c->entry, capacity * sizeof *entry);
+    if (entry)
+        c->entry = entry;
+    uint32_t *slot = entry ? calloc(n_slot, sizeof *slot) : NULL;
+    if (!slot)
+        return false;
+    free(c->slot);
+    c->slot = slot;
+    c->n_slot = n_slot;
+    c->capacity = capacity;
+    for (size_t i = 0; i < c->n; i++)
+        *find_slot(c, c->spellings.data + entry[i].first, entry[i].length) = (uint32_t)i + 1;
+    return true;
+}
+
+static bool count(struct counter *c, const char *text, size_t length, uint64_t times) {
+    if (c->n == c->capacity && !grow(c))
+        return false;
+    uint32_t *slot = find_slot(c, text, length);
+    if (*slot == 0) {
+        c->entry[c->n] = (struct counted){c->spellings.length, length, 0};
+        if (!bytes_append(&c->spellings, text, length))
+            return false;
+        *slot = (uint32_t)++c->n;
+    }
+    c->entry[*slot - 1].count += times;
+    return true;
+}
+
+static void counter_free(struct counter *c) {
+    token_reader_close(&c->reader);
+    bytes_free(&c->spellings);
+    free(c->entry);
+    free(c->slot);
+}
+
+/* Falling count; what is equal stays in the order of its first appearance. */
+static int compare_counts(const void *a, const void *b) {
+    const struct counted *x = a, *y = b;
+    if (x->count != y->count)
+        return x->count < y->count ? 1 : -1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* ---- Symbols of a text -------------------------------------------------------------------- */
+
+static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+    if (!symbol->text || count(context, symbol->text, symbol->length, 1))
+        return TXL_OK;
+    snprintf(error->message, sizeof error->message, "out of memory");
+    return error->status = TXL_MEMORY;
+}
+
+static txl_status feed(void *context, const char *bytes, size_t length) {
+    return token_reader_feed(&((struct counter *)context)->reader, bytes, length);
+}
+
+/* A model whose encoder cuts text into symbols of the kind. */
+static txl_status open_splitter(const char *tokenizer, txl_model **model) {
+    static const char form[] =
+        "{\"family\": \"transformer-xl\", \"tokenizer\": \"%s\", \"lower_case\": false, "
+        "\"unk_id\": 0, \"eos_id\": 1, \"n_token\": 2, \"n_layer\": 1, \"n_head\": 1, "
+        "\"d_head\": 2, \"d_model\": 2, \"d_embed\": 2, \"d_inner\": 2, \"attn_type\": 0, "
+        "\"pre_lnorm\": false, \"div_val\": 1, \"cutoffs\": [], \"tied_weights\": true, "
+        "\"tied_projections\": [false], \"biases_per_layer\": false, \"tgt_len\": 1, "
+        "\"mem_len\": 0, \"clamp_len\": -1, \"same_length\": false, \"memory_start\": \"empty\", "
+        "\"cluster_order\": \"reversed\"}";
+    const txl_spelling symbols[] = {{unknown, strlen(unknown)}, {boundary, strlen(boundary)}};
+    char settings[1024];
+    void *section = NULL;
+    size_t size;
+    txl_error error;
+    snprintf(settings, sizeof settings, form, tokenizer);
+    txl_status status = txl_vocabulary_pack(symbols, 2, &section, &size, &error);
+    if (!status)
+        status = txl_model_new(settings, section, size, 0, 1, model, &error);
+    if (status)
+        terminal_error("%s", error.message);
+    free(section);
+    return status;
+}
+
+static txl_status count_text(struct counter *c, const txl_model *splitter, bool raw,
+                             struct train_text *text) {
+    const txl_encoding encoding = {.raw = raw, .symbol = receive, .context = c};
+    if (!token_reader_open(&c->reader, splitter, &text->input[0], &encoding, false))
+        return TXL_MEMORY;
+    txl_status status = train_text_read(text, feed, c);
+    return status ? status : token_reader_finish(&c->reader);
+}
+
+/* Packs entries that are frequent enough; the unknown and the boundary symbol always are. */
+static txl_status pack(struct train_vocabulary *v, struct counter *c, int64_t min_count) {
+    txl_error error;
+    if (!count(c, boundary, strlen(boundary), 0) || !count(c, unknown, strlen(unknown), 0))
+        return lack_memory();
+    txl_spelling *symbols = calloc(c->n, sizeof *symbols);
+    if (!symbols)
+        return lack_memory();
+    qsort(c->entry, c->n, sizeof *c->entry, compare_counts);
+    for (size_t i = 0; i < c->n; i++) {
+        const char *text = c->spellings.data + c->entry[i].first;
+        size_t length = c->entry[i].length;
+        bool is_unknown = length == strlen(unknown) && memcmp(text, unknown, length) == 0;
+        bool is_boundary = length == strlen(boundary) && memcmp(text, boundary, length) == 0;
+        if (!is_unknown && !is_boundary && c->entry[i].count < (uint64_t)min_count)
+            continue;
+        if (is_unknown)
+            v->unk = v->n;
+        if (is_boundary)
+            v->eos = v->n;
+        symbols[v->n++] = (txl_spelling){text, length};
+    }
+    txl_status status = txl_vocabulary_pack(symbols, (size_t)v->n, &v->section, &v->size, &error);
+    if (status)
+        terminal_error("%s", error.message);
+    free(symbols);
+    return status;
+}
+
+static txl_status make_counted(struct train_vocabulary *v, int64_t min_count, bool raw,
+                               struct train_text *text) {
+    struct counter counter = {0};
+    txl_model *splitter;
+    txl_status status = open_splitter(v->tokenizer, &splitter);
+    if (status)
+        return status;
+    status = count_text(&counter, splitter, raw, text);
+    if (!status)
+        status = pack(v, &counter, min_count);
+    counter_free(&counter);
+    txl_model_close(splitter);
+    return status;
+}
+
+/* ---- Fixed symbols ------------------------------------------------------------------------ */
+
+/* Bytes by their numbers, or a to z and the space. */
+static txl_status make_fixed(struct train_vocabulary *v, bool bytes) {
+    char number[256][4];
+    txl_spelling symbols[256];
+    txl_error error;
+    v->n = bytes ? 256 : 27;
+    for (int i = 0; i < v->n; i++) {
+        if (bytes)
+            snprintf(number[i], sizeof number[i], "%d", i);
+        else
+            snprintf(number[i], sizeof number[i], "%c", i == 0 ? '_' : 'a' + i - 1);
+        symbols[i] = (txl_spelling){number[i], strlen(number[i])};
+    }
+    txl_status status = txl_vocabulary_pack(symbols, (size_t)v->n, &v->section, &v->size, &error);
+    if (status)
+        terminal_error("%s", error.message);
+    return status;
+}
+
+static txl_status read_file(struct train_vocabulary *v, const char *path) {
+    struct convert_vocabulary file;
+    txl_error error;
+    if (convert_vocabulary_read(path, &file, &error) != TXL_OK) {
+        terminal_error("%s", error.message);
+        return TXL_FORMAT;
+    }
+    v->tokenizer = file.tokenizer;
+    v->lower_case = file.lower_case;
+    v->n = file.n;
+    v->unk = file.unk;
+    v->eos = file.eos;
+    v->section = file.section;
+    v->size = file.size;
+    return TXL_OK;
+}
+
+/* ---- The choice --------------------------------------------------------------------------- */
+
+bool train_vocabulary_counts(const char *name) {
+    return strcmp(name, "characters") == 0 || strcmp(name, "words") == 0;
+}
+
+txl_status train_vocabulary_make(struct train_vocabulary *v, const char *name, int64_t min_count,
+                                 bool raw, struct train_text *text) {
+    *v = (struct train_vocabulary){.tokenizer = name, .unk = -1, .eos = -1};
+    if (train_vocabulary_counts(name))
+        return make_counted(v, min_count, raw, text);
+    if (strcmp(name, "bytes") == 0 || strcmp(name, "text8") == 0)
+        return make_fixed(v, strcmp(name, "bytes") == 0);
+    return read_file(v, name);
+}
+
+void train_vocabulary_free(struct train_vocabulary *v) {
+    free(v->section);
+    *v = (struct train_vocabulary){0};
+}

@@ -1,0 +1,137 @@
+/* Writing an open model as a weights file. */
+#include "lib/base/error.h"
+#include "lib/base/half.h"
+#include "lib/base/json_memory.h"
+#include "lib/base/q8.h"
+#include "lib/session/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEVEL = 1 }; /* zstd's: the fastest that saves space */
+
+struct tensor_source {
+    const txl_model *model;
+    size_t i;
+};
+
+static size_t row_length(const struct weights_tensor *t) {
+    return (size_t)(t->n_element / t->shape[0]);
+}
+
+/* Elements [first, first + count) as f32: whole rows widened one by one. */
+static txl_status read_elements(void *context, uint64_t first, size_t count, float *out,
+                                txl_error *error) {
+    const struct tensor_source *s = context;
+    const struct weights_tensor *t = &s->model->weights->tensor[s->i];
+    const char *elements = s->model->tensors.element[s->i];
+    size_t n_col = row_length(t), size = weights_type_size(t->type);
+    if (t->type != WEIGHTS_Q8) {
+        s->model->kernels->widen[t->type](elements + first * size, NULL, 1, count, out);
+        return TXL_OK;
+    }
+    const float *scale = (const float *)(elements + weights_scales_offset(t->n_element));
+    float *row = malloc(n_col * sizeof *row);
+    if (!row)
+        return txl_fail_memory(error, "a row", n_col * sizeof *row);
+    while (count > 0) {
+        size_t r = (size_t)(first / n_col), column = (size_t)(first % n_col);
+        size_t n = n_col - column < count ? n_col - column : count;
+        s->model->kernels->widen[WEIGHTS_Q8](elements + r * n_col, scale + r * q8_blocks(n_col), 1,
+                                             n_col, row);
+        memcpy(out, row + column, n * sizeof *out);
+        out += n;
+        first += n;
+        count -= n;
+    }
+    free(row);
+    return TXL_OK;
+}
+
+/* Whether f16 can hold all elements. */
+static txl_status fits_f16(struct tensor_source *s, bool *fits, txl_error *error) {
+    const struct weights_tensor *t = &s->model->weights->tensor[s->i];
+    float x[1024];
+    *fits = true;
+    for (uint64_t first = 0; first < t->n_element && *fits; first += 1024) {
+        size_t n = t->n_element - first < 1024 ? (size_t)(t->n_element - first) : 1024;
+        txl_status status = read_elements(s, first, n, x, error);
+        if (status)
+            return status;
+        for (size_t i = 0; i < n; i++)
+            *fits = *fits && (f16_of_float(x[i]) & 0x7fff) != 0x7c00;
+    }
+    return TXL_OK;
+}
+
+/* The rules of weights-format.md: vectors are f32, and with q8 narrow matrices f16 if they fit. */
+static txl_status choose_type(struct tensor_source *s, enum weights_type wanted,
+                              enum weights_type *type, txl_error *error) {
+    const struct weights_tensor *t = &s->model->weights->tensor[s->i];
+    const char *positions = strstr(t->name, ".r_emb");
+    *type = t->n_dim == 2 ? wanted : WEIGHTS_F32;
+    if (*type != WEIGHTS_Q8 || (t->shape[1] >= Q8_BLOCK && !positions))
+        return TXL_OK;
+    bool fits;
+    txl_status status = fits_f16(s, &fits, error);
+    *type = fits ? WEIGHTS_F16 : WEIGHTS_F32;
+    return status;
+}
+
+static txl_status list_sources(const txl_model *model, enum weights_type type,
+                               struct weights_source *source, struct tensor_source *context,
+                               txl_error *error) {
+    const struct weights *w = model->weights;
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < w->n_tensor && !status; i++) {
+        const struct weights_tensor *t = &w->tensor[i];
+        if (!model->tensors.element[i])
+            return txl_fail(error, TXL_ARGUMENT, "%s: a model opened compressed is not written",
+                            w->name);
+        context[i] = (struct tensor_source){model, i};
+        source[i] = (struct weights_source){
+            .n_dim = t->n_dim, .read = read_elements, .context = &context[i]};
+        snprintf(source[i].name, sizeof source[i].name, "%s", t->name);
+        memcpy(source[i].shape, t->shape, sizeof t->shape);
+        status = choose_type(&context[i], type, &source[i].type, error);
+    }
+    return status;
+}
+
+static char *settings_with_type(const txl_model *model, const char *type) {
+    json_t *settings = json_copy(model->json);
+    char *text = NULL;
+    if (settings && json_object_set_new(settings, "type", json_string(type)) == 0)
+        text = json_text(settings, JSON_INDENT(1));
+    json_decref(settings);
+    return text;
+}
+
+txl_status txl_model_write(const txl_model *model, const char *path, const char *type, int threads,
+                           txl_error *error) {
+    const struct weights *w = model->weights;
+    int known = weights_type_of_name(type);
+    if (known < 0)
+        return txl_fail(error, TXL_ARGUMENT, "%s is no type of weights", type);
+    struct weights_source *source = calloc(w->n_tensor + 1, sizeof *source);
+    struct tensor_source *context = calloc(w->n_tensor + 1, sizeof *context);
+    char *settings = settings_with_type(model, type);
+    txl_status status = TXL_OK;
+    if (!source || !context || !settings)
+        status = txl_fail_memory(error, "the list of tensors", w->n_tensor * sizeof *source);
+    if (!status)
+        status = list_sources(model, (enum weights_type)known, source, context, error);
+    struct weights_contents contents = {.settings = settings,
+                                        .vocabulary = w->vocabulary,
+                                        .vocabulary_size = w->vocabulary_size,
+                                        .source = source,
+                                        .n_source = w->n_tensor,
+                                        .level = LEVEL,
+                                        .threads = threads};
+    if (!status)
+        status = weights_write(path, &contents, error);
+    free(source);
+    free(context);
+    free(settings);
+    return status;
+}

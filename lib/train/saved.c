@@ -1,0 +1,345 @@
+/* Files of a training's state, and going on from them.  weights-format.md says what is in them. */
+#include "lib/base/error.h"
+#include "lib/base/json_memory.h"
+#include "lib/base/output_file.h"
+#include "trainer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define SAVED_MAGIC                                                                                \
+    { 0x93, 'T', 'X', 'T', '\r', '\n', 0x1a, '\n' }
+
+enum { SAVED_MAJOR = 1, SAVED_MINOR = 0 };
+
+enum saved_part { PART_FACTS, PART_VOCABULARY, PART_WEIGHTS, PART_MOMENTS, PART_MEMORY, N_PART };
+
+struct saved_header {
+    uint8_t magic[8];
+    uint16_t major, minor;
+    uint32_t header_size;
+    uint64_t file_size;
+    struct {
+        uint64_t size, checksum; /* XXH3 */
+    } part[N_PART];
+    uint64_t checksum; /* of what is before */
+};
+
+struct txl_saved {
+    char *name; /* for messages */
+    const uint8_t *data;
+    size_t size;
+    struct saved_header header;
+    const uint8_t *part[N_PART];
+    json_t *facts;
+    txl_model *model;
+    txl_training how;
+};
+
+/* ---- Writing ------------------------------------------------------------------------------ */
+
+static json_t *ids_facts(const txl_ids *ids) {
+    /* JSON's integers have a sign. */
+    return json_pack("{s:I, s:I}", "count", (json_int_t)txl_ids_count(ids), "checksum",
+                     (json_int_t)txl_ids_checksum(ids));
+}
+
+static char *make_facts(const txl_trainer *t, const char *note) {
+    const txl_training *how = &t->how;
+    json_t *facts = json_pack(
+        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:I}, s:I, s:I, s:I, s:I, s:o, s:s}",
+        "model", t->model->json, "training", "batch", how->batch, "tgt_len", how->tgt_len,
+        "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length", how->same_length,
+        "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout, "dropatt",
+        how->dropatt, "seed", (json_int_t)how->seed, "step", (json_int_t)t->step, "epoch",
+        (json_int_t)t->epoch, "at", (json_int_t)t->at, "memory_length",
+        (json_int_t)t->memory_length, "text", ids_facts(t->ids_read), "note", note);
+    char *text = facts ? json_text(facts, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(facts);
+    return text;
+}
+
+/* A part is one or more pieces of memory. */
+struct piece {
+    const void *data;
+    size_t size;
+};
+
+struct writer {
+    struct output_file out;
+    struct saved_header header;
+    uint64_t end;
+};
+
+static txl_status write_part(struct writer *w, enum saved_part part, const struct piece *piece,
+                             size_t n, txl_error *error) {
+    XXH3_state_t *state = XXH3_createState();
+    txl_status status = state ? TXL_OK : txl_fail_memory(error, "a checksum", 576);
+    if (state)
+        XXH3_64bits_reset(state);
+    for (size_t i = 0; i < n && !status; i++) {
+        status = output_file_write(&w->out, piece[i].data, piece[i].size, w->end, error);
+        XXH3_64bits_update(state, piece[i].data, piece[i].size);
+        w->end += piece[i].size;
+        w->header.part[part].size += piece[i].size;
+    }
+    if (state)
+        w->header.part[part].checksum = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return status;
+}
+
+static txl_status write_memory(struct writer *w, const txl_trainer *t, txl_error *error) {
+    size_t layers = (size_t)t->x->n_layer;
+    size_t size = t->batch * t->memory_length * (size_t)t->x->d_model * sizeof(float);
+    struct piece *piece = calloc(layers, sizeof *piece);
+    if (!piece)
+        return txl_fail_memory(error, "a state", layers * sizeof *piece);
+    for (size_t l = 0; l < layers; l++)
+        piece[l] = (struct piece){t->layer[l].memory, size};
+    txl_status status = write_part(w, PART_MEMORY, piece, layers, error);
+    free(piece);
+    return status;
+}
+
+static txl_status write_parts(struct writer *w, const txl_trainer *t, const char *facts,
+                              txl_error *error) {
+    const struct weights *weights = t->model->weights;
+    const struct piece pieces[] = {
+        {facts, strlen(facts)},
+        {weights->vocabulary, weights->vocabulary_size},
+        {t->weight, t->n_weight * sizeof(float)},
+        {t->moment_1, t->n_parameter * sizeof(float)},
+        {t->moment_2, t->n_parameter * sizeof(float)},
+    };
+    txl_status status = write_part(w, PART_FACTS, &pieces[0], 1, error);
+    if (!status)
+        status = write_part(w, PART_VOCABULARY, &pieces[1], 1, error);
+    if (!status)
+        status = write_part(w, PART_WEIGHTS, &pieces[2], 1, error);
+    if (!status)
+        status = write_part(w, PART_MOMENTS, &pieces[3], 2, error);
+    if (!status)
+        status = write_memory(w, t, error);
+    return status;
+}
+
+txl_status txl_trainer_save(const txl_trainer *t, const char *path, const char *note,
+                            txl_error *error) {
+    char *facts = make_facts(t, note);
+    if (!facts)
+        return txl_fail_memory(error, "a state", 4096);
+    struct writer w = {.header = {.magic = SAVED_MAGIC,
+                                  .major = SAVED_MAJOR,
+                                  .minor = SAVED_MINOR,
+                                  .header_size = sizeof w.header},
+                       .end = sizeof w.header};
+    txl_status status = output_file_open(&w.out, path, error);
+    if (!status)
+        status = write_parts(&w, t, facts, error);
+    w.header.file_size = w.end;
+    w.header.checksum = XXH3_64bits(&w.header, offsetof(struct saved_header, checksum));
+    if (!status)
+        status = output_file_write(&w.out, &w.header, sizeof w.header, 0, error);
+    if (!status)
+        status = output_file_commit(&w.out, error);
+    output_file_close(&w.out);
+    free(facts);
+    return status;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+static txl_status damaged(const txl_saved *s, const char *what, txl_error *error) {
+    return txl_fail(error, TXL_FORMAT, "%s: %s", s->name, what);
+}
+
+static txl_status map_file(txl_saved *s, const char *path, txl_error *error) {
+    struct stat about;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &about) != 0) {
+        int reason = errno;
+        if (file >= 0)
+            close(file);
+        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(reason));
+    }
+    if (!S_ISREG(about.st_mode) || (size_t)about.st_size < sizeof s->header) {
+        close(file);
+        return damaged(s, "not a training's state", error);
+    }
+    s->size = (size_t)about.st_size;
+    void *data = mmap(NULL, s->size, PROT_READ, MAP_PRIVATE, file, 0);
+    int reason = errno;
+    close(file);
+    if (data == MAP_FAILED)
+        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(reason));
+    s->data = data;
+    return TXL_OK;
+}
+
+/* Header and parts: sizes and checksums. */
+static txl_status check_parts(txl_saved *s, txl_error *error) {
+    static const uint8_t magic[8] = SAVED_MAGIC;
+    struct saved_header *h = &s->header;
+    memcpy(h, s->data, sizeof *h);
+    if (memcmp(h->magic, magic, sizeof magic) != 0)
+        return damaged(s, "not a training's state", error);
+    if (h->major != SAVED_MAJOR || h->header_size != sizeof *h)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: a state of version %u, this txl reads %d",
+                        s->name, h->major, SAVED_MAJOR);
+    if (h->checksum != XXH3_64bits(h, offsetof(struct saved_header, checksum)) ||
+        h->file_size != s->size)
+        return damaged(s, "the state is damaged", error);
+    uint64_t at = sizeof *h;
+    for (int i = 0; i < N_PART; i++) {
+        if (h->part[i].size > s->size - at)
+            return damaged(s, "the state is damaged", error);
+        s->part[i] = s->data + at;
+        at += h->part[i].size;
+        if (XXH3_64bits(s->part[i], (size_t)h->part[i].size) != h->part[i].checksum)
+            return damaged(s, "the state is damaged", error);
+    }
+    return at == s->size ? TXL_OK : damaged(s, "the state is damaged", error);
+}
+
+static txl_status read_facts(txl_saved *s, txl_error *error) {
+    json_error_t where;
+    txl_training *how = &s->how;
+    json_int_t seed;
+    int same_length;
+    s->facts = json_loadb((const char *)s->part[PART_FACTS],
+                          (size_t)s->header.part[PART_FACTS].size, 0, &where);
+    if (!s->facts && json_lacked_memory(&where))
+        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
+    if (!s->facts ||
+        json_unpack(s->facts, "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:I}}", "training",
+                    "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len", &how->mem_len,
+                    "clamp_len", &how->clamp_len, "same_length", &same_length, "clip", &how->clip,
+                    "epsilon", &how->epsilon, "dropout", &how->dropout, "dropatt", &how->dropatt,
+                    "seed", &seed) != 0 ||
+        !json_is_string(json_object_get(s->facts, "note")))
+        return damaged(s, "the state's settings are damaged", error);
+    how->same_length = same_length;
+    how->seed = (uint64_t)seed;
+    return TXL_OK;
+}
+
+/* A model of the shape and vocabulary. */
+static txl_status make_model(txl_saved *s, txl_error *error) {
+    json_t *settings = json_object_get(s->facts, "model");
+    char *text = json_is_object(settings) ? json_text(settings, JSON_COMPACT) : NULL;
+    if (!text)
+        return damaged(s, "the state's settings are damaged", error);
+    txl_status status =
+        txl_model_new(text, s->part[PART_VOCABULARY], (size_t)s->header.part[PART_VOCABULARY].size,
+                      0, 1, &s->model, error);
+    free(text);
+    return status;
+}
+
+static txl_status open_saved(txl_saved *s, const char *path, txl_error *error) {
+    txl_status status = map_file(s, path, error);
+    if (!status)
+        status = check_parts(s, error);
+    if (!status)
+        status = read_facts(s, error);
+    return status ? status : make_model(s, error);
+}
+
+txl_status txl_saved_open(const char *path, txl_saved **saved, txl_error *error) {
+    txl_saved *s = calloc(1, sizeof *s);
+    if (!s || !(s->name = strdup(path))) {
+        free(s);
+        return txl_fail_memory(error, "a state", strlen(path));
+    }
+    txl_status status = open_saved(s, path, error);
+    if (status) {
+        txl_saved_free(s);
+        return status;
+    }
+    *saved = s;
+    return TXL_OK;
+}
+
+void txl_saved_free(txl_saved *s) {
+    if (!s)
+        return;
+    txl_model_close(s->model);
+    json_decref(s->facts);
+    if (s->data)
+        munmap((void *)s->data, s->size);
+    free(s->name);
+    free(s);
+}
+
+const char *txl_saved_note(const txl_saved *s) {
+    return json_string_value(json_object_get(s->facts, "note"));
+}
+
+void txl_saved_training(const txl_saved *s, txl_training *training) {
+    *training = s->how;
+}
+
+const txl_model *txl_saved_model(const txl_saved *s) {
+    return s->model;
+}
+
+/* ---- Going on ----------------------------------------------------------------------------- */
+
+static txl_status check_text(const txl_saved *s, const txl_ids *ids, txl_error *error) {
+    json_t *text = ids_facts(ids);
+    if (!text)
+        return txl_fail_memory(error, "a state", 64);
+    bool same = json_equal(text, json_object_get(s->facts, "text"));
+    json_decref(text);
+    return same ? TXL_OK
+                : txl_fail(error, TXL_ARGUMENT, "%s: was trained on another text", s->name);
+}
+
+static txl_status restore(const txl_saved *s, txl_trainer *t, txl_error *error) {
+    json_int_t step = -1, epoch = -1, at = -1, memory_length = -1;
+    size_t d = (size_t)t->x->d_model, layers = (size_t)t->x->n_layer;
+    if (json_unpack(s->facts, "{s:I, s:I, s:I, s:I}", "step", &step, "epoch", &epoch, "at", &at,
+                    "memory_length", &memory_length) != 0 ||
+        step < 0 || epoch < 0 || at < 0 || (uint64_t)at >= t->stream || memory_length < 0 ||
+        memory_length > t->how.mem_len)
+        return damaged(s, "the state's place is damaged", error);
+    size_t memory = t->batch * (size_t)memory_length * d * sizeof(float);
+    size_t moments = t->n_parameter * sizeof(float);
+    if (s->header.part[PART_WEIGHTS].size != t->n_weight * sizeof(float) ||
+        s->header.part[PART_MOMENTS].size != 2 * moments ||
+        s->header.part[PART_MEMORY].size != memory * layers)
+        return damaged(s, "the state does not fit its settings", error);
+    memcpy(t->weight, s->part[PART_WEIGHTS], t->n_weight * sizeof(float));
+    memcpy(t->moment_1, s->part[PART_MOMENTS], moments);
+    memcpy(t->moment_2, s->part[PART_MOMENTS] + moments, moments);
+    for (size_t l = 0; l < layers; l++)
+        memcpy(t->layer[l].memory, s->part[PART_MEMORY] + l * memory, memory);
+    t->step = (uint64_t)step;
+    t->epoch = (uint64_t)epoch;
+    t->at = (size_t)at;
+    t->memory_length = (size_t)memory_length;
+    train_positions(t);
+    return TXL_OK;
+}
+
+txl_status txl_saved_resume(const txl_saved *s, const txl_ids *ids, int threads,
+                            txl_trainer **trainer, txl_error *error) {
+    txl_training how = s->how;
+    how.threads = threads;
+    txl_status status = check_text(s, ids, error);
+    if (!status)
+        status = txl_trainer_new(s->model, ids, &how, trainer, error);
+    if (status)
+        return status;
+    status = restore(s, *trainer, error);
+    if (status)
+        txl_trainer_free(*trainer);
+    return status;
+}
