@@ -220,28 +220,32 @@ static FILE *share(int standard) {
     return stream;
 }
 
-/* A pipe waits for its reader, which a signal ends. */
-static FILE *open_special(const char *path) {
+FILE *output_open_special(const char *path, bool *special) {
+    struct stat status;
+    bool dash = strcmp(path, "-") == 0, exists = !dash && stat(path, &status) == 0;
+    int standard = dash ? STDOUT_FILENO : exists ? standard_handle(&status) : -1;
+    *special = standard >= 0 || (exists && !S_ISREG(status.st_mode));
+    if (!*special)
+        return NULL;
+    if (standard >= 0)
+        return share(standard);
     signals_end_reads(true);
-    FILE *stream = signals_stopped() ? NULL : fopen(path, "w");
+    FILE *stream = signals_stopped() ? NULL : fopen(path, "we");
     signals_end_reads(false);
     return stream;
 }
 
 bool outfile_open(struct outfile *file, const char *path) {
-    struct stat status;
-    bool exists = stat(path, &status) == 0;
-    int standard = strcmp(path, "-") == 0 ? STDOUT_FILENO : exists ? standard_handle(&status) : -1;
+    bool special, exists = access(path, F_OK) == 0;
     /* A link stays, and what it leads to is replaced. */
     *file = (struct outfile){.name = path, .path = exists ? realpath(path, NULL) : strdup(path)};
-    if (standard >= 0 || (exists && !S_ISREG(status.st_mode))) {
-        file->stream = standard >= 0 ? share(standard) : open_special(path);
-        if (!file->stream && signals_stopped()) {
-            outfile_abandon(file);
-            return false;
-        }
-        return file->stream || fail(file, path);
+    file->stream = output_open_special(path, &special);
+    if (special && !file->stream && signals_stopped()) {
+        outfile_abandon(file);
+        return false;
     }
+    if (special)
+        return file->stream || fail(file, path);
     if (!file->path)
         return fail(file, path);
     if (asprintf(&file->temporary, "%s.tmp-%ld", file->path, (long)getpid()) < 0) {

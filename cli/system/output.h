@@ -56,6 +56,11 @@ bool output_failed(void);
 /* Flushes; returns `status`, or STATUS_FAILURE when standard output could not be written. */
 int output_finish(int status);
 
+/* A stream to what is no regular file of its own: standard output, as "-" too, or error, which is
+ * shared then; a device; a pipe, which waits for its reader until a signal comes.  `*special`: it
+ * is that; NULL is then a failure, of which errno tells. */
+FILE *output_open_special(const char *path, bool *special);
+
 /* A file under a temporary name until outfile_commit; devices and pipes are written as they are,
  * and what is standard output or error too is shared with it. */
 struct outfile {

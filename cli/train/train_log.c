@@ -2,6 +2,7 @@
 #include "train_log.h"
 
 #include "cli/system/output.h"
+#include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 
 #include <errno.h>
@@ -40,6 +41,10 @@ bool train_log_open(struct train_log *log, const char *path, uint64_t step) {
     *log = (struct train_log){.path = path};
     if (!path)
         return true;
+    bool special;
+    log->stream = output_open_special(path, &special);
+    if (special)
+        return log->stream || (!signals_stopped() && fail(log));
     log->stream = fopen(path, step > 0 ? "r+e" : "we");
     if (!log->stream && step > 0 && errno == ENOENT)
         log->stream = fopen(path, "we");
