@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "model.h"
 #include "tokens.h"
+#include "unknown.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct tokenize {
     struct input input;
     struct progress progress;
     struct token_reader reader;       /* unused to decode spellings */
+    struct unknown lacking;           /* of the text at hand */
     uint64_t symbols, unknown, bytes; /* of all texts */
     bool at_end, terminated;          /* the input's end is reached, behind a line end */
     bool spelled_line_end; /* the last symbol is a line end inside of a text of letters */
@@ -249,6 +251,7 @@ static bool open_text(struct tokenize *t, const char *path) {
     txl_error error;
     t->at_end = t->terminated = t->in_line = t->spelled_line_end = false;
     t->spelling.length = 0;
+    unknown_reset(&t->lacking);
     if (!input_open(&t->input, path))
         return false;
     if (options->decode && txl_decoder_new(t->model.handle, options->text == TEXT_RAW, &t->decoder,
@@ -260,7 +263,9 @@ static bool open_text(struct tokenize *t, const char *path) {
                                    .skip_unknown = options->skip_unknown,
                                    .lookup = options->ids,
                                    .symbol = options->decode ? print_id : print_symbol,
-                                   .context = t};
+                                   .context = t,
+                                   .unknown = unknown_add,
+                                   .unknown_context = &t->lacking};
     return decodes_spellings(t) ||
            token_reader_open(&t->reader, t->model.handle, &t->input, &encoding, options->decode);
 }
@@ -289,6 +294,7 @@ static bool tokenize_file(struct tokenize *t, const char *path) {
     if (open_text(t, path))
         status = convert_text(t);
     progress_end(&t->progress);
+    unknown_note(&t->lacking, t->input.name, txl_model_unk(t->model.handle) >= 0);
     close_text(t);
     return status == TXL_OK || status == TXL_STOPPED;
 }

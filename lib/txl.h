@@ -486,6 +486,10 @@ typedef struct txl_encoding {
      * status and with the message that it has put into `error`, which may be NULL. */
     txl_status (*symbol)(void *context, const txl_symbol *symbol, txl_error *error);
     void *context;
+    /* NULL, or sees each symbol that the vocabulary lacks before <unk> replaces it or it is left
+     * out; its id is that of <unk> or -1.  `column` counts the code points of its line, from 1. */
+    void (*unknown)(void *context, const txl_symbol *symbol, uint64_t column);
+    void *unknown_context;
 } txl_encoding;
 
 /* Counts since the encoder was made. */

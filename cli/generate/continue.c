@@ -208,11 +208,7 @@ txl_status continue_prompt(struct generate *g, int64_t samples) {
             interrupt_prompt(g);
         return status;
     }
-    if (g->prompt.unknown > 0) {
-        terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s",
-                      g->prompt.input.name, g->prompt.unknown,
-                      txl_model_unk(g->model.handle) >= 0 ? "replaced" : "left out");
-    }
+    unknown_note(&g->prompt.unknown, g->prompt.input.name, txl_model_unk(g->model.handle) >= 0);
     return continue_text(g, samples);
 }
 

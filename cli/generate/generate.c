@@ -94,7 +94,7 @@ static void print_summary(const struct generate *g, int64_t samples) {
                      " tokens=%" PRIu64 " done=%s seed=%" PRIu64
                      " seconds=%.2f tokens_per_second=%.1f %s "
                      "eos=%s allow_unk=%s text=%s %s",
-                     samples, g->prompt.tokens, g->prompt.unknown, g->tokens, g->done, g->seed,
+                     samples, g->prompt.tokens, g->prompt.unknown.n, g->tokens, g->done, g->seed,
                      g->seconds, g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling,
                      eos_ways[options->eos], options->allow_unk ? "yes" : "no",
                      text_form(&g->model, options->text, options->ids), settings);
@@ -143,6 +143,18 @@ static int interact(struct generate *g, struct generate_options *options,
     return finish(g, status, texts);
 }
 
+/* Shells pass '\n' on as it is, and so does txl: it is a backslash and an n. */
+static void note_literal_stops(const struct generate_options *options) {
+    for (size_t i = 0; i < options->stop.n; i++) {
+        const char *backslash = strchr(options->stop.items[i], '\\');
+        if (backslash && backslash[1] != '\0' && strchr("ntr", backslash[1]))
+            terminal_note(
+                "--stop '%s' is taken as it is, with its backslash; in a shell such as bash "
+                "$'%s' has the character that you may mean",
+                options->stop.items[i], options->stop.items[i]);
+    }
+}
+
 static int check_options(const struct command *command, const struct generate_options *options) {
     if (options->prompt && options->prompt_text)
         return options_wrong(command, "--prompt and --prompt-text exclude each other");
@@ -161,6 +173,7 @@ static int check_options(const struct command *command, const struct generate_op
     for (size_t i = 0; i < options->stop.n; i++)
         if (options->stop.items[i][0] == '\0')
             return options_wrong(command, "--stop needs a string that is not empty");
+    note_literal_stops(options);
     return sampling_check(command, &options->sampling);
 }
 

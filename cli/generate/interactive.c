@@ -65,7 +65,7 @@ static txl_status take_turn(struct interaction *i) {
     txl_status status = continue_prompt(g, 1);
     i->texts++;
     i->prompt_tokens += g->prompt.tokens;
-    i->unknown += g->prompt.unknown;
+    i->unknown += g->prompt.unknown.n;
     bool shown = output_start_line() && output_flush();
     g->sample.tail = '\n';
     if (status == TXL_OK && sample_save(&g->sample, &memory))
@@ -299,7 +299,7 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
     line_reader_close(&i.reader);
     txl_memory_free(i.before);
     g->prompt.tokens = i.prompt_tokens;
-    g->prompt.unknown = i.unknown;
+    g->prompt.unknown.n = i.unknown;
     *texts = i.texts;
     return status;
 }

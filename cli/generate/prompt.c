@@ -175,7 +175,10 @@ txl_status prompt_feed(struct prompt *prompt) {
                                    .skip_unknown = prompt->skip_unknown,
                                    .lookup = true,
                                    .symbol = receive,
-                                   .context = prompt};
+                                   .context = prompt,
+                                   .unknown = unknown_add,
+                                   .unknown_context = &prompt->unknown};
+    unknown_reset(&prompt->unknown);
     struct token_reader reader;
     struct progress progress;
     txl_status status = TXL_MEMORY;
@@ -187,9 +190,6 @@ txl_status prompt_feed(struct prompt *prompt) {
         if (status == TXL_OK)
             status = feed_rest(prompt);
         progress_end(&progress);
-        txl_encoded counts;
-        token_reader_counts(&reader, &counts);
-        prompt->unknown = counts.unknown;
         token_reader_close(&reader);
     }
     free(prompt->chunk);

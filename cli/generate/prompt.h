@@ -5,6 +5,7 @@
 #include "cli/model.h"
 #include "cli/system/input.h"
 #include "cli/tokens.h"
+#include "cli/unknown.h"
 
 struct prompt {
     const struct model *model;
@@ -20,7 +21,7 @@ struct prompt {
     txl_history *history;     /* of the text so far */
     const txl_memory *memory; /* of the text that the prompt continues; NULL: of none */
     uint64_t tokens;
-    uint64_t unknown;
+    struct unknown unknown;
     char line_end[2]; /* not yet echoed: it may be the one that is dropped */
     size_t n_line_end;
     char tail;    /* last byte shown, 0: none */

@@ -125,7 +125,10 @@ static void print_zsh_help(const char *text) {
 }
 
 static void print_zsh_option(const char *dashes, const char *name, const struct option_row *row) {
-    printf("            '%s%s%s[", row->kind == OPTION_LIST ? "*" : "", dashes, name);
+    /* --text raw and --text=raw */
+    bool joins = row->kind != OPTION_FLAG && strcmp(dashes, "--") == 0;
+    printf("            '%s%s%s%s[", row->kind == OPTION_LIST ? "*" : "", dashes, name,
+           joins ? "=" : "");
     print_zsh_help(row->help);
     putchar(']');
     if (row->kind != OPTION_FLAG) {

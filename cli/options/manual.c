@@ -7,6 +7,9 @@
 #include <ctype.h>
 #include <string.h>
 
+/* Of the release, TXL_VERSION. */
+#define DATE "2026-11-21"
+
 /* Text with what roff would take for its own made plain. */
 static void print_plain(const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) {
@@ -120,10 +123,57 @@ static void print_examples(const struct example *example) {
     }
 }
 
+/* Every variable that txl reads, and the commands that do; NULL: all of them. */
+static const struct {
+    const char *name, *commands, *help;
+} variables[] = {
+    {"TXL_MODEL", "generate ppl tokenize bench info",
+     "The weights file to use without --model. Without either it is the built-in model."},
+    {"TXL_CPU", "generate ppl train bench version",
+     "The name of other kernels to use than the best that the processor has; txl version prints "
+     "which are in use. Names that the processor cannot run are an error that lists those it can."},
+    {"OPENBLAS_CORETYPE", "generate ppl train bench version",
+     "The kernels of OpenBLAS. Where it is not set, and OpenBLAS takes the processor for an older "
+     "one, txl sets it and starts itself anew."},
+    {"OPENBLAS_NUM_THREADS", "generate ppl train bench version",
+     "Is set to 1 in the same way: txl has threads of its own."},
+    {"NO_COLOR", "ppl", "Where it is set and not empty, --heat prints no colours."},
+    {"CLICOLOR_FORCE", "ppl",
+     "Where it is set to anything but 0, --heat prints colours into files and pipes too."},
+    {"XDG_STATE_HOME, HOME", "generate",
+     "The lines typed to --interactive are kept in $XDG_STATE_HOME/txl/history, else in "
+     "~/.local/state/txl/history."},
+    {"TERM", "generate", "The kind of terminal on which --interactive edits lines."},
+};
+
+static bool reads_variable(const char *command, const char *list) {
+    size_t length = strlen(command);
+    for (const char *at = list; (at = strstr(at, command)); at++)
+        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* `command` NULL: of all. */
+static void print_environment(const char *command) {
+    bool begun = false;
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        if (command && !reads_variable(command, variables[i].commands))
+            continue;
+        fputs(begun ? "" : ".SH ENVIRONMENT\n", stdout);
+        begun = true;
+        fputs(".TP\n.B ", stdout);
+        print_text(variables[i].name);
+        putchar('\n');
+        print_text(variables[i].help);
+        putchar('\n');
+    }
+}
+
 static void print_command(const struct command *command) {
     fputs(".TH TXL\\-", stdout);
     print_upper(command->name);
-    printf(" 1 \"\" \"txl %s\" \"txl manual\"\n.SH NAME\ntxl\\-%s \\- ", TXL_VERSION,
+    printf(" 1 \"%s\" \"txl %s\" \"txl manual\"\n.SH NAME\ntxl\\-%s \\- ", DATE, TXL_VERSION,
            command->name);
     print_text(command->summary);
     putchar('\n');
@@ -141,18 +191,19 @@ static void print_command(const struct command *command) {
     }
     if (command->examples)
         print_examples(command->examples);
+    print_environment(command->name);
     fputs(".SH SEE ALSO\n.BR txl (1)\n", stdout);
 }
 
 static void print_overview(void) {
-    printf(".TH TXL 1 \"\" \"txl %s\" \"txl manual\"\n"
+    printf(".TH TXL 1 \"%s\" \"txl %s\" \"txl manual\"\n"
            ".SH NAME\ntxl \\- run Transformer\\-XL language models\n"
            ".SH SYNOPSIS\n.B txl\n\\fICOMMAND\\fR [\\fIOPTION\\fR]... [\\fIARGUMENT\\fR]...\n"
            ".SH DESCRIPTION\nGenerates text of any length, and measures bits per character and "
            "perplexity.\nA model is built in;\n.BR txl\\-convert (1)\nmakes others from published "
            "checkpoints.\n"
            ".SH COMMANDS\n",
-           TXL_VERSION);
+           DATE, TXL_VERSION);
     for (size_t i = 0; commands[i]; i++) {
         if (!commands[i]->hidden) {
             printf(".TP\n.BR txl\\-%s (1)\n", commands[i]->name);
@@ -160,10 +211,8 @@ static void print_overview(void) {
             putchar('\n');
         }
     }
-    fputs(".SH ENVIRONMENT\n.TP\n.B TXL_MODEL\nThe weights file to use without \\-\\-model.\n"
-          ".TP\n.B TXL_CPU\nThe name of other kernels to use: generic, avx2, avx512, avx512bf16, "
-          "avx512fp16, amx, neon.  A name that this processor cannot run is an error.\n"
-          ".SH EXIT STATUS\n0 for success, 1 for a failure, 2 for wrong usage, 130 after "
+    print_environment(NULL);
+    fputs(".SH EXIT STATUS\n0 for success, 1 for a failure, 2 for wrong usage, 130 after "
           "Ctrl\\-C.\n",
           stdout);
 }

@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_OPTIONS = 64, HELP_WIDTH = 80, HELP_COLUMN = 28 };
 
@@ -275,6 +276,19 @@ static void describe(const struct option_row *rows, struct option *longs, char *
     letters[l] = '\0';
 }
 
+/* More threads than processors are slower, and change no result: beyond a few it is a mistake. */
+static void limit_threads(struct common_options *common) {
+    enum { ALWAYS = 16 };
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t most = processors > ALWAYS ? processors : ALWAYS;
+    if (common->threads <= most)
+        return;
+    terminal_note("--threads %" PRId64 ": this machine has %ld processor%s; %" PRId64
+                  " threads are used",
+                  common->threads, processors, processors == 1 ? "" : "s", most);
+    common->threads = most;
+}
+
 int options_parse(const struct command *command, int argc, char **argv, void *values,
                   struct operands *operands) {
     struct option longs[MAX_OPTIONS + 1];
@@ -301,6 +315,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     }
     terminal_set_quiet(common->quiet);
     terminal_set_summary(common->summary);
+    limit_threads(values);
     *operands = (struct operands){.items = argv + optind, .n = argc - optind};
     int status = OPTIONS_RUN;
     if (common->files_from && !files_from_read(common->files_from, operands))

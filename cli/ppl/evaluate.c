@@ -191,7 +191,10 @@ static bool start_text(struct evaluation *e, struct input *input) {
                                    .skip_unknown = e->options.skip_unknown,
                                    .lookup = true,
                                    .symbol = receive,
-                                   .context = e};
+                                   .context = e,
+                                   .unknown = unknown_add,
+                                   .unknown_context = &e->unknown};
+    unknown_reset(&e->unknown);
     e->score = (struct score){0};
     e->tokens = 0;
     e->line = (struct place){.line = 1};

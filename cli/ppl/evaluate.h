@@ -4,6 +4,7 @@
 
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
+#include "cli/unknown.h"
 #include "heat.h"
 #include "report.h"
 #include "result.h"
@@ -33,6 +34,7 @@ struct evaluation {
     struct token_reader reader;
     struct score score; /* of what is behind the scorer's stream */
     uint64_t tokens;
+    struct unknown unknown;
     FILE *spool; /* the tokens of several streams, until their number is known */
     bool in_line;
     struct place line; /* where the line at hand begins */

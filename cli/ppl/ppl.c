@@ -249,10 +249,24 @@ static bool print_json(const struct ppl *ppl, const struct result *result) {
     return output_json_exact(object);
 }
 
+/* What the vocabulary lacks of the text just scored, and where that is more than one symbol in
+ * twenty of text that should be split already, what may be the matter. */
+static void note_unknown(const struct ppl *ppl, const struct result *result) {
+    const struct ppl_options *options = ppl->options;
+    enum { FEW = 20 };
+    const char *name = strcmp(result->file, "-") == 0 ? "standard input" : result->file;
+    unknown_note(&ppl->evaluation.unknown, name, ppl->facts.replaces_unknown);
+    if (ppl->facts.words && options->text == TEXT_TOKENS && !options->ids &&
+        result->unknown > result->tokens / FEW)
+        terminal_note("%s: more than one symbol in %d is unknown, which makes the text look more "
+                      "predictable than it is; --text tokens expects text that is tokenized "
+                      "already, --text raw reads prose",
+                      name, FEW);
+}
+
 static bool print_result(const struct ppl *ppl, const struct result *result) {
     if (result->score.predicted == 0 || output_closed())
         return true; /* ended by a signal or by the reader of the output */
-    result_note_unknown(&ppl->facts, result);
     if (ppl->options->json)
         return print_json(ppl, result);
     return ppl->options->per_line || ppl->options->heat || result_print_text(&ppl->facts, result);
@@ -290,6 +304,7 @@ static int score_each(struct ppl *ppl, char **files, int n_files, int *done, str
         }
         ++*done;
         result_add(total, &result);
+        note_unknown(ppl, &result);
         goes_on = show_result(ppl, &result);
     }
     return failed;
@@ -343,7 +358,7 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
         return status == TXL_STOPPED;
     evaluation->passed += result.tokens;
     if (evaluation->pass == 0)
-        result_note_unknown(&ppl->facts, &result);
+        note_unknown(ppl, &result);
     if (!report_scored(ppl, &result))
         return false;
     bool printed = ppl->options->json

@@ -84,6 +84,18 @@ static txl_status fail_unknown(const char *text, size_t length, const struct pla
                     place->line, place->column, quoted);
 }
 
+static void show_unknown(const txl_encoder *encoder, const char *text, size_t length, int32_t id,
+                         const struct place *place, uint64_t bytes) {
+    const txl_symbol symbol = {.text = text,
+                               .length = length,
+                               .id = id,
+                               .line = place->line,
+                               .offset = place->offset,
+                               .bytes = bytes};
+    if (encoder->how.unknown)
+        encoder->how.unknown(encoder->how.unknown_context, &symbol, place->column);
+}
+
 txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, int32_t id,
                         const struct place *place, uint64_t bytes, txl_error *error) {
     if (id < 0 && encoder->how.lookup) {
@@ -91,6 +103,7 @@ txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, i
         if (id < 0 && !encoder->how.skip_unknown)
             return fail_unknown(text, length, place, error);
         encoder->counts.unknown++;
+        show_unknown(encoder, text, length, id, place, bytes);
         if (id < 0)
             return TXL_OK;
     }

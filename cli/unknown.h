@@ -1,0 +1,30 @@
+/* The symbols that a vocabulary lacks: how often each came, and where the first one stands. */
+#ifndef CLI_UNKNOWN_H
+#define CLI_UNKNOWN_H
+
+#include "txl.h"
+
+enum { UNKNOWN_NAMES = 4096, UNKNOWN_BYTES = 48 };
+
+struct unknown {
+    uint64_t n; /* in all */
+    uint64_t line, column;
+    size_t n_names; /* different ones, of which the first UNKNOWN_NAMES are counted */
+    struct unknown_name {
+        char text[UNKNOWN_BYTES]; /* its beginning */
+        size_t length;            /* of all of it */
+        uint64_t n;
+    } names[UNKNOWN_NAMES];
+};
+
+/* For txl_encoding; `unknown` is the context of its unknown_context. */
+void unknown_add(void *unknown, const txl_symbol *symbol, uint64_t column);
+
+/* Forgets all of them. */
+void unknown_reset(struct unknown *unknown);
+
+/* A note of the commonest and of the first place, where there were any: they were replaced, or left
+ * out. */
+void unknown_note(const struct unknown *unknown, const char *text, bool replaced);
+
+#endif
