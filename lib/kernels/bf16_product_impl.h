@@ -1,47 +1,13 @@
 /* The body of every bf16_product, for LANES lanes (see vectors.h).  The file that includes it may
- * define
- *     narrow_neighbours, narrow_pairs     as below
- *     BF16_TILE_ROWS, BF16_TILE_COLUMNS,  its own tiles, which have to be given all together
- *     bf16_begin, bf16_tile, bf16_end */
+ * define its own tiles: BF16_TILE_ROWS, BF16_TILE_COLUMNS, bf16_begin, bf16_tile and bf16_end. */
 #ifndef TXL_BF16_PRODUCT_IMPL_H
 #define TXL_BF16_PRODUCT_IMPL_H
 
 #include "bf16_product.h"
+#include "pairs.h"
 #include "transpose.h"
 
 enum { BF16_PAIRS = BF16_DEPTH / 2 };
-
-typedef uint32_t uvec __attribute__((vector_size(LANES * 4)));
-
-#if !defined(narrow_neighbours)
-/* In each lane's upper half, above noise. */
-static inline uvec round_bf16(vec x) {
-    const uvec bits = (uvec)x, nan = (uvec)(x != x);
-    uvec odd = (bits >> 16) & 1;
-    return (~nan & (bits + 0x7fff + odd)) | (nan & (bits | 0x400000));
-}
-
-/* Two elements in bf16 in each lane, even[i] in the lower half, odd[i] in the upper one. */
-static inline ivec narrow_pairs(vec even, vec odd) {
-    return (ivec)((round_bf16(even) >> 16) | (round_bf16(odd) & 0xffff0000));
-}
-
-#if LANES == 16
-#define EVERY_SECOND(i)                                                                            \
-    i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14, i + 16, i + 18, i + 20, i + 22, i + 24, \
-        i + 26, i + 28, i + 30
-#elif LANES == 8
-#define EVERY_SECOND(i) i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14
-#else
-#define EVERY_SECOND(i) i, i + 2, i + 4, i + 6
-#endif
-
-/* The same of neighbours: the elements of x, then those of y. */
-static inline ivec narrow_neighbours(vec x, vec y) {
-    return narrow_pairs(__builtin_shufflevector(x, y, EVERY_SECOND(0)),
-                        __builtin_shufflevector(x, y, EVERY_SECOND(1)));
-}
-#endif
 
 /* ---- Packing ------------------------------------------------------------------------------ */
 
@@ -144,9 +110,13 @@ static void bf16_pack_right(const struct bf16_source *x, size_t first, size_t en
  * first row and column. */
 
 #if !defined(BF16_TILE_ROWS)
-#define BF16_TILE_ROWS (LANES == 16 ? 8 : LANES == 8 ? 4 : 2)
+#if LANES == 16
+#define BF16_TILE_ROWS 8
+#define BF16_TILE_COLUMNS 32
+#else
+#define BF16_TILE_ROWS (LANES == 8 ? 4 : 2)
 #define BF16_TILE_COLUMNS BF16_ROWS
-enum { BF16_TILE_VECTORS = BF16_TILE_COLUMNS / LANES };
+#endif
 
 static inline void bf16_begin(void) {
 }
@@ -156,36 +126,15 @@ static inline void bf16_end(void) {
 
 static void bf16_tile(size_t rows, size_t columns, size_t depth, const uint16_t *a, size_t lda,
                       const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {
-    (void)rows, (void)columns, (void)lda, (void)ldb;
-    vec sum[BF16_TILE_ROWS][BF16_TILE_VECTORS];
-    const uvec zero = {0}, upper = zero + 0xffff0000;
-    UNROLL for (size_t r = 0; r < BF16_TILE_ROWS; r++) {
-        UNROLL for (size_t v = 0; v < BF16_TILE_VECTORS; v++) sum[r][v] =
-            add ? load_some(c + r * ldc + v * LANES, LANES) : splat(0);
-    }
-    for (size_t d = 0; d < depth; d++, a += BF16_BLOCK, b += BF16_BLOCK) {
-        for (size_t p = 0; p < BF16_PAIRS; p++) {
-            vec even[BF16_TILE_VECTORS], odd[BF16_TILE_VECTORS];
-            UNROLL for (size_t v = 0; v < BF16_TILE_VECTORS; v++) {
-                uvec pairs;
-                memcpy(&pairs, b + 2 * (p * BF16_ROWS + v * LANES), sizeof pairs);
-                even[v] = (vec)(pairs << 16);
-                odd[v] = (vec)(pairs & upper);
-            }
-            UNROLL for (size_t r = 0; r < BF16_TILE_ROWS; r++) {
-                const uint16_t *pair = a + 2 * (r * BF16_PAIRS + p);
-                vec x = splat(float_of_bf16(pair[0])), y = splat(float_of_bf16(pair[1]));
-                UNROLL for (size_t v = 0; v < BF16_TILE_VECTORS; v++) {
-                    sum[r][v] += x * even[v];
-                    sum[r][v] += y * odd[v];
-                }
-            }
-        }
-    }
-    UNROLL for (size_t r = 0; r < BF16_TILE_ROWS; r++) {
-        UNROLL for (size_t v = 0; v < BF16_TILE_VECTORS; v++)
-            memcpy(c + r * ldc + v * LANES, &sum[r][v], sizeof sum[r][v]);
-    }
+    (void)rows, (void)lda;
+    struct pairs_a left = {a, BF16_DEPTH, BF16_BLOCK};
+    struct pairs_b right = {b, BF16_DEPTH, LANES == 16 ? ldb : 2 * LANES, BF16_BLOCK};
+    if (columns > BF16_ROWS)
+        tile_of_pairs(BF16_TILE_ROWS, BF16_TILE_COLUMNS / LANES, depth, BF16_PAIRS, left, right,
+                      add, c, ldc);
+    else
+        tile_of_pairs(BF16_TILE_ROWS, BF16_ROWS / LANES, depth, BF16_PAIRS, left, right, add, c,
+                      ldc);
 }
 #endif
 

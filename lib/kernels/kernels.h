@@ -75,6 +75,12 @@ struct kernels {
                                    const void *b, size_t ldb, bool add, float *c, size_t ldc,
                                    const void *next);
 
+    /* The same of bf16: A is [m, k] with k even, and B lies by pairs of rows, element (i, j) being
+     * b[i / 2 * 2 ldb + 2 j + i % 2]. */
+    void (*multiply_bf16)(size_t m, size_t n, size_t k, const uint16_t *a, size_t lda,
+                          const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc,
+                          const void *next);
+
     /* Products of many rows with weights of the type indexed by. */
     const struct panels *panels[KERNEL_TYPES];
 
@@ -83,6 +89,10 @@ struct kernels {
 
     /* out[i] = in[i] as f16, rounded to nearest even and at most 65504 in size. */
     void (*narrow_f16)(const float *in, size_t n, uint16_t *out);
+
+    /* out[i] = in[i] as bf16, rounded to nearest even, NaN staying; what is below 2^-126 may become
+     * zero.  `out` may be where `in` is. */
+    void (*narrow_bf16)(const float *in, size_t n, uint16_t *out);
 
     /* One query's attention weights.  On entry s[n] are the content scores, oldest key first; the
      * first n_far keys are as far as the clamp or farther and share the position score `far`, the

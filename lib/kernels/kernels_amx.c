@@ -12,11 +12,18 @@
 #define bf16_begin tiles_begin
 #define bf16_end tiles_end
 
-/* Tiles 0 to 3 are sums, 4 and 5 rows of A, 6 and 7 columns; the second of each where there are
- * more than 16. */
-static inline __attribute__((always_inline)) void
-two_by_two(const bool two_rows, const bool two_columns, size_t depth, const uint16_t *a, size_t lda,
-           const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {
+/* An operand: where the second 16 rows or columns begin, and how far one step of `depth` is from
+ * the next, both in elements, and bytes from row to row of a tile. */
+struct tiles {
+    const uint16_t *x;
+    size_t second, step, stride;
+};
+
+/* Up to 32 x 32 of C (+)= A B, with tiles as tiles_begin_pairs has them. */
+static inline __attribute__((always_inline)) void two_by_two(const bool two_rows,
+                                                             const bool two_columns, size_t depth,
+                                                             struct tiles a, struct tiles b,
+                                                             bool add, float *c, size_t ldc) {
     const size_t stride = ldc * sizeof *c;
     float *below = c + 16 * ldc;
     if (add) {
@@ -33,16 +40,16 @@ two_by_two(const bool two_rows, const bool two_columns, size_t depth, const uint
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (size_t i = 0; i < depth * BF16_BLOCK; i += BF16_BLOCK) {
-        _tile_loadd(4, a + i, TILE_BYTES);
-        _tile_loadd(6, b + i, TILE_BYTES);
+    for (; depth > 0; depth--, a.x += a.step, b.x += b.step) {
+        _tile_loadd(4, a.x, a.stride);
+        _tile_loadd(6, b.x, b.stride);
         _tile_dpbf16ps(0, 4, 6);
         if (two_columns) {
-            _tile_loadd(7, b + ldb + i, TILE_BYTES);
+            _tile_loadd(7, b.x + b.second, b.stride);
             _tile_dpbf16ps(1, 4, 7);
         }
         if (two_rows) {
-            _tile_loadd(5, a + lda + i, TILE_BYTES);
+            _tile_loadd(5, a.x + a.second, a.stride);
             _tile_dpbf16ps(2, 5, 6);
         }
         if (two_rows && two_columns)
@@ -57,17 +64,59 @@ two_by_two(const bool two_rows, const bool two_columns, size_t depth, const uint
         _tile_stored(3, below + 16, stride);
 }
 
+static inline __attribute__((always_inline)) void any_tiles(size_t rows, size_t columns,
+                                                            size_t depth, struct tiles a,
+                                                            struct tiles b, bool add, float *c,
+                                                            size_t ldc) {
+    if (rows > 16 && columns > 16)
+        two_by_two(true, true, depth, a, b, add, c, ldc);
+    else if (rows > 16)
+        two_by_two(true, false, depth, a, b, add, c, ldc);
+    else if (columns > 16)
+        two_by_two(false, true, depth, a, b, add, c, ldc);
+    else
+        two_by_two(false, false, depth, a, b, add, c, ldc);
+}
+
 static void bf16_tile(size_t rows, size_t columns, size_t depth, const uint16_t *a, size_t lda,
                       const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {
-    if (rows > 16 && columns > 16)
-        two_by_two(true, true, depth, a, lda, b, ldb, add, c, ldc);
-    else if (rows > 16)
-        two_by_two(true, false, depth, a, lda, b, ldb, add, c, ldc);
-    else if (columns > 16)
-        two_by_two(false, true, depth, a, lda, b, ldb, add, c, ldc);
-    else
-        two_by_two(false, false, depth, a, lda, b, ldb, add, c, ldc);
+    struct tiles left = {a, lda, BF16_BLOCK, TILE_BYTES}, right = {b, ldb, BF16_BLOCK, TILE_BYTES};
+    any_tiles(rows, columns, depth, left, right, add, c, ldc);
 }
+
+/* ---- A memory in bf16 --------------------------------------------------------------------- */
+
+/* C[m, n] (+)= A B of `depth` steps of `pairs` pairs; a fetch of some lines of `next` for each
+ * tile. */
+static void multiply_tiles(size_t m, size_t n, size_t depth, size_t pairs, const uint16_t *a,
+                           size_t lda, const uint16_t *b, size_t ldb, bool add, float *c,
+                           size_t ldc, const char *next) {
+    const size_t bytes = next ? n * depth * pairs * 4 : 0, part = bytes / ((m + 31) / 32) + 63;
+    size_t fetched = 0;
+    tiles_begin_pairs(pairs);
+    for (size_t i = 0; i < m; i += 32) {
+        for (size_t end = fetched + part; fetched < end && fetched < bytes; fetched += 64)
+            __builtin_prefetch(next + fetched, 0, 2);
+        for (size_t j = 0; j < n; j += 32) {
+            struct tiles left = {a + i * lda, 16 * lda, 2 * pairs, lda * sizeof *a};
+            struct tiles right = {b + 2 * j, 32, 2 * pairs * ldb, 2 * ldb * sizeof *b};
+            any_tiles(m - i, n - j, depth, left, right, add, c + i * ldc + j, ldc);
+        }
+    }
+    tiles_end();
+}
+
+static void multiply_many_bf16(size_t m, size_t n, size_t k, const uint16_t *a, size_t lda,
+                               const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc,
+                               const void *next) {
+    size_t whole = k / BF16_DEPTH * BF16_DEPTH, rest = k - whole;
+    if (whole > 0)
+        multiply_tiles(m, n, whole / BF16_DEPTH, BF16_DEPTH / 2, a, lda, b, ldb, add, c, ldc, next);
+    if (rest > 0)
+        multiply_tiles(m, n, 1, rest / 2, a + whole, lda, b + whole * ldb, ldb, add || whole > 0, c,
+                       ldc, NULL);
+}
+#define MULTIPLY_BF16 multiply_many_bf16
 
 #include "bf16_product_impl.h"
 

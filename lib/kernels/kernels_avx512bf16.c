@@ -2,7 +2,6 @@
  * that type meet activations rounded to it, two products at a time. */
 #include "loads_avx512.h"
 
-#include "bf16_product.h"
 #include "finish_panel.h"
 #include "kernels.h"
 
@@ -100,55 +99,6 @@ static const struct panels panels_bf16 = {
     .panel = panel_bf16,
 };
 #define PANELS_BF16 &panels_bf16
-
-/* ---- Two rounded operands (see bf16_product_impl.h) ---------------------------------------- */
-
-#define BF16_TILE_ROWS 8
-#define BF16_TILE_COLUMNS 32
-
-static inline void bf16_begin(void) {
-}
-
-static inline void bf16_end(void) {
-}
-
-static inline __attribute__((always_inline)) void pairs_tile(const int vectors, size_t depth,
-                                                             const uint16_t *a, const uint16_t *b,
-                                                             size_t ldb, bool add, float *c,
-                                                             size_t ldc) {
-    __m512 sum[BF16_TILE_ROWS][2];
-    UNROLL for (size_t r = 0; r < BF16_TILE_ROWS; r++) {
-        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
-            add ? _mm512_loadu_ps(c + r * ldc + v * LANES) : _mm512_setzero_ps();
-    }
-    for (size_t i = 0; i < depth * BF16_DEPTH; i += BF16_DEPTH) {
-        for (size_t p = 0; p < BF16_DEPTH; p += 2) {
-            __m512bh line[2];
-            UNROLL for (int v = 0; v < vectors; v++) line[v] =
-                (__m512bh)_mm512_loadu_si512(b + (size_t)v * ldb + (i + p) * BF16_ROWS);
-            UNROLL for (size_t r = 0; r < BF16_TILE_ROWS; r++) {
-                int pair;
-                memcpy(&pair, a + i * BF16_ROWS + r * BF16_DEPTH + p, sizeof pair);
-                __m512bh x = (__m512bh)_mm512_set1_epi32(pair);
-                UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
-                    _mm512_dpbf16_ps(sum[r][v], x, line[v]);
-            }
-        }
-    }
-    UNROLL for (size_t r = 0; r < BF16_TILE_ROWS; r++) {
-        UNROLL for (int v = 0; v < vectors; v++)
-            _mm512_storeu_ps(c + r * ldc + v * LANES, sum[r][v]);
-    }
-}
-
-static void bf16_tile(size_t rows, size_t columns, size_t depth, const uint16_t *a, size_t lda,
-                      const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {
-    (void)rows, (void)lda;
-    if (columns > LANES)
-        pairs_tile(2, depth, a, b, ldb, add, c, ldc);
-    else
-        pairs_tile(1, depth, a, b, ldb, add, c, ldc);
-}
 
 extern const struct kernels kernels_avx512bf16;
 #define KERNELS_TABLE kernels_avx512bf16

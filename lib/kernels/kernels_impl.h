@@ -10,6 +10,7 @@
  * and perhaps
  *     PANELS_F16, PANELS_BF16, PANELS_Q8    panels of weights of that type; otherwise they are
  *                                           widened */
+#include "bf16_memory_impl.h"
 #include "bf16_product_impl.h"
 #include "finish_panel.h"
 #include "kernels.h"
@@ -654,6 +655,8 @@ const struct kernels KERNELS_TABLE = {
     .panels = {WIDE_PANELS(NULL), PANELS_F16, PANELS_BF16, PANELS_Q8},
     .bf16_product = &bf16_product,
     .narrow_f16 = narrow_f16,
+    .narrow_bf16 = narrow_bf16,
+    .multiply_bf16 = multiply_bf16,
     .attend = attend,
     .layer_norm = layer_norm,
     .activate = activate,

@@ -37,7 +37,7 @@ static inline ivec add_products(ivec sum, shorts a, shorts b) {
 }
 
 #if defined(__AVX512BF16__)
-/* See bf16_product_impl.h. */
+/* See pairs.h. */
 static inline ivec narrow_neighbours(vec x, vec y) {
     return (ivec)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x);
 }
@@ -49,6 +49,11 @@ static inline ivec narrow_pairs(vec even, vec odd) {
     return (ivec)_mm512_permutexvar_epi16(order,
                                           (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even));
 }
+
+static inline vec add_pairs(vec sum, ivec a, ivec b) {
+    return (vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+}
+#define add_pairs add_pairs
 #define narrow_neighbours narrow_neighbours
 #define narrow_pairs narrow_pairs
 #endif

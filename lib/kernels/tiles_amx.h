@@ -3,6 +3,7 @@
 #define TXL_TILES_AMX_H
 
 #include <immintrin.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { TILE_BYTES = 64 }; /* of a row */
@@ -14,14 +15,19 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* Makes all eight tiles whole, for this thread until tiles_end. */
-static inline void tiles_begin(void) {
+/* Until tiles_end this thread has sums of 16 x 16 in tiles 0 to 3, 16 rows of A with `pairs` pairs
+ * of numbers in 4 and 5, and the pairs of 16 columns of B in 6 and 7. */
+static inline void tiles_begin_pairs(size_t pairs) {
     struct tile_config config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
-        config.row_bytes[i] = TILE_BYTES;
-        config.rows[i] = 16;
+        config.row_bytes[i] = i == 4 || i == 5 ? (uint16_t)(4 * pairs) : TILE_BYTES;
+        config.rows[i] = i < 6 ? 16 : (uint8_t)pairs;
     }
     _tile_loadconfig(&config);
+}
+
+static inline void tiles_begin(void) {
+    tiles_begin_pairs(16);
 }
 
 /* So that the system need not keep them when it takes the processor from the thread. */

@@ -212,6 +212,41 @@ static void multiplications(void **state) {
     }
 }
 
+/* C (+)= A B of bf16, B by pairs of rows: every k is even. */
+static void multiplications_of_bf16(void **state) {
+    (void)state;
+    static float a[50 * MAX], c[50 * 150];
+    static uint16_t narrow[50 * MAX], b[MAX * 160];
+    static const size_t widths[] = {16, 32, 48, 64, 80, 144};
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t s = 0; s < 2 * N_SIZE; s++) {
+            for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+                size_t k = (sizes[s / 2] + 1) / 2 * 2, n = widths[w], m = (7 * s + 3 * w) % 49 + 1;
+                size_t lda = k + 2 * (w % 3), ldb = n + s % 5, ldc = n + 3;
+                bool add = (s + w) % 2;
+                fill(a, m * lda);
+                kernels_available(v)->narrow_bf16(a, m * lda, narrow);
+                for (size_t i = 0; i < k * ldb; i++)
+                    b[i] = bf16_of_float(number());
+                for (size_t i = 0; i < m * ldc; i++)
+                    c[i] = 3;
+                kernels_available(v)->multiply_bf16(m, n, k, narrow, lda, b, ldb, add, c, ldc,
+                                                    s % 3 ? b : NULL);
+                for (size_t i = 0; i < m; i++) {
+                    for (size_t j = 0; j < n; j++) {
+                        double sum = add ? 3 : 0;
+                        for (size_t l = 0; l < k; l++)
+                            sum += (double)float_of_bf16(narrow[i * lda + l]) *
+                                   float_of_bf16(b[l / 2 * 2 * ldb + 2 * j + l % 2]);
+                        assert_true(fabs(sum - c[i * ldc + j]) < 1e-4);
+                    }
+                    assert_true(c[i * ldc + n] == 3);
+                }
+            }
+        }
+    }
+}
+
 /* Y = act(X B^T + bias) through panels, which may be of numbers narrower than f32: the sum of so
  * many rounded products is within some of their roundings. */
 static void check_panels(const struct kernels *kernels, int type, size_t s, size_t m) {
@@ -347,6 +382,31 @@ static void narrowing(void **state) {
                 float nearest = fmaxf(fminf(in[i], 65504), -65504);
                 assert_int_equal(out[i], f16_of_float(nearest));
             }
+        }
+    }
+}
+
+/* Also in place. */
+static void narrowing_to_bf16(void **state) {
+    (void)state;
+    static float in[MAX];
+    static uint16_t out[MAX + 1];
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t s = 0; s < N_SIZE; s++) {
+            size_t n = sizes[s];
+            fill(in, n);
+            in[0] = s % 2 ? 0x1.01p0f : -0x1.03p10f;
+            in[n / 2] = s % 3 ? INFINITY : 3.4e38f;
+            out[n] = 0x7f7f;
+            kernels_available(v)->narrow_bf16(in, n, out);
+            for (size_t i = 0; i < n; i++)
+                assert_int_equal(out[i], bf16_of_float(in[i]));
+            assert_int_equal(out[n], 0x7f7f);
+            in[n - 1] = float_of_bits(0x7f800001);
+            kernels_available(v)->narrow_bf16(in, n, (uint16_t *)in);
+            assert_memory_equal(in, out, (n - 1) * sizeof *out);
+            memcpy(out, (uint16_t *)in + n - 1, sizeof *out);
+            assert_true(isnan(float_of_bf16(out[0])));
         }
     }
 }
@@ -542,10 +602,12 @@ int main(void) {
         cmocka_unit_test(widening),
         cmocka_unit_test(q8_rounds),
         cmocka_unit_test(multiplications),
+        cmocka_unit_test(multiplications_of_bf16),
         cmocka_unit_test(panels),
         cmocka_unit_test(panels_are_deep),
         cmocka_unit_test(panels_of_any_magnitude),
         cmocka_unit_test(narrowing),
+        cmocka_unit_test(narrowing_to_bf16),
         cmocka_unit_test(attention_rows),
         cmocka_unit_test(layer_norms),
         cmocka_unit_test(activations),
