@@ -17,7 +17,7 @@ extern const size_t txl_default_model_size;
 const char *const answers[] = {"yes", "no", NULL};
 const char *const text_forms[] = {"raw", "tokens", NULL};
 
-const char *const memory_types[] = {"f32", "f16", NULL};
+const char *const memory_types[] = {"f32", "f16", "bf16", NULL};
 
 static txl_status open_path(struct model *model, const char *path, int threads, bool low_memory,
                             txl_error *error) {

@@ -44,7 +44,7 @@ struct session_options {
 extern const char *const answers[]; /* yes, no */
 enum { ANSWER_YES, ANSWER_NO };
 
-extern const char *const memory_types[]; /* f32, f16: as txl_memory_type */
+extern const char *const memory_types[]; /* f32, f16, bf16: as txl_memory_type */
 
 extern const char *const text_forms[]; /* raw, tokens */
 enum { TEXT_RAW, TEXT_TOKENS };

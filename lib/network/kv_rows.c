@@ -11,8 +11,22 @@ enum {
     RUN_BYTES = 1 << 15 /* of a head's blocks that lie in a row */
 };
 
+enum weights_type rows_type(txl_memory_type memory_type) {
+    return memory_type == TXL_MEMORY_BF16  ? WEIGHTS_BF16
+           : memory_type == TXL_MEMORY_F16 ? WEIGHTS_F16
+                                           : WEIGHTS_F32;
+}
+
+size_t rows_element_size(txl_memory_type memory_type) {
+    return weights_type_size(rows_type(memory_type));
+}
+
+size_t rows_width(enum weights_type type, size_t n) {
+    return type == WEIGHTS_BF16 ? (n + 1) / 2 * 2 : n;
+}
+
 static size_t element_size(const struct rows *rows) {
-    return rows->type == WEIGHTS_F16 ? sizeof(uint16_t) : sizeof(float);
+    return weights_type_size(rows->type);
 }
 
 static size_t block_bytes(const struct rows *rows) {
@@ -52,45 +66,97 @@ void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t hea
     return rows->data + index * bytes;
 }
 
-/* The row's first element, and the distance of one element from the next. */
-static char *row_start(const struct rows *rows, size_t layer, size_t row, size_t head,
-                       size_t *step) {
-    char *block = rows_block(rows, layer, row / ROW_BLOCK, head);
-    size_t in_block = row % ROW_BLOCK;
-    *step = rows->transposed ? ROW_BLOCK : 1;
-    return block + in_block * (rows->transposed ? 1 : rows->width) * element_size(rows);
+/* A row's elements: the first of them, and how far the third is from it, and the second, which may
+ * be its neighbour. */
+struct row {
+    char *start;
+    size_t two, one;
+};
+
+static struct row get_row(const struct rows *rows, size_t layer, size_t row, size_t head) {
+    size_t i = row % ROW_BLOCK, first;
+    struct row r;
+    if (rows->type == WEIGHTS_BF16 && rows->transposed) {
+        first = 2 * i;
+        r.two = 2 * ROW_BLOCK;
+        r.one = 1;
+    } else if (rows->type == WEIGHTS_BF16) {
+        first = i / 2 * 2 * rows->width + i % 2;
+        r.two = 4;
+        r.one = 2;
+    } else {
+        first = rows->transposed ? i : i * rows->width;
+        r.one = rows->transposed ? ROW_BLOCK : 1;
+        r.two = 2 * r.one;
+    }
+    r.start = (char *)rows_block(rows, layer, row / ROW_BLOCK, head) + first * element_size(rows);
+    return r;
+}
+
+/* Element i's distance from the first. */
+static size_t place_in(const struct row *row, size_t i) {
+    return i / 2 * row->two + i % 2 * row->one;
 }
 
 void rows_put(const struct rows *rows, const struct kernels *kernels, size_t layer, size_t row,
               size_t head, const float *elements, size_t n) {
-    size_t step;
-    char *start = row_start(rows, layer, row, head, &step);
-    if (rows->type == WEIGHTS_F32 && step == 1) {
-        memcpy(start, elements, n * sizeof *elements);
+    struct row r = get_row(rows, layer, row, head);
+    if (rows->type == WEIGHTS_F32 && r.one == 1) {
+        memcpy(r.start, elements, n * sizeof *elements);
         return;
     }
     if (rows->type == WEIGHTS_F32) {
-        float *out = (float *)start;
+        float *out = (float *)r.start;
         for (size_t i = 0; i < n; i++)
-            out[i * step] = elements[i];
+            out[i * r.one] = elements[i];
         return;
     }
-    uint16_t *out = (uint16_t *)start, narrow[PIECE];
+    uint16_t *out = (uint16_t *)r.start, narrow[PIECE];
     for (size_t first = 0; first < n; first += PIECE) {
         size_t count = n - first < PIECE ? n - first : PIECE;
-        kernels->narrow_f16(elements + first, count, narrow);
+        if (rows->type == WEIGHTS_BF16)
+            kernels->narrow_bf16(elements + first, count, narrow);
+        else
+            kernels->narrow_f16(elements + first, count, narrow);
         for (size_t i = 0; i < count; i++)
-            out[(first + i) * step] = narrow[i];
+            out[place_in(&r, first + i)] = narrow[i];
     }
 }
 
 void rows_get(const struct rows *rows, size_t layer, size_t row, size_t head, float *elements,
               size_t n) {
-    size_t step;
-    const char *start = row_start(rows, layer, row, head, &step);
-    for (size_t i = 0; i < n; i++)
-        elements[i] = rows->type == WEIGHTS_F32 ? ((const float *)start)[i * step]
-                                                : float_of_f16(((const uint16_t *)start)[i * step]);
+    struct row r = get_row(rows, layer, row, head);
+    for (size_t i = 0; i < n; i++) {
+        size_t at = place_in(&r, i);
+        if (rows->type == WEIGHTS_F32)
+            elements[i] = ((const float *)r.start)[at];
+        else if (rows->type == WEIGHTS_F16)
+            elements[i] = float_of_f16(((const uint16_t *)r.start)[at]);
+        else
+            elements[i] = float_of_bf16(((const uint16_t *)r.start)[at]);
+    }
+}
+
+void rows_round_factor(const struct rows *rows, const struct kernels *kernels, size_t m, size_t k,
+                       float *a, size_t lda) {
+    for (size_t t = 0; rows->type == WEIGHTS_BF16 && t < m; t++) {
+        uint16_t *narrow = (uint16_t *)(a + t * lda);
+        kernels->narrow_bf16(a + t * lda, k, narrow);
+        if (k % 2 == 1)
+            narrow[k] = 0;
+    }
+}
+
+void rows_multiply(const struct rows *rows, const struct kernels *kernels, size_t m, const float *a,
+                   size_t lda, size_t first, const void *block, bool add, float *c, size_t ldc,
+                   const void *next) {
+    size_t k = rows->transposed ? rows->width : ROW_BLOCK;
+    size_t n = rows->transposed ? ROW_BLOCK : rows->width;
+    if (rows->type == WEIGHTS_BF16)
+        kernels->multiply_bf16(m, n, k, (const uint16_t *)a + first, 2 * lda, block, n, add, c, ldc,
+                               next);
+    else
+        kernels->multiply[rows->type](m, n, k, a + first, lda, block, n, add, c, ldc, next);
 }
 
 void rows_copy_block(struct rows *to, const struct rows *from, size_t block) {

@@ -11,13 +11,21 @@
 
 enum { ROW_BLOCK = 64 };
 
+/* A block is [width, ROW_BLOCK] if `transposed`, else [ROW_BLOCK, width]; in bf16 two rows of that
+ * lie in one of twice the width, their elements in turns (see multiply_bf16). */
 struct rows {
-    enum weights_type type; /* f32 or f16 */
-    bool transposed;        /* a block is [width, ROW_BLOCK], else [ROW_BLOCK, width] */
+    enum weights_type type; /* f32, f16 or bf16 */
+    bool transposed;
     size_t n_layer, n_block, n_head;
-    size_t width; /* elements of a row */
+    size_t width; /* elements of a row, in bf16 an even number */
     char *data;   /* n_layer n_block n_head blocks, zero at first */
 };
+
+enum weights_type rows_type(txl_memory_type memory_type);
+/* Bytes of an element. */
+size_t rows_element_size(txl_memory_type memory_type);
+/* The width for rows of n elements. */
+size_t rows_width(enum weights_type type, size_t n);
 
 /* `name` is what an error says was too large.  The rest of *rows is filled in by the caller. */
 txl_status rows_open(struct rows *rows, const char *name, txl_error *error);
@@ -27,12 +35,23 @@ uint64_t rows_bytes(const struct rows *rows);
 void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head);
 
 /* Row `row` of the layer and head becomes elements[n], n <= width; the rest stays as it is.  f16
- * rounds to nearest even, and what it cannot hold to its largest number. */
+ * and bf16 round to nearest even, and what f16 cannot hold to its largest number. */
 void rows_put(const struct rows *rows, const struct kernels *kernels, size_t layer, size_t row,
               size_t head, const float *elements, size_t n);
 /* The reverse. */
 void rows_get(const struct rows *rows, size_t layer, size_t row, size_t head, float *elements,
               size_t n);
+
+/* What a product with a block takes for A[m, k] with row stride lda, where it lies: bf16 is rounded
+ * to, in the first half of each row, and zero up to an even k, which lda is not below. */
+void rows_round_factor(const struct rows *rows, const struct kernels *kernels, size_t m, size_t k,
+                       float *a, size_t lda);
+/* C[m, n] (+)= A B, B[k, n] being a block and A[m, k] the columns from `first` on of what
+ * rows_round_factor made, lda still in floats; C's row stride is ldc, and `next` the block of the
+ * next call, or NULL. */
+void rows_multiply(const struct rows *rows, const struct kernels *kernels, size_t m, const float *a,
+                   size_t lda, size_t first, const void *block, bool add, float *c, size_t ldc,
+                   const void *next);
 
 /* Copies one block's rows, of all layers and heads, between two of the same shape and type. */
 void rows_copy_block(struct rows *to, const struct rows *from, size_t block);

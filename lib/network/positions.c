@@ -24,7 +24,7 @@ static struct rows plan_rows(const struct position_plan *plan) {
                          .n_layer = plan->n_layer,
                          .n_block = in_blocks(plan->distances) / ROW_BLOCK,
                          .n_head = plan->n_head,
-                         .width = plan->d_head};
+                         .width = rows_width(plan->type, plan->d_head)};
 }
 
 /* A memory of zeros is seen at once and whole. */

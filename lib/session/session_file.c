@@ -4,6 +4,7 @@
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/output_file.h"
+#include "lib/network/kv_rows.h"
 #include "session.h"
 
 #include <errno.h>
@@ -70,14 +71,10 @@ struct txl_memory {
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
-static size_t element_size(uint32_t memory_type) {
-    return memory_type == TXL_MEMORY_F16 ? sizeof(uint16_t) : sizeof(float);
-}
-
 /* Bytes that one position's rows of all layers take. */
 static uint64_t position_bytes(const txl_model *model, uint32_t memory_type) {
     const struct network *network = model->network;
-    return (uint64_t)network->n_layer * network->row_width * element_size(memory_type);
+    return (uint64_t)network->n_layer * network->row_width * rows_element_size(memory_type);
 }
 
 static void header_settings(const struct header *h, txl_settings *settings) {
@@ -150,6 +147,8 @@ static void pack_row(uint32_t memory_type, size_t n, const float *row, uint8_t *
         memcpy(out, row, n * sizeof *row);
     for (size_t i = 0; memory_type == TXL_MEMORY_F16 && i < n; i++)
         half[i] = f16_of_float(row[i]);
+    for (size_t i = 0; memory_type == TXL_MEMORY_BF16 && i < n; i++)
+        half[i] = bf16_of_float(row[i]);
 }
 
 static void unpack_row(uint32_t memory_type, size_t n, const uint8_t *in, float *row) {
@@ -158,6 +157,8 @@ static void unpack_row(uint32_t memory_type, size_t n, const uint8_t *in, float 
         memcpy(row, in, n * sizeof *row);
     for (size_t i = 0; memory_type == TXL_MEMORY_F16 && i < n; i++)
         row[i] = float_of_f16(half[i]);
+    for (size_t i = 0; memory_type == TXL_MEMORY_BF16 && i < n; i++)
+        row[i] = float_of_bf16(half[i]);
 }
 
 static void save_rows(const txl_session *s, const struct header *h, float *row, uint8_t *out) {
@@ -166,7 +167,7 @@ static void save_rows(const txl_session *s, const struct header *h, float *row, 
         for (uint64_t p = h->next - kept_positions(s->model, h); p < h->next; p++) {
             s->model->family->export_row(s->timeline, layer, p, row);
             pack_row(h->memory_type, network->row_width, row, out);
-            out += network->row_width * element_size(h->memory_type);
+            out += network->row_width * rows_element_size(h->memory_type);
         }
     }
 }
@@ -177,7 +178,7 @@ static void load_rows(txl_session *s, const struct header *h, float *row, const 
         for (uint64_t p = h->next - kept_positions(s->model, h); p < h->next; p++) {
             unpack_row(h->memory_type, network->row_width, in, row);
             s->model->family->import_row(s->timeline, layer, p, row);
-            in += network->row_width * element_size(h->memory_type);
+            in += network->row_width * rows_element_size(h->memory_type);
         }
     }
 }
@@ -338,7 +339,7 @@ static bool is_possible(const txl_model *model, const struct header *h) {
     const struct network *network = model->network;
     if (h->tgt_len < 1 || h->tgt_len > TXL_MAX_TGT_LEN || h->mem_len < 0 ||
         h->mem_len > TXL_MAX_MEM_LEN || h->clamp_len < -1 || h->clamp_len == 0 ||
-        h->same_length > 1 || h->tail > UINT8_MAX || h->memory_type > TXL_MEMORY_F16 ||
+        h->same_length > 1 || h->tail > UINT8_MAX || h->memory_type > TXL_MEMORY_BF16 ||
         h->next > MAX_POSITION || h->segment_start > h->next)
         return false;
     bool unbounded = network->has_memory && h->same_length && h->mem_len > 0;
@@ -388,8 +389,9 @@ static bool are_ids(const uint8_t *bytes, uint64_t size, int32_t n_token) {
 static bool are_finite(uint32_t memory_type, const uint8_t *bytes, uint64_t size) {
     const float *wide = (const float *)bytes;
     const uint16_t *half = (const uint16_t *)bytes;
-    for (uint64_t i = 0; i < size / element_size(memory_type); i++)
-        if (memory_type == TXL_MEMORY_F32 ? !isfinite(wide[i]) : (half[i] & 0x7c00) == 0x7c00)
+    const uint16_t exponent = memory_type == TXL_MEMORY_F16 ? 0x7c00 : 0x7f80;
+    for (uint64_t i = 0; i < size / rows_element_size(memory_type); i++)
+        if (memory_type == TXL_MEMORY_F32 ? !isfinite(wide[i]) : (half[i] & exponent) == exponent)
             return false;
     return true;
 }
@@ -464,7 +466,7 @@ txl_status txl_memory_read(const char *path, const txl_model *model, txl_memory 
 static txl_status check_settings(const txl_session *s, const txl_memory *memory, txl_error *error) {
     const struct header *h = &memory->header;
     const txl_settings *settings = &s->timeline->settings;
-    static const char *const types[] = {"f32", "f16"};
+    static const char *const types[] = {"f32", "f16", "bf16"};
     int clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1;
     if (h->tgt_len == settings->tgt_len && h->mem_len == settings->mem_len &&
         h->clamp_len == clamp_len && h->same_length == settings->same_length &&

@@ -45,7 +45,8 @@ static const void *ring_block(const struct rows *rows, int layer, size_t head, s
 }
 
 /* S = Q K^T for `blocks` blocks of keys or position rows, from `block` on, round the ring:
- * Q[m, d_head], S[m, 64 blocks] with row stride lds.  `after` is what will be read next. */
+ * Q[m, d_head] of rows_round_factor, S[m, 64 blocks] with row stride lds.  `after` is what will be
+ * read next. */
 static void score_blocks(const struct transformer_xl_timeline *line, const struct rows *rows,
                          int layer, size_t head, size_t block, size_t blocks, size_t m,
                          const float *q, float *s, size_t lds, const void *after) {
@@ -53,9 +54,8 @@ static void score_blocks(const struct transformer_xl_timeline *line, const struc
     for (size_t k = 0; k < blocks; k++) {
         bool last = k + 1 == blocks;
         const void *next = last ? after : ring_block(rows, layer, head, block + k + 1);
-        line->base.compute.kernels->multiply[rows->type](m, ROW_BLOCK, rows->width, q, rows->width,
-                                                         keys, ROW_BLOCK, false, s + k * ROW_BLOCK,
-                                                         lds, next);
+        rows_multiply(rows, line->base.compute.kernels, m, q, (size_t)line->x->d_head, 0, keys,
+                      false, s + k * ROW_BLOCK, lds, next);
         keys = next;
     }
 }
@@ -98,6 +98,7 @@ static void attend(const struct attention *a, const struct transformer_xl_timeli
     const struct positions *positions = line->positions;
     size_t n_head = (size_t)x->n_head, d_head = (size_t)x->d_head, width = head_width(x);
     size_t value_row = line->values.width;
+    const struct kernels *kernels = line->base.compute.kernels;
 
     /* Whole blocks of keys, from the first one that the first query sees. */
     uint64_t position = line->base.next + after, visible = first_visible(&line->base, position);
@@ -114,6 +115,8 @@ static void attend(const struct attention *a, const struct transformer_xl_timeli
     const float *q = a->line->qkv + row * 3 * width + head * d_head;
     add_bias(m, d_head, q, 3 * width, layer->u ? layer->u + head * d_head : NULL, q_u);
     add_bias(m, d_head, q, 3 * width, layer->v ? layer->v + head * d_head : NULL, q_v);
+    rows_round_factor(&line->keys, kernels, m, d_head, q_u, d_head);
+    rows_round_factor(&positions->rows, kernels, m, d_head, q_v, d_head);
 
     /* (Q + u) K^T */
     const void *values = ring_block(&line->values, a->l, head, block), *then = values;
@@ -142,12 +145,12 @@ static void attend(const struct attention *a, const struct transformer_xl_timeli
     for (size_t t = 0; t < m; t++)
         factor[t] =
             attend_row(line, position + t, low, n_key, s + t * n_key, far + t * ldb, n_distance);
+    rows_round_factor(&line->values, kernels, m, n_key, s, n_key);
     for (size_t k = 0; k < blocks; k++) { /* softmax(score) V */
         bool last = k + 1 == blocks;
         const void *next = last ? NULL : ring_block(&line->values, a->l, head, block + k + 1);
-        line->base.compute.kernels->multiply[line->values.type](
-            m, value_row, ROW_BLOCK, s + k * ROW_BLOCK, n_key, values, value_row, k > 0, out,
-            value_row, next);
+        rows_multiply(&line->values, kernels, m, s, n_key, k * ROW_BLOCK, values, k > 0, out,
+                      value_row, next);
         values = next;
     }
     for (size_t t = 0; t < m; t++) {

@@ -16,6 +16,7 @@
  * band with the entries of the others.  What is left out, norms, softmax and sampling, is linear in
  * what is counted, and small. */
 #include "costs.h"
+#include "lib/network/kv_rows.h"
 #include "transformer_xl.h"
 
 /* What a token uses of the memory and the segment at hand, in every layer. */
@@ -65,8 +66,7 @@ void transformer_xl_costs(const struct network *network, const txl_settings *set
     struct sight sight = full_sight(x, settings);
     double width = (double)x->n_head * x->d_head;
     double rows = (2 * sight.visible + sight.distances) * x->n_layer;
-    size_t element = settings->memory_type == TXL_MEMORY_F16 ? sizeof(uint16_t) : sizeof(float);
-    bytes += (uint64_t)(rows * width * (double)element);
+    bytes += (uint64_t)(rows * width * (double)rows_element_size(settings->memory_type));
     if (x->attn_type == ATTENTION_LEARNED_DISTANCE) /* their biases */
         bytes += (uint64_t)(sight.distances * x->n_layer * x->n_head * sizeof(float));
     costs->bytes = bytes;

@@ -12,10 +12,6 @@ enum { MAX_CHUNK = 512 }; /* tokens of a pass: more gains nothing, and activatio
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
-static enum weights_type memory_type(const txl_settings *s) {
-    return s->memory_type == TXL_MEMORY_F16 ? WEIGHTS_F16 : WEIGHTS_F32;
-}
-
 /* Sizes that follow from the model and the settings. */
 struct plan {
     size_t chunk;    /* most tokens of one pass */
@@ -52,7 +48,7 @@ static struct position_plan plan_positions(const struct transformer_xl *x, const
                                   .clamp_len = s->clamp_len,
                                   .inv_freq = x->inv_freq,
                                   .zero_memory = x->network.zero_memory && s->mem_len > FEW_TOKENS,
-                                  .type = memory_type(s)};
+                                  .type = rows_type(s->memory_type)};
 }
 
 static struct plan make_plan(const struct transformer_xl *x, const txl_settings *s) {
@@ -64,12 +60,12 @@ static struct plan make_plan(const struct transformer_xl *x, const txl_settings 
         plan.chunk = tgt_len;
     /* A pass sees blocks from that of its first key to that of its last: at most so many rows. */
     plan.capacity = in_blocks(mem_len + larger(tgt_len, plan.chunk) + ROW_BLOCK - 1);
-    plan.keys = plan.values = (struct rows){.type = memory_type(s),
+    plan.keys = plan.values = (struct rows){.type = rows_type(s->memory_type),
                                             .n_layer = (size_t)x->n_layer,
                                             .n_block = plan.capacity / ROW_BLOCK,
                                             .n_head = (size_t)x->n_head};
     plan.keys.transposed = true;
-    plan.keys.width = (size_t)x->d_head;
+    plan.keys.width = rows_width(plan.keys.type, (size_t)x->d_head);
     plan.values.width = ((size_t)x->d_head + 15) / 16 * 16;
     plan.positions = plan_positions(x, s);
     return plan;

@@ -418,19 +418,23 @@ static void memory_of_16_bits_loses_little(void **state) {
         json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
         txl_settings settings = run_settings(run, 2);
         float *wide = score_with(&c, &settings, c.n);
-        settings.memory_type = TXL_MEMORY_F16;
-        float *narrow = score_with(&c, &settings, c.n), *single = score_with(&c, &settings, 1);
-        double sum = 0;
-        for (size_t i = 0; i + 1 < c.n; i++) {
-            sum += narrow[i] - wide[i];
-            assert_close(&c, "f16 memory", i, narrow[i], wide[i], 5e-2);
-            if (!is_absolute(&c))
-                assert_close(&c, "f16 memory", i, single[i], narrow[i], 1e-2);
+        for (int t = 0; t < 2; t++) {
+            const double looser = t == 0 ? 1 : 8; /* three bits fewer */
+            const char *name = t == 0 ? "f16 memory" : "bf16 memory";
+            settings.memory_type = t == 0 ? TXL_MEMORY_F16 : TXL_MEMORY_BF16;
+            float *narrow = score_with(&c, &settings, c.n), *single = score_with(&c, &settings, 1);
+            double sum = 0;
+            for (size_t i = 0; i + 1 < c.n; i++) {
+                sum += narrow[i] - wide[i];
+                assert_close(&c, name, i, narrow[i], wide[i], looser * 5e-2);
+                if (!is_absolute(&c))
+                    assert_close(&c, name, i, single[i], narrow[i], looser * 1e-2);
+            }
+            assert_true(fabs(sum / (double)(c.n - 1)) < looser * 2e-3);
+            free(narrow);
+            free(single);
         }
-        assert_true(fabs(sum / (double)(c.n - 1)) < 2e-3);
         free(wide);
-        free(narrow);
-        free(single);
         case_close(&c);
     }
 }

@@ -110,9 +110,10 @@ static void every_case_goes_on_bit_for_bit(void **state) {
     for (size_t i = 0; case_names[i]; i++) {
         struct model_case c;
         case_open(&c, case_names[i], NULL, -1);
-        for (int way = 0; way < 3; way++) {
-            txl_settings settings =
-                some_settings(&c, way == 1, way == 2 ? TXL_MEMORY_F16 : TXL_MEMORY_F32);
+        static const txl_memory_type types[] = {TXL_MEMORY_F32, TXL_MEMORY_F32, TXL_MEMORY_F16,
+                                                TXL_MEMORY_BF16};
+        for (int way = 0; way < 4; way++) {
+            txl_settings settings = some_settings(&c, way % 2, types[way]);
             check_case(&c, &settings);
         }
         case_close(&c);
