@@ -599,6 +599,7 @@ typedef struct txl_training {
     double dropout;   /* share of activations that are dropped, below 1 */
     double dropatt;   /* of attention weights, likewise */
     uint64_t seed;    /* of dropout */
+    bool bf16;        /* multiply in bf16 with sums in f32, instead of in f32 */
     int threads;      /* 0: one for each processor */
 } txl_training;
 

@@ -10,6 +10,9 @@
 
 const char *const train_types[] = {"f32", "f16", "bf16", "q8", NULL};
 
+enum { COMPUTE_F32, COMPUTE_BF16 };
+static const char *const computes[] = {"f32", "bf16", NULL};
+
 static int64_t integer_or(int64_t told, int64_t standard) {
     return told == INTEGER_UNSET ? standard : told;
 }
@@ -43,6 +46,7 @@ void train_run_init(struct train_run *run, const struct train_options *told,
                      .dropout = real_or(told->dropout, 0.1),
                      .dropatt = real_or(told->dropatt, 0),
                      .seed = (uint64_t)integer_or(told->seed, 1),
+                     .bf16 = told->compute == COMPUTE_BF16,
                      .threads = (int)told->common.threads},
         .schedule = {.lr = real_or(told->lr, 0.001),
                      .lr_min = real_or(told->lr_min, 0),
@@ -155,7 +159,8 @@ bool train_options_fixed(const struct train_options *told) {
                             told->epsilon, told->dropout, told->dropatt};
     bool any = told->init || told->vocab || told->cutoffs || told->shape != CHOICE_UNSET ||
                told->pre_lnorm != CHOICE_UNSET || told->same_length != CHOICE_UNSET ||
-               told->type != CHOICE_UNSET || told->ids || told->text != TEXT_TOKENS;
+               told->type != CHOICE_UNSET || told->compute != CHOICE_UNSET || told->ids ||
+               told->text != TEXT_TOKENS;
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         any = any || integers[i] != INTEGER_UNSET;
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
@@ -338,5 +343,12 @@ const struct option_row train_option_rows[] = {
      PLACE(seed),
      .least = 0,
      .most = 9007199254740991},
+    {.name = "compute",
+     .kind = OPTION_CHOICE,
+     .choices = computes,
+     .standard = "f32",
+     .help = "multiply in f32, or in bf16 with sums and weights in f32: faster where the processor "
+             "has AMX or AVX-512 BF16",
+     PLACE(compute)},
     COMMON_ROWS,
     {0}};

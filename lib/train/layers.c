@@ -240,7 +240,7 @@ static void project(txl_trainer *t, int l) {
          .c = layer->positions,
          .ldc = width},
     };
-    products_run(t->pool, product, 3);
+    products_run(&t->products, product, 3);
 }
 
 void train_layer(txl_trainer *t, int l) {
@@ -257,7 +257,7 @@ void train_layer(txl_trainer *t, int l) {
                               .b = of_weight(&weights->o),
                               .c = t->output,
                               .ldc = d};
-    products_run(t->pool, &o, 1);
+    products_run(&t->products, &o, 1);
     add_residual(
         (struct residual){.t = t,
                           .place = layer_place(l, DROP_ATTENTION),
@@ -277,7 +277,7 @@ void train_layer(txl_trainer *t, int l) {
                                   .ldc = d_inner,
                                   .finish = finish_inner,
                                   .context = &inner};
-    products_run(t->pool, &first, 1);
+    products_run(&t->products, &first, 1);
     const struct product second = {.m = t->n,
                                    .n = d,
                                    .k = d_inner,
@@ -285,7 +285,7 @@ void train_layer(txl_trainer *t, int l) {
                                    .b = of_weight(&weights->feed_forward_2),
                                    .c = t->output,
                                    .ldc = d};
-    products_run(t->pool, &second, 1);
+    products_run(&t->products, &second, 1);
     add_residual((struct residual){.t = t,
                                    .place = layer_place(l, DROP_FEED_FORWARD),
                                    .bias = weights->feed_forward_bias_2,
@@ -336,7 +336,7 @@ static void feed_forward_gradient(txl_trainer *t, int l, const float *d_branch, 
          .c = gradient_of(t, weights->feed_forward_2.data),
          .ldc = d_inner},
     };
-    products_run(t->pool, second, 2);
+    products_run(&t->products, second, 2);
     train_sum_rows(t, t->n, d_inner, t->d_inner, d_inner,
                    gradient_of(t, weights->feed_forward_bias_1));
     const struct product first[] = {
@@ -356,7 +356,7 @@ static void feed_forward_gradient(txl_trainer *t, int l, const float *d_branch, 
          .c = gradient_of(t, weights->feed_forward_1.data),
          .ldc = d},
     };
-    products_run(t->pool, first, 2);
+    products_run(&t->products, first, 2);
 }
 
 /* The attention half, likewise; with pre_lnorm t->d_memory gets the gradient of the memory as the
@@ -384,7 +384,7 @@ static void attention_gradient(txl_trainer *t, int l, const float *d_branch, boo
          .c = gradient_of(t, weights->o.data),
          .ldc = width},
     };
-    products_run(t->pool, out, 2);
+    products_run(&t->products, out, 2);
     train_attention_gradient(t, l);
     struct matrix kv = kv_of(weights, width);
     float *d_qkv = gradient_of(t, weights->qkv.data);
@@ -429,7 +429,7 @@ static void attention_gradient(txl_trainer *t, int l, const float *d_branch, boo
          .c = gradient_of(t, weights->r.data),
          .ldc = d},
     };
-    products_run(t->pool, in, 5);
+    products_run(&t->products, in, 5);
 }
 
 static void post_norm_gradient(txl_trainer *t, int l) {

@@ -1,15 +1,17 @@
 /* Products in tiles. */
 #include "products.h"
 
+#include <assert.h>
 #include <cblas.h>
 
 enum {
     TILE_ROWS = 256,
     TILE_COLUMNS = 640,
-    TILE_UNIT = 128,         /* of columns, and */
-    TILE_ROW_UNIT = 16,      /* of rows */
-    TILE_WORK = 80 * 1000000 /* operations: a tile takes less than a millisecond, so that threads
-                                end at about the same time */
+    TILE_UNIT = 128,          /* of columns, and */
+    TILE_ROW_UNIT = 16,       /* of rows */
+    TILE_WORK = 80 * 1000000, /* operations: a tile takes less than a millisecond, so that threads
+                                 end at about the same time */
+    PACK_ROWS = 64            /* of an operand that a task packs */
 };
 
 /* A product cut into rows * columns tiles. */
@@ -18,9 +20,21 @@ struct cut {
     size_t tile_rows, tile_columns, rows, columns;
 };
 
+/* An operand of a product in bf16. */
+struct packed {
+    struct bf16_source source;
+    struct bf16_pack pack;
+    size_t rows;
+    bool right;
+};
+
+enum { PACKS = 4 }; /* of a product: the left and the right of both pairs */
+
 struct batch {
+    const struct products *products;
     int n;
     struct cut cut[MAX_PRODUCTS];
+    struct packed packed[MAX_PRODUCTS][PACKS]; /* rows 0: there is none */
 };
 
 static size_t in_units(size_t n, size_t parts, size_t unit) {
@@ -63,34 +77,118 @@ static void multiply(const struct factor *a, const struct factor *b, size_t row,
                 from_a, (int)a->ld, from_b, (int)b->ld, add ? 1 : 0, c, (int)ldc);
 }
 
-static void tile_task(void *context, int i, int thread) {
+/* ---- Operands in bf16 --------------------------------------------------------------------- */
+
+size_t products_room(size_t m, size_t n, size_t k) {
+    return bf16_pack_size(m, k) + bf16_pack_size(n, k);
+}
+
+/* A factor's rows run along k: those of the right one are B's columns. */
+static void add_pack(struct batch *batch, int product, int which, const struct factor *factor,
+                     size_t rows, size_t k, size_t *used) {
+    const struct products *products = batch->products;
+    bool right = which % 2 == 1;
+    struct packed *packed = &batch->packed[product][which];
+    if (k == 0)
+        return;
+    *packed = (struct packed){
+        .source = {factor->x, factor->ld, right ? !factor->transposed : factor->transposed},
+        .pack = {products->room + *used, k},
+        .rows = rows,
+        .right = right};
+    *used += bf16_pack_size(rows, k);
+    assert(*used <= products->room_size);
+}
+
+static void pack_task(void *context, int i, int thread) {
     (void)thread;
     const struct batch *batch = context;
-    const struct cut *cut = batch->cut;
-    size_t tile = (size_t)i;
-    while (tile >= cut->rows * cut->columns) {
-        tile -= cut->rows * cut->columns;
-        cut++;
+    size_t task = (size_t)i;
+    const struct packed *packed = batch->packed[0];
+    while (task >= parts_of(packed->rows, PACK_ROWS)) {
+        task -= parts_of(packed->rows, PACK_ROWS);
+        packed++;
     }
-    const struct product *p = cut->product;
-    size_t row = tile / cut->columns * cut->tile_rows;
-    size_t column = tile % cut->columns * cut->tile_columns;
-    size_t rows = p->m - row < cut->tile_rows ? p->m - row : cut->tile_rows;
-    size_t columns = p->n - column < cut->tile_columns ? p->n - column : cut->tile_columns;
-    float *c = p->c + row * p->ldc + column;
+    size_t first = task * PACK_ROWS, end = first + PACK_ROWS;
+    const struct bf16_product *bf16 = batch->products->bf16;
+    end = end < packed->rows ? end : packed->rows;
+    if (packed->right)
+        bf16->pack_right(&packed->source, first, end, &packed->pack);
+    else
+        bf16->pack_left(&packed->source, first, end, &packed->pack);
+}
+
+static void pack_operands(struct batch *batch) {
+    size_t used = 0, tasks = 0;
+    for (int i = 0; i < batch->n; i++) {
+        const struct product *p = batch->cut[i].product;
+        add_pack(batch, i, 0, &p->a, p->m, p->k, &used);
+        add_pack(batch, i, 1, &p->b, p->n, p->k, &used);
+        add_pack(batch, i, 2, &p->more_a, p->m, p->more, &used);
+        add_pack(batch, i, 3, &p->more_b, p->n, p->more, &used);
+        for (int k = 0; k < PACKS; k++)
+            tasks += parts_of(batch->packed[i][k].rows, PACK_ROWS);
+    }
+    pool_run(batch->products->pool, (int)tasks, pack_task, batch);
+}
+
+/* ---- Tiles -------------------------------------------------------------------------------- */
+
+struct tile {
+    size_t row, rows, column, columns;
+};
+
+static void multiply_f32(const struct product *p, const struct tile *tile) {
+    float *c = p->c + tile->row * p->ldc + tile->column;
     bool add = p->add;
     if (p->k > 0) {
-        multiply(&p->a, &p->b, row, rows, column, columns, p->k, add, c, p->ldc);
+        multiply(&p->a, &p->b, tile->row, tile->rows, tile->column, tile->columns, p->k, add, c,
+                 p->ldc);
         add = true;
     }
     if (p->more > 0)
-        multiply(&p->more_a, &p->more_b, row, rows, column, columns, p->more, add, c, p->ldc);
-    if (p->finish)
-        p->finish(p->context, row, rows, column, columns);
+        multiply(&p->more_a, &p->more_b, tile->row, tile->rows, tile->column, tile->columns,
+                 p->more, add, c, p->ldc);
 }
 
-void products_run(struct pool *pool, const struct product *product, int n) {
-    struct batch batch = {0};
+static void multiply_bf16(const struct bf16_product *bf16, const struct product *p,
+                          const struct packed *packed, const struct tile *tile) {
+    size_t end = tile->row + tile->rows, column_end = tile->column + tile->columns;
+    bool add = p->add;
+    if (p->k > 0) {
+        bf16->multiply(&packed[0].pack, &packed[1].pack, p->k, tile->row, end, tile->column,
+                       column_end, add, p->c, p->ldc);
+        add = true;
+    }
+    if (p->more > 0)
+        bf16->multiply(&packed[2].pack, &packed[3].pack, p->more, tile->row, end, tile->column,
+                       column_end, add, p->c, p->ldc);
+}
+
+static void tile_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct batch *batch = context;
+    size_t number = (size_t)i;
+    int k = 0;
+    for (; number >= batch->cut[k].rows * batch->cut[k].columns; k++)
+        number -= batch->cut[k].rows * batch->cut[k].columns;
+    const struct cut *cut = &batch->cut[k];
+    const struct product *p = cut->product;
+    struct tile tile = {.row = number / cut->columns * cut->tile_rows,
+                        .column = number % cut->columns * cut->tile_columns};
+    size_t rows = p->m - tile.row, columns = p->n - tile.column;
+    tile.rows = rows < cut->tile_rows ? rows : cut->tile_rows;
+    tile.columns = columns < cut->tile_columns ? columns : cut->tile_columns;
+    if (batch->products->bf16)
+        multiply_bf16(batch->products->bf16, p, batch->packed[k], &tile);
+    else
+        multiply_f32(p, &tile);
+    if (p->finish)
+        p->finish(p->context, tile.row, tile.rows, tile.column, tile.columns);
+}
+
+void products_run(const struct products *products, const struct product *product, int n) {
+    struct batch batch = {.products = products};
     size_t tiles = 0;
     for (int i = 0; i < n; i++) {
         const struct product *p = &product[i];
@@ -100,5 +198,7 @@ void products_run(struct pool *pool, const struct product *product, int n) {
         batch.cut[batch.n++] = cut;
         tiles += cut.rows * cut.columns;
     }
-    pool_run(pool, (int)tiles, tile_task, &batch);
+    if (products->bf16)
+        pack_operands(&batch);
+    pool_run(products->pool, (int)tiles, tile_task, &batch);
 }

@@ -1,9 +1,10 @@
 /* The products of training: large matrices, cut into tiles that do not depend on the number of
- * threads, each an sgemm on one thread. */
+ * threads, each an sgemm on one thread, or a product of operands rounded to bf16. */
 #ifndef TXL_PRODUCTS_H
 #define TXL_PRODUCTS_H
 
 #include "lib/base/threads.h"
+#include "lib/kernels/bf16_product.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,9 +32,20 @@ struct product {
     void *context;
 };
 
+/* What they are computed with. */
+struct products {
+    struct pool *pool;
+    const struct bf16_product *bf16; /* NULL: in f32 */
+    uint16_t *room;                  /* [room_size], for operands in bf16 */
+    size_t room_size;
+};
+
+/* Elements of room that a product needs in bf16. */
+size_t products_room(size_t m, size_t n, size_t k);
+
 /* Computes all of them, at most MAX_PRODUCTS, in no order: none may read what another writes.  A
  * product without elements, or without anything to sum up, is left out. */
 enum { MAX_PRODUCTS = 8 };
-void products_run(struct pool *pool, const struct product *product, int n);
+void products_run(const struct products *products, const struct product *product, int n);
 
 #endif

@@ -53,12 +53,13 @@ static json_t *ids_facts(const txl_ids *ids) {
 static char *make_facts(const txl_trainer *t, const char *note) {
     const txl_training *how = &t->how;
     json_t *facts = json_pack(
-        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:I}, s:I, s:I, s:I, s:I, s:o, s:s}",
+        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I}, s:I, s:I, s:I, s:I, s:o, "
+        "s:s}",
         "model", t->model->json, "training", "batch", how->batch, "tgt_len", how->tgt_len,
         "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length", how->same_length,
         "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout, "dropatt",
-        how->dropatt, "seed", (json_int_t)how->seed, "step", (json_int_t)t->step, "epoch",
-        (json_int_t)t->epoch, "at", (json_int_t)t->at, "memory_length",
+        how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed, "step", (json_int_t)t->step,
+        "epoch", (json_int_t)t->epoch, "at", (json_int_t)t->at, "memory_length",
         (json_int_t)t->memory_length, "text", ids_facts(t->ids_read), "note", note);
     char *text = facts ? json_text(facts, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(facts);
@@ -212,20 +213,21 @@ static txl_status read_facts(txl_saved *s, txl_error *error) {
     json_error_t where;
     txl_training *how = &s->how;
     json_int_t seed;
-    int same_length;
+    int same_length, bf16;
     s->facts = json_loadb((const char *)s->part[PART_FACTS],
                           (size_t)s->header.part[PART_FACTS].size, 0, &where);
     if (!s->facts && json_lacked_memory(&where))
         return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
     if (!s->facts ||
-        json_unpack(s->facts, "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:I}}", "training",
-                    "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len", &how->mem_len,
-                    "clamp_len", &how->clamp_len, "same_length", &same_length, "clip", &how->clip,
-                    "epsilon", &how->epsilon, "dropout", &how->dropout, "dropatt", &how->dropatt,
-                    "seed", &seed) != 0 ||
+        json_unpack(s->facts, "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I}}",
+                    "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len",
+                    &how->mem_len, "clamp_len", &how->clamp_len, "same_length", &same_length,
+                    "clip", &how->clip, "epsilon", &how->epsilon, "dropout", &how->dropout,
+                    "dropatt", &how->dropatt, "bf16", &bf16, "seed", &seed) != 0 ||
         !json_is_string(json_object_get(s->facts, "note")))
         return damaged(s, "the state's settings are damaged", error);
     how->same_length = same_length;
+    how->bf16 = bf16;
     how->seed = (uint64_t)seed;
     return TXL_OK;
 }

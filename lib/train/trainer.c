@@ -119,6 +119,36 @@ static void plan_work(txl_trainer *t, struct plan *plan, uint64_t n, uint64_t m)
     t->norm_partial = take(plan, pieces(t->n_parameter, ELEMENT_PIECE), sizeof *t->norm_partial);
 }
 
+/* Room for the operands of any products that are computed together: of the softmax's gradients, of
+ * the feed-forward half's or of the attention half's. */
+static size_t bf16_room(const txl_trainer *t, size_t n, size_t m) {
+    const struct transformer_xl *x = t->x;
+    size_t d = (size_t)x->d_model, width = heads_width(x), inner = (size_t)x->d_inner;
+    size_t rows = t->softmax_rows, entries = widest_softmax(t->ends),
+           clusters = (size_t)t->ends->n_band;
+    size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    size_t embed = t->ends->band[0].embedding.n_col;
+    embed = embed > d ? embed : d;
+    size_t room[] = {
+        products_room(rows, embed, entries) + products_room(rows, embed, clusters) +
+            products_room(entries, embed, rows) + products_room(clusters, embed, rows),
+        products_room(rows, entries, embed) + products_room(rows, clusters, embed),
+        products_room(n, d, embed) + products_room(d, embed, n),
+        products_room(n, inner, d) + products_room(d, inner, n),
+        products_room(n, d, inner) + products_room(inner, d, n),
+        products_room(n, width, d) + products_room(d, width, n),
+        products_room(n, 3 * width, d) + products_room(m, 2 * width, d) +
+            products_room(keys, width, d),
+        products_room(n, d, 3 * width) + products_room(m, d, 2 * width) +
+            products_room(3 * width, d, n) + products_room(2 * width, d, n) +
+            products_room(2 * width, d, m) + products_room(width, d, keys),
+    };
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof room / sizeof *room; i++)
+        most = room[i] > most ? room[i] : most;
+    return most;
+}
+
 /* Lays everything out from `base` on, or with NULL counts only; returns the bytes.  t->how, x, the
  * pool's size and the numbers of weights are known. */
 static uint64_t plan_memory(txl_trainer *t, char *base, int threads) {
@@ -131,6 +161,8 @@ static uint64_t plan_memory(txl_trainer *t, char *base, int threads) {
     t->moment_2 = take_floats(&plan, t->n_parameter);
     t->layer = take(&plan, (uint64_t)t->x->n_layer, sizeof *t->layer);
     plan_work(t, &plan, n, m);
+    t->products.room_size = t->how.bf16 ? bf16_room(t, (size_t)n, (size_t)m) : 0;
+    t->products.room = take(&plan, t->products.room_size, sizeof *t->products.room);
     t->scratch = take(&plan, (uint64_t)threads, sizeof *t->scratch);
     for (int i = 0; i < threads; i++) {
         float *scratch = take_floats(&plan, train_attention_scratch(t));
@@ -378,6 +410,8 @@ static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl
     t->pool = pool_new(t->how.threads);
     if (!t->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    t->products.pool = t->pool;
+    t->products.bf16 = t->how.bf16 ? model->kernels->bf16_product : NULL;
     uint64_t size = plan_memory(t, NULL, pool_size(t->pool));
     t->memory = size <= SIZE_MAX / 2 ? expansion_map((size_t)size) : NULL;
     if (!t->memory)

@@ -56,6 +56,7 @@ struct txl_trainer {
     txl_training how;
     const struct loops *loops;
     struct pool *pool;
+    struct products products;
     txl_model *model;
     const struct transformer_xl *x;
     const struct ends *ends;        /* x's */

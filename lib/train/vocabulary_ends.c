@@ -76,7 +76,7 @@ void train_embed(txl_trainer *t) {
                                           .b = {band->embedding_projection.data, width, true},
                                           .c = t->output,
                                           .ldc = d};
-            products_run(t->pool, &widen, 1);
+            products_run(&t->products, &widen, 1);
         }
         pool_run(t->pool, (int)pieces(count, ROW_PIECE), embed_task, &e);
     }
@@ -142,7 +142,7 @@ void train_embed_gradient(txl_trainer *t, float *d_embedding) {
                  .c = gradient_of(t, p->data),
                  .ldc = width},
             };
-            products_run(t->pool, product, 2);
+            products_run(&t->products, product, 2);
         }
         pool_run(t->pool, (int)pieces(width, COLUMN_PIECE), scatter_task, &e);
     }
@@ -216,7 +216,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
                                        .b = p,
                                        .c = t->narrow,
                                        .ldc = width};
-        products_run(t->pool, &narrow, 1);
+        products_run(&t->products, &narrow, 1);
     }
     const struct product logits[] = {
         {.m = s->count,
@@ -234,7 +234,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
          .c = t->logit + s->n,
          .ldc = n},
     };
-    products_run(t->pool, logits, 2);
+    products_run(&t->products, logits, 2);
     pool_run(t->pool, (int)pieces(s->count, ROW_PIECE), entropy_task, s);
     train_sum_rows(t, s->count, s->n, t->logit, n, gradient_of(t, band->softmax_bias));
     if (s->n_cluster > 0)
@@ -268,7 +268,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
          .c = s->n_cluster > 0 ? gradient_of(t, t->ends->cluster.data) : NULL,
          .ldc = width},
     };
-    products_run(t->pool, gradients, 3);
+    products_run(&t->products, gradients, 3);
     if (!stored)
         return;
     const struct product widen[] = {
@@ -296,7 +296,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
                                .c = gradient_of(t, stored),
                                .ldc = width},
     };
-    products_run(t->pool, widen, 2);
+    products_run(&t->products, widen, 2);
 }
 
 static void softmax_head(txl_trainer *t, float *d_hidden) {

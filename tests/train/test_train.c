@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const trained_cases[] = {
     "characters",     "enwik8-zip", "text8", "pre-lnorm", "wt103-zip",
@@ -358,29 +359,49 @@ static const char larger_settings[] =
     "true], \"biases_per_layer\": true, \"tgt_len\": 64, \"mem_len\": 64, \"clamp_len\": -1, "
     "\"same_length\": false, \"memory_start\": \"empty\", \"cluster_order\": \"reversed\"}";
 
-static void any_number_of_threads(void **state) {
-    (void)state;
-    enum { IDS = 4000 };
-    const int threads[] = {1, 2, 3, 5};
+enum { LARGER_IDS = 4000, LARGER_TOKENS = 3000 };
+
+struct larger {
     txl_model *model;
+    txl_ids *ids;
+};
+
+static struct larger open_larger(void) {
+    struct larger larger;
     txl_error error;
-    if (txl_model_random(larger_settings, "f32", 1, 1, &model, &error) != TXL_OK)
+    if (txl_model_random(larger_settings, "f32", 1, 1, &larger.model, &error) != TXL_OK)
         fail_msg("%s", error.message);
-    int32_t id[IDS];
-    for (int i = 0; i < IDS; i++)
-        id[i] = (int32_t)((i * 7919u + i / 3u) % 3000);
-    txl_ids *ids = make_ids(id, IDS, 3000);
+    int32_t id[LARGER_IDS];
+    for (int i = 0; i < LARGER_IDS; i++)
+        id[i] = (int32_t)((i * 7919u + i / 3u) % LARGER_TOKENS);
+    larger.ids = make_ids(id, LARGER_IDS, LARGER_TOKENS);
+    return larger;
+}
+
+static void close_larger(struct larger *larger) {
+    txl_ids_free(larger->ids);
+    txl_model_close(larger->model);
+}
+
+static txl_trainer *larger_trainer(const struct larger *larger, bool bf16, int threads) {
+    txl_training training = {.batch = 6,
+                             .tgt_len = 80,
+                             .mem_len = 90,
+                             .clip = 0.25,
+                             .epsilon = 1e-8,
+                             .dropout = 0.1,
+                             .dropatt = 0.1,
+                             .bf16 = bf16,
+                             .threads = threads};
+    return make_trainer(larger->model, larger->ids, &training);
+}
+
+static void check_threads(bool bf16) {
+    const int threads[] = {1, 2, 3, 5};
+    struct larger larger = open_larger();
     float *first = NULL;
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        txl_training training = {.batch = 6,
-                                 .tgt_len = 80,
-                                 .mem_len = 90,
-                                 .clip = 0.25,
-                                 .epsilon = 1e-8,
-                                 .dropout = 0.1,
-                                 .dropatt = 0.1,
-                                 .threads = threads[i]};
-        txl_trainer *t = make_trainer(model, ids, &training);
+        txl_trainer *t = larger_trainer(&larger, bf16, threads[i]);
         for (int s = 0; s < 4; s++)
             take_step(t, 1e-3);
         if (!first) {
@@ -392,16 +413,138 @@ static void any_number_of_threads(void **state) {
         txl_trainer_free(t);
     }
     free(first);
-    txl_ids_free(ids);
-    txl_model_close(model);
+    close_larger(&larger);
+}
+
+static void any_number_of_threads(void **state) {
+    (void)state;
+    check_threads(false);
+    check_threads(true);
+}
+
+/* Rounding to bf16 leaves 8 bits of an operand: losses stay within 1e-2 of those in f32, and the
+ * gradients' norm within 5 %. */
+static void near_f32_in_bf16(void **state) {
+    (void)state;
+    for (size_t k = 0; kernels_available(k); k++) {
+        setenv("TXL_CPU", kernels_available(k)->name, 1);
+        struct larger larger = open_larger();
+        txl_trainer *exact = larger_trainer(&larger, false, 2);
+        txl_trainer *rounded = larger_trainer(&larger, true, 2);
+        for (int s = 0; s < 6; s++) {
+            txl_step a = take_step(exact, 1e-3), b = take_step(rounded, 1e-3);
+            assert_true(a.loss != b.loss);
+            if (!(fabs(a.loss - b.loss) <= 1e-2) ||
+                !(fabs(a.grad_norm - b.grad_norm) <= 0.05 * a.grad_norm))
+                fail_msg("%s: step %d has loss %g and norm %g in f32, %g and %g in bf16",
+                         kernels_available(k)->name, s, a.loss, a.grad_norm, b.loss, b.grad_norm);
+        }
+        txl_trainer_free(exact);
+        txl_trainer_free(rounded);
+        close_larger(&larger);
+    }
+    unsetenv("TXL_CPU");
+}
+
+/* ---- States -------------------------------------------------------------------------------- */
+
+static void assert_same_weights(const txl_trainer *a, const txl_trainer *b) {
+    assert_int_equal(a->n_weight, b->n_weight);
+    assert_memory_equal(a->weight, b->weight, a->n_weight * sizeof *a->weight);
+    assert_memory_equal(a->moment_2, b->moment_2, a->n_parameter * sizeof *a->moment_2);
+}
+
+/* Saved after each of some steps, of which one begins an epoch, training goes on to the same
+ * bits. */
+static void going_on(void **state) {
+    (void)state;
+    enum { STEPS = 12 };
+    struct larger larger = open_larger();
+    txl_trainer *whole = larger_trainer(&larger, false, 2);
+    txl_trainer *parts = larger_trainer(&larger, false, 1);
+    txl_error error;
+    char path[4096];
+    snprintf(path, sizeof path, "%s", scratch_path("training.state"));
+    for (int s = 0; s < STEPS; s++) {
+        txl_saved *saved;
+        txl_training how;
+        take_step(whole, 1e-3);
+        take_step(parts, 1e-3);
+        if (txl_trainer_save(parts, path, "a note", &error) != TXL_OK ||
+            txl_saved_open(path, &saved, &error) != TXL_OK)
+            fail_msg("%s", error.message);
+        txl_trainer_free(parts);
+        assert_string_equal(txl_saved_note(saved), "a note");
+        txl_saved_training(saved, &how);
+        assert_int_equal(how.batch, 6);
+        if (txl_saved_resume(saved, larger.ids, 1, &parts, &error) != TXL_OK)
+            fail_msg("%s", error.message);
+        txl_saved_free(saved);
+        assert_int_equal(txl_trainer_steps(parts), s + 1);
+    }
+    assert_true(whole->epoch > 0);
+    assert_same_weights(whole, parts);
+    txl_trainer_free(whole);
+    txl_trainer_free(parts);
+    close_larger(&larger);
+    unlink(path);
+}
+
+static void expect_refused(const char *path, txl_status expected) {
+    txl_saved *saved;
+    txl_error error;
+    assert_int_equal(txl_saved_open(path, &saved, &error), expected);
+}
+
+/* Other texts, and any byte that is not as it was. */
+static void foreign_states(void **state) {
+    (void)state;
+    struct larger larger = open_larger();
+    txl_trainer *t = larger_trainer(&larger, false, 1);
+    txl_saved *saved;
+    txl_trainer *resumed;
+    txl_error error;
+    char path[4096];
+    snprintf(path, sizeof path, "%s", scratch_path("training.state"));
+    take_step(t, 1e-3);
+    assert_int_equal(txl_trainer_save(t, path, "", &error), TXL_OK);
+    txl_trainer_free(t);
+    const int32_t more = 1;
+    assert_int_equal(txl_ids_add(larger.ids, &more, 1, &error), TXL_OK);
+    assert_int_equal(txl_saved_open(path, &saved, &error), TXL_OK);
+    assert_int_equal(txl_saved_resume(saved, larger.ids, 1, &resumed, &error), TXL_ARGUMENT);
+    txl_saved_free(saved);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    for (long at = 0; at < size; at += at < 200 ? 1 : 99991) {
+        fseek(file, at, SEEK_SET);
+        int byte = fgetc(file);
+        fseek(file, at, SEEK_SET);
+        fputc(byte ^ 4, file);
+        fflush(file);
+        assert_true(txl_saved_open(path, &saved, &error) != TXL_OK);
+        fseek(file, at, SEEK_SET);
+        fputc(byte, file);
+        fflush(file);
+    }
+    fclose(file);
+    assert_int_equal(truncate(path, size - 1), 0);
+    expect_refused(path, TXL_FORMAT);
+    assert_int_equal(truncate(path, 20), 0);
+    expect_refused(path, TXL_FORMAT);
+    unlink(path);
+    expect_refused(path, TXL_IO);
+    close_larger(&larger);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_runs),
-        cmocka_unit_test(finite_differences),
-        cmocka_unit_test(dropout_shares),
-        cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(reference_runs),   cmocka_unit_test(finite_differences),
+        cmocka_unit_test(dropout_shares),   cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(near_f32_in_bf16), cmocka_unit_test(going_on),
+        cmocka_unit_test(foreign_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
