@@ -81,11 +81,13 @@ typedef struct txl_model txl_model;
 
 /* How a model's text becomes symbols. */
 typedef enum txl_kind {
-    TXL_WORDS,     /* split at white space, a line ends with <eos> (WikiText, PTB) */
-    TXL_LM1B,      /* as words, a line stands between two <S> (One Billion Words) */
-    TXL_BYTES,     /* a byte is the symbol of its decimal number, line feeds vanish (enwik8) */
-    TXL_TEXT8,     /* a to z, and _ for the space */
-    TXL_CHARACTERS /* a code point is a symbol, a line ends with <eos> */
+    TXL_WORDS,      /* split at white space, a line ends with <eos> (WikiText, PTB) */
+    TXL_LM1B,       /* as words, a line stands between two <S> (One Billion Words) */
+    TXL_BYTES,      /* a byte is the symbol of its decimal number, line feeds vanish (enwik8) */
+    TXL_TEXT8,      /* a to z, and _ for the space */
+    TXL_CHARACTERS, /* a code point is a symbol, a line ends with <eos> */
+    TXL_PIECES /* cut into words and parts of them by a SentencePiece model, a line ends with </s>
+                */
 } txl_kind;
 
 /* Opens the weights file at `path`.  Its raw blocks are used where the file is mapped; compressed
@@ -495,6 +497,7 @@ typedef struct txl_encoding {
      * out; its id is that of <unk> or -1.  `column` counts the code points of its line, from 1. */
     void (*unknown)(void *context, const txl_symbol *symbol, uint64_t column);
     void *unknown_context;
+    bool goes_on; /* pieces: the text goes on with a line, so that no space is put before it */
 } txl_encoding;
 
 /* Counts since the encoder was made. */

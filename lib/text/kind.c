@@ -26,6 +26,11 @@ static const struct text_kind kinds[] = {
                         .boundary = "<eos>",
                         .encoder = &characters_encoder,
                         .decoder = &characters_decoder},
+    [TXL_PIECES] = {.name = "pieces",
+                    .boundary = "</s>",
+                    .has_pieces = true,
+                    .encoder = &pieces_encoder,
+                    .decoder = &pieces_decoder},
 };
 
 enum { N_KIND = sizeof kinds / sizeof *kinds };

@@ -66,6 +66,7 @@ struct text_kind {
     const char *name;     /* of the setting "tokenizer" */
     const char *boundary; /* the line boundary's usual spelling; NULL: there is none */
     const char *first; /* the symbol that is the context of an empty prompt; NULL: the boundary */
+    bool has_pieces;   /* the vocabulary is a SentencePiece model's */
     const struct kind_encoder *encoder;
     const struct kind_decoder *decoder;
 };

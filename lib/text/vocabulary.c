@@ -1,6 +1,9 @@
 /* The symbols of a model: id to spelling and back. */
 #include "vocabulary.h"
 
+#include "kind.h"
+#include "sentencepiece.h"
+
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
 
@@ -159,11 +162,17 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
     if (status != TXL_OK)
         return status;
     fill_byte_ids(vocabulary);
-    return build_table(vocabulary, error);
+    status = build_table(vocabulary, error);
+    if (status != TXL_OK || !text_kind(kind)->has_pieces)
+        return status;
+    size_t end = 4 + (size_t)n * 4 + end_of(vocabulary, n_token - 1), tail = (end + 3) & ~(size_t)3;
+    return sentencepiece_open(vocabulary, (const char *)section + (tail < size ? tail : size),
+                              tail < size ? size - tail : 0, file, &vocabulary->pieces, error);
 }
 
 void vocabulary_close(struct vocabulary *vocabulary) {
     free(vocabulary->slots);
+    sentencepiece_close(vocabulary->pieces);
     *vocabulary = (struct vocabulary){0};
 }
 

@@ -5,6 +5,8 @@
  *     uint32  n        number of symbols, little-endian like all that follows
  *     uint32  end[n]   where symbol i ends in the bytes below, and symbol i + 1 begins
  *     bytes            the spellings, one after another
+ *
+ * and of kinds that cut words into pieces what sentencepiece.h adds.
  */
 #ifndef TXL_VOCABULARY_H
 #define TXL_VOCABULARY_H
@@ -21,6 +23,7 @@ struct vocabulary {
     /* The ids that need no search, or -1: of the bytes in the bytes kind, of the spellings of one
      * byte in the others. */
     int32_t byte_id[256];
+    struct sentencepiece *pieces; /* of the kinds that cut words into pieces; else NULL */
     /* The rest is vocabulary.c's. */
     const unsigned char *ends;
     const char *spellings;

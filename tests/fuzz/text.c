@@ -218,6 +218,7 @@ static bool is_reversible(const struct vocabulary *vocabulary, uint8_t choices, 
     case TXL_CHARACTERS:
         return e->counts.unknown == 0;
     case TXL_TEXT8:
+    case TXL_PIECES:
         break;
     }
     return false;

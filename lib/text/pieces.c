@@ -1,0 +1,199 @@
+/* The kind whose symbols are the pieces of a SentencePiece model: each line is cut as the model
+ * cuts a text, then comes its line boundary. */
+#include "decode.h"
+#include "encode.h"
+#include "kinds.h"
+#include "lib/base/error.h"
+#include "piece_stream.h"
+#include "unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Text to symbols ---------------------------------------------------------------------- */
+
+static txl_status take_piece(void *context, const struct piece *piece, txl_error *error) {
+    txl_encoder *encoder = context;
+    const struct place place = {.line = piece->span.line, .offset = piece->span.begin};
+    int32_t id = piece->unknown || !encoder->how.lookup ? -1 : piece->id;
+    return encode_found(encoder, piece->text, piece->length, id, &place,
+                        piece->span.end - piece->span.begin, error);
+}
+
+static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
+    struct piece_stream *stream;
+    txl_status status =
+        piece_stream_new(encoder->vocabulary->pieces, take_piece, encoder, &stream, error);
+    encoder->own = status == TXL_OK ? stream : NULL;
+    return status;
+}
+
+static void close_encoder(txl_encoder *encoder) {
+    piece_stream_free(encoder->own);
+}
+
+static void start_text(txl_encoder *encoder) {
+    piece_stream_start(encoder->own, encoder->how.goes_on, 0);
+}
+
+static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
+                          txl_error *error) {
+    const struct position *at = &encoder->at;
+    if (n == length)
+        return piece_stream_add_ascii(encoder->own, utf8, n, at->here.offset, at->here.line, error);
+    const struct span span = {at->here.offset, at->here.offset + at->bytes, at->here.line};
+    return piece_stream_add(encoder->own, utf8, length, &span, error);
+}
+
+static txl_status end_line(txl_encoder *encoder, txl_error *error) {
+    txl_status status = piece_stream_finish(encoder->own, error);
+    if (status == TXL_OK)
+        status = encode_boundary(encoder, encoder->at.bytes, error);
+    return status == TXL_OK ? encode_line_end(encoder, error) : status;
+}
+
+/* Of a corpus the last line has ended already; a prompt's stays open. */
+static txl_status finish(txl_encoder *encoder, txl_error *error) {
+    return piece_stream_finish(encoder->own, error);
+}
+
+const struct kind_encoder pieces_encoder = {.open = open_encoder,
+                                            .close = close_encoder,
+                                            .start = start_text,
+                                            .letters = letters,
+                                            .line_end = end_line,
+                                            .finish = finish,
+                                            .least = ' '};
+
+/* ---- Symbols to text ---------------------------------------------------------------------- */
+
+struct joiner {
+    bool text_begun;             /* the line has text, so that a word mark is a space */
+    bool mark_seen;              /* the mark before the line was dropped */
+    struct unicode_decoder utf8; /* of byte pieces in a row */
+    char bytes[4];               /* those of the sequence under way */
+};
+
+static txl_status open_decoder(txl_decoder *decoder, bool raw, txl_error *error) {
+    (void)raw;
+    decoder->own = calloc(1, sizeof(struct joiner));
+    return decoder->own ? TXL_OK : txl_fail_memory(error, "the decoder", sizeof(struct joiner));
+}
+
+static void close_decoder(txl_decoder *decoder) {
+    free(decoder->own);
+}
+
+static void start_decoding(txl_decoder *decoder) {
+    *(struct joiner *)decoder->own = (struct joiner){0};
+}
+
+static txl_status add(txl_decoder *decoder, const char *bytes, size_t length, txl_error *error) {
+    struct joiner *own = decoder->own;
+    own->text_begun = own->text_begun || length > 0;
+    return decode_add(decoder, bytes, length, error);
+}
+
+/* Each byte that is part of no character becomes one U+FFFD. */
+static txl_status add_replaced(txl_decoder *decoder, size_t n, txl_error *error) {
+    txl_status status = TXL_OK;
+    for (; n > 0 && status == TXL_OK; n--)
+        status = add(decoder, "\xef\xbf\xbd", 3, error);
+    return status;
+}
+
+static txl_status add_byte(txl_decoder *decoder, unsigned char byte, txl_error *error) {
+    struct joiner *own = decoder->own;
+    unsigned before = own->utf8.taken;
+    uint32_t codes[2];
+    size_t n = unicode_decode(&own->utf8, byte, codes);
+    bool whole = n == 1 && own->utf8.taken == 0 && (codes[0] != UNICODE_REPLACEMENT || before == 2);
+    own->bytes[before < 4 ? before : 0] = (char)byte;
+    if (n == 0)
+        return TXL_OK;
+    if (whole)
+        return add(decoder, own->bytes, before + 1, error);
+    /* What was under way is replaced; this byte begins anew or is replaced too. */
+    txl_status status = add_replaced(decoder, before + (own->utf8.taken == 0), error);
+    own->bytes[0] = (char)byte;
+    return status;
+}
+
+static txl_status end_bytes(txl_decoder *decoder, txl_error *error) {
+    struct joiner *own = decoder->own;
+    unsigned cut = own->utf8.taken;
+    unicode_decode_end(&own->utf8);
+    return add_replaced(decoder, cut, error);
+}
+
+/* The byte of a byte piece, which is spelled <0xAB>. */
+static unsigned char byte_of(const char *spelling) {
+    unsigned value = 0;
+    for (int i = 3; i < 5; i++)
+        value = 16 * value +
+                (unsigned)(spelling[i] <= '9' ? spelling[i] - '0' : spelling[i] - 'A' + 10);
+    return (unsigned char)value;
+}
+
+static txl_status add_spelling(txl_decoder *decoder, const char *spelling, size_t length,
+                               txl_error *error) {
+    struct joiner *own = decoder->own;
+    const unsigned flags = decoder->vocabulary->pieces->flags;
+    bool drops = flags & (PIECES_DUMMY_PREFIX | PIECES_REMOVE_SPACES);
+    if (drops && !own->text_begun && length >= 3 && memcmp(spelling, WORD_MARK, 3) == 0) {
+        spelling += 3;
+        length -= 3;
+        own->mark_seen = !(flags & PIECES_REMOVE_SPACES);
+    }
+    txl_status status = TXL_OK;
+    while (length > 0 && status == TXL_OK) {
+        const char *mark = memmem(spelling, length, WORD_MARK, 3);
+        size_t n = mark ? (size_t)(mark - spelling) : length;
+        status = add(decoder, spelling, n, error);
+        if (status == TXL_OK && mark)
+            status = add(decoder, " ", 1, error);
+        spelling += mark ? n + 3 : n;
+        length -= mark ? n + 3 : n;
+    }
+    return status;
+}
+
+static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
+                       txl_error *error) {
+    const struct sentencepiece *pieces = decoder->vocabulary->pieces;
+    const unsigned char type = id >= 0 ? pieces->types[id] : PIECE_UNKNOWN;
+    if (type == PIECE_BYTE)
+        return add_byte(decoder, byte_of(spelling), error);
+    txl_status status = end_bytes(decoder, error);
+    if (status != TXL_OK)
+        return status;
+    if (id >= 0 && id == decoder->vocabulary->eos) {
+        start_decoding(decoder);
+        return decode_add(decoder, "\n", 1, error);
+    }
+    struct joiner *own = decoder->own;
+    own->text_begun = own->text_begun || own->mark_seen;
+    own->mark_seen = false;
+    if (type == PIECE_CONTROL)
+        return TXL_OK;
+    if (id < 0)
+        return add(decoder, spelling, length, error);
+    return type == PIECE_UNKNOWN ? add(decoder, pieces->surface, pieces->n_surface, error)
+                                 : add_spelling(decoder, spelling, length, error);
+}
+
+/* Where the text's last byte was shown, a line has begun unless that is its end. */
+static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
+    struct joiner *own = decoder->own;
+    (void)error;
+    own->text_begun = tail != '\0' && tail != '\n';
+    own->mark_seen = false;
+    return TXL_OK;
+}
+
+const struct kind_decoder pieces_decoder = {.open = open_decoder,
+                                            .close = close_decoder,
+                                            .start = start_decoding,
+                                            .symbol = push,
+                                            .finish = end_bytes,
+                                            .shown = shown};

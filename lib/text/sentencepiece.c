@@ -1,0 +1,635 @@
+/* Opens the SentencePiece part of a vocabulary section: checks it and builds the trie of pieces. */
+#include "sentencepiece.h"
+
+#include "lib/base/error.h"
+#include "unicode.h"
+
+#include <endian.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistr.h>
+
+/* What an unknown character costs beyond the least likely piece. */
+#define UNKNOWN_PENALTY 10.0f
+
+static uint32_t load_u32(const unsigned char *bytes) {
+    uint32_t value;
+    memcpy(&value, bytes, sizeof value);
+    return le32toh(value);
+}
+
+/* ---- The trie of pieces ------------------------------------------------------------------- */
+
+enum {
+    TRIE_BLOCK = 256,
+    /* Blocks whose free units are still searched: so many steps for a node at most. */
+    TRIE_OPEN_BLOCKS = 8,
+    /* base_label has room for bases below this. */
+    TRIE_MAX_UNITS = 1 << 24,
+};
+
+/* A unit of the trie under way.  The free ones of the open blocks are linked in a ring; unit 0,
+ * which is the root's, is its head. */
+struct trie_place {
+    uint32_t before, behind;
+    bool taken, is_base;
+};
+
+struct trie_maker {
+    struct sentencepiece *pieces;
+    const struct vocabulary *vocabulary;
+    const float *scores;
+    const char *file;
+    int32_t *order, *spare;    /* ids of the pieces to put in, those below one node side by side */
+    struct trie_place *places; /* [room] */
+    uint32_t room;
+    struct trie_node *stack; /* nodes without their children yet, which share no pieces */
+    size_t n_stack;
+};
+
+/* A node of the pieces order[begin, end), which agree in the first `depth` bytes. */
+struct trie_node {
+    uint32_t unit;
+    uint32_t begin, end, depth;
+};
+
+static const char *spelling(const struct trie_maker *maker, uint32_t i, size_t *length) {
+    return vocabulary_symbol(maker->vocabulary, maker->order[i], length);
+}
+
+static void take_unit(struct trie_maker *maker, uint32_t unit) {
+    struct trie_place *places = maker->places, *place = &places[unit];
+    places[place->before].behind = place->behind;
+    places[place->behind].before = place->before;
+    place->taken = true;
+}
+
+static txl_status make_room(struct trie_maker *maker, uint32_t n, txl_error *error) {
+    struct sentencepiece *p = maker->pieces;
+    if (n <= maker->room)
+        return TXL_OK;
+    uint32_t room = maker->room == 0 ? 64 * TRIE_BLOCK : 2 * maker->room;
+    struct trie_unit *trie = realloc(p->trie, room * sizeof *trie);
+    p->trie = trie ? trie : p->trie;
+    int32_t *ids = realloc(p->trie_id, room * sizeof *ids);
+    p->trie_id = ids ? ids : p->trie_id;
+    struct trie_place *places = realloc(maker->places, room * sizeof *places);
+    maker->places = places ? places : maker->places;
+    if (!trie || !ids || !places)
+        return txl_fail_memory(error, "the trie of pieces", (uint64_t)room * sizeof *places);
+    maker->room = room;
+    return TXL_OK;
+}
+
+static void close_block(struct trie_maker *maker, uint32_t first) {
+    for (uint32_t unit = first; unit < first + TRIE_BLOCK; unit++)
+        if (!maker->places[unit].taken)
+            take_unit(maker, unit);
+}
+
+/* Adds a block of free units. */
+static txl_status add_block(struct trie_maker *maker, txl_error *error) {
+    struct sentencepiece *p = maker->pieces;
+    uint32_t first = p->n_trie, n = first + TRIE_BLOCK;
+    if (n > TRIE_MAX_UNITS)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: vocabulary: pieces whose trie has more than %d nodes", maker->file,
+                        TRIE_MAX_UNITS);
+    txl_status status = make_room(maker, n, error);
+    if (status != TXL_OK)
+        return status;
+    struct trie_place *places = maker->places;
+    for (uint32_t i = first; i < n; i++) {
+        p->trie[i] = (struct trie_unit){.score.bits = TRIE_NO_PIECE};
+        p->trie_id[i] = -1;
+        places[i] = (struct trie_place){0};
+        if (i == 0)
+            continue; /* the head of the ring */
+        places[i].before = places[0].before;
+        places[places[0].before].behind = i;
+        places[0].before = i;
+    }
+    p->n_trie = n;
+    if (n > TRIE_OPEN_BLOCKS * TRIE_BLOCK)
+        close_block(maker, n - (TRIE_OPEN_BLOCKS + 1) * TRIE_BLOCK);
+    return TXL_OK;
+}
+
+/* Finds a base for children with those labels. */
+static txl_status find_base(struct trie_maker *maker, const unsigned char *labels, size_t n,
+                            uint32_t *base, txl_error *error) {
+    for (uint32_t unit = maker->places[0].behind;; unit = maker->places[unit].behind) {
+        if (unit == 0) {
+            unit = maker->places[0].before;
+            txl_status status = add_block(maker, error);
+            if (status != TXL_OK)
+                return status;
+            continue;
+        }
+        *base = unit ^ labels[0];
+        if (maker->places[*base].is_base)
+            continue;
+        size_t i = 1;
+        while (i < n && !maker->places[*base ^ labels[i]].taken)
+            i++;
+        if (i == n)
+            return TXL_OK;
+    }
+}
+
+static txl_status make_children(struct trie_maker *maker, const struct trie_node *node,
+                                const unsigned char *labels, const uint32_t *begins, size_t n,
+                                txl_error *error) {
+    struct trie_unit *trie = maker->pieces->trie;
+    uint32_t base;
+    txl_status status = find_base(maker, labels, n, &base, error);
+    if (status != TXL_OK)
+        return status;
+    trie = maker->pieces->trie;
+    maker->places[base].is_base = true;
+    trie[node->unit].base_label |= base << 8;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t unit = base ^ labels[i];
+        take_unit(maker, unit);
+        trie[unit].base_label = labels[i];
+        maker->stack[maker->n_stack++] =
+            (struct trie_node){unit, begins[i], begins[i + 1], node->depth + 1};
+    }
+    return TXL_OK;
+}
+
+/* The first piece of the node ends there. */
+static txl_status end_piece(struct trie_maker *maker, const struct trie_node *node,
+                            txl_error *error) {
+    struct sentencepiece *p = maker->pieces;
+    int32_t id = maker->order[node->begin];
+    p->trie_id[node->unit] = id;
+    if (p->types[id] == PIECE_NORMAL)
+        p->trie[node->unit].score.value = maker->scores[id];
+    else if (p->types[id] == PIECE_USER_DEFINED)
+        p->trie[node->unit].score.bits = TRIE_USER_DEFINED;
+    size_t length;
+    if (node->begin + 1 == node->end ||
+        (spelling(maker, node->begin + 1, &length), length) > node->depth)
+        return TXL_OK;
+    return txl_fail(error, TXL_FORMAT,
+                    "%s: vocabulary: pieces %" PRId32 " and %" PRId32 " are spelled the same",
+                    maker->file, id, maker->order[node->begin + 1]);
+}
+
+/* Sorts the node's pieces by their next byte, those that end first: of key 0, or the byte and 1,
+ * the pieces are order[begins[key], begins[key + 1]) then. */
+static void sort_pieces(struct trie_maker *maker, const struct trie_node *node,
+                        uint32_t begins[258]) {
+    memset(begins, 0, 258 * sizeof *begins);
+    for (uint32_t i = node->begin; i < node->end; i++) {
+        size_t length;
+        const char *text = spelling(maker, i, &length);
+        begins[1 + (length > node->depth ? 1u + (unsigned char)text[node->depth] : 0)]++;
+    }
+    begins[0] = node->begin;
+    for (unsigned key = 1; key < 258; key++)
+        begins[key] += begins[key - 1];
+    uint32_t next[257];
+    memcpy(next, begins, sizeof next);
+    for (uint32_t i = node->begin; i < node->end; i++) {
+        size_t length;
+        const char *text = spelling(maker, i, &length);
+        unsigned key = length > node->depth ? 1u + (unsigned char)text[node->depth] : 0;
+        maker->spare[next[key]++] = maker->order[i];
+    }
+    memcpy(maker->order + node->begin, maker->spare + node->begin,
+           (node->end - node->begin) * sizeof *maker->order);
+}
+
+static txl_status open_node(struct trie_maker *maker, struct trie_node node, txl_error *error) {
+    unsigned char labels[256];
+    uint32_t begins[258];
+    size_t n = 0, length;
+    const char *text = spelling(maker, node.begin, &length);
+    if (node.begin + 1 == node.end) {
+        if (length == node.depth)
+            return end_piece(maker, &node, error);
+        labels[0] = (unsigned char)text[node.depth];
+        begins[0] = node.begin;
+        begins[1] = node.end;
+        return make_children(maker, &node, labels, begins, 1, error);
+    }
+    sort_pieces(maker, &node, begins);
+    if (begins[1] > node.begin) {
+        txl_status status = end_piece(maker, &node, error);
+        if (status != TXL_OK)
+            return status;
+    }
+    for (unsigned key = 1; key <= 256; key++) {
+        if (begins[key + 1] == begins[key])
+            continue;
+        labels[n] = (unsigned char)(key - 1);
+        begins[n++] = begins[key];
+    }
+    begins[n] = node.end;
+    return n > 0 ? make_children(maker, &node, labels, begins, n, error) : TXL_OK;
+}
+
+/* Base 0 is nobody's: it is what nodes without children have, and leads from them nowhere, for no
+ * unit below 256 has its own number as label.  (Labels of free units are 0, and the root's is 1;
+ * no piece has a byte 0, so that at worst a NUL of a text leads to a free unit, and no farther.) */
+static txl_status fill_trie(struct trie_maker *maker, uint32_t n, txl_error *error) {
+    txl_status status = add_block(maker, error);
+    if (status != TXL_OK)
+        return status;
+    maker->pieces->trie[0].base_label = 1;
+    maker->places[0].taken = maker->places[0].is_base = true;
+    if (n > 0)
+        maker->stack[maker->n_stack++] = (struct trie_node){0, 0, n, 0};
+    while (maker->n_stack > 0 && status == TXL_OK)
+        status = open_node(maker, maker->stack[--maker->n_stack], error);
+    return status;
+}
+
+static bool is_found(unsigned char type) {
+    return type == PIECE_NORMAL || type == PIECE_USER_DEFINED || type == PIECE_UNUSED;
+}
+
+static txl_status build_trie(struct sentencepiece *p, const struct vocabulary *vocabulary,
+                             const float *scores, const char *file, txl_error *error) {
+    struct trie_maker maker = {
+        .pieces = p, .vocabulary = vocabulary, .scores = scores, .file = file};
+    size_t room = (size_t)p->n + 1;
+    maker.order = malloc(room * sizeof *maker.order);
+    maker.spare = malloc(room * sizeof *maker.spare);
+    maker.stack = malloc(room * sizeof *maker.stack);
+    txl_status status = TXL_OK;
+    if (!maker.order || !maker.spare || !maker.stack) {
+        status = txl_fail_memory(error, "the trie of pieces", room * sizeof *maker.stack);
+    } else {
+        uint32_t n = 0;
+        for (int32_t id = 0; id < p->n; id++)
+            if (is_found(p->types[id]))
+                maker.order[n++] = id;
+        status = fill_trie(&maker, n, error);
+    }
+    free(maker.order);
+    free(maker.spare);
+    free(maker.places);
+    free(maker.stack);
+    return status;
+}
+
+/* ---- The normaliser's rules --------------------------------------------------------------- */
+
+static bool has_string(uint32_t unit) {
+    return unit >> 8 & 1;
+}
+
+static uint32_t label_of(uint32_t unit) {
+    return unit & 0x800000ffu;
+}
+
+static uint32_t distance(uint32_t unit) {
+    return unit >> 10 << (unit >> 6 & 8);
+}
+
+const char *sentencepiece_rule(const struct sentencepiece *pieces, const char *text, size_t length,
+                               size_t *consumed) {
+    const char *found = NULL;
+    if (!pieces->rules)
+        return NULL;
+    uint32_t state = distance(pieces->rules[0]);
+    for (size_t i = 0; i < length; i++) {
+        uint32_t at = state ^ (unsigned char)text[i];
+        if (at >= pieces->n_rules || label_of(pieces->rules[at]) != (unsigned char)text[i])
+            break;
+        state = at ^ distance(pieces->rules[at]);
+        if (has_string(pieces->rules[at])) {
+            found = pieces->strings + (pieces->rules[state] & 0x7fffffffu);
+            *consumed = i + 1;
+        }
+    }
+    return found;
+}
+
+/* A state of the double array while its rules are measured. */
+struct rule_state {
+    uint32_t first_unit; /* where its children are in the list of units by state */
+    uint16_t longest;    /* bytes of the longest rule from here */
+    uint8_t seen;        /* 1: on the way to here; 2: measured */
+};
+
+struct rule_check {
+    struct sentencepiece *p;
+    const char *file;
+    struct rule_state *states; /* [n_rules + 1] */
+    uint32_t *units;           /* the units that have labels, by the state they lead from */
+    uint32_t *path, *next;     /* [PIECES_LONGEST_RULE + 2]: states on the way, their next unit */
+};
+
+static txl_status bad_rules(const struct rule_check *check, const char *what, uint32_t unit,
+                            txl_error *error) {
+    return txl_fail(error, TXL_FORMAT, "%s: vocabulary: the normaliser's unit %" PRIu32 " %s",
+                    check->file, unit, what);
+}
+
+/* Looks where a unit leads: to a state of the array and, if a string follows, to a whole one. */
+static txl_status check_unit(const struct rule_check *check, uint32_t unit, uint32_t *state,
+                             txl_error *error) {
+    const struct sentencepiece *p = check->p;
+    *state = unit ^ distance(p->rules[unit]);
+    if (*state >= p->n_rules)
+        return bad_rules(check, "leads out of the array", unit, error);
+    if (unit == 0 || !has_string(p->rules[unit]))
+        return TXL_OK;
+    size_t place = p->rules[*state] & 0x7fffffffu;
+    if (place >= p->n_strings || ((unsigned char)p->strings[place] & 0xc0) == 0x80)
+        return bad_rules(check, "names no string", unit, error);
+    if (strnlen(p->strings + place, PIECES_LONGEST_STRING + 1) > PIECES_LONGEST_STRING)
+        return bad_rules(check, "names too long a string", unit, error);
+    return TXL_OK;
+}
+
+/* Lists the units by the state that they lead from. */
+static void list_units(const struct rule_check *check) {
+    const struct sentencepiece *p = check->p;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t unit = p->n_rules; unit-- > 1;) {
+            uint32_t from = unit ^ label_of(p->rules[unit]);
+            if (label_of(p->rules[unit]) > 0xff || from >= p->n_rules)
+                continue;
+            if (pass == 0)
+                check->states[from].first_unit++;
+            else
+                check->units[--check->states[from].first_unit] = unit;
+        }
+        for (uint32_t state = 0; pass == 0 && state < p->n_rules; state++)
+            check->states[state + 1].first_unit += check->states[state].first_unit;
+    }
+}
+
+/* Goes through all that the root leads to, each state once: no way leads back, none is longer than
+ * the longest rule. */
+static txl_status measure_rules(const struct rule_check *check, size_t *longest, txl_error *error) {
+    struct rule_state *states = check->states;
+    size_t depth = 1;
+    txl_status status = check_unit(check, 0, &check->path[0], error);
+    check->next[0] = status == TXL_OK ? states[check->path[0]].first_unit : 0;
+    while (status == TXL_OK && depth > 0) {
+        uint32_t state = check->path[depth - 1];
+        states[state].seen = 1;
+        if (check->next[depth - 1] == states[state + 1].first_unit) {
+            states[state].seen = 2;
+            depth--;
+            struct rule_state *parent = depth > 0 ? &states[check->path[depth - 1]] : NULL;
+            if (parent && parent->longest < states[state].longest + 1)
+                parent->longest = states[state].longest + 1;
+            continue;
+        }
+        uint32_t unit = check->units[check->next[depth - 1]++], child;
+        status = check_unit(check, unit, &child, error);
+        if (status != TXL_OK)
+            break;
+        if (states[child].seen == 1 || depth > PIECES_LONGEST_RULE ||
+            (states[child].seen == 2 && depth + states[child].longest > PIECES_LONGEST_RULE)) {
+            status = bad_rules(check, "makes too long a rule", unit, error);
+        } else if (states[child].seen == 2) {
+            if (states[state].longest < states[child].longest + 1)
+                states[state].longest = states[child].longest + 1;
+        } else {
+            check->path[depth] = child;
+            check->next[depth++] = states[child].first_unit;
+        }
+    }
+    *longest = status == TXL_OK ? states[check->path[0]].longest : 0;
+    return status;
+}
+
+static txl_status check_rules(struct sentencepiece *p, const char *file, txl_error *error) {
+    struct rule_check check = {.p = p, .file = file};
+    size_t n = (size_t)p->n_rules + 1;
+    check.states = calloc(n, sizeof *check.states);
+    check.units = malloc(n * sizeof *check.units);
+    check.path = malloc(2 * (PIECES_LONGEST_RULE + 2) * sizeof *check.path);
+    txl_status status = TXL_OK;
+    if (!check.states || !check.units || !check.path) {
+        status = txl_fail_memory(error, "the normaliser", n * sizeof *check.states);
+    } else {
+        check.next = check.path + PIECES_LONGEST_RULE + 2;
+        list_units(&check);
+        status = measure_rules(&check, &p->longest_prefix, error);
+    }
+    free(check.states);
+    free(check.units);
+    free(check.path);
+    return status;
+}
+
+/* Opens the rules, of which there are some bytes. */
+static txl_status open_rules(struct sentencepiece *p, const unsigned char *map, size_t size,
+                             const char *file, txl_error *error) {
+    size_t n_trie = size < 4 ? 0 : load_u32(map);
+    if (n_trie == 0 || n_trie % 4 != 0 || n_trie >= size - 4)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: vocabulary: a normaliser of %zu bytes with a trie of %zu", file, size,
+                        n_trie);
+    p->n_rules = (uint32_t)(n_trie / 4);
+    p->strings = (const char *)map + 4 + n_trie;
+    p->n_strings = size - 4 - n_trie;
+    if (p->strings[p->n_strings - 1] != '\0' || u8_check((const uint8_t *)p->strings, p->n_strings))
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: vocabulary: the normaliser's strings are not UTF-8 ended by NUL",
+                        file);
+    p->rules = malloc(n_trie);
+    if (!p->rules)
+        return txl_fail_memory(error, "the normaliser", n_trie);
+    for (uint32_t i = 0; i < p->n_rules; i++)
+        p->rules[i] = load_u32(map + 4 + 4 * (size_t)i);
+    return check_rules(p, file, error);
+}
+
+/* ---- Pieces ------------------------------------------------------------------------------- */
+
+static txl_status bad_piece(const char *file, int32_t id, const char *what, txl_error *error) {
+    return txl_fail(error, TXL_FORMAT, "%s: vocabulary: piece %" PRId32 " %s", file, id, what);
+}
+
+/* The byte that a piece is spelled for, or -1. */
+static int byte_of(const char *text, size_t length) {
+    static const char digits[] = "0123456789ABCDEF";
+    if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
+        return -1;
+    const char *high = memchr(digits, text[3], 16), *low = memchr(digits, text[4], 16);
+    return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
+}
+
+static txl_status check_piece(struct sentencepiece *p, const struct vocabulary *vocabulary,
+                              int32_t id, float score, const char *file, txl_error *error) {
+    size_t length;
+    const char *text = vocabulary_symbol(vocabulary, id, &length);
+    unsigned char type = p->types[id];
+    if (type < PIECE_NORMAL || type > PIECE_BYTE)
+        return bad_piece(file, id, "has an unknown type", error);
+    if (length == 0 || length > PIECES_LONGEST)
+        return bad_piece(file, id, "is empty or longer than 1,024 bytes", error);
+    if (memchr(text, '\0', length) || u8_check((const uint8_t *)text, length))
+        return bad_piece(file, id, "is not UTF-8 without NUL", error);
+    if (!isfinite(score))
+        return bad_piece(file, id, "has a score that is not finite", error);
+    if ((type == PIECE_UNKNOWN) != (id == vocabulary->unk))
+        return bad_piece(file, id, "is one of several unknown pieces, or is none", error);
+    if (type == PIECE_CONTROL || id != vocabulary->eos)
+        return TXL_OK;
+    return bad_piece(file, id, "ends a line, but is no control piece", error);
+}
+
+static txl_status check_pieces(struct sentencepiece *p, const struct vocabulary *vocabulary,
+                               const float *scores, const char *file, txl_error *error) {
+    float least = FLT_MAX, most = FLT_MIN; /* as the library begins */
+    txl_status status = TXL_OK;
+    if (vocabulary->unk < 0)
+        return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no unknown piece", file);
+    for (int32_t id = 0; id < p->n && status == TXL_OK; id++) {
+        size_t length;
+        const unsigned char *text =
+            (const unsigned char *)vocabulary_symbol(vocabulary, id, &length);
+        status = check_piece(p, vocabulary, id, scores[id], file, error);
+        if (p->types[id] == PIECE_NORMAL) {
+            least = fminf(least, scores[id]);
+            most = fmaxf(most, scores[id]);
+        } else if (p->types[id] == PIECE_USER_DEFINED && status == TXL_OK) {
+            p->user_defined[text[0]] = true;
+            p->longest_prefix = length > p->longest_prefix ? length : p->longest_prefix;
+        }
+    }
+    p->unknown_score = least - UNKNOWN_PENALTY;
+    p->most = most;
+    return status;
+}
+
+static txl_status find_bytes(struct sentencepiece *p, const struct vocabulary *vocabulary,
+                             const char *file, txl_error *error) {
+    int n = 0;
+    for (int i = 0; i < 256; i++)
+        p->byte_id[i] = -1;
+    for (int32_t id = 0; id < p->n; id++) {
+        if (p->types[id] != PIECE_BYTE)
+            continue;
+        size_t length;
+        const char *text = vocabulary_symbol(vocabulary, id, &length);
+        int byte = byte_of(text, length);
+        if (byte < 0 || p->byte_id[byte] >= 0 || !(p->flags & PIECES_BYTE_FALLBACK))
+            return bad_piece(file, id, "is not the one piece of a byte", error);
+        p->byte_id[byte] = id;
+        n++;
+    }
+    if (n == 256 || !(p->flags & PIECES_BYTE_FALLBACK))
+        return TXL_OK;
+    return txl_fail(error, TXL_FORMAT, "%s: vocabulary: %d byte pieces, expected 256", file, n);
+}
+
+/* ASCII characters that no rule and no user-defined piece begins with, or only together with what
+ * is not ASCII. */
+static void find_plain(struct sentencepiece *p) {
+    for (unsigned first = 1; first < 128; first++) {
+        p->plain[first] = !p->user_defined[first];
+        for (unsigned second = 1; second < 128 && p->rules; second++) {
+            const char text[2] = {(char)first, (char)second};
+            size_t consumed;
+            uint32_t at = distance(p->rules[0]) ^ first;
+            if (sentencepiece_rule(p, text, 2, &consumed))
+                p->plain[first] = false;
+            if (at >= p->n_rules || label_of(p->rules[at]) != first)
+                continue;
+            at = at ^ distance(p->rules[at]) ^ second;
+            if (at < p->n_rules && label_of(p->rules[at]) == second)
+                p->plain[first] = false;
+        }
+    }
+}
+
+/* ---- Opening ------------------------------------------------------------------------------ */
+
+struct tail {
+    const unsigned char *scores, *charsmap;
+    size_t n_charsmap;
+};
+
+static txl_status open_tail(struct sentencepiece *p, const unsigned char *bytes, size_t size,
+                            const char *file, struct tail *tail, txl_error *error) {
+    if (size < 12)
+        return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no scores behind the pieces", file);
+    p->flags = load_u32(bytes);
+    p->n_surface = load_u32(bytes + 4);
+    tail->n_charsmap = load_u32(bytes + 8);
+    uint64_t needed = 12 + 5 * (uint64_t)p->n + p->n_surface + tail->n_charsmap;
+    if (needed != size)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: vocabulary: %zu bytes behind the pieces, expected %" PRIu64, file,
+                        size, needed);
+    if (p->flags & ~(unsigned)PIECES_FLAGS)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: vocabulary: unknown flags %#x", file,
+                        p->flags);
+    tail->scores = bytes + 12;
+    p->types = tail->scores + 4 * (size_t)p->n;
+    p->surface = (const char *)p->types + p->n;
+    tail->charsmap = (const unsigned char *)p->surface + p->n_surface;
+    if (u8_check((const uint8_t *)p->surface, p->n_surface))
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: vocabulary: what unknown pieces are shown as is not UTF-8", file);
+    return TXL_OK;
+}
+
+static txl_status open_pieces(struct sentencepiece *p, const struct vocabulary *vocabulary,
+                              const struct tail *tail, float *scores, const char *file,
+                              txl_error *error) {
+    for (int32_t id = 0; id < p->n; id++) {
+        uint32_t bits = load_u32(tail->scores + 4 * (size_t)id);
+        memcpy(&scores[id], &bits, sizeof bits);
+    }
+    txl_status status = TXL_OK;
+    if (tail->n_charsmap > 0)
+        status = open_rules(p, tail->charsmap, tail->n_charsmap, file, error);
+    if (status == TXL_OK)
+        status = check_pieces(p, vocabulary, scores, file, error);
+    if (status == TXL_OK)
+        status = find_bytes(p, vocabulary, file, error);
+    if (status == TXL_OK)
+        status = build_trie(p, vocabulary, scores, file, error);
+    if (status == TXL_OK)
+        find_plain(p);
+    return status;
+}
+
+txl_status sentencepiece_open(const struct vocabulary *vocabulary, const void *tail, size_t size,
+                              const char *file, struct sentencepiece **pieces, txl_error *error) {
+    struct sentencepiece *p = calloc(1, sizeof *p);
+    if (!p)
+        return txl_fail_memory(error, "the pieces", sizeof *p);
+    p->n = vocabulary->n;
+    p->unk = vocabulary->unk;
+    struct tail parts = {0};
+    txl_status status = open_tail(p, tail, size, file, &parts, error);
+    if (status == TXL_OK) {
+        size_t bytes = (size_t)p->n * sizeof(float);
+        float *scores = malloc(bytes);
+        status = scores ? open_pieces(p, vocabulary, &parts, scores, file, error)
+                        : txl_fail_memory(error, "the pieces", bytes);
+        free(scores);
+    }
+    if (status != TXL_OK) {
+        sentencepiece_close(p);
+        return status;
+    }
+    *pieces = p;
+    return TXL_OK;
+}
+
+void sentencepiece_close(struct sentencepiece *pieces) {
+    if (!pieces)
+        return;
+    free(pieces->trie);
+    free(pieces->trie_id);
+    free(pieces->rules);
+    free(pieces);
+}

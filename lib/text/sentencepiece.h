@@ -1,0 +1,128 @@
+/* SentencePiece models of the unigram kind: their files, and what the vocabulary section of a
+ * weights file keeps of them.
+ *
+ * Behind the spellings of the section (vocabulary.h), at the next multiple of 4, little-endian:
+ *
+ *     uint32   flags          enum sentencepiece_flag
+ *     uint32   n_surface      bytes of what an unknown piece is shown as
+ *     uint32   n_charsmap     bytes of the normaliser's rules; 0: there are none
+ *     float    score[n]
+ *     uint8    type[n]        enum piece_type
+ *     bytes    surface, then charsmap
+ *
+ * The rules are as the model's file has them: uint32 size of a double array in bytes; its units of
+ * 4 bytes, which lead from a text to a place in the strings that follow, each ended by NUL.  A unit
+ * holds a label in bits 0 to 7 and 31, whether a string's place follows in bit 8, and in bits 10 to
+ * 30 the distance to its children, times 256 if bit 9 is set; or, with bit 31 set, a place. */
+#ifndef TXL_SENTENCEPIECE_H
+#define TXL_SENTENCEPIECE_H
+
+#include "txl.h"
+
+#include "vocabulary.h"
+
+enum sentencepiece_flag {
+    PIECES_DUMMY_PREFIX = 1,  /* a word mark is put before a text */
+    PIECES_REMOVE_SPACES = 2, /* runs of spaces become one, at the ends none */
+    PIECES_ESCAPE_SPACES = 4, /* a space becomes the word mark */
+    PIECES_BYTE_FALLBACK = 8, /* an unknown character becomes its bytes' pieces */
+    PIECES_FLAGS = 15
+};
+
+enum piece_type {
+    PIECE_NORMAL = 1,
+    PIECE_UNKNOWN,      /* what stands for characters that no piece has: one of them */
+    PIECE_CONTROL,      /* never found in a text */
+    PIECE_USER_DEFINED, /* always found whole */
+    PIECE_UNUSED,       /* never used, though it is spelled like a piece */
+    PIECE_BYTE          /* <0x00> to <0xFF> */
+};
+
+enum {
+    /* Bytes of the longest piece and of the longest text of a normaliser's rule.  Training makes
+     * pieces of 16 characters and rules of fewer. */
+    PIECES_LONGEST = 1024,
+    PIECES_LONGEST_RULE = 256,
+    /* Bytes that a rule makes of a text at most. */
+    PIECES_LONGEST_STRING = 4096,
+};
+
+/* U+2581, which stands for the space. */
+#define WORD_MARK "\xe2\x96\x81"
+
+/* What a node of the trie of pieces holds where there is no piece, or one that is user-defined:
+ * bits of a float that are no number. */
+#define TRIE_NO_PIECE 0x7fc00000u
+#define TRIE_USER_DEFINED 0x7fc00001u
+
+/* A node of the trie of pieces, in a double array: the child by byte b of the node with base B is
+ * unit B ^ b, if its label is b.  No two nodes have the same base. */
+struct trie_unit {
+    uint32_t base_label; /* base << 8 | label */
+    union {
+        uint32_t bits;
+        float value;
+    } score; /* of the piece that ends here */
+};
+
+/* An open model; nothing changes it, so that any number of threads may share it. */
+struct sentencepiece {
+    unsigned flags;
+    int32_t n, unk;
+    const unsigned char *types; /* [n], in the section */
+    const char *surface;        /* [n_surface], likewise */
+    size_t n_surface;
+    float unknown_score;  /* of a character that no piece has */
+    float most;           /* the highest score of a normal piece, or FLT_MIN */
+    int32_t byte_id[256]; /* with PIECES_BYTE_FALLBACK */
+
+    struct trie_unit *trie; /* [n_trie], whole blocks of 256 */
+    int32_t *trie_id;       /* [n_trie]: the piece that ends at a unit */
+    uint32_t n_trie;
+
+    uint32_t *rules; /* [n_rules]: the normaliser's double array; NULL: no rules */
+    uint32_t n_rules;
+    const char *strings; /* [n_strings], in the section */
+    size_t n_strings;
+
+    size_t longest_prefix;  /* bytes that the normaliser looks at, at most */
+    bool user_defined[256]; /* first bytes of user-defined pieces */
+    bool plain[128];        /* ASCII characters that stay as they are if ASCII follows */
+};
+
+/* The score of a user-defined piece, which is added as a double: training scores are negative, so
+ * that this one is nearly always the best. */
+static inline double sentencepiece_user_defined_score(const struct sentencepiece *pieces,
+                                                      size_t length) {
+    return (double)((float)length * pieces->most) - 0.1;
+}
+
+/* Opens what stands behind the `n` spellings of a section, at `tail`, and checks all of it; the
+ * section must outlive it.  `file` names it in messages. */
+txl_status sentencepiece_open(const struct vocabulary *vocabulary, const void *tail, size_t size,
+                              const char *file, struct sentencepiece **pieces, txl_error *error);
+void sentencepiece_close(struct sentencepiece *pieces);
+
+/* The rule with the longest text that `text` begins with: its string and, in *consumed, the bytes
+ * of its text.  NULL: there is none. */
+const char *sentencepiece_rule(const struct sentencepiece *pieces, const char *text, size_t length,
+                               size_t *consumed);
+
+/* ---- Files of models (sentencepiece_file.c) ----------------------------------------------- */
+
+/* A vocabulary section made of a model, and the settings that belong to it. */
+struct packed_pieces {
+    void *section; /* the caller's to free */
+    size_t size;
+    int32_t n, unk, eos;
+};
+
+/* Whether the bytes look like a SentencePiece model file. */
+bool sentencepiece_recognise(const void *data, size_t size);
+
+/* Makes the section of `kind` (pieces or xlnet) from the `size` bytes of a model file, checking all
+ * of it; `file` names it in messages.  Models other than unigram ones are refused. */
+txl_status sentencepiece_pack(const void *data, size_t size, txl_kind kind, const char *file,
+                              struct packed_pieces *packed, txl_error *error);
+
+#endif

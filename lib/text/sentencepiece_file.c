@@ -1,0 +1,396 @@
+/* Reads SentencePiece model files: a protobuf message ModelProto, of which these fields count:
+ *
+ *     1      pieces: 1 spelling, 2 score (float), 3 type
+ *     2      trainer: 3 kind of model, 24 word marks as suffixes, 35 byte fallback, 44 surface of
+ *            unknown pieces
+ *     3, 5   normaliser, denormaliser: 2 rules, 3 dummy prefix, 4 removal of extra spaces, 5 word
+ *            marks for spaces */
+#include "kind.h"
+#include "lib/base/error.h"
+#include "lib/base/limits.h"
+#include "sentencepiece.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Protobuf ----------------------------------------------------------------------------- */
+
+enum wire_type { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
+struct message {
+    const uint8_t *at, *end;
+};
+
+struct field {
+    uint64_t number;
+    unsigned type;
+    uint64_t value;      /* of a number */
+    const uint8_t *data; /* of WIRE_BYTES */
+    size_t length;
+};
+
+static bool read_varint(struct message *message, uint64_t *value) {
+    *value = 0;
+    for (unsigned shift = 0; shift < 64 && message->at < message->end; shift += 7) {
+        uint8_t byte = *message->at++;
+        *value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return true;
+    }
+    return false;
+}
+
+static bool read_fixed(struct message *message, size_t size, uint64_t *value) {
+    if ((size_t)(message->end - message->at) < size)
+        return false;
+    *value = 0;
+    for (size_t i = 0; i < size; i++)
+        *value |= (uint64_t)*message->at++ << (8 * i);
+    return true;
+}
+
+/* Takes the next field.  Groups, which no model has, are refused like nonsense. */
+static bool read_field(struct message *message, struct field *field) {
+    uint64_t key;
+    if (!read_varint(message, &key))
+        return false;
+    *field = (struct field){.number = key >> 3, .type = key & 7};
+    switch (field->type) {
+    case WIRE_VARINT:
+        return read_varint(message, &field->value);
+    case WIRE_64:
+        return read_fixed(message, 8, &field->value);
+    case WIRE_32:
+        return read_fixed(message, 4, &field->value);
+    case WIRE_BYTES:
+        if (!read_varint(message, &field->value) ||
+            field->value > (uint64_t)(message->end - message->at))
+            return false;
+        field->data = message->at;
+        field->length = (size_t)field->value;
+        message->at += field->length;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static struct message inside(const struct field *field) {
+    return (struct message){field->data, field->data + field->length};
+}
+
+/* ---- Models ------------------------------------------------------------------------------- */
+
+struct model {
+    const char *file;
+    const uint8_t *data;
+    size_t n;                         /* pieces */
+    struct vocabulary_entry *entries; /* [n] */
+    float *scores;                    /* [n] */
+    unsigned char *types;             /* [n] */
+    unsigned flags;
+    uint64_t kind; /* as the trainer numbers them: 1 unigram, 2 BPE, 3 words, 4 characters */
+    bool suffix, denormalises;
+    const char *surface;
+    size_t n_surface;
+    const uint8_t *charsmap;
+    size_t n_charsmap;
+};
+
+static txl_status bad_message(const struct model *model, const struct message *message,
+                              const char *what, txl_error *error) {
+    return txl_fail(error, TXL_FORMAT,
+                    "%s: not a SentencePiece model: %s at byte %zu does not end within it",
+                    model->file, what, (size_t)(message->at - model->data));
+}
+
+static txl_status bad_field(const struct model *model, const char *what, unsigned type,
+                            txl_error *error) {
+    return txl_fail(error, TXL_FORMAT,
+                    "%s: not a SentencePiece model: %s has a value of protobuf type %u",
+                    model->file, what, type);
+}
+
+static txl_status read_piece(struct model *model, const struct field *whole, txl_error *error) {
+    struct message message = inside(whole);
+    struct vocabulary_entry *entry = &model->entries[model->n];
+    *entry = (struct vocabulary_entry){"", 0};
+    model->types[model->n] = PIECE_NORMAL;
+    model->scores[model->n] = 0;
+    while (message.at < message.end) {
+        struct field field;
+        if (!read_field(&message, &field))
+            return bad_message(model, &message, "a field of a piece", error);
+        static const unsigned types[] = {[1] = WIRE_BYTES, [2] = WIRE_32, [3] = WIRE_VARINT};
+        if (field.number < 1 || field.number > 3)
+            continue;
+        if (field.type != types[field.number])
+            return bad_field(model, "a piece", field.type, error);
+        uint32_t bits = (uint32_t)field.value;
+        if (field.number == 1)
+            *entry = (struct vocabulary_entry){(const char *)field.data, field.length};
+        else if (field.number == 2)
+            memcpy(&model->scores[model->n], &bits, sizeof bits);
+        else
+            model->types[model->n] = field.value > PIECE_BYTE ? 0 : (unsigned char)field.value;
+    }
+    model->n++;
+    return TXL_OK;
+}
+
+static void set_flag(struct model *model, unsigned flag, uint64_t value) {
+    model->flags = (model->flags & ~flag) | (value != 0 ? flag : 0);
+}
+
+static txl_status read_trainer(struct model *model, const struct field *whole, txl_error *error) {
+    struct message message = inside(whole);
+    while (message.at < message.end) {
+        struct field field;
+        if (!read_field(&message, &field))
+            return bad_message(model, &message, "a field of the trainer's settings", error);
+        bool text = field.number == 44,
+             number = field.number == 3 || field.number == 24 || field.number == 35;
+        if ((text && field.type != WIRE_BYTES) || (number && field.type != WIRE_VARINT))
+            return bad_field(model, "the trainer's settings", field.type, error);
+        if (field.number == 3) {
+            model->kind = field.value;
+        } else if (field.number == 24) {
+            model->suffix = field.value != 0;
+        } else if (field.number == 35) {
+            set_flag(model, PIECES_BYTE_FALLBACK, field.value);
+        } else if (text) {
+            model->surface = (const char *)field.data;
+            model->n_surface = field.length;
+        }
+    }
+    return TXL_OK;
+}
+
+static txl_status read_normaliser(struct model *model, const struct field *whole,
+                                  txl_error *error) {
+    struct message message = inside(whole);
+    while (message.at < message.end) {
+        struct field field;
+        if (!read_field(&message, &field))
+            return bad_message(model, &message, "a field of the normaliser", error);
+        bool number = field.number >= 3 && field.number <= 5;
+        if ((field.number == 2 && field.type != WIRE_BYTES) ||
+            (number && field.type != WIRE_VARINT))
+            return bad_field(model, "the normaliser", field.type, error);
+        if (field.number == 2) {
+            model->charsmap = field.data;
+            model->n_charsmap = field.length;
+        } else if (number) {
+            static const unsigned flags[] = {PIECES_DUMMY_PREFIX, PIECES_REMOVE_SPACES,
+                                             PIECES_ESCAPE_SPACES};
+            set_flag(model, flags[field.number - 3], field.value);
+        }
+    }
+    return TXL_OK;
+}
+
+static txl_status read_denormaliser(struct model *model, const struct field *whole,
+                                    txl_error *error) {
+    struct message message = inside(whole);
+    while (message.at < message.end) {
+        struct field field;
+        if (!read_field(&message, &field))
+            return bad_message(model, &message, "a field of the denormaliser", error);
+        if (field.number == 2)
+            model->denormalises = field.length > 0;
+    }
+    return TXL_OK;
+}
+
+static txl_status read_part(struct model *model, const struct field *field, txl_error *error) {
+    if (field->number < 1 || field->number > 5 || field->number == 4)
+        return TXL_OK;
+    if (field->type != WIRE_BYTES)
+        return bad_field(model, "a part", field->type, error);
+    switch (field->number) {
+    case 1:
+        return read_piece(model, field, error);
+    case 2:
+        return read_trainer(model, field, error);
+    case 3:
+        return read_normaliser(model, field, error);
+    default:
+        return read_denormaliser(model, field, error);
+    }
+}
+
+static void free_model(struct model *model) {
+    free(model->entries);
+    free(model->scores);
+    free(model->types);
+}
+
+/* Counts the pieces, so that their arrays can be made. */
+static txl_status count_pieces(const struct model *model, size_t size, size_t *n,
+                               txl_error *error) {
+    struct message message = {model->data, model->data + size};
+    *n = 0;
+    while (message.at < message.end) {
+        struct field field;
+        if (!read_field(&message, &field))
+            return bad_message(model, &message, "a field", error);
+        *n += field.number == 1;
+    }
+    if (*n == 0 || *n > MAX_N_TOKEN)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: not a SentencePiece model: %zu pieces, expected 1 to %d", model->file,
+                        *n, MAX_N_TOKEN);
+    return TXL_OK;
+}
+
+static txl_status read_model(struct model *model, size_t size, txl_error *error) {
+    size_t n;
+    txl_status status = count_pieces(model, size, &n, error);
+    if (status != TXL_OK)
+        return status;
+    model->entries = calloc(n, sizeof *model->entries);
+    model->scores = calloc(n, sizeof *model->scores);
+    model->types = calloc(n, sizeof *model->types);
+    if (!model->entries || !model->scores || !model->types)
+        return txl_fail_memory(error, "the pieces", n * (sizeof *model->entries + 5));
+    struct message message = {model->data, model->data + size};
+    struct field field;
+    while (status == TXL_OK && message.at < message.end && read_field(&message, &field))
+        status = read_part(model, &field, error);
+    return status;
+}
+
+static txl_status check_model(const struct model *model, txl_error *error) {
+    static const char *const kinds[] = {"unknown", "unigram", "BPE", "word", "char"};
+    const char *wrong = NULL;
+    if (model->kind != 1)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: a SentencePiece model of the %s kind; unigram models alone are "
+                        "supported",
+                        model->file, kinds[model->kind < 5 ? model->kind : 0]);
+    if (model->suffix)
+        wrong = "that puts word marks behind words (treat_whitespace_as_suffix)";
+    else if (model->denormalises)
+        wrong = "with denormalisation rules";
+    if (wrong)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: a SentencePiece model %s is not supported",
+                        model->file, wrong);
+    return TXL_OK;
+}
+
+/* ---- The section -------------------------------------------------------------------------- */
+
+static void *put(void *at, const void *bytes, size_t size) {
+    if (size > 0)
+        memcpy(at, bytes, size);
+    return (char *)at + size;
+}
+
+static txl_status pack(const struct model *model, struct packed_pieces *packed, txl_error *error) {
+    void *spellings;
+    size_t size;
+    txl_status status = vocabulary_pack(model->entries, model->n, &spellings, &size, error);
+    if (status != TXL_OK)
+        return status;
+    size_t padded = (size + 3) & ~(size_t)3;
+    size_t whole = padded + 12 + 5 * model->n + model->n_surface + model->n_charsmap;
+    unsigned char *section = realloc(spellings, whole);
+    if (!section) {
+        free(spellings);
+        return txl_fail_memory(error, "the vocabulary", whole);
+    }
+    memset(section + size, 0, padded - size);
+    const uint32_t head[] = {htole32(model->flags), htole32((uint32_t)model->n_surface),
+                             htole32((uint32_t)model->n_charsmap)};
+    void *at = put(section + padded, head, sizeof head);
+    for (size_t i = 0; i < model->n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &model->scores[i], sizeof bits);
+        bits = htole32(bits);
+        at = put(at, &bits, sizeof bits);
+    }
+    at = put(at, model->types, model->n);
+    at = put(at, model->surface, model->n_surface);
+    put(at, model->charsmap, model->n_charsmap);
+    packed->section = section;
+    packed->size = whole;
+    return TXL_OK;
+}
+
+/* The first piece of that type, and of that spelling unless NULL; or -1. */
+static int32_t find_piece(const struct model *model, enum piece_type type, const char *spelling) {
+    for (size_t i = 0; i < model->n; i++) {
+        const struct vocabulary_entry *entry = &model->entries[i];
+        if (model->types[i] == type &&
+            (!spelling || (entry->length == strlen(spelling) &&
+                           memcmp(entry->text, spelling, entry->length) == 0)))
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+static txl_status pack_model(const struct model *model, txl_kind kind, struct packed_pieces *packed,
+                             txl_error *error) {
+    const char *boundary = text_kind(kind)->boundary;
+    packed->n = (int32_t)model->n;
+    packed->unk = find_piece(model, PIECE_UNKNOWN, NULL);
+    packed->eos = find_piece(model, PIECE_CONTROL, boundary);
+    if (packed->eos < 0)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: the SentencePiece model has no control piece %s, which is needed",
+                        model->file, boundary);
+    return pack(model, packed, error);
+}
+
+/* Opening checks the rest. */
+static txl_status try_section(const struct model *model, txl_kind kind,
+                              const struct packed_pieces *packed, txl_error *error) {
+    struct vocabulary vocabulary;
+    txl_status status = vocabulary_open(&vocabulary, packed->section, packed->size, packed->n, kind,
+                                        false, packed->unk, packed->eos, model->file, error);
+    vocabulary_close(&vocabulary);
+    return status;
+}
+
+bool sentencepiece_recognise(const void *data, size_t size) {
+    struct message message = {data, (const uint8_t *)data + size};
+    struct field field, spelling;
+    if (size == 0 || *message.at != 0x0a || !read_field(&message, &field))
+        return false;
+    struct message piece = inside(&field);
+    return field.length > 0 && *piece.at == 0x0a && read_field(&piece, &spelling);
+}
+
+txl_status sentencepiece_pack(const void *data, size_t size, txl_kind kind, const char *file,
+                              struct packed_pieces *packed, txl_error *error) {
+    static const char surface[] = " \xe2\x81\x87 ";
+    struct model model = {.file = file,
+                          .data = data,
+                          .kind = 1,
+                          .flags =
+                              PIECES_DUMMY_PREFIX | PIECES_REMOVE_SPACES | PIECES_ESCAPE_SPACES,
+                          .surface = surface,
+                          .n_surface = sizeof surface - 1};
+    *packed = (struct packed_pieces){0};
+    txl_status status = TXL_OK;
+    if (size >= UINT32_MAX)
+        status =
+            txl_fail(error, TXL_UNSUPPORTED, "%s: a SentencePiece model of %zu bytes", file, size);
+    if (status == TXL_OK)
+        status = read_model(&model, size, error);
+    if (status == TXL_OK)
+        status = check_model(&model, error);
+    if (status == TXL_OK)
+        status = pack_model(&model, kind, packed, error);
+    if (status == TXL_OK)
+        status = try_section(&model, kind, packed, error);
+    free_model(&model);
+    if (status != TXL_OK) {
+        free(packed->section);
+        *packed = (struct packed_pieces){0};
+    }
+    return status;
+}
