@@ -22,7 +22,8 @@ struct convert_command_options {
 static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 static const char *const memory_starts[] = {"empty", "zeros", NULL};
 static const char *const cluster_orders[] = {"reversed", "forward", NULL};
-static const char *const tokenizers[] = {"words", "lm1b", "bytes", "text8", "characters", NULL};
+static const char *const tokenizers[] = {"words",      "lm1b",   "bytes", "text8",
+                                         "characters", "pieces", NULL};
 
 static bool show(void *context, uint64_t done, uint64_t total) {
     double fraction = total > 0 ? (double)done / (double)total : -1;
@@ -144,8 +145,9 @@ static const struct option_row options[] = {
      .kind = OPTION_STRING,
      .argument = "FILE",
      .standard = "the one beside the checkpoint",
-     .help = "the vocabulary: cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, or a symbol a "
-             "line",
+     .help =
+         "the vocabulary: cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, a SentencePiece "
+         "model, or a symbol a line",
      .offset = offsetof(struct convert_command_options, vocabulary),
      .file = FILE_READ},
     {.name = "type",

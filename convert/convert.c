@@ -7,6 +7,7 @@
 #include "lib/base/json_memory.h"
 #include "lib/base/q8.h"
 #include "lib/text/kind.h"
+#include "lib/text/sentencepiece.h"
 #include "lib/text/vocabulary.h"
 #include "lib/transformer_xl/family.h"
 #include "lib/weights/weights.h"
@@ -426,6 +427,9 @@ static txl_status pack_vocabulary(const struct vocabulary_file *file, const char
     txl_kind guessed =
         vocabulary_guess_kind(entry, file->n_symbol, file->delimiter == VOCABULARY_CHARACTERS);
     txl_status status = choose_kind(tokenizer, guessed, &text->tokenizer, error);
+    if (!status && text_kind((txl_kind)text->tokenizer)->has_pieces)
+        status = txl_fail(error, TXL_ARGUMENT, "%s: the %s tokenizer takes a SentencePiece model",
+                          file->path, tokenizer);
     if (!status) {
         text->lower_case = file->lower_case == VOCABULARY_LOWER_CASE;
         text->unk_id = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entry, file->n_symbol);
@@ -436,17 +440,44 @@ static txl_status pack_vocabulary(const struct vocabulary_file *file, const char
     return status;
 }
 
+/* The same of a SentencePiece model. */
+static txl_status pack_pieces(const struct vocabulary_file *file, const char *tokenizer,
+                              struct model_settings *text, void **section, size_t *size, size_t *n,
+                              txl_error *error) {
+    struct packed_pieces packed;
+    txl_status status = choose_kind(tokenizer, TXL_PIECES, &text->tokenizer, error);
+    const txl_kind kind = (txl_kind)text->tokenizer;
+    if (!status && !text_kind(kind)->has_pieces)
+        status = txl_fail(error, TXL_ARGUMENT, "%s: the %s tokenizer does not cut text into pieces",
+                          file->path, tokenizer);
+    if (!status)
+        status =
+            sentencepiece_pack(file->model, file->model_size, kind, file->path, &packed, error);
+    if (status)
+        return status;
+    text->lower_case = false;
+    text->unk_id = packed.unk;
+    text->eos_id = packed.eos;
+    *section = packed.section;
+    *size = packed.size;
+    *n = (size_t)packed.n;
+    return TXL_OK;
+}
+
 static txl_status read_vocabulary(const struct subject *s, const char *path, const char *tokenizer,
                                   struct model_settings *text, void **section, size_t *size,
                                   txl_error *error) {
     struct vocabulary_file file = {0};
     int n_token = text->n_token;
     txl_status status = vocabulary_file_read(path, &file, error);
-    if (!status && file.n_symbol != (size_t)n_token)
+    size_t n = file.n_symbol;
+    if (!status && file.model)
+        status = pack_pieces(&file, tokenizer, text, section, size, &n, error);
+    if (!status && n != (size_t)n_token)
         status = txl_fail(error, TXL_FORMAT,
                           "%s: %zu symbols, but the model in %s has %d: this is not its vocabulary",
-                          file.path, file.n_symbol, checkpoint_path(s->checkpoint), n_token);
-    if (!status)
+                          file.path, n, checkpoint_path(s->checkpoint), n_token);
+    if (!status && !file.model)
         status = pack_vocabulary(&file, tokenizer, text, section, size, error);
     vocabulary_file_free(&file);
     return status;

@@ -20,7 +20,7 @@ struct convert_options {
     const char *memory_start;  /* "empty" or "zeros"; NULL: unset */
     const char *cluster_order; /* "reversed" or "forward"; NULL: unset */
     const char *activation;    /* XLNet: "relu", "gelu-tanh", "gelu-erf", "swish"; NULL: unset */
-    const char *tokenizer;     /* "words", "lm1b", "bytes", "text8", "characters"; NULL: unset */
+    const char *tokenizer;     /* a kind's name ("words", "lm1b", ...); NULL: unset */
     int tgt_len, mem_len;      /* < 0: unset */
     bool has_clamp_len;
     int clamp_len;                                                  /* <= 0: none */

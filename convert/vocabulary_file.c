@@ -8,6 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/limits.h"
+#include "lib/text/sentencepiece.h"
 #include "lib/text/unicode.h"
 
 #include <errno.h>
@@ -20,10 +21,10 @@
 
 static const char *const file_names[] = {
     "cache.pt",   "cache.pkl", "vocab.bin",         "vocab.pkl",
-    "vocab.json", "vocab.txt", "1b_word_vocab.txt",
+    "vocab.json", "vocab.txt", "1b_word_vocab.txt", "spiece.model",
 };
-static const char file_names_text[] =
-    "cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, vocab.txt, 1b_word_vocab.txt";
+static const char file_names_text[] = "cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, "
+                                      "vocab.txt, 1b_word_vocab.txt, spiece.model";
 
 /* How much of a symbol a message shows. */
 #define SHOWN(string) ((string).length < 60 ? (int)(string).length : 60), (string).bytes
@@ -411,6 +412,24 @@ static txl_status read_plain(struct draft *draft, const struct mapped_file *file
     return status;
 }
 
+/* What it says is for sentencepiece_pack to check. */
+static txl_status keep_model(struct draft *draft, const struct mapped_file *file) {
+    struct vocabulary_file *vocabulary = draft->vocabulary;
+    vocabulary->model = malloc(file->size);
+    if (!vocabulary->model)
+        return txl_fail_memory(draft->error, "a SentencePiece model", file->size);
+    memcpy(vocabulary->model, file->data, file->size);
+    vocabulary->model_size = file->size;
+    return TXL_OK;
+}
+
+static txl_status read_content(struct draft *draft, const struct mapped_file *file) {
+    if (zip_looks_like(file->data, file->size) || pickle_looks_like(file->data, file->size))
+        return read_pickle(draft);
+    return sentencepiece_recognise(file->data, file->size) ? keep_model(draft, file)
+                                                           : read_plain(draft, file);
+}
+
 txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabulary,
                                 txl_error *error) {
     *vocabulary = (struct vocabulary_file){.unk = -1, .path = strdup(path)};
@@ -423,9 +442,7 @@ txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabu
         draft.file_size = file.size;
         status = foreign_refuse(&file, error);
         if (status == TXL_OK)
-            status = zip_looks_like(file.data, file.size) || pickle_looks_like(file.data, file.size)
-                         ? read_pickle(&draft)
-                         : read_plain(&draft, &file);
+            status = read_content(&draft, &file);
         mapped_file_close(&file);
     }
     free(draft.symbols);
@@ -438,6 +455,7 @@ void vocabulary_file_free(struct vocabulary_file *vocabulary) {
     free(vocabulary->path);
     free(vocabulary->symbols);
     free(vocabulary->bytes);
+    free(vocabulary->model);
     *vocabulary = (struct vocabulary_file){.unk = -1};
 }
 

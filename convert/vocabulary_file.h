@@ -27,11 +27,16 @@ struct vocabulary_file {
     char *dataset; /* the name that a cached corpus gives itself ("wt103", "enwik8"); NULL: none */
 
     char *bytes; /* of the symbols and the dataset */
+
+    /* The whole file, where it is a SentencePiece model, for sentencepiece_pack; there are no
+     * symbols then.  NULL: it is none. */
+    void *model;
+    size_t model_size;
 };
 
 /* Reads the vocabulary in the file at `path`: a pickled corpus, vocabulary object, dict or list (by
- * torch.save or plain), JSON from symbols to ids, or text whose lines begin with a symbol each.
- * The content decides which, not the name. */
+ * torch.save or plain), JSON from symbols to ids, a SentencePiece model, or text whose lines begin
+ * with a symbol each.  The content decides which, not the name. */
 txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabulary,
                                 txl_error *error);
 
@@ -39,8 +44,8 @@ txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabu
 void vocabulary_file_free(struct vocabulary_file *vocabulary);
 
 /* Finds the vocabulary beside the checkpoint file `source`, or in the directory `source`: the
- * first of cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, vocab.txt and
- * 1b_word_vocab.txt.  `*path` is the caller's to free. */
+ * first of cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, vocab.txt,
+ * 1b_word_vocab.txt and spiece.model.  `*path` is the caller's to free. */
 txl_status vocabulary_file_find(const char *source, char **path, txl_error *error);
 
 #endif

@@ -133,6 +133,9 @@ TXL_API const char *txl_family_name(txl_family family);
 /* How its text becomes symbols; the encoder sees to it. */
 TXL_API txl_kind txl_model_kind(const txl_model *model);
 
+/* The name of a kind: "words", "lm1b", "bytes", "text8", "characters", "pieces". */
+TXL_API const char *txl_kind_name(txl_kind kind);
+
 /* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8". */
 TXL_API const char *txl_model_type(const txl_model *model);
 

@@ -303,15 +303,10 @@ bool report_result(struct report *report, json_t *result, bool shown) {
 }
 
 static json_t *facts_of(const struct report *report, const char *name) {
-    static const char *const kinds[] = {[TXL_WORDS] = "words",
-                                        [TXL_LM1B] = "lm1b",
-                                        [TXL_BYTES] = "bytes",
-                                        [TXL_TEXT8] = "text8",
-                                        [TXL_CHARACTERS] = "characters"};
     const struct report_chunk *chunk = report->chunk;
     return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i}", "kind",
-                     kinds[txl_model_kind(report->model)], "n_token", (int)chunk->n_token, "eos",
-                     (int)txl_model_eos(report->model), "id_bytes", chunk->id_bytes, "n_top",
+                     txl_kind_name(txl_model_kind(report->model)), "n_token", (int)chunk->n_token,
+                     "eos", (int)txl_model_eos(report->model), "id_bytes", chunk->id_bytes, "n_top",
                      chunk->n_top, "chunk", CHUNK, "model", output_json_string(name), "results",
                      report->results, "shown", (int)report->shown);
 }

@@ -43,6 +43,10 @@ const char *text_kind_name(uint32_t kind) {
     return kind < N_KIND ? kinds[kind].name : NULL;
 }
 
+const char *txl_kind_name(txl_kind kind) {
+    return kinds[kind].name;
+}
+
 int text_kind_of_name(const char *name) {
     for (int i = 0; i < N_KIND; i++)
         if (strcmp(name, kinds[i].name) == 0)

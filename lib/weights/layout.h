@@ -12,7 +12,7 @@
 /* The first byte is not ASCII and the line ends catch a transfer that took the file for text. */
 #define LAYOUT_MAGIC "\x93TXL\r\n\x1a\n"
 #define LAYOUT_MAJOR 1
-#define LAYOUT_MINOR 1
+#define LAYOUT_MINOR 2
 
 struct layout_section {
     uint64_t offset, size, checksum; /* XXH3-64 */
