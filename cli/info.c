@@ -219,6 +219,8 @@ static int set_recognised(json_t *object, const char *path, txl_error *error) {
         failed |= json_object_set_new(
             object, "vocabulary", d.vocabulary ? output_json_string(d.vocabulary) : json_null());
         failed |= json_object_set_new(object, "missing", missing_list(d.missing));
+    } else if (status == TXL_MEMORY) {
+        failed = 1;
     } else {
         failed |= json_object_set_new(object, "reason", output_json_string(error->message));
     }

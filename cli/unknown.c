@@ -4,8 +4,8 @@
 #include "cli/system/terminal.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* How many are named. */
@@ -65,44 +65,49 @@ static const struct unknown_name *commonest(const struct unknown *unknown,
     return best;
 }
 
-/* In text, what shows nothing is written by its number, a long one cut. */
-static void print_name(FILE *out, const struct unknown_name *name) {
+/* A line in a buffer of its own: for a note no memory is asked for. */
+struct line {
+    char text[2048];
+    size_t length;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...) {
+    va_list arguments;
+    size_t room = sizeof line->text - line->length;
+    va_start(arguments, format);
+    int n = vsnprintf(line->text + line->length, room, format, arguments);
+    va_end(arguments);
+    line->length += n > 0 && (size_t)n < room ? (size_t)n : 0;
+}
+
+/* What shows nothing is written by its number, a long one cut. */
+static void add_name(struct line *line, const struct unknown_name *name) {
     size_t kept = name->length < UNKNOWN_BYTES ? name->length : UNKNOWN_BYTES - 1;
     while (kept < name->length && ((unsigned char)name->text[kept] & 0xc0) == 0x80)
         kept--; /* a whole character */
-    fputc('\'', out);
+    add(line, "'");
     for (size_t i = 0; i < kept; i++) {
         unsigned char c = (unsigned char)name->text[i];
-        if (c < ' ' || c == 127)
-            fprintf(out, "\\x%02X", c);
-        else
-            fputc(c, out);
+        add(line, c < ' ' || c == 127 ? "\\x%02X" : "%c", c);
     }
-    fprintf(out, "'%s (%" PRIu64 ")", kept < name->length ? "..." : "", name->n);
+    add(line, "'%s (%" PRIu64 ")", kept < name->length ? "..." : "", name->n);
 }
 
 void unknown_note(const struct unknown *unknown, const char *text, bool replaced) {
+    const struct unknown_name *named[NAMED];
+    struct line line = {.length = 0};
+    size_t n = 0;
     if (unknown->n == 0)
         return;
-    char *line = NULL;
-    size_t size;
-    FILE *out = open_memstream(&line, &size);
-    if (!out)
-        return; /* no memory for a note */
-    const struct unknown_name *named[NAMED];
-    size_t n = 0;
     for (; n < NAMED && (named[n] = commonest(unknown, named, n)); n++) {
-        fputs(n > 0 ? ", " : "", out);
-        print_name(out, named[n]);
+        add(&line, "%s", n > 0 ? ", " : "");
+        add_name(&line, named[n]);
     }
     if (unknown->n_names > n)
-        fprintf(out, " and %zu%s others", unknown->n_names - n,
-                unknown->n_names == UNKNOWN_NAMES ? " or more" : "");
-    if (fclose(out) == 0)
-        terminal_note("%s: %" PRIu64 " symbol%s that the vocabulary lacks %s %s: %s; the first in "
-                      "line %" PRIu64 ", column %" PRIu64,
-                      text, unknown->n, unknown->n == 1 ? "" : "s",
-                      unknown->n == 1 ? "was" : "were", replaced ? "replaced" : "left out", line,
-                      unknown->line, unknown->column);
-    free(line);
+        add(&line, " and %zu%s others", unknown->n_names - n,
+            unknown->n_names == UNKNOWN_NAMES ? " or more" : "");
+    terminal_note("%s: %" PRIu64 " symbol%s that the vocabulary lacks %s %s: %s; the first in line "
+                  "%" PRIu64 ", column %" PRIu64,
+                  text, unknown->n, unknown->n == 1 ? "" : "s", unknown->n == 1 ? "was" : "were",
+                  replaced ? "replaced" : "left out", line.text, unknown->line, unknown->column);
 }

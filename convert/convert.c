@@ -564,13 +564,17 @@ txl_status convert_checkpoint(const char *source, const char *output,
     return status;
 }
 
-/* What the vocabulary tells of the text.  Without one, or with one of another model, nothing. */
-static bool guess_text(const struct subject *s, const char *path, struct model_settings *text) {
+/* What the vocabulary tells of the text; `*known` is false without one, or with one that the
+ * conversion would refuse.  Only a lack of memory is a failure. */
+static txl_status guess_text(const struct subject *s, const char *path, struct model_settings *text,
+                             bool *known, txl_error *error) {
     void *section = NULL;
     size_t size;
-    bool known = path && read_vocabulary(s, path, NULL, text, &section, &size, NULL) == TXL_OK;
+    txl_status status =
+        path ? read_vocabulary(s, path, NULL, text, &section, &size, error) : TXL_FORMAT;
     free(section);
-    return known;
+    *known = status == TXL_OK;
+    return status == TXL_MEMORY ? status : TXL_OK;
 }
 
 /* Sets to null what an option would have to tell: "--n-head N" the key n_head. */
@@ -590,10 +594,9 @@ static bool forget_missing(json_t *settings, const char *missing) {
 }
 
 /* The settings as far as they are known; NULL when memory is short. */
-static char *describe_settings(struct subject *s, const char *vocabulary) {
+static char *describe_settings(struct subject *s, bool has_text) {
     static const char *const of_text[] = {"tokenizer", "lower_case", "unk_id", "eos_id"};
     struct transformer_xl_settings *facts = &s->transformer_xl.facts;
-    bool has_text = guess_text(s, vocabulary, s->settings);
     facts->memory_start = facts->memory_start < 0 ? 0 : facts->memory_start;
     facts->cluster_order = facts->cluster_order < 0 ? 0 : facts->cluster_order;
     char *json = family_settings_text(s->family, s->settings);
@@ -608,20 +611,30 @@ static char *describe_settings(struct subject *s, const char *vocabulary) {
     return json;
 }
 
+static txl_status describe(struct subject *s, struct convert_description *d, txl_error *error) {
+    bool has_text;
+    txl_status status = vocabulary_file_find(checkpoint_path(s->checkpoint), &d->vocabulary, error);
+    if (status == TXL_MEMORY)
+        return status;
+    if (status)
+        d->vocabulary = NULL;
+    status = guess_text(s, d->vocabulary, s->settings, &has_text, error);
+    if (status)
+        return status;
+    d->settings = describe_settings(s, has_text);
+    snprintf(d->missing, sizeof d->missing, "%s%s", s->missing,
+             d->vocabulary ? "" : " --vocab FILE");
+    return d->settings ? TXL_OK : txl_fail_memory(error, "the settings", 4096);
+}
+
 txl_status convert_describe(const char *source, struct convert_description *d, txl_error *error) {
     struct convert_options options;
     struct subject s;
     *d = (struct convert_description){0};
     convert_options_init(&options);
     txl_status status = open_subject(source, &options, &s, error);
-    if (!status) {
-        vocabulary_file_find(checkpoint_path(s.checkpoint), &d->vocabulary, NULL);
-        d->settings = describe_settings(&s, d->vocabulary);
-        snprintf(d->missing, sizeof d->missing, "%s%s", s.missing,
-                 d->vocabulary ? "" : " --vocab FILE");
-        if (!d->settings)
-            status = txl_fail_memory(error, "the settings", 4096);
-    }
+    if (!status)
+        status = describe(&s, d, error);
     close_subject(&s);
     return status;
 }
