@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -86,6 +87,11 @@ static txl_status show(struct generate *g, struct batch *b) {
         b->begun = true;
         if (status != TXL_OK)
             return status;
+        if (g->options->interactive &&
+            !bytes_append(&g->transcript, s->output.data, s->output.length)) {
+            terminal_error("out of memory");
+            return TXL_MEMORY;
+        }
         if (!output_text(s->output.data, s->output.length) || !output_flush())
             return TXL_STOPPED;
         s->output.length = 0;
@@ -110,10 +116,11 @@ static txl_status make_tokens(struct generate *g, struct batch *b) {
         struct sample *s = b->each[i];
         if (s->done)
             continue;
+        uint64_t before = s->made;
         txl_status status = sample_token(g, s);
         if (status != TXL_OK)
             return status;
-        b->made++;
+        b->made += s->made - before;
         if (s->done)
             g->done = s->done;
     }
@@ -129,12 +136,14 @@ static txl_status feed_tokens(const struct generate *g, const struct batch *b, s
     *n = 0;
     for (size_t i = 0; i < b->n; i++) {
         bool goes_on = !b->each[i]->done;
-        if (goes_on || g->keeps) {
+        if (goes_on || (g->keeps && !b->each[i]->refused)) {
             session[fed] = b->each[i]->session;
             id[fed++] = b->each[i]->id;
         }
         *n += goes_on;
     }
+    if (fed == 0)
+        return TXL_OK;
     txl_status status = txl_session_feed_each(session, fed, id, &error);
     if (status != TXL_OK)
         terminal_error("%s", error.message);
@@ -224,6 +233,27 @@ static bool fresh_seed(uint64_t *seed) {
     return true;
 }
 
+/* sentence, line, or a number of tokens, of which `*n` becomes the least. */
+static bool choose_turn(const char *told, enum turn *turn, uint64_t *n) {
+    char *end;
+    *turn = strcmp(told, "sentence") == 0 ? TURN_SENTENCE
+            : strcmp(told, "line") == 0   ? TURN_LINE
+                                          : TURN_TOKENS;
+    if (*turn != TURN_TOKENS)
+        return true;
+    unsigned long long most = strtoull(told, &end, 10);
+    if (told[strspn(told, "0123456789")] != '\0' || strlen(told) > 15 || most == 0)
+        return false;
+    *n = *n == 0 || most < *n ? most : *n;
+    return true;
+}
+
+bool continue_turn_is_known(const char *told) {
+    enum turn turn;
+    uint64_t n = 0;
+    return choose_turn(told, &turn, &n);
+}
+
 bool continue_choose_sampling(struct generate *g) {
     const struct generate_options *options = g->options;
     int32_t unk = txl_model_unk(g->model.handle), eos = txl_model_eos(g->model.handle);
@@ -238,6 +268,8 @@ bool continue_choose_sampling(struct generate *g) {
     g->n = options->n != INTEGER_UNSET  ? (uint64_t)options->n
            : model_has_words(&g->model) ? WORDS_N
                                         : CHARACTERS_N;
+    if (options->interactive)
+        choose_turn(options->turn, &g->turn, &g->n);
     g->seed = (uint64_t)options->seed;
     if (options->seed == INTEGER_UNSET && g->memory) {
         txl_resume resume;

@@ -17,13 +17,16 @@ extern const char *const eos_ways[]; /* newline, stop, ban */
 struct generate_options {
     struct common_options common;
     struct session_options session;
-    const char *prompt, *prompt_text, *save_memory, *load_memory;
+    const char *prompt, *prompt_text, *save_memory, *load_memory, *turn;
     int text, eos;
     int64_t n, seed, samples, logprobs;
     struct sampling_options sampling;
     bool allow_unk, skip_unknown, no_echo, ids, json, interactive, raw_output;
     struct string_list stop;
 };
+
+/* Where a turn of an interactive text ends; -n is the most for all of them. */
+enum turn { TURN_NONE, TURN_SENTENCE, TURN_LINE, TURN_TOKENS };
 
 /* One run of the command: what all samples have in common. */
 struct generate {
@@ -38,6 +41,9 @@ struct generate {
     txl_memory *memory; /* from which a text starts; NULL: afresh */
     bool keeps;         /* it is to be saved, so that the last token drawn is fed too */
     uint64_t n;         /* tokens of a sample; 0: no end */
+    enum turn turn;
+    uint64_t retries;        /* that the text's random numbers are away from its own */
+    struct bytes transcript; /* what generating has printed of an interactive text */
 
     int32_t *top_ids; /* [logprobs], of the draw at hand */
     float *top_logprobs;
@@ -51,6 +57,9 @@ struct generate {
 /* Fills in what says how tokens are drawn, and how many, out of the options.  False with the error
  * printed. */
 bool continue_choose_sampling(struct generate *g);
+
+/* Whether --turn says something. */
+bool continue_turn_is_known(const char *told);
 
 /* Feeds the prompt, generates samples 1 to `samples` of what follows it, and prints them one after
  * the other, also what was made of them when a signal or a failure ended it.  `g->done` says why it

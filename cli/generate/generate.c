@@ -63,7 +63,7 @@ static bool set_up(struct generate *g) {
         terminal_error("out of memory");
         return false;
     }
-    if (options->logprobs > 0 && !options->ids &&
+    if ((options->logprobs > 0 || options->interactive) && !options->ids &&
         txl_decoder_new(g->model.handle, options->text == TEXT_RAW, &g->scratch, &error) !=
             TXL_OK) {
         terminal_error("%s", error.message);
@@ -170,6 +170,9 @@ static int check_options(const struct command *command, const struct generate_op
         return options_wrong(command, "--save-memory keeps one text: leave --samples out");
     if (options->ids && options->stop.n > 0)
         return options_wrong(command, "--stop and --ids exclude each other");
+    if (!continue_turn_is_known(options->turn))
+        return options_wrong(
+            command, "--turn '%s' is none of sentence, line and a number of tokens", options->turn);
     for (size_t i = 0; i < options->stop.n; i++)
         if (options->stop.items[i][0] == '\0')
             return options_wrong(command, "--stop needs a string that is not empty");
@@ -184,6 +187,7 @@ static int run(const struct command *command, int argc, char **argv) {
                                        .n = INTEGER_UNSET,
                                        .seed = INTEGER_UNSET,
                                        .samples = 1,
+                                       .turn = "sentence",
                                        .sampling = SAMPLING_STANDARD};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
@@ -240,8 +244,16 @@ static const struct option_row options[] = {
     {.name = "interactive",
      .letter = 'i',
      .kind = OPTION_FLAG,
-     .help = "write by turns: continue every line that is typed; /help lists commands",
+     .help = "write by turns: what is typed continues the text, and the model goes on with it; "
+             "/help lists commands",
      .offset = offsetof(struct generate_options, interactive)},
+    {.name = "turn",
+     .kind = OPTION_STRING,
+     .argument = "sentence|line|N",
+     .standard = "sentence",
+     .help =
+         "with --interactive: where the model's turn ends, N being tokens; --tokens is the most",
+     .offset = offsetof(struct generate_options, turn)},
     {.section = "Length",
      .name = "tokens",
      .letter = 'n',
@@ -366,17 +378,21 @@ static const struct note notes[] = {
      "and no prompt, a text is that of one run for N + M, bit for bit. What a stop string or <eos> "
      "ended is remembered with it. Only the model that it was saved with takes a memory."},
     {"Interactive",
-     "With --interactive every line of standard input is added to the text, and the model "
-     "continues "
-     "it for -n tokens or until a stop string or Ctrl-C, which ends the turn and not the program; "
-     "an "
-     "empty line lets it go on. A line begins a new one of the text and ends it; where line ends "
-     "are "
-     "no symbols a blank stands for them. Ctrl-D ends. /help lists the commands, among them /undo, "
-     "/save, /load and /set. Standard output has the model's text alone, each turn's with a line "
-     "end "
-     "after it; typed lines are kept in $XDG_STATE_HOME/txl/history, or "
-     "~/.local/state/txl/history."},
+     "With --interactive what is typed continues the text where it stands, with one blank between "
+     "where neither side has one; an empty line is a line end, and /go lets the model go on with "
+     "nothing added. The model's turn ends at a sentence's end: behind . ! ? or an ellipsis, and "
+     "the "
+     "quotes and brackets that close there, before white space, after at least two words. --turn "
+     "line "
+     "ends it at a line end, --turn N after N tokens; --tokens is the most, a stop string or "
+     "Ctrl-C "
+     "ends it too, and Ctrl-C not the program. /retry lets the model try the last turn again with "
+     "other random numbers, /undo takes it back with what was typed, /show prints the text of both "
+     "sides, /write FILE writes it; /save FILE and /load FILE are for the memory; /set changes an "
+     "option, /reset begins anew, /help lists them all. Ctrl-D ends. Standard output has the "
+     "model's "
+     "text alone, each turn's with a line end after it; typed lines are kept in "
+     "$XDG_STATE_HOME/txl/history, or ~/.local/state/txl/history."},
     {"Interruption", "After Ctrl-C every text ends with the token at hand and is printed, and the "
                      "exit status is 130."},
     {0}};

@@ -2,6 +2,7 @@
  * whatever ends a turn, the text is still as it was before, and the last turn can be undone. */
 #include "interactive.h"
 
+#include "cli/system/clean.h"
 #include "cli/system/line_reader.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -12,25 +13,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The text at one time: what the model remembers of it, and as it is shown, by both sides. */
+struct state {
+    txl_memory *memory; /* NULL: the beginning */
+    struct bytes text;
+};
+
 struct interaction {
     struct generate *g;
     const struct command *command;
     struct generate_options *options; /* the command line's, which /set changes */
     struct line_reader reader;
-    txl_memory *before; /* what /undo goes back to; NULL: to the beginning */
+    struct bytes text;   /* with g->memory the state at hand */
+    struct state before; /* what /undo goes back to */
     bool can_undo;
+    struct bytes added; /* to the text by the last turn's line: what /retry adds again */
+    bool can_retry;     /* the state before is that before the last turn */
     int64_t texts;
     uint64_t prompt_tokens, unknown;
 };
 
+static bool fail_memory(void) {
+    terminal_error("out of memory");
+    return false;
+}
+
 /* ---- The text ----------------------------------------------------------------------------- */
 
-/* The text is now `memory`, which may be NULL; the one that it was can be had back. */
-static void replace_memory(struct interaction *i, txl_memory *memory) {
-    txl_memory_free(i->before);
-    i->before = i->g->memory;
+/* The text is now `memory`, which may be NULL, and `text`, both of which are taken; the one that it
+ * was can be had back. */
+static void replace_state(struct interaction *i, txl_memory *memory, struct bytes *text) {
+    txl_memory_free(i->before.memory);
+    bytes_free(&i->before.text);
+    i->before = (struct state){i->g->memory, i->text};
     i->g->memory = memory;
+    i->text = *text;
+    *text = (struct bytes){0};
     i->can_undo = true;
+    i->can_retry = false;
 }
 
 static bool equal_settings(const txl_settings *a, const txl_settings *b) {
@@ -57,32 +77,85 @@ static bool need_session(struct interaction *i, const txl_memory *memory) {
     return true;
 }
 
+static bool is_blank(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* The text behind a turn: that before it, what was added, what the model made. */
+static bool join(const struct interaction *i, struct bytes *text) {
+    const struct bytes *const parts[] = {&i->text, &i->added, &i->g->transcript};
+    bool good = true;
+    for (size_t k = 0; k < 3 && good; k++)
+        good = bytes_append(text, parts[k]->data, parts[k]->length);
+    return good || fail_memory();
+}
+
 /* Feeds the prompt's input and lets the model go on.  What fails leaves the text as it was. */
 static txl_status take_turn(struct interaction *i) {
     struct generate *g = i->g;
+    struct bytes text = {0};
     txl_memory *memory;
     g->prompt.memory = g->memory;
+    g->transcript.length = 0;
     txl_status status = continue_prompt(g, 1);
     i->texts++;
     i->prompt_tokens += g->prompt.tokens;
     i->unknown += g->prompt.unknown.n;
     bool shown = output_start_line() && output_flush();
-    g->sample.tail = '\n';
-    if (status == TXL_OK && sample_save(&g->sample, &memory))
-        replace_memory(i, memory);
+    if (status == TXL_OK && join(i, &text) && sample_save(&g->sample, &memory)) {
+        replace_state(i, memory, &text);
+        i->can_retry = true;
+    }
+    bytes_free(&text);
     if (!shown || (signals_stopped() && !signals_forget_interrupt()))
         return TXL_STOPPED;
     return TXL_OK;
 }
 
-/* A typed line becomes one of the text's; an empty one adds nothing. */
-static txl_status take_line(struct interaction *i, const char *line, size_t length) {
+/* Begins with the text of --prompt, which the echo tells. */
+static txl_status take_prompt(struct interaction *i) {
     struct prompt *prompt = &i->g->prompt;
-    prompt->input = (struct input){
-        .name = "the line", .handle = -1, .string = line, .left = length, .size = length};
-    prompt->whole = length > 0;
+    i->added.length = 0;
+    prompt->transcript = &i->added;
+    txl_status status = take_turn(i);
+    prompt->transcript = NULL;
+    return status;
+}
+
+/* The added text continues the text at hand; a line end alone is one. */
+static txl_status take_added(struct interaction *i) {
+    struct prompt *prompt = &i->g->prompt;
+    const struct bytes *added = &i->added;
+    bool begun = i->g->memory != NULL, ends_line = added->length == 1 && added->data[0] == '\n';
+    size_t length = ends_line ? 0 : added->length;
+    prompt->input = (struct input){.name = "the line",
+                                   .handle = -1,
+                                   .string = added->data ? added->data : "",
+                                   .left = length,
+                                   .size = length};
+    prompt->blank = begun && length > 0 && is_blank(added->data[0]);
+    /* Models of bytes read the blank itself. */
+    prompt->blank = prompt->blank && txl_model_kind(i->g->model.handle) != TXL_BYTES;
+    prompt->ends_line = ends_line;
     prompt->echo = false;
     return take_turn(i);
+}
+
+/* A typed line continues the text where it stands, with a blank between where neither side has one;
+ * an empty one ends the line. */
+static txl_status take_line(struct interaction *i, const char *line, size_t length) {
+    char tail = i->text.length > 0 ? i->text.data[i->text.length - 1] : 0;
+    if (i->text.length == 0 && i->g->memory) {
+        txl_resume resume;
+        txl_memory_resume(i->g->memory, &resume);
+        tail = resume.tail;
+    }
+    bool parted = tail == 0 || is_blank(tail) || (length > 0 && is_blank(line[0]));
+    i->added.length = 0;
+    bool good = length == 0 ? bytes_append(&i->added, "\n", 1)
+                            : (parted || bytes_append(&i->added, " ", 1)) &&
+                                  bytes_append(&i->added, line, length);
+    return good ? take_added(i) : (fail_memory(), TXL_MEMORY);
 }
 
 /* ---- Commands ----------------------------------------------------------------------------- */
@@ -90,24 +163,84 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
 static bool help(struct interaction *i, char *argument);
 
 static bool reset(struct interaction *i, char *argument) {
+    struct bytes text = {0};
     (void)argument;
-    replace_memory(i, NULL);
+    replace_state(i, NULL, &text);
+    return true;
+}
+
+/* Back to the state before; false with the reason printed. */
+static bool go_back(struct interaction *i) {
+    if (!need_session(i, i->before.memory))
+        return false;
+    txl_memory_free(i->g->memory);
+    bytes_free(&i->text);
+    i->g->memory = i->before.memory;
+    i->text = i->before.text;
+    i->before = (struct state){0};
+    i->can_undo = i->can_retry = false;
     return true;
 }
 
 static bool undo(struct interaction *i, char *argument) {
-    struct generate *g = i->g;
     (void)argument;
-    if (!i->can_undo) {
+    if (!i->can_undo)
         terminal_error("/undo: there is nothing to undo");
+    else
+        go_back(i);
+    return true;
+}
+
+static bool go(struct interaction *i, char *argument) {
+    (void)argument;
+    i->added.length = 0;
+    return take_added(i) == TXL_OK;
+}
+
+/* The last turn once more, with other random numbers. */
+static bool retry(struct interaction *i, char *argument) {
+    (void)argument;
+    if (!i->can_retry) {
+        terminal_error("/retry: there is no turn to try again");
         return true;
     }
-    if (!need_session(i, i->before))
+    if (!go_back(i))
         return true;
-    txl_memory_free(g->memory);
-    g->memory = i->before;
-    i->before = NULL;
-    i->can_undo = false;
+    i->g->retries++;
+    bool good = take_added(i) == TXL_OK;
+    return good;
+}
+
+/* The whole text, for the eyes: standard output has the model's part alone. */
+static bool show_text(struct interaction *i, char *argument) {
+    (void)argument;
+    struct clean_text clean = {.n = 0};
+    char *shown = malloc(CLEAN_TEXT_ROOM(i->text.length) + CLEAN_TEXT_ROOM(0));
+    if (!shown)
+        return fail_memory();
+    size_t n = clean_text(&clean, i->text.data ? i->text.data : "", i->text.length, shown);
+    n += clean_text_end(&clean, shown + n);
+    fwrite(shown, 1, n, stderr);
+    fputs(n == 0 || shown[n - 1] != '\n' ? "\n" : "", stderr);
+    free(shown);
+    return true;
+}
+
+static bool write_text(struct interaction *i, char *argument) {
+    const struct named_file output = {FILE_STREAM, "/", "write", argument, NULL};
+    struct outfile file;
+    if (i->text.length == 0) {
+        terminal_error("/write: there is no text yet");
+        return true;
+    }
+    if (options_check_output(i->command, i->options, &output) != OPTIONS_RUN ||
+        !outfile_open(&file, argument))
+        return true;
+    fwrite(i->text.data, 1, i->text.length, file.stream);
+    if (i->text.data[i->text.length - 1] != '\n')
+        putc('\n', file.stream);
+    if (outfile_commit(&file))
+        terminal_note("%s: written", argument);
     return true;
 }
 
@@ -133,8 +266,9 @@ static bool load(struct interaction *i, char *argument) {
     } else if (!need_session(i, memory)) {
         txl_memory_free(memory);
     } else {
-        replace_memory(i, memory);
-        terminal_note("%s: loaded", argument);
+        struct bytes text = {0};
+        replace_state(i, memory, &text);
+        terminal_note("%s: loaded; /show and /write have what comes from here on", argument);
     }
     return true;
 }
@@ -142,7 +276,7 @@ static bool load(struct interaction *i, char *argument) {
 /* The options that a turn takes anew. */
 static const char *const settable[] = {
     "temperature", "top-k",  "top-p",           "min-p", "typical", "repetition-penalty",
-    "repeat-last", "tokens", "no-repeat-ngram", "seed",  "eos"};
+    "repeat-last", "tokens", "no-repeat-ngram", "seed",  "eos",     "turn"};
 
 static bool is_settable(const char *name) {
     for (size_t k = 0; k < sizeof settable / sizeof settable[0]; k++)
@@ -202,8 +336,12 @@ static const struct {
     bool (*run)(struct interaction *, char *argument);
 } commands[] = {
     {"help", NULL, "print this help", help},
-    {"reset", NULL, "begin a new text", reset},
+    {"go", NULL, "let the model go on, with nothing added", go},
+    {"retry", NULL, "let the model try the last turn again", retry},
     {"undo", NULL, "go back to before the last turn, /reset or /load", undo},
+    {"show", NULL, "print the text of both sides", show_text},
+    {"write", "FILE", "write the text of both sides to FILE", write_text},
+    {"reset", NULL, "begin a new text", reset},
     {"save", "FILE", "save the text's memory, as --save-memory does", save},
     {"load", "FILE", "go on with a saved text, as --load-memory does", load},
     {"set", "NAME VALUE", "change an option of generate from here on", set},
@@ -215,11 +353,11 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 static bool help(struct interaction *i, char *argument) {
     (void)i;
     (void)argument;
-    fputs(
-        "A line is added to the text, and the model goes on with it; an empty line lets it go on\n"
-        "as it is. Ctrl-C ends the model's turn, Ctrl-D the program. A line that begins with //\n"
-        "is text from the second / on.\n\n",
-        stderr);
+    fputs("What is typed continues the text where it stands, and the model goes on with it to the\n"
+          "end of a sentence (/set turn). An empty line is a line end. Ctrl-C ends the model's "
+          "turn,\n"
+          "Ctrl-D the program. A line that begins with // is text from the second / on.\n\n",
+          stderr);
     for (size_t k = 0; k < N_COMMANDS; k++) {
         const char *named = commands[k].argument ? commands[k].argument : "";
         fprintf(stderr, "  /%-8s %-10s  %s\n", commands[k].name, named, commands[k].help);
@@ -293,11 +431,15 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
     if (!line_reader_open(&i.reader))
         return TXL_IO;
     if (options->prompt || options->prompt_text)
-        status = take_turn(&i);
+        status = take_prompt(&i);
     if (status == TXL_OK)
         status = take_turns(&i);
     line_reader_close(&i.reader);
-    txl_memory_free(i.before);
+    txl_memory_free(i.before.memory);
+    bytes_free(&i.before.text);
+    bytes_free(&i.text);
+    bytes_free(&i.added);
+    bytes_free(&g->transcript);
     g->prompt.tokens = i.prompt_tokens;
     g->prompt.unknown.n = i.unknown;
     *texts = i.texts;

@@ -15,6 +15,8 @@
 enum { SLICE = 512, MAX_CHUNK = 4096 };
 
 static bool show(struct prompt *prompt, const char *text, size_t length) {
+    if (prompt->transcript && !bytes_append(prompt->transcript, text, length))
+        return output_lacks_memory();
     if (length == 0 || !prompt->shown)
         return true;
     prompt->tail = text[length - 1];
@@ -109,12 +111,22 @@ static void end_line(struct prompt *prompt) {
     }
 }
 
+/* A blank before the input, of which the encoder would make nothing. */
+static void begin_with_blank(struct prompt *prompt) {
+    int32_t id = recent_blank(prompt->model->handle);
+    if (!prompt->blank || id < 0)
+        return;
+    txl_history_push(prompt->history, &id, 1);
+    prompt->chunk[prompt->n_chunk++] = id;
+    prompt->tokens++;
+}
+
 /* What is still in the chunk, or the context of an empty prompt. */
 static txl_status feed_rest(struct prompt *prompt) {
     txl_error error;
-    if (prompt->tokens == 0 && !prompt->memory) {
+    if (prompt->tokens == 0 && !prompt->memory)
         prompt->chunk[prompt->n_chunk++] = txl_model_first_context(prompt->model->handle);
-    } else if (prompt->whole) {
+    if (prompt->ends_line) {
         end_line(prompt);
         prompt->tail = '\n';
     }
@@ -144,16 +156,14 @@ static bool start_from_memory(struct prompt *prompt) {
     txl_history_push(prompt->history, resume.recent, resume.n_recent);
     prompt->tail = resume.tail;
     bool open = recent_line_is_open(resume.recent, resume.n_recent, model);
-    if (open && prompt->whole)
-        end_line(prompt);
-    prompt->in_line = open && !prompt->whole && !prompt->ids && txl_model_kind(model) == TXL_LM1B;
+    prompt->in_line = open && !prompt->ids && txl_model_kind(model) == TXL_LM1B;
     return true;
 }
 
 static bool start(struct prompt *prompt) {
     txl_settings settings;
     txl_session_settings(prompt->session, &settings);
-    /* With room for the line ends before and after lines of its own. */
+    /* With room for a blank before and a line end after what is typed. */
     prompt->chunk_size =
         (size_t)settings.tgt_len < MAX_CHUNK ? (size_t)settings.tgt_len : MAX_CHUNK;
     prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
@@ -186,6 +196,7 @@ txl_status prompt_feed(struct prompt *prompt) {
         token_reader_open(&reader, prompt->model->handle, &prompt->input, &encoding, prompt->ids)) {
         progress_start(&progress, prompt->input.name, "prompt tokens");
         progress.off = hides_progress(prompt);
+        begin_with_blank(prompt);
         status = read_all(prompt, &reader, &progress);
         if (status == TXL_OK)
             status = feed_rest(prompt);

@@ -3,6 +3,7 @@
 #define CLI_PROMPT_H
 
 #include "cli/model.h"
+#include "cli/system/bytes.h"
 #include "cli/system/input.h"
 #include "cli/tokens.h"
 #include "cli/unknown.h"
@@ -11,9 +12,11 @@ struct prompt {
     const struct model *model;
     struct input input;
     bool raw, ids, skip_unknown;
-    bool echo;  /* print it */
-    bool shown; /* what follows goes on behind it: --json does not print what it continues */
-    bool whole; /* it is lines of its own: it begins one and ends its last */
+    bool echo;      /* print it */
+    bool shown;     /* what follows goes on behind it: --json does not print what it continues */
+    bool blank;     /* begin with the symbol of a blank, where there is one */
+    bool ends_line; /* end with a line end, which is no part of the input */
+    struct bytes *transcript; /* NULL, or gains what is shown */
 
     txl_session *session;
     int32_t *chunk; /* [chunk_size]: read and not yet fed */

@@ -32,6 +32,13 @@ int32_t recent_line_end(const txl_model *model) {
     }
 }
 
+int32_t recent_blank(const txl_model *model) {
+    txl_kind kind = txl_model_kind(model);
+    return kind == TXL_CHARACTERS                   ? txl_model_id(model, " ", 1)
+           : kind == TXL_BYTES || kind == TXL_TEXT8 ? recent_line_end(model)
+                                                    : -1;
+}
+
 /* Where the line ends that the text ends with begin. */
 static size_t before_line_ends(const int32_t *ids, size_t n, const txl_model *model) {
     while (n > 0 && ids[n - 1] == recent_line_end(model))

@@ -19,6 +19,9 @@ size_t recent_line(const int32_t *ids, size_t n, const txl_model *model);
 /* The symbol that ends a line, or where line ends are no symbols, the blank.  -1: there is none. */
 int32_t recent_line_end(const txl_model *model);
 
+/* The symbol of a blank, or -1 where none stands by itself. */
+int32_t recent_blank(const txl_model *model);
+
 /* Whether the text is within a line.  Of lm1b, whose lines stand between two <S>: whether the next
  * <S> would close one. */
 bool recent_line_is_open(const int32_t *ids, size_t n, const txl_model *model);

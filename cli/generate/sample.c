@@ -13,6 +13,9 @@
 #include <string.h>
 #include <unistr.h>
 
+/* Streams of random numbers between a turn and its next try: more than there are samples. */
+static const uint64_t RETRY_STREAMS = (uint64_t)1 << 32;
+
 static txl_status fail_memory(void) {
     terminal_error("out of memory");
     return TXL_MEMORY;
@@ -91,7 +94,7 @@ static txl_random first_random(const struct generate *g, int64_t number) {
     if (g->memory)
         txl_memory_resume(g->memory, &resume);
     resume.random.seed = g->seed;
-    resume.random.stream += (uint64_t)(number - 1);
+    resume.random.stream += (uint64_t)(number - 1) + g->retries * RETRY_STREAMS;
     return resume.random;
 }
 
@@ -102,6 +105,8 @@ txl_status sample_start(const struct generate *g, struct sample *s, int64_t numb
     s->made = 0;
     s->start = terminal_seconds();
     s->done = NULL;
+    s->refused = false;
+    s->sentence = (struct sentence){0};
     s->text.length = s->output.length = 0;
     stop_search_reset(&s->stops);
     return continue_decoder(g, s);
@@ -173,6 +178,18 @@ static bool ends_text(const struct generate *g, int32_t id) {
     return id == txl_model_eos(g->model.handle) && g->options->eos == EOS_STOP;
 }
 
+/* What the decoder still holds. */
+static txl_status finish_decoder(struct sample *s) {
+    txl_error error;
+    const char *text;
+    size_t length;
+    txl_status status =
+        s->decoder ? txl_decoder_finish(s->decoder, &text, &length, &error) : TXL_OK;
+    if (status != TXL_OK)
+        return report(status, &error);
+    return !s->decoder || bytes_append(&s->decoded, text, length) ? TXL_OK : fail_memory();
+}
+
 /* The token's text; with `last` also what the decoder still holds. */
 static txl_status decode(const struct generate *g, struct sample *s, bool last) {
     txl_error error;
@@ -188,14 +205,7 @@ static txl_status decode(const struct generate *g, struct sample *s, bool last) 
         if (!bytes_append(&s->decoded, text, length))
             return fail_memory();
     }
-    if (last) {
-        txl_status status = txl_decoder_finish(s->decoder, &text, &length, &error);
-        if (status != TXL_OK)
-            return report(status, &error);
-        if (!bytes_append(&s->decoded, text, length))
-            return fail_memory();
-    }
-    return TXL_OK;
+    return last ? finish_decoder(s) : TXL_OK;
 }
 
 /* Moves the decoded text past the stop strings; `*done` becomes "stop" when one is found. */
@@ -251,22 +261,29 @@ static txl_status put_token(const struct generate *g, struct sample *s, float lo
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
-/* What the decoder would make of the id behind the text so far; with --ids the id. */
-static json_t *alternative_text(const struct generate *g, const struct sample *s, int32_t id) {
-    struct bytes text = {0};
+/* What the decoder would make of the id behind the text so far.  False when memory is short. */
+static bool token_text(const struct generate *g, const struct sample *s, int32_t id,
+                       struct bytes *text) {
     int32_t last;
     const char *part;
     size_t length, n = txl_history_recent(s->history, &last, 1);
+    return txl_decoder_continue(g->scratch, &last, n, s->tail, NULL) == TXL_OK &&
+           txl_decoder_push(g->scratch, id, &part, &length, NULL) == TXL_OK &&
+           bytes_append(text, part, length) &&
+           txl_decoder_finish(g->scratch, &part, &length, NULL) == TXL_OK &&
+           bytes_append(text, part, length);
+}
+
+/* The same as JSON; with --ids the id. */
+static json_t *alternative_text(const struct generate *g, const struct sample *s, int32_t id) {
+    struct bytes text = {0};
     if (g->options->ids) {
         char number[16];
         return json_stringn(number, (size_t)snprintf(number, sizeof number, "%" PRId32, id));
     }
-    bool good = txl_decoder_continue(g->scratch, &last, n, s->tail, NULL) == TXL_OK &&
-                txl_decoder_push(g->scratch, id, &part, &length, NULL) == TXL_OK &&
-                bytes_append(&text, part, length) &&
-                txl_decoder_finish(g->scratch, &part, &length, NULL) == TXL_OK &&
-                bytes_append(&text, part, length);
-    json_t *string = good ? output_json_bytes(text.data ? text.data : "", text.length) : NULL;
+    json_t *string = token_text(g, s, id, &text)
+                         ? output_json_bytes(text.data ? text.data : "", text.length)
+                         : NULL;
     bytes_free(&text);
     return string;
 }
@@ -299,6 +316,22 @@ static txl_status find_top(const struct generate *g, struct sample *s, txl_error
     return TXL_MEMORY;
 }
 
+/* Whether the turn ends before the token just drawn: white space behind a sentence, or a line end.
+ * False when memory is short. */
+static bool see_turn(const struct generate *g, struct sample *s) {
+    struct bytes text = {0};
+    bool good = token_text(g, s, s->id, &text);
+    bool line_end =
+        s->id == txl_model_eos(g->model.handle) || (text.length > 0 && text.data[0] == '\n');
+    bool blank = line_end || (text.length > 0 && isspace((unsigned char)text.data[0]));
+    s->refused = (g->turn == TURN_SENTENCE && blank && sentence_ended(&s->sentence)) ||
+                 (g->turn == TURN_LINE && line_end && s->made > 0);
+    if (good && !s->refused)
+        sentence_add(&s->sentence, line_end ? "\n" : text.data, line_end ? 1 : text.length);
+    bytes_free(&text);
+    return good;
+}
+
 static txl_status draw(const struct generate *g, struct sample *s, float *logprob) {
     txl_error error;
     txl_status status = TXL_OK;
@@ -308,7 +341,9 @@ static txl_status draw(const struct generate *g, struct sample *s, float *logpro
         status = find_top(g, s, &error);
     if (status == TXL_OK)
         status = txl_session_sample(s->session, &sampling, &s->random, &s->id, logprob, &error);
-    if (status == TXL_OK) {
+    if (status == TXL_OK && g->turn != TURN_NONE && !see_turn(g, s))
+        return fail_memory();
+    if (status == TXL_OK && !s->refused) {
         txl_history_push(s->history, &s->id, 1);
         s->made++;
     }
@@ -329,8 +364,9 @@ txl_status sample_token(const struct generate *g, struct sample *s) {
     txl_status status = draw(g, s, &logprob);
     if (status != TXL_OK)
         return status;
-    const char *done = ending(g, s);
-    status = decode(g, s, done);
+    const char *done = s->refused ? "turn" : ending(g, s);
+    s->decoded.length = 0;
+    status = s->refused ? finish_decoder(s) : decode(g, s, done);
     if (status != TXL_OK)
         return status;
     if (!search_stops(s, &done))

@@ -3,6 +3,7 @@
 #define CLI_SAMPLE_H
 
 #include "cli/system/bytes.h"
+#include "sentence.h"
 #include "stop.h"
 #include "txl.h"
 
@@ -23,7 +24,9 @@ struct sample {
     int32_t id;        /* the last one drawn */
     char tail;         /* the last byte of the text as shown, 0: none */
     uint64_t made;
-    json_t *top; /* of the last draw, for --logprobs, until it is printed */
+    struct sentence sentence; /* of an interactive text's turn */
+    bool refused;             /* the id last drawn ends the turn before it, and is no part of it */
+    json_t *top;              /* of the last draw, for --logprobs, until it is printed */
     double start;
     const char *done; /* why it ended; NULL: it goes on */
 

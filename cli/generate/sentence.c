@@ -1,0 +1,45 @@
+/* Follows sentences byte by byte. */
+#include "sentence.h"
+
+#include <string.h>
+
+/* UTF-8 of what closes, beyond ASCII: the right quotes of English and of others. */
+static const char *const closing[] = {"\u2019", "\u201d", "\u203a"};
+static const char ellipsis[] = "\u2026", guillemet[] = "\u00bb";
+
+/* Whether the bytes so far end with the character. */
+static bool ends_with(const unsigned char bytes[3], const char *character) {
+    size_t n = strlen(character);
+    return memcmp(bytes + 3 - n, character, n) == 0;
+}
+
+/* Bytes within a character of three that may yet close a sentence change nothing. */
+static bool is_within(unsigned char byte, unsigned char before) {
+    return byte == 0xe2 || byte == 0xc2 || (byte == 0x80 && before == 0xe2);
+}
+
+static void add(struct sentence *s, unsigned char byte) {
+    const unsigned char bytes[3] = {s->last[0], s->last[1], byte};
+    bool space = byte == ' ' || (byte >= 0x09 && byte <= 0x0d);
+    bool closes = strchr("\"')]}", byte) && byte != 0;
+    for (size_t i = 0; i < sizeof closing / sizeof *closing; i++)
+        closes = closes || ends_with(bytes, closing[i]);
+    closes = closes || ends_with(bytes, guillemet);
+    if ((byte != 0 && strchr(".!?", byte)) || ends_with(bytes, ellipsis))
+        s->ended = true;
+    else if (space || !(closes || is_within(byte, s->last[1])))
+        s->ended = false;
+    s->words += !space && !s->in_word;
+    s->in_word = !space;
+    s->last[0] = s->last[1];
+    s->last[1] = byte;
+}
+
+void sentence_add(struct sentence *sentence, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        add(sentence, (unsigned char)text[i]);
+}
+
+bool sentence_ended(const struct sentence *sentence) {
+    return sentence->ended && sentence->words >= 2;
+}

@@ -1,0 +1,22 @@
+/* Where a sentence of a text that comes piece by piece ends: at . ! ? or an ellipsis, with the
+ * quotes and brackets that close behind it, after at least two words. */
+#ifndef CLI_SENTENCE_H
+#define CLI_SENTENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed at the beginning. */
+struct sentence {
+    uint64_t words;
+    bool in_word, ended;
+    unsigned char last[2]; /* the bytes before, for characters of three */
+};
+
+void sentence_add(struct sentence *sentence, const char *text, size_t length);
+
+/* True where white space would now end it. */
+bool sentence_ended(const struct sentence *sentence);
+
+#endif
