@@ -26,11 +26,15 @@
  * Threads: a model may be used by any number of threads at a time, every other object by one at a
  * time.  A session works with threads of its own, in which all signals but SIGBUS are blocked;
  * results are the same, bit for bit, for any number of them.  The library prints nothing, never
- * exits and keeps no global state of its own; but opening a model sets OpenBLAS to one thread in
- * the whole process, because sessions divide the work themselves.
+ * exits.  The only state that it keeps outside of objects is OpenBLAS's number of threads, which is
+ * one for the whole process: while any model is open it is 1, because sessions divide the work
+ * themselves, and when the last model closes it becomes what it was before the first was opened.
  *
- * Structures that the caller fills in may gain members with a new version, of which zero means off:
- * let them begin as `= {0}` or with designated initialisers.
+ * Versions: structures keep their size and the place of their members.  Those that may gain members
+ * have room for them, `reserved`; zero means off for every later member.  So zero a structure that
+ * you fill in, by `= {0}`, designated initialisers or the function that sets its defaults: a
+ * library that does not know a member that you set then refuses it (TXL_ARGUMENT), and a program
+ * built against an older header runs as before.
  */
 #ifndef TXL_H
 #define TXL_H
@@ -43,13 +47,16 @@
 extern "C" {
 #endif
 
-#define TXL_VERSION "0.1.0"
+#define TXL_VERSION "0.1.0" /* of this header */
 
 #if defined(__GNUC__)
 #define TXL_API __attribute__((visibility("default")))
 #else
 #define TXL_API
 #endif
+
+/* The version of the library that is running.  Lives as long as the process. */
+TXL_API const char *txl_version(void);
 
 /* ---- Errors ------------------------------------------------------------------------------- */
 
@@ -64,9 +71,10 @@ typedef enum txl_status {
     TXL_STOPPED      /* a callback of the caller asked to stop */
 } txl_status;
 
-/* Filled in by every function that takes one and does not return TXL_OK; NULL where no message is
- * wanted.  The message is one line without a line end: the file or parameter, the place in it, what
- * was expected.  A function that fails makes no object, and what it was to give is undefined. */
+/* Why a call failed.  Every function that takes one fills it in, status and message, when it does
+ * not return TXL_OK; pass NULL where no message is wanted.  The message is one line without a line
+ * end: the file or parameter, the place in it, what was expected.  A function that fails makes no
+ * object, and leaves its results undefined. */
 typedef struct txl_error {
     txl_status status;
     char message[1024];
@@ -182,6 +190,7 @@ typedef struct txl_tensor {
     uint64_t shape[4]; /* rows first */
     uint64_t stored;   /* bytes in the file */
     uint64_t expanded; /* bytes of its elements */
+    uint64_t reserved[4];
 } txl_tensor;
 
 /* How many tensors the index lists. */
@@ -221,9 +230,11 @@ typedef struct txl_settings {
     bool same_length; /* every token sees exactly mem_len positions, itself included */
     int threads;      /* 0: one for each processor */
     txl_memory_type memory_type;
+    uint64_t reserved[8];
 } txl_settings;
 
-/* The settings that the checkpoint was published with, threads 0, and f32 for the memory. */
+/* Sets every member: to the settings that the checkpoint was published with, threads to 0, and the
+ * memory to f32. */
 TXL_API void txl_model_defaults(const txl_model *model, txl_settings *settings);
 
 /* A session at the first memory of the model's dialect.  The model must outlive it. */
@@ -243,6 +254,7 @@ TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *s
 typedef struct txl_costs {
     uint64_t bytes; /* that generating one reads: weights, keys, values, position rows */
     uint64_t flops; /* of scoring one in a long text: additions and multiplications */
+    uint64_t reserved[4];
 } txl_costs;
 TXL_API void txl_model_costs(const txl_model *model, const txl_settings *settings,
                              txl_costs *costs);
@@ -398,7 +410,7 @@ TXL_API void txl_history_free(txl_history *history);
 typedef struct txl_sampling {
     float temperature;     /* 0: the likeliest token */
     int top_k;             /* 0: off */
-    float top_p;           /* 1: off */
+    float top_p;           /* 0 or 1: off */
     const int32_t *banned; /* the caller's, read at every draw */
     size_t n_banned;
     float min_p;                /* 0: off */
@@ -406,7 +418,17 @@ typedef struct txl_sampling {
     float repetition_penalty;   /* 0 or 1: off; below 1 it favours repetition */
     size_t repeat_last;         /* of the penalty; at most the history's window */
     const txl_history *history; /* the caller's, likewise; NULL: none */
+    uint64_t reserved[8];
 } txl_sampling;
+
+#define TXL_TEMPERATURE 0.95
+#define TXL_TOP_K 40
+#define TXL_REPEAT_LAST 64
+
+/* Sets every member to what `txl generate` does unless asked otherwise: temperature and top_k as
+ * above, repeat_last for a penalty that is off, and everything else off.  All zero is another good
+ * start: it draws the likeliest token. */
+TXL_API void txl_sampling_defaults(txl_sampling *sampling);
 
 /* The place in a sequence of random numbers: Philox4x32-10 (Salmon et al. 2011) with the seed for
  * its key and (stream, draw) for its counter, so that a draw depends on nothing else. */
@@ -428,12 +450,13 @@ TXL_API txl_status txl_session_sample(txl_session *session, const txl_sampling *
 /* All that a session knows, apart from it: to go back to, or to keep in a file. */
 typedef struct txl_memory txl_memory;
 
-/* What going on with a text takes besides the session.  It is the caller's, and kept for it. */
+/* What it takes to continue a text, besides the session.  Only kept for the caller. */
 typedef struct txl_resume {
     txl_random random;     /* of the next draw */
     const int32_t *recent; /* [n_recent] the text's last ids: for a decoder, for a history */
     size_t n_recent;
     char tail; /* its last byte as shown, 0: none */
+    uint64_t reserved[4];
 } txl_resume;
 
 /* Copies what `session` knows.  `resume` may be NULL.  End with txl_memory_free. */
@@ -478,13 +501,13 @@ typedef struct txl_encoder txl_encoder;
  * The bytes themselves are the caller's to keep: what the encoder still holds back begins where the
  * next symbol's `offset` will be, or later. */
 typedef struct txl_symbol {
-    const char
-        *text;       /* its spelling as split, before the vocabulary is asked; NULL: a line ended */
-    size_t length;   /* of the spelling; it is not NUL-terminated and lives during the call */
-    int32_t id;      /* -1 for a line end, and when `lookup` is off */
-    uint64_t line;   /* of the text, from 1, in which its bytes begin */
-    uint64_t offset; /* where in the text, in bytes from its start, they begin */
-    uint64_t bytes;  /* how many they are; 0 for the end of a line */
+    const char *text; /* its spelling as split, before the vocabulary is asked, not NUL-terminated,
+                         alive during the call; NULL: a line ended */
+    size_t length;    /* of the spelling, in bytes */
+    int32_t id;       /* -1 for a line end, and when `lookup` is off */
+    uint64_t line;    /* of the text, from 1, in which its bytes begin */
+    uint64_t offset;  /* where in the text, in bytes from its start, they begin */
+    uint64_t bytes;   /* how many they are; 0 for the end of a line */
 } txl_symbol;
 
 typedef struct txl_encoding {
@@ -492,8 +515,8 @@ typedef struct txl_encoding {
     bool prompt;       /* a prompt's rules for its end, instead of a corpus's (see below) */
     bool skip_unknown; /* leave out what the vocabulary lacks, where it has no <unk> */
     bool lookup;       /* ask the vocabulary; without it every spelling is passed on as it is */
-    /* Receives the symbols in order.  What it returns, if not TXL_OK, ends the call with that
-     * status and with the message that it has put into `error`, which may be NULL. */
+    /* Receives the symbols in order.  If it returns anything but TXL_OK, the call ends with that
+     * status, and with the message that it wrote to `error`, which may be NULL. */
     txl_status (*symbol)(void *context, const txl_symbol *symbol, txl_error *error);
     void *context;
     /* NULL, or sees each symbol that the vocabulary lacks before <unk> replaces it or it is left
@@ -501,6 +524,7 @@ typedef struct txl_encoding {
     void (*unknown)(void *context, const txl_symbol *symbol, uint64_t column);
     void *unknown_context;
     bool goes_on; /* pieces: the text goes on with a line, so that no space is put before it */
+    uint64_t reserved[8];
 } txl_encoding;
 
 /* Counts since the encoder was made. */
@@ -509,14 +533,17 @@ typedef struct txl_encoded {
     uint64_t characters; /* code points of it; for bytes models its bytes */
     uint64_t symbols;    /* passed on with an id */
     uint64_t unknown;    /* replaced by <unk> or left out */
+    uint64_t reserved[4];
 } txl_encoded;
 
-/* `encoding` is copied.  Text comes in pieces of any size, cut anywhere, and takes constant memory.
- * It is UTF-8; each maximal invalid sequence counts as U+FFFD, but bytes models take any bytes.  A
- * symbol that a vocabulary without <unk> lacks is TXL_TEXT, unless skip_unknown; after a failure
- * the encoder can only be freed.   A corpus's lines
- * each get their boundary symbols, an unterminated last one too.  Of a prompt, one line end at the
- * very end is dropped, the last line gets no closing symbol and keeps its trailing blanks. */
+/* Copies `encoding`.  Text may come in pieces of any size, cut anywhere, and takes constant memory.
+ * It is UTF-8, each maximal invalid sequence of which counts as U+FFFD; bytes models take any
+ * bytes. A symbol that the vocabulary lacks becomes <unk>; without an <unk> it is an error
+ * (TXL_TEXT), unless skip_unknown is set.  After a failure the encoder can only be freed.
+ *
+ * Every line of a corpus gets its boundary symbols, an unterminated last one too.  A prompt loses
+ * one line end at its very end; its last line gets no closing symbol and keeps its trailing blanks.
+ */
 TXL_API txl_status txl_encoder_new(const txl_model *model, const txl_encoding *encoding,
                                    txl_encoder **encoder, txl_error *error);
 TXL_API txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t length,

@@ -12,7 +12,7 @@ static bool penalises(const struct sampling_options *options) {
 }
 
 static int64_t repeat_last(const struct sampling_options *options) {
-    return options->repeat_last != INTEGER_UNSET ? options->repeat_last : REPEAT_LAST;
+    return options->repeat_last != INTEGER_UNSET ? options->repeat_last : TXL_REPEAT_LAST;
 }
 
 int sampling_check(const struct command *command, const struct sampling_options *options) {

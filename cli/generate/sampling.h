@@ -15,11 +15,15 @@ struct sampling_options {
 };
 
 #define SAMPLING_STANDARD                                                                          \
-    { .temperature = 0.95, .top_k = 40, .top_p = 1, .typical = 1, .repeat_last = INTEGER_UNSET }
+    {                                                                                              \
+        .temperature = TXL_TEMPERATURE, .top_k = TXL_TOP_K, .top_p = 1, .typical = 1,              \
+        .repeat_last = INTEGER_UNSET                                                               \
+    }
 
-/* Tokens that --repetition-penalty looks back on unless told; that are remembered anyway, for what
- * stands between words and for a text that goes on with other options; and at most. */
-enum { REPEAT_LAST = 64, PLAIN_WINDOW = 1 << 16, HISTORY_WINDOW = 1 << 20 };
+/* Ids that a history remembers: always, for what stands between words and for a text that is
+ * continued with other options; and at most. */
+#define PLAIN_WINDOW 65536
+#define HISTORY_WINDOW 1048576
 
 #define SAMPLING_ROWS(type, member)                                                                \
     {.section = "Sampling",                                                                        \
@@ -27,7 +31,7 @@ enum { REPEAT_LAST = 64, PLAIN_WINDOW = 1 << 16, HISTORY_WINDOW = 1 << 20 };
      .letter = 't',                                                                                \
      .kind = OPTION_REAL,                                                                          \
      .argument = "T",                                                                              \
-     .standard = "0.95",                                                                           \
+     .standard = TEXT_OF(TXL_TEMPERATURE),                                                         \
      .help = "divide log-probabilities by T; 0: take the likeliest token",                         \
      .offset = offsetof(type, member.temperature),                                                 \
      .least = 0,                                                                                   \
@@ -36,7 +40,7 @@ enum { REPEAT_LAST = 64, PLAIN_WINDOW = 1 << 16, HISTORY_WINDOW = 1 << 20 };
          .letter = 'k',                                                                            \
          .kind = OPTION_INTEGER,                                                                   \
          .argument = "K",                                                                          \
-         .standard = "40",                                                                         \
+         .standard = TEXT_OF(TXL_TOP_K),                                                           \
          .help = "draw from the K likeliest tokens; 0: from all",                                  \
          .offset = offsetof(type, member.top_k),                                                   \
          .least = 0,                                                                               \
@@ -79,7 +83,7 @@ enum { REPEAT_LAST = 64, PLAIN_WINDOW = 1 << 16, HISTORY_WINDOW = 1 << 20 };
         {.name = "repeat-last",                                                                    \
          .kind = OPTION_INTEGER,                                                                   \
          .argument = "N",                                                                          \
-         .standard = "64",                                                                         \
+         .standard = TEXT_OF(TXL_REPEAT_LAST),                                                     \
          .help = "with --repetition-penalty: recent are the last N tokens, of prompt and text",    \
          .offset = offsetof(type, member.repeat_last),                                             \
          .least = 1,                                                                               \
@@ -119,7 +123,8 @@ enum { REPEAT_LAST = 64, PLAIN_WINDOW = 1 << 16, HISTORY_WINDOW = 1 << 20 };
             "                       (Nguyen et al. 2024)\n\n"                                      \
             "Temperature 0 takes the likeliest that penalty and bans leave. Both count the "       \
             "prompt's tokens like generated ones, but not the context of an empty prompt, and "    \
-            "remember 1048576 of them. When everything is banned the command fails."               \
+            "remember " TEXT_OF(                                                                   \
+                HISTORY_WINDOW) " of them. When everything is banned the command fails."           \
     }
 
 /* What the table's bounds do not say: OPTIONS_RUN, or the error printed and its status. */

@@ -34,6 +34,10 @@ struct string_list {
     size_t n;
 };
 
+/* A macro's number as text, so that help names the same default as the code has. */
+#define TEXT_OF(number) TEXT_OF_EXPANDED(number)
+#define TEXT_OF_EXPANDED(number) #number
+
 struct option_row {
     const char *section; /* heading of the rows from here on; NULL: as the row before */
     const char *name;    /* without the two dashes */

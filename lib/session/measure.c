@@ -2,6 +2,7 @@
 #include "lib/base/error.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
+#include "lib/network/blas_threads.h"
 #include "txl.h"
 
 #include <cblas.h>
@@ -9,8 +10,6 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-
-extern void openblas_set_num_threads(int n);
 
 enum {
     READ_PASSES = 6,      /* the best of which counts */
@@ -148,7 +147,7 @@ txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_error *e
     txl_status status = cold_open(&cold, threads, error);
     if (status)
         return status;
-    openblas_set_num_threads(1);
+    blas_threads_hold();
     size_t n_x = (size_t)MAX_ROWS * D_IN;
     size_t n_y = (size_t)pool_size(cold.pool) * MAX_ROWS * MAX_BLOCK;
     float *x = calloc(n_x, sizeof *x), *y = calloc(n_y, sizeof *y);
@@ -164,6 +163,7 @@ txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_error *e
     }
     free(x);
     free(y);
+    blas_threads_release();
     cold_close(&cold);
     return status;
 }

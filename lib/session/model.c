@@ -3,6 +3,7 @@
 #include "families.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
+#include "lib/network/blas_threads.h"
 #include "lib/network/random_weights.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern void openblas_set_num_threads(int n);
 extern char *openblas_get_corename(void);
 
 /* ---- Settings ----------------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ static txl_status open_model(struct weights *weights, bool compressed, int threa
         weights_close(weights);
         return txl_fail_memory(error, "a model", sizeof *m);
     }
-    openblas_set_num_threads(1);
+    blas_threads_hold();
     m->weights = weights;
     m->compressed = compressed;
     txl_status status = kernels_choose(&m->kernels, error);
@@ -180,6 +180,7 @@ void txl_model_close(txl_model *model) {
     json_decref(model->json);
     weights_close(model->weights);
     free(model);
+    blas_threads_release();
 }
 
 txl_status txl_encoder_new(const txl_model *model, const txl_encoding *encoding,
@@ -285,6 +286,10 @@ void txl_model_defaults(const txl_model *model, txl_settings *settings) {
 const char *txl_kernels_name(txl_error *error) {
     const struct kernels *kernels;
     return kernels_choose(&kernels, error) ? NULL : kernels->name;
+}
+
+const char *txl_version(void) {
+    return TXL_VERSION;
 }
 
 const char *txl_blas_name(void) {

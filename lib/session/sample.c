@@ -3,6 +3,7 @@
 #include "history.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/base/reserved.h"
 #include "session.h"
 
 #include <math.h>
@@ -16,10 +17,15 @@ static bool is_typical(const txl_sampling *p) {
     return p->typical > 0 && p->typical < 1;
 }
 
+static bool is_top_p(const txl_sampling *p) {
+    return p->top_p > 0 && p->top_p < 1;
+}
+
 static txl_status check(const txl_sampling *p, txl_error *error) {
-    if (!(p->temperature >= 0) || !(p->top_p > 0) || p->top_k < 0)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "temperature and top_k must not be negative, top_p must be above 0");
+    if (CHECK_RESERVED(txl_sampling, p, error))
+        return TXL_ARGUMENT;
+    if (!(p->temperature >= 0) || !(p->top_p >= 0) || p->top_k < 0)
+        return txl_fail(error, TXL_ARGUMENT, "temperature, top_k and top_p must not be negative");
     if (!(p->min_p >= 0 && p->min_p <= 1) || !(p->typical >= 0 && p->typical <= 1))
         return txl_fail(error, TXL_ARGUMENT, "min_p and typical must be from 0 to 1");
     if (!(p->repetition_penalty >= 0) || isinf(p->repetition_penalty))
@@ -28,6 +34,11 @@ static txl_status check(const txl_sampling *p, txl_error *error) {
         return txl_fail(error, TXL_ARGUMENT,
                         "repetition_penalty needs a history whose window holds repeat_last ids");
     return TXL_OK;
+}
+
+void txl_sampling_defaults(txl_sampling *sampling) {
+    *sampling = (txl_sampling){
+        .temperature = (float)TXL_TEMPERATURE, .top_k = TXL_TOP_K, .repeat_last = TXL_REPEAT_LAST};
 }
 
 static txl_status nothing_left(const txl_sampling *p, txl_error *error) {
@@ -201,7 +212,7 @@ static void keep_typical(struct pool *pool, double typical) {
  * `total`, of those the ones that reach min_p of the first's.  Both keep a beginning of the pool
  * with the first, so that their order makes no difference. */
 static size_t edge(const struct pool *pool, const txl_sampling *p, double total) {
-    double kept = 0, enough = p->top_p < 1 ? (double)p->top_p * total : INFINITY;
+    double kept = 0, enough = is_top_p(p) ? (double)p->top_p * total : INFINITY;
     size_t i = 0;
     for (; i < pool->n && (i == 0 || kept < enough); i++) {
         double weight = weight_of(pool, i);
@@ -217,7 +228,7 @@ static size_t edge(const struct pool *pool, const txl_sampling *p, double total)
 static txl_status gather_to_edge(txl_session *s, const txl_sampling *p, const struct adjustment *a,
                                  struct pool *pool, double *total, txl_error *error) {
     double best;
-    txl_status status = p->top_p < 1 ? weigh_all(s, a, &best, total, error) : TXL_OK;
+    txl_status status = is_top_p(p) ? weigh_all(s, a, &best, total, error) : TXL_OK;
     for (size_t k = 64; !status; k *= 4) {
         status = session_likeliest(s, k, a, &pool->n, error);
         if (k >= (size_t)s->model->vocabulary.n || edge(pool, p, *total) < pool->n)
@@ -235,10 +246,10 @@ static txl_status gather(txl_session *s, const txl_sampling *p, const struct adj
         k = 1;
     else if (p->top_k > 0)
         k = (size_t)p->top_k;
-    else if (!is_typical(p) && (p->top_p >= 1 || p->temperature == 1))
+    else if (!is_typical(p) && (!is_top_p(p) || p->temperature == 1))
         return gather_to_edge(s, p, a, pool, total, error);
     txl_status status = session_likeliest(s, k, a, &pool->n, error);
-    if (!status && p->top_p < 1)
+    if (!status && is_top_p(p))
         *total = sum(pool);
     return status;
 }
@@ -283,7 +294,7 @@ txl_status txl_session_sample(txl_session *s, const txl_sampling *p, txl_random 
     txl_random next = *random;
     double u = p->temperature > 0 ? random_uniform(&next) : 0;
     bool plain =
-        p->temperature == 1 && p->top_k == 0 && !is_typical(p) && p->top_p >= 1 && p->min_p <= 0;
+        p->temperature == 1 && p->top_k == 0 && !is_typical(p) && !is_top_p(p) && p->min_p <= 0;
     status = plain ? draw_plain(s, &a, u, id, error) : draw_filtered(s, p, &a, u, id, error);
     if (status)
         return status;

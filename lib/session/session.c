@@ -2,6 +2,7 @@
 #include "session.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
+#include "lib/base/reserved.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -39,6 +40,8 @@ static txl_status check_settings(const txl_model *model, const txl_settings *s, 
 
 txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
                            txl_session **session, txl_error *error) {
+    if (CHECK_RESERVED(txl_settings, settings, error))
+        return TXL_ARGUMENT;
     txl_session *s = calloc(1, sizeof *s);
     if (!s)
         return txl_fail_memory(error, "a session", sizeof *s);

@@ -4,6 +4,7 @@
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/output_file.h"
+#include "lib/base/reserved.h"
 #include "lib/network/kv_rows.h"
 #include "session.h"
 
@@ -238,6 +239,8 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
     const txl_resume nothing = {0};
     resume = resume ? resume : &nothing;
     txl_status status = session_check_finished(s, error);
+    if (!status)
+        status = CHECK_RESERVED(txl_resume, resume, error);
     if (status)
         return status;
     if (resume->n_recent > MAX_RECENT)

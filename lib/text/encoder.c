@@ -15,6 +15,7 @@
 
 #include "encode.h"
 #include "lib/base/error.h"
+#include "lib/base/reserved.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ enum {
 
 /* ---- Passing symbols on ------------------------------------------------------------------- */
 
+/* A receiver that stops need not say why. */
 static txl_status emit(txl_encoder *encoder, const char *text, size_t length, int32_t id,
                        const struct place *place, uint64_t bytes, txl_error *error) {
     encoder->counts.symbols += id >= 0;
@@ -40,7 +42,14 @@ static txl_status emit(txl_encoder *encoder, const char *text, size_t length, in
                                .line = place->line,
                                .offset = place->offset,
                                .bytes = bytes};
-    return encoder->how.symbol(encoder->how.context, &symbol, error);
+    if (error)
+        error->message[0] = '\0';
+    txl_status status = encoder->how.symbol(encoder->how.context, &symbol, error);
+    if (status && error && error->message[0] == '\0')
+        return txl_fail(error, status, "stopped by whoever receives the symbols");
+    if (status && error)
+        error->status = status;
+    return status;
 }
 
 txl_status encode_line_end(txl_encoder *encoder, txl_error *error) {
@@ -362,6 +371,8 @@ static void start_text(txl_encoder *encoder) {
 
 txl_status encoder_new(const struct vocabulary *vocabulary, const txl_encoding *encoding,
                        txl_encoder **encoder, txl_error *error) {
+    if (CHECK_RESERVED(txl_encoding, encoding, error))
+        return TXL_ARGUMENT;
     txl_encoder *made = calloc(1, sizeof *made);
     if (!made)
         return txl_fail_memory(error, "the encoder", sizeof *made);

@@ -564,7 +564,7 @@ static void nonsense_is_refused(void **state) {
     const txl_sampling bad[] = {
         {.temperature = -1, .top_p = 1},
         {.temperature = NAN, .top_p = 1},
-        {.temperature = 1, .top_p = 0},
+        {.temperature = 1, .top_p = -0.1f},
         {.temperature = 1, .top_p = NAN},
         {.temperature = 1, .top_k = -1, .top_p = 1},
         {.temperature = 1, .top_p = 1, .min_p = NAN},

@@ -1,0 +1,218 @@
+/* What txl.h promises of its structures, its errors and the process. */
+#include "tests/model_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern int openblas_get_num_threads(void);
+extern void openblas_set_num_threads(int n);
+
+static txl_session *open_session(struct model_case *c, const char *name) {
+    txl_settings settings;
+    case_open(c, name, NULL, -1);
+    txl_model_defaults(c->model, &settings);
+    return case_session(c, &settings);
+}
+
+static void the_library_knows_its_version(void **state) {
+    (void)state;
+    assert_string_equal(txl_version(), TXL_VERSION);
+}
+
+/* All zero draws the likeliest; with a temperature, 0 is as good as 1 where that means off. */
+static void zero_is_off(void **state) {
+    (void)state;
+    struct model_case c;
+    txl_error error;
+    txl_session *session = open_session(&c, "characters");
+    const txl_sampling zero = {0}, drawn = {.temperature = 1},
+                       spelled = {
+                           .temperature = 1, .top_p = 1, .typical = 1, .repetition_penalty = 1};
+    txl_random random = {.seed = 1}, twin = random;
+    int32_t id, likeliest, other;
+    float logprob;
+    assert_int_equal(txl_session_feed(session, c.ids, 3, &error), TXL_OK);
+    assert_int_equal(txl_session_top(session, 1, &likeliest, &logprob, &error), TXL_OK);
+    assert_int_equal(txl_session_sample(session, &zero, &random, &id, &logprob, &error), TXL_OK);
+    assert_int_equal(id, likeliest);
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(txl_session_sample(session, &drawn, &random, &id, &logprob, &error),
+                         TXL_OK);
+        assert_int_equal(txl_session_sample(session, &spelled, &twin, &other, &logprob, &error),
+                         TXL_OK);
+        assert_int_equal(id, other);
+    }
+    txl_session_free(session);
+    case_close(&c);
+}
+
+static void defaults_set_every_member(void **state) {
+    (void)state;
+    struct model_case c;
+    txl_error error;
+    txl_session *session = open_session(&c, "characters");
+    txl_sampling sampling;
+    txl_settings settings, again;
+    txl_random random = {.seed = 1};
+    int32_t id;
+    float logprob;
+    memset(&sampling, 0xff, sizeof sampling);
+    memset(&settings, 0xff, sizeof settings);
+    txl_sampling_defaults(&sampling);
+    assert_true(sampling.temperature == 0.95f && sampling.top_k == 40);
+    assert_int_equal(txl_session_feed(session, c.ids, 3, &error), TXL_OK);
+    assert_int_equal(txl_session_sample(session, &sampling, &random, &id, &logprob, &error),
+                     TXL_OK);
+    txl_model_defaults(c.model, &settings);
+    txl_session_free(session);
+    session = case_session(&c, &settings);
+    txl_session_settings(session, &again);
+    assert_int_equal(again.tgt_len, settings.tgt_len);
+    txl_session_free(session);
+    case_close(&c);
+}
+
+static txl_status pass(void *context, const txl_symbol *symbol, txl_error *error) {
+    (void)context;
+    (void)symbol;
+    (void)error;
+    return TXL_OK;
+}
+
+/* What a later version's caller may have set, or one who did not zero the structure. */
+static void reserved_members_must_be_zero(void **state) {
+    (void)state;
+    struct model_case c;
+    txl_error error;
+    txl_session *session = open_session(&c, "characters"), *other = NULL;
+    txl_settings settings;
+    txl_model_defaults(c.model, &settings);
+    settings.reserved[7] = 1;
+    assert_int_equal(txl_session_new(c.model, &settings, &other, &error), TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "txl_settings"));
+
+    txl_sampling sampling = {.reserved = {1}};
+    txl_random random = {0};
+    int32_t id;
+    float logprob;
+    assert_int_equal(txl_session_feed(session, c.ids, 3, &error), TXL_OK);
+    assert_int_equal(txl_session_sample(session, &sampling, &random, &id, &logprob, &error),
+                     TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "txl_sampling"));
+
+    txl_resume resume = {.reserved = {0, 0, 0, 1}};
+    txl_memory *memory;
+    assert_int_equal(txl_session_save(session, &resume, &memory, &error), TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "txl_resume"));
+
+    txl_encoding encoding = {.symbol = pass, .reserved = {0, 1}};
+    txl_encoder *encoder;
+    assert_int_equal(txl_encoder_new(c.model, &encoding, &encoder, &error), TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "txl_encoding"));
+    txl_session_free(session);
+    case_close(&c);
+}
+
+static txl_status stop_silently(void *context, const txl_symbol *symbol, txl_error *error) {
+    (void)symbol;
+    (void)error;
+    return *(const txl_status *)context;
+}
+
+/* A callback that says why, but leaves the status to what it returns. */
+static txl_status stop_with_message(void *context, const txl_symbol *symbol, txl_error *error) {
+    (void)symbol;
+    if (error)
+        strcpy(error->message, "why");
+    return *(const txl_status *)context;
+}
+
+static bool stop_progress(void *context, uint64_t done, uint64_t total) {
+    (void)context;
+    (void)done;
+    (void)total;
+    return false;
+}
+
+/* Whatever stopped the call, the error says the status that it returned, and something. */
+static void a_stopped_call_fills_in_its_error(void **state) {
+    (void)state;
+    struct model_case c;
+    txl_session *session = open_session(&c, "characters");
+    txl_status reasons[] = {TXL_STOPPED, TXL_IO};
+    for (size_t i = 0; i < 4; i++) {
+        txl_error error = {.status = TXL_FORMAT, .message = "of an earlier call"};
+        txl_status reason = reasons[i % 2];
+        const txl_encoding encoding = {.symbol = i < 2 ? stop_silently : stop_with_message,
+                                       .context = &reason};
+        txl_encoder *encoder;
+        assert_int_equal(txl_encoder_new(c.model, &encoding, &encoder, &error), TXL_OK);
+        assert_int_equal(txl_encoder_feed(encoder, "abc\n", 4, &error), reason);
+        assert_int_equal(error.status, reason);
+        if (i < 2)
+            assert_true(error.message[0] != '\0' && !strstr(error.message, "earlier"));
+        else
+            assert_string_equal(error.message, "why");
+        txl_encoder_free(encoder);
+        assert_int_equal(txl_encoder_new(c.model, &encoding, &encoder, NULL), TXL_OK);
+        assert_int_equal(txl_encoder_feed(encoder, "abc\n", 4, NULL), reason);
+        txl_encoder_free(encoder);
+    }
+    txl_error error = {.status = TXL_FORMAT};
+    const char *path = scratch_path("verify.txl");
+    case_convert("characters", NULL, -1, path);
+    assert_int_equal(txl_file_verify(path, stop_progress, NULL, &error), TXL_STOPPED);
+    unlink(path);
+    assert_int_equal(error.status, TXL_STOPPED);
+    txl_session_free(session);
+    case_close(&c);
+}
+
+/* Whoever uses OpenBLAS beside txl finds it as it was. */
+static void the_number_of_blas_threads_is_put_back(void **state) {
+    (void)state;
+    struct model_case first, second;
+    openblas_set_num_threads(2);
+    int before = openblas_get_num_threads();
+    case_open(&first, "characters", NULL, -1);
+    assert_int_equal(openblas_get_num_threads(), 1);
+    case_open(&second, "text8", NULL, -1);
+    case_close(&first);
+    assert_int_equal(openblas_get_num_threads(), 1);
+    case_close(&second);
+    assert_int_equal(openblas_get_num_threads(), before);
+
+    /* A model that cannot be opened leaves nothing behind, and neither does a measurement. */
+    txl_model *model;
+    txl_error error;
+    double rate;
+    assert_int_equal(txl_model_random("{}", "f32", 1, 1, &model, &error), TXL_ARGUMENT);
+    assert_int_equal(openblas_get_num_threads(), before);
+    assert_int_equal(txl_measure_sgemm(1, &rate, &error), TXL_OK);
+    assert_int_equal(openblas_get_num_threads(), before);
+
+    /* A number that the caller sets meanwhile stays. */
+    case_open(&first, "characters", NULL, -1);
+    openblas_set_num_threads(2);
+    case_close(&first);
+    assert_int_equal(openblas_get_num_threads(), 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_library_knows_its_version),
+        cmocka_unit_test(zero_is_off),
+        cmocka_unit_test(defaults_set_every_member),
+        cmocka_unit_test(reserved_members_must_be_zero),
+        cmocka_unit_test(a_stopped_call_fills_in_its_error),
+        cmocka_unit_test(the_number_of_blas_threads_is_put_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
