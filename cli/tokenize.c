@@ -1,9 +1,9 @@
 /* txl tokenize: text to symbols or ids, and back. */
-#include "cli/system/bytes.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "commands.h"
+#include "lib/base/buffer.h"
 #include "model.h"
 #include "tokens.h"
 #include "unknown.h"
@@ -34,7 +34,7 @@ struct tokenize {
     bool in_line;
     /* To text. */
     txl_decoder *decoder;
-    struct bytes spelling; /* of the symbol at hand, still escaped */
+    struct buffer spelling; /* of the symbol at hand, still escaped */
 };
 
 /* Bytes and text8 have no symbol for the line end, so the lines of the output stand for the lines
@@ -126,7 +126,7 @@ static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *e
 }
 
 /* Undoes \x20 and its like in place; any other backslash stands for itself. */
-static void unescape(struct bytes *spelling) {
+static void unescape(struct buffer *spelling) {
     size_t n = 0;
     for (size_t i = 0; i < spelling->length; i++) {
         const char *rest = &spelling->data[i];
@@ -149,7 +149,7 @@ static void unescape(struct bytes *spelling) {
 
 /* A symbol that the vocabulary lacks is text as it is spelled, a byte's number that byte. */
 static txl_status end_spelling(struct tokenize *t, txl_error *error) {
-    struct bytes *spelling = &t->spelling;
+    struct buffer *spelling = &t->spelling;
     if (spelling->length == 0)
         return TXL_OK;
     if (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8)
@@ -181,7 +181,7 @@ static txl_status feed_spellings(struct tokenize *t, const char *text, size_t le
         size_t n = 0;
         while (i + n < length && text[i + n] != ' ' && text[i + n] != '\n')
             n++;
-        if (!bytes_append(&t->spelling, text + i, n))
+        if (!buffer_append(&t->spelling, text + i, n))
             return fail_memory(error);
         i += n;
         if (i < length) {
@@ -337,7 +337,7 @@ static int run(const struct command *command, int argc, char **argv) {
         t.kind = txl_model_kind(t.model.handle);
         status = tokenize_files(&t, operands.items, operands.n);
     }
-    bytes_free(&t.spelling);
+    buffer_free(&t.spelling);
     model_close(&t.model);
     operands_free(&operands);
     return status;

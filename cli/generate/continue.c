@@ -88,7 +88,7 @@ static txl_status show(struct generate *g, struct batch *b) {
         if (status != TXL_OK)
             return status;
         if (g->options->interactive &&
-            !bytes_append(&g->transcript, s->output.data, s->output.length)) {
+            !buffer_append(&g->transcript, s->output.data, s->output.length)) {
             terminal_error("out of memory");
             return TXL_MEMORY;
         }

@@ -42,8 +42,8 @@ struct generate {
     bool keeps;         /* it is to be saved, so that the last token drawn is fed too */
     uint64_t n;         /* tokens of a sample; 0: no end */
     enum turn turn;
-    uint64_t retries;        /* that the text's random numbers are away from its own */
-    struct bytes transcript; /* what generating has printed of an interactive text */
+    uint64_t retries;         /* that the text's random numbers are away from its own */
+    struct buffer transcript; /* what generating has printed of an interactive text */
 
     int32_t *top_ids; /* [logprobs], of the draw at hand */
     float *top_logprobs;

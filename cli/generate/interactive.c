@@ -16,7 +16,7 @@
 /* The text at one time: what the model remembers of it, and as it is shown, by both sides. */
 struct state {
     txl_memory *memory; /* NULL: the beginning */
-    struct bytes text;
+    struct buffer text;
 };
 
 struct interaction {
@@ -24,11 +24,11 @@ struct interaction {
     const struct command *command;
     struct generate_options *options; /* the command line's, which /set changes */
     struct line_reader reader;
-    struct bytes text;   /* with g->memory the state at hand */
+    struct buffer text;  /* with g->memory the state at hand */
     struct state before; /* what /undo goes back to */
     bool can_undo;
-    struct bytes added; /* to the text by the last turn's line: what /retry adds again */
-    bool can_retry;     /* the state before is that before the last turn */
+    struct buffer added; /* to the text by the last turn's line: what /retry adds again */
+    bool can_retry;      /* the state before is that before the last turn */
     int64_t texts;
     uint64_t prompt_tokens, unknown;
 };
@@ -42,13 +42,13 @@ static bool fail_memory(void) {
 
 /* The text is now `memory`, which may be NULL, and `text`, both of which are taken; the one that it
  * was can be had back. */
-static void replace_state(struct interaction *i, txl_memory *memory, struct bytes *text) {
+static void replace_state(struct interaction *i, txl_memory *memory, struct buffer *text) {
     txl_memory_free(i->before.memory);
-    bytes_free(&i->before.text);
+    buffer_free(&i->before.text);
     i->before = (struct state){i->g->memory, i->text};
     i->g->memory = memory;
     i->text = *text;
-    *text = (struct bytes){0};
+    *text = (struct buffer){0};
     i->can_undo = true;
     i->can_retry = false;
 }
@@ -82,18 +82,18 @@ static bool is_blank(char c) {
 }
 
 /* The text behind a turn: that before it, what was added, what the model made. */
-static bool join(const struct interaction *i, struct bytes *text) {
-    const struct bytes *const parts[] = {&i->text, &i->added, &i->g->transcript};
+static bool join(const struct interaction *i, struct buffer *text) {
+    const struct buffer *const parts[] = {&i->text, &i->added, &i->g->transcript};
     bool good = true;
     for (size_t k = 0; k < 3 && good; k++)
-        good = bytes_append(text, parts[k]->data, parts[k]->length);
+        good = buffer_append(text, parts[k]->data, parts[k]->length);
     return good || fail_memory();
 }
 
 /* Feeds the prompt's input and lets the model go on.  What fails leaves the text as it was. */
 static txl_status take_turn(struct interaction *i) {
     struct generate *g = i->g;
-    struct bytes text = {0};
+    struct buffer text = {0};
     txl_memory *memory;
     g->prompt.memory = g->memory;
     g->transcript.length = 0;
@@ -106,7 +106,7 @@ static txl_status take_turn(struct interaction *i) {
         replace_state(i, memory, &text);
         i->can_retry = true;
     }
-    bytes_free(&text);
+    buffer_free(&text);
     if (!shown || (signals_stopped() && !signals_forget_interrupt()))
         return TXL_STOPPED;
     return TXL_OK;
@@ -125,7 +125,7 @@ static txl_status take_prompt(struct interaction *i) {
 /* The added text continues the text at hand; a line end alone is one. */
 static txl_status take_added(struct interaction *i) {
     struct prompt *prompt = &i->g->prompt;
-    const struct bytes *added = &i->added;
+    const struct buffer *added = &i->added;
     bool begun = i->g->memory != NULL, ends_line = added->length == 1 && added->data[0] == '\n';
     size_t length = ends_line ? 0 : added->length;
     prompt->input = (struct input){.name = "the line",
@@ -152,9 +152,9 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
     }
     bool parted = tail == 0 || is_blank(tail) || (length > 0 && is_blank(line[0]));
     i->added.length = 0;
-    bool good = length == 0 ? bytes_append(&i->added, "\n", 1)
-                            : (parted || bytes_append(&i->added, " ", 1)) &&
-                                  bytes_append(&i->added, line, length);
+    bool good = length == 0 ? buffer_append(&i->added, "\n", 1)
+                            : (parted || buffer_append(&i->added, " ", 1)) &&
+                                  buffer_append(&i->added, line, length);
     return good ? take_added(i) : (fail_memory(), TXL_MEMORY);
 }
 
@@ -163,7 +163,7 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
 static bool help(struct interaction *i, char *argument);
 
 static bool reset(struct interaction *i, char *argument) {
-    struct bytes text = {0};
+    struct buffer text = {0};
     (void)argument;
     replace_state(i, NULL, &text);
     return true;
@@ -174,7 +174,7 @@ static bool go_back(struct interaction *i) {
     if (!need_session(i, i->before.memory))
         return false;
     txl_memory_free(i->g->memory);
-    bytes_free(&i->text);
+    buffer_free(&i->text);
     i->g->memory = i->before.memory;
     i->text = i->before.text;
     i->before = (struct state){0};
@@ -266,7 +266,7 @@ static bool load(struct interaction *i, char *argument) {
     } else if (!need_session(i, memory)) {
         txl_memory_free(memory);
     } else {
-        struct bytes text = {0};
+        struct buffer text = {0};
         replace_state(i, memory, &text);
         terminal_note("%s: loaded; /show and /write have what comes from here on", argument);
     }
@@ -436,10 +436,10 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
         status = take_turns(&i);
     line_reader_close(&i.reader);
     txl_memory_free(i.before.memory);
-    bytes_free(&i.before.text);
-    bytes_free(&i.text);
-    bytes_free(&i.added);
-    bytes_free(&g->transcript);
+    buffer_free(&i.before.text);
+    buffer_free(&i.text);
+    buffer_free(&i.added);
+    buffer_free(&g->transcript);
     g->prompt.tokens = i.prompt_tokens;
     g->prompt.unknown.n = i.unknown;
     *texts = i.texts;

@@ -15,7 +15,7 @@
 enum { SLICE = 512, MAX_CHUNK = 4096 };
 
 static bool show(struct prompt *prompt, const char *text, size_t length) {
-    if (prompt->transcript && !bytes_append(prompt->transcript, text, length))
+    if (prompt->transcript && !buffer_append(prompt->transcript, text, length))
         return output_lacks_memory();
     if (length == 0 || !prompt->shown)
         return true;

@@ -3,10 +3,10 @@
 #define CLI_PROMPT_H
 
 #include "cli/model.h"
-#include "cli/system/bytes.h"
 #include "cli/system/input.h"
 #include "cli/tokens.h"
 #include "cli/unknown.h"
+#include "lib/base/buffer.h"
 
 struct prompt {
     const struct model *model;
@@ -16,7 +16,7 @@ struct prompt {
     bool shown;     /* what follows goes on behind it: --json does not print what it continues */
     bool blank;     /* begin with the symbol of a blank, where there is one */
     bool ends_line; /* end with a line end, which is no part of the input */
-    struct bytes *transcript; /* NULL, or gains what is shown */
+    struct buffer *transcript; /* NULL, or gains what is shown */
 
     txl_session *session;
     int32_t *chunk; /* [chunk_size]: read and not yet fed */

@@ -64,9 +64,9 @@ bool sample_copy(const struct generate *g, const struct sample *from, struct sam
 
 void sample_close(struct sample *s) {
     json_decref(s->top);
-    bytes_free(&s->decoded);
-    bytes_free(&s->text);
-    bytes_free(&s->output);
+    buffer_free(&s->decoded);
+    buffer_free(&s->text);
+    buffer_free(&s->output);
     stop_search_free(&s->stops);
     txl_decoder_free(s->decoder);
     txl_history_free(s->history);
@@ -130,7 +130,7 @@ static json_t *settings_object(const struct generate *g) {
 static txl_status put_json(struct sample *s, json_t *object) {
     char *line = output_json_text(object, OUTPUT_JSON_FORM);
     bool good =
-        line && bytes_append(&s->output, line, strlen(line)) && bytes_append(&s->output, "\n", 1);
+        line && buffer_append(&s->output, line, strlen(line)) && buffer_append(&s->output, "\n", 1);
     free(line);
     return good ? TXL_OK : fail_memory();
 }
@@ -171,7 +171,7 @@ static bool append_id(struct sample *s) {
     char text[16];
     bool blank = s->tail != 0 && !isspace((unsigned char)s->tail);
     int length = snprintf(text, sizeof text, "%s%" PRId32, blank ? " " : "", s->id);
-    return bytes_append(&s->decoded, text, (size_t)length);
+    return buffer_append(&s->decoded, text, (size_t)length);
 }
 
 static bool ends_text(const struct generate *g, int32_t id) {
@@ -187,7 +187,7 @@ static txl_status finish_decoder(struct sample *s) {
         s->decoder ? txl_decoder_finish(s->decoder, &text, &length, &error) : TXL_OK;
     if (status != TXL_OK)
         return report(status, &error);
-    return !s->decoder || bytes_append(&s->decoded, text, length) ? TXL_OK : fail_memory();
+    return !s->decoder || buffer_append(&s->decoded, text, length) ? TXL_OK : fail_memory();
 }
 
 /* The token's text; with `last` also what the decoder still holds. */
@@ -202,7 +202,7 @@ static txl_status decode(const struct generate *g, struct sample *s, bool last) 
         txl_status status = txl_decoder_push(s->decoder, s->id, &text, &length, &error);
         if (status != TXL_OK)
             return report(status, &error);
-        if (!bytes_append(&s->decoded, text, length))
+        if (!buffer_append(&s->decoded, text, length))
             return fail_memory();
     }
     return last ? finish_decoder(s) : TXL_OK;
@@ -219,7 +219,7 @@ static bool search_stops(struct sample *s, const char **done) {
 }
 
 /* Bytes of the text that an unfinished UTF-8 sequence at its end does not take. */
-static size_t complete_characters(const struct bytes *text) {
+static size_t complete_characters(const struct buffer *text) {
     size_t least = text->length > 3 ? text->length - 3 : 0;
     for (size_t i = text->length; i > least; i--) {
         ucs4_t character;
@@ -244,7 +244,7 @@ static txl_status put_token_json(struct sample *s, float logprob, bool last) {
         object = NULL;
     }
     s->top = NULL;
-    bytes_drop(&s->text, length);
+    buffer_drop(&s->text, length);
     return put_json(s, object);
 }
 
@@ -254,7 +254,7 @@ static txl_status put_token(const struct generate *g, struct sample *s, float lo
         s->tail = s->text.data[s->text.length - 1];
     if (g->options->json)
         return put_token_json(s, logprob, last);
-    bool good = bytes_append(&s->output, s->text.data, s->text.length);
+    bool good = buffer_append(&s->output, s->text.data, s->text.length);
     s->text.length = 0;
     return good ? TXL_OK : fail_memory();
 }
@@ -263,20 +263,20 @@ static txl_status put_token(const struct generate *g, struct sample *s, float lo
 
 /* What the decoder would make of the id behind the text so far.  False when memory is short. */
 static bool token_text(const struct generate *g, const struct sample *s, int32_t id,
-                       struct bytes *text) {
+                       struct buffer *text) {
     int32_t last;
     const char *part;
     size_t length, n = txl_history_recent(s->history, &last, 1);
     return txl_decoder_continue(g->scratch, &last, n, s->tail, NULL) == TXL_OK &&
            txl_decoder_push(g->scratch, id, &part, &length, NULL) == TXL_OK &&
-           bytes_append(text, part, length) &&
+           buffer_append(text, part, length) &&
            txl_decoder_finish(g->scratch, &part, &length, NULL) == TXL_OK &&
-           bytes_append(text, part, length);
+           buffer_append(text, part, length);
 }
 
 /* The same as JSON; with --ids the id. */
 static json_t *alternative_text(const struct generate *g, const struct sample *s, int32_t id) {
-    struct bytes text = {0};
+    struct buffer text = {0};
     if (g->options->ids) {
         char number[16];
         return json_stringn(number, (size_t)snprintf(number, sizeof number, "%" PRId32, id));
@@ -284,7 +284,7 @@ static json_t *alternative_text(const struct generate *g, const struct sample *s
     json_t *string = token_text(g, s, id, &text)
                          ? output_json_bytes(text.data ? text.data : "", text.length)
                          : NULL;
-    bytes_free(&text);
+    buffer_free(&text);
     return string;
 }
 
@@ -319,7 +319,7 @@ static txl_status find_top(const struct generate *g, struct sample *s, txl_error
 /* Whether the turn ends before the token just drawn: white space behind a sentence, or a line end.
  * False when memory is short. */
 static bool see_turn(const struct generate *g, struct sample *s) {
-    struct bytes text = {0};
+    struct buffer text = {0};
     bool good = token_text(g, s, s->id, &text);
     bool line_end =
         s->id == txl_model_eos(g->model.handle) || (text.length > 0 && text.data[0] == '\n');
@@ -328,7 +328,7 @@ static bool see_turn(const struct generate *g, struct sample *s) {
                  (g->turn == TURN_LINE && line_end && s->made > 0);
     if (good && !s->refused)
         sentence_add(&s->sentence, line_end ? "\n" : text.data, line_end ? 1 : text.length);
-    bytes_free(&text);
+    buffer_free(&text);
     return good;
 }
 

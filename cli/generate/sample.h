@@ -2,7 +2,7 @@
 #ifndef CLI_SAMPLE_H
 #define CLI_SAMPLE_H
 
-#include "cli/system/bytes.h"
+#include "lib/base/buffer.h"
 #include "sentence.h"
 #include "stop.h"
 #include "txl.h"
@@ -30,9 +30,9 @@ struct sample {
     double start;
     const char *done; /* why it ended; NULL: it goes on */
 
-    struct bytes decoded; /* from the decoder, or an id, on its way to the stop strings */
-    struct bytes text;    /* past them; with --json perhaps an incomplete character */
-    struct bytes output;  /* for standard output, when it is the sample's turn */
+    struct buffer decoded; /* from the decoder, or an id, on its way to the stop strings */
+    struct buffer text;    /* past them; with --json perhaps an incomplete character */
+    struct buffer output;  /* for standard output, when it is the sample's turn */
 };
 
 /* A session of its own and an empty history.  End with sample_close, also after a failure. */

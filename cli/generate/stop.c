@@ -38,11 +38,11 @@ void stop_search_free(struct stop_search *search) {
     for (size_t i = 0; i < search->n; i++)
         free(search->stops[i].border);
     free(search->stops);
-    bytes_free(&search->held);
+    buffer_free(&search->held);
 }
 
 bool stop_search_feed(struct stop_search *search, const char *text, size_t length,
-                      struct bytes *out, bool *found) {
+                      struct buffer *out, bool *found) {
     *found = false;
     for (size_t i = 0; i < length; i++) {
         size_t partial = 0, complete = 0;
@@ -55,20 +55,20 @@ bool stop_search_feed(struct stop_search *search, const char *text, size_t lengt
         }
         *found = complete > 0;
         size_t keep = *found ? complete : partial;
-        if (!bytes_append(&search->held, &text[i], 1))
+        if (!buffer_append(&search->held, &text[i], 1))
             return false;
         size_t certain = search->held.length - keep;
-        if (!bytes_append(out, search->held.data, certain))
+        if (!buffer_append(out, search->held.data, certain))
             return false;
-        bytes_drop(&search->held, certain);
+        buffer_drop(&search->held, certain);
         if (*found)
             return true;
     }
     return true;
 }
 
-bool stop_search_finish(struct stop_search *search, struct bytes *out) {
-    bool good = bytes_append(out, search->held.data, search->held.length);
+bool stop_search_finish(struct stop_search *search, struct buffer *out) {
+    bool good = buffer_append(out, search->held.data, search->held.length);
     stop_search_reset(search);
     return good;
 }

@@ -4,7 +4,7 @@
 #define CLI_STOP_H
 
 #include "cli/options/options.h"
-#include "cli/system/bytes.h"
+#include "lib/base/buffer.h"
 
 /* One string, searched as by Knuth, Morris and Pratt (1977). */
 struct stop {
@@ -17,7 +17,7 @@ struct stop {
 struct stop_search {
     struct stop *stops;
     size_t n;
-    struct bytes held; /* the end of the text, as long as the longest partial match */
+    struct buffer held; /* the end of the text, as long as the longest partial match */
 };
 
 /* The strings must not be empty and stay in place.  False when memory is short; end with
@@ -29,10 +29,10 @@ void stop_search_free(struct stop_search *search);
  * ending just before the string, when one is complete: of several that end together, before the
  * longest.  False when memory is short. */
 bool stop_search_feed(struct stop_search *search, const char *text, size_t length,
-                      struct bytes *out, bool *found);
+                      struct buffer *out, bool *found);
 
 /* The text ended: appends what was held back.  The search is then as new. */
-bool stop_search_finish(struct stop_search *search, struct bytes *out);
+bool stop_search_finish(struct stop_search *search, struct buffer *out);
 
 /* Forgets the text so far. */
 void stop_search_reset(struct stop_search *search);

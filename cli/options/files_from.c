@@ -1,10 +1,10 @@
 /* Reads names of files. */
 #include "files_from.h"
 
-#include "cli/system/bytes.h"
 #include "cli/system/input.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "lib/base/buffer.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static bool fail_memory(void) {
     return false;
 }
 
-static bool read_all(const char *path, struct bytes *text) {
+static bool read_all(const char *path, struct buffer *text) {
     struct input input;
     char buffer[1 << 14];
     ssize_t n = -1;
@@ -23,13 +23,13 @@ static bool read_all(const char *path, struct bytes *text) {
         return false;
     bool good = true;
     while (good && (n = input_read(&input, buffer, sizeof buffer)) > 0)
-        good = bytes_append(text, buffer, (size_t)n) || fail_memory();
+        good = buffer_append(text, buffer, (size_t)n) || fail_memory();
     input_close(&input);
     return good && n == 0 && !signals_stopped();
 }
 
 /* The names become strings in place; returns how many there are, `items` NULL: only counts. */
-static size_t split(struct bytes *text, char end, char **items) {
+static size_t split(struct buffer *text, char end, char **items) {
     size_t n = 0;
     for (size_t i = 0; i < text->length;) {
         char *name = text->data + i, *stop = memchr(name, end, text->length - i);
@@ -45,11 +45,11 @@ static size_t split(struct bytes *text, char end, char **items) {
 }
 
 bool files_from_read(const char *path, struct operands *operands) {
-    struct bytes text = {0};
+    struct buffer text = {0};
     bool good = read_all(path, &text);
     char end = good && text.length > 0 && memchr(text.data, '\0', text.length) ? '\0' : '\n';
     /* Behind a last name without an end there is room for one. */
-    good = good && (bytes_append(&text, "", 1) || fail_memory());
+    good = good && (buffer_append(&text, "", 1) || fail_memory());
     operands->text = text.data;
     if (!good)
         return false;

@@ -72,7 +72,7 @@ bool table_commit(struct table *table) {
 
 void table_abandon(struct table *table) {
     outfile_abandon(&table->file);
-    bytes_free(&table->field);
+    buffer_free(&table->field);
     free(table->names);
     table->names = NULL;
 }
@@ -143,10 +143,10 @@ static bool add_escaped(struct table *table, const char *text, size_t length, bo
             int n = used < 1 || character == 0
                         ? snprintf(escape, sizeof escape, "\\x%02X", (unsigned char)text[i])
                         : snprintf(escape, sizeof escape, "\\\\");
-            good = bytes_append(&table->field, escape, (size_t)n);
+            good = buffer_append(&table->field, escape, (size_t)n);
             used = 1;
         } else {
-            good = bytes_append(&table->field, text + i, (size_t)used);
+            good = buffer_append(&table->field, text + i, (size_t)used);
         }
         i += (size_t)used;
     }

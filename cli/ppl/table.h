@@ -7,8 +7,8 @@
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 
-#include "cli/system/bytes.h"
 #include "cli/system/output.h"
+#include "lib/base/buffer.h"
 #include "source.h"
 
 enum table_form { TABLE_TABS, TABLE_COMMAS, TABLE_OBJECTS };
@@ -19,8 +19,8 @@ struct table {
     char *names;      /* of the columns, each ended by NUL */
     const char *name; /* of the next field of a row */
     bool in_row;
-    struct bytes field; /* the text at hand, escaped */
-    char partial[4];    /* of a text in pieces: the beginning of a character */
+    struct buffer field; /* the text at hand, escaped */
+    char partial[4];     /* of a text in pieces: the beginning of a character */
     size_t n_partial;
     off_t mark; /* what table_take_back goes back to; < 0: it cannot */
 };

@@ -61,21 +61,21 @@ static void put_symbol(struct token_rows *rows, int32_t id) {
 
 /* What the decoder makes of the id alone. */
 static txl_status put_decoded(struct token_rows *rows, int32_t id, txl_error *error) {
-    struct bytes all = {0};
+    struct buffer all = {0};
     const char *text;
     size_t length;
     txl_status status = txl_decoder_push(rows->decoder, id, &text, &length, error);
-    bool good = status == TXL_OK && bytes_append(&all, text, length);
+    bool good = status == TXL_OK && buffer_append(&all, text, length);
     if (good)
         status = txl_decoder_finish(rows->decoder, &text, &length, error);
-    good = good && status == TXL_OK && bytes_append(&all, text, length);
+    good = good && status == TXL_OK && buffer_append(&all, text, length);
     if (good) {
         table_text(&rows->table, all.data ? all.data : "", all.length);
     } else if (status == TXL_OK) {
         *error = (txl_error){TXL_MEMORY, "out of memory"};
         status = TXL_MEMORY;
     }
-    bytes_free(&all);
+    buffer_free(&all);
     return status;
 }
 

@@ -30,7 +30,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
 }
 
 bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
-                  const struct bytes *bytes, bool raw, bool ids) {
+                  const struct buffer *bytes, bool raw, bool ids) {
     struct input input = {.name = path ? path : "the held-out text", .handle = -1};
     struct token_reader reader = {0};
     const txl_encoding encoding = {.raw = raw, .lookup = true, .symbol = receive, .context = h};

@@ -2,7 +2,7 @@
 #ifndef CLI_HELDOUT_H
 #define CLI_HELDOUT_H
 
-#include "cli/system/bytes.h"
+#include "lib/base/buffer.h"
 #include "txl.h"
 
 struct heldout {
@@ -23,7 +23,7 @@ struct heldout_score {
  * the text that is trained on.  False with the error printed, or at a signal; end with
  * heldout_free. */
 bool heldout_read(struct heldout *heldout, const txl_model *model, const char *path,
-                  const struct bytes *bytes, bool raw, bool ids);
+                  const struct buffer *bytes, bool raw, bool ids);
 void heldout_free(struct heldout *heldout);
 
 /* Scores it in segments with the settings, each with the memory before.  TXL_STOPPED at a

@@ -34,7 +34,7 @@ void train_text_close(struct train_text *text) {
     for (int i = 0; i < text->n; i++)
         input_close(&text->input[i]);
     free(text->input);
-    bytes_free(&text->tail);
+    buffer_free(&text->tail);
     *text = (struct train_text){0};
 }
 
@@ -65,7 +65,7 @@ static txl_status pass_on(struct train_text *text, size_t keep,
                           txl_status (*take)(void *, const char *, size_t), void *context) {
     size_t n = text->tail.length > keep ? text->tail.length - keep : 0;
     txl_status status = n > 0 ? take(context, text->tail.data, n) : TXL_OK;
-    bytes_drop(&text->tail, n);
+    buffer_drop(&text->tail, n);
     return status;
 }
 
@@ -78,7 +78,7 @@ static txl_status read_input(struct train_text *text, struct input *input,
         if (n < 0)
             return TXL_IO;
         text->bytes += (uint64_t)n;
-        if (!bytes_append(&text->tail, buffer, (size_t)n)) {
+        if (!buffer_append(&text->tail, buffer, (size_t)n)) {
             terminal_error("out of memory");
             return TXL_MEMORY;
         }

@@ -4,18 +4,18 @@
 #ifndef CLI_TRAIN_TEXT_H
 #define CLI_TRAIN_TEXT_H
 
-#include "cli/system/bytes.h"
 #include "cli/system/input.h"
+#include "lib/base/buffer.h"
 #include "txl.h"
 
 struct train_text {
     struct input *input; /* [n] */
     int n;
-    bool ids;          /* decimal ids, which are not cut inside of a number */
-    bool holds_out;    /* else all of the text is trained on */
-    bool seekable;     /* it will be read again */
-    struct bytes tail; /* after reading: the held-out part */
-    uint64_t bytes;    /* of all texts */
+    bool ids;           /* decimal ids, which are not cut inside of a number */
+    bool holds_out;     /* else all of the text is trained on */
+    bool seekable;      /* it will be read again */
+    struct buffer tail; /* after reading: the held-out part */
+    uint64_t bytes;     /* of all texts */
 };
 
 /* Opens them.  False with the error printed; end with train_text_close. */

@@ -25,7 +25,7 @@ struct counted {
 
 /* Open addressing, at most half full. */
 struct counter {
-    struct bytes spellings;
+    struct buffer spellings;
     struct counted *entry;
     size_t n, capacity;
     uint32_t *slot; /* an entry's number + 1, or 0 */
@@ -73,7 +73,7 @@ static bool count(struct counter *c, const char *text, size_t length, uint64_t t
     uint32_t *slot = find_slot(c, text, length);
     if (*slot == 0) {
         c->entry[c->n] = (struct counted){c->spellings.length, length, 0};
-        if (!bytes_append(&c->spellings, text, length))
+        if (!buffer_append(&c->spellings, text, length))
             return false;
         *slot = (uint32_t)++c->n;
     }
@@ -83,7 +83,7 @@ static bool count(struct counter *c, const char *text, size_t length, uint64_t t
 
 static void counter_free(struct counter *c) {
     token_reader_close(&c->reader);
-    bytes_free(&c->spellings);
+    buffer_free(&c->spellings);
     free(c->entry);
     free(c->slot);
 }

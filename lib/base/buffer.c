@@ -31,6 +31,12 @@ bool buffer_append(struct buffer *buffer, const void *bytes, size_t length) {
     return true;
 }
 
+void buffer_drop(struct buffer *buffer, size_t length) {
+    buffer->length -= length;
+    if (length > 0 && buffer->length > 0)
+        memmove(buffer->data, buffer->data + length, buffer->length);
+}
+
 void buffer_free(struct buffer *buffer) {
     free(buffer->data);
     *buffer = (struct buffer){0};

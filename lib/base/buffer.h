@@ -19,6 +19,9 @@ bool buffer_reserve(struct buffer *buffer, size_t extra);
 /* Adds `length` bytes; false when there is no memory. */
 bool buffer_append(struct buffer *buffer, const void *bytes, size_t length);
 
+/* Takes the first `length` bytes away. */
+void buffer_drop(struct buffer *buffer, size_t length);
+
 void buffer_free(struct buffer *buffer);
 
 #endif

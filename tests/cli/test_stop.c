@@ -33,7 +33,7 @@ static size_t first_stop(const char *text, const struct string_list *stops) {
 /* Feeds `piece` bytes at a time and compares what comes out. */
 static void check(const char *text, const struct string_list *stops, size_t piece) {
     struct stop_search search;
-    struct bytes out = {0};
+    struct buffer out = {0};
     size_t length = strlen(text), expected = first_stop(text, stops);
     bool found = false;
     assert_true(stop_search_new(&search, stops));
@@ -47,7 +47,7 @@ static void check(const char *text, const struct string_list *stops, size_t piec
         assert_true(stop_search_finish(&search, &out));
     if (out.length != expected || memcmp(out.data ? out.data : "", text, expected) != 0)
         fail_msg("'%s' in pieces of %zu: %zu bytes, not %zu", text, piece, out.length, expected);
-    bytes_free(&out);
+    buffer_free(&out);
     stop_search_free(&search);
 }
 

@@ -154,18 +154,18 @@ static void test_attributes(void **state) {
 
 /* ---- Hand-made archives ------------------------------------------------------------------- */
 
-struct bytes {
+struct buffer {
     unsigned char at[1 << 16];
     size_t size;
 };
 
-static void add(struct bytes *bytes, const void *more, size_t size) {
+static void add(struct buffer *bytes, const void *more, size_t size) {
     assert_true(size <= sizeof bytes->at - bytes->size);
     memcpy(bytes->at + bytes->size, more, size);
     bytes->size += size;
 }
 
-static void add_number(struct bytes *bytes, int width, uint64_t number) {
+static void add_number(struct buffer *bytes, int width, uint64_t number) {
     for (int i = 0; i < width; i++, number >>= 8)
         add(bytes, &(unsigned char){(unsigned char)number}, 1);
 }
@@ -183,7 +183,7 @@ struct made_entry {
 /* An archive of these entries.  ZIP64 ones have no 32-bit size or offset at all. */
 static const char *write_zip(const char *name, const struct made_entry *entries, size_t n,
                              bool zip64) {
-    static struct bytes zip, directory;
+    static struct buffer zip, directory;
     zip.size = directory.size = 0;
     for (size_t i = 0; i < n; i++) {
         const struct made_entry *entry = &entries[i];
@@ -595,7 +595,7 @@ static void test_shrunk_file(void **state) {
 
 static const char *write_legacy(const char *protocol, const char *facts, const char *object,
                                 const char *keys, uint64_t n_item) {
-    static struct bytes file;
+    static struct buffer file;
     file.size = 0;
     add(&file, LEGACY_MAGIC, sizeof LEGACY_MAGIC - 1);
     add(&file, protocol, strlen(protocol));
@@ -653,7 +653,7 @@ static void test_legacy(void **state) {
 /* ---- safetensors -------------------------------------------------------------------------- */
 
 static const char *write_safetensors(const char *header, size_t n_data) {
-    static struct bytes file;
+    static struct buffer file;
     static const unsigned char data[256];
     file.size = 0;
     add_number(&file, 8, strlen(header));

@@ -125,19 +125,19 @@ static const char *write_state(const struct state *state, const char *name) {
 
 /* ---- Patching pickles --------------------------------------------------------------------- */
 
-struct bytes {
+struct buffer {
     unsigned char *data;
     size_t size;
 };
 
-static void *find_bytes(const struct bytes *file, const void *wanted, size_t length) {
+static void *find_bytes(const struct buffer *file, const void *wanted, size_t length) {
     unsigned char *found = memmem(file->data, file->size, wanted, length);
     assert_non_null(found);
     return found;
 }
 
 /* Where a pickle first spells a name; the source code in a legacy file does not count. */
-static unsigned char *find_name(const struct bytes *file, const char *name) {
+static unsigned char *find_name(const struct buffer *file, const char *name) {
     char wanted[64] = {'X', (char)strlen(name), 0, 0, 0};
     memcpy(wanted + 5, name, strlen(name));
     unsigned char *at = find_bytes(file, wanted, 5 + strlen(name));
@@ -145,12 +145,12 @@ static unsigned char *find_name(const struct bytes *file, const char *name) {
 }
 
 /* The opcode of the value that the attribute is set to. */
-static unsigned char *find_value(const struct bytes *file, const char *name) {
+static unsigned char *find_value(const struct buffer *file, const char *name) {
     unsigned char *at = find_name(file, name) + strlen(name);
     return at + (*at == 'q' ? 2 : 5); /* after BINPUT or LONG_BINPUT */
 }
 
-static void patch_int(struct bytes *file, const char *key, int32_t value) {
+static void patch_int(struct buffer *file, const char *key, int32_t value) {
     unsigned char *at = find_value(file, key);
     if (*at == 'K') { /* BININT1 */
         assert_true(value >= 0 && value < 256);
@@ -161,13 +161,13 @@ static void patch_int(struct bytes *file, const char *key, int32_t value) {
     }
 }
 
-static struct bytes read_bytes(const char *path) {
-    struct bytes file;
+static struct buffer read_bytes(const char *path) {
+    struct buffer file;
     file.data = read_file(path, &file.size);
     return file;
 }
 
-static const char *write_bytes(struct bytes *file, const char *name) {
+static const char *write_bytes(struct buffer *file, const char *name) {
     const char *path = write_file(name, file->data, file->size);
     free(file->data);
     return path;
@@ -176,7 +176,7 @@ static const char *write_bytes(struct bytes *file, const char *name) {
 /* The legacy file with the pickle of its object between `head` and `tail`. */
 static const char *wrap(const char *path, const char *name, const char *head, size_t n_head,
                         const char *tail, size_t n_tail) {
-    struct bytes file = read_bytes(path);
+    struct buffer file = read_bytes(path);
     uint64_t begin = 0, end = 0;
     for (int i = 0; i < 4; i++) {
         struct pickle *pickle;
@@ -186,7 +186,7 @@ static const char *wrap(const char *path, const char *name, const char *head, si
                          TXL_OK);
         pickle_free(pickle);
     }
-    struct bytes wrapped = {.data = malloc(file.size + n_head + n_tail)};
+    struct buffer wrapped = {.data = malloc(file.size + n_head + n_tail)};
     assert_non_null(wrapped.data);
     const struct {
         const void *bytes;
@@ -426,11 +426,11 @@ static void prefixes_and_wrappers_are_seen_through(void **unused) {
 /* A safetensors file begins with the length of its header, here with the byte of a pickle. */
 static void headers_may_begin_like_pickles(void **unused) {
     (void)unused;
-    struct bytes file = read_bytes(case_path("hf-safetensors/model.safetensors")), longer;
+    struct buffer file = read_bytes(case_path("hf-safetensors/model.safetensors")), longer;
     uint64_t length, wanted;
     memcpy(&length, file.data, sizeof length);
     wanted = (length | 0xff) + 0x81;
-    longer = (struct bytes){malloc(file.size + wanted - length), file.size + wanted - length};
+    longer = (struct buffer){malloc(file.size + wanted - length), file.size + wanted - length};
     assert_non_null(longer.data);
     memcpy(longer.data, &wanted, sizeof wanted);
     memcpy(longer.data + 8, file.data + 8, length);
@@ -542,7 +542,7 @@ static void cutoffs_have_to_fit(void **unused) {
 static const char *patched_module(const char *name, const char *key, int value) {
     char path[128];
     snprintf(path, sizeof path, "%s/model.pt", name);
-    struct bytes file = read_bytes(case_path(path));
+    struct buffer file = read_bytes(case_path(path));
     patch_int(&file, key, value);
     return write_bytes(&file, "patched.pt");
 }
@@ -569,7 +569,7 @@ static void attributes_are_checked(void **unused) {
                        wrong[i].status, wrong[i].message);
 
     o = options_for("enwik8-legacy/cache.pt");
-    struct bytes file = read_bytes(case_path("enwik8-legacy/model.pt"));
+    struct buffer file = read_bytes(case_path("enwik8-legacy/model.pt"));
     find_name(&file, "same_length")[0] = 'S';
     assert_refused(write_bytes(&file, "a.pt"), &o, TXL_ARGUMENT, ": --same-length yes|no");
     file = read_bytes(case_path("enwik8-legacy/model.pt"));
@@ -587,7 +587,7 @@ static void attributes_are_checked(void **unused) {
 static void modules_without_cutoffs_ask_for_them(void **unused) {
     (void)unused;
     struct convert_options o = options_for("wt103-legacy/cache.pt");
-    struct bytes file = read_bytes(case_path("wt103-legacy/model.pt"));
+    struct buffer file = read_bytes(case_path("wt103-legacy/model.pt"));
     find_name(&file, "cutoffs")[0] = 'C';
     assert_converts_to(write_bytes(&file, "a.pt"), &o, "wt103-legacy"); /* the sizes tell */
 }
@@ -1060,7 +1060,7 @@ static void sources_are_not_overwritten(void **unused) {
     (void)unused;
     txl_error error;
     struct convert_options o = options_for("text8/cache.pt");
-    struct bytes file = read_bytes(case_path("text8/model.pt"));
+    struct buffer file = read_bytes(case_path("text8/model.pt"));
     size_t size = file.size;
     const char *path = write_bytes(&file, "model.pt");
     assert_int_equal(convert_checkpoint(path, path, &o, &error), TXL_ARGUMENT);
