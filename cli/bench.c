@@ -59,7 +59,7 @@ struct measurement {
     double rate[SAMPLES], bandwidth[SAMPLES], sgemm[SAMPLES];
 };
 
-/* What is told of one. */
+/* One row of the result. */
 struct result {
     enum mode mode;
     txl_costs costs;
@@ -337,11 +337,11 @@ static int measure_all(struct bench *b, const int *mem_lens, size_t n) {
 
 static int check_options(const struct command *command, const struct bench_options *options) {
     if (options->shape != CHOICE_UNSET && options->common.model)
-        return options_wrong(command, "--shape and --model exclude each other");
+        return options_wrong(command, "--shape cannot be combined with --model");
     if (options->shape == CHOICE_UNSET && options->type != CHOICE_UNSET)
-        return options_wrong(command, "--type goes with --shape: a weights file has its own");
+        return options_wrong(command, "--type needs --shape: a weights file has its own type");
     if (options->json && options->csv)
-        return options_wrong(command, "--json and --csv exclude each other");
+        return options_wrong(command, "--json cannot be combined with --csv");
     return OPTIONS_RUN;
 }
 

@@ -401,7 +401,7 @@ static int run(const struct command *command, int argc, char **argv) {
     if (status != OPTIONS_RUN)
         return status;
     if (options.common.model && files.n > 0)
-        status = options_wrong(command, "--model and FILE exclude each other");
+        status = options_wrong(command, "--model cannot be combined with FILE");
     else
         status = files.n > 0 ? print_files(&options, files.items, files.n) : print_model(&options);
     operands_free(&files);
@@ -434,7 +434,7 @@ static const struct operand_row operands[] = {
     {0}};
 
 static const struct example examples[] = {
-    {"txl info", "the model that is used unless told, the built-in one too"},
+    {"txl info", "the model that is used by default"},
     {"txl info wt103.txl", "shape, dialect, tokenizer, the settings it runs with"},
     {"txl info --tensors --json pytorch_model.bin", "every tensor of any torch.save file"},
     {0}};

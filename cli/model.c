@@ -121,7 +121,7 @@ bool session_open(const struct model *model, const txl_settings *settings, txl_s
     return true;
 }
 
-/* No limit is -1 wherever it is told, as the published settings write it. */
+/* No limit is printed as -1, as the published settings write it. */
 static int clamp_told(const txl_settings *settings) {
     return settings->clamp_len > 0 ? settings->clamp_len : -1;
 }

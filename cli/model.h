@@ -1,4 +1,4 @@
-/* The model a command works with, the settings it runs with, and how both are told. */
+/* The model that a command works with, the settings it runs with, and how results state both. */
 #ifndef CLI_MODEL_H
 #define CLI_MODEL_H
 
@@ -94,7 +94,7 @@ const char *text_form(const struct model *model, int form, bool ids);
         .offset = offsetof(type, member.memory_type)                                               \
     }
 
-/* Puts what the command line told in the place of what the settings say. */
+/* Replaces the settings that the command line gives. */
 void settings_override(txl_settings *settings, const struct session_options *told,
                        const struct common_options *common);
 

@@ -462,8 +462,8 @@ static bool stated_cutoffs(const struct statements *s, struct cutoffs *cutoffs) 
     return json_is_array(array);
 }
 
-/* The embeddings' sizes tell, unless there is one of them and several bands: how many, that the
- * clusters' weights tell. */
+/* The cutoffs follow from the sizes of the embeddings.  Where all bands share one embedding,
+ * cluster_weight gives the number of bands, and the cutoffs must be stated. */
 static txl_status settle_cutoffs(struct recognised *r, struct statements *s, const char *flag,
                                  txl_error *error) {
     struct transformer_xl_settings *f = &r->facts;

@@ -110,20 +110,20 @@ TXL_API txl_status txl_model_open(const char *path, int threads, txl_model **mod
 TXL_API txl_status txl_model_open_memory(const void *data, size_t size, const char *name,
                                          int threads, txl_model **model, txl_error *error);
 
-/* The same two for less memory and more work: the compressed matrices of the layers stay in the
- * file, and every session expands a layer at a time into memory of its own, once for each pass over
- * a segment.  Results are the same, bit for bit.  A damaged block of a layer is found when it is
- * reached: making a session, feeding, scoring or copying it then fails, and after that the session
- * can be reset or freed. */
+/* As the two above, with less memory and more work: the compressed matrices of the layers stay in
+ * the file, and every session expands one layer at a time into memory of its own, once for each
+ * pass over a segment.  Results are the same, bit for bit.  A damaged block is found when a session
+ * reaches it: the call that made, fed, scored or copied the session fails, and afterwards the
+ * session can only be reset or freed. */
 TXL_API txl_status txl_model_open_compressed(const char *path, int threads, txl_model **model,
                                              txl_error *error);
 TXL_API txl_status txl_model_open_memory_compressed(const void *data, size_t size, const char *name,
                                                     int threads, txl_model **model,
                                                     txl_error *error);
 
-/* A model of any shape to measure speed with: `settings_json` is what txl_model_settings_json gives
- * of a real one; the matrices are of `type` ("f32", ...) and hold random numbers that depend on
- * `seed` alone; the symbols are numbers.  `threads` as for txl_model_open. */
+/* Makes a model of any shape, to measure speed with.  `settings_json` is as txl_model_settings_json
+ * gives it; the matrices are of `type` ("f32", ...) and hold random numbers that depend on `seed`
+ * alone; the symbols are numbers.  `threads` as for txl_model_open. */
 TXL_API txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed,
                                     int threads, txl_model **model, txl_error *error);
 
@@ -138,7 +138,7 @@ TXL_API const char *txl_model_settings_json(const txl_model *model);
 TXL_API txl_family txl_model_family(const txl_model *model);
 TXL_API const char *txl_family_name(txl_family family);
 
-/* How its text becomes symbols; the encoder sees to it. */
+/* How its text becomes symbols, which the encoder does. */
 TXL_API txl_kind txl_model_kind(const txl_model *model);
 
 /* The name of a kind: "words", "lm1b", "bytes", "text8", "characters", "pieces". */
@@ -153,7 +153,7 @@ TXL_API const char *txl_model_memory_start(const txl_model *model);
 /* "reversed" or "forward": the order of the bands' entries in the adaptive softmax's head. */
 TXL_API const char *txl_model_cluster_order(const txl_model *model);
 
-/* Tells models apart: a checksum that depends on every byte of the weights file. */
+/* Identifies the model: a checksum of every byte of its weights file. */
 TXL_API uint64_t txl_model_checksum(const txl_model *model);
 
 /* Number of symbols; ids run from 0 to one less. */
@@ -172,8 +172,8 @@ TXL_API int32_t txl_model_unk(const txl_model *model);
 /* The id of the line boundary (<eos>; lm1b: <S>), or -1. */
 TXL_API int32_t txl_model_eos(const txl_model *model);
 
-/* The one token that is the context of an empty prompt: <eos>, <S>, the byte 32 or _, or 0 where
- * the vocabulary lacks it. */
+/* The token that an empty prompt begins with: <eos>, <S>, the byte 32 or _, or id 0 where the
+ * vocabulary lacks it. */
 TXL_API int32_t txl_model_first_context(const txl_model *model);
 
 /* Bytes that the weights take: in the file, and expanded to memory of the process (0 for what is
@@ -200,8 +200,8 @@ TXL_API size_t txl_model_n_tensor(const txl_model *model);
 TXL_API void txl_model_tensor(const txl_model *model, size_t i, txl_tensor *tensor);
 
 /* Reads every byte of the weights file at `path` and compares every checksum.  `progress`, unless
- * NULL, is called in this thread with the context, the bytes done and those in all, and stops the
- * work by returning false (TXL_STOPPED). */
+ * NULL, is called in this thread with the context, the bytes done and the bytes in all.  If it
+ * returns false, the work stops (TXL_STOPPED). */
 TXL_API txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, uint64_t),
                                    void *context, txl_error *error);
 
@@ -218,8 +218,8 @@ typedef enum txl_memory_type {
     TXL_MEMORY_BF16
 } txl_memory_type;
 
-/* Of tokens, a million: 275 times the longest memory published, for which a model of the published
- * shapes needs 50 GB and more. */
+/* In tokens.  The longest published memory has 3,800; a memory of 2^20 takes 50 GB or more with
+ * models of the published shapes. */
 #define TXL_MAX_TGT_LEN (1 << 20)
 #define TXL_MAX_MEM_LEN (1 << 20)
 
@@ -248,9 +248,9 @@ TXL_API void txl_session_settings(const txl_session *session, txl_settings *sett
 /* Bytes of memory that a session with these settings will come to hold. */
 TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings);
 
-/* The least that one token costs once the memory is full, whatever the program: with it and the
- * machine's limits below, how fast a token can be.  Tokens are taken to be of the softmax's first
- * band, as nearly all tokens of a text are. */
+/* The least that any program must do for one token once the memory is full.  Divided by the
+ * machine's limits (below) it gives the shortest possible time.  Tokens are taken to be of the
+ * softmax's first band, as nearly all tokens of a text are. */
 typedef struct txl_costs {
     uint64_t bytes; /* that generating one reads: weights, keys, values, position rows */
     uint64_t flops; /* of scoring one in a long text: additions and multiplications */
@@ -275,8 +275,8 @@ TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, si
 TXL_API txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                          txl_error *error);
 
-/* `*copy` becomes another session at the same place of the same timeline: what is fed to one does
- * not touch the other.  They share the position rows, all of which are computed now. */
+/* Makes a second session at the same place of the same timeline.  The two then go their own ways.
+ * They share the position rows, all of which are computed now. */
 TXL_API txl_status txl_session_copy(txl_session *session, txl_session **copy, txl_error *error);
 
 /* Appends `n` ids, and scores after each one the token that follows it:
@@ -447,7 +447,7 @@ TXL_API txl_status txl_session_sample(txl_session *session, const txl_sampling *
 
 /* ---- Saved memory ------------------------------------------------------------------------- */
 
-/* All that a session knows, apart from it: to go back to, or to keep in a file. */
+/* A snapshot of a session's state, to go back to or to keep in a file. */
 typedef struct txl_memory txl_memory;
 
 /* What it takes to continue a text, besides the session.  Only kept for the caller. */
@@ -459,13 +459,13 @@ typedef struct txl_resume {
     uint64_t reserved[4];
 } txl_resume;
 
-/* Copies what `session` knows.  `resume` may be NULL.  End with txl_memory_free. */
+/* Takes a snapshot of `session`.  `resume` may be NULL.  End with txl_memory_free. */
 TXL_API txl_status txl_session_save(const txl_session *session, const txl_resume *resume,
                                     txl_memory **memory, txl_error *error);
 
-/* Makes of `session`, of the same model and with the settings that txl_memory_settings gives, what
- * the saved one was: whatever is fed and asked then gives the same results bit for bit.  After a
- * failure the session is as before. */
+/* Restores the saved state into `session`, which must be of the same model and have the settings
+ * that txl_memory_settings gives.  It then gives the same results as the saved session, bit for
+ * bit.  After a failure the session is as before. */
 TXL_API txl_status txl_session_load(txl_session *session, const txl_memory *memory,
                                     txl_error *error);
 

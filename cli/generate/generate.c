@@ -157,7 +157,7 @@ static void note_literal_stops(const struct generate_options *options) {
 
 static int check_options(const struct command *command, const struct generate_options *options) {
     if (options->prompt && options->prompt_text)
-        return options_wrong(command, "--prompt and --prompt-text exclude each other");
+        return options_wrong(command, "--prompt cannot be combined with --prompt-text");
     if (options->logprobs > 0 && !options->json)
         return options_wrong(command, "--logprobs needs --json");
     if (options->interactive && (options->json || options->ids || options->samples > 1))
@@ -169,7 +169,7 @@ static int check_options(const struct command *command, const struct generate_op
     if (options->save_memory && options->samples > 1)
         return options_wrong(command, "--save-memory keeps one text: leave --samples out");
     if (options->ids && options->stop.n > 0)
-        return options_wrong(command, "--stop and --ids exclude each other");
+        return options_wrong(command, "--stop cannot be combined with --ids");
     if (!continue_turn_is_known(options->turn))
         return options_wrong(
             command, "--turn '%s' is none of sentence, line and a number of tokens", options->turn);

@@ -388,7 +388,7 @@ static bool run_command(struct interaction *i, char *line) {
         }
         return commands[k].run(i, argument);
     }
-    terminal_error("'/%s' is no command (see /help)", line);
+    terminal_error("unknown command '/%s' (see /help)", line);
     return true;
 }
 

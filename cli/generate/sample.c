@@ -73,7 +73,7 @@ void sample_close(struct sample *s) {
     txl_session_free(s->session);
 }
 
-/* Tells the decoder of the line that it goes on with. */
+/* Gives the decoder the line that it continues. */
 static txl_status continue_decoder(const struct generate *g, struct sample *s) {
     txl_error error;
     struct recent recent;

@@ -49,7 +49,7 @@ txl_status sample_start(const struct generate *g, struct sample *sample, int64_t
  * ends the sample with it, so that every byte held back belongs to a token. */
 txl_status sample_token(const struct generate *g, struct sample *sample);
 
-/* Tells why the sample has ended, and with --json its figures. */
+/* Prints why the sample has ended, and with --json its figures. */
 txl_status sample_end(const struct generate *g, struct sample *sample, const char *done);
 
 /* Copies the text's memory, with all that going on with it takes. */

@@ -1,4 +1,4 @@
-/* The options that say how a token is drawn, what is made of them, and how they are told. */
+/* The sampling options: their rows, their meaning for the library, and how results state them. */
 #ifndef CLI_SAMPLING_H
 #define CLI_SAMPLING_H
 

@@ -398,7 +398,7 @@ static void print_usage(const struct command *command, FILE *out) {
     fputs("\n\n", out);
 }
 
-/* The second column, after so many columns of the first: the sentence, then what holds unless told.
+/* The second column, after so many columns of the first: the sentence, then the default.
  */
 static void print_entry(int left, const char *help, const char *standard, FILE *out) {
     char text[1024];

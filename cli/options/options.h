@@ -45,7 +45,7 @@ struct option_row {
     enum option_kind kind;
     const char *argument;       /* placeholder; NULL for flags and choices */
     const char *const *choices; /* ends with NULL */
-    const char *standard;       /* what holds unless told, for the reader; NULL: nothing to say */
+    const char *standard;       /* the default as help states it; NULL: nothing to say */
     const char *help;           /* starts lower case, no full stop */
     size_t offset;
     double least, most; /* bounds of a number, both allowed */

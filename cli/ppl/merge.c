@@ -238,7 +238,7 @@ static bool merge_strings(json_t *settings, const struct part *parts, int n) {
     return good;
 }
 
-/* Threads, which change no bit, may differ: then none are told. */
+/* Threads change no bit and may differ: then no number is printed. */
 static bool merge_threads(json_t *settings, const struct part *parts, int n) {
     for (int i = 1; i < n; i++) {
         json_t *other = json_object_get(parts[i].object, "settings");

@@ -1,4 +1,4 @@
-/* An evaluation in parts: what a shard (--shard I/N) tells beside its result, and the whole result
+/* An evaluation in parts: what a shard (--shard I/N) states beside its result, and the whole result
  * from all shards (--merge), the same bits as of one run with --batch N. */
 #ifndef CLI_MERGE_H
 #define CLI_MERGE_H

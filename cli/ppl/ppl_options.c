@@ -30,30 +30,30 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
                       o->batch > 0 || o->max_tokens > 0 || o->ids || o->skip_unknown ||
                       o->preset != CHOICE_UNSET || o->common.model || o->common.low_memory ||
                       tells_session(session)),
-         "--merge reads what shards printed: only --json and --fail-above go with it"},
+         "--merge reads the results of shards and can be combined with --json and --fail-above "
+         "only"},
         {sliding && segments, "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
-        {o->per_line && sliding, "--per-line and --sliding-window exclude each other"},
+        {o->per_line && sliding, "--per-line cannot be combined with --sliding-window"},
         {o->batch > 1 && (o->per_line || sliding),
-         "--batch goes with neither --per-line nor --sliding-window"},
+         "--batch cannot be combined with --per-line or --sliding-window"},
         {shown_tokens + shown_words + o->per_line > 1,
-         "standard output has room for one of the tables of tokens, words and lines"},
+         "only one of the tables of tokens, words and lines can go to standard output"},
         {(shown_tokens || shown_words) && (o->json || o->heat),
-         "a table on standard output goes with neither --json nor --heat"},
+         "a table on standard output cannot be combined with --json or --heat"},
         {o->logprobs > 0 && !o->per_token, "--logprobs needs --per-token"},
-        {o->per_word && o->ids, "--per-word needs a text: leave --ids out"},
+        {o->per_word && o->ids, "--per-word needs a text and cannot be combined with --ids"},
         {o->space_with != SPACE_WITH_NEXT && !o->per_word, "--space-with needs --per-word"},
         {shard && (o->batch > 0 || o->per_line || sliding || compare),
-         "--shard goes with none of --batch, --per-line, --sliding-window and --compare"},
+         "--shard cannot be combined with --batch, --per-line, --sliding-window or --compare"},
         {sweep && (rows || sliding || shard || compare || session->mem_len != INTEGER_UNSET ||
                    !isnan(o->fail_above)),
-         "--sweep-memory goes with none of --mem-len, --per-token, --per-word, --per-line, "
-         "--sliding-window, "
-         "--shard, --compare and --fail-above"},
+         "--sweep-memory cannot be combined with --mem-len, --per-token, --per-word, --per-line, "
+         "--sliding-window, --shard, --compare or --fail-above"},
         {o->heat && (o->batch > 1 || o->per_line || shard || sweep || o->json),
-         "--heat goes with none of --batch, --per-line, --shard, --sweep-memory and --json"},
+         "--heat cannot be combined with --batch, --per-line, --shard, --sweep-memory or --json"},
         {o->report && (o->per_line || shard || files->n > 1),
-         "--report shows one FILE, and goes with neither --per-line nor --shard"},
-        {files->n > 1 && (shard || sweep), "--shard and --sweep-memory take one FILE only"},
+         "--report takes one FILE and cannot be combined with --per-line or --shard"},
+        {files->n > 1 && (shard || sweep), "--shard and --sweep-memory take one FILE"},
     };
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
         if (checks[i].wrong)

@@ -1,4 +1,4 @@
-/* What txl ppl found out about a text, and the forms in which it tells. */
+/* The result of txl ppl for a text, and the forms in which it is printed. */
 #ifndef CLI_RESULT_H
 #define CLI_RESULT_H
 

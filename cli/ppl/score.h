@@ -55,9 +55,9 @@ struct scorer {
     } lane[MOST_SESSIONS];
     size_t n_lane;
     size_t n_token;
-    size_t window; /* > 0: every token from a fresh segment of that many before it */
-    size_t chunk;  /* ids scored in one call */
-    int32_t *ids;  /* [chunk + 1] or [window + 1]: read and not yet context of all that follows */
+    size_t window;        /* > 0: every token from a fresh segment of that many before it */
+    size_t chunk;         /* ids scored in one call */
+    int32_t *ids;         /* [chunk + 1] or [window + 1]: ids waiting to be scored */
     struct place *places; /* of the ids */
     size_t n;
     uint64_t index; /* in the stream, of ids[0] */

@@ -50,7 +50,7 @@ bool output_start_line(void);
 /* True after the reader closed the pipe. */
 bool output_closed(void);
 
-/* True after a write failed, which was told. */
+/* True after a write failed, whose error was printed. */
 bool output_failed(void);
 
 /* Flushes; returns `status`, or STATUS_FAILURE when standard output could not be written. */

@@ -505,7 +505,7 @@ static int check_options(const struct command *command, const struct train_optio
         return options_wrong(command, "--resume takes all settings from the state, but --steps, "
                                       "--epochs and --hours");
     if (bounds > 1)
-        return options_wrong(command, "--steps, --epochs and --hours exclude each other");
+        return options_wrong(command, "only one of --steps, --epochs and --hours can be given");
     bool sizes = told->shape != CHOICE_UNSET || told->cutoffs || told->pre_lnorm != CHOICE_UNSET;
     const int64_t size[] = {told->n_layer, told->n_head,  told->d_head,  told->d_model,
                             told->d_inner, told->d_embed, told->div_val, told->min_count};

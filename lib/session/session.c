@@ -33,7 +33,7 @@ static txl_status check_settings(const txl_model *model, const txl_settings *s, 
         return txl_fail(error, TXL_ARGUMENT, "mem_len must be from 0 to %d, not %d",
                         TXL_MAX_MEM_LEN, s->mem_len);
     if (s->memory_type < TXL_MEMORY_F32 || s->memory_type > TXL_MEMORY_BF16)
-        return txl_fail(error, TXL_ARGUMENT, "memory_type %d is none", (int)s->memory_type);
+        return txl_fail(error, TXL_ARGUMENT, "unknown memory_type %d", (int)s->memory_type);
     txl_status status = model->family->check_session(model->network, s, error);
     return status ? status : check_memory(model, s, error);
 }

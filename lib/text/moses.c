@@ -727,7 +727,7 @@ static txl_status put_token(struct moses_detokenizer *d, const char *word, size_
     return put_word(d, word, length, valid, error);
 }
 
-/* Undoes XML escapes, as the detokenizer of sacremoses does unless told not to. */
+/* Undoes XML escapes, as the detokenizer of sacremoses does by default. */
 static txl_status unescape(struct text *out, const char *token, size_t length, txl_error *error) {
     static const struct {
         const char *escape;

@@ -104,11 +104,12 @@ const struct weights_tensor *weights_find(const struct weights *weights, const c
 void weights_block_extent(const struct weights_tensor *tensor, uint32_t i, uint64_t *begin,
                           size_t *size);
 
-/* Expands block `i` of the tensor into `out`, of the size that weights_block_extent tells. */
+/* Expands block `i` of the tensor into `out`, of the size that weights_block_extent gives. */
 txl_status weights_read_block(const struct weights *weights, const struct weights_tensor *tensor,
                               uint32_t i, struct block_coder *coder, void *out, txl_error *error);
 
-/* Expands every block into nothing, of which `progress` is told stored bytes; NULL: it is not. */
+/* Decodes and discards every block, comparing its checksum.  `progress` counts stored bytes; it may
+ * be NULL. */
 txl_status weights_verify(const struct weights *weights,
                           bool (*progress)(void *context, uint64_t done, uint64_t total),
                           void *context, txl_error *error);

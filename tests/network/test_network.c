@@ -551,7 +551,7 @@ static void impossible_settings_are_refused(void **state) {
     txl_model_defaults(c.model, &settings);
     settings.memory_type = (txl_memory_type)7;
     assert_int_equal(txl_session_new(c.model, &settings, &session, &error), TXL_ARGUMENT);
-    assert_string_equal(error.message, "memory_type 7 is none");
+    assert_string_equal(error.message, "unknown memory_type 7");
     txl_model_defaults(c.model, &settings);
     session = case_session(&c, &settings);
     int32_t id = txl_model_n_token(c.model);
