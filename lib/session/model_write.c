@@ -1,9 +1,10 @@
 /* Writing an open model as a weights file. */
+#include "model.h"
+
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/q8.h"
-#include "lib/session/model.h"
 
 #include <stdlib.h>
 #include <string.h>

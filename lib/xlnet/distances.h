@@ -10,7 +10,7 @@
 
 #include "lib/network/compute.h"
 #include "lib/network/kv_rows.h"
-#include "lib/xlnet/xlnet.h"
+#include "xlnet.h"
 
 #include <stdatomic.h>
 
