@@ -21,8 +21,6 @@ enum { WORDS_N = 300, CHARACTERS_N = 1000 };
 /* What the memories of samples that are made together may take. */
 static const uint64_t TOGETHER_BYTES = (uint64_t)4 << 30;
 
-const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
-
 /* ---- Samples that are made together ------------------------------------------------------- */
 
 struct batch {

@@ -11,9 +11,6 @@
  * difference to each by itself (txl_session_feed_each). */
 enum { TOGETHER = 8 };
 
-enum { EOS_NEWLINE, EOS_STOP, EOS_BAN };
-extern const char *const eos_ways[]; /* newline, stop, ban */
-
 struct generate_options {
     struct common_options common;
     struct session_options session;

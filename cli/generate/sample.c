@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistr.h>
 
+const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
+
 /* Streams of random numbers between a turn and its next try: more than there are samples. */
 static const uint64_t RETRY_STREAMS = (uint64_t)1 << 32;
 

@@ -12,6 +12,10 @@
 
 struct generate;
 
+/* What <eos> does: --eos. */
+enum { EOS_NEWLINE, EOS_STOP, EOS_BAN };
+extern const char *const eos_ways[]; /* newline, stop, ban */
+
 /* What belongs to one sample; what all have in common is in struct generate.  Functions that fail
  * have printed the error. */
 struct sample {
