@@ -23,7 +23,7 @@ static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 static const char *const memory_starts[] = {"empty", "zeros", NULL};
 static const char *const cluster_orders[] = {"reversed", "forward", NULL};
 static const char *const tokenizers[] = {"words",      "lm1b",   "bytes", "text8",
-                                         "characters", "pieces", NULL};
+                                         "characters", "pieces", "xlnet", NULL};
 
 static bool show(void *context, uint64_t done, uint64_t total) {
     double fraction = total > 0 ? (double)done / (double)total : -1;

@@ -442,10 +442,10 @@ static txl_status pack_vocabulary(const struct vocabulary_file *file, const char
 
 /* The same of a SentencePiece model. */
 static txl_status pack_pieces(const struct vocabulary_file *file, const char *tokenizer,
-                              struct model_settings *text, void **section, size_t *size, size_t *n,
-                              txl_error *error) {
+                              txl_kind usual, struct model_settings *text, void **section,
+                              size_t *size, size_t *n, txl_error *error) {
     struct packed_pieces packed;
-    txl_status status = choose_kind(tokenizer, TXL_PIECES, &text->tokenizer, error);
+    txl_status status = choose_kind(tokenizer, usual, &text->tokenizer, error);
     const txl_kind kind = (txl_kind)text->tokenizer;
     if (!status && !text_kind(kind)->has_pieces)
         status = txl_fail(error, TXL_ARGUMENT, "%s: the %s tokenizer does not cut text into pieces",
@@ -471,8 +471,9 @@ static txl_status read_vocabulary(const struct subject *s, const char *path, con
     int n_token = text->n_token;
     txl_status status = vocabulary_file_read(path, &file, error);
     size_t n = file.n_symbol;
+    const txl_kind usual = s->family == &xlnet_family ? TXL_XLNET : TXL_PIECES;
     if (!status && file.model)
-        status = pack_pieces(&file, tokenizer, text, section, size, &n, error);
+        status = pack_pieces(&file, tokenizer, usual, text, section, size, &n, error);
     if (!status && n != (size_t)n_token)
         status = txl_fail(error, TXL_FORMAT,
                           "%s: %zu symbols, but the model in %s has %d: this is not its vocabulary",

@@ -94,8 +94,8 @@ typedef enum txl_kind {
     TXL_BYTES,      /* a byte is the symbol of its decimal number, line feeds vanish (enwik8) */
     TXL_TEXT8,      /* a to z, and _ for the space */
     TXL_CHARACTERS, /* a code point is a symbol, a line ends with <eos> */
-    TXL_PIECES /* cut into words and parts of them by a SentencePiece model, a line ends with </s>
-                */
+    TXL_PIECES,     /* cut by a SentencePiece model, a line ends with </s> */
+    TXL_XLNET /* cut by a SentencePiece model as XLNet's are: a text is one, lines are not kept */
 } txl_kind;
 
 /* Opens the weights file at `path`.  Its raw blocks are used where the file is mapped; compressed
@@ -141,7 +141,8 @@ TXL_API const char *txl_family_name(txl_family family);
 /* How its text becomes symbols, which the encoder does. */
 TXL_API txl_kind txl_model_kind(const txl_model *model);
 
-/* The name of a kind: "words", "lm1b", "bytes", "text8", "characters", "pieces". */
+/* The name of a kind: "words", "lm1b", "bytes", "text8", "characters", "pieces",
+ * "xlnet". */
 TXL_API const char *txl_kind_name(txl_kind kind);
 
 /* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8". */
@@ -523,7 +524,9 @@ typedef struct txl_encoding {
      * out; its id is that of <unk> or -1.  `column` counts the code points of its line, from 1. */
     void (*unknown)(void *context, const txl_symbol *symbol, uint64_t column);
     void *unknown_context;
-    bool goes_on; /* pieces: the text goes on with a line, so that no space is put before it */
+    bool goes_on; /* pieces, xlnet: the text goes on where another ended, so that no space is put
+                   * before it */
+    bool lines;   /* xlnet: each line is a text of its own, and ends as such */
     uint64_t reserved[8];
 } txl_encoding;
 

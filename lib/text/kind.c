@@ -31,6 +31,11 @@ static const struct text_kind kinds[] = {
                     .has_pieces = true,
                     .encoder = &pieces_encoder,
                     .decoder = &pieces_decoder},
+    [TXL_XLNET] = {.name = "xlnet",
+                   .boundary = "<eod>",
+                   .has_pieces = true,
+                   .encoder = &xlnet_encoder,
+                   .decoder = &xlnet_decoder},
 };
 
 enum { N_KIND = sizeof kinds / sizeof *kinds };

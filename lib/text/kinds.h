@@ -5,7 +5,8 @@
 #include "kind.h"
 
 extern const struct kind_encoder words_encoder, bytes_encoder, text8_encoder, characters_encoder,
-    pieces_encoder;
-extern const struct kind_decoder words_decoder, bytes_decoder, characters_decoder, pieces_decoder;
+    pieces_encoder, xlnet_encoder;
+extern const struct kind_decoder words_decoder, bytes_decoder, characters_decoder, pieces_decoder,
+    xlnet_decoder;
 
 #endif

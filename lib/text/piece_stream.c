@@ -159,12 +159,13 @@ static txl_status pass_unknown(struct piece_stream *s, txl_error *error) {
         return TXL_OK;
     s->n_unknown = 0;
     const struct span *spans = s->unknown_spans;
-    const struct piece piece = {.text = s->unknown,
-                                .length = n,
-                                .id = s->pieces->unk,
-                                .unknown = true,
-                                .span = {spans[0].begin, spans[n - 1].end, spans[0].line},
-                                .spans = spans};
+    const struct piece piece = {
+        .text = s->unknown,
+        .length = n,
+        .id = s->pieces->unk,
+        .unknown = true,
+        .span = {spans[0].begin, spans[n - 1].end, spans[0].line, spans[0].column},
+        .spans = spans};
     return s->take(s->context, &piece, error);
 }
 
@@ -201,11 +202,11 @@ static txl_status pass_bytes(struct piece_stream *s, uint32_t begin, uint32_t en
         static const char digits[] = "0123456789ABCDEF";
         unsigned char byte = (unsigned char)s->text[i];
         const char text[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
-        const struct piece piece = {
-            .text = text,
-            .length = sizeof text,
-            .id = s->pieces->byte_id[byte],
-            .span = {s->spans[begin].begin, s->spans[end - 1].end, s->spans[begin].line}};
+        const struct piece piece = {.text = text,
+                                    .length = sizeof text,
+                                    .id = s->pieces->byte_id[byte],
+                                    .span = {s->spans[begin].begin, s->spans[end - 1].end,
+                                             s->spans[begin].line, s->spans[begin].column}};
         status = s->take(s->context, &piece, error);
     }
     return status;
@@ -220,11 +221,12 @@ static txl_status pass_piece(struct piece_stream *s, uint32_t begin, uint32_t en
     if (status != TXL_OK)
         return status;
     const struct span *spans = s->spans + begin;
-    const struct piece piece = {.text = s->text + begin,
-                                .length = end - begin,
-                                .id = s->pieces->trie_id[unit],
-                                .span = {spans[0].begin, spans[end - begin - 1].end, spans[0].line},
-                                .spans = spans};
+    const struct piece piece = {
+        .text = s->text + begin,
+        .length = end - begin,
+        .id = s->pieces->trie_id[unit],
+        .span = {spans[0].begin, spans[end - begin - 1].end, spans[0].line, spans[0].column},
+        .spans = spans};
     return s->take(s->context, &piece, error);
 }
 
@@ -449,6 +451,7 @@ static txl_status add_normal(struct piece_stream *s, const char *bytes, size_t l
     if (s->dropped) {
         span.begin = s->leading.begin;
         span.line = s->leading.line;
+        span.column = s->leading.column;
         s->dropped = false;
     }
     for (size_t i = 0, n; i < length && status == TXL_OK; i += n) {
@@ -497,7 +500,8 @@ static txl_status normalise_one(struct piece_stream *s, txl_error *error) {
         }
     }
     const struct span *spans = s->raw_spans + s->raw_begin;
-    const struct span span = {spans[0].begin, spans[consumed - 1].end, spans[0].line};
+    const struct span span = {spans[0].begin, spans[consumed - 1].end, spans[0].line,
+                              spans[0].column};
     s->raw_begin += consumed;
     return add_normal(s, made, n, &span, error);
 }
@@ -583,17 +587,31 @@ txl_status piece_stream_add(struct piece_stream *s, const char *utf8, size_t len
 }
 
 txl_status piece_stream_add_ascii(struct piece_stream *s, const char *text, size_t n,
-                                  uint64_t offset, uint64_t line, txl_error *error) {
+                                  const struct span *first, txl_error *error) {
+    struct span span = *first;
     txl_status status = TXL_OK;
     for (size_t i = 0, fits; i < n && status == TXL_OK; i += fits) {
         status = make_raw_room(s, n - i, &fits, error);
         if (status != TXL_OK)
             break;
         memcpy(s->raw + s->raw_end, text + i, fits);
-        for (size_t k = 0; k < fits; k++, offset++)
-            s->raw_spans[s->raw_end++] = (struct span){offset, offset + 1, line};
+        for (size_t k = 0; k < fits; k++) {
+            s->raw_spans[s->raw_end++] = span;
+            span.begin++;
+            span.end++;
+            span.column++;
+        }
     }
     return status;
+}
+
+txl_status piece_stream_drop(struct piece_stream *s, const struct span *span, txl_error *error) {
+    (void)error;
+    if (s->raw_end > s->raw_begin)
+        s->raw_spans[s->raw_end - 1].end = span->end;
+    else
+        drop(s, span);
+    return TXL_OK;
 }
 
 /* Spaces at the end are dropped, the word mark before the text too if there is nothing else. */

@@ -15,6 +15,7 @@ enum { PIECES_EXACT = 1 << 16 };
 struct span {
     uint64_t begin, end; /* in bytes */
     uint64_t line;       /* in which it begins */
+    uint64_t column;     /* where it begins there, in code points from 1 */
 };
 
 struct piece {
@@ -45,9 +46,14 @@ void piece_stream_start(struct piece_stream *stream, bool goes_on, float score);
 txl_status piece_stream_add(struct piece_stream *stream, const char *utf8, size_t length,
                             const struct span *span, txl_error *error);
 
-/* Adds `n` ASCII characters, each one byte of the source, `offset` being that of the first. */
+/* Adds `n` ASCII characters, each one byte of the source, `first` being the first one's span. */
 txl_status piece_stream_add_ascii(struct piece_stream *stream, const char *text, size_t n,
-                                  uint64_t offset, uint64_t line, txl_error *error);
+                                  const struct span *first, txl_error *error);
+
+/* Adds a part of the source that becomes nothing: it belongs to the piece before it, or at the
+ * text's begin to the one after. */
+txl_status piece_stream_drop(struct piece_stream *stream, const struct span *span,
+                             txl_error *error);
 
 /* The text has ended: passes on what is left of it. */
 txl_status piece_stream_finish(struct piece_stream *stream, txl_error *error);

@@ -14,7 +14,7 @@
 
 static txl_status take_piece(void *context, const struct piece *piece, txl_error *error) {
     txl_encoder *encoder = context;
-    const struct place place = {.line = piece->span.line, .offset = piece->span.begin};
+    const struct place place = {piece->span.line, piece->span.column, piece->span.begin};
     int32_t id = piece->unknown || !encoder->how.lookup ? -1 : piece->id;
     return encode_found(encoder, piece->text, piece->length, id, &place,
                         piece->span.end - piece->span.begin, error);
@@ -39,10 +39,11 @@ static void start_text(txl_encoder *encoder) {
 static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
                           txl_error *error) {
     const struct position *at = &encoder->at;
-    if (n == length)
-        return piece_stream_add_ascii(encoder->own, utf8, n, at->here.offset, at->here.line, error);
-    const struct span span = {at->here.offset, at->here.offset + at->bytes, at->here.line};
-    return piece_stream_add(encoder->own, utf8, length, &span, error);
+    const bool ascii = n == length;
+    const struct span span = {at->here.offset, at->here.offset + (ascii ? 1 : at->bytes),
+                              at->here.line, at->here.column};
+    return ascii ? piece_stream_add_ascii(encoder->own, utf8, n, &span, error)
+                 : piece_stream_add(encoder->own, utf8, length, &span, error);
 }
 
 static txl_status end_line(txl_encoder *encoder, txl_error *error) {

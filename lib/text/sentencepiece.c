@@ -625,6 +625,20 @@ txl_status sentencepiece_open(const struct vocabulary *vocabulary, const void *t
     return TXL_OK;
 }
 
+bool sentencepiece_score(const struct sentencepiece *pieces, const char *text, size_t length,
+                         double *score) {
+    uint32_t unit = 0;
+    for (size_t i = 0; i < length; i++) {
+        unit = (pieces->trie[unit].base_label >> 8) ^ (unsigned char)text[i];
+        if ((pieces->trie[unit].base_label & 0xff) != (unsigned char)text[i])
+            return false;
+    }
+    uint32_t bits = pieces->trie[unit].score.bits;
+    *score = bits == TRIE_USER_DEFINED ? sentencepiece_user_defined_score(pieces, length)
+                                       : (double)pieces->trie[unit].score.value;
+    return bits != TRIE_NO_PIECE;
+}
+
 void sentencepiece_close(struct sentencepiece *pieces) {
     if (!pieces)
         return;

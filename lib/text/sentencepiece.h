@@ -103,6 +103,10 @@ txl_status sentencepiece_open(const struct vocabulary *vocabulary, const void *t
                               const char *file, struct sentencepiece **pieces, txl_error *error);
 void sentencepiece_close(struct sentencepiece *pieces);
 
+/* What a piece adds to the score of a text; false: no text has a piece of that spelling. */
+bool sentencepiece_score(const struct sentencepiece *pieces, const char *text, size_t length,
+                         double *score);
+
 /* The rule with the longest text that `text` begins with: its string and, in *consumed, the bytes
  * of its text.  NULL: there is none. */
 const char *sentencepiece_rule(const struct sentencepiece *pieces, const char *text, size_t length,

@@ -219,6 +219,7 @@ static bool is_reversible(const struct vocabulary *vocabulary, uint8_t choices, 
         return e->counts.unknown == 0;
     case TXL_TEXT8:
     case TXL_PIECES:
+    case TXL_XLNET:
         break;
     }
     return false;

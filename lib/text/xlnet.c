@@ -1,0 +1,166 @@
+/* The kind of XLNet: a text is one stream of pieces, whatever its lines
+ * (xlnet_text.h). */
+#include "decode.h"
+#include "encode.h"
+#include "kinds.h"
+#include "lib/base/error.h"
+#include "unicode.h"
+#include "xlnet_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Text to symbols
+ * ---------------------------------------------------------------------- */
+
+static txl_status take_piece(void *context, const struct piece *piece, txl_error *error) {
+    txl_encoder *encoder = context;
+    const struct place place = {piece->span.line, piece->span.column, piece->span.begin};
+    int32_t id = piece->unknown || !encoder->how.lookup ? -1 : piece->id;
+    return encode_found(encoder, piece->text, piece->length, id, &place,
+                        piece->span.end - piece->span.begin, error);
+}
+
+static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
+    struct xlnet_stream *stream;
+    txl_status status =
+        xlnet_stream_new(encoder->vocabulary, XLNET_GAPS, take_piece, encoder, &stream, error);
+    encoder->own = status == TXL_OK ? stream : NULL;
+    return status;
+}
+
+static void close_encoder(txl_encoder *encoder) {
+    xlnet_stream_free(encoder->own);
+}
+
+static void start_text(txl_encoder *encoder) {
+    xlnet_stream_start(encoder->own, encoder->how.goes_on);
+}
+
+static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
+                          txl_error *error) {
+    const struct position *at = &encoder->at;
+    struct span span = {at->here.offset, at->here.offset + (n == length ? 1 : at->bytes),
+                        at->here.line, at->here.column};
+    txl_status status = TXL_OK;
+    for (size_t i = 0, bytes; i < length && status == TXL_OK; i += bytes) {
+        bytes = length - i;
+        uint32_t code = unicode_first(utf8 + i, &bytes);
+        status = xlnet_stream_add(encoder->own, code, &span, error);
+        span.begin = span.end;
+        span.end++;
+        span.column++;
+    }
+    return status;
+}
+
+/* A line end is white space like any other, unless lines are texts. */
+static txl_status end_line(txl_encoder *encoder, txl_error *error) {
+    const struct position *at = &encoder->at;
+    const struct span span = {at->here.offset, at->here.offset + at->bytes, at->here.line,
+                              at->here.column};
+    txl_status status = at->bytes > 0 ? xlnet_stream_add(encoder->own, '\n', &span, error) : TXL_OK;
+    if (status != TXL_OK || !encoder->how.lines)
+        return status;
+    status = xlnet_stream_finish(encoder->own, error);
+    return status == TXL_OK ? encode_line_end(encoder, error) : status;
+}
+
+static txl_status finish(txl_encoder *encoder, txl_error *error) {
+    txl_status status = xlnet_stream_finish(encoder->own, error);
+    bool ends = encoder->at.here.offset > 0 && !encoder->how.lines && !encoder->how.prompt;
+    return status == TXL_OK && ends ? encode_line_end(encoder, error) : status;
+}
+
+const struct kind_encoder xlnet_encoder = {.open = open_encoder,
+                                           .close = close_encoder,
+                                           .start = start_text,
+                                           .letters = letters,
+                                           .line_end = end_line,
+                                           .finish = finish,
+                                           .least = ' '};
+
+/* ---- Symbols to text
+ * ---------------------------------------------------------------------- */
+
+struct joiner {
+    bool prose;      /* <eop> is a line end and <eod> a blank line, not their names */
+    bool begun;      /* the text, or after a line end its line, has more than spaces */
+    uint64_t spaces; /* that are due if something follows */
+};
+
+static txl_status open_decoder(txl_decoder *decoder, bool raw, txl_error *error) {
+    struct joiner *own = decoder->own = calloc(1, sizeof *own);
+    if (!own)
+        return txl_fail_memory(error, "the decoder", sizeof *own);
+    own->prose = raw;
+    return TXL_OK;
+}
+
+static void close_decoder(txl_decoder *decoder) {
+    free(decoder->own);
+}
+
+static void start_decoding(txl_decoder *decoder) {
+    struct joiner *own = decoder->own;
+    own->begun = false;
+    own->spaces = 0;
+}
+
+static txl_status add_spaces(txl_decoder *decoder, txl_error *error) {
+    struct joiner *own = decoder->own;
+    txl_status status = TXL_OK;
+    for (; own->spaces > 0 && status == TXL_OK; own->spaces--)
+        status = decode_add(decoder, " ", 1, error);
+    return status;
+}
+
+/* Adds text without word marks. */
+static txl_status add(txl_decoder *decoder, const char *text, size_t length, txl_error *error) {
+    struct joiner *own = decoder->own;
+    txl_status status = length > 0 ? add_spaces(decoder, error) : TXL_OK;
+    own->begun = own->begun || length > 0;
+    return status == TXL_OK ? decode_add(decoder, text, length, error) : status;
+}
+
+static bool is_named(const char *spelling, size_t length, const char *name) {
+    return length == strlen(name) && memcmp(spelling, name, length) == 0;
+}
+
+/* A word mark is a space; those at the text's ends are nothing. */
+static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
+                       txl_error *error) {
+    struct joiner *own = decoder->own;
+    (void)id;
+    bool paragraph = is_named(spelling, length, "<eop>");
+    if (own->prose && (paragraph || is_named(spelling, length, "<eod>"))) {
+        start_decoding(decoder);
+        return decode_add(decoder, "\n\n", paragraph ? 1 : 2, error);
+    }
+    txl_status status = TXL_OK;
+    while (length > 0 && status == TXL_OK) {
+        const char *mark = memmem(spelling, length, WORD_MARK, 3);
+        size_t n = mark ? (size_t)(mark - spelling) : length;
+        status = add(decoder, spelling, n, error);
+        own->spaces += mark && own->begun;
+        spelling += mark ? n + 3 : n;
+        length -= mark ? n + 3 : n;
+    }
+    return status;
+}
+
+/* White space that was shown stands for the next word mark. */
+static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
+    struct joiner *own = decoder->own;
+    (void)error;
+    own->spaces = 0;
+    own->begun =
+        tail != '\0' && ((unsigned char)tail >= 0x80 || !unicode_is_space((unsigned char)tail));
+    return TXL_OK;
+}
+
+const struct kind_decoder xlnet_decoder = {.open = open_decoder,
+                                           .close = close_decoder,
+                                           .start = start_decoding,
+                                           .symbol = push,
+                                           .shown = shown};

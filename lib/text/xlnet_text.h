@@ -1,0 +1,51 @@
+/* Text to the pieces of XLNet: what its published code does around
+ * SentencePiece.
+ *
+ *   1. White space (str.isspace) at both ends is dropped, every run of it
+ * becomes one space.
+ *   2. `` and '' become ".
+ *   3. NFKD, then every character of non-zero combining class is dropped.
+ *   4. SentencePiece.
+ *   5. A piece of two or more characters that ends in a comma after a digit
+ * (str.isdigit) becomes what the part before the comma, without word marks, is
+ * cut into alone, less the word mark that it gains if the piece had none, then
+ * ",".  What is left of a piece without its mark need not be one; then it is
+ * unknown.
+ *
+ * The names of symbols (<mask>, <sep>, ...) are symbols; what stands between
+ * them is a text of its own.  But text that follows <mask> without white space
+ * goes on with the word. */
+#ifndef TXL_XLNET_TEXT_H
+#define TXL_XLNET_TEXT_H
+
+#include "piece_stream.h"
+
+/* What becomes of the names of symbols. */
+enum xlnet_names {
+    XLNET_GAPS,    /* as said above */
+    XLNET_SPLIT,   /* the same, but text after <mask> is a text of its own too */
+    XLNET_SPELLED, /* they are letters */
+};
+
+struct xlnet_stream;
+
+/* `take` receives the pieces; of a symbol `spans` is NULL.  `vocabulary` must
+ * outlive the stream.
+ */
+txl_status xlnet_stream_new(const struct vocabulary *vocabulary, enum xlnet_names names,
+                            txl_status (*take)(void *context, const struct piece *piece,
+                                               txl_error *error),
+                            void *context, struct xlnet_stream **stream, txl_error *error);
+void xlnet_stream_free(struct xlnet_stream *stream);
+
+/* Begins a text.  `goes_on`: with the word that another ended in. */
+void xlnet_stream_start(struct xlnet_stream *stream, bool goes_on);
+
+/* Adds a code point, white space too. */
+txl_status xlnet_stream_add(struct xlnet_stream *stream, uint32_t code, const struct span *span,
+                            txl_error *error);
+
+/* The text has ended: passes on what is left of it. */
+txl_status xlnet_stream_finish(struct xlnet_stream *stream, txl_error *error);
+
+#endif
