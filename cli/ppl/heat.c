@@ -1,4 +1,4 @@
-/* Finds each token in the text, and prints the text in colours. */
+/* Prints a text in colours, each token where the encoder found it. */
 #include "heat.h"
 
 #include "cli/system/output.h"
@@ -7,19 +7,10 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <unictype.h>
 #include <unistd.h>
-#include <unistr.h>
 
-enum {
-    /* Text that may wait; more of it, which has no tokens, passes without colours. */
-    MOST_TEXT = 1 << 23,
-    /* How far from the last one a prose token is searched, in words and in bytes: the tokenizer
-     * writes some tokens otherwise than they stand in the text. */
-    PROSE_WORDS = 2,
-    PROSE_BYTES = 256
-};
+/* Text that may wait; more of it, which has no tokens, passes without colours. */
+enum { MOST_TEXT = 1 << 23 };
 
 /* ---- Colours ------------------------------------------------------------------------------ */
 
@@ -87,169 +78,13 @@ void heat_print_legend(struct heat *heat) {
     output_write("\n", 1);
 }
 
-/* ---- Which bytes a token is --------------------------------------------------------------- */
-
-/* White space as the encoder sees it. */
-static bool is_blank(ucs4_t code) {
-    return uc_is_property_white_space(code) || (code >= 0x1c && code <= 0x1f);
-}
-
-/* Bytes of the white space that `text` begins with; a text's byte order mark counts. */
-static size_t skip_blanks(const struct heat *heat, const char *text, size_t length) {
-    size_t i = 0;
-    while (i < length) {
-        ucs4_t code;
-        int used = u8_mbtouc(&code, (const uint8_t *)text + i, length - i);
-        if (!is_blank(code) && !(code == 0xfeff && !heat->begun))
-            break;
-        i += (size_t)used;
-    }
-    return i;
-}
-
-static size_t skip_word(const char *text, size_t length) {
-    size_t i = 0;
-    while (i < length) {
-        ucs4_t code;
-        int used = u8_mbtouc(&code, (const uint8_t *)text + i, length - i);
-        if (is_blank(code))
-            break;
-        i += (size_t)used;
-    }
-    return i;
-}
-
-/* Letters may have been lower-cased. */
-static bool starts_with(const char *text, size_t length, const txl_symbol *symbol) {
-    return symbol->length <= length && strncasecmp(text, symbol->text, symbol->length) == 0;
-}
-
-/* To the end of the line, whose boundary the symbol is. */
-static struct extent find_line_end(const char *text, size_t length) {
-    const char *end = memchr(text, '\n', length);
-    return (struct extent){.length = end ? (size_t)(end - text) + 1 : length};
-}
-
-/* The byte of that decimal number: line ends before it have no symbol. */
-static struct extent find_byte(const char *text, size_t length, const txl_symbol *symbol) {
-    int byte = 0;
-    for (size_t i = 0; i < symbol->length; i++)
-        byte = 10 * byte + (symbol->text[i] - '0');
-    const char *found = memchr(text, byte, length);
-    return found ? (struct extent){(size_t)(found - text), 1} : (struct extent){0, 0};
-}
-
-/* The digits of an id. */
-static struct extent find_id(const char *text, size_t length) {
-    struct extent extent = {0};
-    while (extent.skipped < length && !strchr("0123456789", text[extent.skipped]))
-        extent.skipped++;
-    extent.length = skip_word(text + extent.skipped, length - extent.skipped);
-    return extent;
-}
-
-/* A word between white space; when some may have been left out, the first that is spelled so. */
-static struct extent find_word(const struct heat *heat, const char *text, size_t length,
-                               const txl_symbol *symbol) {
-    struct extent first = {.skipped = skip_blanks(heat, text, length)};
-    first.length = skip_word(text + first.skipped, length - first.skipped);
-    if (!heat->skip_unknown)
-        return first;
-    struct extent word = first;
-    while (word.length > 0 && !starts_with(text + word.skipped, word.length, symbol)) {
-        size_t end = word.skipped + word.length;
-        word.skipped = end + skip_blanks(heat, text + end, length - end);
-        word.length = skip_word(text + word.skipped, length - word.skipped);
-    }
-    return word.length > 0 ? word : first;
-}
-
-/* A token of prose where it is spelled so in the next words, else nothing. */
-static struct extent find_in_prose(const struct heat *heat, const char *text, size_t length,
-                                   const txl_symbol *symbol) {
-    size_t end = 0;
-    length = length < PROSE_BYTES + symbol->length ? length : PROSE_BYTES + symbol->length;
-    for (int i = 0; i < PROSE_WORDS; i++) {
-        end += skip_blanks(heat, text + end, length - end);
-        end += skip_word(text + end, length - end);
-    }
-    for (size_t i = 0; i < end; i++)
-        if (starts_with(text + i, end - i, symbol))
-            return (struct extent){i, symbol->length};
-    return (struct extent){0, 0};
-}
-
-static struct extent one_code_point(size_t skipped, const char *text, size_t length) {
-    ucs4_t code;
-    size_t left = length - skipped;
-    return (struct extent){
-        skipped, left == 0 ? 0 : (size_t)u8_mbtouc(&code, (const uint8_t *)text + skipped, left)};
-}
-
-/* A code point; white space at the ends of a line, or of the text, has no symbol. */
-static struct extent find_character(const struct heat *heat, const char *text, size_t length,
-                                    const txl_symbol *symbol) {
-    bool space = length > 0 && text[0] == ' ' && symbol->length == 1 && symbol->text[0] == '_' &&
-                 txl_model_kind(heat->model) == TXL_TEXT8;
-    if (space || starts_with(text, length, symbol))
-        return one_code_point(0, text, length);
-    size_t blanks = skip_blanks(heat, text, length);
-    for (size_t i = blanks; heat->skip_unknown && i < length;) {
-        if (starts_with(text + i, length - i, symbol))
-            return one_code_point(i, text, length);
-        i += one_code_point(i, text, length).length;
-    }
-    return one_code_point(blanks, text, length);
-}
-
-/* Whether the symbol stands for a line's end, or its beginning, and is not spelled out there. */
-static bool is_boundary(const struct heat *heat, const char *text, size_t length,
-                        const txl_symbol *symbol) {
-    size_t spelled;
-    const char *spelling = txl_model_symbol(heat->model, symbol->id, &spelled);
-    txl_kind kind = txl_model_kind(heat->model);
-    if (symbol->id != txl_model_eos(heat->model) || kind == TXL_BYTES || kind == TXL_TEXT8 ||
-        symbol->length != spelled || memcmp(symbol->text, spelling, spelled) != 0)
-        return false;
-    size_t blanks = skip_blanks(heat, text, length);
-    const char *line_end = memchr(text, '\n', blanks);
-    return kind == TXL_CHARACTERS || line_end ||
-           !starts_with(text + blanks, length - blanks, symbol);
-}
-
-static struct extent find(struct heat *heat, const char *text, size_t length,
-                          const txl_symbol *symbol) {
-    txl_kind kind = txl_model_kind(heat->model);
-    if (heat->ids)
-        return find_id(text, length);
-    if (kind == TXL_BYTES)
-        return find_byte(text, length, symbol);
-    if (kind == TXL_LM1B && !heat->in_line) {
-        heat->in_line = true;
-        return (struct extent){0, 0};
-    }
-    if (is_boundary(heat, text, length, symbol)) {
-        heat->in_line = false;
-        return find_line_end(text, length);
-    }
-    if (kind == TXL_CHARACTERS || kind == TXL_TEXT8)
-        return find_character(heat, text, length, symbol);
-    return heat->raw ? find_in_prose(heat, text, length, symbol)
-                     : find_word(heat, text, length, symbol);
-}
-
 /* ---- What waits --------------------------------------------------------------------------- */
 
-void heat_open(struct heat *heat, const txl_model *model, bool raw, bool ids, bool skip_unknown) {
-    *heat = (struct heat){.model = model,
-                          .raw = raw,
-                          .ids = ids,
-                          .skip_unknown = skip_unknown,
-                          .coloured = wants_colours()};
-    if (!heat->coloured) {
+void heat_open(struct heat *heat) {
+    *heat = (struct heat){.coloured = wants_colours()};
+    if (!heat->coloured)
         terminal_note("the text has no colours: NO_COLOR is set, or standard output is no terminal "
                       "and CLICOLOR_FORCE=1 is not set");
-    }
 }
 
 void heat_close(struct heat *heat) {
@@ -265,14 +100,13 @@ static txl_status fail_memory(txl_error *error) {
 }
 
 /* Moves what waits to the array's beginning, and makes the array larger where that is not enough:
- * `more` elements fit after *end.  `*middle` moves along. */
-static bool make_room(void **array, size_t *room, size_t size, size_t *begin, size_t *middle,
-                      size_t *end, size_t more) {
+ * `more` elements fit after *end. */
+static bool make_room(void **array, size_t *room, size_t size, size_t *begin, size_t *end,
+                      size_t more) {
     if (*room - *end >= more)
         return true;
     if (*begin > 0) {
         memmove(*array, (char *)*array + *begin * size, (*end - *begin) * size);
-        *middle -= *begin;
         *end -= *begin;
         *begin = 0;
     }
@@ -287,31 +121,31 @@ static bool make_room(void **array, size_t *room, size_t size, size_t *begin, si
     return true;
 }
 
+/* Prints the text up to that place, as far as it is not yet. */
+static bool print_to(struct heat *heat, uint64_t place, int level) {
+    uint64_t waiting = heat->text_end - heat->text_begin;
+    if (place <= heat->printed)
+        return true;
+    size_t length = (size_t)(place - heat->printed < waiting ? place - heat->printed : waiting);
+    const char *text = heat->text + heat->text_begin;
+    heat->text_begin += length;
+    heat->printed += length;
+    return print(heat, text, length, level);
+}
+
 static bool print_extent(struct heat *heat, int level) {
     assert(heat->extent_begin < heat->extent_end);
     struct extent extent = heat->extents[heat->extent_begin++];
-    const char *text = heat->text + heat->text_begin;
-    heat->text_begin += extent.skipped + extent.length;
     heat->next++;
-    return print(heat, text, extent.skipped, 0) &&
-           print(heat, text + extent.skipped, extent.length, level);
-}
-
-/* Too much text waits: it goes out as it is, and its tokens then have none of it. */
-static bool let_pass(struct heat *heat) {
-    bool good = print(heat, heat->text + heat->text_begin, heat->text_end - heat->text_begin, 0);
-    for (size_t i = heat->extent_begin; i < heat->extent_end; i++)
-        heat->extents[i] = (struct extent){0, 0};
-    heat->text_begin = heat->placed = heat->text_end = 0;
-    return good;
+    return print_to(heat, extent.begin, 0) && print_to(heat, extent.end, level);
 }
 
 txl_status heat_text(struct heat *heat, const char *text, size_t length, txl_error *error) {
-    if (heat->text_end - heat->text_begin > MOST_TEXT && !let_pass(heat))
+    /* Too much text waits: it goes out as it is. */
+    if (heat->text_end - heat->text_begin > MOST_TEXT && !print_to(heat, UINT64_MAX, 0))
         return TXL_STOPPED;
     void *array = heat->text;
-    bool good = make_room(&array, &heat->text_room, 1, &heat->text_begin, &heat->placed,
-                          &heat->text_end, length);
+    bool good = make_room(&array, &heat->text_room, 1, &heat->text_begin, &heat->text_end, length);
     heat->text = array;
     if (!good)
         return fail_memory(error);
@@ -322,17 +156,13 @@ txl_status heat_text(struct heat *heat, const char *text, size_t length, txl_err
 
 txl_status heat_symbol(struct heat *heat, const txl_symbol *symbol, txl_error *error) {
     void *array = heat->extents;
-    size_t none = heat->extent_begin;
     bool good = make_room(&array, &heat->extent_room, sizeof *heat->extents, &heat->extent_begin,
-                          &none, &heat->extent_end, 1);
+                          &heat->extent_end, 1);
     heat->extents = array;
     if (!good)
         return fail_memory(error);
-    struct extent extent =
-        find(heat, heat->text + heat->placed, heat->text_end - heat->placed, symbol);
-    heat->placed += extent.skipped + extent.length;
-    heat->begun = heat->begun || extent.length > 0;
-    heat->extents[heat->extent_end++] = extent;
+    heat->extents[heat->extent_end++] =
+        (struct extent){symbol->offset, symbol->offset + symbol->bytes};
     return TXL_OK;
 }
 
@@ -350,11 +180,10 @@ void heat_end_text(struct heat *heat, bool ended) {
     while (heat->extent_begin < heat->extent_end)
         print_extent(heat, 0);
     if (ended)
-        print(heat, heat->text + heat->text_begin, heat->text_end - heat->text_begin, 0);
+        print_to(heat, UINT64_MAX, 0);
     set_level(heat, 0);
     output_flush();
-    heat->text_begin = heat->placed = heat->text_end = 0;
+    heat->text_begin = heat->text_end = 0;
     heat->extent_begin = heat->extent_end = 0;
-    heat->next = 0;
-    heat->in_line = heat->begun = false;
+    heat->next = heat->printed = 0;
 }

@@ -10,20 +10,18 @@
 
 #include <stddef.h>
 
-/* What a token is of the text that waits: bytes that belong to none, then its own. */
+/* What a token is of the text, from its begin in bytes.  Of bytes that several stand for the first
+ * has the colour. */
 struct extent {
-    size_t skipped, length;
+    uint64_t begin, end;
 };
 
 struct heat {
-    const txl_model *model;
-    bool raw, ids, skip_unknown;
     bool coloured;
-    bool in_line; /* One Billion Words: between the <S> that opens a line and the one that closes */
-    bool begun;   /* something of the text has found its token */
 
-    char *text; /* [text_room] waits from text_begin to text_end; up to `placed` it has tokens */
-    size_t text_room, text_begin, placed, text_end;
+    char *text; /* [text_room] waits from text_begin to text_end */
+    size_t text_room, text_begin, text_end;
+    uint64_t printed;       /* bytes of the text before what waits */
     struct extent *extents; /* [extent_room] of the tokens that wait, from extent_begin */
     size_t extent_room, extent_begin, extent_end;
     uint64_t next; /* index in the stream of the first of them */
@@ -32,7 +30,7 @@ struct heat {
 
 /* Colours are wanted where standard output is a terminal or CLICOLOR_FORCE is set (but to 0), and
  * nowhere when NO_COLOR is; without them the text comes out as it is, and a note says so. */
-void heat_open(struct heat *heat, const txl_model *model, bool raw, bool ids, bool skip_unknown);
+void heat_open(struct heat *heat);
 void heat_close(struct heat *heat);
 
 /* The order of calls for one text.  TXL_STOPPED when nobody reads the output any more. */

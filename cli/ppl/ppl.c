@@ -441,10 +441,8 @@ static int score(struct ppl *ppl, const struct operands *files) {
     if (!open_models(ppl))
         return STATUS_FAILURE;
     describe_run(ppl);
-    if (ppl->options->heat) {
-        heat_open(&ppl->heat, ppl->model.handle, ppl->options->text == TEXT_RAW, ppl->options->ids,
-                  ppl->options->skip_unknown);
-    }
+    if (ppl->options->heat)
+        heat_open(&ppl->heat);
     if (ppl->options->logprobs > txl_model_n_token(ppl->model.handle)) {
         terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
                        ppl->options->logprobs, txl_model_n_token(ppl->model.handle));
