@@ -118,10 +118,18 @@ static txl_status finish_decoder(struct tokenize *t, txl_error *error) {
     return status == TXL_OK && !output_text(text, length) ? TXL_STOPPED : status;
 }
 
+/* The texts of XLNet have no line ends of their own. */
+static txl_status end_text(struct tokenize *t, txl_error *error) {
+    txl_status status = finish_decoder(t, error);
+    return status == TXL_OK && !output_write("\n", 1) ? TXL_STOPPED : status;
+}
+
 static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *error) {
     struct tokenize *t = context;
     if (symbol->text)
         return push_id(t, symbol->id, error);
+    if (t->kind == TXL_XLNET) /* a line of ids is a text */
+        return end_text(t, error);
     return !line_end_is_text(t) || output_write("\n", 1) ? TXL_OK : TXL_STOPPED;
 }
 
@@ -187,7 +195,7 @@ static txl_status feed_spellings(struct tokenize *t, const char *text, size_t le
         if (i < length) {
             status = end_spelling(t, error);
             if (status == TXL_OK && text[i] == '\n')
-                status = end_output_line(t);
+                status = t->kind == TXL_XLNET ? end_text(t, error) : end_output_line(t);
             i++;
         }
     }

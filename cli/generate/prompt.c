@@ -140,7 +140,7 @@ static void start_afresh(struct prompt *prompt) {
     txl_session_reset(prompt->session);
     txl_history_reset(prompt->history);
     prompt->tail = 0;
-    prompt->in_line = false;
+    prompt->in_line = prompt->goes_on = false;
 }
 
 static bool start_from_memory(struct prompt *prompt) {
@@ -156,6 +156,7 @@ static bool start_from_memory(struct prompt *prompt) {
     txl_history_push(prompt->history, resume.recent, resume.n_recent);
     prompt->tail = resume.tail;
     bool open = recent_line_is_open(resume.recent, resume.n_recent, model);
+    prompt->goes_on = open && !prompt->blank;
     prompt->in_line = open && !prompt->ids && txl_model_kind(model) == TXL_LM1B;
     return true;
 }
@@ -180,19 +181,21 @@ static bool start(struct prompt *prompt) {
 }
 
 txl_status prompt_feed(struct prompt *prompt) {
-    const txl_encoding encoding = {.raw = prompt->raw,
-                                   .prompt = true,
-                                   .skip_unknown = prompt->skip_unknown,
-                                   .lookup = true,
-                                   .symbol = receive,
-                                   .context = prompt,
-                                   .unknown = unknown_add,
-                                   .unknown_context = &prompt->unknown};
+    txl_encoding encoding = {.raw = prompt->raw,
+                             .prompt = true,
+                             .skip_unknown = prompt->skip_unknown,
+                             .lookup = true,
+                             .symbol = receive,
+                             .context = prompt,
+                             .unknown = unknown_add,
+                             .unknown_context = &prompt->unknown};
     unknown_reset(&prompt->unknown);
     struct token_reader reader;
     struct progress progress;
     txl_status status = TXL_MEMORY;
-    if (start(prompt) &&
+    bool started = start(prompt);
+    encoding.goes_on = prompt->goes_on;
+    if (started &&
         token_reader_open(&reader, prompt->model->handle, &prompt->input, &encoding, prompt->ids)) {
         progress_start(&progress, prompt->input.name, "prompt tokens");
         progress.off = hides_progress(prompt);

@@ -29,6 +29,7 @@ struct prompt {
     size_t n_line_end;
     char tail;    /* last byte shown, 0: none */
     bool in_line; /* it goes on in a line that was begun */
+    bool goes_on; /* the text goes on with the line that the memory ended in */
 };
 
 /* Reads the prompt from its beginning and feeds it to the session, which starts afresh or from the

@@ -281,8 +281,8 @@ const struct note ppl_notes[] = {
      "--heat prints the bytes of the text as they are. Colours come between them where standard "
      "output is a terminal or CLICOLOR_FORCE is set, and a last line is their legend; without "
      "colours (NO_COLOR is set, or standard output is no terminal) there is neither. The first "
-     "token, line ends, and in prose what the tokenizer writes in another way keep the terminal's "
-     "own colour. The result is on the summary line."},
+     "token, line ends, and what no token stands for keep the terminal's own colour; bytes that "
+     "several tokens stand for have that of the first. The result is on the summary line."},
     {"Report",
      "The page of --report is one file that loads nothing. Each token "
      "tells its probability, its rank (1 is the likeliest; ties go to the lower id) and the five "
