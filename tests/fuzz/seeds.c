@@ -294,6 +294,82 @@ static void make_texts(const struct seeds *s) {
     }
 }
 
+/* ---- Pieces ------------------------------------------------------------------------------- */
+
+/* The bytes of a number in a protobuf. */
+static size_t varint(const uint8_t *data, size_t size, uint64_t *value) {
+    size_t n = 0;
+    *value = 0;
+    do
+        *value |= (uint64_t)(data[n] & 127) << (7 * n);
+    while (data[n++] >= 128 && n < size && n < 9);
+    return n;
+}
+
+/* Of a model its first `n` pieces and all of the rest; returns the bytes written. */
+static size_t cut_model(const uint8_t *model, size_t size, int n, uint8_t *out) {
+    size_t written = 0;
+    for (size_t at = 0, bytes; at < size; at += bytes) {
+        uint64_t key, length;
+        bytes = varint(model + at, size - at, &key);
+        bytes += varint(model + at + bytes, size - at - bytes, &length);
+        bytes += (size_t)length;
+        if (key >> 3 != 1 || n-- > 0) {
+            memcpy(out + written, model + at, bytes);
+            written += bytes;
+        }
+    }
+    return written;
+}
+
+/* Models as small as they come: of a few pieces of each type, and of each byte with the rules of
+ * a normaliser. */
+static void make_pieces(const struct seeds *s) {
+    static const char tiny[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
+                               "\x0a\x0d\x0a\x04</s>\x15\0\0\0\0\x18\x03"
+                               "\x0a\x0e\x0a\x05<eod>\x15\0\0\0\0\x18\x03"
+                               "\x0a\x0f\x0a\x06<mask>\x15\0\0\0\0\x18\x03"
+                               "\x0a\x0e\x0a\x05<eop>\x15\0\0\0\0\x18\x04"
+                               "\x0a\x0a\x0a\x03\xe2\x96\x81\x15\0\0\0\xc0"
+                               "\x0a\x08\x0a\x01"
+                               "a\x15\0\0\x40\xc0"
+                               "\x0a\x09\x0a\x02"
+                               "ab\x15\0\0\x80\xc0"
+                               "\x0a\x0b\x0a\x02"
+                               "ba\x15\0\0\x80\xc0\x18\x05"
+                               "\x0a\x09\x0a\x02"
+                               "1,\x15\0\0\x80\xc0"
+                               "\x0a\x08\x0a\x01"
+                               "1\x15\0\0\x80\xc0"
+                               "\x0a\x08\x0a\x01"
+                               ",\x15\0\0\x80\xc0";
+    static const char text[] =
+        "ab aba. 1, a1,b\r\n\n <mask>. ab<eop>b``a'' e\xcc\x81\xef\xac\x81\xff "
+        "\xe2\x96\x81 \xe2\x80\x94  ";
+    static const int choices[] = {32, 33, 33 | 16 | 8, 32 | 4, 32 | 64, 33 | 64};
+    size_t size;
+    uint8_t *file = read_case(s, "pieces/small.model", &size);
+    uint8_t *input = malloc(size + sizeof tiny + sizeof text + 2);
+    fuzz_require(input, "out of memory");
+    for (int model = 0; model < 2; model++) {
+        for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+            input[0] = sizeof text - 1;
+            input[1] = (uint8_t)(7 * i);
+            size_t n = 2;
+            if (model == 0) {
+                memcpy(input + n, tiny, sizeof tiny - 1);
+                n += sizeof tiny - 1;
+            } else {
+                n += cut_model(file, size, 300, input + n);
+            }
+            memcpy(input + n, text, sizeof text - 1);
+            take_after(s, choices[i], input, n + sizeof text - 1);
+        }
+    }
+    free(input);
+    free(file);
+}
+
 static void make_ids(const struct seeds *s) {
     static const char *const lines[] = {"0 1 2\n3\n\n11", "5\t007\r\n 4\f\v9 \n", "12\n", "1 -2",
                                         ""};
@@ -380,7 +456,7 @@ bool seeds_make(const char *harness, const char *cases,
         {"weights", make_weights},         {"memory", make_memories},
         {"vocabulary", make_vocabularies}, {"text", make_texts},
         {"options", make_options},         {"ids", make_ids},
-        {"results", make_results},
+        {"results", make_results},         {"pieces", make_pieces},
     };
     const struct seeds seeds = {cases, take_seed, context};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
