@@ -33,8 +33,11 @@ static void show_progress(struct evaluation *e, double fraction, uint64_t tokens
 /* The first token of a stream is context, which the scorer does not tell of. */
 static txl_status push(struct evaluation *e, int32_t id, const struct place *place,
                        txl_error *error) {
+    txl_status status = TXL_OK;
     if (e->report && e->scorer.n == 0)
-        report_context(e->report, e->scorer.index, id);
+        status = report_context(e->report, e->scorer.index, id, place, error);
+    if (status != TXL_OK)
+        return status;
     return scorer_push(&e->scorer, id, place, error);
 }
 

@@ -161,7 +161,11 @@ static bool needs_distributions(const struct ppl *ppl) {
 
 static bool open_report(struct ppl *ppl) {
     const char *path = ppl->options->report;
-    return !path || report_open(&ppl->report, path, ppl->model.handle, ppl->other.handle ? 2 : 1);
+    /* Of ids there is no text. */
+    bool shows = path && !ppl->options->ids && txl_model_unk(ppl->model.handle) >= 0;
+    ppl->tables.shows_source = shows;
+    return !path || report_open(&ppl->report, path, ppl->model.handle, ppl->other.handle ? 2 : 1,
+                                shows ? &ppl->tables.source : NULL);
 }
 
 /* Each sees the tokens after the ones before. */

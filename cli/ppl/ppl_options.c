@@ -287,11 +287,13 @@ const struct note ppl_notes[] = {
      "The page of --report is one file that loads nothing. Each token "
      "tells its probability, its rank (1 is the likeliest; ties go to the lower id) and the five "
      "likeliest in its place; a plot follows the mean along the text, and a click on it goes to "
-     "the place. With --compare it shows both models and their difference, with --sweep-memory the "
+     "the place. With --compare the difference comes first, and the plot follows it where its "
+     "colours are chosen; with --sweep-memory there is the "
      "curve, and the text by the longest memory. It shows the first 1,000,000 tokens, in about 30 "
      "bytes each for models of characters and 45 for models of words; the figures, the same as "
-     "--json prints, are of the whole text. What would not be seen, such as control characters, "
-     "is shown by its number."},
+     "--json prints, are of the whole text. Where the vocabulary has nothing but <unk> it shows "
+     "the source. What would not be seen, "
+     "such as control characters, is shown by its number."},
     {"Interruption",
      "After Ctrl-C the result of what has been scored is printed, and the exit status is 130."},
     {0}};

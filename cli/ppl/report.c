@@ -116,10 +116,21 @@ static void write_alternatives(const struct report *report) {
     end_element(&out);
 }
 
+static void write_surfaces(struct report *report) {
+    if (report->surfaces.length == 0)
+        return;
+    struct base64 out = begin_element(report->file.stream, "surfaces");
+    for (size_t i = 0; i < report->surfaces.length; i++)
+        base64_byte(&out, (unsigned char)report->surfaces.data[i]);
+    end_element(&out);
+    report->surfaces.length = 0;
+}
+
 static void write_chunk(struct report *report) {
     if (report->chunk->n > 0) {
         write_tokens(report);
         write_alternatives(report);
+        write_surfaces(report);
         report->chunk->n = 0;
     }
 }
@@ -215,10 +226,12 @@ static struct report_chunk *chunk_new(int32_t n_token) {
     return chunk;
 }
 
-bool report_open(struct report *report, const char *path, const txl_model *model, size_t n_model) {
+bool report_open(struct report *report, const char *path, const txl_model *model, size_t n_model,
+                 struct source *source) {
     int32_t n_token = txl_model_n_token(model);
     *report = (struct report){.model = model,
                               .n_model = n_model,
+                              .source = source,
                               .chunk = chunk_new(n_token),
                               .line_ends = calloc(REPORT_TOKENS, sizeof *report->line_ends),
                               .named = calloc((size_t)n_token, sizeof *report->named),
@@ -259,19 +272,57 @@ static void rank(const struct report *report, struct report_scores *scores, int3
     }
 }
 
-static void end_token(struct report *report, uint64_t index, int32_t id) {
+static bool append_number(struct bytes *bytes, uint32_t value) {
+    const char low_first[4] = {(char)value, (char)(value >> 8), (char)(value >> 16),
+                               (char)(value >> 24)};
+    return bytes_append(bytes, low_first, sizeof low_first);
+}
+
+/* Keeps what the source has in the place of an <unk>: its beginning, of whole characters. */
+static txl_status keep_surface(struct report *report, uint64_t index, const struct place *place,
+                               txl_error *error) {
+    enum { MOST = 200 };
+    char text[MOST + 1];
+    size_t length = place->bytes < MOST ? (size_t)place->bytes : MOST, n = 0;
+    while (n < length + (length < place->bytes)) {
+        const char *part;
+        size_t got;
+        txl_status status = source_get(report->source, place->offset + n,
+                                       length + (length < place->bytes) - n, &part, &got, error);
+        if (status != TXL_OK || got == 0)
+            return status;
+        memcpy(text + n, part, got);
+        n += got;
+    }
+    while (length < place->bytes && length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
+        length--;
+    if (append_number(&report->surfaces, (uint32_t)index) &&
+        append_number(&report->surfaces, (uint32_t)length) &&
+        bytes_append(&report->surfaces, text, length))
+        return TXL_OK;
+    *error = (txl_error){TXL_MEMORY, "out of memory"};
+    return TXL_MEMORY;
+}
+
+static txl_status end_token(struct report *report, uint64_t index, int32_t id,
+                            const struct place *place, txl_error *error) {
     struct report_chunk *chunk = report->chunk;
+    txl_status status = TXL_OK;
+    if (report->source && id == txl_model_unk(report->model) && place->bytes > 0)
+        status = keep_surface(report, index, place, error);
     report->named[id] = true;
     chunk->ids[chunk->n] = id;
     chunk->line_ends[chunk->n] = report->line_ends[index];
     if (++chunk->n == CHUNK)
         write_chunk(report);
+    return status;
 }
 
-void report_context(struct report *report, uint64_t index, int32_t id) {
+txl_status report_context(struct report *report, uint64_t index, int32_t id,
+                          const struct place *place, txl_error *error) {
     struct report_chunk *chunk = report->chunk;
     if (index >= REPORT_TOKENS)
-        return;
+        return TXL_OK;
     for (size_t k = 0; k < report->n_model; k++) {
         struct report_scores *scores = &chunk->scores[k];
         scores->nats[chunk->n] = NAN;
@@ -279,12 +330,11 @@ void report_context(struct report *report, uint64_t index, int32_t id) {
         memset(scores->top_ids[chunk->n], 0, sizeof scores->top_ids[0]);
         memset(scores->top_surprises[chunk->n], 0, sizeof scores->top_surprises[0]);
     }
-    end_token(report, index, id);
+    return end_token(report, index, id, place, error);
 }
 
 txl_status report_token(void *context, const struct scored *token, txl_error *error) {
-    (void)error; /* outfile_usable prints it */
-    struct report *report = context;
+    struct report *report = context; /* of a file that fails outfile_usable prints the error */
     struct report_chunk *chunk = report->chunk;
     if (token->index >= REPORT_TOKENS)
         return TXL_OK;
@@ -292,8 +342,8 @@ txl_status report_token(void *context, const struct scored *token, txl_error *er
         chunk->scores[k].nats[chunk->n] = token->nats[k];
         rank(report, &chunk->scores[k], token->id, token->logprob[k]);
     }
-    end_token(report, token->index, token->id);
-    return outfile_usable(&report->file) ? TXL_OK : TXL_STOPPED;
+    txl_status status = end_token(report, token->index, token->id, token->place, error);
+    return status == TXL_OK && !outfile_usable(&report->file) ? TXL_STOPPED : status;
 }
 
 bool report_result(struct report *report, json_t *result, bool shown) {
@@ -330,6 +380,7 @@ void report_abandon(struct report *report) {
     free(report->chunk);
     free(report->line_ends);
     free(report->named);
+    bytes_free(&report->surfaces);
     json_decref(report->results);
     *report = (struct report){0};
 }

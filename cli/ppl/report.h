@@ -13,14 +13,18 @@
  *                       how many lines ended before the token
  *   class alternatives  base64 of the likeliest tokens in the places of that chunk's tokens:
  *                       id[n_model][n][n_top]; surprise uint16[n_model][n][n_top], in 1/2048 nats
+ *   class surfaces      base64 of what the source has for the <unk> of that chunk, each: token
+ *                       uint32, length uint32, the bytes, at most 200 of them; absent without <unk>
  *   class symbols       base64 of the spellings that the two name, each: id uint32, length uint32,
  *                       the bytes
  *   id facts            JSON: what reading the above takes, the model, the results */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
+#include "cli/system/bytes.h"
 #include "cli/system/output.h"
 #include "score.h"
+#include "source.h"
 
 /* Tokens that a page shows: those from the text's beginning.  Its figures are of the whole text. */
 #define REPORT_TOKENS 1000000
@@ -30,23 +34,28 @@ struct report {
     const txl_model *model;
     size_t n_model;
     struct report_chunk *chunk;
-    uint8_t *line_ends; /* [REPORT_TOKENS]: before token i, at most 255 */
-    bool *named;        /* [n_token]: the symbol's spelling is needed */
+    uint8_t *line_ends;    /* [REPORT_TOKENS]: before token i, at most 255 */
+    bool *named;           /* [n_token]: the symbol's spelling is needed */
+    struct source *source; /* of the text; NULL: its <unk> have no other form */
+    struct bytes surfaces; /* of the chunk */
     char nonce[33];
     const char *rest; /* of the page, after its data */
     json_t *results;
     size_t shown; /* the one whose tokens the page shows */
 };
 
-/* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which stays open.
+/* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which stays open;
+ * `source` is read where the text has an <unk>.
  * False with the error printed; end with report_finish or report_abandon. */
-bool report_open(struct report *report, const char *path, const txl_model *model, size_t n_model);
+bool report_open(struct report *report, const char *path, const txl_model *model, size_t n_model,
+                 struct source *source);
 
 /* A line of the text ended before its token `index`, which has not been scored yet. */
 void report_line_end(struct report *report, uint64_t index);
 
 /* The next token is context only: shown, not scored. */
-void report_context(struct report *report, uint64_t index, int32_t id);
+txl_status report_context(struct report *report, uint64_t index, int32_t id,
+                          const struct place *place, txl_error *error);
 
 /* The next token; `report` is the context of an observer that asked for distributions. */
 txl_status report_token(void *report, const struct scored *token, txl_error *error);

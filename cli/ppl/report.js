@@ -70,11 +70,12 @@ function colour(i) {
 function drawLegend() {
   const powers = words ? [1, 2, 3, 4] : [1, 2];
   const most = STEPS * NATS_A_STEP;
+  const rarest = Number(Math.exp(most).toPrecision(2));
   const [letter, steps, ticks] = view.model
     ? ["s", STEPS, [
       [0, "likely"],
       ...powers.map((power) => [power * Math.LN10 / most, `1 in ${count(10 ** power)}`]),
-      [1, `${most}+ nats`]]]
+      [1, `1 in ${count(rarest)}+`]]]
     : ["d", DIFFERENCES, [
       [0, `${models[0].name} better`],
       [0.5, `to ${Number((MIDDLE * NATS_A_DIFFERENCE).toPrecision(2))}+ nats`],
@@ -89,7 +90,7 @@ function drawLegend() {
       return tick;
     })));
   legend.setAttribute("aria-label", view.model
-    ? `Colour: surprise, from pale, likely, to strong, ${most} nats or more`
+    ? `Colour: surprise, from pale, likely, to strong, 1 in ${count(rarest)} or rarer`
     : "Colour: blue where the first model is better, orange where the second is");
 }
 
@@ -102,6 +103,7 @@ function addViews() {
     input.addEventListener("change", () => {
       view = choice;
       drawLegend();
+      drawCourse();
       pieces.filter((piece) => piece.cells).forEach(show);
     });
     byId("views").append(element("label", {}, input, choice.label));
@@ -134,7 +136,12 @@ function pieceAt(i) {
   return pieces[low];
 }
 
-/* Pieces end at the end of a line; where none comes for long, after a blank; at last anywhere. */
+function begins(i) {
+  return i === 0 || linesBefore(i) > 0;
+}
+
+/* Pieces end at the end of a line; where none comes for long, after a blank; at last anywhere.  One
+ * that is not whole lines is a part of a line, which its neighbours go on with. */
 function cutPieces() {
   let first = 0;
   for (let i = 1; i <= n; i++) {
@@ -142,7 +149,8 @@ function cutPieces() {
     const blank = words || symbols.get(ids[i - 1]) === " ";
     if (i === n || (length >= PIECE && linesBefore(i) > 0)
       || (length >= 2 * PIECE && blank) || (length >= 3 * PIECE && cellOf(i) === i)) {
-      pieces.push({ first, end: i, element: element("div"), cells: null });
+      const whole = begins(first) && (i === n || linesBefore(i) > 0);
+      pieces.push({ first, end: i, element: element(whole ? "div" : "span"), cells: null });
       first = i;
     }
   }
@@ -151,7 +159,7 @@ function cutPieces() {
 /* Calls `cell` with the first token of each cell of a piece, `between` with what is between. */
 function walk(piece, cell, between) {
   for (let i = piece.first; i < piece.end; i = cellEnd(i)) {
-    const blank = gap(i, i === piece.first);
+    const blank = gap(i, i === piece.first && begins(i));
     if (blank !== "") {
       between(blank);
     }
@@ -224,12 +232,26 @@ function buildText() {
   const style = getComputedStyle(text);
   const columns = text.clientWidth / (0.5 * parseFloat(style.fontSize));
   for (const piece of pieces) {
-    const lines = piece.element.textContent.split("\n")
+    piece.lines = piece.element.textContent.split("\n")
       .reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / columns)), 0);
-    piece.element.style.containIntrinsicSize = `auto ${lines * parseFloat(style.lineHeight)}px`;
     near.observe(piece.element);
   }
-  text.append(...pieces.map((piece) => piece.element));
+  /* The parts of one line, or of several, stand in a block of their own. */
+  let block = null;
+  let lines = 0;
+  for (const piece of pieces) {
+    const whole = piece.element.localName === "div";
+    if (whole || begins(piece.first)) {
+      block = whole ? piece.element : element("div", { class: "parts" });
+      lines = 0;
+      text.append(block);
+    }
+    if (!whole) {
+      block.append(piece.element);
+    }
+    lines += piece.lines;
+    block.style.containIntrinsicSize = `auto ${lines * parseFloat(style.lineHeight)}px`;
+  }
   show(pieces[0]);
 }
 
@@ -426,7 +448,8 @@ function describe() {
   box.replaceChildren(
     element("div", { class: "top" },
       named("p", "name", ids[cell], cellText(cell)),
-      element("p", { class: "hint" }, `${place}token ${count(i)}`),
+      element("p", { class: "hint" }, `${place}token ${count(i)}`
+        + (surfaces.has(i) ? `, ${symbols.get(ids[i])} to the model` : "")),
       close),
     ...(scored(i) ? alternatives(i).map((rows, number) => judgement(models[number], i, rows))
       : [element("p", { class: "hint" }, "Context only: it is not predicted.")]));
@@ -480,36 +503,56 @@ function withKey(text) {
 
 let markCourse = () => {};
 
+/* What the plot follows: bits of each model, or where the difference is seen the second's nats less
+ * the first's, as in the figures. */
+function courseSeries() {
+  if (view.model) {
+    return {
+      name: `Bits per ${unit} along the text`,
+      label: `bits per ${unit}`,
+      lines: models.map((model) => (first, end) => bits(model, first, end)),
+      tell: (value) => `${value.toFixed(3)} bits`
+        + (words ? ` (perplexity ${(2 ** value).toFixed(1)})` : ""),
+    };
+  }
+  return {
+    name: `Difference along the text`,
+    label: `nats per ${unit}, ${models[1].name} less ${models[0].name}`,
+    lines: [(first, end) =>
+      (bits(models[1], first, end) - bits(models[0], first, end)) * Math.LN2],
+    tell: (value) => `${value > 0 ? "+" : ""}${value.toFixed(4)} nats`,
+  };
+}
+
 /* The running mean, of so many tokens that a long text's line is no noise. */
 function drawCourse() {
   const box = byId("course");
+  const { name, label, lines, tell } = courseSeries();
   const window = Math.max(20, Math.min(5000, Math.round(n / 50)));
-  const mean = (model, i) => {
+  const mean = (line, i) => {
     const first = Math.max(0, Math.min(n - window, Math.round(i - window / 2)));
-    return bits(model, first, Math.min(n, first + window));
+    return line(first, Math.min(n, first + window));
   };
   const places = Math.min(n - 1, 400);
   const around = words ? 5 : 25;
+  const key = (text) => (lines.length > 1 ? withKey(text) : text);
   const told = (i) => {
     if (i === null) {
-      return withKey(`Mean of ${count(window)} ${unit}s; dashed: of all. Click to go to a place.`);
+      return key(`Mean of ${count(window)} ${unit}s; dashed: of all. Click to go to a place.`);
     }
-    const values = models.map((model) => mean(model, i)).map((value) =>
-      `${value.toFixed(3)} bits${words ? ` (perplexity ${(2 ** value).toFixed(1)})` : ""}`);
-    return withKey(`${unit} ${count(i)}: ${values.join(", ")}\n`
+    return key(`${unit} ${count(i)}: ${lines.map((line) => tell(mean(line, i))).join(", ")}\n`
       + `… ${excerpt(i - around, i + around)} …`);
   };
-  const name = `Bits per ${unit} along the text`;
   box.querySelector("h2").textContent = name;
   markCourse = plot(box.querySelector("figure"), {
     name,
-    series: models.map((model) => ({
+    series: lines.map((line) => ({
       points: Array.from({ length: places + 1 }, (_, k) => Math.round(k * (n - 1) / places))
-        .map((i) => [i, mean(model, i)]),
-      level: bits(model, 0, n),
+        .map((i) => [i, mean(line, i)]),
+      level: line(0, n),
     })),
     x: { low: 0, high: n - 1, ticks: roundTicks(0, n - 1, 4), label: `${unit} of the text` },
-    y: { label: `bits per ${unit}` },
+    y: { label },
     at: (part) => Math.round(part * (n - 1)),
     next: (i, direction) =>
       Math.max(0, Math.min(n - 1, (i ?? 0) + direction * Math.ceil(n / 100))),
@@ -532,7 +575,7 @@ const headlineDigits = words ? 2 : 4;
 function headline(each, model) {
   const scale = words ? each.perplexity : 1 / Math.LN2;
   const spread = each.standard_error === null ? ""
-    : ` ± ${fixed(each.standard_error * scale, headlineDigits)}`;
+    : ` ±\u00a0${fixed(each.standard_error * scale, headlineDigits)}`;
   const more = [`${count(result.predicted)} ${unit}s scored`,
     words ? `${fixed(each.bits_per_token, 3)} bits per token`
       : `perplexity ${fixed(each.perplexity, 3)}`,
@@ -544,14 +587,35 @@ function headline(each, model) {
     element("p", { class: "more" }, more.join(" · ")));
 }
 
-/* Every figure as --json has it, a column for each model; a name that both have stands once. */
+/* What a comparison is made for. */
+function differenceHeadline() {
+  const { difference, difference_standard_error: error } = compare;
+  const sign = difference > 0 ? "+" : "";
+  const spread = error === null ? "" : ` ±\u00a0${fixed(error, 5)}`;
+  const more = [`KL divergence ${fixed(compare.kl_divergence, 5)}`,
+    `same likeliest ${unit} ${(100 * compare.top_agreement).toFixed(2)} %`,
+    `largest difference ${fixed(compare.largest_difference, 3)} at ${unit} `
+      + count(compare.largest_difference_index)];
+  return element("div", { class: "headline" },
+    element("p", { class: "model" }, `${models[1].name} less ${models[0].name}`),
+    element("p", { class: "value" }, `${sign}${fixed(difference, 5)}`,
+      element("small", {}, ` nats per ${unit}${spread}`)),
+    element("p", { class: "more" }, more.join(" · ")));
+}
+
+/* A figure as --json has it, but for the quotes of a string. */
+function plain(figure) {
+  return typeof figure === "string" ? visible(figure) : JSON.stringify(figure) ?? "";
+}
+
+/* Every figure, a column for each model; a name that both have stands once. */
 function drawFigures() {
   const columns = [{ model: facts.model, ...result }, ...(compare ? [compare] : [])]
     .map(({ settings, ...figures }) => ({ ...figures, ...settings }));
   const keys = new Set(columns.flatMap(Object.keys));
   byId("figures").append(...Array.from(keys, (key) => element("tr", {},
     element("th", { scope: "row" }, key),
-    ...columns.map((figures) => element("td", {}, JSON.stringify(figures[key]) ?? "")))));
+    ...columns.map((figures) => element("td", {}, plain(figures[key]))))));
 }
 
 /* The lengths that were tried, and no other, can be pointed at. */
@@ -605,7 +669,7 @@ function start() {
   const name = result.file === "-" ? "standard input" : baseName(result.file);
   document.title = `${name} - txl ppl`;
   byId("file").textContent = name;
-  byId("headlines").append(headline(result, models[0]),
+  byId("headlines").append(...(compare ? [differenceHeadline()] : []), headline(result, models[0]),
     ...(compare ? [headline(compare, models[1])] : []));
   drawFigures();
   addTheme();

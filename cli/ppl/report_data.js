@@ -148,6 +148,19 @@ function readTokens() {
   });
 }
 
+/* What the source has where the vocabulary has nothing but <unk>, by token. */
+const surfaces = new Map();
+
+function readSurfaces() {
+  for (const bytes of parts("surfaces").map(bytesOf)) {
+    for (let at = 0; at < bytes.length;) {
+      const [token, length] = numbersOf(bytes, at, 2, 4);
+      surfaces.set(token, spelled(bytes.subarray(at + 8, at + 8 + length)));
+      at += 8 + length;
+    }
+  }
+}
+
 function addUp(model) {
   model.sums = new Float64Array(n + 1);
   model.counts = new Uint32Array(n + 1);
@@ -225,7 +238,8 @@ function cellEnd(i) {
 
 function cellText(i) {
   const length = cellEnd(i) - i;
-  return length > 1 ? visible(decoded(bytesAt(i, length))) : symbols.get(ids[i]);
+  return length > 1 ? visible(decoded(bytesAt(i, length)))
+    : surfaces.get(i) ?? symbols.get(ids[i]);
 }
 
 /* Line ends in the text before token `i`; ids without lines still have their boundaries. */
@@ -253,6 +267,7 @@ function excerpt(first, end) {
 
 readSymbols();
 readTokens();
+readSurfaces();
 models.forEach(addUp);
 if (kind === "bytes") {
   joinBytes();

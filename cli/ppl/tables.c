@@ -26,8 +26,8 @@ void tables_close(struct tables *tables) {
 }
 
 bool tables_any(const struct tables *tables) {
-    return tables->tokens.table.file.stream || tables->words.table.file.stream ||
-           tables->lines.table.file.stream;
+    return tables->shows_source || tables->tokens.table.file.stream ||
+           tables->words.table.file.stream || tables->lines.table.file.stream;
 }
 
 bool tables_start_text(struct tables *tables, const char *file, const struct input *input) {

@@ -12,6 +12,7 @@ struct tables {
     struct word_rows words;
     struct line_rows lines;
     struct source source; /* of the text at hand */
+    bool shows_source;    /* a report reads it too */
     bool has_marks;       /* a byte order mark is no text */
 };
 
@@ -29,7 +30,7 @@ bool tables_open(struct tables *tables, const struct tables_options *options,
 bool tables_commit(struct tables *tables);
 void tables_close(struct tables *tables);
 
-/* True where they show a source at all. */
+/* True where the source is shown at all. */
 bool tables_any(const struct tables *tables);
 
 /* Begins a text; false with the error printed.  tables_finish_text writes the rows that wait for
