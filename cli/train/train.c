@@ -524,6 +524,7 @@ static int run(const struct command *command, int argc, char **argv) {
                                  .pre_lnorm = CHOICE_UNSET,
                                  .same_length = CHOICE_UNSET,
                                  .type = CHOICE_UNSET,
+                                 .compute = CHOICE_UNSET,
                                  .text = TEXT_TOKENS,
                                  .min_count = INTEGER_UNSET,
                                  .n_layer = INTEGER_UNSET,

@@ -490,6 +490,27 @@ static void going_on(void **state) {
     unlink(path);
 }
 
+/* Nothing is updated then. */
+static void no_number(void **state) {
+    (void)state;
+    struct larger larger = open_larger();
+    txl_trainer *t = larger_trainer(&larger, false, 1);
+    txl_step step;
+    txl_error error;
+    take_step(t, 1e-3);
+    ((float *)t->x->layer[1].qkv.data)[5] = NAN;
+    float *before = calloc(t->n_parameter, sizeof *before);
+    assert_non_null(before);
+    memcpy(before, t->weight, t->n_parameter * sizeof *before);
+    assert_int_equal(txl_trainer_step(t, 1e-3, &step, &error), TXL_FORMAT);
+    assert_non_null(strstr(error.message, "step 1:"));
+    assert_memory_equal(before, t->weight, t->n_parameter * sizeof *before);
+    assert_int_equal(txl_trainer_steps(t), 1);
+    free(before);
+    txl_trainer_free(t);
+    close_larger(&larger);
+}
+
 static void expect_refused(const char *path, txl_status expected) {
     txl_saved *saved;
     txl_error error;
@@ -544,7 +565,7 @@ int main(void) {
         cmocka_unit_test(reference_runs),   cmocka_unit_test(finite_differences),
         cmocka_unit_test(dropout_shares),   cmocka_unit_test(any_number_of_threads),
         cmocka_unit_test(near_f32_in_bf16), cmocka_unit_test(going_on),
-        cmocka_unit_test(foreign_states),
+        cmocka_unit_test(foreign_states),   cmocka_unit_test(no_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
