@@ -130,8 +130,11 @@ static const uint16_t allowed[] = {SYS_read,
 
 /* The leak checker traces its own process by another, which shares its memory. */
 static const uint16_t allowed_sanitized[] = {
-    SYS_clone, SYS_ptrace,   SYS_wait4, SYS_prctl,     SYS_process_vm_readv,
-    SYS_pipe2, SYS_mprotect, SYS_mmap,  SYS_prlimit64, SYS_personality};
+#ifdef __x86_64__
+    SYS_getdents,
+#endif
+    SYS_clone,    SYS_ptrace,   SYS_wait4, SYS_prctl,     SYS_process_vm_readv,
+    SYS_pipe2,    SYS_mprotect, SYS_mmap,  SYS_prlimit64, SYS_personality};
 
 /* Calls for which the C library has another way when the kernel lacks them, since what they do
  * stands in memory, where a filter sees nothing. */
