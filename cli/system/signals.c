@@ -30,6 +30,12 @@ static void remove_temporaries(void) {
     }
 }
 
+/* A signal that comes just before a system call does not end it: so the call is disturbed again. */
+static void on_alarm(int number) {
+    (void)number;
+    alarm(1);
+}
+
 static int milliseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -47,6 +53,7 @@ static void on_stop(int number) {
     }
     stop_time = milliseconds();
     stop_signal = number;
+    alarm(1);
 }
 
 static void say(const char *text) {
@@ -73,6 +80,8 @@ static void handle_stops(int flags) {
         if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(stops[i], &action, NULL);
     }
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
 }
 
 void signals_install(void) {
@@ -101,6 +110,7 @@ int signals_status(void) {
 bool signals_forget_interrupt(void) {
     if (stop_signal != SIGINT)
         return false;
+    alarm(0);
     stop_signal = 0;
     return true;
 }
