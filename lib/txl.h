@@ -5,27 +5,25 @@
  *   txl_session  one timeline of tokens: the segment at hand and the memory before it.
  *   txl_encoder, txl_decoder
  *                text to ids, ids to text.
- *   txl_history  the ids of a text, for sampling that is to avoid repetition.
- *   txl_memory   what a session knows, saved.
+ *   txl_history  the ids of a text, for sampling that avoids repetition.
+ *   txl_memory   a snapshot of a session.
  *   txl_trainer  a model being trained on a text.
  *
- * To continue a text: open a model; make a session, an encoder and a decoder of it; feed the
- * session the ids that the encoder makes of the text; then draw an id, feed it and show what the
- * decoder makes of it, as often as wanted: tests/example/generate.c.  To score a text, give its ids
- * to txl_session_score.
+ * To continue a text: open a model; make a session, an encoder and a decoder for it; encode the
+ * text and feed its ids to the session; then, for each new token, draw an id, feed it and decode
+ * it: tests/example/generate.c.  To score a text, give its ids to txl_session_score.
  *
- * Units: lengths of text are in bytes, of everything else in tokens.  Probabilities are natural
- * logarithms: a log-probability is <= 0, "nats" is its negative.  Arrays of more than one dimension
- * are written as in out[n, n_token], the last index running fastest.
+ * Units: lengths of text are in bytes, all other lengths in tokens.  Log-probabilities are natural
+ * logarithms, <= 0; "nats" are their negatives.  out[n, n_token] is an array in row-major order.
  *
- * Ownership: an object that a function makes is the caller's, to be ended by the function called
- * ..._free or ..._close, for which NULL is fine.  A pointer that a function gives otherwise belongs
- * to the object, and its comment says how long it lives.  What is passed in is used during the call
- * alone, unless its comment says longer.
+ * Ownership: an object that a function makes belongs to the caller, who ends it with the function
+ * called ..._free or ..._close; those take NULL too.  Any other pointer that a function returns
+ * belongs to the object, and its comment says how long it lives.  Arguments are used during the
+ * call alone, unless their comment says otherwise.
  *
  * Threads: a model may be used by any number of threads at a time, every other object by one at a
  * time.  A session works with threads of its own, in which all signals but SIGBUS are blocked;
- * results are the same, bit for bit, for any number of them.  The library prints nothing, never
+ * results are the same, bit for bit, for any number of them.  The library prints nothing and never
  * exits.  The only state that it keeps outside of objects is OpenBLAS's number of threads, which is
  * one for the whole process: while any model is open it is 1, because sessions divide the work
  * themselves, and when the last model closes it becomes what it was before the first was opened.
@@ -578,7 +576,7 @@ TXL_API txl_status txl_decoder_push_spelling(txl_decoder *decoder, const char *s
 TXL_API txl_status txl_decoder_finish(txl_decoder *decoder, const char **text, size_t *length,
                                       txl_error *error);
 
-/* Tells a decoder that the text before its next id was shown by other means: `ids` are its last
+/* Says that the text before the decoder's next id was shown by other means: `ids` are its last
  * symbols, `tail` its last byte as shown (0 when nothing was shown), so that the next word is set
  * off by a blank just where one is missing. */
 TXL_API txl_status txl_decoder_continue(txl_decoder *decoder, const int32_t *ids, size_t n,
@@ -618,7 +616,7 @@ TXL_API txl_status txl_ids_add(txl_ids *ids, const int32_t *add, size_t n, txl_e
 TXL_API size_t txl_ids_count(const txl_ids *ids);
 /* Copies ids [first, first + n), all of which there must be. */
 TXL_API void txl_ids_get(const txl_ids *ids, size_t first, size_t n, int32_t *out);
-/* Tells texts apart: a checksum of all ids. */
+/* Identifies the text: a checksum of all ids. */
 TXL_API uint64_t txl_ids_checksum(const txl_ids *ids);
 TXL_API void txl_ids_free(txl_ids *ids);
 
@@ -637,6 +635,7 @@ typedef struct txl_training {
     uint64_t seed;    /* of dropout */
     bool bf16;        /* multiply in bf16 with sums in f32, instead of in f32 */
     int threads;      /* 0: one for each processor */
+    uint64_t reserved[8];
 } txl_training;
 
 /* The course of the learning rate: it rises in `warmup` steps to lr, then falls to lr_min along a
@@ -668,6 +667,7 @@ typedef struct txl_step {
     double grad_norm; /* of all gradients, before clipping */
     uint64_t tokens;  /* predicted in this step */
     uint64_t epoch;   /* from 0 */
+    uint64_t reserved[4];
 } txl_step;
 
 /* One step of Adam at the learning rate `rate`.  Every stream moves on by tgt_len tokens, or to the

@@ -7,6 +7,7 @@
 #include "trainer.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
+#include "lib/base/reserved.h"
 #include "lib/network/positions.h"
 #include "lib/weights/expand.h"
 
@@ -354,6 +355,8 @@ static txl_status check(const txl_model *model, const txl_training *how, txl_err
             return txl_fail(error, TXL_ARGUMENT, "%s %g is not from %g to %g", range[i].name,
                             range[i].value, range[i].low, range[i].high);
     }
+    if (CHECK_RESERVED(txl_training, how, error))
+        return TXL_ARGUMENT;
     if (x->attn_type != ATTENTION_RELATIVE)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: attn_type %d cannot be trained, only 0 (relative positions)",
