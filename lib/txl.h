@@ -244,7 +244,8 @@ TXL_API void txl_session_free(txl_session *session);
 /* What the session runs with: threads is never 0 here. */
 TXL_API void txl_session_settings(const txl_session *session, txl_settings *settings);
 
-/* Bytes of memory that a session with these settings will come to hold. */
+/* Bytes that a session with these settings asks the system for, all of them when it is made; it
+ * comes to hold them as it is used.  A copy shares the position rows with its original. */
 TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings);
 
 /* The least that any program must do for one token once the memory is full.  Divided by the

@@ -14,13 +14,12 @@ enum { SPINS = 2000 };
 
 struct worker {
     struct pool *pool;
-    int thread;
+    pthread_t thread;
+    int number;
 };
 
 struct pool {
     int n;
-    pthread_t *thread;
-    struct worker *worker;
     int started; /* workers that exist */
 
     /* The loop at hand.  Whoever has taken a task of it may read the first three: the caller writes
@@ -36,6 +35,8 @@ struct pool {
     pthread_mutex_t mutex; /* guards sleeping */
     pthread_cond_t wake;
     atomic_int sleepers;
+
+    struct worker worker[]; /* [n], the first of which is the caller's own */
 };
 
 int pool_processors(void) {
@@ -91,7 +92,7 @@ static void *work(void *argument) {
         seen = wait_for_loop(pool, seen);
         if (atomic_load(&pool->stop))
             return NULL;
-        take_tasks(pool, worker->thread);
+        take_tasks(pool, worker->number);
     }
 }
 
@@ -111,38 +112,36 @@ void pool_free(struct pool *pool) {
     atomic_store(&pool->stop, true);
     release_workers(pool);
     for (int i = 0; i < pool->started; i++)
-        pthread_join(pool->thread[i], NULL);
+        pthread_join(pool->worker[i + 1].thread, NULL);
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->mutex);
-    free(pool->thread);
-    free(pool->worker);
     free(pool);
+}
+
+size_t pool_bytes(int n) {
+    return sizeof(struct pool) + (size_t)n * sizeof(struct worker);
 }
 
 struct pool *pool_new(int n) {
     if (n <= 0)
         n = pool_processors();
-    struct pool *pool = calloc(1, sizeof *pool);
+    struct pool *pool = calloc(1, pool_bytes(n));
     if (!pool)
         return NULL;
     pool->n = n;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);
-    pool->thread = calloc((size_t)n, sizeof *pool->thread);
-    pool->worker = calloc((size_t)n, sizeof *pool->worker);
-    if (!pool->thread || !pool->worker) {
-        pool_free(pool);
-        return NULL;
-    }
     /* Signals are the program's: none may be delivered to a worker, except what its own reading of
      * a mapped file raises, which would kill the process if it were blocked. */
     sigset_t blocked, before;
     sigfillset(&blocked);
     sigdelset(&blocked, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    for (int i = 0; i < n - 1; i++) {
-        pool->worker[i] = (struct worker){pool, i + 1};
-        if (pthread_create(&pool->thread[i], NULL, work, &pool->worker[i]) != 0)
+    for (int i = 1; i < n; i++) {
+        struct worker *worker = &pool->worker[i];
+        worker->pool = pool;
+        worker->number = i;
+        if (pthread_create(&worker->thread, NULL, work, worker) != 0)
             break;
         pool->started++;
     }

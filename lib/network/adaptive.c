@@ -1,9 +1,7 @@
 /* Embedding and softmax over bands of the vocabulary. */
 #include "adaptive.h"
-#include "lib/base/error.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Memory ------------------------------------------------------------------------------- */
@@ -22,12 +20,6 @@ static size_t max_blocks(const struct ends *ends) {
     return most + (ends->n_band > 1 ? n_block(&ends->cluster) : 0);
 }
 
-uint64_t adaptive_bytes(const struct ends *ends, size_t max_x) {
-    uint64_t row = (ends->band[0].embedding.n_col + ends->d_model) * sizeof(float) +
-                   2 * sizeof(size_t) + sizeof(float) + 2 * max_blocks(ends) * sizeof(float);
-    return max_x * row;
-}
-
 size_t adaptive_scratch(const struct ends *ends, size_t max_x) {
     size_t most = ends->n_band > 1 ? compute_scratch(&ends->cluster, max_x) : 0;
     for (int i = 0; i < ends->n_band; i++) {
@@ -42,27 +34,16 @@ size_t adaptive_scratch(const struct ends *ends, size_t max_x) {
     return most;
 }
 
-txl_status adaptive_open(struct adaptive *a, const struct ends *ends, size_t max_x,
-                         txl_error *error) {
+void adaptive_lay_out(struct adaptive *a, const struct ends *ends, size_t max_x,
+                      struct arena *arena) {
     *a = (struct adaptive){.ends = ends, .max_x = max_x};
-    a->narrow = calloc(max_x * ends->band[0].embedding.n_col, sizeof *a->narrow);
-    a->gather = calloc(max_x * ends->d_model, sizeof *a->gather);
-    a->member = calloc(max_x, sizeof *a->member);
-    a->entry = calloc(max_x, sizeof *a->entry);
-    a->partial = calloc(max_x * max_blocks(ends), 2 * sizeof *a->partial);
-    a->logit = calloc(max_x, sizeof *a->logit);
-    if (!a->narrow || !a->gather || !a->member || !a->entry || !a->partial || !a->logit)
-        return txl_fail_memory(error, "the softmax", adaptive_bytes(ends, max_x));
-    return TXL_OK;
-}
-
-void adaptive_close(struct adaptive *a) {
-    free(a->narrow);
-    free(a->gather);
-    free(a->member);
-    free(a->entry);
-    free(a->partial);
-    free(a->logit);
+    a->narrow = arena_take(arena, max_x * ends->band[0].embedding.n_col, sizeof *a->narrow);
+    a->gather = arena_take(arena, max_x * ends->d_model, sizeof *a->gather);
+    a->member = arena_take(arena, max_x, sizeof *a->member);
+    a->entry = arena_take(arena, max_x, sizeof *a->entry);
+    a->partial = arena_take(arena, max_x * max_blocks(ends), 2 * sizeof *a->partial);
+    a->logit = arena_take(arena, max_x, sizeof *a->logit);
+    a->cluster = arena_take(arena, max_x * (size_t)ends->n_band, sizeof *a->cluster);
 }
 
 static void add_matrix(const struct matrix *w, uint64_t *bytes, uint64_t *products) {

@@ -41,13 +41,12 @@ struct adaptive {
     size_t *entry;  /* [max_x]: their targets' places in its softmax */
     float *partial; /* [blocks, max_x, 2]: largest logit of a block, and its sum of exponentials */
     float *logit;   /* [max_x]: the targets' */
+    float *cluster; /* [max_x, n_band]: room for adaptive_head */
 };
 
-txl_status adaptive_open(struct adaptive *adaptive, const struct ends *ends, size_t max_x,
-                         txl_error *error);
-void adaptive_close(struct adaptive *adaptive);
-/* Bytes that it allocates. */
-uint64_t adaptive_bytes(const struct ends *ends, size_t max_x);
+/* Takes the memory. */
+void adaptive_lay_out(struct adaptive *adaptive, const struct ends *ends, size_t max_x,
+                      struct arena *arena);
 /* Floats of scratch that it needs of each thread. */
 size_t adaptive_scratch(const struct ends *ends, size_t max_x);
 

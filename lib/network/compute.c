@@ -11,8 +11,6 @@
 #include <sys/mman.h>
 
 enum {
-    LINE = 64,              /* bytes of a line of the caches */
-    HUGE_PAGE = 1 << 21,    /* bytes, where the system has them */
     BLAS_BUFFER = 1 << 27,  /* bytes that OpenBLAS maps for each thread */
     FEW_ROWS = 8,           /* up to so many rows of activations the product kernels are fastest */
     STREAM_BYTES = 1 << 18, /* about so much of the weights in a task, when they are few, */
@@ -36,40 +34,28 @@ static txl_status check_blas_memory(int n_thread, txl_error *error) {
     return TXL_OK;
 }
 
-float *compute_floats(size_t n) {
-    size_t alignment = n * sizeof(float) < HUGE_PAGE ? LINE : HUGE_PAGE;
-    size_t size = (n * sizeof(float) + LINE - 1) / LINE * LINE;
-    float *floats = NULL;
-    if (posix_memalign((void **)&floats, alignment, size > 0 ? size : LINE) != 0)
-        return NULL;
-    if (alignment == HUGE_PAGE)
-        madvise(floats, size, MADV_HUGEPAGE);
-    return floats;
+void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
+                     struct arena *arena) {
+    *compute = (struct compute){.scratch_size = scratch_size};
+    compute->scratch = arena_take(arena, (uint64_t)threads, sizeof *compute->scratch);
+    for (int i = 0; i < threads; i++) {
+        float *scratch = arena_take(arena, scratch_size, sizeof *scratch);
+        if (compute->scratch)
+            compute->scratch[i] = scratch;
+    }
+    compute->packed = arena_take(arena, packed_size, sizeof *compute->packed);
 }
 
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
-                        size_t scratch_size, size_t packed_size, txl_error *error) {
-    *compute = (struct compute){.kernels = kernels, .scratch_size = scratch_size};
+                        txl_error *error) {
+    compute->kernels = kernels;
     compute->pool = pool_new(threads);
     if (!compute->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
-    txl_status status = check_blas_memory(pool_size(compute->pool), error);
-    if (status)
-        return status;
-    size_t n = (size_t)pool_size(compute->pool);
-    compute->scratch = calloc(n, sizeof *compute->scratch);
-    for (size_t i = 0; i < n; i++)
-        if (!compute->scratch || !(compute->scratch[i] = compute_floats(scratch_size)))
-            return txl_fail_memory(error, "scratch", n * scratch_size * sizeof(float));
-    compute->packed = compute_floats(packed_size);
-    return compute->packed ? TXL_OK : txl_fail_memory(error, "panels", packed_size * sizeof(float));
+    return check_blas_memory(threads, error);
 }
 
 void compute_close(struct compute *compute) {
-    for (int i = 0; compute->scratch && i < pool_size(compute->pool); i++)
-        free(compute->scratch[i]);
-    free(compute->scratch);
-    free(compute->packed);
     pool_free(compute->pool);
 }
 

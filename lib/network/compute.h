@@ -2,6 +2,7 @@
 #ifndef TXL_COMPUTE_H
 #define TXL_COMPUTE_H
 
+#include "lib/base/arena.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
 #include "tensors.h"
@@ -14,14 +15,14 @@ struct compute {
     float *packed; /* the rows of the product at hand, as its kernels take them */
 };
 
-/* `packed_size` is the most that compute_packed gives of the products to come. */
+/* Takes the memory.  `packed_size` is the most that compute_packed gives of the products to come.
+ */
+void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
+                     struct arena *arena);
+/* Starts the threads, for which it asks pool_bytes. */
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
-                        size_t scratch_size, size_t packed_size, txl_error *error);
+                        txl_error *error);
 void compute_close(struct compute *compute);
-
-/* Memory for n floats to compute in, not set to anything and for free(), or NULL; in huge pages if
- * there are many. */
-float *compute_floats(size_t n);
 
 /* Floats of scratch that products with this matrix need, for up to n_x rows. */
 size_t compute_scratch(const struct matrix *matrix, size_t n_x);

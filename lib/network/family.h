@@ -80,12 +80,18 @@ struct family {
     /* Sessions: refuses settings that the network cannot do with. */
     txl_status (*check_session)(const struct network *network, const txl_settings *settings,
                                 txl_error *error);
-    uint64_t (*timeline_bytes)(const struct network *network, const struct kernels *kernels,
-                               const txl_settings *settings);
-    txl_status (*timeline_open)(const struct network *network, const struct kernels *kernels,
-                                const txl_settings *settings, struct timeline **timeline,
-                                txl_error *error);
-    void (*timeline_close)(struct timeline *timeline); /* NULL is fine */
+
+    /* Takes the memory of a session's state, which settings with as many threads as there will be
+     * say; NULL from an arena that only adds up. */
+    struct timeline *(*lay_out)(const struct network *network, const struct kernels *kernels,
+                                const txl_settings *settings, struct arena *arena);
+    /* Starts it, at the first memory.  It shares what is alike with `like`, another timeline of the
+     * same settings that computes all of that before the next pass; NULL: none. */
+    txl_status (*timeline_open)(struct timeline *timeline, const struct kernels *kernels,
+                                struct timeline *like, txl_error *error);
+    /* Bytes that timeline_open asks for when it shares nothing. */
+    uint64_t (*timeline_bytes)(const struct network *network, const txl_settings *settings);
+    void (*timeline_close)(struct timeline *timeline);
 
     /* Back to the first memory. */
     void (*reset)(struct timeline *timeline);
@@ -106,9 +112,8 @@ struct family {
     txl_status (*advance_each)(struct timeline *const *each, const int32_t *ids, size_t n,
                                const float **hidden, txl_error *error);
 
-    /* Makes `to`, just opened with the same settings, the same timeline as `from`, which computes
-     * all its position rows for both.  Fails as `advance` does, and `to` can only be closed then.
-     */
+    /* Makes `to`, just opened to be like `from`, the same timeline.  Fails as `advance` does, and
+     * `to` can only be closed then. */
     txl_status (*copy)(struct timeline *to, struct timeline *from, txl_error *error);
 
     /* The first position of which a token to come may see the keys and values. */

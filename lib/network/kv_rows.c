@@ -1,10 +1,8 @@
 /* Rows of keys, values and positions, in blocks. */
 #include "kv_rows.h"
-#include "lib/base/error.h"
 #include "lib/base/half.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 enum {
     PIECE = 64,         /* elements that are converted at a time */
@@ -33,29 +31,9 @@ static size_t block_bytes(const struct rows *rows) {
     return ROW_BLOCK * rows->width * element_size(rows);
 }
 
-uint64_t rows_bytes(const struct rows *rows) {
-    return (uint64_t)rows->n_layer * rows->n_block * rows->n_head * block_bytes(rows);
-}
-
-txl_status rows_open(struct rows *rows, const char *name, txl_error *error) {
-    uint64_t bytes = rows_bytes(rows);
-    if (bytes == 0)
-        return TXL_OK;
-    if (bytes > SIZE_MAX / 2)
-        return txl_fail_memory(error, name, bytes);
-    void *memory =
-        mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return txl_fail_memory(error, name, bytes);
-    madvise(memory, (size_t)bytes, MADV_HUGEPAGE);
-    rows->data = memory;
-    return TXL_OK;
-}
-
-void rows_close(struct rows *rows) {
-    if (rows->data)
-        munmap(rows->data, rows_bytes(rows));
-    rows->data = NULL;
+void rows_lay_out(struct rows *rows, struct arena *arena) {
+    rows->data = arena_take(arena, (uint64_t)rows->n_layer * rows->n_block * rows->n_head,
+                            block_bytes(rows));
 }
 
 void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head) {

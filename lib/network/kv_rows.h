@@ -5,6 +5,7 @@
 #ifndef TXL_ROWS_H
 #define TXL_ROWS_H
 
+#include "lib/base/arena.h"
 #include "lib/kernels/kernels.h"
 #include "lib/weights/weights.h"
 #include "txl.h"
@@ -27,10 +28,8 @@ size_t rows_element_size(txl_memory_type memory_type);
 /* The width for rows of n elements. */
 size_t rows_width(enum weights_type type, size_t n);
 
-/* `name` is what an error says was too large.  The rest of *rows is filled in by the caller. */
-txl_status rows_open(struct rows *rows, const char *name, txl_error *error);
-void rows_close(struct rows *rows);
-uint64_t rows_bytes(const struct rows *rows);
+/* Takes the data.  The rest of *rows is filled in by the caller. */
+void rows_lay_out(struct rows *rows, struct arena *arena);
 
 void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head);
 

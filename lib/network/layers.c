@@ -1,9 +1,7 @@
 /* Layers where they are, or expanded. */
 #include "layers.h"
-#include "lib/base/error.h"
 #include "lib/weights/expand.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 int layers_next_matrix(const struct layer_list *list, int l, int from) {
@@ -20,68 +18,73 @@ static void *layer_at(const struct layer_list *list, int l) {
     return list->table->part(list->network, PARAMETER_LAYER, l);
 }
 
-/* Bytes of a layer's compressed matrices, expanded. */
-static size_t layer_bytes(const struct layer_list *list, int l) {
-    size_t bytes = 0;
+/* What a layer's compressed matrices take expanded. */
+struct expansion {
+    size_t bytes, n_block;
+};
+
+static struct expansion layer_expansion(const struct layer_list *list, int l) {
+    struct expansion e = {0, 0};
     for (int i = -1; (i = layers_next_matrix(list, l, i)) >= 0;) {
-        const struct matrix *matrix =
-            parameter_matrix(&list->table->parameter[i], layer_at(list, l));
-        bytes += matrix->compressed ? expanded_bytes(matrix->compressed) : 0;
+        const struct parameter *p = &list->table->parameter[i];
+        const struct weights_tensor *tensor = parameter_matrix(p, layer_at(list, l))->compressed;
+        e.bytes += tensor ? expanded_bytes(tensor) : 0;
+        e.n_block += tensor ? tensor->n_block : 0;
     }
-    return bytes;
+    return e;
 }
 
-static size_t largest_layer(const struct layer_list *list) {
-    size_t most = 0;
+/* The most that any layer takes of either. */
+static struct expansion largest_expansion(const struct layer_list *list) {
+    struct expansion most = {0, 0};
     int n_layer = list->table->count(list->settings, PARAMETER_LAYER);
     for (int l = 0; l < n_layer; l++) {
-        size_t bytes = layer_bytes(list, l);
-        most = bytes > most ? bytes : most;
+        struct expansion e = layer_expansion(list, l);
+        most.bytes = e.bytes > most.bytes ? e.bytes : most.bytes;
+        most.n_block = e.n_block > most.n_block ? e.n_block : most.n_block;
     }
     return most;
 }
 
-uint64_t layers_bytes(const struct layer_list *list, int threads) {
-    size_t most = largest_layer(list);
-    return most > 0 ? most + (uint64_t)threads * WEIGHTS_BLOCK_SIZE : 0;
+void layers_lay_out(struct layers *layers, const struct layer_list *list, struct arena *arena) {
+    struct expansion most = largest_expansion(list);
+    *layers = (struct layers){.list = *list, .n_block = most.n_block, .number = -1};
+    if (most.n_block == 0)
+        return;
+    layers->layer = arena_take(arena, 1, list->table->layer_size);
+    layers->memory = arena_take(arena, 1, most.bytes);
 }
 
-txl_status layers_open(struct layers *layers, const struct layer_list *list, struct pool *pool,
-                       txl_error *error) {
-    *layers = (struct layers){.list = *list, .number = -1};
-    layers->size = largest_layer(list);
-    if (layers->size == 0)
+uint64_t layers_bytes(const struct layer_list *list, int threads) {
+    struct expansion most = largest_expansion(list);
+    return most.n_block > 0 ? expander_bytes(threads, most.n_block) : 0;
+}
+
+txl_status layers_open(struct layers *layers, struct pool *pool, txl_error *error) {
+    if (layers->n_block == 0)
         return TXL_OK;
-    layers->layer = calloc(1, list->table->layer_size);
-    layers->memory = expansion_map(layers->size);
-    if (!layers->layer || !layers->memory)
-        return txl_fail_memory(error, "an expanded layer", layers->size);
-    return expander_new(list->weights, pool, &layers->expander, error);
+    return expander_new(layers->list.weights, pool, layers->n_block, &layers->expander, error);
 }
 
 void layers_close(struct layers *layers) {
     expander_free(layers->expander);
-    expansion_unmap(layers->memory, layers->size);
-    free(layers->layer);
 }
 
 static txl_status expand_layer(struct layers *layers, int l, txl_error *error) {
     const struct layer_list *list = &layers->list;
     char *next = layers->memory;
-    txl_status status = TXL_OK;
     layers->number = -1;
     memcpy(layers->layer, layer_at(list, l), list->table->layer_size);
-    for (int i = -1; !status && (i = layers_next_matrix(list, l, i)) >= 0;) {
+    for (int i = -1; (i = layers_next_matrix(list, l, i)) >= 0;) {
         struct matrix *matrix = parameter_matrix(&list->table->parameter[i], layers->layer);
         const struct weights_tensor *tensor = matrix->compressed;
         if (!tensor)
             continue;
-        status = expander_add(layers->expander, tensor, next, error);
+        expander_add(layers->expander, tensor, next);
         matrix_place(matrix, next);
         next += expanded_bytes(tensor);
     }
-    if (!status)
-        status = expander_run(layers->expander, error);
+    txl_status status = expander_run(layers->expander, error);
     if (!status)
         layers->number = l;
     return status;

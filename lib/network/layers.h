@@ -3,6 +3,7 @@
 #ifndef TXL_LAYERS_H
 #define TXL_LAYERS_H
 
+#include "lib/base/arena.h"
 #include "lib/base/threads.h"
 #include "parameters.h"
 
@@ -17,19 +18,21 @@ struct layer_list {
 struct layers {
     struct layer_list list;
     struct expander *expander; /* NULL: no layer is compressed */
-    void *memory;              /* [size] */
-    size_t size;
+    size_t n_block;            /* of the layer that has most */
+    void *memory;              /* where layers are expanded to */
     void *layer; /* the one that is in memory, a family's struct of table->layer_size bytes */
     int number;  /* which that is, or -1 */
 };
 
-/* `pool` does the work, and must live as long. */
-txl_status layers_open(struct layers *layers, const struct layer_list *list, struct pool *pool,
-                       txl_error *error);
-void layers_close(struct layers *layers);
+/* Finds out what the layers need, and takes the memory. */
+void layers_lay_out(struct layers *layers, const struct layer_list *list, struct arena *arena);
 
-/* Bytes that a session needs for it. */
+/* Bytes that layers_open asks for besides. */
 uint64_t layers_bytes(const struct layer_list *list, int threads);
+
+/* `pool` does the work, and must live as long. */
+txl_status layers_open(struct layers *layers, struct pool *pool, txl_error *error);
+void layers_close(struct layers *layers);
 
 /* Layer l with all its matrices at hand, until the next call: the family's struct.  Fails at a
  * block that is damaged. */

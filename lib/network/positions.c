@@ -1,9 +1,7 @@
 /* Position rows: computed once, or for the first tokens not at all. */
 #include "positions.h"
-#include "lib/base/error.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static size_t smaller(size_t a, size_t b) {
@@ -32,24 +30,6 @@ static bool has_few(const struct position_plan *plan) {
     return plan->kind == POSITIONS_SINUSOID && plan->zero_memory && plan->d_model % 16 == 0;
 }
 
-/* Floats of the tables for the first tokens. */
-static uint64_t few_size(const struct position_plan *plan) {
-    return FEW_TOKENS * (uint64_t)plan->n_head * (plan->d_model + plan->distances);
-}
-
-uint64_t positions_bytes(const struct position_plan *plan) {
-    struct rows rows = plan_rows(plan);
-    uint64_t bytes = rows_bytes(&rows);
-    if (plan->kind == POSITIONS_LEARNED)
-        bytes +=
-            (uint64_t)plan->n_layer * plan->n_head * in_blocks(plan->distances) * sizeof(float);
-    if (plan->kind == POSITIONS_SINUSOID)
-        bytes += (uint64_t)plan->distances * plan->d_model * sizeof(float);
-    if (has_few(plan))
-        bytes += few_size(plan) * sizeof(float);
-    return bytes + POSITION_BLOCK * (uint64_t)head_width(plan) * sizeof(float);
-}
-
 size_t positions_scratch(const struct position_plan *plan) {
     if (!has_few(plan))
         return 0;
@@ -59,58 +39,55 @@ size_t positions_scratch(const struct position_plan *plan) {
     return product > queries ? product : queries;
 }
 
-txl_status positions_new(const struct position_plan *plan, struct positions **positions,
-                         txl_error *error) {
-    struct positions *p = calloc(1, sizeof *p);
-    if (!p)
-        return txl_fail_memory(error, "the position rows", sizeof *p);
-    p->plan = *plan;
-    p->distances = plan->distances;
+static struct positions *lay_out(const struct position_plan *plan, struct arena *arena) {
+    struct positions unused, *taken = arena_take(arena, 1, sizeof *taken);
+    struct positions *p = taken ? taken : &unused;
+    size_t d_model = plan->d_model, n_head = plan->n_head;
+    *p = (struct positions){.plan = *plan, .distances = plan->distances};
     p->places = in_blocks(p->distances);
     p->rows = plan_rows(plan);
-    atomic_init(&p->users, 1);
-    size_t d_model = plan->d_model, n_head = plan->n_head;
-    p->projected = calloc(POSITION_BLOCK, head_width(plan) * sizeof(float));
-    bool good = p->projected != NULL;
-    if (good && plan->kind == POSITIONS_SINUSOID) {
-        p->sines = calloc(p->distances, d_model * sizeof(float));
-        good = p->sines != NULL;
+    rows_lay_out(&p->rows, arena);
+    p->projected = arena_take(arena, POSITION_BLOCK * head_width(plan), sizeof *p->projected);
+    if (plan->kind == POSITIONS_SINUSOID)
+        p->sines = arena_take(arena, p->distances * d_model, sizeof *p->sines);
+    if (plan->kind == POSITIONS_LEARNED)
+        p->bias = arena_take(arena, plan->n_layer * n_head * p->places, sizeof *p->bias);
+    if (has_few(plan)) {
+        p->few_queries = arena_take(arena, FEW_TOKENS * n_head * d_model, sizeof(float));
+        p->few_scores = arena_take(arena, FEW_TOKENS * n_head * p->distances, sizeof(float));
     }
-    if (good && plan->kind == POSITIONS_LEARNED) {
-        p->bias = calloc(plan->n_layer * n_head, p->places * sizeof(float));
-        good = p->bias || p->places == 0;
-    }
-    if (good && has_few(plan)) {
-        p->few_queries = calloc(FEW_TOKENS * n_head, d_model * sizeof(float));
-        p->few_scores = calloc(FEW_TOKENS * n_head, p->distances * sizeof(float));
-        good = p->few_queries && p->few_scores;
-    }
-    txl_status status = good ? rows_open(&p->rows, "the position rows", error)
-                             : txl_fail_memory(error, "the position rows", positions_bytes(plan));
-    if (status) {
-        positions_free(p);
+    return taken;
+}
+
+uint64_t positions_bytes(const struct position_plan *plan) {
+    struct arena sizes = {0};
+    lay_out(plan, &sizes);
+    return sizes.used;
+}
+
+txl_status positions_new(const struct position_plan *plan, struct positions **positions,
+                         txl_error *error) {
+    struct arena arena;
+    txl_status status = arena_open(&arena, positions_bytes(plan), "the position rows", error);
+    if (status)
         return status;
-    }
+    struct positions *p = lay_out(plan, &arena);
+    p->arena = arena;
+    atomic_init(&p->users, 1);
     *positions = p;
     return TXL_OK;
 }
 
-/* What is of no use once all rows are known. */
-static void forget_sources(struct positions *p) {
-    free(p->sines);
-    free(p->projected);
-    free(p->few_queries);
-    free(p->few_scores);
-    p->sines = p->projected = p->few_queries = p->few_scores = NULL;
+struct positions *positions_share(struct positions *p) {
+    atomic_fetch_add(&p->users, 1);
+    return p;
 }
 
 void positions_free(struct positions *p) {
     if (!p || atomic_fetch_sub(&p->users, 1) > 1)
         return;
-    forget_sources(p);
-    rows_close(&p->rows);
-    free(p->bias);
-    free(p);
+    struct arena arena = p->arena;
+    arena_close(&arena);
 }
 
 void position_sines(const float *inv_freq, size_t d_model, int clamp_len, size_t first, int step,
@@ -204,17 +181,13 @@ void positions_fill(struct positions *p, const struct compute *compute, int l,
 }
 
 void positions_finish(struct positions *p) {
-    if (p->known == p->wanted)
-        return;
     p->known = p->wanted;
-    if (p->known == p->distances)
-        forget_sources(p);
 }
 
 /* ---- The first tokens --------------------------------------------------------------------- */
 
 bool positions_are_few(const struct positions *p, uint64_t before, size_t n) {
-    return p->few_queries && before + n <= FEW_TOKENS;
+    return p->few_queries && p->known < p->distances && before + n <= FEW_TOKENS;
 }
 
 struct few {

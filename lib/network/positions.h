@@ -43,6 +43,7 @@ struct position_weights {
 };
 
 struct positions {
+    struct arena arena; /* that all of it lies in */
     struct position_plan plan;
     size_t distances;
     size_t places; /* their number in whole blocks */
@@ -53,10 +54,10 @@ struct positions {
     size_t known;  /* 0 .. known - 1 are filled in, of all layers */
     size_t wanted; /* likewise when the pass at hand has been through its layers */
 
-    /* Until all are known, sinusoids: */
-    float *sines;     /* [distances, d_model], farthest first */
+    /* Of use until all are known: */
+    float *projected; /* [POSITION_BLOCK, n_head d_head] */
+    float *sines;     /* [distances, d_model], farthest first; of sinusoids */
     size_t n_sines;   /* of the nearest distances they are filled in */
-    float *projected; /* [n_head d_head], room for a block of rows */
 
     /* For the first tokens; NULL where they are not treated apart. */
     float *few_queries; /* [FEW_TOKENS, n_head, d_model]: (q + v) W_r */
@@ -67,8 +68,11 @@ struct positions {
 
 txl_status positions_new(const struct position_plan *plan, struct positions **positions,
                          txl_error *error);
+/* The same for another session, before which all rows must be known; see positions_want. */
+struct positions *positions_share(struct positions *positions);
 /* Frees it when its last user has done so. */
 void positions_free(struct positions *positions);
+/* Bytes that positions_new asks for. */
 uint64_t positions_bytes(const struct position_plan *plan);
 /* Floats of scratch that each thread needs, besides those of a product of POSITION_BLOCK rows with
  * each layer's W_r. */

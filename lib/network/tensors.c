@@ -63,13 +63,11 @@ void tensors_close(struct tensors *t) {
 
 /* ---- Expanding ---------------------------------------------------------------------------- */
 
-static txl_status list_blocks(const struct tensors *t, struct expander *expander,
-                              txl_error *error) {
-    txl_status status = TXL_OK;
-    for (size_t i = 0; i < t->weights->n_tensor && !status; i++)
-        if (t->expanded[i])
-            status = expander_add(expander, &t->weights->tensor[i], (void *)t->element[i], error);
-    return status;
+static size_t count_blocks(const struct tensors *t) {
+    size_t n = 0;
+    for (size_t i = 0; i < t->weights->n_tensor; i++)
+        n += t->expanded[i] ? t->weights->tensor[i].n_block : 0;
+    return n;
 }
 
 /* What expands to so many times the file's size was not trained. */
@@ -86,10 +84,11 @@ txl_status tensors_expand(struct tensors *t, int threads, txl_error *error) {
     }
     struct expander *expander = NULL;
     struct pool *pool = pool_new(threads);
-    txl_status status = pool ? expander_new(t->weights, pool, &expander, error)
+    txl_status status = pool ? expander_new(t->weights, pool, count_blocks(t), &expander, error)
                              : txl_fail(error, TXL_MEMORY, "threads cannot be started");
-    if (!status)
-        status = list_blocks(t, expander, error);
+    for (size_t i = 0; !status && i < t->weights->n_tensor; i++)
+        if (t->expanded[i])
+            expander_add(expander, &t->weights->tensor[i], (void *)t->element[i]);
     if (!status)
         status = expander_run(expander, error);
     expander_free(expander);

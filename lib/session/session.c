@@ -10,6 +10,45 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+/* Takes the memory of a session; NULL from an arena that only adds up. */
+static txl_session *lay_out(const txl_model *model, const txl_settings *settings,
+                            struct arena *arena) {
+    const struct ends *ends = &model->network->ends;
+    size_t n_token = (size_t)model->vocabulary.n, n_band = (size_t)ends->n_band;
+    txl_session unused, *taken = arena_take(arena, 1, sizeof *taken), *s = taken ? taken : &unused;
+    *s = (txl_session){.model = model};
+    s->last = arena_take(arena, ends->d_model, sizeof *s->last);
+    s->cluster = arena_take(arena, n_band, sizeof *s->cluster);
+    s->have = arena_take(arena, n_band, sizeof *s->have);
+    s->timeline = model->family->lay_out(model->network, model->kernels, settings, arena);
+    s->logprob = arena_take(arena, n_token, sizeof *s->logprob);
+    s->candidate = arena_take(arena, n_token, sizeof *s->candidate);
+    s->mark = arena_take(arena, n_token, sizeof *s->mark);
+    return taken;
+}
+
+static uint64_t arena_bytes(const txl_model *model, const txl_settings *settings) {
+    struct arena sizes = {0};
+    lay_out(model, settings, &sizes);
+    return sizes.used;
+}
+
+/* With as many threads as there will be. */
+static txl_settings full_settings(const txl_settings *settings) {
+    txl_settings full = *settings;
+    full.threads = full.threads > 0 ? full.threads : pool_processors();
+    return full;
+}
+
+uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings) {
+    const txl_settings full = full_settings(settings);
+    uint64_t bytes = arena_bytes(model, &full), all;
+    uint64_t more = model->family->timeline_bytes(model->network, &full);
+    return __builtin_add_overflow(bytes, more, &all) ? UINT64_MAX : all;
+}
+
 /* The system would grant what the machine can never hold, and end the process once it is used. */
 static txl_status check_memory(const txl_model *model, const txl_settings *s, txl_error *error) {
     struct sysinfo machine;
@@ -38,30 +77,18 @@ static txl_status check_settings(const txl_model *model, const txl_settings *s, 
     return status ? status : check_memory(model, s, error);
 }
 
-txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
-                           txl_session **session, txl_error *error) {
-    if (CHECK_RESERVED(txl_settings, settings, error))
-        return TXL_ARGUMENT;
-    txl_session *s = calloc(1, sizeof *s);
-    if (!s)
-        return txl_fail_memory(error, "a session", sizeof *s);
-    const struct ends *ends = &model->network->ends;
-    size_t n_token = (size_t)model->vocabulary.n, n_band = (size_t)ends->n_band;
-    s->model = model;
-    txl_status status = check_settings(model, settings, error);
-    if (!status)
-        status = model->family->timeline_open(model->network, model->kernels, settings,
-                                              &s->timeline, error);
-    if (!status) {
-        s->last = calloc(ends->d_model, sizeof *s->last);
-        s->logprob = calloc(n_token, sizeof *s->logprob);
-        s->cluster = calloc(s->timeline->chunk, n_band * sizeof *s->cluster);
-        s->have = calloc(n_band, sizeof *s->have);
-        s->candidate = calloc(n_token, sizeof *s->candidate);
-        s->mark = calloc(n_token, sizeof *s->mark);
-        if (!s->last || !s->logprob || !s->cluster || !s->have || !s->candidate || !s->mark)
-            status = txl_fail_memory(error, "a distribution", n_token * sizeof *s->candidate);
-    }
+/* `like`: a session of the same settings to share with, or NULL. */
+static txl_status new_session(const txl_model *model, const txl_settings *settings,
+                              txl_session *like, txl_session **session, txl_error *error) {
+    const txl_settings full = full_settings(settings);
+    struct arena arena;
+    txl_status status = arena_open(&arena, arena_bytes(model, &full), "a session", error);
+    if (status)
+        return status;
+    txl_session *s = lay_out(model, &full, &arena);
+    s->arena = arena;
+    status = model->family->timeline_open(s->timeline, model->kernels, like ? like->timeline : NULL,
+                                          error);
     if (status) {
         txl_session_free(s);
         return status;
@@ -70,25 +97,24 @@ txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
     return TXL_OK;
 }
 
+txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
+                           txl_session **session, txl_error *error) {
+    txl_status status = CHECK_RESERVED(txl_settings, settings, error);
+    if (!status)
+        status = check_settings(model, settings, error);
+    return status ? status : new_session(model, settings, NULL, session, error);
+}
+
 void txl_session_free(txl_session *s) {
     if (!s)
         return;
     s->model->family->timeline_close(s->timeline);
-    free(s->last);
-    free(s->logprob);
-    free(s->cluster);
-    free(s->have);
-    free(s->candidate);
-    free(s->mark);
-    free(s);
+    struct arena arena = s->arena;
+    arena_close(&arena);
 }
 
 void txl_session_settings(const txl_session *s, txl_settings *settings) {
     *settings = s->timeline->settings;
-}
-
-uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings) {
-    return model->family->timeline_bytes(model->network, model->kernels, settings);
 }
 
 static void forget_distribution(txl_session *s) {
@@ -147,9 +173,9 @@ static txl_status distribute_pass(txl_session *s, const float *hidden, size_t n,
     struct timeline *t = s->timeline;
     const struct ends *ends = &t->network->ends;
     size_t n_token = (size_t)s->model->vocabulary.n;
-    adaptive_head(&t->adaptive, &t->compute, hidden, n, logprob, s->cluster);
+    adaptive_head(&t->adaptive, &t->compute, hidden, n, logprob, t->adaptive.cluster);
     for (int i = 1; i < ends->n_band; i++)
-        adaptive_tail(&t->adaptive, &t->compute, hidden, n, i, s->cluster, logprob);
+        adaptive_tail(&t->adaptive, &t->compute, hidden, n, i, t->adaptive.cluster, logprob);
     for (size_t row = 0; row < n; row++) {
         for (int i = 0; i < ends->n_band; i++)
             if (!isfinite(logprob[row * n_token + ends->band[i].first]))
@@ -209,14 +235,14 @@ static txl_status share_heads(txl_session *const *sessions, size_t n, const floa
     struct timeline *t = lead->timeline;
     const struct ends *ends = &t->network->ends;
     size_t n_token = (size_t)lead->model->vocabulary.n, n_band = (size_t)ends->n_band;
-    float *logprob = calloc(n, n_token * sizeof *logprob), *cluster = lead->cluster;
+    float *logprob = calloc(n, n_token * sizeof *logprob), *cluster = t->adaptive.cluster;
     if (!logprob)
         return txl_fail_memory(error, "distributions", (uint64_t)n * n_token * sizeof *logprob);
     adaptive_head(&t->adaptive, &t->compute, hidden, n, logprob, cluster);
-    for (size_t i = n; i-- > 0;) { /* the leader's own place is that of the first */
+    for (size_t i = 0; i < n; i++) {
         memcpy(sessions[i]->logprob, logprob + i * n_token,
                ends->band[0].n_token * sizeof *logprob);
-        memmove(sessions[i]->cluster, cluster + i * n_band, n_band * sizeof *cluster);
+        memcpy(sessions[i]->cluster, cluster + i * n_band, n_band * sizeof *cluster);
         sessions[i]->have[0] = true;
     }
     free(logprob);
@@ -277,7 +303,7 @@ txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error
            n_band = (size_t)s->model->network->ends.n_band;
     txl_status status = session_check_finished(s, error);
     if (!status)
-        status = txl_session_new(s->model, &s->timeline->settings, &c, error);
+        status = new_session(s->model, &s->timeline->settings, s, &c, error);
     if (status)
         return status;
     status = s->model->family->copy(c->timeline, s->timeline, error);

@@ -11,6 +11,7 @@ struct candidate {
 };
 
 struct txl_session {
+    struct arena arena; /* that all of it lies in */
     const txl_model *model;
     struct timeline *timeline;
     float *last;  /* [d_model] the hidden state after the last token */
@@ -21,8 +22,7 @@ struct txl_session {
 
     /* The distribution after it, band by band as needed. */
     float *logprob;              /* [n_token] */
-    float *cluster;              /* [n_band] log-probabilities of the bands; of band 0, 0.  Room
-                                    for as many rows as a pass has tokens */
+    float *cluster;              /* [n_band] log-probabilities of the bands; of band 0, 0 */
     bool *have;                  /* [n_band] whose tokens are in logprob */
     struct candidate *candidate; /* [n_token], room to choose in */
     unsigned char *mark;         /* [n_token], likewise: the marks of an adjustment */

@@ -17,6 +17,7 @@ const struct family transformer_xl_family = {
     .close = transformer_xl_close,
     .costs = transformer_xl_costs,
     .check_session = transformer_xl_check_session,
+    .lay_out = transformer_xl_lay_out,
     .timeline_bytes = transformer_xl_timeline_bytes,
     .timeline_open = transformer_xl_timeline_open,
     .timeline_close = transformer_xl_timeline_close,

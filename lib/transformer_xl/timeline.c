@@ -3,10 +3,7 @@
 #include "attention.h"
 #include "lib/base/error.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 
 enum { MAX_CHUNK = 512 }; /* tokens of a pass: more gains nothing, and activations grow */
 
@@ -71,12 +68,6 @@ static struct plan make_plan(const struct transformer_xl *x, const txl_settings 
     return plan;
 }
 
-/* Floats of activations for each token of a pass. */
-static size_t activation_row(const struct transformer_xl *x) {
-    return 2 * (size_t)x->d_model + 4 * head_width(x) +
-           (size_t)(x->d_inner > x->d_model ? x->d_inner : x->d_model);
-}
-
 /* Of scratch that an attention task needs: scores, position scores, two queries, results. */
 static size_t attention_scratch(const struct transformer_xl *x, const struct plan *plan) {
     size_t queries = smaller(QUERY_BLOCK, plan->chunk);
@@ -120,23 +111,6 @@ static bool projects_zeros(const struct transformer_xl *x, const txl_settings *s
     return x->network.zero_memory && x->pre_lnorm && s->mem_len > 0;
 }
 
-static size_t zero_bytes(const struct transformer_xl *x, const txl_settings *s) {
-    return projects_zeros(x, s) ? (size_t)x->n_layer * 3 * head_width(x) * sizeof(float) : 0;
-}
-
-uint64_t transformer_xl_timeline_bytes(const struct network *network, const struct kernels *kernels,
-                                       const txl_settings *settings) {
-    const struct transformer_xl *x = (const struct transformer_xl *)network;
-    const struct layer_list list = layer_list(x);
-    struct plan plan = make_plan(x, settings);
-    uint64_t threads = (uint64_t)(settings->threads > 0 ? settings->threads : pool_processors());
-    return rows_bytes(&plan.keys) + rows_bytes(&plan.values) + positions_bytes(&plan.positions) +
-           layers_bytes(&list, (int)threads) + zero_bytes(x, settings) +
-           plan.chunk * activation_row(x) * sizeof(float) +
-           (threads * all_scratch(x, &plan) + all_packed(x, kernels, &plan)) * sizeof(float) +
-           adaptive_bytes(&network->ends, plan.chunk);
-}
-
 txl_status transformer_xl_check_session(const struct network *network, const txl_settings *s,
                                         txl_error *error) {
     const struct transformer_xl *x = (const struct transformer_xl *)network;
@@ -151,59 +125,49 @@ txl_status transformer_xl_check_session(const struct network *network, const txl
     return TXL_OK;
 }
 
-static txl_status make_activations(struct transformer_xl_timeline *line, txl_error *error) {
-    const struct transformer_xl *x = line->x;
-    size_t chunk = line->base.chunk, width = head_width(x), d_model = (size_t)x->d_model;
-    line->hidden = calloc(chunk, d_model * sizeof(float));
-    line->normed = calloc(chunk, d_model * sizeof(float));
-    line->qkv = calloc(chunk, 3 * width * sizeof(float));
-    line->heads = calloc(chunk, width * sizeof(float));
-    line->inner = calloc(chunk, larger((size_t)x->d_inner, d_model) * sizeof(float));
-    line->base.segment = calloc(x->network.has_memory ? 1 : chunk, sizeof *line->base.segment);
-    if (!line->hidden || !line->normed || !line->qkv || !line->heads || !line->inner ||
-        !line->base.segment)
-        return txl_fail_memory(error, "a segment", chunk * activation_row(x) * sizeof(float));
-    return TXL_OK;
-}
+/* ---- Memory ------------------------------------------------------------------------------- */
 
-static txl_status open_parts(struct transformer_xl_timeline *line, const struct kernels *kernels,
-                             txl_error *error) {
-    const struct transformer_xl *x = line->x;
+struct timeline *transformer_xl_lay_out(const struct network *network,
+                                        const struct kernels *kernels, const txl_settings *settings,
+                                        struct arena *arena) {
+    const struct transformer_xl *x = (const struct transformer_xl *)network;
     const struct layer_list list = layer_list(x);
+    const struct plan plan = make_plan(x, settings);
+    struct transformer_xl_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
+    struct transformer_xl_timeline *line = taken ? taken : &unused;
+    *line = (struct transformer_xl_timeline){.base = {.network = network,
+                                                      .settings = *settings,
+                                                      .chunk = plan.chunk,
+                                                      .together = plan.chunk},
+                                             .x = x,
+                                             .capacity = plan.capacity,
+                                             .keys = plan.keys,
+                                             .values = plan.values,
+                                             .fresh = true};
     struct timeline *t = &line->base;
-    struct plan plan = make_plan(x, &t->settings);
-    t->chunk = t->together = plan.chunk;
-    line->capacity = plan.capacity;
-    line->keys = plan.keys;
-    line->values = plan.values;
-    txl_status status = compute_open(&t->compute, kernels, t->settings.threads,
-                                     all_scratch(x, &plan), all_packed(x, kernels, &plan), error);
-    if (!status)
-        status = layers_open(&t->layers, &list, t->compute.pool, error);
-    if (!status)
-        status = adaptive_open(&t->adaptive, &x->network.ends, plan.chunk, error);
-    if (!status)
-        status = make_activations(line, error);
-    if (!status)
-        status = rows_open(&line->keys, "the segment memory", error);
-    if (!status)
-        status = rows_open(&line->values, "the segment memory", error);
-    if (!status)
-        status = positions_new(&plan.positions, &line->positions, error);
-    if (!status)
-        t->settings.threads = pool_size(t->compute.pool);
-    return status;
+    compute_lay_out(&t->compute, settings->threads, all_scratch(x, &plan),
+                    all_packed(x, kernels, &plan), arena);
+    layers_lay_out(&t->layers, &list, arena);
+    adaptive_lay_out(&t->adaptive, &network->ends, plan.chunk, arena);
+    size_t width = head_width(x), d_model = (size_t)x->d_model, d_inner = (size_t)x->d_inner;
+    line->hidden = arena_take(arena, plan.chunk * d_model, sizeof(float));
+    line->normed = arena_take(arena, plan.chunk * d_model, sizeof(float));
+    line->qkv = arena_take(arena, plan.chunk * 3 * width, sizeof(float));
+    line->heads = arena_take(arena, plan.chunk * width, sizeof(float));
+    line->inner = arena_take(arena, plan.chunk * larger(d_inner, d_model), sizeof(float));
+    if (!network->has_memory)
+        t->segment = arena_take(arena, plan.chunk, sizeof *t->segment);
+    if (projects_zeros(x, settings))
+        line->zero_rows = arena_take(arena, (size_t)x->n_layer * 3 * width, sizeof(float));
+    rows_lay_out(&line->keys, arena);
+    rows_lay_out(&line->values, arena);
+    return taken ? &taken->base : NULL;
 }
 
 static txl_status project_zeros(struct transformer_xl_timeline *line, txl_error *error) {
     const struct transformer_xl *x = line->x;
     size_t width = 3 * head_width(x);
-    if (!projects_zeros(x, &line->base.settings))
-        return TXL_OK;
-    line->zero_rows = calloc((size_t)x->n_layer, width * sizeof *line->zero_rows);
-    if (!line->zero_rows)
-        return txl_fail_memory(error, "the first memory", zero_bytes(x, &line->base.settings));
-    for (int l = 0; l < x->n_layer; l++) {
+    for (int l = 0; line->zero_rows && l < x->n_layer; l++) {
         const void *got;
         txl_status status = layers_get(&line->base.layers, l, &got, error);
         if (status)
@@ -215,45 +179,37 @@ static txl_status project_zeros(struct transformer_xl_timeline *line, txl_error 
     return TXL_OK;
 }
 
-txl_status transformer_xl_timeline_open(const struct network *network,
-                                        const struct kernels *kernels, const txl_settings *settings,
-                                        struct timeline **timeline, txl_error *error) {
+uint64_t transformer_xl_timeline_bytes(const struct network *network,
+                                       const txl_settings *settings) {
     const struct transformer_xl *x = (const struct transformer_xl *)network;
-    struct transformer_xl_timeline *line = calloc(1, sizeof *line);
-    if (!line)
-        return txl_fail_memory(error, "a session", sizeof *line);
-    *line = (struct transformer_xl_timeline){
-        .base = {.network = network, .settings = *settings}, .x = x, .fresh = true};
-    txl_status status = open_parts(line, kernels, error);
-    if (!status)
-        status = project_zeros(line, error);
-    if (status) {
-        transformer_xl_timeline_close(&line->base);
-        return status;
-    }
-    transformer_xl_reset(&line->base);
-    *timeline = &line->base;
-    return TXL_OK;
+    const struct layer_list list = layer_list(x);
+    const struct position_plan positions = plan_positions(x, settings);
+    return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
+           positions_bytes(&positions);
 }
 
-void transformer_xl_timeline_close(struct timeline *timeline) {
-    struct transformer_xl_timeline *line = xl_timeline(timeline);
-    if (!line)
-        return;
-    positions_free(line->positions);
-    rows_close(&line->keys);
-    rows_close(&line->values);
-    free(line->hidden);
-    free(line->normed);
-    free(line->qkv);
-    free(line->heads);
-    free(line->inner);
-    free(line->base.segment);
-    free(line->zero_rows);
-    layers_close(&line->base.layers);
-    adaptive_close(&line->base.adaptive);
-    compute_close(&line->base.compute);
-    free(line);
+txl_status transformer_xl_timeline_open(struct timeline *t, const struct kernels *kernels,
+                                        struct timeline *like, txl_error *error) {
+    struct transformer_xl_timeline *line = xl_timeline(t);
+    const struct position_plan positions = plan_positions(line->x, &t->settings);
+    txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
+    if (!status)
+        status = layers_open(&t->layers, t->compute.pool, error);
+    if (!status && like)
+        line->positions = positions_share(xl_timeline(like)->positions);
+    else if (!status)
+        status = positions_new(&positions, &line->positions, error);
+    if (!status)
+        status = project_zeros(line, error);
+    if (!status)
+        transformer_xl_reset(t);
+    return status;
+}
+
+void transformer_xl_timeline_close(struct timeline *t) {
+    positions_free(xl_timeline(t)->positions);
+    layers_close(&t->layers);
+    compute_close(&t->compute);
 }
 
 /* ---- The ring ----------------------------------------------------------------------------- */
@@ -296,19 +252,16 @@ static txl_status complete_positions(struct transformer_xl_timeline *line, txl_e
 
 txl_status transformer_xl_copy(struct timeline *to_timeline, struct timeline *from_timeline,
                                txl_error *error) {
-    struct transformer_xl_timeline *to = xl_timeline(to_timeline),
-                                   *from = xl_timeline(from_timeline);
+    struct transformer_xl_timeline *to = xl_timeline(to_timeline);
+    struct transformer_xl_timeline *from = xl_timeline(from_timeline);
     txl_status status = complete_positions(from, error);
     if (status)
         return status;
-    positions_free(to->positions);
-    to->positions = from->positions;
-    atomic_fetch_add(&to->positions->users, 1);
     to->base.next = from->base.next;
     to->base.segment_start = from->base.segment_start;
     to->fresh = from->fresh;
-    memcpy(to->base.segment, from->base.segment,
-           (from->x->network.has_memory ? 1 : from->base.chunk) * sizeof *to->base.segment);
+    if (to->base.segment)
+        memcpy(to->base.segment, from->base.segment, from->base.chunk * sizeof *to->base.segment);
     /* Both hold the first memory, which may be large and untouched. */
     uint64_t low = first_visible(&from->base, from->base.next), first = first_position(&from->base);
     for (uint64_t p = (low > first ? low : first) / ROW_BLOCK; p * ROW_BLOCK < from->base.next;

@@ -79,11 +79,12 @@ static inline struct position_weights position_weights(const struct layer *layer
 /* As in struct family. */
 txl_status transformer_xl_check_session(const struct network *network, const txl_settings *settings,
                                         txl_error *error);
-uint64_t transformer_xl_timeline_bytes(const struct network *network, const struct kernels *kernels,
-                                       const txl_settings *settings);
-txl_status transformer_xl_timeline_open(const struct network *network,
+struct timeline *transformer_xl_lay_out(const struct network *network,
                                         const struct kernels *kernels, const txl_settings *settings,
-                                        struct timeline **timeline, txl_error *error);
+                                        struct arena *arena);
+txl_status transformer_xl_timeline_open(struct timeline *timeline, const struct kernels *kernels,
+                                        struct timeline *like, txl_error *error);
+uint64_t transformer_xl_timeline_bytes(const struct network *network, const txl_settings *settings);
 void transformer_xl_timeline_close(struct timeline *timeline);
 void transformer_xl_reset(struct timeline *timeline);
 txl_status transformer_xl_copy(struct timeline *to, struct timeline *from, txl_error *error);

@@ -9,25 +9,27 @@
 #include <zstd.h>
 
 struct block_coder {
-    ZSTD_CCtx *compress;
+    ZSTD_CCtx *compress; /* NULL: it only decodes */
     ZSTD_DCtx *expand;
-    uint8_t *planes;  /* the block's planes, WEIGHTS_BLOCK_SIZE */
-    uint8_t *attempt; /* a stored form to compare, block_bound(WEIGHTS_BLOCK_SIZE) */
+    uint8_t planes[WEIGHTS_BLOCK_SIZE];
+    uint8_t attempt[]; /* a stored form to compare, block_bound(WEIGHTS_BLOCK_SIZE) to encode */
 };
 
 size_t block_bound(size_t size) {
     return ZSTD_compressBound(size) + ZSTD_compressBound(0);
 }
 
-struct block_coder *block_coder_new(void) {
-    struct block_coder *coder = calloc(1, sizeof *coder);
+size_t block_coder_bytes(bool encodes) {
+    return sizeof(struct block_coder) + (encodes ? block_bound(WEIGHTS_BLOCK_SIZE) : 0);
+}
+
+struct block_coder *block_coder_new(bool encodes) {
+    struct block_coder *coder = malloc(block_coder_bytes(encodes));
     if (!coder)
         return NULL;
-    coder->compress = ZSTD_createCCtx();
+    coder->compress = encodes ? ZSTD_createCCtx() : NULL;
     coder->expand = ZSTD_createDCtx();
-    coder->planes = malloc(WEIGHTS_BLOCK_SIZE);
-    coder->attempt = malloc(block_bound(WEIGHTS_BLOCK_SIZE));
-    if (!coder->compress || !coder->expand || !coder->planes || !coder->attempt) {
+    if ((encodes && !coder->compress) || !coder->expand) {
         block_coder_free(coder);
         return NULL;
     }
@@ -39,8 +41,6 @@ void block_coder_free(struct block_coder *coder) {
         return;
     ZSTD_freeCCtx(coder->compress);
     ZSTD_freeDCtx(coder->expand);
-    free(coder->planes);
-    free(coder->attempt);
     free(coder);
 }
 

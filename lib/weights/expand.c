@@ -2,6 +2,7 @@
 #include "expand.h"
 #include "lib/base/error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,28 +23,40 @@ struct worker {
 struct expander {
     const struct weights *weights;
     struct pool *pool;
-    struct expansion *work; /* [n_work] */
+    struct expansion *work; /* [capacity] */
     size_t n_work, capacity;
-    struct worker *worker; /* [pool_size] */
+    struct worker worker[]; /* [pool_size] */
 };
 
-txl_status expander_new(const struct weights *weights, struct pool *pool,
+/* Bytes of an expander without its coders. */
+static size_t own_bytes(int threads, size_t n_block) {
+    return sizeof(struct expander) + (size_t)threads * sizeof(struct worker) +
+           n_block * sizeof(struct expansion);
+}
+
+uint64_t expander_bytes(int threads, size_t n_block) {
+    return own_bytes(threads, n_block) + (uint64_t)threads * block_coder_bytes(false);
+}
+
+/* The number of a task is an int. */
+txl_status expander_new(const struct weights *weights, struct pool *pool, size_t n_block,
                         struct expander **expander, txl_error *error) {
-    size_t n = (size_t)pool_size(pool);
-    struct expander *e = calloc(1, sizeof *e);
-    if (!e)
-        return txl_fail_memory(error, "expanding", sizeof *e);
-    e->weights = weights;
-    e->pool = pool;
-    e->worker = calloc(n, sizeof *e->worker);
-    bool good = e->worker != NULL;
-    for (size_t i = 0; i < n && good; i++) {
-        e->worker[i].coder = block_coder_new();
+    int n = pool_size(pool);
+    if (n_block > INT32_MAX)
+        return txl_fail(error, TXL_FORMAT, "%s: the tensors are impossibly large", weights->name);
+    struct expander *e = calloc(1, own_bytes(n, n_block));
+    bool good = e != NULL;
+    if (good) {
+        *e = (struct expander){.weights = weights, .pool = pool, .capacity = n_block};
+        e->work = (struct expansion *)(void *)(e->worker + n);
+    }
+    for (int i = 0; i < n && good; i++) {
+        e->worker[i].coder = block_coder_new(false);
         good = e->worker[i].coder != NULL;
     }
     if (!good) {
         expander_free(e);
-        return txl_fail_memory(error, "expanding", n * WEIGHTS_BLOCK_SIZE);
+        return txl_fail_memory(error, "expanding", expander_bytes(n, n_block));
     }
     *expander = e;
     return TXL_OK;
@@ -52,10 +65,8 @@ txl_status expander_new(const struct weights *weights, struct pool *pool,
 void expander_free(struct expander *e) {
     if (!e)
         return;
-    for (int i = 0; e->worker && i < pool_size(e->pool); i++)
+    for (int i = 0; i < pool_size(e->pool); i++)
         block_coder_free(e->worker[i].coder);
-    free(e->worker);
-    free(e->work);
     free(e);
 }
 
@@ -63,34 +74,14 @@ size_t expanded_bytes(const struct weights_tensor *tensor) {
     return (tensor->size + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
 }
 
-/* The number of a task is an int. */
-static txl_status make_room(struct expander *e, size_t n, txl_error *error) {
-    if (n > INT32_MAX - e->n_work)
-        return txl_fail(error, TXL_FORMAT, "%s: the tensors are impossibly large",
-                        e->weights->name);
-    if (e->n_work + n <= e->capacity)
-        return TXL_OK;
-    size_t capacity = 2 * (e->n_work + n);
-    struct expansion *work = realloc(e->work, capacity * sizeof *work);
-    if (!work)
-        return txl_fail_memory(error, "the tensors", capacity * sizeof *work);
-    e->work = work;
-    e->capacity = capacity;
-    return TXL_OK;
-}
-
-txl_status expander_add(struct expander *e, const struct weights_tensor *tensor, void *out,
-                        txl_error *error) {
-    txl_status status = make_room(e, tensor->n_block, error);
-    if (status)
-        e->n_work = 0;
-    for (uint32_t b = 0; b < tensor->n_block && !status; b++) {
+void expander_add(struct expander *e, const struct weights_tensor *tensor, void *out) {
+    assert(tensor->n_block <= e->capacity - e->n_work);
+    for (uint32_t b = 0; b < tensor->n_block; b++) {
         uint64_t begin;
         size_t size;
         weights_block_extent(tensor, b, &begin, &size);
         e->work[e->n_work++] = (struct expansion){tensor, b, (char *)out + begin};
     }
-    return status;
 }
 
 static void expand_one(void *context, int i, int thread) {

@@ -7,19 +7,20 @@
 
 struct expander;
 
-/* An expander of one file's tensors that works with the threads of `pool`.  Both must outlive it.
- */
-txl_status expander_new(const struct weights *weights, struct pool *pool,
+/* An expander of one file's tensors, of up to n_block blocks at a time, that works with the threads
+ * of `pool`.  Both must outlive it. */
+txl_status expander_new(const struct weights *weights, struct pool *pool, size_t n_block,
                         struct expander **expander, txl_error *error);
+/* Bytes that one for so many threads asks for, besides zstd's own. */
+uint64_t expander_bytes(int threads, size_t n_block);
 void expander_free(struct expander *expander);
 
 /* Bytes that the tensor takes where tensors are expanded one behind the other, aligned. */
 size_t expanded_bytes(const struct weights_tensor *tensor);
 
-/* Adds the tensor to what the next run expands: into out[tensor->size].  A failure forgets all that
- * was added. */
-txl_status expander_add(struct expander *expander, const struct weights_tensor *tensor, void *out,
-                        txl_error *error);
+/* Adds the tensor to what the next run expands: into out[tensor->size].  There is room for its
+ * blocks. */
+void expander_add(struct expander *expander, const struct weights_tensor *tensor, void *out);
 
 /* Expands what was added.  Every checksum is compared, and the pages of the file that were read are
  * given back. */

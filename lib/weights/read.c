@@ -395,7 +395,7 @@ txl_status weights_read_block(const struct weights *w, const struct weights_tens
 txl_status weights_verify(const struct weights *w, bool (*progress)(void *, uint64_t, uint64_t),
                           void *context, txl_error *error) {
     txl_status status = TXL_OK;
-    struct block_coder *coder = block_coder_new();
+    struct block_coder *coder = block_coder_new(false);
     uint8_t *out = malloc(WEIGHTS_BLOCK_SIZE);
     if (!coder || !out)
         status = txl_fail_memory(error, "a block", WEIGHTS_BLOCK_SIZE);

@@ -44,9 +44,11 @@ struct block {
 /* Upper bound of what block_encode stores for `size` bytes. */
 size_t block_bound(size_t size);
 
-/* What one thread needs to encode and decode blocks. */
+/* What one thread needs to decode blocks, and if it `encodes` to encode them. */
 struct block_coder;
-struct block_coder *block_coder_new(void);
+struct block_coder *block_coder_new(bool encodes);
+/* Bytes that a new one asks for, besides zstd's own. */
+size_t block_coder_bytes(bool encodes);
 void block_coder_free(struct block_coder *coder);
 
 /* Encodes `size` bytes of elements in the smallest encoding: level 0 stores them raw, else level

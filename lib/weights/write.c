@@ -345,7 +345,7 @@ static txl_status make_slots(struct writer *w, txl_error *error) {
         slot->elements = malloc((WEIGHTS_BLOCK_SIZE + 2 * Q8_BLOCK) * sizeof(float));
         slot->narrow = malloc(WEIGHTS_BLOCK_SIZE);
         slot->stored = malloc(block_bound(WEIGHTS_BLOCK_SIZE));
-        slot->coder = block_coder_new();
+        slot->coder = block_coder_new(true);
         if (!slot->elements || !slot->narrow || !slot->stored || !slot->coder)
             return txl_fail_memory(error, "a block", 6 * (uint64_t)WEIGHTS_BLOCK_SIZE);
     }

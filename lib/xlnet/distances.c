@@ -1,9 +1,7 @@
 /* Position rows of both signs, each computed when it is first seen. */
 #include "distances.h"
-#include "lib/base/error.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { DISTANCE_BLOCK = ROW_BLOCK }; /* rows computed at a time, at most */
 
@@ -52,12 +50,6 @@ static struct rows plan_rows(const struct xlnet *x, const txl_settings *s, enum 
                          .width = (size_t)x->d_head};
 }
 
-uint64_t distances_bytes(const struct xlnet *x, const txl_settings *s, enum weights_type type) {
-    struct rows rows = plan_rows(x, s, type);
-    uint64_t sines = (uint64_t)(reach_left(s) + 1 + reach_right(s)) * (uint64_t)x->d_model;
-    return rows_bytes(&rows) + (sines + DISTANCE_BLOCK * (uint64_t)head_width(x)) * sizeof(float);
-}
-
 size_t distances_scratch(const struct xlnet *x) {
     size_t most = 0;
     for (int l = 0; l < x->n_layer; l++) {
@@ -67,44 +59,60 @@ size_t distances_scratch(const struct xlnet *x) {
     return most;
 }
 
+/* What a session's distances follow from. */
+struct plan {
+    const struct xlnet *x;
+    const txl_settings *settings;
+    enum weights_type type;
+};
+
+static struct distances *lay_out(const struct plan *plan, struct arena *arena) {
+    const struct xlnet *x = plan->x;
+    struct distances unused, *taken = arena_take(arena, 1, sizeof *taken);
+    struct distances *p = taken ? taken : &unused;
+    *p = (struct distances){
+        .x = x, .left = reach_left(plan->settings), .right = reach_right(plan->settings)};
+    p->zero = (size_t)in_blocks(p->left + 1) - 1;
+    p->rows = plan_rows(x, plan->settings, plan->type);
+    rows_lay_out(&p->rows, arena);
+    p->sines = arena_take(arena, (uint64_t)n_distance(p) * (uint64_t)x->d_model, sizeof *p->sines);
+    p->projected = arena_take(arena, DISTANCE_BLOCK * head_width(x), sizeof *p->projected);
+    return taken;
+}
+
+uint64_t distances_bytes(const struct xlnet *x, const txl_settings *settings,
+                         enum weights_type type) {
+    const struct plan plan = {x, settings, type};
+    struct arena sizes = {0};
+    lay_out(&plan, &sizes);
+    return sizes.used;
+}
+
 txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
                          enum weights_type type, struct distances **distances, txl_error *error) {
-    struct distances *p = calloc(1, sizeof *p);
-    if (!p)
-        return txl_fail_memory(error, "the position rows", sizeof *p);
-    p->x = x;
-    p->left = reach_left(settings);
-    p->right = reach_right(settings);
-    p->zero = (size_t)in_blocks(p->left + 1) - 1;
-    p->rows = plan_rows(x, settings, type);
-    atomic_init(&p->users, 1);
-    p->sines = calloc((size_t)n_distance(p), (size_t)x->d_model * sizeof *p->sines);
-    p->projected = calloc(DISTANCE_BLOCK, head_width(x) * sizeof *p->projected);
+    const struct plan plan = {x, settings, type};
+    struct arena arena;
     txl_status status =
-        p->sines && p->projected
-            ? rows_open(&p->rows, "the position rows", error)
-            : txl_fail_memory(error, "the position rows", distances_bytes(x, settings, type));
-    if (status) {
-        distances_free(p);
+        arena_open(&arena, distances_bytes(x, settings, type), "the position rows", error);
+    if (status)
         return status;
-    }
+    struct distances *p = lay_out(&plan, &arena);
+    p->arena = arena;
+    atomic_init(&p->users, 1);
     *distances = p;
     return TXL_OK;
 }
 
-/* What is of no use once all rows are known. */
-static void forget_sources(struct distances *p) {
-    free(p->sines);
-    free(p->projected);
-    p->sines = p->projected = NULL;
+struct distances *distances_share(struct distances *p) {
+    atomic_fetch_add(&p->users, 1);
+    return p;
 }
 
 void distances_free(struct distances *p) {
     if (!p || atomic_fetch_sub(&p->users, 1) > 1)
         return;
-    forget_sources(p);
-    rows_close(&p->rows);
-    free(p);
+    struct arena arena = p->arena;
+    arena_close(&arena);
 }
 
 /* ---- Filling in --------------------------------------------------------------------------- */
@@ -180,6 +188,4 @@ void distances_fill(struct distances *p, const struct compute *compute, int l,
 void distances_finish(struct distances *p) {
     p->known_left = p->wanted_left;
     p->known_right = p->wanted_right;
-    if (distances_are_known(p))
-        forget_sources(p);
 }

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 struct distances {
+    struct arena arena; /* that all of it lies in */
     const struct xlnet *x;
 
     /* Rows lie from the farthest to the left to the farthest to the right, as keys do in the
@@ -28,6 +29,7 @@ struct distances {
     int64_t known_left, known_right;
     int64_t wanted_left, wanted_right;
 
+    /* Of use until all are known: */
     float *sines;     /* [left + 1 + right, d_model]: R_d, farthest to the left first */
     float *projected; /* [n_head d_head], room for a block of rows */
 
@@ -36,8 +38,11 @@ struct distances {
 
 txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
                          enum weights_type type, struct distances **distances, txl_error *error);
+/* The same for another session, before which all rows must be known. */
+struct distances *distances_share(struct distances *distances);
 /* Frees it when its last user has done so. */
 void distances_free(struct distances *distances);
+/* Bytes that distances_new asks for. */
 uint64_t distances_bytes(const struct xlnet *x, const txl_settings *settings,
                          enum weights_type type);
 /* Floats of scratch that each thread needs. */

@@ -25,6 +25,7 @@ const struct family xlnet_family = {
     .close = xlnet_close,
     .costs = xlnet_costs,
     .check_session = xlnet_check_session,
+    .lay_out = xlnet_lay_out,
     .timeline_bytes = xlnet_timeline_bytes,
     .timeline_open = xlnet_timeline_open,
     .timeline_close = xlnet_timeline_close,

@@ -2,8 +2,6 @@
 #include "timeline.h"
 #include "lib/base/error.h"
 
-#include <stdlib.h>
-
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
@@ -41,15 +39,6 @@ static struct plan make_plan(const struct xlnet *x, const txl_settings *s) {
     return plan;
 }
 
-/* Bytes of the arrays that make_rows allocates. */
-static uint64_t row_bytes(const struct xlnet *x, const txl_settings *s, const struct plan *plan) {
-    uint64_t d_model = (uint64_t)x->d_model, width = xlnet_width(x);
-    uint64_t part = XLNET_CHUNK * (d_model + 4 * width + (uint64_t)x->d_inner) * sizeof(float);
-    uint64_t row = sizeof(struct xlnet_row) + d_model * sizeof(float);
-    return part + plan->most_rows * row +
-           (uint64_t)s->tgt_len * (2 * sizeof(uint64_t) + sizeof(int32_t));
-}
-
 /* Of scratch that an attention task needs: scores, position scores, two queries, results, and one
  * row's position scores spread out. */
 static size_t attention_scratch(const struct xlnet *x, const txl_settings *s,
@@ -84,19 +73,6 @@ static size_t all_packed(const struct xlnet *x, const struct kernels *kernels) {
     return compute_packed(kernels, XLNET_CHUNK, k);
 }
 
-uint64_t xlnet_timeline_bytes(const struct network *network, const struct kernels *kernels,
-                              const txl_settings *settings) {
-    const struct xlnet *x = (const struct xlnet *)network;
-    const struct layer_list list = layer_list(x);
-    struct plan plan = make_plan(x, settings);
-    uint64_t threads = (uint64_t)(settings->threads > 0 ? settings->threads : pool_processors());
-    uint64_t scratch = threads * all_scratch(x, settings, &plan) + all_packed(x, kernels);
-    return rows_bytes(&plan.keys) + rows_bytes(&plan.values) +
-           distances_bytes(x, settings, memory_type(settings)) + layers_bytes(&list, (int)threads) +
-           row_bytes(x, settings, &plan) + scratch * sizeof(float) +
-           adaptive_bytes(&network->ends, XLNET_QUERIES);
-}
-
 txl_status xlnet_check_session(const struct network *network, const txl_settings *s,
                                txl_error *error) {
     (void)network;
@@ -106,96 +82,75 @@ txl_status xlnet_check_session(const struct network *network, const txl_settings
     return TXL_OK;
 }
 
-static txl_status make_rows(struct xlnet_timeline *line, const struct plan *plan,
-                            txl_error *error) {
+/* ---- Memory ------------------------------------------------------------------------------- */
+
+static void take_rows(struct xlnet_timeline *line, struct arena *arena) {
     const struct xlnet *x = line->x;
-    size_t width = xlnet_width(x), d_model = (size_t)x->d_model;
+    size_t width = xlnet_width(x), d_model = (size_t)x->d_model, d_inner = (size_t)x->d_inner;
     size_t tgt_len = (size_t)line->base.settings.tgt_len;
-    line->most_rows = plan->most_rows;
-    line->row = calloc(plan->most_rows, sizeof *line->row);
-    line->hidden = calloc(plan->most_rows, d_model * sizeof *line->hidden);
-    line->gap = calloc(tgt_len, sizeof *line->gap);
-    line->pending = calloc(tgt_len, sizeof *line->pending);
-    line->where = calloc(tgt_len, sizeof *line->where);
-    line->sum = calloc(XLNET_CHUNK, d_model * sizeof *line->sum);
-    line->qkv = calloc(XLNET_CHUNK, 3 * width * sizeof *line->qkv);
-    line->heads = calloc(XLNET_CHUNK, width * sizeof *line->heads);
-    line->inner = calloc(XLNET_CHUNK, (size_t)x->d_inner * sizeof *line->inner);
-    if (line->row && line->hidden && line->gap && line->pending && line->where && line->sum &&
-        line->qkv && line->heads && line->inner)
-        return TXL_OK;
-    return txl_fail_memory(error, "a segment", row_bytes(x, &line->base.settings, plan));
+    line->row = arena_take(arena, line->most_rows, sizeof *line->row);
+    line->hidden = arena_take(arena, line->most_rows * d_model, sizeof *line->hidden);
+    line->gap = arena_take(arena, tgt_len, sizeof *line->gap);
+    line->pending = arena_take(arena, tgt_len, sizeof *line->pending);
+    line->where = arena_take(arena, tgt_len, sizeof *line->where);
+    line->sum = arena_take(arena, XLNET_CHUNK * d_model, sizeof *line->sum);
+    line->qkv = arena_take(arena, XLNET_CHUNK * 3 * width, sizeof *line->qkv);
+    line->heads = arena_take(arena, XLNET_CHUNK * width, sizeof *line->heads);
+    line->inner = arena_take(arena, XLNET_CHUNK * d_inner, sizeof *line->inner);
 }
 
-static txl_status open_parts(struct xlnet_timeline *line, const struct kernels *kernels,
-                             txl_error *error) {
-    const struct xlnet *x = line->x;
+struct timeline *xlnet_lay_out(const struct network *network, const struct kernels *kernels,
+                               const txl_settings *settings, struct arena *arena) {
+    const struct xlnet *x = (const struct xlnet *)network;
     const struct layer_list list = layer_list(x);
+    const struct plan plan = make_plan(x, settings);
+    struct xlnet_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
+    struct xlnet_timeline *line = taken ? taken : &unused;
+    *line = (struct xlnet_timeline){.base = {.network = network,
+                                             .settings = *settings,
+                                             .chunk = XLNET_QUERIES,
+                                             .together = XLNET_TOGETHER},
+                                    .x = x,
+                                    .capacity = plan.capacity,
+                                    .keys = plan.keys,
+                                    .values = plan.values,
+                                    .most_rows = plan.most_rows};
     struct timeline *t = &line->base;
-    struct plan plan = make_plan(x, &t->settings);
-    t->chunk = XLNET_QUERIES;
-    t->together = XLNET_TOGETHER;
-    line->capacity = plan.capacity;
-    line->keys = plan.keys;
-    line->values = plan.values;
-    txl_status status =
-        compute_open(&t->compute, kernels, t->settings.threads, all_scratch(x, &t->settings, &plan),
-                     all_packed(x, kernels), error);
+    compute_lay_out(&t->compute, settings->threads, all_scratch(x, settings, &plan),
+                    all_packed(x, kernels), arena);
+    layers_lay_out(&t->layers, &list, arena);
+    adaptive_lay_out(&t->adaptive, &network->ends, XLNET_QUERIES, arena);
+    take_rows(line, arena);
+    rows_lay_out(&line->keys, arena);
+    rows_lay_out(&line->values, arena);
+    return taken ? &taken->base : NULL;
+}
+
+uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings *settings) {
+    const struct xlnet *x = (const struct xlnet *)network;
+    const struct layer_list list = layer_list(x);
+    return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
+           distances_bytes(x, settings, memory_type(settings));
+}
+
+txl_status xlnet_timeline_open(struct timeline *t, const struct kernels *kernels,
+                               struct timeline *like, txl_error *error) {
+    struct xlnet_timeline *line = xlnet_timeline(t);
+    txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
     if (!status)
-        status = layers_open(&t->layers, &list, t->compute.pool, error);
-    if (!status)
-        status = adaptive_open(&t->adaptive, &x->network.ends, XLNET_QUERIES, error);
-    if (!status)
-        status = make_rows(line, &plan, error);
-    if (!status)
-        status = rows_open(&line->keys, "the segment memory", error);
-    if (!status)
-        status = rows_open(&line->values, "the segment memory", error);
-    if (!status)
-        status = distances_new(x, &t->settings, memory_type(&t->settings), &line->distances, error);
-    if (!status)
-        t->settings.threads = pool_size(t->compute.pool);
+        status = layers_open(&t->layers, t->compute.pool, error);
+    if (!status && like)
+        line->distances = distances_share(xlnet_timeline(like)->distances);
+    else if (!status)
+        status = distances_new(line->x, &t->settings, memory_type(&t->settings), &line->distances,
+                               error);
     return status;
 }
 
-txl_status xlnet_timeline_open(const struct network *network, const struct kernels *kernels,
-                               const txl_settings *settings, struct timeline **timeline,
-                               txl_error *error) {
-    struct xlnet_timeline *line = calloc(1, sizeof *line);
-    if (!line)
-        return txl_fail_memory(error, "a session", sizeof *line);
-    line->base.network = network;
-    line->base.settings = *settings;
-    line->x = (const struct xlnet *)network;
-    txl_status status = open_parts(line, kernels, error);
-    if (status) {
-        xlnet_timeline_close(&line->base);
-        return status;
-    }
-    *timeline = &line->base;
-    return TXL_OK;
-}
-
-void xlnet_timeline_close(struct timeline *timeline) {
-    struct xlnet_timeline *line = xlnet_timeline(timeline);
-    if (!line)
-        return;
-    distances_free(line->distances);
-    rows_close(&line->keys);
-    rows_close(&line->values);
-    free(line->row);
-    free(line->hidden);
-    free(line->gap);
-    free(line->pending);
-    free(line->where);
-    free(line->sum);
-    free(line->qkv);
-    free(line->heads);
-    free(line->inner);
-    layers_close(&line->base.layers);
-    adaptive_close(&line->base.adaptive);
-    compute_close(&line->base.compute);
-    free(line);
+void xlnet_timeline_close(struct timeline *t) {
+    distances_free(xlnet_timeline(t)->distances);
+    layers_close(&t->layers);
+    compute_close(&t->compute);
 }
 
 void xlnet_reset(struct timeline *t) {
@@ -228,9 +183,6 @@ txl_status xlnet_copy(struct timeline *to_timeline, struct timeline *from_timeli
     txl_status status = complete_distances(from, error);
     if (status)
         return status;
-    distances_free(to->distances);
-    to->distances = from->distances;
-    atomic_fetch_add(&to->distances->users, 1);
     to->base.next = from->base.next;
     to->base.segment_start = from->base.segment_start;
     for (uint64_t b = xlnet_first_visible(&from->base) / ROW_BLOCK; b * ROW_BLOCK < from->base.next;

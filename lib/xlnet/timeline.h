@@ -78,11 +78,11 @@ static inline uint64_t xlnet_first_visible(const struct timeline *t) {
 /* As in struct family. */
 txl_status xlnet_check_session(const struct network *network, const txl_settings *settings,
                                txl_error *error);
-uint64_t xlnet_timeline_bytes(const struct network *network, const struct kernels *kernels,
-                              const txl_settings *settings);
-txl_status xlnet_timeline_open(const struct network *network, const struct kernels *kernels,
-                               const txl_settings *settings, struct timeline **timeline,
-                               txl_error *error);
+struct timeline *xlnet_lay_out(const struct network *network, const struct kernels *kernels,
+                               const txl_settings *settings, struct arena *arena);
+txl_status xlnet_timeline_open(struct timeline *timeline, const struct kernels *kernels,
+                               struct timeline *like, txl_error *error);
+uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings *settings);
 void xlnet_timeline_close(struct timeline *timeline);
 void xlnet_reset(struct timeline *timeline);
 txl_status xlnet_copy(struct timeline *to, struct timeline *from, txl_error *error);

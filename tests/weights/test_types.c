@@ -94,7 +94,7 @@ static void retype_file(const char *from, const char *to, const char *prefix,
     struct weights *w;
     if (weights_open(from, &w, &error) != TXL_OK)
         fail_msg("%s", error.message);
-    struct block_coder *coder = block_coder_new();
+    struct block_coder *coder = block_coder_new(true);
     struct weights_source *source = calloc(w->n_tensor, sizeof *source);
     struct tensor *tensor = calloc(w->n_tensor, sizeof *tensor);
     assert_true(coder && source && tensor);

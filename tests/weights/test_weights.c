@@ -95,7 +95,7 @@ static void assert_tensor(const struct weights *w, const char *name, int level) 
     const struct weights_tensor *t = weights_find(w, name);
     assert_non_null(t);
     assert_int_equal(t->raw != NULL, level == 0);
-    struct block_coder *coder = block_coder_new();
+    struct block_coder *coder = block_coder_new(true);
     uint8_t *out = malloc(WEIGHTS_BLOCK_SIZE);
     assert_non_null(coder);
     assert_non_null(out);
@@ -144,7 +144,7 @@ static void round_trips(void **state) {
 /* All of a tensor; the caller's to free. */
 static uint8_t *expand(const struct weights *w, const struct weights_tensor *t) {
     txl_error error;
-    struct block_coder *coder = block_coder_new();
+    struct block_coder *coder = block_coder_new(true);
     uint8_t *out = malloc(t->size);
     assert_true(coder && out);
     for (uint32_t b = 0; b < t->n_block; b++) {
@@ -579,7 +579,7 @@ static txl_status read_altered(const struct image *image, size_t offset, const v
     uint8_t out[256];
     if (weights_open_memory(copy.data, copy.size, "image", &w, &error) != TXL_OK)
         fail_msg("%s", error.message);
-    struct block_coder *coder = block_coder_new();
+    struct block_coder *coder = block_coder_new(true);
     assert_non_null(coder);
     assert_true(w->tensor[0].size <= sizeof out);
     txl_status status = weights_read_block(w, &w->tensor[0], 0, coder, out, &error);
@@ -615,7 +615,7 @@ static void raw_blocks_have_their_tensors_size(void **state) {
     struct block block = {.stored = sizeof stored,
                           .encoding = BLOCK_RAW,
                           .checksum = XXH3_64bits(stored, sizeof stored)};
-    struct block_coder *coder = block_coder_new();
+    struct block_coder *coder = block_coder_new(true);
     uint8_t out[4];
     txl_error error;
     assert_non_null(coder);
@@ -648,7 +648,7 @@ static void frames_have_their_blocks_size(void **state) {
     static float zeros[SIZE / 4], out[SIZE / 2];
     txl_error error;
     struct block block = {0};
-    struct block_coder *coder = block_coder_new();
+    struct block_coder *coder = block_coder_new(true);
     char *stored = malloc(block_bound(SIZE));
     assert_non_null(coder);
     assert_non_null(stored);
