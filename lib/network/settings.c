@@ -10,7 +10,7 @@
 #define PLACE(member) .place = offsetof(struct model_settings, member)
 
 static const struct setting text_table[] = {
-    {"tokenizer", SETTING_WORD, .word = text_kind_name, PLACE(tokenizer),
+    {"tokenizer", SETTING_WORD, .spelling = text_kind_name, PLACE(tokenizer),
      .help = "how text becomes symbols"},
     {"lower_case", SETTING_TRUTH, PLACE(lower_case),
      .help = "whether text is lower-cased before it is looked up"},
@@ -28,7 +28,7 @@ static const struct setting length_table[] = {
      .help = "longest distance with a position of its own; -1 is none"},
     {"same_length", SETTING_TRUTH, PLACE(same_length),
      .help = "whether every token sees exactly mem_len positions"},
-    {"type", SETTING_WORD, .word = weights_type_name, .optional = true, PLACE(type),
+    {"type", SETTING_WORD, .spelling = weights_type_name, .optional = true, PLACE(type),
      .help = "the type of the matrices"},
 };
 
@@ -36,9 +36,9 @@ const struct setting_table settings_of_text = {text_table, sizeof text_table / s
 const struct setting_table settings_of_lengths = {length_table,
                                                   sizeof length_table / sizeof *length_table};
 
-int setting_word(const char *(*word)(uint32_t number), const char *text) {
-    for (uint32_t i = 0; text && word(i); i++)
-        if (strcmp(word(i), text) == 0)
+int setting_word(const char *(*spelling)(uint32_t number), const char *text) {
+    for (uint32_t i = 0; text && spelling(i); i++)
+        if (strcmp(spelling(i), text) == 0)
             return (int)i;
     return -1;
 }
@@ -91,14 +91,14 @@ static txl_status read_truth(const struct origin *from, const char *key, const j
 
 static txl_status read_word(const struct origin *from, const struct setting *s, const json_t *value,
                             int *out, txl_error *error) {
-    *out = setting_word(s->word, json_string_value(value));
+    *out = setting_word(s->spelling, json_string_value(value));
     if (*out >= 0)
         return TXL_OK;
     char expected[120] = "";
-    for (uint32_t i = 0; s->word(i); i++) {
-        const char *before = i == 0 ? "" : s->word(i + 1) ? ", " : " or ";
+    for (uint32_t i = 0; s->spelling(i); i++) {
+        const char *before = i == 0 ? "" : s->spelling(i + 1) ? ", " : " or ";
         size_t used = strlen(expected);
-        snprintf(expected + used, sizeof expected - used, "%s%s", before, s->word(i));
+        snprintf(expected + used, sizeof expected - used, "%s%s", before, s->spelling(i));
     }
     return wrong(from, s->key, expected, error);
 }
@@ -217,7 +217,7 @@ static json_t *write_setting(const struct setting *s, const void *settings) {
     case SETTING_REAL:
         return json_real(*(const double *)place);
     case SETTING_WORD:
-        return json_string(s->word((uint32_t)number));
+        return json_string(s->spelling((uint32_t)number));
     case SETTING_ID:
         return number < 0 ? json_null() : json_integer(number);
     case SETTING_CUTOFFS:

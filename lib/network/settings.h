@@ -33,8 +33,8 @@ struct setting {
     const char *key;
     enum setting_type type;
     long long low, high;
-    const char *(*word)(uint32_t number); /* NULL for a number beyond the last */
-    bool optional;                        /* a file may do without: then it is `fallback` */
+    const char *(*spelling)(uint32_t number); /* NULL for a number beyond the last */
+    bool optional;                            /* a file may do without: then it is `fallback` */
     int fallback;
     size_t place, count; /* offsets in the settings */
     const char *help;    /* what its value says, for weights-format.md */
@@ -59,6 +59,6 @@ txl_status settings_read(const struct setting_table *table, const json_t *object
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object);
 
 /* Which of the words `text` is, or -1; NULL is none. */
-int setting_word(const char *(*word)(uint32_t number), const char *text);
+int setting_word(const char *(*spelling)(uint32_t number), const char *text);
 
 #endif

@@ -4,40 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- The ring ----------------------------------------------------------------------------- */
-
-struct store {
-    struct transformer_xl_timeline *line;
-    int layer;
-    size_t n;
-    uint64_t position;
-    const float *qkv;
-    size_t stride; /* 0 repeats one row */
-};
-
-/* Copies one head's keys and values out of qkv into the ring. */
-static void store_task(void *context, int i, int thread) {
-    (void)thread;
-    const struct store *s = context;
-    const struct transformer_xl_timeline *line = s->line;
-    const struct kernels *kernels = line->base.compute.kernels;
-    size_t d_head = (size_t)line->x->d_head, width = head_width(line->x);
-    size_t head = (size_t)i, layer = (size_t)s->layer;
-    const float *k = s->qkv + width + head * d_head, *v = k + width;
-    size_t row = s->position % line->capacity;
-    for (size_t t = 0; t < s->n; t++) {
-        rows_put(&line->keys, kernels, layer, row, head, k + t * s->stride, d_head);
-        rows_put(&line->values, kernels, layer, row, head, v + t * s->stride, d_head);
-        row = row + 1 == line->capacity ? 0 : row + 1;
-    }
-}
-
-void attention_store(struct transformer_xl_timeline *line, int layer, uint64_t position, size_t n,
-                     const float *qkv, size_t stride) {
-    struct store s = {line, layer, n, position, qkv, stride};
-    pool_run(line->base.compute.pool, line->x->n_head, store_task, &s);
-}
-
 /* ---- Attention ---------------------------------------------------------------------------- */
 
 static const void *ring_block(const struct rows *rows, int layer, size_t head, size_t block) {
@@ -174,8 +140,8 @@ static void token_task(void *context, int i, int thread) {
     size_t n_head = (size_t)a->line->x->n_head, row = (size_t)i / n_head, head = (size_t)i % n_head;
     struct transformer_xl_timeline *line = a->each ? xl_timeline(a->each[row]) : a->line;
     size_t stride = 3 * head_width(line->x);
-    struct store store = {line, a->l, 1, line->base.next, a->line->qkv + row * stride, stride};
-    store_task(&store, (int)head, thread);
+    struct stored_rows rows = {line, a->l, 1, line->base.next, a->line->qkv + row * stride, stride};
+    timeline_store_head(&rows, head);
     attend(a, line, head, row, 0, 1, thread);
 }
 
@@ -185,7 +151,9 @@ void attention_run(struct attention *a) {
         pool_run(line->base.compute.pool, (int)a->n * line->x->n_head, token_task, a);
         return;
     }
-    attention_store(line, a->l, line->base.next, a->n, line->qkv, 3 * head_width(line->x));
+    struct stored_rows rows = {
+        line, a->l, a->n, line->base.next, line->qkv, 3 * head_width(line->x)};
+    timeline_store(&rows);
     int blocks = (int)((a->n + QUERY_BLOCK - 1) / QUERY_BLOCK);
     pool_run(line->base.compute.pool, blocks * line->x->n_head, block_task, a);
 }

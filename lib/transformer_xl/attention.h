@@ -17,8 +17,4 @@ struct attention {
 /* heads[n, n_head d_head] from qkv[n, 3 n_head d_head], which also goes into the ring. */
 void attention_run(struct attention *attention);
 
-/* Puts n rows of qkv into the ring of a layer from `position` on; a stride of 0 repeats one row. */
-void attention_store(struct transformer_xl_timeline *line, int layer, uint64_t position, size_t n,
-                     const float *qkv, size_t stride);
-
 #endif

@@ -45,9 +45,9 @@ static const struct setting settings_table[] = {
      .help = "for each band, whether the softmax's projection is the embedding's"},
     {"biases_per_layer", SETTING_TRUTH, .optional = true, PLACE(biases_per_layer),
      .help = "whether each layer has its own u (and v)"},
-    {"memory_start", SETTING_WORD, .word = memory_start_name, .optional = true, PLACE(memory_start),
-     .help = "what the memory holds before the first token"},
-    {"cluster_order", SETTING_WORD, .word = cluster_order_name, .optional = true,
+    {"memory_start", SETTING_WORD, .spelling = memory_start_name, .optional = true,
+     PLACE(memory_start), .help = "what the memory holds before the first token"},
+    {"cluster_order", SETTING_WORD, .spelling = cluster_order_name, .optional = true,
      PLACE(cluster_order), .help = "in which order the head has its entries of the other bands"},
 };
 

@@ -1,6 +1,5 @@
 /* The memory of a session: how much it takes, and what it begins with. */
 #include "timeline.h"
-#include "attention.h"
 #include "lib/base/error.h"
 
 #include <string.h>
@@ -10,7 +9,7 @@ enum { MAX_CHUNK = 512 }; /* tokens of a pass: more gains nothing, and activatio
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
 /* Sizes that follow from the model and the settings. */
-struct plan {
+struct timeline_plan {
     size_t chunk;    /* most tokens of one pass */
     size_t capacity; /* rows of the ring, in whole blocks: memory and segment */
     struct rows keys, values;
@@ -48,8 +47,8 @@ static struct position_plan plan_positions(const struct transformer_xl *x, const
                                   .type = rows_type(s->memory_type)};
 }
 
-static struct plan make_plan(const struct transformer_xl *x, const txl_settings *s) {
-    struct plan plan;
+static struct timeline_plan make_plan(const struct transformer_xl *x, const txl_settings *s) {
+    struct timeline_plan plan;
     size_t tgt_len = (size_t)s->tgt_len, mem_len = (size_t)s->mem_len;
     /* With same_length the segments' boundaries have no effect, so passes may be longer. */
     plan.chunk = is_same_length(s) ? MAX_CHUNK : smaller(tgt_len, MAX_CHUNK);
@@ -69,7 +68,7 @@ static struct plan make_plan(const struct transformer_xl *x, const txl_settings 
 }
 
 /* Of scratch that an attention task needs: scores, position scores, two queries, results. */
-static size_t attention_scratch(const struct transformer_xl *x, const struct plan *plan) {
+static size_t attention_scratch(const struct transformer_xl *x, const struct timeline_plan *plan) {
     size_t queries = smaller(QUERY_BLOCK, plan->chunk);
     return queries * (plan->capacity + in_blocks(plan->positions.distances) +
                       2 * (size_t)x->d_head + plan->values.width);
@@ -82,7 +81,7 @@ static struct layer_list layer_list(const struct transformer_xl *x) {
                                .weights = x->network.weights};
 }
 
-static size_t all_scratch(const struct transformer_xl *x, const struct plan *plan) {
+static size_t all_scratch(const struct transformer_xl *x, const struct timeline_plan *plan) {
     const struct layer_list list = layer_list(x);
     size_t most =
         larger(attention_scratch(x, plan), adaptive_scratch(&x->network.ends, plan->chunk));
@@ -99,7 +98,7 @@ static size_t all_scratch(const struct transformer_xl *x, const struct plan *pla
 
 /* The most that any product of a session packs. */
 static size_t all_packed(const struct transformer_xl *x, const struct kernels *kernels,
-                         const struct plan *plan) {
+                         const struct timeline_plan *plan) {
     size_t k = larger(larger((size_t)x->d_model, (size_t)x->d_inner),
                       larger(head_width(x), x->network.ends.band[0].embedding.n_col));
     return compute_packed(kernels, larger(plan->chunk, POSITION_ROWS), k);
@@ -132,7 +131,7 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
                                         struct arena *arena) {
     const struct transformer_xl *x = (const struct transformer_xl *)network;
     const struct layer_list list = layer_list(x);
-    const struct plan plan = make_plan(x, settings);
+    const struct timeline_plan plan = make_plan(x, settings);
     struct transformer_xl_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct transformer_xl_timeline *line = taken ? taken : &unused;
     *line = (struct transformer_xl_timeline){.base = {.network = network,
@@ -214,6 +213,28 @@ void transformer_xl_timeline_close(struct timeline *t) {
 
 /* ---- The ring ----------------------------------------------------------------------------- */
 
+void timeline_store_head(const struct stored_rows *s, size_t head) {
+    const struct transformer_xl_timeline *line = s->line;
+    const struct kernels *kernels = line->base.compute.kernels;
+    size_t d_head = (size_t)line->x->d_head, width = head_width(line->x);
+    size_t layer = (size_t)s->layer, row = s->position % line->capacity;
+    const float *k = s->qkv + width + head * d_head, *v = k + width;
+    for (size_t t = 0; t < s->n; t++) {
+        rows_put(&line->keys, kernels, layer, row, head, k + t * s->stride, d_head);
+        rows_put(&line->values, kernels, layer, row, head, v + t * s->stride, d_head);
+        row = row + 1 == line->capacity ? 0 : row + 1;
+    }
+}
+
+static void store_task(void *context, int i, int thread) {
+    (void)thread;
+    timeline_store_head(context, (size_t)i);
+}
+
+void timeline_store(struct stored_rows *rows) {
+    pool_run(rows->line->base.compute.pool, rows->line->x->n_head, store_task, rows);
+}
+
 static void store_zero_memory(struct transformer_xl_timeline *line) {
     const struct transformer_xl *x = line->x;
     size_t n = (size_t)line->base.settings.mem_len, width = 3 * head_width(x);
@@ -223,7 +244,8 @@ static void store_zero_memory(struct transformer_xl_timeline *line) {
         memset(line->qkv, 0, width * sizeof *line->qkv);
     for (int layer = 0; layer < x->n_layer; layer++) {
         const float *row = line->zero_rows ? line->zero_rows + (size_t)layer * width : line->qkv;
-        attention_store(line, layer, 0, n, row, 0);
+        struct stored_rows rows = {line, layer, n, 0, row, 0};
+        timeline_store(&rows);
     }
 }
 

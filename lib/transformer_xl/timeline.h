@@ -76,6 +76,20 @@ static inline struct position_weights position_weights(const struct layer *layer
     return (struct position_weights){learned ? &layer->r_emb : &layer->r, layer->v, layer->r_bias};
 }
 
+/* Keys and values of n tokens for a layer's ring, from `position` on. */
+struct stored_rows {
+    struct transformer_xl_timeline *line;
+    int layer;
+    size_t n;
+    uint64_t position;
+    const float *qkv;
+    size_t stride; /* of its rows; 0 repeats one */
+};
+
+/* Copies those of all heads into the ring, or of one. */
+void timeline_store(struct stored_rows *rows);
+void timeline_store_head(const struct stored_rows *rows, size_t head);
+
 /* As in struct family. */
 txl_status transformer_xl_check_session(const struct network *network, const txl_settings *settings,
                                         txl_error *error);

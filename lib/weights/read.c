@@ -3,7 +3,6 @@
 #include "layout.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
-#include "lib/base/q8.h"
 #include "weights.h"
 
 #include <errno.h>
@@ -20,42 +19,6 @@
 /* Of the mapped bytes so many are released at a time: a multiple of huge pages, which the system
  * would have to split, one interruption of all processors each. */
 #define RELEASE_SIZE ((uintptr_t)1 << 23)
-
-static const char *const type_names[] = {"f32", "f16", "bf16", "q8"};
-
-const char *weights_type_name(uint32_t type) {
-    return type < sizeof type_names / sizeof *type_names ? type_names[type] : NULL;
-}
-
-int weights_type_of_name(const char *name) {
-    for (int i = 0; weights_type_name((uint32_t)i); i++)
-        if (strcmp(name, type_names[i]) == 0)
-            return i;
-    return -1;
-}
-
-size_t weights_type_size(enum weights_type type) {
-    return type == WEIGHTS_F32 ? 4 : type == WEIGHTS_Q8 ? 1 : 2;
-}
-
-uint64_t weights_scales_offset(uint64_t n_element) {
-    return (n_element + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
-}
-
-uint64_t weights_expanded_size(enum weights_type type, int n_dim,
-                               const uint64_t shape[WEIGHTS_MAX_DIM]) {
-    const uint64_t most = (uint64_t)INT64_MAX / 16; /* elements: no size of them can overflow */
-    uint64_t n = 1;
-    for (int d = 0; d < WEIGHTS_MAX_DIM; d++) {
-        if (shape[d] == 0 || n > most / shape[d])
-            return 0;
-        n *= shape[d];
-    }
-    if (type != WEIGHTS_Q8)
-        return n * weights_type_size(type);
-    return n_dim == 2 ? weights_scales_offset(n) + shape[0] * q8_blocks(shape[1]) * sizeof(float)
-                      : 0;
-}
 
 static txl_status damaged(const struct weights *w, const char *what, txl_error *error) {
     return txl_fail(error, TXL_FORMAT, "%s: %s; the file is damaged, convert it again", w->name,

@@ -29,16 +29,16 @@ static const struct setting settings_table[] = {
     {"d_model", SETTING_INTEGER, 2, MAX_D_MODEL, PLACE(d_model), .help = "width of a layer"},
     {"d_inner", SETTING_INTEGER, 1, MAX_D_INNER, PLACE(d_inner),
      .help = "width inside the feed-forward part"},
-    {"ff_activation", SETTING_WORD, .word = xlnet_activation_name, PLACE(ff_activation),
+    {"ff_activation", SETTING_WORD, .spelling = xlnet_activation_name, PLACE(ff_activation),
      .help = "what is between the two matrices of the feed-forward part; `gelu-tanh` is the form "
              "with tanh"},
-    {"attn_type", SETTING_WORD, .word = xlnet_attention_name, PLACE(attn_type),
+    {"attn_type", SETTING_WORD, .spelling = xlnet_attention_name, PLACE(attn_type),
      .help = "`bi`, or `uni`: no position sees what is to its right"},
     {"layer_norm_eps", SETTING_REAL, 0, 1, PLACE(layer_norm_eps),
      .help = "what layer norm adds to the variance"},
     {"tied_weights", SETTING_TRUTH, PLACE(tied_weights),
      .help = "whether the softmax's weights are the embedding's"},
-    {"memory_start", SETTING_WORD, .word = memory_start_name, PLACE(memory_start),
+    {"memory_start", SETTING_WORD, .spelling = memory_start_name, PLACE(memory_start),
      .help = "what the memory holds before the first token"},
 };
 
