@@ -93,6 +93,11 @@ bool model_has_words(const struct model *model) {
     return kind == TXL_WORDS || kind == TXL_LM1B;
 }
 
+bool model_has_characters(const struct model *model) {
+    txl_kind kind = txl_model_kind(model->handle);
+    return kind == TXL_BYTES || kind == TXL_TEXT8 || kind == TXL_CHARACTERS;
+}
+
 const char *text_form(const struct model *model, int form, bool ids) {
     return ids ? "ids" : model_has_words(model) ? text_forms[form] : "-";
 }

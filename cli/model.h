@@ -34,6 +34,9 @@ struct model_checksum model_checksum(const struct model *model);
 /* True for the kinds whose symbols are words. */
 bool model_has_words(const struct model *model);
 
+/* True for the kinds whose symbols are bytes, letters or characters. */
+bool model_has_characters(const struct model *model);
+
 /* --tgt-len, --mem-len, --clamp-len, --same-length, --memory-type. */
 struct session_options {
     int64_t tgt_len, mem_len, clamp_len;

@@ -111,7 +111,7 @@ static bool open_models(struct ppl *ppl) {
 
 static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    ppl->facts = (struct run_facts){.words = model_has_words(&ppl->model),
+    ppl->facts = (struct run_facts){.words = !model_has_characters(&ppl->model),
                                     .ids = options->ids,
                                     .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
                                     .mode = options->per_line             ? "lines"
@@ -260,7 +260,7 @@ static void note_unknown(const struct ppl *ppl, const struct result *result) {
     enum { FEW = 20 };
     const char *name = strcmp(result->file, "-") == 0 ? "standard input" : result->file;
     unknown_note(&ppl->evaluation.unknown, name, ppl->facts.replaces_unknown);
-    if (ppl->facts.words && options->text == TEXT_TOKENS && !options->ids &&
+    if (model_has_words(&ppl->model) && options->text == TEXT_TOKENS && !options->ids &&
         result->unknown > result->tokens / FEW)
         terminal_note("%s: more than one symbol in %d is unknown, which makes the text look more "
                       "predictable than it is; --text tokens expects text that is tokenized "

@@ -146,9 +146,9 @@ function cutPieces() {
   let first = 0;
   for (let i = 1; i <= n; i++) {
     const length = i - first;
-    const blank = words || symbols.get(ids[i - 1]) === " ";
+    const parted = words || symbols.get(ids[i - 1]) === " ";
     if (i === n || (length >= PIECE && linesBefore(i) > 0)
-      || (length >= 2 * PIECE && blank) || (length >= 3 * PIECE && cellOf(i) === i)) {
+      || (length >= 2 * PIECE && parted) || (length >= 3 * PIECE && cellOf(i) === i)) {
       const whole = begins(first) && (i === n || linesBefore(i) > 0);
       pieces.push({ first, end: i, element: element(whole ? "div" : "span"), cells: null });
       first = i;
@@ -159,9 +159,9 @@ function cutPieces() {
 /* Calls `cell` with the first token of each cell of a piece, `between` with what is between. */
 function walk(piece, cell, between) {
   for (let i = piece.first; i < piece.end; i = cellEnd(i)) {
-    const blank = gap(i, i === piece.first && begins(i));
-    if (blank !== "") {
-      between(blank);
+    const space = gap(i, i === piece.first && begins(i));
+    if (space !== "") {
+      between(space);
     }
     cell(i);
   }

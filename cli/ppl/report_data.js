@@ -76,7 +76,12 @@ const { kind, n_token: nToken, eos, id_bytes: idBytes, n_top: nTop, results } = 
 /* Tokens of a chunk; the last may have fewer. */
 const CHUNK = facts.chunk;
 
-const words = kind === "words" || kind === "lm1b";
+const marked = kind === "pieces" || kind === "xlnet";
+const words = kind === "words" || kind === "lm1b" || marked;
+
+/* Words stand apart; pieces have the blank within them, as this mark. */
+const blank = words && !marked ? " " : "";
+const MARK = /\u2581/g;
 const unit = words ? "token" : "character";
 
 /* The id that ends a line, where one does. */
@@ -106,6 +111,8 @@ function readSymbols() {
     if (kind === "bytes" && /^\d{1,3}$/.test(symbol)) {
       byteOf.set(id, Number(symbol));
       symbol = spelled(Uint8Array.of(Number(symbol)));
+    } else if (marked && id !== boundary) {
+      symbol = symbol.replace(MARK, " ");
     } else if (kind === "text8" && symbol === "_") {
       symbol = " ";
     } else if (id === boundary) {
@@ -253,14 +260,14 @@ function gap(i, begins) {
   if (lines > 0 || begins) {
     return "\n".repeat(Math.max(0, lines - (begins ? 1 : 0)));
   }
-  return words ? " " : "";
+  return blank;
 }
 
 /* The text from one token to before another, in one line. */
 function excerpt(first, end) {
   let text = "";
   for (let i = cellOf(Math.max(0, first)); i < Math.min(n, end); i = cellEnd(i)) {
-    text += (linesBefore(i) || words ? " " : "") + (ids[i] === boundary ? "" : cellText(i));
+    text += (linesBefore(i) ? " " : blank) + (ids[i] === boundary ? "" : cellText(i));
   }
   return text.replace(/\s+/g, " ").trim();
 }

@@ -20,10 +20,9 @@ static bool has_mark(const txl_model *model, int32_t id) {
     return length >= n && memcmp(symbol, mark, n) == 0;
 }
 
-/* Kinds whose tokens carry the space before a word. */
+/* Kinds whose tokens carry the space before a word: those after characters are SentencePiece's. */
 static bool marks_words(const txl_model *model) {
-    (void)model;
-    return false;
+    return txl_model_kind(model) > TXL_CHARACTERS;
 }
 
 /* Kinds without a token for the space: its convention makes no difference. */
