@@ -314,7 +314,7 @@ static bool set_up(struct bench *b) {
 
 static void print_summary(const struct bench *b, double seconds) {
     char settings[8192];
-    settings_to_text(settings, sizeof settings, &b->model, &b->settings, 1);
+    settings_to_text(settings, sizeof settings, &b->model, &b->settings, &(struct run_settings){0});
     terminal_brief("%d measurements, %.2f seconds", b->measurements, seconds);
     terminal_summary("measurements=%d seconds=%.2f %s", b->measurements, seconds, settings);
 }

@@ -14,13 +14,14 @@
 struct convert_command_options {
     struct common_options common;
     const char *output, *vocabulary, *cutoffs;
-    int type, memory_start, cluster_order, tokenizer;
+    int type, memory_start, cluster_order, activation, tokenizer;
     int pre_lnorm, same_length; /* indexes into answers */
     int64_t level, n_head, attn_type, tgt_len, mem_len, clamp_len;
 };
 
 static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 static const char *const memory_starts[] = {"empty", "zeros", NULL};
+static const char *const activations[] = {"relu", "gelu-tanh", "gelu-erf", "swish", NULL};
 static const char *const cluster_orders[] = {"reversed", "forward", NULL};
 static const char *const tokenizers[] = {"words",      "lm1b",   "bytes", "text8",
                                          "characters", "pieces", "xlnet", NULL};
@@ -56,6 +57,7 @@ static void translate(const struct convert_command_options *told, struct convert
     options->same_length = answered(told->same_length);
     options->memory_start = chosen(memory_starts, told->memory_start);
     options->cluster_order = chosen(cluster_orders, told->cluster_order);
+    options->activation = chosen(activations, told->activation);
     options->tokenizer = chosen(tokenizers, told->tokenizer);
     options->tgt_len = number_or(told->tgt_len, -1);
     options->mem_len = number_or(told->mem_len, -1);
@@ -105,6 +107,7 @@ static int run(const struct command *command, int argc, char **argv) {
     struct convert_command_options told = {.type = CHOICE_UNSET,
                                            .memory_start = CHOICE_UNSET,
                                            .cluster_order = CHOICE_UNSET,
+                                           .activation = CHOICE_UNSET,
                                            .tokenizer = CHOICE_UNSET,
                                            .pre_lnorm = CHOICE_UNSET,
                                            .same_length = CHOICE_UNSET,
@@ -194,6 +197,14 @@ static const struct option_row options[] = {
      .choices = memory_starts,
      .help = "the memory before the first token: empty as in PyTorch, zeros as in TensorFlow",
      .offset = offsetof(struct convert_command_options, memory_start)},
+    {.name = "activation",
+     .kind = OPTION_CHOICE,
+     .choices = activations,
+     .standard = "the checkpoint's",
+     .help = "XLNet: what follows the first feed-forward matrix; config.json's gelu is gelu-tanh, "
+             "which the published weights were trained with, but gelu-erf in models trained with "
+             "Hugging Face 3.3 and later",
+     .offset = offsetof(struct convert_command_options, activation)},
     {.name = "cluster-order",
      .kind = OPTION_CHOICE,
      .choices = cluster_orders,

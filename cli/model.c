@@ -147,6 +147,71 @@ static bool run_to_json(json_t *object, const struct model *model, const struct 
            json_object_set_new(object, "blas", json_string(txl_blas_name())) == 0;
 }
 
+bool model_sees_both_sides(const struct model *model) {
+    return txl_model_family(model->handle) == TXL_FAMILY_XLNET;
+}
+
+size_t model_controls(const struct model *model, int32_t *ids) {
+    static const char *const names[] = {"<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"};
+    size_t n = 0;
+    for (size_t i = 0; model_sees_both_sides(model) && i < sizeof names / sizeof *names; i++) {
+        int32_t id = txl_model_id(model->handle, names[i], strlen(names[i]));
+        if (id >= 0)
+            ids[n++] = id;
+    }
+    return n;
+}
+
+bool model_allows(const struct model *model, const struct meaningless *options, size_t n) {
+    for (size_t i = 0; model_sees_both_sides(model) && i < n; i++) {
+        if (options[i].given) {
+            terminal_error("%s: %s is an XLNet, %s", options[i].option, model->name,
+                           options[i].reason);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool model_needs_both_sides(const struct model *model, const struct meaningless *options,
+                            size_t n) {
+    for (size_t i = 0; !model_sees_both_sides(model) && i < n; i++) {
+        if (options[i].given) {
+            terminal_error("%s: %s is a Transformer-XL, %s", options[i].option, model->name,
+                           options[i].reason);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A setting of the weights file that is a word; the caller frees it. */
+static char *setting_word(const struct model *model, const char *key) {
+    json_t *settings = json_loads(txl_model_settings_json(model->handle), 0, NULL);
+    const char *word = json_string_value(json_object_get(settings, key));
+    char *copy = word ? strdup(word) : NULL;
+    json_decref(settings);
+    return copy;
+}
+
+/* What an XLNet's settings have besides, and what means nothing to it. */
+static bool both_sides_to_json(json_t *object, const struct model *model,
+                               const struct run_settings *run) {
+    bool ordered = run->generates && run->refresh == 0;
+    char *activation = setting_word(model, "ff_activation");
+    json_t *refresh =
+        run->generates || run->refresh > 0 ? json_integer((json_int_t)run->refresh) : json_null();
+    int bad = json_object_set_new(object, "same_length", json_null());
+    bad |= json_object_set_new(object, "cluster_order", json_null());
+    bad |= run->refresh > 0 ? json_object_set_new(object, "mem_len", json_null()) : 0;
+    bad |= json_object_set_new(object, "family", json_string(txl_family_name(TXL_FAMILY_XLNET)));
+    bad |= json_object_set_new(object, "activation", string_or_null(activation));
+    bad |= json_object_set_new(object, "refresh", refresh);
+    bad |= json_object_set_new(object, "order", string_or_null(ordered ? run->order : NULL));
+    free(activation);
+    return bad == 0;
+}
+
 bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
                       const struct run_settings *run) {
     const txl_model *handle = model->handle;
@@ -162,17 +227,44 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
            json_object_set_new(object, "memory_type",
                                json_string(memory_types[settings->memory_type])) == 0 &&
            json_object_set_new(object, "threads", json_integer(settings->threads)) == 0 &&
-           run_to_json(object, model, run);
+           run_to_json(object, model, run) &&
+           (!model_sees_both_sides(model) || both_sides_to_json(object, model, run));
+}
+
+/* The part of the line that the families differ in. */
+static void family_to_text(char *text, size_t size, const struct model *model,
+                           const txl_settings *settings, const struct run_settings *run) {
+    const txl_model *handle = model->handle;
+    if (!model_sees_both_sides(model)) {
+        snprintf(text, size,
+                 "mem_len=%d clamp_len=%d same_length=%s memory_start=%s cluster_order=%s",
+                 settings->mem_len, clamp_told(settings), settings->same_length ? "yes" : "no",
+                 txl_model_memory_start(handle), txl_model_cluster_order(handle));
+        return;
+    }
+    char mem_len[16] = "-", more[64] = "";
+    char *activation = setting_word(model, "ff_activation");
+    if (run->refresh == 0)
+        snprintf(mem_len, sizeof mem_len, "%d", settings->mem_len);
+    if (run->generates || run->refresh > 0)
+        snprintf(more, sizeof more, " refresh=%llu", (unsigned long long)run->refresh);
+    if (run->generates && run->refresh == 0)
+        snprintf(more, sizeof more, " refresh=0 order=%s", run->order);
+    snprintf(text, size, "mem_len=%s clamp_len=%d memory_start=%s family=%s activation=%s%s",
+             mem_len, clamp_told(settings), txl_model_memory_start(handle),
+             txl_family_name(TXL_FAMILY_XLNET), activation ? activation : "-", more);
+    free(activation);
 }
 
 void settings_to_text(char *text, size_t size, const struct model *model,
-                      const txl_settings *settings, int64_t streams) {
+                      const txl_settings *settings, const struct run_settings *run) {
+    char family[256];
+    family_to_text(family, sizeof family, model, settings, run);
     snprintf(text, size,
-             "tgt_len=%d mem_len=%d clamp_len=%d same_length=%s memory_start=%s cluster_order=%s "
-             "type=%s memory_type=%s threads=%d streams=%lld kernels=%s blas=%s model=%s",
-             settings->tgt_len, settings->mem_len, clamp_told(settings),
-             settings->same_length ? "yes" : "no", txl_model_memory_start(model->handle),
-             txl_model_cluster_order(model->handle), txl_model_type(model->handle),
-             memory_types[settings->memory_type], settings->threads, (long long)streams,
-             txl_kernels_name(NULL), txl_blas_name(), model->name);
+             "tgt_len=%d %s type=%s memory_type=%s threads=%d streams=%lld kernels=%s blas=%s "
+             "model=%s",
+             settings->tgt_len, family, txl_model_type(model->handle),
+             memory_types[settings->memory_type], settings->threads,
+             (long long)(run->streams > 0 ? run->streams : 1), txl_kernels_name(NULL),
+             txl_blas_name(), model->name);
 }

@@ -31,6 +31,24 @@ struct model_checksum {
 };
 struct model_checksum model_checksum(const struct model *model);
 
+/* True for an XLNet, whose tokens see both sides. */
+bool model_sees_both_sides(const struct model *model);
+
+/* The control symbols of an XLNet, which no text has but <eod>: ids[6].  Returns their number. */
+size_t model_controls(const struct model *model, int32_t *ids);
+
+/* An option that was given, and why it means nothing to an XLNet. */
+struct meaningless {
+    bool given;
+    const char *option, *reason;
+};
+
+/* False with the error printed where one of the `n` is given for an XLNet. */
+bool model_allows(const struct model *model, const struct meaningless *options, size_t n);
+
+/* The same for options that mean something to an XLNet alone. */
+bool model_needs_both_sides(const struct model *model, const struct meaningless *options, size_t n);
+
 /* True for the kinds whose symbols are words. */
 bool model_has_words(const struct model *model);
 
@@ -109,20 +127,29 @@ struct run_settings {
     int64_t streams;  /* 0: without a meaning */
     const char *mode; /* segments, lines, sliding; NULL: without a meaning */
     const char *text; /* as text_form says it */
+
+    /* Of an XLNet: */
+    bool generates;
+    uint64_t refresh;  /* new tokens before all known ones are read afresh; 0: never */
+    const char *order; /* generates and never refreshes: how it reads the prompt */
 };
 
 /* Appends the settings to a JSON object: tgt_len, mem_len, clamp_len, same_length, memory_start,
  * cluster_order, type, memory_type, threads, streams, txl (the version), model, checksum, mode,
- * text, kernels, blas; null what has no meaning. */
+ * text, kernels, blas; null what has no meaning.  Of an XLNet also family, activation, refresh,
+ * order.
+ */
 bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
                       const struct run_settings *run);
 
 /* The end of the summary line, the same for every command:
  *     tgt_len= mem_len= clamp_len= same_length= memory_start= cluster_order= type= memory_type=
  *     threads= streams= kernels= blas= model=
- * The model's name comes last and runs to the end of the line. */
+ * The model's name comes last and runs to the end of the line.  Of an XLNet, same_length= and
+ * cluster_order= are left out, and before type= come family= activation= and perhaps refresh= or
+ * order=. */
 void settings_to_text(char *text, size_t size, const struct model *model,
-                      const txl_settings *settings, int64_t streams);
+                      const txl_settings *settings, const struct run_settings *run);
 
 #define SETTINGS_KEYS                                                                              \
     "tgt_len mem_len clamp_len same_length memory_start cluster_order type memory_type threads "   \

@@ -756,9 +756,13 @@ txl_status recognise(const struct checkpoint *checkpoint, const struct convert_o
                      struct recognised *r, char **config_path, txl_error *error) {
     static const char layer[] = "layers.0.dec_attn.o_net.weight";
     struct statements s = {0};
-    txl_status status = TXL_OK;
+    txl_status status =
+        options->activation
+            ? txl_fail(error, TXL_ARGUMENT,
+                       "--activation means nothing to a Transformer-XL: its activation is relu")
+            : TXL_OK;
     *r = (struct recognised){.checkpoint = checkpoint, .facts = {.model = {.clamp_len = -1}}};
-    if (!find_prefix(r->checkpoint, layer, r->prefix, sizeof r->prefix))
+    if (!status && !find_prefix(r->checkpoint, layer, r->prefix, sizeof r->prefix))
         status = not_a_transformer_xl(r, layer, error);
     if (!status)
         status = find_statements(r, &s, config_path, error);

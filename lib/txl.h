@@ -456,6 +456,9 @@ typedef struct txl_resume {
     const int32_t *recent; /* [n_recent] the text's last ids: for a decoder, for a history */
     size_t n_recent;
     char tail; /* its last byte as shown, 0: none */
+    /* Of a text whose known tokens are read afresh as a block every `refresh` new ones (0: it is
+     * not): how many have come since, less than `refresh`. */
+    uint32_t refresh, round;
     uint64_t reserved[4];
 } txl_resume;
 

@@ -21,6 +21,8 @@ enum { WORDS_N = 300, CHARACTERS_N = 1000 };
 /* What the memories of samples that are made together may take. */
 static const uint64_t TOGETHER_BYTES = (uint64_t)4 << 30;
 
+const char *const reading_orders[] = {"block", "left", NULL};
+
 /* ---- Samples that are made together ------------------------------------------------------- */
 
 struct batch {
@@ -125,24 +127,42 @@ static txl_status make_tokens(struct generate *g, struct batch *b) {
     return TXL_OK;
 }
 
+/* Whether with the token just drawn a round is over: all that is known is then read afresh instead
+ * of feeding it. */
+static bool ends_round(const struct generate *g, struct sample *s) {
+    if (!g->reading.both_sides)
+        return false;
+    s->round++;
+    if (g->reading.refresh == 0 || s->round < g->reading.refresh)
+        txl_session_end_segment(s->session);
+    else
+        s->round = 0;
+    return g->reading.refresh > 0 && s->round == 0;
+}
+
 /* Feeds the tokens to the `n` samples that go on. */
 static txl_status feed_tokens(const struct generate *g, const struct batch *b, size_t *n) {
     txl_session *session[TOGETHER];
     int32_t id[TOGETHER];
     txl_error error;
     size_t fed = 0;
+    txl_status status = TXL_OK;
     *n = 0;
     for (size_t i = 0; i < b->n; i++) {
-        bool goes_on = !b->each[i]->done;
-        if (goes_on || (g->keeps && !b->each[i]->refused)) {
-            session[fed] = b->each[i]->session;
-            id[fed++] = b->each[i]->id;
-        }
+        struct sample *s = b->each[i];
+        bool goes_on = !s->done;
         *n += goes_on;
+        if (!goes_on && (!g->keeps || s->refused))
+            continue;
+        if (ends_round(g, s)) {
+            status = status ? status : reading_afresh(&g->reading, s->session, s->history, &error);
+            continue;
+        }
+        session[fed] = s->session;
+        id[fed++] = s->id;
     }
-    if (fed == 0)
-        return TXL_OK;
-    txl_status status = txl_session_feed_each(session, fed, id, &error);
+    if (status == TXL_OK && fed > 0)
+        status = txl_session_feed_each(session, fed, id, &error);
     if (status != TXL_OK)
         terminal_error("%s", error.message);
     return status;
@@ -219,6 +239,14 @@ txl_status continue_prompt(struct generate *g, int64_t samples) {
     return continue_text(g, samples);
 }
 
+struct run_settings continue_run(const struct generate *g) {
+    const struct generate_options *options = g->options;
+    return (struct run_settings){.text = text_form(&g->model, options->text, options->ids),
+                                 .generates = true,
+                                 .refresh = g->reading.refresh,
+                                 .order = reading_orders[g->reading.left]};
+}
+
 /* ---- How tokens are drawn ----------------------------------------------------------------- */
 
 static bool fresh_seed(uint64_t *seed) {
@@ -265,6 +293,8 @@ bool continue_choose_sampling(struct generate *g) {
     g->sampling.banned = g->banned;
     if (unk >= 0 && !options->allow_unk)
         g->banned[g->sampling.n_banned++] = unk;
+    if (!options->allow_unk)
+        g->sampling.n_banned += model_controls(&g->model, g->banned + g->sampling.n_banned);
     if (eos >= 0 && options->eos == EOS_BAN)
         g->banned[g->sampling.n_banned++] = eos;
     if (eos < 0 && options->eos != EOS_NEWLINE)

@@ -11,12 +11,17 @@
  * difference to each by itself (txl_session_feed_each). */
 enum { TOGETHER = 8 };
 
+enum { ORDER_BLOCK, ORDER_LEFT };
+extern const char *const reading_orders[]; /* block, left */
+
+enum { MOST_BANNED = 8 }; /* symbols that no text has */
+
 struct generate_options {
     struct common_options common;
     struct session_options session;
-    const char *prompt, *prompt_text, *save_memory, *load_memory, *turn;
-    int text, eos;
-    int64_t n, seed, samples, logprobs;
+    const char *prompt, *prompt_text, *context, *save_memory, *load_memory, *turn;
+    int text, eos, order;
+    int64_t refresh, n, seed, samples, logprobs;
     struct sampling_options sampling;
     bool allow_unk, skip_unknown, no_echo, ids, json, interactive, raw_output;
     struct string_list stop;
@@ -32,7 +37,8 @@ struct generate {
     txl_settings settings;
     struct prompt prompt;
     struct sample sample; /* the prompt is fed to it, the others are copies of it */
-    int32_t banned[2];
+    struct reading reading;
+    int32_t banned[MOST_BANNED];
     txl_sampling sampling; /* but for the history, which is each sample's own */
     uint64_t seed;
     txl_memory *memory; /* from which a text starts; NULL: afresh */
@@ -50,6 +56,9 @@ struct generate {
     uint64_t tokens;      /* of all samples */
     double seconds;       /* without the prompt */
 };
+
+/* What is told of the run besides the session's settings. */
+struct run_settings continue_run(const struct generate *g);
 
 /* Fills in what says how tokens are drawn, and how many, out of the options.  False with the error
  * printed. */

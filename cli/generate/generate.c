@@ -20,6 +20,9 @@ static bool open_prompt(struct generate *g) {
                               .echo = !options->no_echo && !options->json,
                               .shown = !options->no_echo,
                               .history = g->sample.history,
+                              .reading = &g->reading,
+                              .context = options->context,
+                              .turns = options->interactive,
                               .memory = g->memory,
                               .session = g->sample.session};
     if (options->prompt) {
@@ -35,6 +38,56 @@ static bool open_prompt(struct generate *g) {
     return options->samples == 1 || input_make_seekable(&prompt->input);
 }
 
+/* Refuses what the model's family can do nothing with. */
+static bool check_family(const struct generate *g) {
+    const struct generate_options *o = g->options;
+    const struct meaningless not_there[] = {
+        {o->session.same_length != CHOICE_UNSET, "--same-length", "which sees both sides"},
+    };
+    const struct meaningless not_here[] = {
+        {o->refresh != INTEGER_UNSET, "--refresh", "which sees what is to the left alone"},
+        {o->order != CHOICE_UNSET, "--order", "which sees what is to the left alone"},
+    };
+    return model_allows(&g->model, not_there, sizeof not_there / sizeof *not_there) &&
+           model_needs_both_sides(&g->model, not_here, sizeof not_here / sizeof *not_here);
+}
+
+enum { REFRESH = 16 };
+
+/* How what is known is read: as the saved text was, or as the options say. */
+static bool choose_reading(struct generate *g) {
+    const struct generate_options *o = g->options;
+    txl_resume resume = {0};
+    int64_t refresh = o->refresh != INTEGER_UNSET ? o->refresh : REFRESH;
+    if (g->memory) {
+        txl_memory_resume(g->memory, &resume);
+        if (o->refresh != INTEGER_UNSET && o->refresh != resume.refresh) {
+            terminal_error("--refresh %" PRId64 ": %s was saved with %" PRIu32, o->refresh,
+                           o->load_memory, resume.refresh);
+            return false;
+        }
+        refresh = resume.refresh;
+    }
+    g->reading = (struct reading){.both_sides = model_sees_both_sides(&g->model),
+                                  .left = o->order == ORDER_LEFT,
+                                  .tgt_len = (size_t)g->settings.tgt_len};
+    if (!g->reading.both_sides)
+        return true;
+    if (o->order != CHOICE_UNSET && refresh > 0) {
+        terminal_error("--order needs --refresh 0: what is read afresh is a block");
+        return false;
+    }
+    g->reading.refresh = (size_t)refresh;
+    if (refresh > 0 && g->settings.tgt_len > PLAIN_WINDOW) {
+        terminal_error("--tgt-len %d: with --refresh it is at most %d", g->settings.tgt_len,
+                       PLAIN_WINDOW);
+        return false;
+    }
+    if (refresh > 0 && !g->memory)
+        g->settings.mem_len = g->settings.tgt_len + (int)refresh; /* a round forgets nothing */
+    return true;
+}
+
 static bool set_up(struct generate *g) {
     const struct generate_options *options = g->options;
     txl_error error;
@@ -48,7 +101,11 @@ static bool set_up(struct generate *g) {
         }
         txl_memory_settings(g->memory, &g->settings);
     }
+    if (!check_family(g))
+        return false;
     settings_override(&g->settings, &options->session, &options->common);
+    if (!choose_reading(g))
+        return false;
     if (options->logprobs > txl_model_n_token(g->model.handle)) {
         terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
                        options->logprobs, txl_model_n_token(g->model.handle));
@@ -86,7 +143,8 @@ static void print_summary(const struct generate *g, int64_t samples) {
     const struct generate_options *options = g->options;
     char sampling[512], settings[8192];
     sampling_to_text(sampling, sizeof sampling, &options->sampling);
-    settings_to_text(settings, sizeof settings, &g->model, &g->settings, 1);
+    const struct run_settings run = continue_run(g);
+    settings_to_text(settings, sizeof settings, &g->model, &g->settings, &run);
     terminal_brief("%" PRIu64 " tokens, seed %" PRIu64 ", %.1f tokens/s%s", g->tokens, g->seed,
                    g->seconds > 0 ? (double)g->tokens / g->seconds : 0,
                    strcmp(g->done, "interrupted") == 0 ? ", interrupted" : "");
@@ -104,7 +162,7 @@ static void print_summary(const struct generate *g, int64_t samples) {
 static bool save_memory(const struct generate *g) {
     txl_error error;
     txl_memory *made = NULL;
-    if (!g->options->interactive && !sample_save(&g->sample, &made))
+    if (!g->options->interactive && !sample_save(g, &g->sample, &made))
         return false;
     const txl_memory *memory = made ? made : g->memory;
     txl_status status = TXL_OK;
@@ -166,6 +224,8 @@ static int check_options(const struct command *command, const struct generate_op
         return options_wrong(command,
                              "--interactive reads standard input: name a file to --prompt");
     }
+    if (options->context && options->load_memory)
+        return options_wrong(command, "--context and --load-memory exclude each other");
     if (options->save_memory && options->samples > 1)
         return options_wrong(command, "--save-memory keeps one text: leave --samples out");
     if (options->ids && options->stop.n > 0)
@@ -183,6 +243,8 @@ static int check_options(const struct command *command, const struct generate_op
 static int run(const struct command *command, int argc, char **argv) {
     struct generate_options options = {.session = SESSION_UNSET,
                                        .text = TEXT_RAW,
+                                       .order = CHOICE_UNSET,
+                                       .refresh = INTEGER_UNSET,
                                        .eos = EOS_NEWLINE,
                                        .n = INTEGER_UNSET,
                                        .seed = INTEGER_UNSET,
@@ -233,6 +295,28 @@ static const struct option_row options[] = {
      .standard = "raw",
      .help = "words models: raw is prose, tokens is split at white space already",
      .offset = offsetof(struct generate_options, text)},
+    {.name = "context",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "what precedes the prompt and is not printed: a text of whole lines",
+     .offset = offsetof(struct generate_options, context),
+     .file = FILE_READ},
+    {.name = "refresh",
+     .kind = OPTION_INTEGER,
+     .argument = "R",
+     .standard = "16",
+     .help = "XLNet: before every R new tokens read the last tgt-len afresh, so that old ones see "
+             "new ones; 0: never, which is faster and worse",
+     .offset = offsetof(struct generate_options, refresh),
+     .least = 0,
+     .most = TXL_MAX_TGT_LEN / 2},
+    {.name = "order",
+     .kind = OPTION_CHOICE,
+     .choices = reading_orders,
+     .standard = "block",
+     .help = "XLNet with --refresh 0: read the prompt as blocks, whose tokens see each other, or "
+             "from left to right",
+     .offset = offsetof(struct generate_options, order)},
     {.name = "skip-unknown",
      .kind = OPTION_FLAG,
      .help = "leave out symbols of the prompt that the vocabulary lacks, where it has no <unk>",
@@ -367,9 +451,19 @@ static const struct note notes[] = {
      "     [repetition_penalty repeat_last] [no_repeat_ngram] eos allow_unk\n"
      "     text tgt_len mem_len clamp_len same_length memory_start\n"
      "     cluster_order type memory_type threads streams kernels blas model\n\n"
-     "What stands between brackets is there when it is on; seconds leave out the prompt; done is "
+     "Of an XLNet, same_length and cluster_order are left out, and before type come family, "
+     "activation, refresh and perhaps order. What stands between brackets is there when it is on; "
+     "seconds leave out the prompt; done is "
      "closed when the reader of standard output went away; text is raw, tokens or ids; the model's "
      "name runs to the end of the line."},
+    {"XLNet",
+     "An XLNet sees both sides of a token. By default every 16 new tokens (--refresh) all known "
+     "ones, at most tgt-len, are read afresh as one block, whose tokens see each other: it "
+     "costs more than going on from what is remembered, and texts are better; --mem-len then has "
+     "no effect. With --refresh 0 what was read stays as it is, and mem-len rows of it are "
+     "remembered. A short prompt gives poor text: --context with some paragraphs helps. <eod> ends "
+     "a document: --eos says what it does. Without a prompt a loaded text goes on in the round "
+     "that it was saved in, with one, and at every turn, a new round begins."},
     {"Saved memory",
      "--save-memory keeps the text's memory, the place in the sequence of random numbers and the "
      "last tokens, also after Ctrl-C. With --load-memory the settings of segments and memory and "

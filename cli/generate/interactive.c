@@ -102,7 +102,7 @@ static txl_status take_turn(struct interaction *i) {
     i->prompt_tokens += g->prompt.tokens;
     i->unknown += g->prompt.unknown.n;
     bool shown = output_start_line() && output_flush();
-    if (status == TXL_OK && join(i, &text) && sample_save(&g->sample, &memory)) {
+    if (status == TXL_OK && join(i, &text) && sample_save(g, &g->sample, &memory)) {
         replace_state(i, memory, &text);
         i->can_retry = true;
     }
@@ -324,7 +324,8 @@ static bool settings(struct interaction *i, char *argument) {
     char sampling[512], rest[8192];
     (void)argument;
     sampling_to_text(sampling, sizeof sampling, &i->options->sampling);
-    settings_to_text(rest, sizeof rest, &g->model, &g->settings, 1);
+    const struct run_settings run = continue_run(g);
+    settings_to_text(rest, sizeof rest, &g->model, &g->settings, &run);
     terminal_line("tokens=%" PRIu64 " seed=%" PRIu64 " %s eos=%s %s", g->n, g->seed, sampling,
                   eos_ways[i->options->eos], rest);
     return true;

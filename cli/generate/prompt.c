@@ -11,8 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Bytes that are read, fed and echoed in one go; tokens fed in one call, at most. */
-enum { SLICE = 512, MAX_CHUNK = 4096 };
+enum { SLICE = 512 }; /* bytes that are read, fed and echoed in one go */
 
 static bool show(struct prompt *prompt, const char *text, size_t length) {
     if (prompt->transcript && !buffer_append(prompt->transcript, text, length))
@@ -54,7 +53,8 @@ static bool finish_echo(struct prompt *prompt) {
 static txl_status feed_chunk(struct prompt *prompt, txl_error *error) {
     txl_status status = TXL_OK;
     if (prompt->n_chunk > 0) {
-        status = txl_session_feed(prompt->session, prompt->chunk, prompt->n_chunk, error);
+        status =
+            reading_feed(prompt->reading, prompt->session, prompt->chunk, prompt->n_chunk, error);
         prompt->n_chunk = 0;
     }
     return status == TXL_OK && signals_stopped() ? TXL_STOPPED : status;
@@ -69,6 +69,17 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
         return TXL_OK;
     }
     prompt->tokens++;
+    txl_history_push(prompt->history, &symbol->id, 1);
+    prompt->chunk[prompt->n_chunk++] = symbol->id;
+    return prompt->n_chunk >= prompt->chunk_size ? feed_chunk(prompt, error) : TXL_OK;
+}
+
+/* A token of the context. */
+static txl_status receive_before(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct prompt *prompt = context;
+    if (!symbol->text)
+        return TXL_OK;
+    prompt->before++;
     txl_history_push(prompt->history, &symbol->id, 1);
     prompt->chunk[prompt->n_chunk++] = symbol->id;
     return prompt->n_chunk >= prompt->chunk_size ? feed_chunk(prompt, error) : TXL_OK;
@@ -105,7 +116,7 @@ static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
 /* A line end of its own, which is no part of the text. */
 static void end_line(struct prompt *prompt) {
     int32_t id = recent_line_end(prompt->model->handle);
-    if (id >= 0) {
+    if (id >= 0 && !prompt->reading->both_sides) { /* XLNet has no line ends */
         txl_history_push(prompt->history, &id, 1);
         prompt->chunk[prompt->n_chunk++] = id;
     }
@@ -124,13 +135,22 @@ static void begin_with_blank(struct prompt *prompt) {
 /* What is still in the chunk, or the context of an empty prompt. */
 static txl_status feed_rest(struct prompt *prompt) {
     txl_error error;
-    if (prompt->tokens == 0 && !prompt->memory)
-        prompt->chunk[prompt->n_chunk++] = txl_model_first_context(prompt->model->handle);
+    if (prompt->tokens + prompt->before == 0 && !prompt->memory) {
+        int32_t first = txl_model_first_context(prompt->model->handle);
+        prompt->chunk[prompt->n_chunk++] = first;
+        if (prompt->reading->both_sides) /* it is known, and read again with the rest */
+            txl_history_push(prompt->history, &first, 1);
+    }
     if (prompt->ends_line) {
         end_line(prompt);
         prompt->tail = '\n';
     }
     txl_status status = feed_chunk(prompt, &error);
+    bool goes_on = prompt->memory && prompt->tokens == 0 && !prompt->turns;
+    if (status == TXL_OK && prompt->reading->refresh > 0 && !goes_on) {
+        prompt->round = 0;
+        status = reading_afresh(prompt->reading, prompt->session, prompt->history, &error);
+    }
     if (status != TXL_OK && status != TXL_STOPPED)
         terminal_error("%s: %s", prompt->input.name, error.message);
     return status;
@@ -155,6 +175,7 @@ static bool start_from_memory(struct prompt *prompt) {
     txl_history_reset(prompt->history);
     txl_history_push(prompt->history, resume.recent, resume.n_recent);
     prompt->tail = resume.tail;
+    prompt->round = resume.round;
     bool open = recent_line_is_open(resume.recent, resume.n_recent, model);
     prompt->goes_on = open && !prompt->blank;
     prompt->in_line = open && !prompt->ids && txl_model_kind(model) == TXL_LM1B;
@@ -162,14 +183,11 @@ static bool start_from_memory(struct prompt *prompt) {
 }
 
 static bool start(struct prompt *prompt) {
-    txl_settings settings;
-    txl_session_settings(prompt->session, &settings);
     /* With room for a blank before and a line end after what is typed. */
-    prompt->chunk_size =
-        (size_t)settings.tgt_len < MAX_CHUNK ? (size_t)settings.tgt_len : MAX_CHUNK;
+    prompt->chunk_size = reading_chunk(prompt->reading);
     prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
     prompt->n_chunk = prompt->n_line_end = 0;
-    prompt->tokens = 0;
+    prompt->tokens = prompt->before = prompt->round = 0;
     if (!prompt->chunk) {
         terminal_error("out of memory");
         return false;
@@ -178,6 +196,28 @@ static bool start(struct prompt *prompt) {
         return start_from_memory(prompt);
     start_afresh(prompt);
     return true;
+}
+
+/* What comes before the prompt, as a text of whole lines, and is not shown. */
+static txl_status feed_context(struct prompt *prompt) {
+    const txl_encoding encoding = {.raw = prompt->raw,
+                                   .skip_unknown = prompt->skip_unknown,
+                                   .lookup = true,
+                                   .symbol = receive_before,
+                                   .context = prompt};
+    struct token_reader reader;
+    struct input input;
+    if (!prompt->context || prompt->memory)
+        return TXL_OK;
+    if (!input_open(&input, prompt->context))
+        return TXL_IO;
+    txl_status status = TXL_MEMORY;
+    if (token_reader_open(&reader, prompt->model->handle, &input, &encoding, prompt->ids)) {
+        status = token_reader_run(&reader, NULL, NULL);
+        token_reader_close(&reader);
+    }
+    input_close(&input);
+    return status;
 }
 
 txl_status prompt_feed(struct prompt *prompt) {
@@ -199,8 +239,11 @@ txl_status prompt_feed(struct prompt *prompt) {
         token_reader_open(&reader, prompt->model->handle, &prompt->input, &encoding, prompt->ids)) {
         progress_start(&progress, prompt->input.name, "prompt tokens");
         progress.off = hides_progress(prompt);
-        begin_with_blank(prompt);
-        status = read_all(prompt, &reader, &progress);
+        status = feed_context(prompt);
+        if (status == TXL_OK) {
+            begin_with_blank(prompt);
+            status = read_all(prompt, &reader, &progress);
+        }
         if (status == TXL_OK)
             status = feed_rest(prompt);
         progress_end(&progress);

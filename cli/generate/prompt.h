@@ -7,6 +7,7 @@
 #include "cli/tokens.h"
 #include "cli/unknown.h"
 #include "lib/base/buffer.h"
+#include "reading.h"
 
 struct prompt {
     const struct model *model;
@@ -18,12 +19,17 @@ struct prompt {
     bool ends_line; /* end with a line end, which is no part of the input */
     struct buffer *transcript; /* NULL, or gains what is shown */
 
+    const struct reading *reading;
+    const char *context; /* FILE whose tokens precede the prompt's; NULL: none */
     txl_session *session;
     int32_t *chunk; /* [chunk_size]: read and not yet fed */
     size_t chunk_size, n_chunk;
     txl_history *history;     /* of the text so far */
     const txl_memory *memory; /* of the text that the prompt continues; NULL: of none */
-    uint64_t tokens;
+    uint64_t tokens;          /* of the prompt alone */
+    uint64_t before;          /* of the context */
+    bool turns;               /* every prompt begins a round of its own */
+    size_t round;             /* when it has been fed: tokens of the round at hand */
     struct unknown unknown;
     char line_end[2]; /* not yet echoed: it may be the one that is dropped */
     size_t n_line_end;

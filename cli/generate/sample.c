@@ -105,6 +105,7 @@ txl_status sample_start(const struct generate *g, struct sample *s, int64_t numb
     s->random = first_random(g, number);
     s->tail = tail;
     s->made = 0;
+    s->round = g->prompt.round;
     s->start = terminal_seconds();
     s->done = NULL;
     s->refused = false;
@@ -116,7 +117,7 @@ txl_status sample_start(const struct generate *g, struct sample *s, int64_t numb
 
 static json_t *settings_object(const struct generate *g) {
     const struct generate_options *options = g->options;
-    const struct run_settings run = {.text = text_form(&g->model, options->text, options->ids)};
+    const struct run_settings run = continue_run(g);
     json_t *settings = json_object();
     if (!sampling_to_json(settings, &options->sampling) ||
         json_object_set_new(settings, "eos", json_string(eos_ways[options->eos])) != 0 ||
@@ -154,13 +155,17 @@ txl_status sample_end(const struct generate *g, struct sample *s, const char *do
     return put_json(s, object);
 }
 
-bool sample_save(const struct sample *s, txl_memory **memory) {
+bool sample_save(const struct generate *g, const struct sample *s, txl_memory **memory) {
     txl_error error;
     struct recent recent;
     if (!recent_copy(&recent, s->history))
         return false;
-    const txl_resume resume = {
-        .random = s->random, .recent = recent.ids, .n_recent = recent.n, .tail = s->tail};
+    const txl_resume resume = {.random = s->random,
+                               .recent = recent.ids,
+                               .n_recent = recent.n,
+                               .tail = s->tail,
+                               .refresh = (uint32_t)g->reading.refresh,
+                               .round = (uint32_t)s->round};
     txl_status status = txl_session_save(s->session, &resume, memory, &error);
     recent_free(&recent);
     return report(status, &error) == TXL_OK;

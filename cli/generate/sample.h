@@ -30,6 +30,7 @@ struct sample {
     uint64_t made;
     struct sentence sentence; /* of an interactive text's turn */
     bool refused;             /* the id last drawn ends the turn before it, and is no part of it */
+    size_t round;             /* tokens since the known ones were read afresh */
     json_t *top;              /* of the last draw, for --logprobs, until it is printed */
     double start;
     const char *done; /* why it ended; NULL: it goes on */
@@ -57,6 +58,6 @@ txl_status sample_token(const struct generate *g, struct sample *sample);
 txl_status sample_end(const struct generate *g, struct sample *sample, const char *done);
 
 /* Copies the text's memory, with all that going on with it takes. */
-bool sample_save(const struct sample *sample, txl_memory **memory);
+bool sample_save(const struct generate *g, const struct sample *sample, txl_memory **memory);
 
 #endif

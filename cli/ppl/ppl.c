@@ -45,11 +45,27 @@ static bool same_settings(const txl_settings *a, const txl_settings *b) {
            a->same_length == b->same_length;
 }
 
+/* Refuses what the model's family can do nothing with. */
+static bool check_family(const struct ppl_options *o, const struct model *model) {
+    const struct meaningless not_there[] = {
+        {o->sliding_window > 0, "--sliding-window", "of which no such evaluation is known"},
+        {o->preset != CHOICE_UNSET, "--preset", "of which no perplexity is published"},
+        {o->session.same_length != CHOICE_UNSET, "--same-length", "which sees both sides"},
+    };
+    const struct meaningless not_here[] = {
+        {o->refresh > 0, "--refresh", "which sees what is to the left alone"},
+    };
+    return model_allows(model, not_there, sizeof not_there / sizeof *not_there) &&
+           model_needs_both_sides(model, not_here, sizeof not_here / sizeof *not_here);
+}
+
 /* The checkpoint's settings, the preset's, what the command line says: each over the one before. */
 static bool choose_settings(const struct ppl_options *options, const struct model *model,
                             txl_settings *settings) {
     const struct published *published = published_find(model->handle);
     bool preset = options->preset != CHOICE_UNSET;
+    if (!check_family(options, model))
+        return false;
     txl_model_defaults(model->handle, settings);
     if (preset && !published) {
         terminal_error("--preset published: %s has the shape of no published model", model->name);
@@ -58,6 +74,8 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
     if (preset)
         published_apply(published, settings);
     settings_override(settings, &options->session, &options->common);
+    if (options->refresh > 0)
+        settings->mem_len = (int)options->refresh; /* all of a round */
     if (options->sliding_window > 0) {
         settings->tgt_len = (int)options->sliding_window;
         settings->mem_len = 0;
@@ -116,6 +134,7 @@ static void describe_run(struct ppl *ppl) {
                                     .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
                                     .mode = options->per_line             ? "lines"
                                             : options->sliding_window > 0 ? "sliding"
+                                            : options->refresh > 0        ? "refreshed"
                                                                           : "segments",
                                     .text = text_form(&ppl->model, options->text, options->ids)};
     ppl->evaluation = (struct evaluation){.model = ppl->model.handle,
@@ -193,14 +212,17 @@ static bool open_scorer(struct ppl *ppl) {
     txl_session_settings(ppl->sessions[0], &ppl->settings);
     if (!scorer_new(&ppl->evaluation.scorer, ppl->sessions, compare ? 2 : 1,
                     txl_model_n_token(ppl->model.handle), (size_t)ppl->options->sliding_window,
-                    needs_distributions(ppl))) {
+                    (size_t)ppl->options->refresh, needs_distributions(ppl))) {
         terminal_error("out of memory");
         return false;
     }
     observe(ppl);
     if (compare)
         txl_session_settings(ppl->sessions[1], &ppl->other_settings);
-    const struct run_settings run = {ppl->streams, ppl->facts.mode, ppl->facts.text};
+    const struct run_settings run = {.streams = ppl->streams,
+                                     .mode = ppl->facts.mode,
+                                     .text = ppl->facts.text,
+                                     .refresh = (uint64_t)ppl->options->refresh};
     return evaluated_set(&ppl->facts.model, &ppl->model, &ppl->settings, &run) &&
            (!compare || evaluated_set(&ppl->facts.other, &ppl->other, &ppl->other_settings, &run));
 }

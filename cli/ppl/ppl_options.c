@@ -34,6 +34,8 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
          "only"},
         {sliding && segments, "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
         {o->per_line && sliding, "--per-line cannot be combined with --sliding-window"},
+        {o->refresh > 0 && (sliding || sweep),
+         "--refresh cannot be combined with --sliding-window or --sweep-memory"},
         {o->batch > 1 && (o->per_line || sliding),
          "--batch cannot be combined with --per-line or --sliding-window"},
         {shown_tokens + shown_words + o->per_line > 1,
@@ -116,6 +118,14 @@ const struct option_row ppl_option_rows[] = {
      .offset = offsetof(struct ppl_options, sliding_window),
      .least = 1,
      .most = TXL_MAX_TGT_LEN},
+    {.name = "refresh",
+     .kind = OPTION_INTEGER,
+     .argument = "R",
+     .help = "XLNet: before every R tokens read the tgt-len before them afresh as one block, as "
+             "txl generate does; without it, from left to right",
+     .offset = offsetof(struct ppl_options, refresh),
+     .least = 1,
+     .most = TXL_MAX_ASKED},
     {.name = "compare",
      .kind = OPTION_STRING,
      .argument = "OTHER.txl",
@@ -212,8 +222,10 @@ const struct note ppl_notes[] = {
      "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
      "     text tgt_len mem_len clamp_len same_length memory_start\n"
      "     cluster_order type memory_type threads streams kernels blas model\n\n"
-     "mode is segments, lines or sliding; text is raw, tokens or ids; - stands for a number "
-     "without meaning; the model's name runs to the end of the line."},
+     "mode is segments, lines, sliding or refreshed; text is raw, tokens or ids; - stands for a "
+     "number without meaning; of an XLNet same_length and cluster_order are left out, and before "
+     "type come family, activation and perhaps refresh; the model's name runs to the end of the "
+     "line."},
     {"Comparison",
      "With --compare, each model runs with its own checkpoint's settings unless the command line "
      "tells them. The difference is OTHER's nats less the model's, token by token, with its "

@@ -38,6 +38,8 @@ static const struct published table[] = {
 
 const struct published *published_find(const txl_model *model) {
     struct published shape = {0};
+    if (txl_model_family(model) != TXL_FAMILY_TRANSFORMER_XL)
+        return NULL;
     json_t *settings = json_loads(txl_model_settings_json(model), 0, NULL);
     int failed = json_unpack(settings, "{s:i, s:i, s:i, s:i, s:i}", "n_layer", &shape.n_layer,
                              "d_model", &shape.d_model, "n_head", &shape.n_head, "d_head",

@@ -17,7 +17,7 @@ static const double LN_2 = 0.693147180559945309417;
 bool evaluated_set(struct evaluated *evaluated, const struct model *model,
                    const txl_settings *settings, const struct run_settings *run) {
     char facts[8192];
-    settings_to_text(facts, sizeof facts, model, settings, run->streams);
+    settings_to_text(facts, sizeof facts, model, settings, run);
     *evaluated =
         (struct evaluated){.name = model->name, .settings = json_object(), .facts = strdup(facts)};
     if (!evaluated->facts || !settings_to_json(evaluated->settings, model, settings, run)) {

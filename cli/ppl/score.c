@@ -68,13 +68,20 @@ static size_t chunk_of(const struct scorer *scorer, bool distributions) {
 }
 
 bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_session,
-                int32_t n_token, size_t window, bool distributions) {
+                int32_t n_token, size_t window, size_t refresh, bool distributions) {
     assert(n_session <= MOST_SESSIONS);
-    *scorer = (struct scorer){.n_lane = n_session, .n_token = (size_t)n_token, .window = window};
+    *scorer = (struct scorer){
+        .n_lane = n_session, .n_token = (size_t)n_token, .refresh = refresh, .window = window};
     for (size_t i = 0; i < n_session; i++)
         scorer->lane[i].session = sessions[i];
-    scorer->chunk = window > 0 ? 1 : chunk_of(scorer, distributions);
+    scorer->chunk = window > 0 ? 1 : refresh > 0 ? refresh : chunk_of(scorer, distributions);
     size_t most = (window > 0 ? window : scorer->chunk) + 1;
+    if (refresh > 0) {
+        txl_settings settings;
+        txl_session_settings(sessions[0], &settings);
+        scorer->tgt_len = (size_t)settings.tgt_len;
+        most += scorer->tgt_len;
+    }
     scorer->ids = calloc(most, sizeof *scorer->ids);
     scorer->places = calloc(most, sizeof *scorer->places);
     bool good = scorer->ids && scorer->places;
@@ -111,6 +118,7 @@ void scorer_start(struct scorer *scorer, uint64_t index) {
     for (size_t i = 0; i < scorer->n_lane; i++)
         txl_session_reset(scorer->lane[i].session);
     scorer->n = 0;
+    scorer->known = 1; /* its context */
     scorer->index = index;
     scorer->score = (struct score){0};
 }
@@ -167,7 +175,32 @@ static txl_status score_window(struct scorer *scorer, txl_error *error) {
     return signals_stopped() ? TXL_STOPPED : TXL_OK;
 }
 
+/* The ids that are not known yet, from a block of all before them that fit. */
+static txl_status score_round(struct scorer *scorer, txl_error *error) {
+    size_t known = scorer->known, n = scorer->n - known;
+    size_t block = known < scorer->tgt_len ? known : scorer->tgt_len;
+    txl_status status = TXL_OK;
+    for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++) {
+        struct lane *lane = &scorer->lane[k];
+        status = txl_session_score_block(lane->session, scorer->ids + known - block, block, n,
+                                         lane->nats, lane->logprob, error);
+    }
+    for (size_t i = 0; i < n && status == TXL_OK; i++)
+        status = record(scorer, i, known + i, error);
+    if (status != TXL_OK)
+        return status;
+    size_t past = scorer->n > scorer->tgt_len ? scorer->n - scorer->tgt_len : 0;
+    scorer->n -= past;
+    scorer->known = scorer->n;
+    scorer->index += past;
+    memmove(scorer->ids, scorer->ids + past, scorer->n * sizeof *scorer->ids);
+    memmove(scorer->places, scorer->places + past, scorer->n * sizeof *scorer->places);
+    return signals_stopped() ? TXL_STOPPED : TXL_OK;
+}
+
 txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
+    if (scorer->refresh > 0)
+        return scorer->n > scorer->known ? score_round(scorer, error) : TXL_OK;
     if (scorer->window > 0 || scorer->n < 2)
         return TXL_OK;
     size_t n = scorer->n - 1;
@@ -191,5 +224,7 @@ txl_status scorer_push(struct scorer *scorer, int32_t id, const struct place *pl
     scorer->ids[scorer->n++] = id;
     if (scorer->window > 0)
         return scorer->n < 2 ? TXL_OK : score_window(scorer, error);
+    if (scorer->refresh > 0)
+        return scorer->n < scorer->known + scorer->refresh ? TXL_OK : score_round(scorer, error);
     return scorer->n <= scorer->chunk ? TXL_OK : scorer_flush(scorer, error);
 }

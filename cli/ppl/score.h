@@ -55,6 +55,9 @@ struct scorer {
     } lane[MOST_SESSIONS];
     size_t n_lane;
     size_t n_token;
+    size_t refresh; /* > 0: so many tokens from a block of all before them, at most tgt_len */
+    size_t known;   /* ids that are the block of the tokens that wait */
+    size_t tgt_len;
     size_t window;        /* > 0: every token from a fresh segment of that many before it */
     size_t chunk;         /* ids scored in one call */
     int32_t *ids;         /* [chunk + 1] or [window + 1]: ids waiting to be scored */
@@ -66,11 +69,12 @@ struct scorer {
     struct score score; /* of the stream at hand, by the first session */
 };
 
-/* Sessions of models with `n_token` symbols.  `window` 0: segment after segment, with the sessions'
- * memories; otherwise they must have tgt_len `window` and no memory.  `distributions`: the
+/* Sessions of models with `n_token` symbols.  `window` and `refresh` 0: segment after segment, with
+ * the sessions' memories.  With `window` they must have that tgt_len and no memory; with `refresh`
+ * they must see both sides, and have that mem_len.  `distributions`: the
  * observers receive them.  False when memory is short; end with scorer_free. */
 bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_session,
-                int32_t n_token, size_t window, bool distributions);
+                int32_t n_token, size_t window, size_t refresh, bool distributions);
 void scorer_free(struct scorer *scorer);
 
 void scorer_observe(struct scorer *scorer,

@@ -280,7 +280,7 @@ void txl_model_defaults(const txl_model *model, txl_settings *settings) {
     *settings = (txl_settings){.tgt_len = s->tgt_len,
                                .mem_len = s->mem_len,
                                .clamp_len = s->clamp_len,
-                               .same_length = s->same_length};
+                               .same_length = s->same_length && !model->family->both_sides};
 }
 
 const char *txl_kernels_name(txl_error *error) {

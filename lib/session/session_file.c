@@ -28,7 +28,7 @@
 
 enum {
     MEMORY_MAJOR = 1,
-    MEMORY_MINOR = 0,
+    MEMORY_MINOR = 1,
     MAX_HEADER = 4096,   /* room for what later versions append */
     MAX_NAME = 255,      /* a file's name is no longer */
     MAX_RECENT = 1 << 20 /* ids, as many as the longest memory has */
@@ -64,10 +64,18 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 184, "no padding");
 
+/* What minor version 1 has behind the header of texts that are read in rounds, and only there. */
+struct rounds {
+    uint32_t refresh, round; /* as in txl_resume */
+    uint64_t checksum;       /* of both */
+};
+_Static_assert(sizeof(struct rounds) == 16, "no padding");
+
 struct txl_memory {
     char *name; /* for messages */
     struct header header;
-    uint8_t *bytes; /* the whole file */
+    struct rounds rounds; /* zero: none */
+    uint8_t *bytes;       /* the whole file */
 };
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
@@ -131,7 +139,9 @@ void txl_memory_resume(const txl_memory *memory, txl_resume *resume) {
     *resume = (txl_resume){.random = {h->seed, h->stream, h->draw},
                            .recent = (const int32_t *)part_bytes(memory, RECENT),
                            .n_recent = h->part[RECENT].size / sizeof(int32_t),
-                           .tail = (char)h->tail};
+                           .tail = (char)h->tail,
+                           .refresh = memory->rounds.refresh,
+                           .round = memory->rounds.round};
 }
 
 /* What a model is called in a saved memory: its file without the folders. */
@@ -191,9 +201,8 @@ static struct header make_header(const txl_session *s, const txl_resume *resume)
     const txl_settings *settings = &t->settings;
     struct header h = {.magic = MEMORY_MAGIC,
                        .major = MEMORY_MAJOR,
-                       .minor = MEMORY_MINOR,
+                       .minor = resume->refresh > 0 ? MEMORY_MINOR : 0,
                        .header_size = sizeof h,
-                       .file_size = sizeof h,
                        .model = s->model->weights->checksum,
                        .tgt_len = settings->tgt_len,
                        .mem_len = settings->mem_len,
@@ -211,9 +220,17 @@ static struct header make_header(const txl_session *s, const txl_resume *resume)
     h.part[RECENT].size = resume->n_recent * sizeof(int32_t);
     h.part[ROWS].size = kept_positions(s->model, &h) * position_bytes(s->model, h.memory_type);
     h.part[NAME].size = strnlen(model_name(s->model), MAX_NAME);
+    h.header_size += resume->refresh > 0 ? sizeof(struct rounds) : 0;
+    h.file_size = h.header_size;
     for (int i = 0; i < N_PART; i++)
         h.file_size += h.part[i].size;
     return h;
+}
+
+static struct rounds make_rounds(const txl_resume *resume) {
+    struct rounds rounds = {.refresh = resume->refresh, .round = resume->round};
+    rounds.checksum = XXH3_64bits(&rounds, offsetof(struct rounds, checksum));
+    return rounds;
 }
 
 static void fill(txl_memory *memory, const txl_session *s, const txl_resume *resume, float *row) {
@@ -232,6 +249,8 @@ static void fill(txl_memory *memory, const txl_session *s, const txl_resume *res
     }
     h->checksum = XXH3_64bits(h, offsetof(struct header, checksum));
     memcpy(memory->bytes, h, sizeof *h);
+    if (h->header_size > sizeof *h)
+        memcpy(memory->bytes + sizeof *h, &memory->rounds, sizeof memory->rounds);
 }
 
 txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_memory **memory,
@@ -243,6 +262,9 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
         status = CHECK_RESERVED(txl_resume, resume, error);
     if (status)
         return status;
+    if (resume->refresh > 0 && resume->round >= resume->refresh)
+        return txl_fail(error, TXL_ARGUMENT, "token %" PRIu32 " of a round of %" PRIu32,
+                        resume->round, resume->refresh);
     if (resume->n_recent > MAX_RECENT)
         return txl_fail(error, TXL_ARGUMENT, "a saved memory keeps at most %d recent ids",
                         MAX_RECENT);
@@ -251,6 +273,8 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
     txl_memory *made = row ? new_memory("the saved memory", header.file_size) : NULL;
     if (made) {
         made->header = header;
+        if (resume->refresh > 0)
+            made->rounds = make_rounds(resume);
         fill(made, s, resume, row);
         *memory = made;
     }
@@ -420,6 +444,20 @@ static txl_status check_parts(const struct source *in, const txl_memory *memory,
     return TXL_OK;
 }
 
+static txl_status check_rounds(const struct source *in, txl_memory *memory, txl_error *error) {
+    const struct header *h = &memory->header;
+    struct rounds rounds;
+    if (h->minor < 1 || h->header_size < sizeof *h + sizeof rounds)
+        return TXL_OK;
+    memcpy(&rounds, memory->bytes + sizeof *h, sizeof rounds);
+    if (XXH3_64bits(&rounds, offsetof(struct rounds, checksum)) != rounds.checksum)
+        return damaged(in, "the checksum of the rounds differs", error);
+    if (rounds.round >= rounds.refresh && rounds.refresh > 0)
+        return damaged(in, "its place in the round is beyond the end", error);
+    memory->rounds = rounds;
+    return TXL_OK;
+}
+
 /* *memory is the caller's to free even after a failure. */
 static txl_status read_memory(struct source *in, txl_memory **memory, txl_error *error) {
     struct stat info;
@@ -443,6 +481,8 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
         return txl_fail_memory(error, "a saved memory", in->size);
     (*memory)->header = header;
     status = read_at(in, (*memory)->bytes, in->size, 0, error);
+    if (!status)
+        status = check_rounds(in, *memory, error);
     return status ? status : check_parts(in, *memory, error);
 }
 
