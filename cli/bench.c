@@ -94,6 +94,8 @@ static txl_status generate_one(struct bench *b, size_t *tokens, txl_error *error
     *tokens = 1;
     txl_status status =
         txl_session_sample(b->session, &sampling, &b->draws, &b->last, &logprob, error);
+    if (model_sees_both_sides(&b->model))
+        txl_session_end_segment(b->session); /* each token is one */
     return status ? status : txl_session_feed(b->session, &b->last, 1, error);
 }
 

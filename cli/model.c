@@ -197,7 +197,7 @@ static char *setting_word(const struct model *model, const char *key) {
 /* What an XLNet's settings have besides, and what means nothing to it. */
 static bool both_sides_to_json(json_t *object, const struct model *model,
                                const struct run_settings *run) {
-    bool ordered = run->generates && run->refresh == 0;
+    bool ordered = run->fills || (run->generates && run->refresh == 0);
     char *activation = setting_word(model, "ff_activation");
     json_t *refresh =
         run->generates || run->refresh > 0 ? json_integer((json_int_t)run->refresh) : json_null();
@@ -250,6 +250,8 @@ static void family_to_text(char *text, size_t size, const struct model *model,
         snprintf(more, sizeof more, " refresh=%llu", (unsigned long long)run->refresh);
     if (run->generates && run->refresh == 0)
         snprintf(more, sizeof more, " refresh=0 order=%s", run->order);
+    if (run->fills)
+        snprintf(more, sizeof more, " order=%s", run->order);
     snprintf(text, size, "mem_len=%s clamp_len=%d memory_start=%s family=%s activation=%s%s",
              mem_len, clamp_told(settings), txl_model_memory_start(handle),
              txl_family_name(TXL_FAMILY_XLNET), activation ? activation : "-", more);

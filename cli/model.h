@@ -129,9 +129,9 @@ struct run_settings {
     const char *text; /* as text_form says it */
 
     /* Of an XLNet: */
-    bool generates;
+    bool generates, fills;
     uint64_t refresh;  /* new tokens before all known ones are read afresh; 0: never */
-    const char *order; /* generates and never refreshes: how it reads the prompt */
+    const char *order; /* how it reads the prompt, where it never refreshes; how it fills gaps */
 };
 
 /* Appends the settings to a JSON object: tgt_len, mem_len, clamp_len, same_length, memory_start,

@@ -367,7 +367,7 @@ static const struct option_row options[] = {
      .offset = offsetof(struct generate_options, samples),
      .least = 1,
      .most = INT32_MAX},
-    SAMPLING_ROWS(struct generate_options, sampling),
+    SAMPLING_ROWS(struct generate_options, sampling, TEXT_OF(TXL_TEMPERATURE)),
     {.name = "seed",
      .letter = 's',
      .kind = OPTION_INTEGER,

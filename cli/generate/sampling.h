@@ -25,13 +25,13 @@ struct sampling_options {
 #define PLAIN_WINDOW 65536
 #define HISTORY_WINDOW 1048576
 
-#define SAMPLING_ROWS(type, member)                                                                \
+#define SAMPLING_ROWS(type, member, warmth)                                                        \
     {.section = "Sampling",                                                                        \
      .name = "temperature",                                                                        \
      .letter = 't',                                                                                \
      .kind = OPTION_REAL,                                                                          \
      .argument = "T",                                                                              \
-     .standard = TEXT_OF(TXL_TEMPERATURE),                                                         \
+     .standard = warmth,                                                                           \
      .help = "divide log-probabilities by T; 0: take the likeliest token",                         \
      .offset = offsetof(type, member.temperature),                                                 \
      .least = 0,                                                                                   \

@@ -6,8 +6,9 @@
 #include <jansson.h>
 #include <stddef.h>
 
-const char *const published_shapes[] = {"enwik8-base", "enwik8-large", "wt103-base", "wt103-large",
-                                        "lm1b-base",   "lm1b-large",   NULL};
+const char *const published_shapes[] = {"enwik8-base", "enwik8-large", "wt103-base",
+                                        "wt103-large", "lm1b-base",    "lm1b-large",
+                                        "xlnet-base",  "xlnet-large",  NULL};
 
 #define PLAIN                                                                                      \
     1, 0, {                                                                                        \
@@ -61,7 +62,28 @@ void published_apply(const struct published *published, txl_settings *settings) 
     settings->same_length = true;
 }
 
+/* Yang et al. 2019: xlnet-base-cased and xlnet-large-cased, whose pretraining had segments of 512
+ * and memories of 384.  No perplexity of theirs is published. */
+static char *xlnet_settings_json(bool large) {
+    json_t *settings = json_pack(
+        "{s:s, s:s, s:b, s:n, s:n, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:f, s:b, s:s, s:i, s:i,"
+        " s:i, s:b}",
+        "family", txl_family_name(TXL_FAMILY_XLNET), "tokenizer", "words", "lower_case", false,
+        "unk_id", "eos_id", "n_token", 32000, "n_layer", large ? 24 : 12, "n_head", large ? 16 : 12,
+        "d_head", 64, "d_model", large ? 1024 : 768, "d_inner", large ? 4096 : 3072,
+        "ff_activation", "gelu-tanh", "attn_type", "bi", "layer_norm_eps", 1e-12, "tied_weights",
+        true, "memory_start", "empty", "tgt_len", 512, "mem_len", 384, "clamp_len", -1,
+        "same_length", false);
+    char *text = json_text(settings, JSON_COMPACT);
+    json_decref(settings);
+    return text;
+}
+
 char *published_settings_json(int shape) {
+    const int n = sizeof table / sizeof *table;
+    if (shape >= n)
+        return xlnet_settings_json(shape > n);
+
     const struct published *p = &table[shape];
     json_t *cutoffs = json_array(), *tied = json_pack("[b]", false);
     int failed = 0;

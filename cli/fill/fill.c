@@ -1,0 +1,478 @@
+/* txl fill: fills the gaps of a text by what stands on both sides of them. */
+#include "cli/commands.h"
+#include "cli/generate/sampling.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+#include "text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { ORDER_LEFT, ORDER_SUREST };
+static const char *const orders[] = {"left", "surest", NULL};
+
+/* The largest seed: what JSON readers keep exactly. */
+static const int64_t MAX_SEED = 9007199254740991;
+
+enum { MOST_BANNED = 8, ASKED = 64 }; /* gaps whose distributions are held at a time */
+
+struct fill_options {
+    struct common_options common;
+    struct session_options session;
+    struct sampling_options sampling;
+    int order;
+    int64_t pieces, logprobs, seed;
+    bool ids, json, allow_unk, raw_output;
+};
+
+/* One run of the command. */
+struct fill {
+    const struct fill_options *options;
+    struct model model;
+    txl_settings settings;
+    txl_session *session;
+    struct fill_text text;
+    int32_t banned[MOST_BANNED];
+    txl_sampling sampling;
+    txl_history *history;
+    txl_random random;
+    float *logprob; /* [ASKED, n_token]; order surest */
+    double seconds;
+};
+
+static bool failed(const txl_error *error) {
+    terminal_error("%s", error->message);
+    return false;
+}
+
+/* ---- Filling ------------------------------------------------------------------------------ */
+
+/* A segment: ids [first, first + n), with the pieces [open[0], open[n_open)) still to be filled. */
+struct segment {
+    size_t first, n;
+    size_t *open; /* [n_open] numbers of pieces, ascending */
+    size_t n_open;
+};
+
+static bool is_banned(const struct fill *f, size_t id) {
+    for (size_t i = 0; i < f->sampling.n_banned; i++)
+        if (f->banned[i] == (int32_t)id)
+            return true;
+    return false;
+}
+
+/* The log-probability of the likeliest piece that may be taken. */
+static float best_allowed(const struct fill *f, const float *logprob) {
+    size_t n_token = (size_t)txl_model_n_token(f->model.handle);
+    float best = -INFINITY;
+    for (size_t id = 0; id < n_token; id++)
+        if (logprob[id] > best && !is_banned(f, id))
+            best = logprob[id];
+    return best;
+}
+
+/* Asks for some of the open pieces. */
+static bool ask(struct fill *f, const struct segment *s, size_t from, size_t n, float *logprob) {
+    size_t gap[ASKED];
+    txl_error error;
+    for (size_t i = 0; i < n; i++)
+        gap[i] = f->text.piece[s->open[from + i]].at - s->first;
+    return txl_session_ask(f->session, gap, n, logprob, &error) == TXL_OK || failed(&error);
+}
+
+/* Which of the open pieces comes next: the first, or the one that the model is surest of, and asks
+ * for it. */
+static bool choose(struct fill *f, const struct segment *s, size_t *next) {
+    size_t n_token = (size_t)txl_model_n_token(f->model.handle);
+    float best = -INFINITY;
+    *next = 0;
+    for (size_t from = 0; f->options->order == ORDER_SUREST && from < s->n_open; from += ASKED) {
+        size_t n = s->n_open - from < ASKED ? s->n_open - from : ASKED;
+        if (!ask(f, s, from, n, f->logprob))
+            return false;
+        for (size_t i = 0; i < n; i++) {
+            float sure = best_allowed(f, f->logprob + i * n_token);
+            if (sure > best) {
+                best = sure;
+                *next = from + i;
+            }
+        }
+    }
+    txl_error error;
+    if (f->options->order == ORDER_SUREST && s->n_open <= ASKED)
+        return txl_session_look(f->session, *next, &error) == TXL_OK || failed(&error);
+    return ask(f, s, *next, 1, NULL);
+}
+
+static bool fill_piece(struct fill *f, struct segment *s) {
+    size_t next;
+    txl_error error;
+    if (!choose(f, s, &next))
+        return false;
+    struct piece *piece = &f->text.piece[s->open[next]];
+    txl_status status = TXL_OK;
+    if (f->text.n_top > 0)
+        status = txl_session_top(f->session, (int)f->text.n_top, piece->top, piece->top_logprobs,
+                                 &error);
+    if (status == TXL_OK)
+        status = txl_session_sample(f->session, &f->sampling, &f->random, &piece->id,
+                                    &piece->logprob, &error);
+    if (status == TXL_OK)
+        status = txl_session_fill(f->session, piece->at - s->first, piece->id, &error);
+    if (status != TXL_OK)
+        return failed(&error);
+    txl_history_push(f->history, &piece->id, 1);
+    s->n_open--;
+    memmove(s->open + next, s->open + next + 1, (s->n_open - next) * sizeof *s->open);
+    return true;
+}
+
+/* The known ids of the segment are what repetition is of. */
+static void remember(struct fill *f, const struct segment *s) {
+    for (size_t i = s->first; i < s->first + s->n; i++)
+        if (f->text.id[i] != TXL_GAP)
+            txl_history_push(f->history, &f->text.id[i], 1);
+}
+
+static bool fill_segments(struct fill *f, size_t *open, struct progress *progress) {
+    const struct fill_text *t = &f->text;
+    size_t tgt_len = (size_t)f->settings.tgt_len, n_piece = t->n_gap * t->pieces, done = 0;
+    for (size_t first = 0; first < t->n && !signals_stopped(); first += tgt_len) {
+        struct segment s = {first, t->n - first < tgt_len ? t->n - first : tgt_len, open, 0};
+        while (done + s.n_open < n_piece && t->piece[done + s.n_open].at < first + s.n) {
+            open[s.n_open] = done + s.n_open;
+            s.n_open++;
+        }
+        done += s.n_open;
+        if (done == 0 && n_piece == 0)
+            return true;
+        txl_error error;
+        if (txl_session_feed_gaps(f->session, t->id + first, s.n, &error) != TXL_OK)
+            return failed(&error);
+        remember(f, &s);
+        while (s.n_open > 0 && !signals_stopped()) {
+            if (!fill_piece(f, &s))
+                return false;
+            progress_update(progress, (double)(done - s.n_open) / (double)n_piece, done - s.n_open);
+        }
+        if (done == n_piece)
+            return true; /* what follows decides nothing */
+    }
+    return !signals_stopped();
+}
+
+static bool fill_all(struct fill *f) {
+    struct progress progress;
+    double start = terminal_seconds();
+    size_t *open = calloc(f->text.n_gap * f->text.pieces + 1, sizeof *open);
+    if (!open) {
+        terminal_error("out of memory");
+        return false;
+    }
+    progress_start(&progress, f->text.name, "gaps");
+    bool good = fill_segments(f, open, &progress);
+    progress_end(&progress);
+    free(open);
+    f->seconds = terminal_seconds() - start;
+    return good;
+}
+
+/* ---- The command -------------------------------------------------------------------------- */
+
+static bool choose_sampling(struct fill *f) {
+    const struct fill_options *o = f->options;
+    int32_t unk = txl_model_unk(f->model.handle);
+    f->sampling = sampling_terms(&o->sampling);
+    f->sampling.banned = f->banned;
+    if (!o->allow_unk && unk >= 0)
+        f->banned[f->sampling.n_banned++] = unk;
+    if (!o->allow_unk)
+        f->sampling.n_banned += model_controls(&f->model, f->banned + f->sampling.n_banned);
+    uint64_t seed = (uint64_t)o->seed;
+    if (o->seed == INTEGER_UNSET && getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
+        terminal_error("cannot draw a seed: %s", strerror(errno));
+        return false;
+    }
+    f->random.seed = seed & (uint64_t)MAX_SEED;
+    if (!sampling_history(&o->sampling, &f->history))
+        return false;
+    f->sampling.history = f->history;
+    return true;
+}
+
+static bool check_model(const struct fill *f) {
+    const struct fill_options *o = f->options;
+    if (!model_sees_both_sides(&f->model)) {
+        terminal_error("%s is a Transformer-XL: it sees only what is to the left of a gap; filling "
+                       "needs an XLNet",
+                       f->model.name);
+        return false;
+    }
+    if (f->text.mask < 0) {
+        terminal_error("%s: its vocabulary has no <mask>", f->model.name);
+        return false;
+    }
+    if (o->logprobs > txl_model_n_token(f->model.handle)) {
+        terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols", o->logprobs,
+                       txl_model_n_token(f->model.handle));
+        return false;
+    }
+    return true;
+}
+
+static bool set_up(struct fill *f, const char *path) {
+    const struct fill_options *o = f->options;
+    static const char mask[] = "<mask>";
+    if (!model_open(&f->model, &o->common))
+        return false;
+    f->text = (struct fill_text){.model = &f->model,
+                                 .name = path,
+                                 .ids = o->ids,
+                                 .mask = txl_model_id(f->model.handle, mask, strlen(mask)),
+                                 .pieces = (size_t)o->pieces,
+                                 .n_top = (size_t)o->logprobs};
+    if (!check_model(f))
+        return false;
+    txl_model_defaults(f->model.handle, &f->settings);
+    settings_override(&f->settings, &o->session, &o->common);
+    if (!choose_sampling(f) || !session_open(&f->model, &f->settings, &f->session))
+        return false;
+    txl_session_settings(f->session, &f->settings);
+    if (o->order == ORDER_SUREST)
+        f->logprob =
+            calloc((size_t)ASKED * (size_t)txl_model_n_token(f->model.handle), sizeof *f->logprob);
+    if (o->order == ORDER_SUREST && !f->logprob) {
+        terminal_error("out of memory");
+        return false;
+    }
+    return true;
+}
+
+static struct run_settings run_of(const struct fill *f) {
+    return (struct run_settings){.text = text_form(&f->model, TEXT_RAW, f->options->ids),
+                                 .fills = true,
+                                 .order = orders[f->options->order]};
+}
+
+static bool print_done(const struct fill *f) {
+    const struct run_settings run = run_of(f);
+    json_t *object = json_object(), *settings = json_object();
+    bool good =
+        sampling_to_json(settings, &f->options->sampling) &&
+        json_object_set_new(settings, "pieces", json_integer(f->options->pieces)) == 0 &&
+        json_object_set_new(settings, "allow_unk", json_boolean(f->options->allow_unk)) == 0 &&
+        settings_to_json(settings, &f->model, &f->settings, &run) &&
+        json_object_set_new(object, "done", json_string("filled")) == 0 &&
+        json_object_set_new(object, "seed", json_integer((json_int_t)f->random.seed)) == 0 &&
+        json_object_set(object, "settings", settings) == 0;
+    json_decref(settings);
+    if (good)
+        return output_json(object);
+    json_decref(object);
+    return output_lacks_memory();
+}
+
+static void print_summary(const struct fill *f) {
+    const struct run_settings run = run_of(f);
+    char sampling[512], settings[8192];
+    sampling_to_text(sampling, sizeof sampling, &f->options->sampling);
+    settings_to_text(settings, sizeof settings, &f->model, &f->settings, &run);
+    terminal_brief("%zu gaps, seed %" PRIu64 ", %.2f seconds", f->text.n_gap, f->random.seed,
+                   f->seconds);
+    terminal_summary("gaps=%zu tokens=%zu pieces=%" PRId64 " seed=%" PRIu64
+                     " seconds=%.2f %s allow_unk=%s text=%s %s",
+                     f->text.n_gap, f->text.n, f->options->pieces, f->random.seed, f->seconds,
+                     sampling, f->options->allow_unk ? "yes" : "no", run.text, settings);
+}
+
+static int fill_file(struct fill *f, const char *path) {
+    struct input input;
+    if (!set_up(f, path) || !input_open(&input, path))
+        return signals_stopped() ? signals_status() : STATUS_FAILURE;
+    bool good = fill_text_read(&f->text, &input);
+    input_close(&input);
+    if (good && f->text.n_gap == 0)
+        terminal_note("%s: no <mask> in it, so there is nothing to fill", path);
+    good = good && fill_all(f);
+    if (!good)
+        return signals_stopped() ? signals_status() : STATUS_FAILURE;
+    good = f->options->json ? fill_text_print_json(&f->text) && print_done(f)
+                            : fill_text_print(&f->text);
+    int status = output_finish(good || output_closed() ? STATUS_OK : STATUS_FAILURE);
+    if (!output_failed())
+        print_summary(f);
+    return status;
+}
+
+static int run(const struct command *command, int argc, char **argv) {
+    struct fill_options options = {.session = SESSION_UNSET,
+                                   .sampling = SAMPLING_STANDARD,
+                                   .pieces = 1,
+                                   .seed = INTEGER_UNSET};
+    struct operands files;
+    options.sampling.temperature = 0;
+    int status = options_parse(command, argc, argv, &options, &files);
+    if (status == OPTIONS_RUN)
+        status = sampling_check(command, &options.sampling);
+    if (status == OPTIONS_RUN && options.logprobs > 0 && !options.json)
+        status = options_wrong(command, "--logprobs needs --json");
+    if (status == OPTIONS_RUN && files.n == 0 && !input_is_piped())
+        status = options_wrong(command, "FILE is missing, and standard input is a terminal");
+    if (status == OPTIONS_RUN) {
+        if (options.sampling.greedy)
+            options.sampling.temperature = 0;
+        struct fill fill = {.options = &options};
+        output_set_raw(options.raw_output);
+        status = fill_file(&fill, files.n > 0 ? files.items[0] : "-");
+        fill_text_close(&fill.text);
+        txl_history_free(fill.history);
+        txl_session_free(fill.session);
+        free(fill.logprob);
+        model_close(&fill.model);
+    }
+    operands_free(&files);
+    return status;
+}
+
+/* ---- The table ---------------------------------------------------------------------------- */
+
+static const struct option_row rows[] = {
+    {.section = "Gaps",
+     .name = "order",
+     .kind = OPTION_CHOICE,
+     .choices = orders,
+     .standard = "left",
+     .help = "fill from left to right, or always the gap that the model is surest of",
+     .offset = offsetof(struct fill_options, order)},
+    {.name = "pieces",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "1",
+     .help = "every gap is N pieces of the vocabulary long",
+     .offset = offsetof(struct fill_options, pieces),
+     .least = 1,
+     .most = 64},
+    {.name = "ids",
+     .kind = OPTION_FLAG,
+     .help = "the text is decimal ids, gaps that of <mask>",
+     .offset = offsetof(struct fill_options, ids)},
+    SAMPLING_ROWS(struct fill_options, sampling, "0"),
+    {.name = "seed",
+     .letter = 's',
+     .kind = OPTION_INTEGER,
+     .argument = "S",
+     .standard = "a fresh one",
+     .help = "the seed of the random numbers, from 0 to 9007199254740991",
+     .offset = offsetof(struct fill_options, seed),
+     .least = 0,
+     .most = 9007199254740991},
+    {.name = "allow-unk",
+     .kind = OPTION_FLAG,
+     .help = "let <unk> and the control symbols be taken",
+     .offset = offsetof(struct fill_options, allow_unk)},
+    {.section = "Output",
+     .name = "json",
+     .kind = OPTION_FLAG,
+     .help = "print an object for each gap, and one at the end",
+     .offset = offsetof(struct fill_options, json)},
+    {.name = "logprobs",
+     .kind = OPTION_INTEGER,
+     .argument = "K",
+     .standard = "0",
+     .help = "with --json: the K likeliest pieces of each gap with their log-probabilities",
+     .offset = offsetof(struct fill_options, logprobs),
+     .least = 0,
+     .most = INT32_MAX - 1},
+    RAW_OUTPUT_ROW(struct fill_options, raw_output),
+    {.section = "Segments and memory",
+     .name = "tgt-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "the checkpoint's",
+     .help = "tokens of a segment: a gap sees no further right than the end of its own",
+     .offset = offsetof(struct fill_options, session.tgt_len),
+     .least = 1,
+     .most = TXL_MAX_TGT_LEN},
+    {.name = "mem-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "the checkpoint's",
+     .help = "tokens of memory before the segment",
+     .offset = offsetof(struct fill_options, session.mem_len),
+     .least = 0,
+     .most = TXL_MAX_MEM_LEN},
+    {.name = "clamp-len",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "the checkpoint's",
+     .help = "longest distance with a position of its own; 0 or -1: no limit",
+     .offset = offsetof(struct fill_options, session.clamp_len),
+     .least = -1,
+     .most = INT32_MAX},
+    {.name = "memory-type",
+     .kind = OPTION_CHOICE,
+     .choices = memory_types,
+     .standard = "f32",
+     .help = "keep keys, values and position rows in 32 or in 16 bits, which halves them",
+     .offset = offsetof(struct fill_options, session.memory_type)},
+    MODEL_ROW,
+    LOW_MEMORY_ROW,
+    COMMON_ROWS,
+    {0}};
+
+static const struct operand_row operands[] = {
+    {.name = "FILE",
+     .help = "the text, with <mask> where its gaps are; - is standard input, which is also read "
+             "without a FILE unless it is a terminal",
+     .optional = true},
+    {0}};
+
+static const struct note notes[] = {
+    {"Gaps",
+     "A gap sees the known tokens of its segment on both sides, the memory before, and the gaps "
+     "filled before it. A piece that begins a word keeps the white space before the gap, and gets "
+     "a blank where there is none; any other piece drops it. With --order surest all open gaps of "
+     "the segment are asked for again after each one, and the one whose likeliest piece has the "
+     "highest log-probability is filled, of equal ones the leftmost. The likeliest piece is taken "
+     "unless --temperature says otherwise."},
+    SAMPLING_NOTE,
+    {"JSON",
+     "Every gap gives {\"file\", \"line\", \"offset\", \"length\", \"gap\", \"ids\", \"text\", "
+     "\"logprob\", \"top\"}: line counts from 1, gap from 0; offset and length are the bytes of "
+     "<mask> in the text; text is what comes in its place; logprob is the sum over its pieces of "
+     "the model's own at temperature 1 before any ban; top the pairs [id, logprob] of --logprobs, "
+     "else null, and with --pieces a list of such lists. At last comes {\"done\", \"seed\", "
+     "\"settings\"}."},
+    {"Summary line", "Where standard error is no terminal, or with --summary, its last line is\n\n"
+                     " txl fill: gaps tokens pieces seed seconds temperature top_k top_p [min_p]\n"
+                     "     [typical] [repetition_penalty repeat_last] [no_repeat_ngram]\n"
+                     "     allow_unk text tgt_len mem_len clamp_len memory_start family\n"
+                     "     activation order type memory_type threads streams kernels blas model\n\n"
+                     "as key=value between blanks."},
+    {0}};
+
+static const struct example examples[] = {
+    {"echo \"The capital of France is <mask>.\" | txl fill --model xlnet.txl", "one gap"},
+    {"txl fill --model xlnet.txl --order surest --pieces 2 letter.txt",
+     "gaps of two pieces, the surest first"},
+    {"txl fill --model xlnet.txl --json --logprobs 5 letter.txt",
+     "what else could stand there, for a program to read"},
+    {0}};
+
+const struct command fill_command = {
+    .name = "fill",
+    .summary = "fill the gaps of a text",
+    .description = "Prints the text of FILE with every <mask> in it filled by what stands on both "
+                   "sides, byte for byte the same elsewhere. It takes an XLNet: a Transformer-XL "
+                   "sees only what is to the left.",
+    .options = rows,
+    .operands = operands,
+    .examples = examples,
+    .notes = notes,
+    .run = run,
+};

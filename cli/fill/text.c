@@ -1,0 +1,247 @@
+/* Reading a text with gaps, and printing it without. */
+#include "text.h"
+
+#include "cli/system/output.h"
+#include "cli/system/terminal.h"
+#include "cli/tokens.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The sign in pieces that stands for white space before a word. */
+static const char word_mark[] = "\xe2\x96\x81";
+enum { WORD_MARK = 3 };
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+static txl_status lack_memory(txl_error *error) {
+    error->status = TXL_MEMORY;
+    snprintf(error->message, sizeof error->message, "out of memory");
+    return TXL_MEMORY;
+}
+
+static bool add_id(struct fill_text *t, int32_t id) {
+    if (t->n == t->capacity) {
+        size_t capacity = t->capacity ? 2 * t->capacity : 1024;
+        int32_t *ids = reallocarray(t->id, capacity, sizeof *ids);
+        if (!ids)
+            return false;
+        t->id = ids;
+        t->capacity = capacity;
+    }
+    t->id[t->n++] = id;
+    return true;
+}
+
+static bool add_gap(struct fill_text *t, const txl_symbol *symbol) {
+    if (t->n_gap == t->gap_capacity) {
+        size_t capacity = t->gap_capacity ? 2 * t->gap_capacity : 16;
+        struct gap *gaps = reallocarray(t->gap, capacity, sizeof *gaps);
+        if (!gaps)
+            return false;
+        t->gap = gaps;
+        t->gap_capacity = capacity;
+    }
+    t->gap[t->n_gap++] = (struct gap){symbol->line, symbol->offset, symbol->bytes};
+    bool good = true;
+    for (size_t i = 0; i < t->pieces && good; i++)
+        good = add_id(t, TXL_GAP);
+    return good;
+}
+
+static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct fill_text *t = context;
+    if (!symbol->text)
+        return TXL_OK;
+    bool good = symbol->id == t->mask ? add_gap(t, symbol) : add_id(t, symbol->id);
+    return good ? TXL_OK : lack_memory(error);
+}
+
+static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
+    struct fill_text *t = context;
+    return bytes_append(&t->source, text, length) ? TXL_OK : lack_memory(error);
+}
+
+/* The places of the pieces, with room for the likeliest of each. */
+static bool list_pieces(struct fill_text *t) {
+    size_t k = 0;
+    t->piece = calloc(t->n_gap * t->pieces + 1, sizeof *t->piece);
+    bool good = t->piece != NULL;
+    for (size_t i = 0; good && i < t->n; i++) {
+        if (t->id[i] != TXL_GAP)
+            continue;
+        struct piece *piece = &t->piece[k++];
+        piece->at = i;
+        piece->top = calloc(t->n_top + 1, sizeof *piece->top);
+        piece->top_logprobs = calloc(t->n_top + 1, sizeof *piece->top_logprobs);
+        good = piece->top && piece->top_logprobs;
+    }
+    if (!good)
+        terminal_error("out of memory");
+    return good;
+}
+
+bool fill_text_read(struct fill_text *t, struct input *input) {
+    const txl_encoding encoding = {.lookup = true, .symbol = receive, .context = t};
+    struct token_reader reader;
+    if (!token_reader_open(&reader, t->model->handle, input, &encoding, t->ids))
+        return false;
+    reader.see_text = see_text;
+    txl_status status = token_reader_run(&reader, NULL, NULL);
+    token_reader_close(&reader);
+    return status == TXL_OK && list_pieces(t);
+}
+
+void fill_text_close(struct fill_text *t) {
+    for (size_t i = 0; t->piece && i < t->n_gap * t->pieces; i++) {
+        free(t->piece[i].top);
+        free(t->piece[i].top_logprobs);
+    }
+    free(t->piece);
+    free(t->gap);
+    free(t->id);
+    bytes_free(&t->source);
+}
+
+/* ---- What a gap becomes ------------------------------------------------------------------- */
+
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* A piece as text; `first`: without the mark of a word's begin, which the caller sees to. */
+static bool append_piece(const struct fill_text *t, int32_t id, bool first, struct bytes *out) {
+    size_t length;
+    const char *symbol = txl_model_symbol(t->model->handle, id, &length);
+    if (id == txl_model_eos(t->model->handle))
+        return bytes_append(out, "\n\n", 2);
+    if (length == 5 && memcmp(symbol, "<eop>", 5) == 0)
+        return bytes_append(out, "\n", 1);
+    bool good = true;
+    for (size_t i = 0; good && i < length;) {
+        bool mark = length - i >= WORD_MARK && memcmp(symbol + i, word_mark, WORD_MARK) == 0;
+        if (mark && !(first && i == 0))
+            good = bytes_append(out, " ", 1);
+        else if (!mark)
+            good = bytes_append(out, symbol + i, 1);
+        i += mark ? WORD_MARK : 1;
+    }
+    return good;
+}
+
+static bool begins_word(const struct fill_text *t, int32_t id) {
+    size_t length;
+    const char *symbol = txl_model_symbol(t->model->handle, id, &length);
+    return length >= WORD_MARK && memcmp(symbol, word_mark, WORD_MARK) == 0;
+}
+
+static bool append_number(int32_t id, bool first, struct bytes *out) {
+    char number[16];
+    int length = snprintf(number, sizeof number, "%s%" PRId32, first ? "" : " ", id);
+    return bytes_append(out, number, (size_t)length);
+}
+
+/* A piece that begins a word keeps the white space before the gap, or gets a blank where there is
+ * none but at the text's begin; any other drops it. */
+bool fill_text_gap(const struct fill_text *t, size_t i, const struct bytes *before,
+                   struct bytes *out, size_t *drop) {
+    const struct piece *piece = &t->piece[i * t->pieces];
+    bool good = true;
+    *drop = 0;
+    if (!t->ids && begins_word(t, piece->id)) {
+        if (before->length > 0 && !is_space(before->data[before->length - 1]))
+            good = bytes_append(out, " ", 1);
+    } else if (!t->ids) {
+        while (*drop < before->length && is_space(before->data[before->length - 1 - *drop]))
+            ++*drop;
+    }
+    for (size_t k = 0; k < t->pieces && good; k++)
+        good = t->ids ? append_number(piece[k].id, k == 0, out)
+                      : append_piece(t, piece[k].id, k == 0, out);
+    return good;
+}
+
+/* ---- Printing ----------------------------------------------------------------------------- */
+
+/* All before gap `i`, and what it becomes, are added to `whole`. */
+static bool append_gap(const struct fill_text *t, size_t i, struct bytes *whole,
+                       struct bytes *gained) {
+    const struct gap *gap = &t->gap[i];
+    uint64_t from = i > 0 ? gap[-1].offset + gap[-1].bytes : 0;
+    size_t drop;
+    gained->length = 0;
+    if (!bytes_append(whole, t->source.data + from, (size_t)(gap->offset - from)) ||
+        !fill_text_gap(t, i, whole, gained, &drop))
+        return false;
+    whole->length -= drop;
+    return bytes_append(whole, gained->data, gained->length);
+}
+
+bool fill_text_print(const struct fill_text *t) {
+    struct bytes whole = {0}, gained = {0};
+    bool good = true;
+    for (size_t i = 0; i < t->n_gap && good; i++)
+        good = append_gap(t, i, &whole, &gained);
+    uint64_t from = t->n_gap > 0 ? t->gap[t->n_gap - 1].offset + t->gap[t->n_gap - 1].bytes : 0;
+    good = good && bytes_append(&whole, t->source.data + from, t->source.length - (size_t)from);
+    good = good ? output_text(whole.data, whole.length) : output_lacks_memory();
+    bytes_free(&whole);
+    bytes_free(&gained);
+    return good;
+}
+
+/* The likeliest in the place of a piece: a list of [id, logprob]. */
+static json_t *top_to_json(const struct fill_text *t, const struct piece *piece) {
+    json_t *top = json_array();
+    for (size_t k = 0; k < t->n_top; k++) {
+        json_t *pair = json_pack("[if]", (int)piece->top[k], (double)piece->top_logprobs[k]);
+        if (json_array_append_new(top, pair) != 0) {
+            json_decref(top);
+            return NULL;
+        }
+    }
+    return top;
+}
+
+static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct bytes *gained) {
+    const struct gap *gap = &t->gap[i];
+    json_t *ids = json_array(), *top = json_array(), *object = json_object();
+    double logprob = 0;
+    int bad = 0;
+    for (size_t k = 0; k < t->pieces; k++) {
+        const struct piece *piece = &t->piece[i * t->pieces + k];
+        logprob += (double)piece->logprob;
+        bad |= json_array_append_new(ids, json_integer(piece->id));
+        bad |= json_array_append_new(top, top_to_json(t, piece));
+    }
+    bad |= json_object_set_new(object, "file", output_json_string(t->name));
+    bad |= json_object_set_new(object, "line", json_integer((json_int_t)gap->line));
+    bad |= json_object_set_new(object, "offset", json_integer((json_int_t)gap->offset));
+    bad |= json_object_set_new(object, "length", json_integer((json_int_t)gap->bytes));
+    bad |= json_object_set_new(object, "gap", json_integer((json_int_t)i));
+    bad |= json_object_set(object, "ids", ids);
+    bad |= json_object_set_new(object, "text", output_json_bytes(gained->data, gained->length));
+    bad |= json_object_set_new(object, "logprob", json_real(logprob));
+    bad |= json_object_set(object, "top",
+                           t->n_top == 0    ? json_null()
+                           : t->pieces == 1 ? json_array_get(top, 0)
+                                            : top);
+    json_decref(ids);
+    json_decref(top);
+    if (bad == 0)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+bool fill_text_print_json(const struct fill_text *t) {
+    struct bytes whole = {0}, gained = {0};
+    bool good = true;
+    for (size_t i = 0; i < t->n_gap && good; i++)
+        good = append_gap(t, i, &whole, &gained) ? output_json(gap_to_json(t, i, &gained))
+                                                 : output_lacks_memory();
+    bytes_free(&whole);
+    bytes_free(&gained);
+    return good;
+}
