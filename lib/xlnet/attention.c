@@ -95,21 +95,22 @@ static const void *ring_block(const struct rows *rows, int layer, size_t head, s
 }
 
 /* S = Q K^T for `blocks` blocks of keys or position rows, from `block` on, round the ring:
- * Q[m, d_head], S[m, 64 blocks] with row stride lds.  `after` is what will be read next. */
-static void score_blocks(const struct kernels *kernels, const struct rows *rows, int layer,
+ * Q[m, d_head] of rows_round_factor, S[m, 64 blocks] with row stride lds.  `after` is what will be
+ * read next. */
+static void score_blocks(const struct xlnet_timeline *line, const struct rows *rows, int layer,
                          size_t head, size_t block, size_t blocks, size_t m, const float *q,
                          float *s, size_t lds, const void *after) {
     const void *keys = ring_block(rows, layer, head, block);
     for (size_t k = 0; k < blocks; k++) {
         bool last = k + 1 == blocks;
         const void *next = last ? after : ring_block(rows, layer, head, block + k + 1);
-        kernels->multiply[rows->type](m, ROW_BLOCK, rows->width, q, rows->width, keys, ROW_BLOCK,
-                                      false, s + k * ROW_BLOCK, lds, next);
+        rows_multiply(rows, line->base.compute.kernels, m, q, (size_t)line->x->d_head, 0, keys,
+                      false, s + k * ROW_BLOCK, lds, next);
         keys = next;
     }
 }
 
-/* out[m, value_row] = S[m, n_key] V */
+/* out[m, value_row] = S[m, n_key] V, S of rows_round_factor */
 static void weigh_values(const struct xlnet_timeline *line, int layer, size_t head,
                          const struct sight *sight, size_t m, const float *s, float *out) {
     const struct rows *rows = &line->values;
@@ -118,9 +119,8 @@ static void weigh_values(const struct xlnet_timeline *line, int layer, size_t he
     for (size_t k = 0; k < blocks; k++) {
         bool last = k + 1 == blocks;
         const void *next = last ? NULL : ring_block(rows, layer, head, sight->block + k + 1);
-        line->base.compute.kernels->multiply[rows->type](
-            m, rows->width, ROW_BLOCK, s + k * ROW_BLOCK, sight->n_key, values, rows->width, k > 0,
-            out, rows->width, next);
+        rows_multiply(rows, line->base.compute.kernels, m, s, sight->n_key, k * ROW_BLOCK, values,
+                      k > 0, out, rows->width, next);
         values = next;
     }
 }
@@ -187,19 +187,22 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
     float *spread = out + m * line->values.width;     /* [n_key] */
     add_bias(p, rows, head, d_head, p->layer->u, q_u);
     add_bias(p, rows, head, d_head, p->layer->v, q_v);
+    rows_round_factor(&line->keys, kernels, m, d_head, q_u, d_head);
+    rows_round_factor(&line->distances->rows, kernels, m, d_head, q_v, d_head);
 
     /* (Q + u) K^T, and (Q + v) (W_r R)^T for all distances at once */
     const struct rows *far = &line->distances->rows;
     size_t place = sight.place / ROW_BLOCK;
-    score_blocks(kernels, &line->keys, p->l, head, sight.block, sight.n_key / ROW_BLOCK, m, q_u, s,
+    score_blocks(line, &line->keys, p->l, head, sight.block, sight.n_key / ROW_BLOCK, m, q_u, s,
                  sight.n_key, ring_block(far, p->l, head, place));
-    score_blocks(kernels, far, p->l, head, place, sight.n_place / ROW_BLOCK, m, q_v, b,
-                 sight.n_place, ring_block(&line->values, p->l, head, sight.block));
+    score_blocks(line, far, p->l, head, place, sight.n_place / ROW_BLOCK, m, q_v, b, sight.n_place,
+                 ring_block(&line->values, p->l, head, sight.block));
 
     float factor[XLNET_BLOCK];
     for (size_t t = 0; t < m; t++)
         factor[t] = attend_row(line, row_of(p, rows, t), &sight, s + t * sight.n_key,
                                b + t * sight.n_place, spread);
+    rows_round_factor(&line->values, kernels, m, sight.n_key, s, sight.n_key);
     weigh_values(line, p->l, head, &sight, m, s, out);
     for (size_t t = 0; t < m; t++) {
         float *to = p->line->heads + (rows.first + t * rows.step) * width + head * d_head;

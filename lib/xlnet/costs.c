@@ -16,6 +16,7 @@
  * What is left out, norms, activations, softmax and sampling, is linear in what is counted, and
  * small. */
 #include "costs.h"
+#include "lib/network/kv_rows.h"
 #include "xlnet.h"
 
 /* Bytes and products, for one row, of what is not embedding or softmax. */
@@ -42,7 +43,7 @@ void xlnet_costs(const struct network *network, const txl_settings *settings, tx
     double generated = settings->mem_len + 1, distances = generated;
     if (settings->clamp_len > 0 && distances > settings->clamp_len + 1)
         distances = settings->clamp_len + 1;
-    size_t element = settings->memory_type == TXL_MEMORY_F16 ? sizeof(uint16_t) : sizeof(float);
+    size_t element = rows_element_size(settings->memory_type);
     costs->bytes = bytes + (uint64_t)((2 * generated + distances) * width * (double)element);
     double scored = settings->mem_len + (settings->tgt_len + 1) / 2.0;
     double keys = 2 * width * x->d_model; /* W_k and W_v */

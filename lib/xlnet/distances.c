@@ -47,7 +47,7 @@ static struct rows plan_rows(const struct xlnet *x, const txl_settings *s, enum 
                          .n_layer = (size_t)x->n_layer,
                          .n_block = distances_places(s) / ROW_BLOCK,
                          .n_head = (size_t)x->n_head,
-                         .width = (size_t)x->d_head};
+                         .width = rows_width(type, (size_t)x->d_head)};
 }
 
 size_t distances_scratch(const struct xlnet *x) {

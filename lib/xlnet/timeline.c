@@ -12,10 +12,6 @@ static size_t in_blocks(size_t rows) {
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
-static enum weights_type memory_type(const txl_settings *s) {
-    return s->memory_type == TXL_MEMORY_F16 ? WEIGHTS_F16 : WEIGHTS_F32;
-}
-
 /* Sizes that follow from the model and the settings. */
 struct plan {
     size_t most_rows; /* of a pass: the content of a block and one before it, and their queries */
@@ -29,12 +25,12 @@ static struct plan make_plan(const struct xlnet *x, const txl_settings *s) {
     plan.most_rows = tgt_len + 2 * XLNET_QUERIES;
     /* A pass sees blocks from that of its first key to that of its last: at most so many rows. */
     plan.capacity = in_blocks(mem_len + tgt_len + ROW_BLOCK - 1);
-    plan.keys = plan.values = (struct rows){.type = memory_type(s),
+    plan.keys = plan.values = (struct rows){.type = rows_type(s->memory_type),
                                             .n_layer = (size_t)x->n_layer,
                                             .n_block = plan.capacity / ROW_BLOCK,
                                             .n_head = (size_t)x->n_head};
     plan.keys.transposed = true;
-    plan.keys.width = (size_t)x->d_head;
+    plan.keys.width = rows_width(plan.keys.type, (size_t)x->d_head);
     plan.values.width = ((size_t)x->d_head + 15) / 16 * 16;
     return plan;
 }
@@ -130,7 +126,7 @@ uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings 
     const struct xlnet *x = (const struct xlnet *)network;
     const struct layer_list list = layer_list(x);
     return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
-           distances_bytes(x, settings, memory_type(settings));
+           distances_bytes(x, settings, rows_type(settings->memory_type));
 }
 
 txl_status xlnet_timeline_open(struct timeline *t, const struct kernels *kernels,
@@ -142,8 +138,8 @@ txl_status xlnet_timeline_open(struct timeline *t, const struct kernels *kernels
     if (!status && like)
         line->distances = distances_share(xlnet_timeline(like)->distances);
     else if (!status)
-        status = distances_new(line->x, &t->settings, memory_type(&t->settings), &line->distances,
-                               error);
+        status = distances_new(line->x, &t->settings, rows_type(t->settings.memory_type),
+                               &line->distances, error);
     return status;
 }
 

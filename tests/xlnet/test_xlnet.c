@@ -439,7 +439,7 @@ static void saved_memory_goes_on(void **state) {
     struct model_case c;
     txl_error error;
     case_open(&c, cases[5], NULL, -1);
-    for (int type = TXL_MEMORY_F32; type <= TXL_MEMORY_F16; type++) {
+    for (int type = TXL_MEMORY_F32; type <= TXL_MEMORY_BF16; type++) {
         txl_settings settings = {.tgt_len = 16,
                                  .mem_len = 24,
                                  .clamp_len = -1,
@@ -486,6 +486,7 @@ static void memory_in_16_bits_is_near(void **state) {
         struct model_case c;
         case_open(&c, cases[i], NULL, -1);
         check_runs(&c, TXL_MEMORY_F16, 0.1);
+        check_runs(&c, TXL_MEMORY_BF16, 1);
         case_close(&c);
     }
 }
