@@ -60,7 +60,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
 
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct fill_text *t = context;
-    return bytes_append(&t->source, text, length) ? TXL_OK : lack_memory(error);
+    return buffer_append(&t->source, text, length) ? TXL_OK : lack_memory(error);
 }
 
 /* The places of the pieces, with room for the likeliest of each. */
@@ -101,7 +101,7 @@ void fill_text_close(struct fill_text *t) {
     free(t->piece);
     free(t->gap);
     free(t->id);
-    bytes_free(&t->source);
+    buffer_free(&t->source);
 }
 
 /* ---- What a gap becomes ------------------------------------------------------------------- */
@@ -111,20 +111,20 @@ static bool is_space(char c) {
 }
 
 /* A piece as text; `first`: without the mark of a word's begin, which the caller sees to. */
-static bool append_piece(const struct fill_text *t, int32_t id, bool first, struct bytes *out) {
+static bool append_piece(const struct fill_text *t, int32_t id, bool first, struct buffer *out) {
     size_t length;
     const char *symbol = txl_model_symbol(t->model->handle, id, &length);
     if (id == txl_model_eos(t->model->handle))
-        return bytes_append(out, "\n\n", 2);
+        return buffer_append(out, "\n\n", 2);
     if (length == 5 && memcmp(symbol, "<eop>", 5) == 0)
-        return bytes_append(out, "\n", 1);
+        return buffer_append(out, "\n", 1);
     bool good = true;
     for (size_t i = 0; good && i < length;) {
         bool mark = length - i >= WORD_MARK && memcmp(symbol + i, word_mark, WORD_MARK) == 0;
         if (mark && !(first && i == 0))
-            good = bytes_append(out, " ", 1);
+            good = buffer_append(out, " ", 1);
         else if (!mark)
-            good = bytes_append(out, symbol + i, 1);
+            good = buffer_append(out, symbol + i, 1);
         i += mark ? WORD_MARK : 1;
     }
     return good;
@@ -136,22 +136,22 @@ static bool begins_word(const struct fill_text *t, int32_t id) {
     return length >= WORD_MARK && memcmp(symbol, word_mark, WORD_MARK) == 0;
 }
 
-static bool append_number(int32_t id, bool first, struct bytes *out) {
+static bool append_number(int32_t id, bool first, struct buffer *out) {
     char number[16];
     int length = snprintf(number, sizeof number, "%s%" PRId32, first ? "" : " ", id);
-    return bytes_append(out, number, (size_t)length);
+    return buffer_append(out, number, (size_t)length);
 }
 
 /* A piece that begins a word keeps the white space before the gap, or gets a blank where there is
  * none but at the text's begin; any other drops it. */
-bool fill_text_gap(const struct fill_text *t, size_t i, const struct bytes *before,
-                   struct bytes *out, size_t *drop) {
+bool fill_text_gap(const struct fill_text *t, size_t i, const struct buffer *before,
+                   struct buffer *out, size_t *drop) {
     const struct piece *piece = &t->piece[i * t->pieces];
     bool good = true;
     *drop = 0;
     if (!t->ids && begins_word(t, piece->id)) {
         if (before->length > 0 && !is_space(before->data[before->length - 1]))
-            good = bytes_append(out, " ", 1);
+            good = buffer_append(out, " ", 1);
     } else if (!t->ids) {
         while (*drop < before->length && is_space(before->data[before->length - 1 - *drop]))
             ++*drop;
@@ -165,29 +165,29 @@ bool fill_text_gap(const struct fill_text *t, size_t i, const struct bytes *befo
 /* ---- Printing ----------------------------------------------------------------------------- */
 
 /* All before gap `i`, and what it becomes, are added to `whole`. */
-static bool append_gap(const struct fill_text *t, size_t i, struct bytes *whole,
-                       struct bytes *gained) {
+static bool append_gap(const struct fill_text *t, size_t i, struct buffer *whole,
+                       struct buffer *gained) {
     const struct gap *gap = &t->gap[i];
     uint64_t from = i > 0 ? gap[-1].offset + gap[-1].bytes : 0;
     size_t drop;
     gained->length = 0;
-    if (!bytes_append(whole, t->source.data + from, (size_t)(gap->offset - from)) ||
+    if (!buffer_append(whole, t->source.data + from, (size_t)(gap->offset - from)) ||
         !fill_text_gap(t, i, whole, gained, &drop))
         return false;
     whole->length -= drop;
-    return bytes_append(whole, gained->data, gained->length);
+    return buffer_append(whole, gained->data, gained->length);
 }
 
 bool fill_text_print(const struct fill_text *t) {
-    struct bytes whole = {0}, gained = {0};
+    struct buffer whole = {0}, gained = {0};
     bool good = true;
     for (size_t i = 0; i < t->n_gap && good; i++)
         good = append_gap(t, i, &whole, &gained);
     uint64_t from = t->n_gap > 0 ? t->gap[t->n_gap - 1].offset + t->gap[t->n_gap - 1].bytes : 0;
-    good = good && bytes_append(&whole, t->source.data + from, t->source.length - (size_t)from);
+    good = good && buffer_append(&whole, t->source.data + from, t->source.length - (size_t)from);
     good = good ? output_text(whole.data, whole.length) : output_lacks_memory();
-    bytes_free(&whole);
-    bytes_free(&gained);
+    buffer_free(&whole);
+    buffer_free(&gained);
     return good;
 }
 
@@ -204,7 +204,7 @@ static json_t *top_to_json(const struct fill_text *t, const struct piece *piece)
     return top;
 }
 
-static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct bytes *gained) {
+static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buffer *gained) {
     const struct gap *gap = &t->gap[i];
     json_t *ids = json_array(), *top = json_array(), *object = json_object();
     double logprob = 0;
@@ -236,12 +236,12 @@ static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct byt
 }
 
 bool fill_text_print_json(const struct fill_text *t) {
-    struct bytes whole = {0}, gained = {0};
+    struct buffer whole = {0}, gained = {0};
     bool good = true;
     for (size_t i = 0; i < t->n_gap && good; i++)
         good = append_gap(t, i, &whole, &gained) ? output_json(gap_to_json(t, i, &gained))
                                                  : output_lacks_memory();
-    bytes_free(&whole);
-    bytes_free(&gained);
+    buffer_free(&whole);
+    buffer_free(&gained);
     return good;
 }

@@ -3,8 +3,8 @@
 #define CLI_FILL_TEXT_H
 
 #include "cli/model.h"
-#include "cli/system/bytes.h"
 #include "cli/system/input.h"
+#include "lib/base/buffer.h"
 
 /* A position that is filled with one piece. */
 struct piece {
@@ -28,7 +28,7 @@ struct fill_text {
     size_t pieces; /* of a gap */
     size_t n_top;
 
-    struct bytes source;
+    struct buffer source;
     int32_t *id; /* [n], TXL_GAP in gaps */
     size_t n, capacity;
     struct gap *gap; /* [n_gap] */
@@ -42,8 +42,8 @@ void fill_text_close(struct fill_text *text);
 
 /* What standard output gains of gap `i`, behind `before`, which is all that comes before it.
  * `*drop` receives how many of its last bytes go. */
-bool fill_text_gap(const struct fill_text *text, size_t i, const struct bytes *before,
-                   struct bytes *out, size_t *drop);
+bool fill_text_gap(const struct fill_text *text, size_t i, const struct buffer *before,
+                   struct buffer *out, size_t *drop);
 
 /* The whole text with its gaps filled. */
 bool fill_text_print(const struct fill_text *text);
