@@ -272,10 +272,10 @@ static void rank(const struct report *report, struct report_scores *scores, int3
     }
 }
 
-static bool append_number(struct bytes *bytes, uint32_t value) {
+static bool append_number(struct buffer *bytes, uint32_t value) {
     const char low_first[4] = {(char)value, (char)(value >> 8), (char)(value >> 16),
                                (char)(value >> 24)};
-    return bytes_append(bytes, low_first, sizeof low_first);
+    return buffer_append(bytes, low_first, sizeof low_first);
 }
 
 /* Keeps what the source has in the place of an <unk>: its beginning, of whole characters. */
@@ -298,7 +298,7 @@ static txl_status keep_surface(struct report *report, uint64_t index, const stru
         length--;
     if (append_number(&report->surfaces, (uint32_t)index) &&
         append_number(&report->surfaces, (uint32_t)length) &&
-        bytes_append(&report->surfaces, text, length))
+        buffer_append(&report->surfaces, text, length))
         return TXL_OK;
     *error = (txl_error){TXL_MEMORY, "out of memory"};
     return TXL_MEMORY;
@@ -380,7 +380,7 @@ void report_abandon(struct report *report) {
     free(report->chunk);
     free(report->line_ends);
     free(report->named);
-    bytes_free(&report->surfaces);
+    buffer_free(&report->surfaces);
     json_decref(report->results);
     *report = (struct report){0};
 }

@@ -21,8 +21,8 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
-#include "cli/system/bytes.h"
 #include "cli/system/output.h"
+#include "lib/base/buffer.h"
 #include "score.h"
 #include "source.h"
 
@@ -34,10 +34,10 @@ struct report {
     const txl_model *model;
     size_t n_model;
     struct report_chunk *chunk;
-    uint8_t *line_ends;    /* [REPORT_TOKENS]: before token i, at most 255 */
-    bool *named;           /* [n_token]: the symbol's spelling is needed */
-    struct source *source; /* of the text; NULL: its <unk> have no other form */
-    struct bytes surfaces; /* of the chunk */
+    uint8_t *line_ends;     /* [REPORT_TOKENS]: before token i, at most 255 */
+    bool *named;            /* [n_token]: the symbol's spelling is needed */
+    struct source *source;  /* of the text; NULL: its <unk> have no other form */
+    struct buffer surfaces; /* of the chunk */
     char nonce[33];
     const char *rest; /* of the page, after its data */
     json_t *results;
