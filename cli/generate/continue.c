@@ -280,12 +280,6 @@ bool continue_turn_is_known(const char *told) {
     return choose_turn(told, &turn, &n);
 }
 
-/* Whether a symbol is a word, or most of one. */
-static bool makes_words(const struct model *model) {
-    txl_kind kind = txl_model_kind(model->handle);
-    return model_has_words(model) || kind == TXL_PIECES || kind == TXL_XLNET;
-}
-
 bool continue_choose_sampling(struct generate *g) {
     const struct generate_options *options = g->options;
     int32_t unk = txl_model_unk(g->model.handle), eos = txl_model_eos(g->model.handle);
@@ -299,9 +293,9 @@ bool continue_choose_sampling(struct generate *g) {
         g->banned[g->sampling.n_banned++] = eos;
     if (eos < 0 && options->eos != EOS_NEWLINE)
         terminal_note("--eos %s changes nothing: this model has no <eos>", eos_ways[options->eos]);
-    g->n = options->n != INTEGER_UNSET ? (uint64_t)options->n
-           : makes_words(&g->model)    ? WORDS_N
-                                       : CHARACTERS_N;
+    g->n = options->n != INTEGER_UNSET        ? (uint64_t)options->n
+           : !model_has_characters(&g->model) ? WORDS_N
+                                              : CHARACTERS_N;
     if (options->interactive)
         choose_turn(options->turn, &g->turn, &g->n);
     g->seed = (uint64_t)options->seed;

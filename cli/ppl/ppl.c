@@ -130,6 +130,7 @@ static bool open_models(struct ppl *ppl) {
 static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     ppl->facts = (struct run_facts){.words = !model_has_characters(&ppl->model),
+                                    .in_table = options->sweep_memory != NULL,
                                     .ids = options->ids,
                                     .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
                                     .mode = options->per_line             ? "lines"

@@ -217,6 +217,8 @@ static void print_other_summary(const struct run_facts *facts, const struct resu
 }
 
 static void print_brief(const struct run_facts *facts, const struct result *total) {
+    if (facts->in_table)
+        return;
     if (facts->other.name)
         terminal_brief("difference %+.6f nats per token, %" PRIu64 " tokens, %.0f tokens/s",
                        total->divergence.difference.mean, total->score.predicted,

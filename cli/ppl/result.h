@@ -28,6 +28,7 @@ struct evaluated {
 /* What all results of one run have in common. */
 struct run_facts {
     bool words;            /* the symbols are words or pieces of them */
+    bool in_table;         /* results are rows of a table, in which no other lines stand */
     bool ids;              /* the input was ids, so that nothing can have been unknown */
     bool replaces_unknown; /* else they are left out */
     const char *mode;      /* segments, lines, sliding */
