@@ -665,19 +665,29 @@ txl_status convert_list_tensors(const char *source,
 txl_status convert_vocabulary_read(const char *path, struct convert_vocabulary *vocabulary,
                                    txl_error *error) {
     struct vocabulary_file file = {0};
-    struct model_settings text = {0};
+    struct model_settings text = {.tokenizer = TXL_PIECES};
+    struct packed_pieces packed;
     *vocabulary = (struct convert_vocabulary){0};
     txl_status status = vocabulary_file_read(path, &file, error);
-    size_t n = file.n_symbol;
-    if (!status)
+    vocabulary->n = (int32_t)file.n_symbol;
+    if (!status && file.model) {
+        status = sentencepiece_pack(file.model, file.model_size, TXL_PIECES, path, &packed, error);
+        if (!status) {
+            text.unk_id = packed.unk;
+            text.eos_id = packed.eos;
+            vocabulary->n = packed.n;
+            vocabulary->section = packed.section;
+            vocabulary->size = packed.size;
+        }
+    } else if (!status) {
         status =
             pack_vocabulary(&file, NULL, &text, &vocabulary->section, &vocabulary->size, error);
+    }
     vocabulary_file_free(&file);
     if (status)
         return status;
     vocabulary->tokenizer = text_kind((txl_kind)text.tokenizer)->name;
     vocabulary->lower_case = text.lower_case;
-    vocabulary->n = (int32_t)n;
     vocabulary->unk = text.unk_id;
     vocabulary->eos = text.eos_id;
     return TXL_OK;

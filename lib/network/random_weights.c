@@ -267,7 +267,8 @@ static txl_status make(struct maker *maker, const json_t *object, const void *vo
         return status;
     w->name = strdup("random weights");
     /* Numbers are words, whatever the real model's symbols are. */
-    ((struct model_settings *)maker->settings)->tokenizer = TXL_WORDS;
+    if (!vocabulary)
+        ((struct model_settings *)maker->settings)->tokenizer = TXL_WORDS;
     w->settings = family_settings_text(maker->family, maker->settings);
     if (!w->name || !w->settings)
         return txl_fail_memory(error, "random weights", 4096);
