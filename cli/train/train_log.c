@@ -47,7 +47,7 @@ bool train_log_open(struct train_log *log, const char *path, uint64_t step) {
         return log->stream || (!signals_stopped() && fail(log));
     log->stream = fopen(path, step > 0 ? "r+e" : "we");
     if (!log->stream && step > 0 && errno == ENOENT)
-        log->stream = fopen(path, "we");
+        log->stream = fopen(path, "w+e");
     if (!log->stream || (step > 0 && !cut_back(log, step)))
         return fail(log);
     return true;
