@@ -55,75 +55,137 @@ static void add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const 
             out[t * d_head + j] = q[t * ldq + j] + (bias ? bias[j] : 0);
 }
 
+/* What m queries of one head see: whole blocks of keys, from the first that the first of them sees,
+ * and whole blocks of position rows, of which the nearest n_distance are theirs. */
+struct sight {
+    const struct transformer_xl_timeline *line;
+    size_t layer, head, m;
+    uint64_t position;                 /* of the first query */
+    uint64_t low;                      /* of the first key, */
+    size_t block, blocks, n_key;       /* which lies in that block of the ring */
+    size_t n_distance, n_place, place; /* place: the first position row */
+};
+
+static struct sight find_sight(const struct attention *a,
+                               const struct transformer_xl_timeline *line, size_t head,
+                               size_t after, size_t m) {
+    struct sight v = {.line = line, .layer = (size_t)a->l, .head = head, .m = m};
+    v.position = line->base.next + after;
+    uint64_t visible = first_visible(&line->base, v.position);
+    v.low = visible / ROW_BLOCK * ROW_BLOCK;
+    v.n_key = in_blocks((size_t)(v.position + m - v.low));
+    v.block = (size_t)(v.low / ROW_BLOCK % line->keys.n_block);
+    v.blocks = v.n_key / ROW_BLOCK;
+    v.n_distance = smaller((size_t)(v.position + m - visible), line->positions->distances);
+    v.n_place = in_blocks(v.n_distance);
+    v.place = line->positions->places - v.n_place;
+    return v;
+}
+
+/* A task's part of the thread's scratch. */
+struct work {
+    float *s;         /* [m, n_key]: scores, then weights */
+    float *b;         /* [m, n_place]: position scores */
+    float *q_u, *q_v; /* [m, d_head] */
+    float *out;       /* [m, the values' width] */
+};
+
+static struct work divide_scratch(const struct sight *v, float *scratch) {
+    size_t d_head = (size_t)v->line->x->d_head;
+    struct work w = {.s = scratch};
+    w.b = w.s + v->m * v->n_key;
+    w.q_u = w.b + v->m * v->n_place;
+    w.q_v = w.q_u + v->m * d_head;
+    w.out = w.q_v + v->m * d_head;
+    return w;
+}
+
+/* Q + u and Q + v, as the rows they meet want them. */
+static void make_queries(const struct attention *a, const struct sight *v, size_t row,
+                         const struct work *w) {
+    const struct transformer_xl_timeline *line = v->line;
+    const struct kernels *kernels = line->base.compute.kernels;
+    const struct layer *layer = a->layer;
+    size_t d_head = (size_t)line->x->d_head, width = head_width(line->x), at = v->head * d_head;
+    const float *q = a->line->qkv + row * 3 * width + at;
+    add_bias(v->m, d_head, q, 3 * width, layer->u ? layer->u + at : NULL, w->q_u);
+    add_bias(v->m, d_head, q, 3 * width, layer->v ? layer->v + at : NULL, w->q_v);
+    rows_round_factor(&line->keys, kernels, v->m, d_head, w->q_u, d_head);
+    rows_round_factor(&line->positions->rows, kernels, v->m, d_head, w->q_v, d_head);
+}
+
+/* S = (Q + u) K^T and B = (Q + v) (W_r R)^T, unless the position scores are there already. */
+static void score(const struct attention *a, const struct sight *v, const struct work *w,
+                  const void *values) {
+    const struct rows *positions = &v->line->positions->rows;
+    size_t first = v->place / ROW_BLOCK, blocks = a->few ? 0 : v->n_place / ROW_BLOCK;
+    const void *then = blocks > 0 ? ring_block(positions, a->l, v->head, first) : values;
+    score_blocks(v->line, &v->line->keys, a->l, v->head, v->block, v->blocks, v->m, w->q_u, w->s,
+                 v->n_key, then);
+    score_blocks(v->line, positions, a->l, v->head, first, blocks, v->m, w->q_v, w->b, v->n_place,
+                 values);
+}
+
+/* B += the learned distances' biases. */
+static void add_distance_biases(const struct sight *v, float *b) {
+    const struct positions *p = v->line->positions;
+    if (!p->bias)
+        return;
+    const float *bias =
+        p->bias + (v->layer * (size_t)v->line->x->n_head + v->head) * p->places + v->place;
+    for (size_t t = 0; t < v->m; t++)
+        for (size_t j = 0; j < v->n_place; j++)
+            b[t * v->n_place + j] += bias[j];
+}
+
+/* S becomes attention weights, up to the rows' factors. */
+static void weigh(const struct attention *a, const struct sight *v, size_t row,
+                  const struct work *w, float *factor) {
+    const struct positions *p = v->line->positions;
+    const float *far = w->b + v->n_place - v->n_distance;
+    size_t ldb = v->n_place, n_head = (size_t)v->line->x->n_head;
+    if (a->few) {
+        far = p->few_scores + (row * n_head + v->head + 1) * p->distances - v->n_distance;
+        ldb = n_head * p->distances;
+    }
+    for (size_t t = 0; t < v->m; t++)
+        factor[t] = attend_row(v->line, v->position + t, v->low, v->n_key, w->s + t * v->n_key,
+                               far + t * ldb, v->n_distance);
+}
+
+/* heads = weights V, by the rows' factors. */
+static void gather_values(const struct attention *a, const struct sight *v, size_t row,
+                          const struct work *w, const void *values, const float *factor) {
+    const struct rows *rows = &v->line->values;
+    const struct kernels *kernels = v->line->base.compute.kernels;
+    size_t d_head = (size_t)v->line->x->d_head, width = head_width(v->line->x);
+    rows_round_factor(rows, kernels, v->m, v->n_key, w->s, v->n_key);
+    for (size_t k = 0; k < v->blocks; k++) {
+        bool last = k + 1 == v->blocks;
+        const void *next = last ? NULL : ring_block(rows, a->l, v->head, v->block + k + 1);
+        rows_multiply(rows, kernels, v->m, w->s, v->n_key, k * ROW_BLOCK, values, k > 0, w->out,
+                      rows->width, next);
+        values = next;
+    }
+    float *heads = a->line->heads + row * width + v->head * d_head;
+    for (size_t t = 0; t < v->m; t++)
+        for (size_t j = 0; j < d_head; j++)
+            heads[t * width + j] = w->out[t * rows->width + j] * factor[t];
+}
+
 /* Attention of one head for m queries of a timeline, which are rows `row` and on of the pass and
  * stand `after` behind the timeline's next position. */
 static void attend(const struct attention *a, const struct transformer_xl_timeline *line,
                    size_t head, size_t row, size_t after, size_t m, int thread) {
-    const struct transformer_xl *x = line->x;
-    const struct layer *layer = a->layer;
-    const struct positions *positions = line->positions;
-    size_t n_head = (size_t)x->n_head, d_head = (size_t)x->d_head, width = head_width(x);
-    size_t value_row = line->values.width;
-    const struct kernels *kernels = line->base.compute.kernels;
-
-    /* Whole blocks of keys, from the first one that the first query sees. */
-    uint64_t position = line->base.next + after, visible = first_visible(&line->base, position);
-    uint64_t low = visible / ROW_BLOCK * ROW_BLOCK;
-    size_t n_key = in_blocks((size_t)(position + m - low));
-    size_t block = (size_t)(low / ROW_BLOCK % line->keys.n_block), blocks = n_key / ROW_BLOCK;
-    size_t n_distance = smaller((size_t)(position + m - visible), positions->distances);
-    size_t n_place = in_blocks(n_distance), place = positions->places - n_place;
-
-    float *s = a->line->base.compute.scratch[thread];      /* [m, n_key] */
-    float *b = s + m * n_key;                              /* [m, n_place] */
-    float *q_u = b + m * n_place, *q_v = q_u + m * d_head; /* [m, d_head] */
-    float *out = q_v + m * d_head;                         /* [m, value_row] */
-    const float *q = a->line->qkv + row * 3 * width + head * d_head;
-    add_bias(m, d_head, q, 3 * width, layer->u ? layer->u + head * d_head : NULL, q_u);
-    add_bias(m, d_head, q, 3 * width, layer->v ? layer->v + head * d_head : NULL, q_v);
-    rows_round_factor(&line->keys, kernels, m, d_head, q_u, d_head);
-    rows_round_factor(&positions->rows, kernels, m, d_head, q_v, d_head);
-
-    /* (Q + u) K^T */
-    const void *values = ring_block(&line->values, a->l, head, block), *then = values;
-    if (!a->few && n_place > 0)
-        then = ring_block(&positions->rows, a->l, head, place / ROW_BLOCK);
-    score_blocks(line, &line->keys, a->l, head, block, blocks, m, q_u, s, n_key, then);
-    /* (Q + v) (W_r R)^T */
-    const float *far = b + n_place - n_distance;
-    size_t ldb = n_place;
-    if (a->few) {
-        ldb = n_head * positions->distances;
-        far = positions->few_scores + (row * n_head + head + 1) * positions->distances - n_distance;
-    } else {
-        score_blocks(line, &positions->rows, a->l, head, place / ROW_BLOCK, n_place / ROW_BLOCK, m,
-                     q_v, b, n_place, values);
-    }
-    if (positions->bias) {
-        const float *bias =
-            positions->bias + ((size_t)a->l * n_head + head) * positions->places + place;
-        for (size_t t = 0; t < m; t++)
-            for (size_t j = 0; j < n_place; j++)
-                b[t * n_place + j] += bias[j];
-    }
-
+    const struct sight v = find_sight(a, line, head, after, m);
+    const struct work w = divide_scratch(&v, a->line->base.compute.scratch[thread]);
+    const void *values = ring_block(&line->values, a->l, head, v.block);
     float factor[QUERY_BLOCK];
-    for (size_t t = 0; t < m; t++)
-        factor[t] =
-            attend_row(line, position + t, low, n_key, s + t * n_key, far + t * ldb, n_distance);
-    rows_round_factor(&line->values, kernels, m, n_key, s, n_key);
-    for (size_t k = 0; k < blocks; k++) { /* softmax(score) V */
-        bool last = k + 1 == blocks;
-        const void *next = last ? NULL : ring_block(&line->values, a->l, head, block + k + 1);
-        rows_multiply(&line->values, kernels, m, s, n_key, k * ROW_BLOCK, values, k > 0, out,
-                      value_row, next);
-        values = next;
-    }
-    for (size_t t = 0; t < m; t++) {
-        for (size_t j = 0; j < d_head; j++)
-            a->line->heads[(row + t) * width + head * d_head + j] =
-                out[t * value_row + j] * factor[t];
-    }
+    make_queries(a, &v, row, &w);
+    score(a, &v, &w, values);
+    add_distance_biases(&v, w.b);
+    weigh(a, &v, row, &w, factor);
+    gather_values(a, &v, row, &w, values, factor);
 }
 
 /* One head for a block of queries, whose keys are all in the ring. */
