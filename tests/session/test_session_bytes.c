@@ -61,7 +61,7 @@ void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int file, 
 
 /* ---- A session's life --------------------------------------------------------------------- */
 
-enum { N_IDS = 600 };
+enum { N_IDS = 150 };
 
 static txl_session *new_session(const txl_model *model, const txl_settings *settings) {
     txl_session *session;
