@@ -508,8 +508,8 @@ static void fail_measurement(measurement *measure, long n_needed) {
 
 static void measuring(void **state) {
     (void)state;
-    fail_measurement(txl_measure_read_bandwidth, 5);
-    fail_measurement(txl_measure_sgemm, 6);
+    fail_measurement(txl_measure_read_bandwidth, 4);
+    fail_measurement(txl_measure_sgemm, 5);
 }
 
 int main(void) {
