@@ -193,6 +193,7 @@ static bool start_text(struct evaluation *e, struct input *input) {
     const txl_encoding encoding = {.raw = e->options.raw,
                                    .skip_unknown = e->options.skip_unknown,
                                    .lookup = true,
+                                   .lines = e->options.per_line,
                                    .symbol = receive,
                                    .context = e,
                                    .unknown = unknown_add,
