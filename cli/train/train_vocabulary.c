@@ -191,7 +191,7 @@ static txl_status make_counted(struct train_vocabulary *v, int64_t min_count, bo
 
 /* Bytes by their numbers, or a to z and the space. */
 static txl_status make_fixed(struct train_vocabulary *v, bool bytes) {
-    char number[256][4];
+    char number[256][12];
     txl_spelling symbols[256];
     txl_error error;
     v->n = bytes ? 256 : 27;
