@@ -246,10 +246,11 @@ static txl_status put_token_json(struct sample *s, float logprob, bool last) {
         json_object_set_new(object, "id", json_integer(s->id)) != 0 ||
         json_object_set_new(object, "text", output_json_bytes(s->text.data, length)) != 0 ||
         json_object_set_new(object, "logprob", json_real((double)logprob)) != 0 ||
-        json_object_set_new(object, "top", s->top ? s->top : json_null()) != 0) {
+        json_object_set_new(object, "top", s->top ? json_incref(s->top) : json_null()) != 0) {
         json_decref(object);
         object = NULL;
     }
+    json_decref(s->top);
     s->top = NULL;
     buffer_drop(&s->text, length);
     return put_json(s, object);

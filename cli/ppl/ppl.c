@@ -413,10 +413,11 @@ static bool sweep_input(struct ppl *ppl, const char *path, struct input *input) 
 
 static int sweep_file(struct ppl *ppl, const char *path) {
     struct input input;
-    if (!input_open(&input, path))
-        return signals_stopped() ? signals_status() : STATUS_FAILURE;
-    bool good = sweep_input(ppl, path, &input);
-    input_close(&input);
+    bool good = input_open(&input, path);
+    if (good) {
+        good = sweep_input(ppl, path, &input);
+        input_close(&input);
+    }
     if (good && ppl->evaluation.pass == ppl->sweep.n)
         good = report_finish(&ppl->report, ppl->model.name);
     int status = good ? STATUS_OK : STATUS_FAILURE;
