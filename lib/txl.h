@@ -662,7 +662,8 @@ TXL_API txl_status txl_trainer_new(const txl_model *model, const txl_ids *ids,
                                    txl_error *error);
 TXL_API void txl_trainer_free(txl_trainer *trainer);
 
-/* Bytes of memory that such a trainer takes, the text apart. */
+/* Bytes of memory that such a trainer takes, the text apart; 0 for a model that cannot be trained.
+ */
 TXL_API uint64_t txl_trainer_bytes(const txl_model *model, const txl_training *training);
 
 /* What a step found. */

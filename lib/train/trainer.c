@@ -336,8 +336,18 @@ const txl_model *txl_trainer_model(txl_trainer *t) {
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
+/* The network, or NULL where the model is of another family. */
+static const struct transformer_xl *trainable(const txl_model *model) {
+    bool is_one = model->family->number == TXL_FAMILY_TRANSFORMER_XL;
+    return is_one ? (const struct transformer_xl *)model->network : NULL;
+}
+
 static txl_status check(const txl_model *model, const txl_training *how, txl_error *error) {
-    const struct transformer_xl *x = (const struct transformer_xl *)model->network;
+    const struct transformer_xl *x = trainable(model);
+    if (!x)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: only a Transformer-XL can be trained, not the family %s",
+                        model->weights->name, model->family->name);
     const struct {
         const char *name;
         double value, low, high;
@@ -376,6 +386,8 @@ static void describe(txl_trainer *t, const txl_model *model, const txl_training 
 
 uint64_t txl_trainer_bytes(const txl_model *model, const txl_training *how) {
     txl_trainer t = {0};
+    if (!trainable(model))
+        return 0;
     describe(&t, model, how);
     return plan_memory(&t, NULL, how->threads > 0 ? how->threads : pool_processors());
 }
