@@ -12,6 +12,11 @@
 
 enum { ROW_BLOCK = 64 };
 
+/* `rows` rounded up to whole blocks. */
+static inline size_t in_blocks(size_t rows) {
+    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+}
+
 /* A block is [width, ROW_BLOCK] if `transposed`, else [ROW_BLOCK, width]; in bf16 two rows of that
  * lie in one of twice the width, their elements in turns (see multiply_bf16). */
 struct rows {

@@ -1,19 +1,12 @@
 /* Position rows: computed once, or for the first tokens not at all. */
 #include "positions.h"
+#include "lib/base/sizes.h"
 
 #include <math.h>
 #include <string.h>
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static size_t head_width(const struct position_plan *plan) {
     return plan->n_head * plan->d_head;
-}
-
-static size_t in_blocks(size_t rows) {
-    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
 }
 
 static struct rows plan_rows(const struct position_plan *plan) {

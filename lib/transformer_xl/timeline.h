@@ -3,6 +3,7 @@
 #ifndef TXL_TRANSFORMER_XL_TIMELINE_H
 #define TXL_TRANSFORMER_XL_TIMELINE_H
 
+#include "lib/base/sizes.h"
 #include "lib/network/kv_rows.h"
 #include "lib/network/positions.h"
 #include "transformer_xl.h"
@@ -30,18 +31,6 @@ struct transformer_xl_timeline {
 };
 
 enum { QUERY_BLOCK = 128 }; /* queries of one attention task, so that their scores stay in cache */
-
-static inline size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-static inline size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static inline size_t in_blocks(size_t rows) {
-    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
-}
 
 /* All heads side by side. */
 static inline size_t head_width(const struct transformer_xl *x) {

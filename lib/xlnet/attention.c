@@ -1,16 +1,9 @@
 /* Attention: rows meet the keys in the ring and the position rows, and gather values. */
 #include "attention.h"
+#include "lib/base/sizes.h"
 
 #include <math.h>
 #include <string.h>
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-static size_t in_blocks(size_t rows) {
-    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
-}
 
 struct xlnet_timeline *xlnet_pass_timeline(const struct xlnet_pass *p, size_t t) {
     return p->each ? xlnet_timeline(p->each[t]) : p->line;

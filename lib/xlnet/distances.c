@@ -13,7 +13,7 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-static int64_t in_blocks(int64_t rows) {
+static int64_t signed_in_blocks(int64_t rows) {
     return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
 }
 
@@ -38,7 +38,7 @@ static int64_t n_distance(const struct distances *p) {
 }
 
 size_t distances_places(const txl_settings *s) {
-    return (size_t)(in_blocks(reach_left(s) + 1) + in_blocks(reach_right(s)));
+    return (size_t)(signed_in_blocks(reach_left(s) + 1) + signed_in_blocks(reach_right(s)));
 }
 
 static struct rows plan_rows(const struct xlnet *x, const txl_settings *s, enum weights_type type) {
@@ -72,7 +72,7 @@ static struct distances *lay_out(const struct plan *plan, struct arena *arena) {
     struct distances *p = taken ? taken : &unused;
     *p = (struct distances){
         .x = x, .left = reach_left(plan->settings), .right = reach_right(plan->settings)};
-    p->zero = (size_t)in_blocks(p->left + 1) - 1;
+    p->zero = (size_t)signed_in_blocks(p->left + 1) - 1;
     p->rows = plan_rows(x, plan->settings, plan->type);
     rows_lay_out(&p->rows, arena);
     p->sines = arena_take(arena, (uint64_t)n_distance(p) * (uint64_t)x->d_model, sizeof *p->sines);
@@ -149,14 +149,14 @@ static void add_sines(struct distances *p, const struct compute *compute, int64_
     struct span span = {p, most, least};
     int64_t n = most - least + 1;
     if (n > 0)
-        pool_run(compute->pool, (int)(in_blocks(n) / DISTANCE_BLOCK), sines_task, &span);
+        pool_run(compute->pool, (int)(signed_in_blocks(n) / DISTANCE_BLOCK), sines_task, &span);
 }
 
 /* Sessions that share the rows only read them, since all are known. */
 void distances_want(struct distances *p, const struct compute *compute, int64_t least,
                     int64_t most) {
-    p->wanted_left = larger(p->known_left, smaller(in_blocks(most + 1), p->left + 1));
-    p->wanted_right = larger(p->known_right, smaller(in_blocks(-least), p->right));
+    p->wanted_left = larger(p->known_left, smaller(signed_in_blocks(most + 1), p->left + 1));
+    p->wanted_right = larger(p->known_right, smaller(signed_in_blocks(-least), p->right));
     add_sines(p, compute, p->wanted_left - 1, p->known_left);
     add_sines(p, compute, -p->known_right - 1, -p->wanted_right);
 }

@@ -20,14 +20,11 @@
 #include "forward.h"
 #include "attention.h"
 #include "lib/base/error.h"
+#include "lib/base/sizes.h"
 
 #include <string.h>
 
 enum { FEW = 2 * XLNET_TOGETHER }; /* rows of which the weights are what costs */
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
 
 /* ---- Layers ------------------------------------------------------------------------------- */
 

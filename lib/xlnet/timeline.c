@@ -1,14 +1,7 @@
 /* The memory of a session: how much it takes, and how it is copied and saved. */
 #include "timeline.h"
 #include "lib/base/error.h"
-
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static size_t in_blocks(size_t rows) {
-    return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
-}
+#include "lib/base/sizes.h"
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
 
