@@ -1,5 +1,6 @@
 /* The JSON files of a checkpoint in shards: the input is a config.json, a NUL and a
- * pytorch_model.bin.index.json.  The shards that the index may name, one and two, hold a model. */
+ * pytorch_model.bin.index.json.  The shards that the index may name, one to four, hold a
+ * model each, the last two an XLNet. */
 #include "fuzz.h"
 #include "tiny.h"
 
@@ -24,6 +25,9 @@ static const char *make_directory(void) {
         fuzz_require(mkdir(path, 0700) == 0, "no folder");
         write_shard("checkpoint/one", &tiny_models[1]);
         write_shard("checkpoint/two", &tiny_models[4]);
+        for (const struct tiny *m = tiny_models; m->tokenizer; m++)
+            if (m->activation && m->d_model == 4)
+                write_shard(m->untied ? "checkpoint/four" : "checkpoint/three", m);
     }
     return path;
 }

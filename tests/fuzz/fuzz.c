@@ -228,6 +228,42 @@ static struct fuzz_scores score(txl_session *session, const txl_model *model) {
     return scores;
 }
 
+/* Fills the gaps of a segment from the right, after a block. */
+static txl_status fill_gaps(txl_session *session, size_t n, struct fuzz_scores *scores) {
+    const int32_t before[] = {1, 0, 1, 0}, ids[FUZZ_SEGMENT] = {TXL_GAP, 1, TXL_GAP};
+    txl_error error;
+    txl_session_reset(session);
+    txl_status status =
+        txl_session_feed_block(session, before, sizeof before / sizeof *before, &error);
+    if (!status)
+        status = txl_session_feed_gaps(session, ids, n, &error);
+    for (size_t gap = n; gap-- > 0 && !status;) {
+        int32_t best;
+        if (ids[gap] != TXL_GAP)
+            continue;
+        status = txl_session_ask(session, &gap, 1, NULL, &error);
+        if (!status)
+            status = txl_session_top(session, 1, &best, &scores->filled[gap], &error);
+        if (!status)
+            status = txl_session_fill(session, gap, best, &error);
+    }
+    return status ? status : txl_session_feed(session, before, 1, &error);
+}
+
+/* What it makes of blocks and gaps; numbers so large that results are not finite leave zeros. */
+static void see_both_sides(txl_session *session, struct fuzz_scores *scores) {
+    const int32_t ids[2 * FUZZ_SEGMENT] = {1, 0, 1};
+    txl_settings settings;
+    txl_error error;
+    txl_session_settings(session, &settings);
+    size_t known = (size_t)at_most(settings.tgt_len, FUZZ_SEGMENT);
+    size_t n = (size_t)at_most(settings.mem_len + 1, FUZZ_SEGMENT);
+    if (txl_session_score_block(session, ids, known, n, scores->after, NULL, &error) != TXL_OK)
+        memset(scores->after, 0, sizeof scores->after);
+    if (fill_gaps(session, known, scores) != TXL_OK)
+        memset(scores->filled, 0, sizeof scores->filled);
+}
+
 struct fuzz_scores fuzz_model(const txl_model *model) {
     struct fuzz_scores scores = {.best = 0};
     txl_settings settings;
@@ -242,6 +278,8 @@ struct fuzz_scores fuzz_model(const txl_model *model) {
         txl_session_new(model, &settings, &session, &error) != TXL_OK)
         return scores;
     scores = score(session, model);
+    if (txl_model_family(model) == TXL_FAMILY_XLNET && txl_model_n_token(model) > 1)
+        see_both_sides(session, &scores);
     txl_session_free(session);
     return scores;
 }

@@ -47,10 +47,12 @@ void fuzz_silence(void);
 void fuzz_checkpoint(const char *path);
 
 /* What a model makes of some ids; all zero where it cannot. */
-enum { FUZZ_TOKENS = 7 };
+enum { FUZZ_TOKENS = 7, FUZZ_SEGMENT = 3 };
 struct fuzz_scores {
     float nats[FUZZ_TOKENS];
     int32_t best; /* likeliest token after them */
+    /* Of a model that sees both sides: of tokens behind a block, and of gaps. */
+    float after[FUZZ_SEGMENT], filled[FUZZ_SEGMENT];
 };
 
 /* Asks a model of everything that can be asked, and scores some ids with short segments. */

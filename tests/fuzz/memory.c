@@ -41,6 +41,9 @@ static void go_on(const txl_model *model, const txl_memory *memory, const txl_se
             txl_session_top(session, 1, &best, &logprob, &error) != TXL_OK)
             break; /* numbers so large that the results are not finite */
     }
+    if (txl_model_family(model) == TXL_FAMILY_XLNET &&
+        txl_session_feed_block(session, ids, sizeof ids / sizeof *ids, &error) == TXL_OK)
+        save_again(session, model, &resume);
     txl_session_free(session);
 }
 
@@ -64,7 +67,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 /* ---- The mutator -------------------------------------------------------------------------- */
 
 /* Of the header; see weights-format.md. */
-enum { HEADER_SIZE = 12, FILE_SIZE = 16, MODEL = 24, PARTS = 96, N_PART = 5, CHECKSUM = 176 };
+enum {
+    HEADER_SIZE = 12,
+    FILE_SIZE = 16,
+    MODEL = 24,
+    PARTS = 96,
+    N_PART = 5,
+    CHECKSUM = 176,
+    ROUNDS = CHECKSUM + 8 /* of texts read in rounds: two numbers, and their checksum */
+};
 
 static uint64_t get(const uint8_t *at) {
     uint64_t number;
@@ -94,6 +105,8 @@ static void repair(uint8_t *data, size_t size, uint64_t model) {
         at += get(part);
     }
     set(data + CHECKSUM, XXH3_64bits(data, CHECKSUM));
+    if (header_size >= ROUNDS + 16 && size >= ROUNDS + 16)
+        set(data + ROUNDS + 8, XXH3_64bits(data + ROUNDS, 8));
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {

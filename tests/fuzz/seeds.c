@@ -168,7 +168,7 @@ static void make_containers(const struct seeds *s) {
 }
 
 static void make_headers(const struct seeds *s) {
-    for (const struct tiny *m = tiny_models; m->tokenizer; m++) {
+    for (const struct tiny *m = tiny_models; m->tokenizer && !m->activation; m++) {
         uint64_t data_size;
         char *header = tiny_header(m, &data_size);
         int options = m->attn_type >= 2 ? 128 : m->cutoffs ? 16 : m->d_model == 64 ? 96 : 0;
@@ -195,6 +195,20 @@ static char *make_index(const struct tiny *model, const char *shard) {
     return text;
 }
 
+/* A config.json, a NUL and the index of a model in one shard. */
+static void take_directory(const struct seeds *s, const char *config, const struct tiny *model,
+                           const char *shard) {
+    char *index = make_index(model, shard);
+    size_t before = strlen(config) + 1, size = before + strlen(index);
+    uint8_t *both = malloc(size);
+    fuzz_require(both, "out of memory");
+    memcpy(both, config, before);
+    memcpy(both + before, index, size - before);
+    take(s, both, size);
+    free(both);
+    free(index);
+}
+
 static void make_directories(const struct seeds *s) {
     static const char config[] =
         "{\"n_head\":2,\"d_head\":2,\"n_layer\":2,\"d_model\":4,\"d_embed\":4,\"d_inner\":6,"
@@ -202,18 +216,14 @@ static void make_directories(const struct seeds *s) {
         "\"pre_lnorm\":false,\"mem_len\":4,\"tgt_len\":3,\"clamp_len\":5,\"same_length\":true,"
         "\"layer_norm_epsilon\":1e-05,\"sample_softmax\":-1,\"ext_len\":0,\"vocab_size\":12,"
         "\"proj_share_all_but_first\":true,\"attn_type\":0,\"untie_r\":true}";
-    static const char *const shards[] = {"one", "two"};
-    const struct tiny *models[] = {&tiny_models[1], &tiny_models[4]}; /* as directory.c has them */
-    for (int i = 0; i < 2; i++) {
-        char *index = make_index(models[i], shards[i]);
-        size_t size = sizeof config + strlen(index);
-        uint8_t *both = malloc(size);
-        fuzz_require(both, "out of memory");
-        memcpy(both, config, sizeof config);
-        memcpy(both + sizeof config, index, size - sizeof config);
-        take(s, both, size);
-        free(both);
-        free(index);
+    take_directory(s, config, &tiny_models[1], "one"); /* as directory.c has them */
+    take_directory(s, config, &tiny_models[4], "two");
+    for (const struct tiny *m = tiny_models; m->tokenizer; m++) {
+        if (m->activation && m->d_model == 4) {
+            char *xlnet = tiny_config(m);
+            take_directory(s, xlnet, m, m->untied ? "four" : "three");
+            free(xlnet);
+        }
     }
 }
 
@@ -231,7 +241,13 @@ static void make_weights(const struct seeds *s) {
 static void take_memory(const struct seeds *s, int number, const txl_model *model,
                         txl_settings settings, size_t n) {
     const int32_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    const txl_resume resume = {.random = {1, 2, 3}, .recent = ids, .n_recent = 4, .tail = 'a'};
+    const bool xlnet = txl_model_family(model) == TXL_FAMILY_XLNET;
+    const txl_resume resume = {.random = {1, 2, 3},
+                               .recent = ids,
+                               .n_recent = 4,
+                               .tail = 'a',
+                               .refresh = xlnet ? 4 : 0,
+                               .round = xlnet ? 2 : 0};
     txl_session *session;
     txl_memory *memory;
     txl_error error;
@@ -263,7 +279,7 @@ static void make_memories(const struct seeds *s) {
         settings.memory_type = (txl_memory_type)(i % (TXL_MEMORY_BF16 + 1));
         take_memory(s, i, model, settings, 0);
         take_memory(s, i, model, settings, 2);
-        settings.same_length = settings.mem_len > 0;
+        settings.same_length = settings.mem_len > 0 && !tiny_models[i].activation;
         take_memory(s, i, model, settings, 9);
         txl_model_close(model);
     }
@@ -325,31 +341,13 @@ static size_t cut_model(const uint8_t *model, size_t size, int n, uint8_t *out) 
 /* Models as small as they come: of a few pieces of each type, and of each byte with the rules of
  * a normaliser. */
 static void make_pieces(const struct seeds *s) {
-    static const char tiny[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
-                               "\x0a\x0d\x0a\x04</s>\x15\0\0\0\0\x18\x03"
-                               "\x0a\x0e\x0a\x05<eod>\x15\0\0\0\0\x18\x03"
-                               "\x0a\x0f\x0a\x06<mask>\x15\0\0\0\0\x18\x03"
-                               "\x0a\x0e\x0a\x05<eop>\x15\0\0\0\0\x18\x04"
-                               "\x0a\x0a\x0a\x03\xe2\x96\x81\x15\0\0\0\xc0"
-                               "\x0a\x08\x0a\x01"
-                               "a\x15\0\0\x40\xc0"
-                               "\x0a\x09\x0a\x02"
-                               "ab\x15\0\0\x80\xc0"
-                               "\x0a\x0b\x0a\x02"
-                               "ba\x15\0\0\x80\xc0\x18\x05"
-                               "\x0a\x09\x0a\x02"
-                               "1,\x15\0\0\x80\xc0"
-                               "\x0a\x08\x0a\x01"
-                               "1\x15\0\0\x80\xc0"
-                               "\x0a\x08\x0a\x01"
-                               ",\x15\0\0\x80\xc0";
     static const char text[] =
         "ab aba. 1, a1,b\r\n\n <mask>. ab<eop>b``a'' e\xcc\x81\xef\xac\x81\xff "
         "\xe2\x96\x81 \xe2\x80\x94  ";
     static const int choices[] = {32, 33, 33 | 16 | 8, 32 | 4, 32 | 64, 33 | 64};
     size_t size;
     uint8_t *file = read_case(s, "pieces/small.model", &size);
-    uint8_t *input = malloc(size + sizeof tiny + sizeof text + 2);
+    uint8_t *input = malloc(size + tiny_pieces_size + sizeof text + 2);
     fuzz_require(input, "out of memory");
     for (int model = 0; model < 2; model++) {
         for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
@@ -357,8 +355,8 @@ static void make_pieces(const struct seeds *s) {
             input[1] = (uint8_t)(7 * i);
             size_t n = 2;
             if (model == 0) {
-                memcpy(input + n, tiny, sizeof tiny - 1);
-                n += sizeof tiny - 1;
+                memcpy(input + n, tiny_pieces, tiny_pieces_size);
+                n += tiny_pieces_size;
             } else {
                 n += cut_model(file, size, 300, input + n);
             }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const struct tiny tiny_models[] = {
     {"words", 0, 4, 1, NULL, false, false, false, "empty", "f32", 1},
@@ -17,10 +18,33 @@ const struct tiny tiny_models[] = {
     {"text8", 3, 4, 1, NULL, true, false, false, "empty", "f32", 1},
     {"characters", 0, 64, 1, NULL, false, false, false, "empty", "q8", 0},
     {"characters", 0, 64, 2, NULL, false, true, false, "zeros", "q8", 1},
+    {"xlnet", 0, 4, 1, NULL, false, false, false, NULL, "f32", 0, "gelu"},
+    {"xlnet", 1, 4, 1, NULL, false, true, false, NULL, "bf16", 1, "relu"},
+    {"xlnet", 0, 64, 1, NULL, false, false, false, NULL, "q8", 1, "swish"},
     {.tokenizer = NULL},
 };
 
 enum { N_LAYER = 2, N_HEAD = 2, D_HEAD = 2, D_INNER = 6, D_EMBED = 4, N_CUT = 5, MAX_MODEL = 16 };
+
+const char tiny_pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
+                           "\x0a\x0d\x0a\x04</s>\x15\0\0\0\0\x18\x03"
+                           "\x0a\x0e\x0a\x05<eod>\x15\0\0\0\0\x18\x03"
+                           "\x0a\x0f\x0a\x06<mask>\x15\0\0\0\0\x18\x03"
+                           "\x0a\x0e\x0a\x05<eop>\x15\0\0\0\0\x18\x04"
+                           "\x0a\x0a\x0a\x03\xe2\x96\x81\x15\0\0\0\xc0"
+                           "\x0a\x08\x0a\x01"
+                           "a\x15\0\0\x40\xc0"
+                           "\x0a\x09\x0a\x02"
+                           "ab\x15\0\0\x80\xc0"
+                           "\x0a\x0b\x0a\x02"
+                           "ba\x15\0\0\x80\xc0\x18\x05"
+                           "\x0a\x09\x0a\x02"
+                           "1,\x15\0\0\x80\xc0"
+                           "\x0a\x08\x0a\x01"
+                           "1\x15\0\0\x80\xc0"
+                           "\x0a\x08\x0a\x01"
+                           ",\x15\0\0\x80\xc0";
+const size_t tiny_pieces_size = sizeof tiny_pieces - 1;
 
 /* ---- The checkpoint ----------------------------------------------------------------------- */
 
@@ -119,26 +143,94 @@ static void add_positions(struct header *header, const struct tiny *m) {
         add(header, "r_emb", 4, N_LAYER, TINY_POSITIONS, N_HEAD, D_HEAD);
 }
 
+static void add_xlnet_layer(struct header *header, const struct tiny *m, int n) {
+    static const char *const projections[] = {"q", "k", "v", "o", "r"};
+    static const char *const biases[] = {"r_w_bias", "r_r_bias", "r_s_bias"};
+    static const char *const norms[] = {"rel_attn.layer_norm", "ff.layer_norm"};
+    char prefix[64], name[128];
+    snprintf(prefix, sizeof prefix, "transformer.layer.%d.", n);
+    for (size_t i = 0; i < sizeof projections / sizeof *projections; i++) {
+        snprintf(name, sizeof name, "%srel_attn.%s", prefix, projections[i]);
+        add(header, name, 3, m->d_model, N_HEAD, D_HEAD);
+    }
+    for (size_t i = 0; i < sizeof biases / sizeof *biases; i++) {
+        snprintf(name, sizeof name, "%srel_attn.%s", prefix, biases[i]);
+        add(header, name, 2, N_HEAD, D_HEAD);
+    }
+    snprintf(name, sizeof name, "%srel_attn.seg_embed", prefix);
+    add(header, name, 3, 2, N_HEAD, D_HEAD);
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "%s%s.%s", prefix, norms[i / 2], i % 2 ? "bias" : "weight");
+        add(header, name, 1, m->d_model);
+    }
+    for (int i = 1; i <= 2; i++) {
+        int rows = i == 1 ? D_INNER : m->d_model, columns = i == 1 ? m->d_model : D_INNER;
+        snprintf(name, sizeof name, "%sff.layer_%d.weight", prefix, i);
+        add(header, name, 2, rows, columns);
+        snprintf(name, sizeof name, "%sff.layer_%d.bias", prefix, i);
+        add(header, name, 1, rows);
+    }
+}
+
+static void add_xlnet(struct header *header, const struct tiny *m) {
+    add(header, "transformer.mask_emb", 3, 1, 1, m->d_model);
+    add(header, "transformer.word_embedding.weight", 2, TINY_TOKENS, m->d_model);
+    for (int n = 0; n < N_LAYER; n++)
+        add_xlnet_layer(header, m, n);
+    if (m->untied)
+        add(header, "lm_loss.weight", 2, TINY_TOKENS, m->d_model);
+    add(header, "lm_loss.bias", 1, TINY_TOKENS);
+}
+
+static void add_transformer_xl(struct header *header, const struct tiny *m) {
+    add_bands(header, m);
+    add_positions(header, m);
+    for (int n = 0; n < N_LAYER; n++)
+        add_layer(header, m, n);
+}
+
 char *tiny_header(const struct tiny *m, uint64_t *data_size) {
     char *json = NULL;
     size_t size = 0;
     struct header header = {.out = open_memstream(&json, &size)};
     fuzz_require(header.out, "out of memory");
     fputc('{', header.out);
-    add_bands(&header, m);
-    add_positions(&header, m);
-    for (int n = 0; n < N_LAYER; n++)
-        add_layer(&header, m, n);
+    if (m->activation)
+        add_xlnet(&header, m);
+    else
+        add_transformer_xl(&header, m);
     fputc('}', header.out);
     fclose(header.out);
     *data_size = header.end;
     return json;
 }
 
+char *tiny_config(const struct tiny *m) {
+    char *json = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&json, &size);
+    fuzz_require(out, "out of memory");
+    fprintf(out,
+            "{\"model_type\":\"xlnet\",\"n_layer\":%d,\"n_head\":%d,\"d_head\":%d,\"d_model\":%d,"
+            "\"d_inner\":%d,\"vocab_size\":%d,\"ff_activation\":\"%s\",\"attn_type\":\"%s\","
+            "\"layer_norm_eps\":1e-12,\"clamp_len\":-1,\"mem_len\":4,\"same_length\":false}",
+            N_LAYER, N_HEAD, D_HEAD, m->d_model, D_INNER, TINY_TOKENS, m->activation,
+            m->attn_type ? "uni" : "bi");
+    fclose(out);
+    return json;
+}
+
 /* ---- The weights file --------------------------------------------------------------------- */
 
-/* A safetensors file with small numbers for elements. */
+/* A safetensors file with small numbers for elements, an XLNet's in a folder with its
+ * config.json. */
 static const char *write_checkpoint(const struct tiny *m) {
+    if (m->activation) {
+        char *config = tiny_config(m);
+        mkdir(fuzz_write("xlnet", NULL, 0), 0700);
+        fuzz_write("xlnet/config.json", config, strlen(config));
+        free(config);
+    }
     uint64_t data_size, random = 1;
     size_t size;
     char *header = tiny_header(m, &data_size);
@@ -148,7 +240,8 @@ static const char *write_checkpoint(const struct tiny *m) {
         float x = (float)(random >> 40) / (1 << 24) - 0.5f;
         memcpy(bytes + at, &x, sizeof x);
     }
-    const char *path = fuzz_write("tiny.safetensors", bytes, size);
+    const char *path =
+        fuzz_write(m->activation ? "xlnet/tiny.safetensors" : "tiny.safetensors", bytes, size);
     free(bytes);
     free(header);
     return path;
@@ -173,25 +266,33 @@ const char *tiny_vocabulary(const char *tokenizer, int n) {
     return fuzz_write("tiny.txt", text, used);
 }
 
+/* What the tensors of a Transformer-XL do not say. */
+static void set_facts(struct convert_options *options, const struct tiny *m) {
+    options->n_head = N_HEAD;
+    options->cutoffs = m->cutoffs;
+    options->pre_lnorm = m->pre_lnorm ? CONVERT_YES : CONVERT_NO;
+    options->memory_start = m->memory_start;
+    options->cluster_order = "reversed";
+    options->same_length = CONVERT_NO;
+}
+
 uint8_t *tiny_weights(const struct tiny *m, size_t *size) {
     struct convert_options options;
     txl_error error;
     convert_options_init(&options);
-    options.vocabulary = tiny_vocabulary(m->tokenizer, TINY_TOKENS);
+    const char *source = write_checkpoint(m);
+    options.vocabulary = m->activation ? fuzz_write("tiny.model", tiny_pieces, tiny_pieces_size)
+                                       : tiny_vocabulary(m->tokenizer, TINY_TOKENS);
     options.tokenizer = m->tokenizer;
     options.type = m->type;
     options.level = m->level;
     options.threads = 1;
-    options.n_head = N_HEAD;
-    options.cutoffs = m->cutoffs;
-    options.pre_lnorm = m->pre_lnorm ? CONVERT_YES : CONVERT_NO;
-    options.memory_start = m->memory_start;
-    options.cluster_order = "reversed";
-    options.same_length = CONVERT_NO;
+    if (!m->activation)
+        set_facts(&options, m);
     options.tgt_len = 3;
     options.mem_len = m->attn_type < 2 ? 4 : 0;
     options.has_clamp_len = true;
-    const char *source = write_checkpoint(m), *output = fuzz_write("tiny.txl", NULL, 0);
+    const char *output = fuzz_write("tiny.txl", NULL, 0);
     fuzz_require_ok(convert_checkpoint(source, output, &options, &error), &error);
     return fuzz_read(output, size);
 }

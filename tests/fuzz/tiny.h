@@ -17,6 +17,8 @@ struct tiny {
     const char *memory_start;
     const char *type; /* of the weights file */
     int level;
+    const char *activation; /* of an XLNet, whose attn_type is 0 for bi and 1 for uni, and to which
+                               div_val to memory_start mean nothing but `untied`; NULL: none */
 };
 
 /* Models of every variant; the last one's tokenizer is NULL. */
@@ -25,6 +27,13 @@ extern const struct tiny tiny_models[];
 /* The header of a safetensors file with such a checkpoint: JSON, which the caller frees;
  * `*data_size` receives the bytes of the elements that belong to it. */
 char *tiny_header(const struct tiny *model, uint64_t *data_size);
+
+/* The config.json of an XLNet; the caller frees it. */
+char *tiny_config(const struct tiny *model);
+
+/* A SentencePiece model of TINY_TOKENS pieces. */
+extern const char tiny_pieces[];
+extern const size_t tiny_pieces_size;
 
 /* The model as a weights file, which the caller frees. */
 uint8_t *tiny_weights(const struct tiny *model, size_t *size);
