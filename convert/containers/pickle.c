@@ -919,7 +919,7 @@ txl_status pickle_read(const unsigned char *data, uint64_t size, uint64_t start,
         .where = where,
         .error = error,
     };
-    bool done = run(&reader);
+    bool done = run(&reader) && pickle_check_keys(&reader);
     free(reader.stack);
     free(reader.marks);
     free(reader.memo);

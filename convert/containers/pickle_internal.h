@@ -35,6 +35,8 @@ struct pickle_reader {
      * much, so the sum is held to the size of the stream. */
     uint64_t copied;
 
+    struct pickle_items dicts; /* all of them */
+
     txl_error *error;
     txl_status status; /* of the failure, once one of the functions below returned false or NULL */
 };
@@ -58,6 +60,9 @@ bool pickle_append(struct pickle_reader *reader, struct pickle_items *items,
                    struct pickle_value *const *more, size_t count);
 bool pickle_store(struct pickle_reader *reader, struct pickle_pairs *pairs,
                   struct pickle_value *key, struct pickle_value *value);
+
+/* Refuses a dict with a string or an integer for a key twice. */
+bool pickle_check_keys(struct pickle_reader *reader);
 
 /* What calling `callable` with the tuple `args` stands for; NULL: failed. */
 struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickle_value *callable,

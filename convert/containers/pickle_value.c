@@ -66,8 +66,11 @@ struct pickle_value *pickle_new(struct pickle_reader *reader, enum pickle_kind k
         return NULL;
     }
     struct pickle_value *value = pickle_allocate(reader, sizeof *value);
-    if (value)
-        *value = (struct pickle_value){.kind = kind};
+    if (!value)
+        return NULL;
+    *value = (struct pickle_value){.kind = kind};
+    if (kind == PICKLE_DICT && !pickle_append(reader, &reader->dicts, &value, 1))
+        return NULL;
     return value;
 }
 

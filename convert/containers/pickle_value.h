@@ -37,7 +37,7 @@ struct pickle_pair {
 };
 
 struct pickle_pairs {
-    struct pickle_pair *at; /* in order of insertion; of equal keys the last one counts */
+    struct pickle_pair *at; /* in order of insertion; no string or integer is a key twice */
     size_t count, capacity;
 };
 
@@ -51,6 +51,7 @@ struct pickle_object {
 
 struct pickle_value {
     enum pickle_kind kind;
+    uint32_t key_rank; /* of the reader: equal keys have the same */
     union {
         bool boolean;
         int64_t integer;

@@ -492,6 +492,11 @@ static void test_names(void **state) {
     assert_refuses(write_tensor(twice, twelve, sizeof twelve), TXL_FORMAT,
                    "two tensors are named a.b");
 
+    /* Python has None there. */
+    static const char replaced[] = "(dVa\n" T("1") "sVa\nNs.";
+    assert_refuses(write_tensor(replaced, twelve, sizeof twelve), TXL_FORMAT,
+                   "tensor.pt: m/data.pkl: a dict has the key \"a\" twice");
+
     /* What a class with __slots__, or one derived from a list or a dict, has. */
     static const char object[] = "cm\nC\n)\x81(N(dVslot\n" T("1") "stb"
                                                                   "g1\na"

@@ -206,6 +206,9 @@ static void test_containers(void **state) {
         {BYTES("}K\1K\2s."), "{1:2}"},
         {BYTES("}(K\1K\2K\3K\4u."), "{1:2 3:4}"},
         {BYTES("(K\1K\2d."), "{1:2}"},
+        {BYTES("}U\1aq\0Ns}h\0K\1s\x86."), "({'a':None} {'a':1})"},
+        {BYTES("}(U\1aNU\1bNU\2aaNK\1NJ\1\1\0\0Nu."),
+         "{'a':None 'b':None 'aa':None 1:None 257:None}"},
         {BYTES("\x8f(K\1K\2\x90."), "set(1 2)"},
         {BYTES("(K\1K\2\x91."), "set(1 2)"},
         {BYTES("K\1K\2\x30."), "1"},
@@ -371,6 +374,81 @@ static void assert_copies_are_bounded(const char *function, const void *argument
     assert_refused(stream, size, TXL_FORMAT, "expands to more than the stream holds");
 }
 
+/* Python would keep the last value of such a key. */
+static void test_repeated_keys(void **state) {
+    (void)state;
+    static const struct {
+        const unsigned char *stream;
+        size_t size;
+        const char *message;
+    } streams[] = {
+        {BYTES("}(U\1aK\1U\1aK\2u."), "stream: a dict has the key \"a\" twice"},
+        {BYTES("}U\1aNsU\1bNsX\1\0\0\0aNs."), "a dict has the key \"a\" twice"},
+        {BYTES("}U\1aq\1Nsh\1Ns."), "a dict has the key \"a\" twice"},
+        {BYTES("(K\1NJ\1\0\0\0Nd."), "a dict has the key 1 twice"},
+        {BYTES("(I-7\nNI-7\nNd."), "a dict has the key -7 twice"},
+        {BYTES("}}U\1aNs}(U\1bNU\1bNu\x87."), "a dict has the key \"b\" twice"},
+        {BYTES("ccollections\nOrderedDict\n](](U\1aNe](U\1aNee\x85R."),
+         "a dict has the key \"a\" twice"},
+        {BYTES("ca\nB\n)\x81}(U\1wNU\1wNub."), "a dict has the key \"w\" twice"},
+        {BYTES("}(U\105"
+               "0123456789012345678901234567890123456789012345678901234567890123rest!N"
+               "U\105"
+               "0123456789012345678901234567890123456789012345678901234567890123rest!Nu."),
+         "the key \"0123456789012345678901234567890123456789012345678901234567890123\"... twice"},
+    };
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        assert_refused(streams[i].stream, streams[i].size, TXL_FORMAT, streams[i].message);
+}
+
+static void assert_read(const unsigned char *stream, size_t size) {
+    struct pickle *pickle;
+    txl_error error;
+    if (pickle_read(stream, size, 0, "stream", &pickle, NULL, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    pickle_free(pickle);
+}
+
+/* Comparing each key with every other takes minutes. */
+static void test_many_keys(void **state) {
+    (void)state;
+    enum { N_KEY = 500000, ENTRY = 7 };
+    unsigned char *stream = malloc(1 + ENTRY * (N_KEY + 1) + 1);
+    assert_non_null(stream);
+    size_t size = 0;
+    stream[size++] = '}';
+    for (uint32_t i = 0; i < N_KEY; i++, size += ENTRY) /* a string of three bytes, None */
+        memcpy(stream + size, (unsigned char[]){'U', 3, i & 255, i >> 8 & 255, i >> 16, 'N', 's'},
+               ENTRY);
+    stream[size] = '.';
+    assert_read(stream, size + 1);
+    memcpy(stream + size, stream + 1, ENTRY);
+    size += ENTRY;
+    stream[size] = '.';
+    assert_refused(stream, size + 1, TXL_FORMAT, "a dict has the key \"");
+    free(stream);
+}
+
+/* So does comparing two long keys anew for each dict that has them. */
+static void test_long_keys(void **state) {
+    (void)state;
+    enum { LONG = 1 << 20, STRING = 5 + LONG + 3, N_DICT = 200000, DICT = 10 };
+    unsigned char *stream = malloc(1 + 2 * STRING + DICT * N_DICT + 1);
+    assert_non_null(stream);
+    size_t size = 0;
+    stream[size++] = ']';
+    for (unsigned char i = 0; i < 2; i++, size += STRING) { /* put into the memo, and dropped */
+        memcpy(stream + size, (unsigned char[]){'X', 0, 0, LONG >> 16, 0}, 5);
+        memset(stream + size + 5, 'a', LONG - 1);
+        memcpy(stream + size + 5 + LONG - 1, (unsigned char[]){i, 'q', i, '0'}, 4);
+    }
+    for (int i = 0; i < N_DICT; i++, size += DICT)
+        memcpy(stream + size, "}(h\0Nh\1Nua", DICT);
+    stream[size++] = '.';
+    assert_read(stream, size);
+    free(stream);
+}
+
 static void test_copies_are_bounded(void **state) {
     (void)state;
     enum { N = 900 };
@@ -466,11 +544,13 @@ static void test_random_streams(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_containers), cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_copies_are_bounded),
-        cmocka_unit_test(test_cycles),     cmocka_unit_test(test_shared_values),
-        cmocka_unit_test(test_depth),      cmocka_unit_test(test_random_streams),
+        cmocka_unit_test(test_numbers),        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_containers),     cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_copies_are_bounded),
+        cmocka_unit_test(test_repeated_keys),  cmocka_unit_test(test_many_keys),
+        cmocka_unit_test(test_long_keys),      cmocka_unit_test(test_cycles),
+        cmocka_unit_test(test_shared_values),  cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_random_streams),
     };
     return cmocka_run_group_tests_name("pickle", tests, make_scratch, remove_scratch);
 }
