@@ -89,7 +89,8 @@ static txl_status score_some(struct bench *b, size_t *tokens, txl_error *error) 
 }
 
 static txl_status generate_one(struct bench *b, size_t *tokens, txl_error *error) {
-    const txl_sampling sampling = {.temperature = 0.95F, .top_k = 40, .top_p = 1};
+    txl_sampling sampling;
+    txl_sampling_defaults(b->model.handle, &sampling);
     float logprob;
     *tokens = 1;
     txl_status status =

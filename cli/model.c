@@ -89,13 +89,11 @@ void model_close(struct model *model) {
 }
 
 bool model_has_words(const struct model *model) {
-    txl_kind kind = txl_model_kind(model->handle);
-    return kind == TXL_WORDS || kind == TXL_LM1B;
+    return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_WORD;
 }
 
 bool model_has_characters(const struct model *model) {
-    txl_kind kind = txl_model_kind(model->handle);
-    return kind == TXL_BYTES || kind == TXL_TEXT8 || kind == TXL_CHARACTERS;
+    return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_CHARACTER;
 }
 
 const char *text_form(const struct model *model, int form, bool ids) {

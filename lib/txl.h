@@ -143,6 +143,14 @@ TXL_API txl_kind txl_model_kind(const txl_model *model);
  * "xlnet". */
 TXL_API const char *txl_kind_name(txl_kind kind);
 
+/* What a symbol of a kind is. */
+typedef enum txl_unit {
+    TXL_UNIT_WORD,      /* words, lm1b */
+    TXL_UNIT_CHARACTER, /* bytes, text8, characters */
+    TXL_UNIT_PIECE      /* pieces, xlnet */
+} txl_unit;
+TXL_API txl_unit txl_kind_unit(txl_kind kind);
+
 /* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8". */
 TXL_API const char *txl_model_type(const txl_model *model);
 
@@ -422,13 +430,14 @@ typedef struct txl_sampling {
 } txl_sampling;
 
 #define TXL_TEMPERATURE 0.95
-#define TXL_TOP_K 40
+#define TXL_TOP_K 40  /* where symbols are words; other kinds have no top_k */
+#define TXL_MIN_P 0.1 /* of all other kinds */
 #define TXL_REPEAT_LAST 64
 
-/* Sets every member to what `txl generate` does unless asked otherwise: temperature and top_k as
- * above, repeat_last for a penalty that is off, and everything else off.  All zero is another good
- * start: it draws the likeliest token. */
-TXL_API void txl_sampling_defaults(txl_sampling *sampling);
+/* Sets every member to what `txl generate` does by default with this model: the temperature above,
+ * top_k for words and min_p for all other kinds, and everything else off (repeat_last is for a
+ * penalty that you may set).  All zero is another good start: it draws the likeliest token. */
+TXL_API void txl_sampling_defaults(const txl_model *model, txl_sampling *sampling);
 
 /* The place in a sequence of random numbers: Philox4x32-10 (Salmon et al. 2011) with the seed for
  * its key and (stream, draw) for its counter, so that a draw depends on nothing else. */

@@ -225,11 +225,11 @@ static bool check_model(const struct fill *f) {
     return true;
 }
 
-static bool set_up(struct fill *f, const char *path) {
-    const struct fill_options *o = f->options;
+static bool set_up(struct fill *f, struct fill_options *o, const char *path) {
     static const char mask[] = "<mask>";
     if (!model_open(&f->model, &o->common))
         return false;
+    sampling_choose(&o->sampling, f->model.handle);
     f->text = (struct fill_text){.model = &f->model,
                                  .name = path,
                                  .ids = o->ids,
@@ -290,9 +290,9 @@ static void print_summary(const struct fill *f) {
                      sampling, f->options->allow_unk ? "yes" : "no", run.text, settings);
 }
 
-static int fill_file(struct fill *f, const char *path) {
+static int fill_file(struct fill *f, struct fill_options *options, const char *path) {
     struct input input;
-    if (!set_up(f, path) || !input_open(&input, path))
+    if (!set_up(f, options, path) || !input_open(&input, path))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
     bool good = fill_text_read(&f->text, &input);
     input_close(&input);
@@ -328,7 +328,7 @@ static int run(const struct command *command, int argc, char **argv) {
             options.sampling.temperature = 0;
         struct fill fill = {.options = &options};
         output_set_raw(options.raw_output);
-        status = fill_file(&fill, files.n > 0 ? files.items[0] : "-");
+        status = fill_file(&fill, &options, files.n > 0 ? files.items[0] : "-");
         fill_text_close(&fill.text);
         txl_history_free(fill.history);
         txl_session_free(fill.session);

@@ -88,11 +88,11 @@ static bool choose_reading(struct generate *g) {
     return true;
 }
 
-static bool set_up(struct generate *g) {
-    const struct generate_options *options = g->options;
+static bool set_up(struct generate *g, struct generate_options *options) {
     txl_error error;
     if (!model_open(&g->model, &options->common))
         return false;
+    sampling_choose(&options->sampling, g->model.handle);
     txl_model_defaults(g->model.handle, &g->settings);
     if (options->load_memory) {
         if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error) != TXL_OK) {
@@ -263,7 +263,7 @@ static int run(const struct command *command, int argc, char **argv) {
                              .keeps = options.save_memory || options.interactive,
                              .done = "length",
                              .prompt.input.handle = -1};
-        status = !set_up(&g)           ? STATUS_FAILURE
+        status = !set_up(&g, &options) ? STATUS_FAILURE
                  : options.interactive ? interact(&g, &options, command)
                                        : generate_samples(&g);
         clean_up(&g);

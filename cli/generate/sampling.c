@@ -21,6 +21,15 @@ int sampling_check(const struct command *command, const struct sampling_options 
     return OPTIONS_RUN;
 }
 
+void sampling_choose(struct sampling_options *options, const txl_model *model) {
+    txl_sampling usual;
+    txl_sampling_defaults(model, &usual);
+    if (options->top_k == INTEGER_UNSET)
+        options->top_k = usual.top_k;
+    if (options->min_p == REAL_UNSET)
+        options->min_p = usual.min_p > 0 ? TXL_MIN_P : 0; /* the number before it became a float */
+}
+
 txl_sampling sampling_terms(const struct sampling_options *options) {
     return (txl_sampling){.temperature = (float)options->temperature,
                           .top_k = (int)options->top_k,

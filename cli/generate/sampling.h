@@ -8,16 +8,17 @@
 #include <jansson.h>
 
 struct sampling_options {
-    double temperature, top_p, min_p, typical;
+    double temperature, top_p, typical;
+    double min_p;                                /* REAL_UNSET: not given */
     double repetition_penalty;                   /* 0: not given */
-    int64_t top_k, repeat_last, no_repeat_ngram; /* repeat_last INTEGER_UNSET: not given */
+    int64_t top_k, repeat_last, no_repeat_ngram; /* the first two INTEGER_UNSET: not given */
     bool greedy;
 };
 
 #define SAMPLING_STANDARD                                                                          \
     {                                                                                              \
-        .temperature = TXL_TEMPERATURE, .top_k = TXL_TOP_K, .top_p = 1, .typical = 1,              \
-        .repeat_last = INTEGER_UNSET                                                               \
+        .temperature = TXL_TEMPERATURE, .top_p = 1, .min_p = REAL_UNSET, .typical = 1,             \
+        .top_k = INTEGER_UNSET, .repeat_last = INTEGER_UNSET                                       \
     }
 
 /* Ids that a history remembers: always, for what stands between words and for a text that is
@@ -40,7 +41,7 @@ struct sampling_options {
          .letter = 'k',                                                                            \
          .kind = OPTION_INTEGER,                                                                   \
          .argument = "K",                                                                          \
-         .standard = TEXT_OF(TXL_TOP_K),                                                           \
+         .standard = TEXT_OF(TXL_TOP_K) " for words, 0 for all else",                              \
          .help = "draw from the K likeliest tokens; 0: from all",                                  \
          .offset = offsetof(type, member.top_k),                                                   \
          .least = 0,                                                                               \
@@ -57,7 +58,7 @@ struct sampling_options {
         {.name = "min-p",                                                                          \
          .kind = OPTION_REAL,                                                                      \
          .argument = "P",                                                                          \
-         .standard = "0",                                                                          \
+         .standard = "0 for words, " TEXT_OF(TXL_MIN_P) " for all else",                           \
          .help = "draw from the tokens that have at least P times the likeliest's probability; "   \
                  "0: from all",                                                                    \
          .offset = offsetof(type, member.min_p),                                                   \
@@ -130,6 +131,10 @@ struct sampling_options {
 /* What the table's bounds do not say: OPTIONS_RUN, or the error printed and its status. */
 int sampling_check(const struct command *command, const struct sampling_options *options);
 
+/* Gives the options that were not given what the library draws with by default: top_k and min_p
+ * depend on the model's kind of text. */
+void sampling_choose(struct sampling_options *options, const txl_model *model);
+
 /* In the library's terms, but for the banned ids and the history. */
 txl_sampling sampling_terms(const struct sampling_options *options);
 
@@ -137,7 +142,7 @@ txl_sampling sampling_terms(const struct sampling_options *options);
  * printed. */
 bool sampling_history(const struct sampling_options *options, txl_history **history);
 
-/* Both tell temperature, top_k and top_p, and of the others those that are on: min_p, typical,
+/* Both give temperature, top_k and top_p, and of the others those that are on: min_p, typical,
  * repetition_penalty with repeat_last, no_repeat_ngram. */
 bool sampling_to_json(json_t *object, const struct sampling_options *options);
 void sampling_to_text(char *text, size_t size, const struct sampling_options *options);

@@ -27,6 +27,7 @@ enum option_kind {
 
 /* What an integer or a choice holds when the command line does not say. */
 #define INTEGER_UNSET INT64_MIN
+#define REAL_UNSET (-1.0) /* of options that are never negative */
 #define CHOICE_UNSET (-1)
 
 struct string_list {

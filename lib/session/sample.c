@@ -36,9 +36,12 @@ static txl_status check(const txl_sampling *p, txl_error *error) {
     return TXL_OK;
 }
 
-void txl_sampling_defaults(txl_sampling *sampling) {
-    *sampling = (txl_sampling){
-        .temperature = (float)TXL_TEMPERATURE, .top_k = TXL_TOP_K, .repeat_last = TXL_REPEAT_LAST};
+void txl_sampling_defaults(const txl_model *model, txl_sampling *sampling) {
+    bool words = txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_WORD;
+    *sampling = (txl_sampling){.temperature = (float)TXL_TEMPERATURE,
+                               .top_k = words ? TXL_TOP_K : 0,
+                               .min_p = words ? 0 : (float)TXL_MIN_P,
+                               .repeat_last = TXL_REPEAT_LAST};
 }
 
 static txl_status nothing_left(const txl_sampling *p, txl_error *error) {

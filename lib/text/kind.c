@@ -7,31 +7,38 @@
 
 static const struct text_kind kinds[] = {
     [TXL_WORDS] = {.name = "words",
+                   .unit = TXL_UNIT_WORD,
                    .boundary = "<eos>",
                    .encoder = &words_encoder,
                    .decoder = &words_decoder},
     [TXL_LM1B] = {.name = "lm1b",
+                  .unit = TXL_UNIT_WORD,
                   .boundary = "<S>",
                   .encoder = &words_encoder,
                   .decoder = &words_decoder},
     [TXL_BYTES] = {.name = "bytes",
+                   .unit = TXL_UNIT_CHARACTER,
                    .first = "32",
                    .encoder = &bytes_encoder,
                    .decoder = &bytes_decoder},
     [TXL_TEXT8] = {.name = "text8",
+                   .unit = TXL_UNIT_CHARACTER,
                    .first = "_",
                    .encoder = &text8_encoder,
                    .decoder = &characters_decoder},
     [TXL_CHARACTERS] = {.name = "characters",
+                        .unit = TXL_UNIT_CHARACTER,
                         .boundary = "<eos>",
                         .encoder = &characters_encoder,
                         .decoder = &characters_decoder},
     [TXL_PIECES] = {.name = "pieces",
+                    .unit = TXL_UNIT_PIECE,
                     .boundary = "</s>",
                     .has_pieces = true,
                     .encoder = &pieces_encoder,
                     .decoder = &pieces_decoder},
     [TXL_XLNET] = {.name = "xlnet",
+                   .unit = TXL_UNIT_PIECE,
                    .boundary = "<eod>",
                    .has_pieces = true,
                    .encoder = &xlnet_encoder,
@@ -50,6 +57,10 @@ const char *text_kind_name(uint32_t kind) {
 
 const char *txl_kind_name(txl_kind kind) {
     return kinds[kind].name;
+}
+
+txl_unit txl_kind_unit(txl_kind kind) {
+    return kinds[kind].unit;
 }
 
 int text_kind_of_name(const char *name) {

@@ -64,6 +64,7 @@ struct kind_decoder {
 
 struct text_kind {
     const char *name;     /* of the setting "tokenizer" */
+    txl_unit unit;        /* what a symbol is */
     const char *boundary; /* the line boundary's usual spelling; NULL: there is none */
     const char *first; /* the symbol that is the context of an empty prompt; NULL: the boundary */
     bool has_pieces;   /* the vocabulary is a SentencePiece model's */

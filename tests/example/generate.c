@@ -43,7 +43,8 @@ int main(int argc, char **argv) {
     check(txl_encoder_feed(encoder, prompt, strlen(prompt), &error));
     check(txl_encoder_finish(encoder, &error));
 
-    txl_sampling sampling = {.temperature = 0.95F, .top_k = 40, .top_p = 1};
+    txl_sampling sampling;
+    txl_sampling_defaults(model, &sampling);
     txl_random random = {.seed = 7};
     for (int32_t id, i = 0; i < 200; i++) {
         float logprob;

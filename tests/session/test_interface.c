@@ -65,8 +65,8 @@ static void defaults_set_every_member(void **state) {
     float logprob;
     memset(&sampling, 0xff, sizeof sampling);
     memset(&settings, 0xff, sizeof settings);
-    txl_sampling_defaults(&sampling);
-    assert_true(sampling.temperature == 0.95f && sampling.top_k == 40);
+    txl_sampling_defaults(c.model, &sampling);
+    assert_true(sampling.temperature == 0.95f && sampling.top_k == 0 && sampling.min_p == 0.1f);
     assert_int_equal(txl_session_feed(session, c.ids, 3, &error), TXL_OK);
     assert_int_equal(txl_session_sample(session, &sampling, &random, &id, &logprob, &error),
                      TXL_OK);
@@ -77,6 +77,35 @@ static void defaults_set_every_member(void **state) {
     assert_int_equal(again.tgt_len, settings.tgt_len);
     txl_session_free(session);
     case_close(&c);
+}
+
+/* Few symbols are near the likeliest one, so that a share of its probability is the better bound;
+ * of words many are. */
+static void sampling_defaults_follow_the_kind(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        txl_unit unit;
+    } cases[] = {{"enwik8-zip", TXL_UNIT_CHARACTER},
+                 {"text8", TXL_UNIT_CHARACTER},
+                 {"characters", TXL_UNIT_CHARACTER},
+                 {"wt103-zip", TXL_UNIT_WORD},
+                 {"lm1b", TXL_UNIT_WORD}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_case c;
+        txl_sampling sampling;
+        case_open(&c, cases[i].name, NULL, -1);
+        bool words = cases[i].unit == TXL_UNIT_WORD;
+        assert_int_equal(txl_kind_unit(txl_model_kind(c.model)), cases[i].unit);
+        memset(&sampling, 0xff, sizeof sampling);
+        txl_sampling_defaults(c.model, &sampling);
+        assert_int_equal(sampling.top_k, words ? 40 : 0);
+        assert_true(sampling.min_p == (words ? 0 : 0.1f));
+        assert_true(sampling.temperature == 0.95f && sampling.top_p == 0 && sampling.typical == 0);
+        case_close(&c);
+    }
+    assert_int_equal(txl_kind_unit(TXL_PIECES), TXL_UNIT_PIECE);
+    assert_int_equal(txl_kind_unit(TXL_XLNET), TXL_UNIT_PIECE);
 }
 
 static txl_status pass(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -210,6 +239,7 @@ int main(void) {
         cmocka_unit_test(the_library_knows_its_version),
         cmocka_unit_test(zero_is_off),
         cmocka_unit_test(defaults_set_every_member),
+        cmocka_unit_test(sampling_defaults_follow_the_kind),
         cmocka_unit_test(reserved_members_must_be_zero),
         cmocka_unit_test(a_stopped_call_fills_in_its_error),
         cmocka_unit_test(the_number_of_blas_threads_is_put_back),
