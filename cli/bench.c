@@ -1,6 +1,7 @@
-/* txl bench: measures how fast a model scores and generates, and how near that is to what the
- * machine allows.  A figure means little by itself where the bandwidth of the memory changes from
- * one second to the next, so the machine's limits are measured anew before every sample. */
+/* txl bench: measures how fast a model scores, generates and trains, and how near that is to what
+ * the machine allows.  A figure means little by itself where the bandwidth of the memory changes
+ * from one second to the next, so the machine's limits are measured anew before every sample. */
+#include "bench_training.h"
 #include "cli/options/numbers.h"
 #include "cli/ppl/published.h"
 #include "cli/system/blas_core.h"
@@ -27,13 +28,14 @@ struct bench_options {
     struct common_options common;
     struct session_options session; /* mem_len stays unset: mem_lens tells it */
     const char *mem_lens;
-    int shape, type, mode;
-    double seconds;
+    int shape, type, mode, compute;
+    int64_t batch;
+    double dropout, seconds;
     bool json, csv;
 };
 
-enum mode { MODE_SCORE, MODE_GENERATE };
-static const char *const modes[] = {"score", "generate", NULL};
+enum mode { MODE_SCORE, MODE_GENERATE, MODE_TRAIN };
+static const char *const modes[] = {"score", "generate", "train", NULL};
 static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 
 /* One run of the command. */
@@ -42,6 +44,7 @@ struct bench {
     struct model model;
     txl_settings settings;
     txl_session *session;
+    struct bench_training training;
     unsigned short random[3]; /* erand48's */
     txl_random draws;
     size_t unit;  /* ids of one call */
@@ -73,13 +76,17 @@ static bool failed(const txl_error *error) {
 
 /* ---- The work ----------------------------------------------------------------------------- */
 
-/* Ids by Zipf's law, as those of a text: the vocabularies are sorted by frequency. */
-static void draw_ids(struct bench *b, size_t n) {
+/* An id by Zipf's law, as those of a text: the vocabularies are sorted by frequency. */
+static int32_t draw_id(void *context) {
+    struct bench *b = context;
     double n_token = txl_model_n_token(b->model.handle);
-    for (size_t i = 0; i < n; i++) {
-        int32_t id = (int32_t)exp(erand48(b->random) * log(n_token + 1)) - 1;
-        b->ids[i] = id < (int32_t)n_token ? id : (int32_t)n_token - 1;
-    }
+    int32_t id = (int32_t)exp(erand48(b->random) * log(n_token + 1)) - 1;
+    return id < (int32_t)n_token ? id : (int32_t)n_token - 1;
+}
+
+static void draw_ids(struct bench *b, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        b->ids[i] = draw_id(b);
 }
 
 static txl_status score_some(struct bench *b, size_t *tokens, txl_error *error) {
@@ -100,6 +107,18 @@ static txl_status generate_one(struct bench *b, size_t *tokens, txl_error *error
     return status ? status : txl_session_feed(b->session, &b->last, 1, error);
 }
 
+static txl_status work_once(struct bench *b, enum mode mode, size_t *tokens, txl_error *error) {
+    switch (mode) {
+    case MODE_SCORE:
+        return score_some(b, tokens, error);
+    case MODE_GENERATE:
+        return generate_one(b, tokens, error);
+    case MODE_TRAIN:
+        break;
+    }
+    return bench_training_step(&b->training, tokens, error);
+}
+
 /* Works for that long at least, and tells the speed.  False when it failed or is to stop. */
 static bool work(struct bench *b, enum mode mode, double seconds, double *rate) {
     double start = terminal_seconds(), elapsed = 0;
@@ -107,9 +126,7 @@ static bool work(struct bench *b, enum mode mode, double seconds, double *rate) 
     txl_error error;
     do {
         size_t tokens;
-        txl_status status =
-            mode == MODE_SCORE ? score_some(b, &tokens, &error) : generate_one(b, &tokens, &error);
-        if (status != TXL_OK)
+        if (work_once(b, mode, &tokens, &error) != TXL_OK)
             return failed(&error);
         if (signals_stopped())
             return false;
@@ -144,7 +161,8 @@ static bool fill_memory(struct bench *b) {
 static bool take_sample(struct bench *b, struct measurement *m, double seconds) {
     txl_error error;
     size_t i = m->n;
-    if (txl_measure_read_bandwidth(b->settings.threads, &m->bandwidth[i], &error) != TXL_OK ||
+    bool reads = m->mode != MODE_TRAIN; /* whose limit is sgemm alone */
+    if ((reads && txl_measure_read_bandwidth(b->settings.threads, &m->bandwidth[i], &error)) ||
         txl_measure_sgemm(b->settings.threads, &m->sgemm[i], &error) != TXL_OK)
         return failed(&error);
     double start = terminal_seconds();
@@ -158,8 +176,9 @@ static bool take_sample(struct bench *b, struct measurement *m, double seconds) 
 /* A first sample warms up and does not count. */
 static bool take_samples(struct bench *b, struct measurement *m) {
     double seconds = b->options->seconds, slice = seconds / SAMPLES, unused;
+    static const char *const tasks[] = {"scoring", "generating", "training"};
     struct progress progress;
-    progress_start(&progress, m->mode == MODE_SCORE ? "scoring" : "generating", "samples");
+    progress_start(&progress, tasks[m->mode], "samples");
     bool good = work(b, m->mode, slice, &unused);
     while (good && m->n < SAMPLES && (m->n < LEAST_SAMPLES || m->worked < seconds)) {
         good = take_sample(b, m, slice);
@@ -194,27 +213,63 @@ static struct result summarise(struct measurement *m) {
                        .p90 = quantile(m->rate, m->n, 0.9),
                        .bandwidth = quantile(m->bandwidth, m->n, 0.5),
                        .sgemm = quantile(m->sgemm, m->n, 0.5)};
-    r.share = m->mode == MODE_SCORE ? r.rate * (double)r.costs.flops / r.sgemm
-                                    : r.rate * (double)r.costs.bytes / r.bandwidth;
+    r.share = m->mode == MODE_GENERATE ? r.rate * (double)r.costs.bytes / r.bandwidth
+                                       : r.rate * (double)r.costs.flops / r.sgemm;
     return r;
 }
 
-static bool print_json(const struct bench *b, const struct result *r) {
-    return output_json(json_pack(
+static json_t *result_to_json(const struct bench *b, const struct result *r) {
+    return json_pack(
         "{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:s, s:s}", "mode",
         modes[r->mode], "type", txl_model_type(b->model.handle), "memory_type",
         memory_types[b->settings.memory_type], "threads", b->settings.threads, "tgt_len",
         b->settings.tgt_len, "mem_len", b->settings.mem_len, "tokens_per_second", r->rate, "p10",
         r->p10, "p90", r->p90, "bytes_per_token", (json_int_t)r->costs.bytes, "flops_per_token",
         (json_int_t)r->costs.flops, "read_bandwidth", r->bandwidth, "sgemm_peak", r->sgemm,
-        "share_of_limit", r->share, "kernels", txl_kernels_name(NULL), "blas", txl_blas_name()));
+        "share_of_limit", r->share, "kernels", txl_kernels_name(NULL), "blas", txl_blas_name());
+}
+
+static json_t *training_to_json(const struct bench *b, const struct result *r) {
+    return json_pack("{s:s, s:s, s:i, s:f, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, "
+                     "s:s}",
+                     "mode", modes[r->mode], "compute", computes[b->training.how.bf16], "batch",
+                     b->training.how.batch, "dropout", b->training.how.dropout, "threads",
+                     b->settings.threads, "tgt_len", b->settings.tgt_len, "mem_len",
+                     b->settings.mem_len, "tokens_per_second", r->rate, "p10", r->p10, "p90",
+                     r->p90, "memory_bytes", (json_int_t)b->training.bytes, "flops_per_token",
+                     (json_int_t)r->costs.flops, "sgemm_peak", r->sgemm, "share_of_limit", r->share,
+                     "kernels", txl_kernels_name(NULL), "blas", txl_blas_name());
+}
+
+static bool print_json(const struct bench *b, const struct result *r) {
+    return output_json(r->mode == MODE_TRAIN ? training_to_json(b, r) : result_to_json(b, r));
 }
 
 static bool print_line(const char *line, int length) {
     return length > 0 && output_write(line, (size_t)length) && output_flush();
 }
 
+static bool print_training_csv(const struct bench *b, const struct result *r) {
+    static const char header[] =
+        "mode,compute,batch,dropout,threads,tgt_len,mem_len,tokens_per_second,p10,p90,"
+        "memory_bytes,flops_per_token,sgemm_peak,share_of_limit,kernels,blas\n";
+    if (b->measurements == 0 && !output_write(header, strlen(header)))
+        return false;
+    char line[512];
+    int length =
+        snprintf(line, sizeof line,
+                 "%s,%s,%d,%g,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%" PRIu64 ",%.6g,%.4f,%s,%s\n",
+                 modes[r->mode], computes[b->training.how.bf16], b->training.how.batch,
+                 b->training.how.dropout, b->settings.threads, b->settings.tgt_len,
+                 b->settings.mem_len, r->rate, r->p10, r->p90, b->training.bytes, r->costs.flops,
+                 r->sgemm, r->share, txl_kernels_name(NULL), txl_blas_name());
+    return print_line(line, length);
+}
+
 static bool print_csv(const struct bench *b, const struct result *r) {
+    if (r->mode == MODE_TRAIN)
+        return print_training_csv(b, r);
+
     static const char header[] =
         "mode,type,memory_type,threads,tgt_len,mem_len,tokens_per_second,p10,p90,bytes_per_token,"
         "flops_per_token,read_bandwidth,sgemm_peak,share_of_limit,kernels,blas\n";
@@ -236,7 +291,7 @@ static bool print_text(const struct bench *b, const struct result *r) {
                                  "the machine has   share\n";
     if (b->measurements == 0 && !output_write(header, strlen(header)))
         return false;
-    bool scored = r->mode == MODE_SCORE;
+    bool scored = r->mode != MODE_GENERATE;
     char line[256];
     int length = snprintf(
         line, sizeof line, "%-8s %8d %9.1f %9.1f %9.1f  %7.3f %-5s  %7.1f %-7s  %4.0f %%\n",
@@ -249,8 +304,9 @@ static bool print_text(const struct bench *b, const struct result *r) {
 /* ---- The command -------------------------------------------------------------------------- */
 
 static bool measure(struct bench *b, enum mode mode) {
-    struct measurement m = {.mode = mode};
-    txl_model_costs(b->model.handle, &b->settings, &m.costs);
+    struct measurement m = {.mode = mode, .costs = {.flops = b->training.flops}};
+    if (mode != MODE_TRAIN)
+        txl_model_costs(b->model.handle, &b->settings, &m.costs);
     if (!take_samples(b, &m))
         return false;
     struct result r = summarise(&m);
@@ -261,10 +317,34 @@ static bool measure(struct bench *b, enum mode mode) {
     return printed;
 }
 
+static bool measure_training(struct bench *b) {
+    const struct bench_options *options = b->options;
+    const txl_training how = {.batch = options->batch == INTEGER_UNSET ? 16 : (int)options->batch,
+                              .tgt_len = b->settings.tgt_len,
+                              .mem_len = b->settings.mem_len,
+                              .clamp_len = b->settings.clamp_len,
+                              .same_length = b->settings.same_length,
+                              .clip = 0.25,
+                              .epsilon = 1e-8,
+                              .dropout = isnan(options->dropout) ? 0.1 : options->dropout,
+                              .seed = SEED,
+                              .bf16 = options->compute == COMPUTE_BF16,
+                              .threads = b->settings.threads};
+    bool good = bench_training_open(&b->training, b->model.handle, &how, draw_id, b);
+    if (good) {
+        b->settings.threads = txl_trainer_threads(b->training.trainer);
+        good = measure(b, MODE_TRAIN);
+    }
+    bench_training_close(&b->training);
+    return good;
+}
+
 /* Both modes in one session: scoring comes first, as it needs whole segments. */
 static bool measure_memory(struct bench *b, int mem_len) {
     b->settings.mem_len = mem_len;
     b->settings.threads = (int)b->options->common.threads;
+    if (b->options->mode == MODE_TRAIN)
+        return measure_training(b);
     if (!session_open(&b->model, &b->settings, &b->session))
         return false;
     txl_session_settings(b->session, &b->settings);
@@ -345,6 +425,13 @@ static int check_options(const struct command *command, const struct bench_optio
         return options_wrong(command, "--type needs --shape: a weights file has its own type");
     if (options->json && options->csv)
         return options_wrong(command, "--json cannot be combined with --csv");
+    bool trains = options->mode == MODE_TRAIN;
+    if (trains && (options->type != CHOICE_UNSET || options->session.memory_type != CHOICE_UNSET))
+        return options_wrong(command, "--mode train has no --type and no --memory-type: weights "
+                                      "and memory are f32");
+    if (!trains && (options->compute != CHOICE_UNSET || options->batch != INTEGER_UNSET ||
+                    !isnan(options->dropout)))
+        return options_wrong(command, "--compute, --batch and --dropout need --mode train");
     return OPTIONS_RUN;
 }
 
@@ -353,6 +440,9 @@ static int run(const struct command *command, int argc, char **argv) {
                                     .shape = CHOICE_UNSET,
                                     .type = CHOICE_UNSET,
                                     .mode = CHOICE_UNSET,
+                                    .compute = CHOICE_UNSET,
+                                    .batch = INTEGER_UNSET,
+                                    .dropout = NAN,
                                     .seconds = 4};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
@@ -392,7 +482,7 @@ static const struct option_row options[] = {
     {.name = "shape",
      .kind = OPTION_CHOICE,
      .choices = published_shapes,
-     .help = "instead, random weights in the shape of a published model",
+     .help = "instead, random weights in the shape of a published model; small: 6 layers of 320",
      .offset = offsetof(struct bench_options, shape)},
     {.name = "type",
      .kind = OPTION_CHOICE,
@@ -440,7 +530,7 @@ static const struct option_row options[] = {
      .name = "mode",
      .kind = OPTION_CHOICE,
      .choices = modes,
-     .standard = "both",
+     .standard = "score and generate",
      .help = "what to measure",
      .offset = offsetof(struct bench_options, mode)},
     {.name = "seconds",
@@ -451,6 +541,29 @@ static const struct option_row options[] = {
      .offset = offsetof(struct bench_options, seconds),
      .least = 0,
      .most = 86400},
+    {.section = "Training",
+     .name = "compute",
+     .kind = OPTION_CHOICE,
+     .choices = computes,
+     .standard = "f32",
+     .help = "with --mode train: as txl train has it",
+     .offset = offsetof(struct bench_options, compute)},
+    {.name = "batch",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "16",
+     .help = "with --mode train: streams of a step",
+     .offset = offsetof(struct bench_options, batch),
+     .least = 1,
+     .most = 1 << 20},
+    {.name = "dropout",
+     .kind = OPTION_REAL,
+     .argument = "X",
+     .standard = "0.1",
+     .help = "with --mode train: share of activations that are dropped",
+     .offset = offsetof(struct bench_options, dropout),
+     .least = 0,
+     .most = 0.99},
     {.section = "Output",
      .name = "json",
      .kind = OPTION_FLAG,
@@ -470,13 +583,24 @@ static const struct note notes[] = {
      "which a large buffer can be read, and OpenBLAS's best sgemm. Told are the median of the "
      "samples, their 10th and 90th percentile, the limits' medians, and the share of the limit: "
      "tokens a second times the bytes that generating one must read, of the bandwidth; times the "
-     "floating-point operations that scoring one must do, of sgemm. The tokens are drawn at random "
-     "by Zipf's law."},
+     "floating-point operations that scoring or training on one must do, of sgemm. The tokens are "
+     "drawn at random by Zipf's law."},
+    {"Training",
+     "--mode train takes steps of txl train in f32, or with --compute bf16 in bf16, of whose "
+     "products sgemm's peak then is no limit. Counted is what cannot be left out, two operations "
+     "a multiply-add: for rows of the segment each matrix three times, forward and for both "
+     "gradients; for rows of memory the keys' and the values', and for position rows their own, "
+     "twice; and attention's three products three times over the positions that a token sees."},
     {"JSON and CSV", "The fields, of each measurement:\n\n"
                      " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
                      " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
                      " sgemm_peak share_of_limit kernels blas\n\n"
-                     "read_bandwidth is in bytes a second, sgemm_peak in operations a second."},
+                     "or with --mode train\n\n"
+                     " mode compute batch dropout threads tgt_len mem_len\n"
+                     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
+                     " sgemm_peak share_of_limit kernels blas\n\n"
+                     "read_bandwidth is in bytes a second, sgemm_peak in operations a second, "
+                     "memory_bytes what training takes besides the text."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line holds the settings as "
      "key=value between blanks, always in "
@@ -491,15 +615,16 @@ static const struct example examples[] = {
     {"txl bench", "the built-in model on this machine"},
     {"txl bench --shape wt103-large --type bf16", "a published shape, no file needed"},
     {"txl bench --model wt103.txl --mem-len 0,400,1600 --csv", "what memory costs, for a table"},
+    {"txl bench --mode train --shape small --compute bf16", "steps of training a small model"},
     {0}};
 
 const struct command bench_command = {
     .name = "bench",
     .summary = "measure speed beside what the machine allows",
     .description =
-        "Measures how many tokens a second a model scores in whole segments and generates one by "
-        "one, with its memory full, and which share that is of what this machine's memory "
-        "bandwidth and matrix products allow.",
+        "Measures how many tokens a second a model scores in whole segments, generates one by one, "
+        "or is trained on, with its memory full, and which share that is of what this machine's "
+        "memory bandwidth and matrix products allow.",
     .options = options,
     .notes = notes,
     .examples = examples,

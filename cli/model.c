@@ -15,6 +15,7 @@ extern const unsigned char txl_default_model[];
 extern const size_t txl_default_model_size;
 
 const char *const answers[] = {"yes", "no", NULL};
+const char *const computes[] = {"f32", "bf16", NULL};
 const char *const text_forms[] = {"raw", "tokens", NULL};
 
 const char *const memory_types[] = {"f32", "f16", "bf16", NULL};

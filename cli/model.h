@@ -67,6 +67,9 @@ enum { ANSWER_YES, ANSWER_NO };
 
 extern const char *const memory_types[]; /* f32, f16, bf16: as txl_memory_type */
 
+extern const char *const computes[]; /* what training multiplies in: f32, bf16 */
+enum { COMPUTE_F32, COMPUTE_BF16 };
+
 extern const char *const text_forms[]; /* raw, tokens */
 enum { TEXT_RAW, TEXT_TOKENS };
 

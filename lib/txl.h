@@ -675,6 +675,10 @@ TXL_API void txl_trainer_free(txl_trainer *trainer);
  */
 TXL_API uint64_t txl_trainer_bytes(const txl_model *model, const txl_training *training);
 
+/* Floating-point operations of training on one token with full memory, two a multiply-add, of what
+ * cannot be left out; 0 for a model of another family. */
+TXL_API uint64_t txl_trainer_flops(const txl_model *model, const txl_training *training);
+
 /* What a step found. */
 typedef struct txl_step {
     double loss;      /* nats a predicted token, before the update */
@@ -692,6 +696,9 @@ TXL_API txl_status txl_trainer_step(txl_trainer *trainer, double rate, txl_step 
 
 /* Steps of one epoch. */
 TXL_API uint64_t txl_trainer_epoch_steps(const txl_trainer *trainer);
+
+/* Threads that work on a step. */
+TXL_API int txl_trainer_threads(const txl_trainer *trainer);
 
 /* Writes all that the training is to go on from: weights, moments, memory, place in the text, and
  * `note`, a text of the caller's.  An older file at `path` is replaced by the whole of the new one

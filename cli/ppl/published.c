@@ -6,9 +6,9 @@
 #include <jansson.h>
 #include <stddef.h>
 
-const char *const published_shapes[] = {"enwik8-base", "enwik8-large", "wt103-base",
-                                        "wt103-large", "lm1b-base",    "lm1b-large",
-                                        "xlnet-base",  "xlnet-large",  NULL};
+const char *const published_shapes[] = {
+    "enwik8-base", "enwik8-large", "wt103-base",  "wt103-large", "lm1b-base",
+    "lm1b-large",  "xlnet-base",   "xlnet-large", "small",       NULL};
 
 #define PLAIN                                                                                      \
     1, 0, {                                                                                        \
@@ -79,12 +79,21 @@ static char *xlnet_settings_json(bool large) {
     return text;
 }
 
+/* No published model's: what a processor can train on pieces of text. */
+static const struct published small = {"small", 6,  320, 5,       64,   1280, 128,
+                                       128,     -1, 16,  "words", 4096, PLAIN};
+
+bool published_is_transformer_xl(int shape) {
+    const int n = sizeof table / sizeof *table;
+    return shape != n && shape != n + 1;
+}
+
 char *published_settings_json(int shape) {
     const int n = sizeof table / sizeof *table;
-    if (shape >= n)
+    if (!published_is_transformer_xl(shape))
         return xlnet_settings_json(shape > n);
 
-    const struct published *p = &table[shape];
+    const struct published *p = shape < n ? &table[shape] : &small;
     json_t *cutoffs = json_array(), *tied = json_pack("[b]", false);
     int failed = 0;
     for (int i = 0; i < p->n_cutoff; i++) {
@@ -99,7 +108,7 @@ char *published_settings_json(int shape) {
         "n_head", p->n_head, "d_head", p->d_head, "d_model", p->d_model, "d_embed", p->d_model,
         "d_inner", p->d_inner, "attn_type", 0, "pre_lnorm", false, "div_val", p->div_val,
         "tied_weights", true, "biases_per_layer", false, "tgt_len", p->tgt_len, "mem_len",
-        p->mem_len, "clamp_len", p->clamp_len, "same_length", true, "memory_start", "empty",
+        p->mem_len, "clamp_len", p->clamp_len, "same_length", shape < n, "memory_start", "empty",
         "cluster_order", "reversed", "cutoffs", cutoffs, "tied_projections", tied);
     char *text = failed ? NULL : json_text(settings, JSON_COMPACT);
     json_decref(settings);

@@ -16,7 +16,8 @@ struct published {
     int n_token, div_val, n_cutoff, cutoffs[PUBLISHED_MAX_CUTOFFS];
 };
 
-/* What the shapes are called on a command line; ends with NULL. */
+/* What the shapes are called on a command line, "small" for one that nobody published; ends with
+ * NULL. */
 extern const char *const published_shapes[];
 
 /* The published model of this model's shape, or NULL. */
@@ -24,6 +25,9 @@ const struct published *published_find(const txl_model *model);
 
 /* The settings of its evaluation; threads stays as it is. */
 void published_apply(const struct published *published, txl_settings *settings);
+
+/* False for an XLNet's. */
+bool published_is_transformer_xl(int shape);
 
 /* What a weights file of published_shapes[shape] states, as JSON: the caller's to free; NULL when
  * memory is short. */

@@ -462,7 +462,7 @@ static void print_summary(const struct train *t) {
     terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f best_step=%" PRId64
                      " tokens=%zu seconds=%.1f threads=%d kernels=%s blas=%s output=%s",
                      steps, t->late, bits, t->run.best_step, txl_ids_count(t->ids),
-                     seconds_worked(t), t->run.training.threads, txl_kernels_name(NULL),
+                     seconds_worked(t), txl_trainer_threads(t->trainer), txl_kernels_name(NULL),
                      txl_blas_name(), t->told->output);
 }
 
@@ -513,6 +513,9 @@ static int check_options(const struct command *command, const struct train_optio
         sizes = sizes || size[i] != INTEGER_UNSET;
     if (told->init && (told->vocab || sizes))
         return options_wrong(command, "--init has its own vocabulary and sizes");
+    if (told->shape != CHOICE_UNSET && !published_is_transformer_xl(told->shape))
+        return options_wrong(command, "--shape %s is an XLNet's: only Transformer-XLs are trained",
+                             published_shapes[told->shape]);
     if (told->ids && !told->init && !told->resume &&
         (!told->vocab || train_vocabulary_counts(told->vocab)))
         return options_wrong(command, "--ids needs a vocabulary: --init or --vocab FILE");

@@ -10,9 +10,6 @@
 
 const char *const train_types[] = {"f32", "f16", "bf16", "q8", NULL};
 
-enum { COMPUTE_F32, COMPUTE_BF16 };
-static const char *const computes[] = {"f32", "bf16", NULL};
-
 static int64_t integer_or(int64_t told, int64_t standard) {
     return told == INTEGER_UNSET ? standard : told;
 }

@@ -481,6 +481,10 @@ uint64_t txl_trainer_epoch_steps(const txl_trainer *t) {
     return (t->stream - 1 + tgt_len - 1) / tgt_len;
 }
 
+int txl_trainer_threads(const txl_trainer *t) {
+    return pool_size(t->pool);
+}
+
 double txl_schedule_rate(const txl_schedule *s, uint64_t step, double share) {
     if (step < s->warmup)
         return s->lr * (double)(step + 1) / (double)s->warmup;

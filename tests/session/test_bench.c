@@ -278,6 +278,29 @@ static void costs_of_published_shapes(void **state) {
     assert_true(fabs(bytes / expected - 1) < 0.01);
 }
 
+static uint64_t training_flops(const char *changes, int batch, int length) {
+    txl_model *model = small_model(changes, "f32", 0);
+    const txl_training how = {.batch = batch, .tgt_len = length, .mem_len = length};
+    uint64_t flops = txl_trainer_flops(model, &how);
+    txl_model_close(model);
+    return flops;
+}
+
+/* What was worked out by hand for two shapes. */
+static void costs_of_training(void **state) {
+    (void)state;
+    uint64_t small = training_flops(
+        "{\"n_token\": 4096, \"n_layer\": 6, \"n_head\": 5, \"d_head\": 64, \"d_model\": 320,"
+        " \"d_embed\": 320, \"d_inner\": 1280, \"div_val\": 1, \"cutoffs\": []}",
+        16, 128);
+    assert_int_equal(small, 63976320);
+    uint64_t enwik8 = training_flops(
+        "{\"n_token\": 204, \"n_layer\": 12, \"n_head\": 8, \"d_head\": 64, \"d_model\": 512,"
+        " \"d_embed\": 512, \"d_inner\": 2048, \"div_val\": 1, \"cutoffs\": []}",
+        4, 512);
+    assert_int_equal(enwik8 / 1000000, 343);
+}
+
 static void the_machine_has_limits(void **state) {
     (void)state;
     double bandwidth, flops;
@@ -296,6 +319,7 @@ int main(void) {
         cmocka_unit_test(impossible_settings_are_refused),
         cmocka_unit_test(costs_count_what_a_token_needs),
         cmocka_unit_test(costs_of_published_shapes),
+        cmocka_unit_test(costs_of_training),
         cmocka_unit_test(the_machine_has_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,20 +22,20 @@ static const char *const trained_cases[] = {
 /* Of the reference's float64 arithmetic. */
 static const double FIRST_LOSSES = 2e-5, LOSSES = 5e-3, NORMS = 1e-3, SMALL = 1e-6, NATS = 1e-3;
 
-/* Steps at which an input of a ReLU is so near to 0 that f32's rounding may turn it, which moves
- * the gradients' norm by more than NORMS: PyTorch's own float32 run of the reference misses the
- * last of them by 1.005e-3. */
+/* Steps at which one ReLU's input is nearer to 0 in the reference than f32's rounding of the steps
+ * before: 4.3e-5 and 3.3e-5 beside a mean square of 1.  Where it turns, as the second does in
+ * PyTorch's own float32 run of the reference (1.005e-3), the norm moves by so much; the reference
+ * with the same ReLUs turned gives our norms to 2e-4. */
 static const struct {
     const char *name;
-    int run, first, last;
-} turning[] = {{"wt103-zip", 0, 11, 11}, {"hf-bin", 0, 6, 6}, {"hf-bin", 1, 8, 11}};
-static const double TURNED_NORMS = 1e-2;
+    int run, step;
+    double moves;
+} turning[] = {{"hf-bin", 0, 6, 1.89e-3}, {"hf-bin", 1, 8, 1.09e-3}};
 
 static double allowed_norm(const char *name, int run, int step) {
     for (size_t i = 0; i < sizeof turning / sizeof *turning; i++)
-        if (strcmp(name, turning[i].name) == 0 && run == turning[i].run &&
-            step >= turning[i].first && step <= turning[i].last)
-            return TURNED_NORMS;
+        if (strcmp(name, turning[i].name) == 0 && run == turning[i].run && step == turning[i].step)
+            return NORMS + turning[i].moves;
     return NORMS;
 }
 
