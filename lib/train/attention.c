@@ -8,6 +8,7 @@
  * number j + length - 1 - i, and the shift of the paper is an offset. */
 #include "trainer.h"
 
+#include <assert.h>
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
@@ -21,7 +22,9 @@ struct head {
     const float *position;
     float *probability; /* [length, l] */
     float *score;       /* [QUERY_PIECE, l] */
-    float *rest;        /* the thread's scratch behind these */
+    uint16_t *left;     /* room for a product's operands in bf16 */
+    uint16_t *right;
+    float *rest; /* the thread's scratch behind these */
 };
 
 struct attention {
@@ -33,27 +36,64 @@ static size_t keys_of(const txl_trainer *t) {
     return (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
 }
 
-size_t train_attention_scratch(const txl_trainer *t) {
-    size_t d = (size_t)t->x->d_head, l = keys_of(t), length = (size_t)t->how.tgt_len;
-    size_t forward = 2 * l * d + 2 * length * d + QUERY_PIECE * l;
-    size_t backward = 3 * l * d + 2 * length * d + 2 * QUERY_PIECE * l;
-    return forward + backward;
+/* Elements of the largest left and right operand of a product in bf16: those of the queries and
+ * the keys, and those of the keys and d_head. */
+static size_t left_room(const txl_trainer *t) {
+    size_t along = bf16_pack_size(QUERY_PIECE, keys_of(t));
+    size_t across = bf16_pack_size(keys_of(t), QUERY_PIECE);
+    size_t queries = bf16_pack_size(QUERY_PIECE, (size_t)t->x->d_head);
+    along = along > across ? along : across;
+    return along > queries ? along : queries;
 }
 
-/* Queries at a time: fewer where there are few, so that less is computed of what nobody sees. */
+static size_t right_room(const txl_trainer *t) {
+    size_t d = (size_t)t->x->d_head;
+    size_t along = bf16_pack_size(keys_of(t), d), across = bf16_pack_size(d, keys_of(t));
+    size_t queries = bf16_pack_size(d, QUERY_PIECE);
+    along = along > across ? along : across;
+    return along > queries ? along : queries;
+}
+
+size_t train_attention_scratch(const txl_trainer *t) {
+    size_t d = (size_t)t->x->d_head, l = keys_of(t), length = (size_t)t->how.tgt_len;
+    size_t packs = t->how.bf16 ? (left_room(t) + right_room(t)) / 2 : 0;
+    size_t forward = 2 * l * d + 2 * length * d + QUERY_PIECE * l;
+    size_t backward = 3 * l * d + 2 * length * d + 2 * QUERY_PIECE * l;
+    return packs + forward + backward;
+}
+
+/* Queries at a time: in f32 fewer where there are few, so that less is computed of what nobody
+ * sees.  In bf16 operands cost more than products. */
 static size_t query_piece(const txl_trainer *t) {
-    return t->length <= QUERY_PIECE ? QUERY_PIECE / 2 : QUERY_PIECE;
+    return t->length <= QUERY_PIECE && !t->products.bf16 ? QUERY_PIECE / 2 : QUERY_PIECE;
+}
+
+/* Rows lie so far apart that the processor does not guess the next ones. */
+enum { ROWS_AHEAD = 8 };
+
+static void fetch_row(const float *x, size_t d, int to_write) {
+    for (size_t i = 0; i < d; i += 16)
+        if (to_write)
+            __builtin_prefetch(x + i, 1);
+        else
+            __builtin_prefetch(x + i, 0);
 }
 
 /* to[n, d] = from[n, d] with row stride ld. */
 static void copy_rows(size_t n, size_t d, const float *from, size_t ld, float *to) {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (n - i > ROWS_AHEAD)
+            fetch_row(from + (i + ROWS_AHEAD) * ld, d, 0);
         memcpy(to + i * d, from + i * ld, d * sizeof *to);
+    }
 }
 
 static void write_rows(size_t n, size_t d, const float *from, float *to, size_t ld) {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (n - i > ROWS_AHEAD)
+            fetch_row(to + (i + ROWS_AHEAD) * ld, d, 1);
         memcpy(to + i * ld, from + i * d, d * sizeof *to);
+    }
 }
 
 static struct head open_head(const struct attention *a, size_t b, size_t h, int thread) {
@@ -64,6 +104,11 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
     struct head head = {.d = d, .l = m + t->length, .width = width};
     head.query = layer->qkv + b * t->length * 3 * width + h * d;
     head.key = t->scratch[thread];
+    if (t->products.bf16) {
+        head.left = (uint16_t *)t->scratch[thread];
+        head.right = head.left + left_room(t);
+        head.key += (left_room(t) + right_room(t)) / 2;
+    }
     head.value = head.key + keys_of(t) * d;
     head.qu = head.value + keys_of(t) * d;
     head.qv = head.qu + (size_t)t->how.tgt_len * d;
@@ -93,18 +138,33 @@ static void visible(const txl_trainer *t, size_t i, size_t *first, size_t *end) 
     *first = t->how.same_length && mem_len > 0 && *end > mem_len ? *end - mem_len : 0;
 }
 
-/* C[m, n] (+)= A[m, k] B[k, n], B as it lies or [n, k]. */
-static void multiply(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b,
-                     size_t ldb, bool b_transposed, bool add, float *c, size_t ldc) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, b_transposed ? CblasTrans : CblasNoTrans, (int)m,
-                (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, add ? 1 : 0, c, (int)ldc);
+/* C[m, n] (+)= A[m, k] B[k, n] of matrices as they lie, or the other way round: a transposed one
+ * has its rows along what the formula has as columns. */
+static void multiply(const txl_trainer *t, const struct head *head, size_t m, size_t n, size_t k,
+                     struct factor a, struct factor b, bool add, float *c, size_t ldc) {
+    const struct bf16_product *bf16 = t->products.bf16;
+    if (!bf16) {
+        cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans,
+                    b.transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1, a.x,
+                    (int)a.ld, b.x, (int)b.ld, add ? 1 : 0, c, (int)ldc);
+        return;
+    }
+    assert(bf16_pack_size(m, k) <= left_room(t) && bf16_pack_size(n, k) <= right_room(t));
+    const struct bf16_source from_a = {a.x, a.ld, a.transposed};
+    const struct bf16_source from_b = {b.x, b.ld, !b.transposed}; /* its rows are B's columns */
+    const struct bf16_pack left = {head->left, k}, right = {head->right, k};
+    bf16->pack_left(&from_a, 0, m, &left);
+    bf16->pack_right(&from_b, 0, n, &right);
+    bf16->multiply(&left, &right, k, 0, m, 0, n, add, c, ldc);
 }
 
-/* C[m, n] += A[k, m]^T B[k, n]. */
-static void add_transposed(size_t m, size_t n, size_t k, const float *a, size_t lda, const float *b,
-                           size_t ldb, float *c, size_t ldc) {
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)m, (int)n, (int)k, 1, a, (int)lda, b,
-                (int)ldb, 1, c, (int)ldc);
+/* A matrix as a factor, or its transpose. */
+static struct factor as_is(const float *x, size_t ld) {
+    return (struct factor){x, ld, false};
+}
+
+static struct factor across(const float *x, size_t ld) {
+    return (struct factor){x, ld, true};
 }
 
 /* Drops of n rows of probabilities, queries i on: x[n, ld]. */
@@ -132,9 +192,9 @@ static void forward_task(void *context, int task, int thread) {
         size_t keys = t->memory_length + i + n; /* that any of these queries sees */
         size_t far = t->length - i - n;         /* rows beyond them */
         float *p = head.probability + i * l;
-        multiply(n, keys, d, head.qu + i * d, d, head.key, d, true, false, p, l);
-        multiply(n, keys, d, head.qv + i * d, d, head.position + far * head.width, head.width, true,
-                 false, head.score, l);
+        multiply(t, &head, n, keys, d, as_is(head.qu + i * d, d), across(head.key, d), false, p, l);
+        multiply(t, &head, n, keys, d, as_is(head.qv + i * d, d),
+                 across(head.position + far * head.width, head.width), false, head.score, l);
         for (size_t r = 0; r < n; r++) {
             size_t first, end;
             visible(t, i + r, &first, &end);
@@ -149,7 +209,8 @@ static void forward_task(void *context, int task, int thread) {
             p = head.score;
             drop_probabilities(a, b, h, i, n, keys, p, l);
         }
-        multiply(n, d, keys, p, l, head.value, d, false, false, out + i * head.width, head.width);
+        multiply(t, &head, n, d, keys, as_is(p, l), as_is(head.value, d), false,
+                 out + i * head.width, head.width);
     }
 }
 
@@ -188,7 +249,7 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
     size_t keys = t->memory_length + i + n, far = t->length - i - n;
     const float scale = (float)(1 / sqrt((double)d));
     const float *p = head->probability + i * l;
-    multiply(n, keys, d, d_out, width, head->value, d, true, false, g->score, l);
+    multiply(t, head, n, keys, d, as_is(d_out, width), across(head->value, d), false, g->score, l);
     const float *used = p; /* what the values were multiplied by */
     if (t->dropatt.threshold > 0) {
         for (size_t r = 0; r < n; r++)
@@ -197,7 +258,7 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
         drop_probabilities(a, b, h, i, n, keys, g->score, l);
         used = head->score;
     }
-    add_transposed(keys, d, n, used, l, d_out, width, g->value, d);
+    multiply(t, head, keys, d, n, across(used, l), as_is(d_out, width), true, g->value, d);
     for (size_t r = 0; r < n; r++) {
         size_t first, end, shift = n - 1 - r;
         float *ds = g->score + r * l, *shifted = g->shifted + r * l;
@@ -209,10 +270,12 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
         memcpy(shifted + shift, ds, end * sizeof *shifted);
     }
     const float *position = head->position + far * width;
-    multiply(n, d, keys, g->score, l, head->key, d, false, false, g->qu + i * d, d);
-    multiply(n, d, keys, g->shifted, l, position, width, false, false, g->qv + i * d, d);
-    add_transposed(keys, d, n, g->score, l, head->qu + i * d, d, g->key, d);
-    add_transposed(keys, d, n, g->shifted, l, head->qv + i * d, d, g->position + far * d, d);
+    multiply(t, head, n, d, keys, as_is(g->score, l), as_is(head->key, d), false, g->qu + i * d, d);
+    multiply(t, head, n, d, keys, as_is(g->shifted, l), as_is(position, width), false,
+             g->qv + i * d, d);
+    multiply(t, head, keys, d, n, across(g->score, l), as_is(head->qu + i * d, d), true, g->key, d);
+    multiply(t, head, keys, d, n, across(g->shifted, l), as_is(head->qv + i * d, d), true,
+             g->position + far * d, d);
 }
 
 static void backward_task(void *context, int task, int thread) {
