@@ -67,6 +67,16 @@ function colour(i) {
   return `d${MIDDLE + Math.max(-MIDDLE, Math.min(MIDDLE, step))}`;
 }
 
+/* Of labels that would stand in each other's way the one further right stays. */
+function thinOut(labels) {
+  let free = Infinity;
+  for (const label of labels.toReversed()) {
+    const { left, right } = label.getBoundingClientRect();
+    label.hidden = right + 8 > free;
+    free = label.hidden ? free : left;
+  }
+}
+
 function drawLegend() {
   const powers = words ? [1, 2, 3, 4] : [1, 2];
   const most = STEPS * NATS_A_STEP;
@@ -80,15 +90,17 @@ function drawLegend() {
       [0, `${models[0].name} better`],
       [0.5, `to ${Number((MIDDLE * NATS_A_DIFFERENCE).toPrecision(2))}+ nats`],
       [1, `${models[1].name} better`]]];
+  const labels = ticks.map(([place, text]) => {
+    const tick = element("span", {}, text);
+    tick.style.left = `${100 * place}%`;
+    return tick;
+  });
   const legend = byId("legend");
   legend.replaceChildren(
     element("div", { class: "steps" },
       ...Array.from({ length: steps }, (_, i) => element("i", { class: letter + i }))),
-    element("div", { class: "ticks" }, ...ticks.map(([place, text]) => {
-      const tick = element("span", {}, text);
-      tick.style.left = `${100 * place}%`;
-      return tick;
-    })));
+    element("div", { class: "ticks" }, ...labels));
+  thinOut(labels);
   legend.setAttribute("aria-label", view.model
     ? `Colour: surprise, from pale, likely, to strong, 1 in ${count(rarest)} or rarer`
     : "Colour: blue where the first model is better, orange where the second is");
@@ -608,13 +620,19 @@ function plain(figure) {
   return typeof figure === "string" ? visible(figure) : JSON.stringify(figure) ?? "";
 }
 
+/* A name that may be broken behind each _. */
+function breakable(name) {
+  return name.split("_").flatMap((part, i) =>
+    (i > 0 ? ["_", element("wbr"), part] : [part]));
+}
+
 /* Every figure, a column for each model; a name that both have stands once. */
 function drawFigures() {
   const columns = [{ model: facts.model, ...result }, ...(compare ? [compare] : [])]
     .map(({ settings, ...figures }) => ({ ...figures, ...settings }));
   const keys = new Set(columns.flatMap(Object.keys));
   byId("figures").append(...Array.from(keys, (key) => element("tr", {},
-    element("th", { scope: "row" }, key),
+    element("th", { scope: "row" }, ...breakable(key)),
     ...columns.map((figures) => element("td", {}, plain(figures[key]))))));
 }
 
@@ -659,6 +677,7 @@ function addTheme() {
 }
 
 function drawPlots() {
+  drawLegend();
   drawCourse();
   if (results.length > 1) {
     drawSweep();
@@ -676,7 +695,6 @@ function start() {
   if (compare) {
     addViews();
   }
-  drawLegend();
   buildText();
   listen();
   const shown = models[0].counts[n];

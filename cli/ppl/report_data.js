@@ -87,7 +87,7 @@ const unit = words ? "token" : "character";
 /* The id that ends a line, where one does. */
 const boundary = kind === "lm1b" ? -1 : eos;
 
-/* The spellings by id, and for models of bytes the bytes. */
+/* The spellings by id, and of what stands for a byte that byte. */
 const symbols = new Map();
 const byteOf = new Map();
 
@@ -103,14 +103,23 @@ const { compare, ...result } = results[facts.shown];
 const models = (compare ? [facts.model, compare.model] : [facts.model])
   .map((path) => ({ name: baseName(path) }));
 
+/* The byte that a symbol is the name of, or null: decimal where all are bytes, <0x31> of pieces. */
+function byteNamed(symbol) {
+  if (kind === "bytes") {
+    return /^\d{1,3}$/.test(symbol) ? Number(symbol) : null;
+  }
+  return marked && /^<0x[0-9A-F]{2}>$/.test(symbol) ? parseInt(symbol.slice(3, 5), 16) : null;
+}
+
 function readSymbols() {
   const bytes = bytesOf(parts("symbols")[0]);
   for (let at = 0; at < bytes.length;) {
     const [id, length] = numbersOf(bytes, at, 2, 4);
     let symbol = spelled(bytes.subarray(at + 8, at + 8 + length));
-    if (kind === "bytes" && /^\d{1,3}$/.test(symbol)) {
-      byteOf.set(id, Number(symbol));
-      symbol = spelled(Uint8Array.of(Number(symbol)));
+    const byte = byteNamed(symbol);
+    if (byte !== null) {
+      byteOf.set(id, byte);
+      symbol = spelled(Uint8Array.of(byte));
     } else if (marked && id !== boundary) {
       symbol = symbol.replace(MARK, " ");
     } else if (kind === "text8" && symbol === "_") {
@@ -245,8 +254,11 @@ function cellEnd(i) {
 
 function cellText(i) {
   const length = cellEnd(i) - i;
-  return length > 1 ? visible(decoded(bytesAt(i, length)))
+  const text = length > 1 ? visible(decoded(bytesAt(i, length)))
     : surfaces.get(i) ?? symbols.get(ids[i]);
+  /* Where a line begins, the blank of its first piece is not in the source. */
+  const dropped = marked && text.length > 1 && text[0] === " " && (i === 0 || linesBefore(i) > 0);
+  return dropped ? text.slice(1) : text;
 }
 
 /* Line ends in the text before token `i`; ids without lines still have their boundaries. */
@@ -276,6 +288,6 @@ readSymbols();
 readTokens();
 readSurfaces();
 models.forEach(addUp);
-if (kind === "bytes") {
+if (byteOf.size > 0) {
   joinBytes();
 }
