@@ -393,40 +393,60 @@ static void add_piece(txl_decoder *decoder, int32_t id, struct buffer *out) {
     assert_true(buffer_append(out, text, length));
 }
 
-static void test_novel_decoding(void **state) {
-    (void)state;
-    struct made *made = make_from_file("pieces/novels.model");
-    struct buffer lines = read_file("pieces/vectors.jsonl"), out = {0};
+/* The text of all vectors' `ids`, and of `end` behind them unless it is negative, is `decoded` and
+ * `tail`. */
+static void check_decoding(const struct made *made, const char *vectors, int32_t end,
+                           const char *tail, size_t least) {
+    struct buffer lines = read_file(vectors), out = {0};
     txl_decoder *decoder;
+    const char *text;
+    size_t n = 0, length;
     assert_int_equal(decoder_new(&made->vocabulary, false, &decoder, NULL), TXL_OK);
     assert_true(buffer_append(&lines, "", 1));
-    for (char *line = lines.data, *end; (end = strchr(line, '\n')); line = end + 1) {
-        json_t *vector = json_loadb(line, (size_t)(end - line), 0, NULL), *id;
-        const json_t *text = json_object_get(vector, "decoded");
-        size_t i;
+    for (char *line = lines.data, *stop; (stop = strchr(line, '\n')); line = stop + 1, n++) {
+        json_t *vector = json_loadb(line, (size_t)(stop - line), 0, NULL), *id;
+        const json_t *decoded = json_object_get(vector, "decoded");
+        size_t i, size = json_string_length(decoded);
         out.length = 0;
         json_array_foreach(json_object_get(vector, "ids"), i, id)
             add_piece(decoder, (int32_t)json_integer_value(id), &out);
-        add_piece(decoder, made->packed.eos, &out);
-        assert_true(buffer_append(&out, "", 1));
-        assert_int_equal(out.data[out.length - 2], '\n');
-        out.data[out.length - 2] = '\0';
-        assert_string_equal(out.data, json_string_value(text));
+        if (end >= 0)
+            add_piece(decoder, end, &out);
+        assert_int_equal(txl_decoder_finish(decoder, &text, &length, NULL), TXL_OK);
+        assert_true(buffer_append(&out, text, length));
+        assert_int_equal(out.length, size + strlen(tail));
+        assert_memory_equal(out.data, json_string_value(decoded), size);
+        assert_memory_equal(out.data + size, tail, strlen(tail));
         json_decref(vector);
     }
+    assert_true(n >= least);
     txl_decoder_free(decoder);
     buffer_free(&lines);
     buffer_free(&out);
+}
+
+static void test_novel_decoding(void **state) {
+    (void)state;
+    struct made *made = make_from_file("pieces/novels.model");
+    check_decoding(made, "pieces/vectors.jsonl", made->packed.eos, "\n", 300);
+    unmake(made);
+}
+
+static void test_xlnet_decoding(void **state) {
+    (void)state;
+    struct made *made = make_from_file("spm/spiece.model");
+    made->vocabulary.kind = TXL_XLNET;
+    check_decoding(made, "spm/vectors.jsonl", -1, "", 450);
     unmake(made);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_xlnet_vectors),    cmocka_unit_test(test_novel_vectors),
-        cmocka_unit_test(test_xlnet_spelled),    cmocka_unit_test(test_xlnet_split),
-        cmocka_unit_test(test_xlnet_gaps),       cmocka_unit_test(test_novel_decoding),
-        cmocka_unit_test(test_ranges),           cmocka_unit_test(test_long_line),
-        cmocka_unit_test(test_damaged_sections),
+        cmocka_unit_test(test_xlnet_vectors),  cmocka_unit_test(test_novel_vectors),
+        cmocka_unit_test(test_xlnet_spelled),  cmocka_unit_test(test_xlnet_split),
+        cmocka_unit_test(test_xlnet_gaps),     cmocka_unit_test(test_novel_decoding),
+        cmocka_unit_test(test_xlnet_decoding), cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_long_line),      cmocka_unit_test(test_damaged_sections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
