@@ -101,6 +101,16 @@ const char *text_form(const struct model *model, int form, bool ids) {
     return ids ? "ids" : model_has_words(model) ? text_forms[form] : "-";
 }
 
+bool text_form_choose(txl_kind kind, int told, int standard, int *form) {
+    *form = told == CHOICE_UNSET ? standard : told;
+    if (told == CHOICE_UNSET || txl_kind_unit(kind) == TXL_UNIT_WORD)
+        return true;
+    terminal_error(
+        "--text %s is for models of words; there is one way alone to split this one's text",
+        text_forms[told]);
+    return false;
+}
+
 void settings_override(txl_settings *settings, const struct session_options *told,
                        const struct common_options *common) {
     if (told->tgt_len != INTEGER_UNSET)

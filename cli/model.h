@@ -77,6 +77,10 @@ enum { TEXT_RAW, TEXT_TOKENS };
  * whose text there is only one way to split. */
 const char *text_form(const struct model *model, int form, bool ids);
 
+/* `*form` is what --text says, or `standard` where `told` is CHOICE_UNSET.  False with the error
+ * printed where it is told for a kind whose text there is only one way to split. */
+bool text_form_choose(txl_kind kind, int told, int standard, int *form);
+
 #define SESSION_UNSET                                                                              \
     { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET }
 

@@ -22,6 +22,7 @@ struct tokenize {
     const struct tokenize_options *options;
     struct model model;
     txl_kind kind;
+    int text; /* TEXT_RAW, TEXT_TOKENS */
     struct input input;
     struct progress progress;
     struct token_reader reader;       /* unused to decode spellings */
@@ -262,12 +263,12 @@ static bool open_text(struct tokenize *t, const char *path) {
     unknown_reset(&t->lacking);
     if (!input_open(&t->input, path))
         return false;
-    if (options->decode && txl_decoder_new(t->model.handle, options->text == TEXT_RAW, &t->decoder,
-                                           &error) != TXL_OK) {
+    if (options->decode &&
+        txl_decoder_new(t->model.handle, t->text == TEXT_RAW, &t->decoder, &error) != TXL_OK) {
         terminal_error("%s", error.message);
         return false;
     }
-    const txl_encoding encoding = {.raw = options->text == TEXT_RAW,
+    const txl_encoding encoding = {.raw = t->text == TEXT_RAW,
                                    .skip_unknown = options->skip_unknown,
                                    .lookup = options->ids,
                                    .symbol = options->decode ? print_id : print_symbol,
@@ -310,8 +311,8 @@ static bool tokenize_file(struct tokenize *t, const char *path) {
 static void print_summary(const struct tokenize *t) {
     terminal_brief("%" PRIu64 " symbols", t->symbols);
     terminal_summary("symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
-                     t->symbols, t->unknown, t->bytes,
-                     text_form(&t->model, t->options->text, false), t->model.name);
+                     t->symbols, t->unknown, t->bytes, text_form(&t->model, t->text, false),
+                     t->model.name);
 }
 
 static int tokenize_files(struct tokenize *t, char **files, int n) {
@@ -329,7 +330,7 @@ static int tokenize_files(struct tokenize *t, char **files, int n) {
 }
 
 static int run(const struct command *command, int argc, char **argv) {
-    struct tokenize_options options = {.text = TEXT_TOKENS};
+    struct tokenize_options options = {.text = CHOICE_UNSET};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
     if (status != OPTIONS_RUN)
@@ -343,7 +344,8 @@ static int run(const struct command *command, int argc, char **argv) {
     status = STATUS_FAILURE;
     if (model_open(&t.model, &options.common)) {
         t.kind = txl_model_kind(t.model.handle);
-        status = tokenize_files(&t, operands.items, operands.n);
+        if (text_form_choose(t.kind, options.text, TEXT_TOKENS, &t.text))
+            status = tokenize_files(&t, operands.items, operands.n);
     }
     buffer_free(&t.spelling);
     model_close(&t.model);
@@ -359,7 +361,7 @@ static const struct option_row options[] = {
      .kind = OPTION_CHOICE,
      .choices = text_forms,
      .standard = "tokens",
-     .help = "words models: tokens is split at white space already, raw is prose",
+     .help = "of models of words alone: tokens is split at white space already, raw is prose",
      .offset = offsetof(struct tokenize_options, text)},
     {.name = "ids",
      .kind = OPTION_FLAG,

@@ -241,7 +241,7 @@ txl_status continue_prompt(struct generate *g, int64_t samples) {
 
 struct run_settings continue_run(const struct generate *g) {
     const struct generate_options *options = g->options;
-    return (struct run_settings){.text = text_form(&g->model, options->text, options->ids),
+    return (struct run_settings){.text = text_form(&g->model, g->text, options->ids),
                                  .generates = true,
                                  .refresh = g->reading.refresh,
                                  .order = reading_orders[g->reading.left]};

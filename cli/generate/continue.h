@@ -34,6 +34,7 @@ enum turn { TURN_NONE, TURN_SENTENCE, TURN_LINE, TURN_TOKENS };
 struct generate {
     const struct generate_options *options;
     struct model model;
+    int text; /* TEXT_RAW, TEXT_TOKENS */
     txl_settings settings;
     struct prompt prompt;
     struct sample sample; /* the prompt is fed to it, the others are copies of it */

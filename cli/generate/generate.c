@@ -14,7 +14,7 @@ static bool open_prompt(struct generate *g) {
     const struct generate_options *options = g->options;
     struct prompt *prompt = &g->prompt;
     *prompt = (struct prompt){.model = &g->model,
-                              .raw = options->text == TEXT_RAW,
+                              .raw = g->text == TEXT_RAW,
                               .ids = options->ids,
                               .skip_unknown = options->skip_unknown,
                               .echo = !options->no_echo && !options->json,
@@ -90,7 +90,8 @@ static bool choose_reading(struct generate *g) {
 
 static bool set_up(struct generate *g, struct generate_options *options) {
     txl_error error;
-    if (!model_open(&g->model, &options->common))
+    if (!model_open(&g->model, &options->common) ||
+        !text_form_choose(txl_model_kind(g->model.handle), options->text, TEXT_RAW, &g->text))
         return false;
     sampling_choose(&options->sampling, g->model.handle);
     txl_model_defaults(g->model.handle, &g->settings);
@@ -121,8 +122,7 @@ static bool set_up(struct generate *g, struct generate_options *options) {
         return false;
     }
     if ((options->logprobs > 0 || options->interactive) && !options->ids &&
-        txl_decoder_new(g->model.handle, options->text == TEXT_RAW, &g->scratch, &error) !=
-            TXL_OK) {
+        txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &g->scratch, &error) != TXL_OK) {
         terminal_error("%s", error.message);
         return false;
     }
@@ -148,14 +148,13 @@ static void print_summary(const struct generate *g, int64_t samples) {
     terminal_brief("%" PRIu64 " tokens, seed %" PRIu64 ", %.1f tokens/s%s", g->tokens, g->seed,
                    g->seconds > 0 ? (double)g->tokens / g->seconds : 0,
                    strcmp(g->done, "interrupted") == 0 ? ", interrupted" : "");
-    terminal_summary("samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64
-                     " tokens=%" PRIu64 " done=%s seed=%" PRIu64
-                     " seconds=%.2f tokens_per_second=%.1f %s "
-                     "eos=%s allow_unk=%s text=%s %s",
-                     samples, g->prompt.tokens, g->prompt.unknown.n, g->tokens, g->done, g->seed,
-                     g->seconds, g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling,
-                     eos_ways[options->eos], options->allow_unk ? "yes" : "no",
-                     text_form(&g->model, options->text, options->ids), settings);
+    terminal_summary(
+        "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
+        " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
+        "eos=%s allow_unk=%s text=%s %s",
+        samples, g->prompt.tokens, g->prompt.unknown.n, g->tokens, g->done, g->seed, g->seconds,
+        g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling, eos_ways[options->eos],
+        options->allow_unk ? "yes" : "no", text_form(&g->model, g->text, options->ids), settings);
 }
 
 /* Between an interactive text's turns it is a saved memory already. */
@@ -242,7 +241,7 @@ static int check_options(const struct command *command, const struct generate_op
 
 static int run(const struct command *command, int argc, char **argv) {
     struct generate_options options = {.session = SESSION_UNSET,
-                                       .text = TEXT_RAW,
+                                       .text = CHOICE_UNSET,
                                        .order = CHOICE_UNSET,
                                        .refresh = INTEGER_UNSET,
                                        .eos = EOS_NEWLINE,
@@ -293,7 +292,7 @@ static const struct option_row options[] = {
      .kind = OPTION_CHOICE,
      .choices = text_forms,
      .standard = "raw",
-     .help = "words models: raw is prose, tokens is split at white space already",
+     .help = "of models of words alone: raw is prose, tokens is split at white space already",
      .offset = offsetof(struct generate_options, text)},
     {.name = "context",
      .kind = OPTION_STRING,

@@ -37,7 +37,7 @@ static bool open_parts(const struct generate *g, struct sample *s) {
     const struct generate_options *options = g->options;
     txl_error error;
     if (!options->ids &&
-        report(txl_decoder_new(g->model.handle, options->text == TEXT_RAW, &s->decoder, &error),
+        report(txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &s->decoder, &error),
                &error) != TXL_OK)
         return false;
     if (!stop_search_new(&s->stops, &options->stop)) {

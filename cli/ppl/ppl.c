@@ -21,6 +21,7 @@
 struct ppl {
     const struct ppl_options *options;
     struct model model, other; /* other: --compare */
+    int text;                  /* TEXT_RAW, TEXT_TOKENS */
     txl_settings settings, other_settings;
     int64_t streams;
     struct shard shard;
@@ -111,6 +112,8 @@ static int64_t choose_streams(const struct ppl *ppl) {
 static bool open_models(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     if (!model_open(&ppl->model, &options->common) ||
+        !text_form_choose(txl_model_kind(ppl->model.handle), options->text, TEXT_TOKENS,
+                          &ppl->text) ||
         !choose_settings(options, &ppl->model, &ppl->settings))
         return false;
     ppl->streams = choose_streams(ppl);
@@ -137,9 +140,9 @@ static void describe_run(struct ppl *ppl) {
                                             : options->sliding_window > 0 ? "sliding"
                                             : options->refresh > 0        ? "refreshed"
                                                                           : "segments",
-                                    .text = text_form(&ppl->model, options->text, options->ids)};
+                                    .text = text_form(&ppl->model, ppl->text, options->ids)};
     ppl->evaluation = (struct evaluation){.model = ppl->model.handle,
-                                          .options = {.raw = options->text == TEXT_RAW,
+                                          .options = {.raw = ppl->text == TEXT_RAW,
                                                       .ids = options->ids,
                                                       .skip_unknown = options->skip_unknown,
                                                       .per_line = options->per_line,
@@ -283,7 +286,7 @@ static void note_unknown(const struct ppl *ppl, const struct result *result) {
     enum { FEW = 20 };
     const char *name = strcmp(result->file, "-") == 0 ? "standard input" : result->file;
     unknown_note(&ppl->evaluation.unknown, name, ppl->facts.replaces_unknown);
-    if (model_has_words(&ppl->model) && options->text == TEXT_TOKENS && !options->ids &&
+    if (model_has_words(&ppl->model) && ppl->text == TEXT_TOKENS && !options->ids &&
         result->unknown > result->tokens / FEW)
         terminal_note("%s: more than one symbol in %d is unknown, which makes the text look more "
                       "predictable than it is; --text tokens expects text that is tokenized "
@@ -485,7 +488,7 @@ static int score(struct ppl *ppl, const struct operands *files) {
 static int run(const struct command *command, int argc, char **argv) {
     struct ppl_options options = {.session = SESSION_UNSET,
                                   .preset = CHOICE_UNSET,
-                                  .text = TEXT_TOKENS,
+                                  .text = CHOICE_UNSET,
                                   .space_with = SPACE_WITH_NEXT,
                                   .fail_above = NAN};
     struct ppl ppl = {.options = &options};

@@ -447,7 +447,8 @@ static bool prepare(struct train *t, char **paths, int n) {
     if (!train_text_open(&t->text, paths, n))
         return false;
     const txl_model *model = open_model(t);
-    if (!model)
+    if (!model ||
+        !text_form_choose(txl_model_kind(model), t->told->text, t->run.text, &t->run.text))
         return false;
     t->run.holds_out = !none;
     return read_text(t, model) && open_trainer(t, model) &&
@@ -528,7 +529,7 @@ static int run(const struct command *command, int argc, char **argv) {
                                  .same_length = CHOICE_UNSET,
                                  .type = CHOICE_UNSET,
                                  .compute = CHOICE_UNSET,
-                                 .text = TEXT_TOKENS,
+                                 .text = CHOICE_UNSET,
                                  .min_count = INTEGER_UNSET,
                                  .n_layer = INTEGER_UNSET,
                                  .n_head = INTEGER_UNSET,

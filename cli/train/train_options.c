@@ -53,7 +53,7 @@ void train_run_init(struct train_run *run, const struct train_options *told,
         .hours = real_or(told->hours, 0),
         .eval_every = integer_or(told->eval_every, 250),
         .save_every = integer_or(told->save_every, 500),
-        .text = told->text,
+        .text = told->text == CHOICE_UNSET ? TEXT_TOKENS : told->text,
         .ids = told->ids,
         .type = told->type == CHOICE_UNSET ? 0 : told->type,
         .holds_out = true,
@@ -157,7 +157,7 @@ bool train_options_fixed(const struct train_options *told) {
     bool any = told->init || told->vocab || told->cutoffs || told->shape != CHOICE_UNSET ||
                told->pre_lnorm != CHOICE_UNSET || told->same_length != CHOICE_UNSET ||
                told->type != CHOICE_UNSET || told->compute != CHOICE_UNSET || told->ids ||
-               told->text != TEXT_TOKENS;
+               told->text != CHOICE_UNSET;
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         any = any || integers[i] != INTEGER_UNSET;
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
@@ -225,7 +225,7 @@ const struct option_row train_option_rows[] = {
      .kind = OPTION_CHOICE,
      .choices = text_forms,
      .standard = "tokens",
-     .help = "words models: tokens is split at white space already, raw is prose",
+     .help = "of models of words alone: tokens is split at white space already, raw is prose",
      PLACE(text)},
     {.name = "ids",
      .kind = OPTION_FLAG,
