@@ -160,15 +160,21 @@ bool model_sees_both_sides(const struct model *model) {
     return txl_model_family(model->handle) == TXL_FAMILY_XLNET;
 }
 
-size_t model_controls(const struct model *model, int32_t *ids) {
-    static const char *const names[] = {"<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"};
-    size_t n = 0;
-    for (size_t i = 0; model_sees_both_sides(model) && i < sizeof names / sizeof *names; i++) {
-        int32_t id = txl_model_id(model->handle, names[i], strlen(names[i]));
-        if (id >= 0)
-            ids[n++] = id;
-    }
-    return n;
+bool model_list_banned(const struct model *model, int32_t **ids, size_t *n) {
+    int32_t n_token = txl_model_n_token(model->handle), unk = txl_model_unk(model->handle);
+    size_t n_control = 0;
+    for (int32_t id = 0; id < n_token; id++)
+        n_control += txl_model_is_control(model->handle, id);
+    *n = 0;
+    *ids = malloc((n_control + 2) * sizeof **ids);
+    if (!*ids)
+        return false;
+    if (unk >= 0)
+        (*ids)[(*n)++] = unk;
+    for (int32_t id = 0; id < n_token; id++)
+        if (txl_model_is_control(model->handle, id))
+            (*ids)[(*n)++] = id;
+    return true;
 }
 
 bool model_allows(const struct model *model, const struct meaningless *options, size_t n) {

@@ -34,8 +34,9 @@ struct model_checksum model_checksum(const struct model *model);
 /* True for an XLNet, whose tokens see both sides. */
 bool model_sees_both_sides(const struct model *model);
 
-/* The control symbols of an XLNet, which no text has but <eod>: ids[6].  Returns their number. */
-size_t model_controls(const struct model *model, int32_t *ids);
+/* Lists the symbols that are never drawn unless the user allows it: <unk>, and pieces that no text
+ * has.  `*ids` has room for one more; the caller frees it.  False where there is no memory. */
+bool model_list_banned(const struct model *model, int32_t **ids, size_t *n);
 
 /* An option that was given, and why it means nothing to an XLNet. */
 struct meaningless {

@@ -179,6 +179,10 @@ TXL_API int32_t txl_model_unk(const txl_model *model);
 /* The id of the line boundary (<eos>; lm1b: <S>), or -1. */
 TXL_API int32_t txl_model_eos(const txl_model *model);
 
+/* True for a control piece of a SentencePiece model (<s>, <pad>, <mask>) that is not the boundary:
+ * it stands for nothing in a text, so that what writes text bans it. */
+TXL_API bool txl_model_is_control(const txl_model *model, int32_t id);
+
 /* The token that an empty prompt begins with: <eos>, <S>, the byte 32 or _, or id 0 where the
  * vocabulary lacks it. */
 TXL_API int32_t txl_model_first_context(const txl_model *model);

@@ -19,7 +19,7 @@ static const char *const orders[] = {"left", "surest", NULL};
 /* The largest seed: what JSON readers keep exactly. */
 static const int64_t MAX_SEED = 9007199254740991;
 
-enum { MOST_BANNED = 8, ASKED = 64 }; /* gaps whose distributions are held at a time */
+enum { ASKED = 64 }; /* gaps whose distributions are held at a time */
 
 struct fill_options {
     struct common_options common;
@@ -37,7 +37,7 @@ struct fill {
     txl_settings settings;
     txl_session *session;
     struct fill_text text;
-    int32_t banned[MOST_BANNED];
+    int32_t *banned;
     txl_sampling sampling;
     txl_history *history;
     txl_random random;
@@ -186,13 +186,14 @@ static bool fill_all(struct fill *f) {
 
 static bool choose_sampling(struct fill *f) {
     const struct fill_options *o = f->options;
-    int32_t unk = txl_model_unk(f->model.handle);
     f->sampling = sampling_terms(&o->sampling);
+    if (!model_list_banned(&f->model, &f->banned, &f->sampling.n_banned)) {
+        terminal_error("out of memory");
+        return false;
+    }
+    if (o->allow_unk)
+        f->sampling.n_banned = 0;
     f->sampling.banned = f->banned;
-    if (!o->allow_unk && unk >= 0)
-        f->banned[f->sampling.n_banned++] = unk;
-    if (!o->allow_unk)
-        f->sampling.n_banned += model_controls(&f->model, f->banned + f->sampling.n_banned);
     uint64_t seed = (uint64_t)o->seed;
     if (o->seed == INTEGER_UNSET && getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
         terminal_error("cannot draw a seed: %s", strerror(errno));
@@ -332,6 +333,7 @@ static int run(const struct command *command, int argc, char **argv) {
         fill_text_close(&fill.text);
         txl_history_free(fill.history);
         txl_session_free(fill.session);
+        free(fill.banned);
         free(fill.logprob);
         model_close(&fill.model);
     }

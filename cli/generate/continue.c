@@ -282,13 +282,15 @@ bool continue_turn_is_known(const char *told) {
 
 bool continue_choose_sampling(struct generate *g) {
     const struct generate_options *options = g->options;
-    int32_t unk = txl_model_unk(g->model.handle), eos = txl_model_eos(g->model.handle);
+    int32_t eos = txl_model_eos(g->model.handle);
     g->sampling = sampling_terms(&options->sampling);
+    if (!model_list_banned(&g->model, &g->banned, &g->sampling.n_banned)) {
+        terminal_error("out of memory");
+        return false;
+    }
+    if (options->allow_unk)
+        g->sampling.n_banned = 0;
     g->sampling.banned = g->banned;
-    if (unk >= 0 && !options->allow_unk)
-        g->banned[g->sampling.n_banned++] = unk;
-    if (!options->allow_unk)
-        g->sampling.n_banned += model_controls(&g->model, g->banned + g->sampling.n_banned);
     if (eos >= 0 && options->eos == EOS_BAN)
         g->banned[g->sampling.n_banned++] = eos;
     if (eos < 0 && options->eos != EOS_NEWLINE)

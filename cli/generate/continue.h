@@ -14,8 +14,6 @@ enum { TOGETHER = 8 };
 enum { ORDER_BLOCK, ORDER_LEFT };
 extern const char *const reading_orders[]; /* block, left */
 
-enum { MOST_BANNED = 8 }; /* symbols that no text has */
-
 struct generate_options {
     struct common_options common;
     struct session_options session;
@@ -39,7 +37,7 @@ struct generate {
     struct prompt prompt;
     struct sample sample; /* the prompt is fed to it, the others are copies of it */
     struct reading reading;
-    int32_t banned[MOST_BANNED];
+    int32_t *banned;
     txl_sampling sampling; /* but for the history, which is each sample's own */
     uint64_t seed;
     txl_memory *memory; /* from which a text starts; NULL: afresh */

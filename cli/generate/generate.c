@@ -132,6 +132,7 @@ static bool set_up(struct generate *g, struct generate_options *options) {
 static void clean_up(struct generate *g) {
     input_close(&g->prompt.input);
     sample_close(&g->sample);
+    free(g->banned);
     free(g->top_ids);
     free(g->top_logprobs);
     txl_decoder_free(g->scratch);
@@ -378,7 +379,7 @@ static const struct option_row options[] = {
      .most = 9007199254740991},
     {.name = "allow-unk",
      .kind = OPTION_FLAG,
-     .help = "let <unk> be drawn",
+     .help = "let <unk> and control symbols be drawn",
      .offset = offsetof(struct generate_options, allow_unk)},
     {.section = "Output",
      .name = "json",

@@ -8,6 +8,7 @@
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
 #include "lib/text/kind.h"
+#include "lib/text/sentencepiece.h"
 
 #include <cblas.h>
 #include <stdlib.h>
@@ -248,6 +249,12 @@ int32_t txl_model_unk(const txl_model *model) {
 
 int32_t txl_model_eos(const txl_model *model) {
     return model->vocabulary.eos;
+}
+
+bool txl_model_is_control(const txl_model *model, int32_t id) {
+    const struct vocabulary *vocabulary = &model->vocabulary;
+    return vocabulary->pieces && id >= 0 && id < vocabulary->n && id != vocabulary->eos &&
+           vocabulary->pieces->types[id] == PIECE_CONTROL;
 }
 
 int32_t txl_model_first_context(const txl_model *model) {
