@@ -637,22 +637,35 @@ TXL_API void txl_ids_get(const txl_ids *ids, size_t first, size_t n, int32_t *ou
 TXL_API uint64_t txl_ids_checksum(const txl_ids *ids);
 TXL_API void txl_ids_free(txl_ids *ids);
 
+/* Processes that train together, each with its streams of the batch and all with the same weights,
+ * which every process must have been given alike.  How they reach one another is the caller's:
+ * both functions replace x[n] by its sum over all processes, the same bits in each, or fail in
+ * all.  Whatever is said below to be called by all is called by all in the same order. */
+typedef struct txl_peers {
+    int rank, n; /* this process, from 0, and how many there are */
+    txl_status (*sum)(void *context, float *x, size_t n, txl_error *error);
+    txl_status (*sum_doubles)(void *context, double *x, size_t n, txl_error *error);
+    void *context;
+    uint64_t reserved[4];
+} txl_peers;
+
 /* How a model is trained (Dai et al. 2019 and the published code).  Zero is no default here but
  * for `threads`. */
 typedef struct txl_training {
-    int batch;        /* streams, into which the text is cut */
-    int tgt_len;      /* tokens of each in a step */
-    int mem_len;      /* rows of memory before them */
-    int clamp_len;    /* as in txl_settings */
-    bool same_length; /* likewise */
-    double clip;      /* largest norm of all gradients together; 0: any */
-    double epsilon;   /* Adam's */
-    double dropout;   /* share of activations that are dropped, below 1 */
-    double dropatt;   /* of attention weights, likewise */
-    uint64_t seed;    /* of dropout */
-    bool bf16;        /* multiply in bf16 with sums in f32, instead of in f32 */
-    int threads;      /* 0: one for each processor */
-    uint64_t reserved[8];
+    int batch;              /* streams, into which the text is cut; of all peers together */
+    int tgt_len;            /* tokens of each in a step */
+    int mem_len;            /* rows of memory before them */
+    int clamp_len;          /* as in txl_settings */
+    bool same_length;       /* likewise */
+    double clip;            /* largest norm of all gradients together; 0: any */
+    double epsilon;         /* Adam's */
+    double dropout;         /* share of activations that are dropped, below 1 */
+    double dropatt;         /* of attention weights, likewise */
+    uint64_t seed;          /* of dropout */
+    bool bf16;              /* multiply in bf16 with sums in f32, instead of in f32 */
+    int threads;            /* 0: one for each processor */
+    const txl_peers *peers; /* NULL: this process alone; must outlive the trainer */
+    uint64_t reserved[7];
 } txl_training;
 
 /* The course of the learning rate: it rises in `warmup` steps to lr, then falls to lr_min along a
@@ -692,9 +705,10 @@ typedef struct txl_step {
     uint64_t reserved[4];
 } txl_step;
 
-/* One step of Adam at the learning rate `rate`.  Every stream moves on by tgt_len tokens, or to the
- * end of the epoch, after which it begins again with the first memory.  A loss or gradient that is
- * no number is TXL_FORMAT: nothing is updated then, and every later step fails likewise. */
+/* One step of Adam at the learning rate `rate`, by all peers.  Every stream moves on by tgt_len
+ * tokens, or to the end of the epoch, after which it begins again with the first memory.  A loss or
+ * gradient that is no number is TXL_FORMAT: nothing is updated then, and every later step fails
+ * likewise. */
 TXL_API txl_status txl_trainer_step(txl_trainer *trainer, double rate, txl_step *step,
                                     txl_error *error);
 
@@ -706,22 +720,23 @@ TXL_API int txl_trainer_threads(const txl_trainer *trainer);
 
 /* Writes all that the training is to go on from: weights, moments, memory, place in the text, and
  * `note`, a text of the caller's.  An older file at `path` is replaced by the whole of the new one
- * or not at all. */
+ * or not at all.  To be called by all peers, of which that of rank 0 writes. */
 TXL_API txl_status txl_trainer_save(const txl_trainer *trainer, const char *path, const char *note,
                                     txl_error *error);
 
 /* Such a file, read and checked. */
 typedef struct txl_saved txl_saved;
 TXL_API txl_status txl_saved_open(const char *path, txl_saved **saved, txl_error *error);
-/* The caller's text, how it was trained (threads is 0), and a model of that shape and vocabulary,
- * but with other weights; all live as long as `saved`. */
+/* The caller's text, how it was trained (threads is 0, peers NULL), and a model of that shape and
+ * vocabulary, but with other weights; all live as long as `saved`. */
 TXL_API const char *txl_saved_note(const txl_saved *saved);
 TXL_API void txl_saved_training(const txl_saved *saved, txl_training *training);
 TXL_API const txl_model *txl_saved_model(const txl_saved *saved);
-/* Goes on with it: the next step is what it would have been, bit for bit.  Other ids than those it
- * was trained on are TXL_ARGUMENT. */
+/* Goes on with it: the next step is what it would have been, bit for bit with as many peers as
+ * before.  Other ids than those it was trained on are TXL_ARGUMENT. */
 TXL_API txl_status txl_saved_resume(const txl_saved *saved, const txl_ids *ids, int threads,
-                                    txl_trainer **trainer, txl_error *error);
+                                    const txl_peers *peers, txl_trainer **trainer,
+                                    txl_error *error);
 TXL_API void txl_saved_free(txl_saved *saved);
 
 /* The number of the next step, from 0. */

@@ -22,6 +22,8 @@ static struct {
     const char *command;
     bool quiet, summary;
     bool bar; /* a bar stands on the terminal's last line */
+    bool keeps;
+    char kept[512];
 } state;
 
 void terminal_set_command(const char *name) {
@@ -36,6 +38,14 @@ void terminal_set_summary(bool summary) {
     state.summary = summary;
 }
 
+void terminal_keep_errors(void) {
+    state.keeps = state.quiet = true;
+}
+
+const char *terminal_kept_error(void) {
+    return state.kept;
+}
+
 void progress_clear(void) {
     if (state.bar) {
         fputs("\r\033[K", stderr);
@@ -48,6 +58,8 @@ void progress_clear(void) {
 __attribute__((format(printf, 2, 0))) static void print_line(const char *label, const char *format,
                                                              va_list arguments) {
     char line[LINE_BYTES];
+    if (state.keeps)
+        return;
     int start = snprintf(line, sizeof line, "txl%s%s: %s", state.command ? " " : "",
                          state.command ? state.command : "", label);
     vsnprintf(line + start, sizeof line - (size_t)start, format, arguments);
@@ -60,6 +72,8 @@ __attribute__((format(printf, 2, 0))) static void print_line(const char *label, 
 void terminal_error(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
+    if (state.keeps && state.kept[0] == '\0')
+        vsnprintf(state.kept, sizeof state.kept, format, arguments);
     print_line("error: ", format, arguments);
     va_end(arguments);
 }
@@ -126,9 +140,10 @@ static void format_figures(const struct progress *progress, double now, double f
     double elapsed = now - progress->start;
     size_t n = (size_t)snprintf(text, size, "%llu %s, %.0f/s", (unsigned long long)count,
                                 progress->unit, (double)count / elapsed);
-    if (fraction > 0 && n < size) {
+    if (fraction > progress->before && n < size) {
         char left[32];
-        format_duration(elapsed * (1 - fraction) / fraction, left, sizeof left);
+        double done = fraction - progress->before;
+        format_duration(elapsed * (1 - fraction) / done, left, sizeof left);
         snprintf(text + n, size - n, ", %s left", left);
     }
 }

@@ -10,6 +10,11 @@ void terminal_set_command(const char *name);
 void terminal_set_quiet(bool quiet);
 void terminal_set_summary(bool summary);
 
+/* From here on nothing is printed: another process of the same run does that.  The first error is
+ * kept. */
+void terminal_keep_errors(void);
+const char *terminal_kept_error(void);
+
 /* "txl COMMAND: error: ...", and "txl COMMAND: note: ..." which --quiet leaves out.  Each is one
  * harmless line (clean.h), whatever the arguments hold, and at most 16 KiB long. */
 void terminal_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -34,6 +39,7 @@ struct progress {
     const char *task; /* what is worked on */
     const char *unit; /* plural, of what is counted */
     bool off;         /* for work that shows itself */
+    double before;    /* the fraction that was done before it started */
     double start, shown;
 };
 

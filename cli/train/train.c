@@ -7,6 +7,7 @@
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
 #include "heldout.h"
+#include "peers.h"
 #include "train_log.h"
 #include "train_options.h"
 #include "train_vocabulary.h"
@@ -19,6 +20,7 @@
 /* One run of the command. */
 struct train {
     const struct train_options *told;
+    const txl_peers *peers; /* NULL: this process alone */
     struct train_run run;
     struct train_text text;
     txl_ids *ids;
@@ -35,6 +37,11 @@ struct train {
     double seconds_before;
     struct heldout_score last; /* evaluation */
 };
+
+/* Whether this process is the one that prints and writes. */
+static bool is_first(const struct train *t) {
+    return !t->peers || t->peers->rank == 0;
+}
 
 static bool failed(const txl_error *error) {
     terminal_error("%s", error->message);
@@ -188,6 +195,7 @@ static const txl_model *open_model(struct train *t) {
             return NULL;
         }
         train_run_init(&t->run, t->told, t->init.handle);
+        t->run.training.peers = t->peers;
         return t->init.handle;
     }
     return make_model(t) ? t->fresh : NULL;
@@ -216,9 +224,13 @@ static bool write_output(struct train *t) {
     return true;
 }
 
-/* Measures the model after step `step`, and writes it if it is the best.  TXL_STOPPED at a signal;
- * other failures are told. */
+/* Measures the model after step `step`, and writes it if it is the best, in the first process.
+ * TXL_STOPPED at a signal; other failures are told. */
 static txl_status evaluate(struct train *t, uint64_t step) {
+    if (!is_first(t)) {
+        t->run.evaluated = (int64_t)step;
+        return TXL_OK;
+    }
     txl_settings settings = {.tgt_len = t->run.training.tgt_len,
                              .mem_len = t->run.training.mem_len,
                              .clamp_len = t->run.training.clamp_len,
@@ -266,12 +278,12 @@ static bool save(struct train *t) {
 
 /* ---- Steps -------------------------------------------------------------------------------- */
 
-/* How much of the run is over. */
+/* How much of the run is over, by the clock of the first process. */
 static double share_done(const struct train *t, uint64_t step) {
     if (t->total > 0)
         return (double)step / (double)t->total;
     double share = seconds_worked(t) / (3600 * t->run.hours);
-    return share < 1 ? share : 1;
+    return peers_first(t->peers, share < 1 ? share : 1);
 }
 
 static bool is_over(const struct train *t, uint64_t step) {
@@ -300,7 +312,7 @@ static txl_status finish_step(struct train *t, uint64_t done) {
     bool last = is_over(t, done);
     bool evaluates = t->run.holds_out && (last || done % (uint64_t)t->run.eval_every == 0) &&
                      t->run.evaluated != (int64_t)done - 1;
-    txl_status status = evaluates ? evaluate(t, done - 1) : TXL_OK;
+    txl_status status = evaluates ? peers_agree(t->peers, evaluate(t, done - 1)) : TXL_OK;
     bool saves = evaluates || last || done % (uint64_t)t->run.save_every == 0;
     return !status && saves && !save(t) ? TXL_IO : status;
 }
@@ -320,24 +332,26 @@ static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
     return train_log_write(&t->log, line) ? TXL_OK : TXL_IO;
 }
 
-/* Until it is over, or a signal asks to stop. */
+/* Until it is over, or a signal asks to stop.  The same in all processes. */
 static txl_status take_steps(struct train *t) {
     struct progress progress;
     char task[160] = "training";
     uint64_t tokens = 0, s = txl_trainer_steps(t->trainer);
-    txl_status status = TXL_OK;
     progress_start(&progress, task, "tokens");
-    if (s > 0)
-        status = finish_step(t, s);
-    for (; !status && !is_over(t, s); s++) {
+    progress.before = share_done(t, s);
+    txl_status status = s > 0 ? finish_step(t, s) : TXL_OK;
+    while (!(status = peers_agree(t->peers, status)) && !is_over(t, s)) {
         txl_step step;
-        status = signals_stopped() ? TXL_STOPPED : step_once(t, s, &step);
+        status = peers_agree(t->peers, signals_stopped() ? TXL_STOPPED : TXL_OK);
+        if (!status)
+            status = step_once(t, s, &step);
         if (status)
-            break;
+            continue;
+        s++;
         tokens += step.tokens;
-        describe(t, s + 1, step.epoch, task, sizeof task);
-        progress_update(&progress, share_done(t, s + 1), tokens);
-        status = finish_step(t, s + 1);
+        describe(t, s, step.epoch, task, sizeof task);
+        progress_update(&progress, share_done(t, s), tokens);
+        status = finish_step(t, s);
     }
     progress_end(&progress);
     return status;
@@ -380,6 +394,7 @@ static bool open_saved(struct train *t) {
     }
     txl_saved_training(t->saved, &t->run.training);
     t->run.training.threads = (int)t->told->common.threads;
+    t->run.training.peers = t->peers;
     t->seconds_before = t->run.seconds;
     bool none = t->told->valid && strcmp(t->told->valid, "none") == 0;
     if (none == t->run.holds_out) {
@@ -419,7 +434,8 @@ static bool open_trainer(struct train *t, const txl_model *model) {
     }
     t->run.valid_checksum = checksum;
     if (t->saved)
-        status = txl_saved_resume(t->saved, t->ids, t->run.training.threads, &t->trainer, &error);
+        status = txl_saved_resume(t->saved, t->ids, t->run.training.threads, t->peers, &t->trainer,
+                                  &error);
     else
         status = txl_trainer_new(model, t->ids, &t->run.training, &t->trainer, &error);
     if (status)
@@ -439,6 +455,7 @@ static bool prepare(struct train *t, char **paths, int n) {
     const char *valid = t->told->valid;
     bool none = valid && strcmp(valid, "none") == 0;
     train_run_init(&t->run, t->told, NULL);
+    t->run.training.peers = t->peers;
     if (t->told->resume && !open_saved(t))
         return false;
     bool counts = !t->told->resume && !t->told->init &&
@@ -452,7 +469,28 @@ static bool prepare(struct train *t, char **paths, int n) {
         return false;
     t->run.holds_out = !none;
     return read_text(t, model) && open_trainer(t, model) &&
-           train_log_open(&t->log, t->told->log, txl_trainer_steps(t->trainer));
+           train_log_open(&t->log, is_first(t) ? t->told->log : NULL,
+                          txl_trainer_steps(t->trainer));
+}
+
+/* The same in all processes, each of which has prepared by itself. */
+static txl_status prepare_all(struct train *t, char **paths, int n) {
+    txl_status status = TXL_OK;
+    for (int i = 0; t->peers && i < n && !status; i++) {
+        if (strcmp(paths[i], "-") == 0) {
+            terminal_error("standard input reaches one process alone: name a file for %d",
+                           t->peers->n);
+            status = TXL_ARGUMENT;
+        }
+    }
+    if (!status && !prepare(t, paths, n))
+        status = signals_stopped() ? TXL_STOPPED : TXL_IO;
+    status = peers_agree(t->peers, status);
+    if (!status && !peers_same(t->peers, txl_ids_checksum(t->ids))) {
+        terminal_error("the processes have different texts");
+        status = TXL_ARGUMENT;
+    }
+    return t->peers ? peers_agree(t->peers, status) : status;
 }
 
 static void print_summary(const struct train *t) {
@@ -474,7 +512,7 @@ static int train(struct train *t) {
     bool good = status == TXL_OK || status == TXL_STOPPED;
     if (status == TXL_STOPPED)
         good = save(t);
-    if (good && !t->run.holds_out)
+    if (good && !t->run.holds_out && is_first(t))
         good = write_output(t);
     good = train_log_close(&t->log) && good;
     if (!good)
@@ -523,6 +561,31 @@ static int check_options(const struct command *command, const struct train_optio
     return OPTIONS_RUN;
 }
 
+static int run_with(const struct command *command, int argc, char **argv,
+                    struct train_options *told, const txl_peers *peers) {
+    struct operands operands;
+    int status = options_parse(command, argc, argv, told, &operands);
+    if (status != OPTIONS_RUN)
+        return status;
+    status = check_options(command, told);
+    char dash[] = "-", *standard_input[] = {dash};
+    if (status == OPTIONS_RUN && operands.n == 0 && !input_is_piped())
+        status = options_wrong(command, "TEXT is missing, and standard input is a terminal");
+    if (status == OPTIONS_RUN) {
+        struct train t = {.told = told, .peers = peers, .late = NAN};
+        char **paths = operands.n > 0 ? operands.items : standard_input;
+        txl_status prepared = prepare_all(&t, paths, operands.n > 0 ? operands.n : 1);
+        status = STATUS_FAILURE;
+        if (!prepared)
+            status = train(&t);
+        else if (prepared == TXL_STOPPED)
+            status = signals_status();
+        close_all(&t);
+    }
+    operands_free(&operands);
+    return status;
+}
+
 static int run(const struct command *command, int argc, char **argv) {
     struct train_options told = {.shape = CHOICE_UNSET,
                                  .pre_lnorm = CHOICE_UNSET,
@@ -555,25 +618,11 @@ static int run(const struct command *command, int argc, char **argv) {
                                  .dropout = NAN,
                                  .dropatt = NAN,
                                  .hours = NAN};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &told, &operands);
-    if (status != OPTIONS_RUN)
-        return status;
-    status = check_options(command, &told);
-    char dash[] = "-", *standard_input[] = {dash};
-    if (status == OPTIONS_RUN && operands.n == 0 && !input_is_piped())
-        status = options_wrong(command, "TEXT is missing, and standard input is a terminal");
-    if (status == OPTIONS_RUN) {
-        struct train t = {.told = &told, .late = NAN};
-        char **paths = operands.n > 0 ? operands.items : standard_input;
-        status = STATUS_FAILURE;
-        if (prepare(&t, paths, operands.n > 0 ? operands.n : 1))
-            status = train(&t);
-        else if (signals_stopped())
-            status = signals_status();
-        close_all(&t);
-    }
-    operands_free(&operands);
+    const txl_peers *peers;
+    int status = STATUS_FAILURE;
+    if (peers_open(&peers))
+        status = run_with(command, argc, argv, &told, peers);
+    peers_close();
     return status;
 }
 

@@ -171,7 +171,8 @@ static struct factor across(const float *x, size_t ld) {
 static void drop_probabilities(const struct attention *a, size_t b, size_t h, size_t i, size_t n,
                                size_t keys, float *x, size_t ld) {
     const txl_trainer *t = a->t;
-    size_t row = (b * (size_t)t->x->n_head + h) * (size_t)t->how.tgt_len + i;
+    size_t stream = t->first_stream + b;
+    size_t row = (stream * (size_t)t->x->n_head + h) * (size_t)t->how.tgt_len + i;
     for (size_t r = 0; r < n; r++)
         t->loops->drop(&t->dropatt, layer_place(a->l, DROP_PROBABILITY), (uint32_t)(row + r), 0,
                        keys, x + r * ld);

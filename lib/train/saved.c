@@ -55,7 +55,7 @@ static char *make_facts(const txl_trainer *t, const char *note) {
     json_t *facts = json_pack(
         "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I}, s:I, s:I, s:I, s:I, s:o, "
         "s:s}",
-        "model", t->model->json, "training", "batch", how->batch, "tgt_len", how->tgt_len,
+        "model", t->model->json, "training", "batch", (int)t->streams, "tgt_len", how->tgt_len,
         "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length", how->same_length,
         "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout, "dropatt",
         how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed, "step", (json_int_t)t->step,
@@ -96,21 +96,48 @@ static txl_status write_part(struct writer *w, enum saved_part part, const struc
     return status;
 }
 
-static txl_status write_memory(struct writer *w, const txl_trainer *t, txl_error *error) {
+/* The memory of all processes' streams, layer by layer, for free(): summed up where each has
+ * nothing of the others'. */
+static txl_status gather_memory(const txl_trainer *t, float **memory, txl_error *error) {
+    const txl_peers *peers = t->how.peers;
+    size_t layers = (size_t)t->x->n_layer, row = t->memory_length * (size_t)t->x->d_model;
+    size_t n = layers * t->streams * row;
+    float *all = calloc(n + 1, sizeof *all);
+    double lacking = all ? 0 : 1;
+    txl_status status = peers->sum_doubles(peers->context, &lacking, 1, error);
+    if (!status && lacking > 0)
+        status = txl_fail_memory(error, "a state", n * sizeof *all);
+    for (size_t l = 0; l < layers && !status; l++)
+        memcpy(all + (l * t->streams + t->first_stream) * row, t->layer[l].memory,
+               t->batch * row * sizeof *all);
+    if (!status)
+        status = peers->sum(peers->context, all, n, error);
+    if (status) {
+        free(all);
+        all = NULL;
+    }
+    *memory = all;
+    return status;
+}
+
+/* `gathered`: the memory of all processes; NULL: there is none but this. */
+static txl_status write_memory(struct writer *w, const txl_trainer *t, const float *gathered,
+                               txl_error *error) {
     size_t layers = (size_t)t->x->n_layer;
-    size_t size = t->batch * t->memory_length * (size_t)t->x->d_model * sizeof(float);
+    size_t size = t->streams * t->memory_length * (size_t)t->x->d_model * sizeof(float);
     struct piece *piece = calloc(layers, sizeof *piece);
     if (!piece)
         return txl_fail_memory(error, "a state", layers * sizeof *piece);
     for (size_t l = 0; l < layers; l++)
-        piece[l] = (struct piece){t->layer[l].memory, size};
+        piece[l] = gathered ? (struct piece){gathered + l * size / sizeof *gathered, size}
+                            : (struct piece){t->layer[l].memory, size};
     txl_status status = write_part(w, PART_MEMORY, piece, layers, error);
     free(piece);
     return status;
 }
 
-static txl_status write_parts(struct writer *w, const txl_trainer *t, const char *facts,
-                              txl_error *error) {
+static txl_status write_parts(struct writer *w, const txl_trainer *t, const float *gathered,
+                              const char *facts, txl_error *error) {
     const struct weights *weights = t->model->weights;
     const struct piece pieces[] = {
         {facts, strlen(facts)},
@@ -127,12 +154,12 @@ static txl_status write_parts(struct writer *w, const txl_trainer *t, const char
     if (!status)
         status = write_part(w, PART_MOMENTS, &pieces[3], 2, error);
     if (!status)
-        status = write_memory(w, t, error);
+        status = write_memory(w, t, gathered, error);
     return status;
 }
 
-txl_status txl_trainer_save(const txl_trainer *t, const char *path, const char *note,
-                            txl_error *error) {
+static txl_status write_state(const txl_trainer *t, const float *gathered, const char *path,
+                              const char *note, txl_error *error) {
     char *facts = make_facts(t, note);
     if (!facts)
         return txl_fail_memory(error, "a state", 4096);
@@ -143,7 +170,7 @@ txl_status txl_trainer_save(const txl_trainer *t, const char *path, const char *
                        .end = sizeof w.header};
     txl_status status = output_file_open(&w.out, path, error);
     if (!status)
-        status = write_parts(&w, t, facts, error);
+        status = write_parts(&w, t, gathered, facts, error);
     w.header.file_size = w.end;
     w.header.checksum = XXH3_64bits(&w.header, offsetof(struct saved_header, checksum));
     if (!status)
@@ -152,6 +179,16 @@ txl_status txl_trainer_save(const txl_trainer *t, const char *path, const char *
         status = output_file_commit(&w.out, error);
     output_file_close(&w.out);
     free(facts);
+    return status;
+}
+
+txl_status txl_trainer_save(const txl_trainer *t, const char *path, const char *note,
+                            txl_error *error) {
+    float *gathered = NULL;
+    txl_status status = t->how.peers ? gather_memory(t, &gathered, error) : TXL_OK;
+    if (!status && (!t->how.peers || t->how.peers->rank == 0))
+        status = write_state(t, gathered, path, note, error);
+    free(gathered);
     return status;
 }
 
@@ -312,7 +349,7 @@ static txl_status restore(const txl_saved *s, txl_trainer *t, txl_error *error) 
         step < 0 || epoch < 0 || at < 0 || (uint64_t)at >= t->stream || memory_length < 0 ||
         memory_length > t->how.mem_len)
         return damaged(s, "the state's place is damaged", error);
-    size_t memory = t->batch * (size_t)memory_length * d * sizeof(float);
+    size_t row = (size_t)memory_length * d * sizeof(float), memory = t->streams * row;
     size_t moments = t->n_parameter * sizeof(float);
     if (s->header.part[PART_WEIGHTS].size != t->n_weight * sizeof(float) ||
         s->header.part[PART_MOMENTS].size != 2 * moments ||
@@ -322,7 +359,8 @@ static txl_status restore(const txl_saved *s, txl_trainer *t, txl_error *error) 
     memcpy(t->moment_1, s->part[PART_MOMENTS], moments);
     memcpy(t->moment_2, s->part[PART_MOMENTS] + moments, moments);
     for (size_t l = 0; l < layers; l++)
-        memcpy(t->layer[l].memory, s->part[PART_MEMORY] + l * memory, memory);
+        memcpy(t->layer[l].memory, s->part[PART_MEMORY] + l * memory + t->first_stream * row,
+               t->batch * row);
     t->step = (uint64_t)step;
     t->epoch = (uint64_t)epoch;
     t->at = (size_t)at;
@@ -332,9 +370,10 @@ static txl_status restore(const txl_saved *s, txl_trainer *t, txl_error *error) 
 }
 
 txl_status txl_saved_resume(const txl_saved *s, const txl_ids *ids, int threads,
-                            txl_trainer **trainer, txl_error *error) {
+                            const txl_peers *peers, txl_trainer **trainer, txl_error *error) {
     txl_training how = s->how;
     how.threads = threads;
+    how.peers = peers;
     txl_status status = check_text(s, ids, error);
     if (!status)
         status = txl_trainer_new(s->model, ids, &how, trainer, error);

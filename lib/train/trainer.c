@@ -365,8 +365,12 @@ static txl_status check(const txl_model *model, const txl_training *how, txl_err
             return txl_fail(error, TXL_ARGUMENT, "%s %g is not from %g to %g", range[i].name,
                             range[i].value, range[i].low, range[i].high);
     }
-    if (CHECK_RESERVED(txl_training, how, error))
+    if (CHECK_RESERVED(txl_training, how, error) ||
+        (how->peers && CHECK_RESERVED(txl_peers, how->peers, error)))
         return TXL_ARGUMENT;
+    if (how->peers && how->batch < how->peers->n)
+        return txl_fail(error, TXL_ARGUMENT, "a batch of %d streams is too small for %d processes",
+                        how->batch, how->peers->n);
     if (x->attn_type != ATTENTION_RELATIVE)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: attn_type %d cannot be trained, only 0 (relative positions)",
@@ -376,9 +380,20 @@ static txl_status check(const txl_model *model, const txl_training *how, txl_err
     return TXL_OK;
 }
 
+/* Of `streams`, those of processes before `rank`. */
+static size_t streams_before(size_t streams, const txl_peers *peers, int rank) {
+    return streams * (size_t)rank / (size_t)peers->n;
+}
+
 /* What the plan depends on, as far as `t` has it not from its own model. */
 static void describe(txl_trainer *t, const txl_model *model, const txl_training *how) {
+    const txl_peers *peers = how->peers;
     t->how = *how;
+    t->streams = (size_t)how->batch;
+    if (peers) {
+        t->first_stream = streams_before(t->streams, peers, peers->rank);
+        t->how.batch = (int)(streams_before(t->streams, peers, peers->rank + 1) - t->first_stream);
+    }
     set_network(t, model);
     find_tied(t, model);
     count_weights(t, model->weights);
@@ -416,11 +431,12 @@ void train_positions(txl_trainer *t) {
 static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl_ids *ids,
                                txl_error *error) {
     t->ids_read = ids;
-    t->stream = txl_ids_count(ids) / (size_t)t->how.batch;
+    t->stream = txl_ids_count(ids) / t->streams;
     if (t->stream < (size_t)t->how.tgt_len + 1)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "the text's %zu tokens are too few for one step of %d streams of %d tokens",
-                        txl_ids_count(ids), t->how.batch, t->how.tgt_len);
+        return txl_fail(
+            error, TXL_ARGUMENT,
+            "the text's %zu tokens are too few for one step of %zu streams of %d tokens",
+            txl_ids_count(ids), t->streams, t->how.tgt_len);
     t->loops = loops_choose(model->kernels);
     t->pool = pool_new(t->how.threads);
     if (!t->pool)
@@ -507,8 +523,9 @@ static void next_segment(txl_trainer *t) {
     size_t left = t->stream - 1 - t->at, tgt_len = (size_t)t->how.tgt_len;
     t->length = left < tgt_len ? left : tgt_len;
     t->n = t->batch * t->length;
+    t->n_all = t->streams * t->length;
     for (size_t b = 0; b < t->batch; b++) {
-        size_t first = b * t->stream + t->at;
+        size_t first = (t->first_stream + b) * t->stream + t->at;
         txl_ids_get(t->ids_read, first, t->length, t->ids + b * t->length);
         txl_ids_get(t->ids_read, first + 1, t->length, t->target + b * t->length);
     }
@@ -637,6 +654,15 @@ static void move_memory(txl_trainer *t) {
     t->memory_length = rows;
 }
 
+/* Adds up over all processes: the gradients, and the nats. */
+static txl_status sum_up(txl_trainer *t, double *nats, txl_error *error) {
+    const txl_peers *peers = t->how.peers;
+    if (!peers)
+        return TXL_OK;
+    txl_status status = peers->sum(peers->context, t->gradient, t->n_parameter, error);
+    return status ? status : peers->sum_doubles(peers->context, nats, 1, error);
+}
+
 txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_error *error) {
     next_segment(t);
     t->dropout.step = t->dropatt.step = (uint32_t)t->step;
@@ -647,7 +673,10 @@ txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_err
     for (size_t i = 0; i < t->n; i++)
         sum += t->nats[i];
     backward(t);
-    *step = (txl_step){.loss = sum / (double)t->n, .tokens = t->n, .epoch = t->epoch};
+    txl_status status = sum_up(t, &sum, error);
+    if (status)
+        return status;
+    *step = (txl_step){.loss = sum / (double)t->n_all, .tokens = t->n_all, .epoch = t->epoch};
     step->grad_norm = gradient_norm(t);
     if (!isfinite(step->loss) || !isfinite(step->grad_norm))
         return txl_fail(error, TXL_FORMAT, "step %llu: the loss is %g and the gradients' norm %g",

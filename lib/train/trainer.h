@@ -71,6 +71,10 @@ struct txl_trainer {
 
     void *vocabulary; /* the model's */
 
+    /* The streams: how.batch of them are this process's, the first of which is number first_stream
+     * of all `streams`. */
+    size_t streams, first_stream;
+
     /* The text: each stream has `stream` of its ids, and the next step begins at `at` in it. */
     const txl_ids *ids_read;
     size_t stream, at;
@@ -80,6 +84,7 @@ struct txl_trainer {
     size_t batch;         /* streams */
     size_t length;        /* tokens of each, at most tgt_len */
     size_t n;             /* tokens of all */
+    size_t n_all;         /* of all processes */
     size_t memory_length; /* rows of memory of each stream */
     struct dropout dropout, dropatt;
 
@@ -127,9 +132,10 @@ static inline uint32_t layer_place(int l, enum dropout_layer_place place) {
     return DROP_LAYERS + DROP_LAYER_PLACES * (uint32_t)l + place;
 }
 
-/* The row of dropout's counters for row i of [batch, length]. */
+/* The row of dropout's counters for row i of [batch, length], which does not depend on the process
+ * that has the stream. */
 static inline uint32_t dropout_row(const txl_trainer *t, size_t i) {
-    return (uint32_t)(i / t->length * (size_t)t->how.tgt_len + i % t->length);
+    return (uint32_t)((t->first_stream + i / t->length) * (size_t)t->how.tgt_len + i % t->length);
 }
 
 /* The position rows of the model's frequencies. */

@@ -184,7 +184,7 @@ static void entropy_task(void *context, int i, int thread) {
         if (s->n_cluster > 0)
             t->loops->add(s->n_cluster, t->ends->cluster_bias, logit + s->n);
         t->nats[row] +=
-            t->loops->cross_entropy(n, entry_of(s, t->target[row]), 1 / (float)t->n, logit);
+            t->loops->cross_entropy(n, entry_of(s, t->target[row]), 1 / (float)t->n_all, logit);
     }
 }
 

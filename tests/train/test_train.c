@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -383,8 +384,10 @@ static void close_larger(struct larger *larger) {
     txl_model_close(larger->model);
 }
 
-static txl_trainer *larger_trainer(const struct larger *larger, bool bf16, int threads) {
-    txl_training training = {.batch = 6,
+static txl_trainer *larger_peer(const struct larger *larger, bool bf16, int threads,
+                                const txl_peers *peers) {
+    txl_training training = {.peers = peers,
+                             .batch = 6,
                              .tgt_len = 80,
                              .mem_len = 90,
                              .clip = 0.25,
@@ -394,6 +397,10 @@ static txl_trainer *larger_trainer(const struct larger *larger, bool bf16, int t
                              .bf16 = bf16,
                              .threads = threads};
     return make_trainer(larger->model, larger->ids, &training);
+}
+
+static txl_trainer *larger_trainer(const struct larger *larger, bool bf16, int threads) {
+    return larger_peer(larger, bf16, threads, NULL);
 }
 
 static void check_threads(bool bf16) {
@@ -477,7 +484,7 @@ static void going_on(void **state) {
         assert_string_equal(txl_saved_note(saved), "a note");
         txl_saved_training(saved, &how);
         assert_int_equal(how.batch, 6);
-        if (txl_saved_resume(saved, larger.ids, 1, &parts, &error) != TXL_OK)
+        if (txl_saved_resume(saved, larger.ids, 1, NULL, &parts, &error) != TXL_OK)
             fail_msg("%s", error.message);
         txl_saved_free(saved);
         assert_int_equal(txl_trainer_steps(parts), s + 1);
@@ -511,6 +518,130 @@ static void no_number(void **state) {
     close_larger(&larger);
 }
 
+/* ---- Several processes --------------------------------------------------------------------- */
+
+enum { PEERS = 4, PEER_STEPS = 20 }; /* of 6 streams: 1, 2, 1 and 2 */
+
+/* Threads in the place of processes. */
+struct group {
+    pthread_barrier_t barrier;
+    const void *given[PEERS];
+    struct larger larger;
+    char path[4096]; /* of the state after half of the steps */
+    bool resumes;
+};
+
+struct peer {
+    struct group *group;
+    txl_peers peers;
+    double loss[PEER_STEPS];
+    char error[sizeof((txl_error *)NULL)->message];
+};
+
+/* x[n] += the others', in the order of their ranks. */
+#define SUM_OVER_PEERS(type)                                                                       \
+    const struct peer *peer = context;                                                             \
+    struct group *group = peer->group;                                                             \
+    type *total = calloc(n, sizeof *total);                                                        \
+    group->given[peer->peers.rank] = x;                                                            \
+    pthread_barrier_wait(&group->barrier);                                                         \
+    for (int p = 0; p < PEERS && total; p++)                                                       \
+        for (size_t i = 0; i < n; i++)                                                             \
+            total[i] += ((const type *)group->given[p])[i];                                        \
+    pthread_barrier_wait(&group->barrier);                                                         \
+    if (total)                                                                                     \
+        memcpy(x, total, n * sizeof *x);                                                           \
+    free(total);                                                                                   \
+    return total ? TXL_OK : (error->status = TXL_MEMORY);
+
+static txl_status sum_floats(void *context, float *x, size_t n, txl_error *error) {
+    SUM_OVER_PEERS(float)
+}
+
+static txl_status sum_doubles(void *context, double *x, size_t n, txl_error *error) {
+    SUM_OVER_PEERS(double)
+}
+
+static txl_status train_peer(struct peer *peer, txl_trainer **t, txl_error *error) {
+    const struct group *group = peer->group;
+    int s = group->resumes ? PEER_STEPS / 2 : 0;
+    txl_saved *saved = NULL;
+    txl_status status = TXL_OK;
+    if (group->resumes)
+        status = txl_saved_open(group->path, &saved, error);
+    else
+        *t = larger_peer(&group->larger, false, 1, &peer->peers);
+    if (group->resumes && !status)
+        status = txl_saved_resume(saved, group->larger.ids, 1, &peer->peers, t, error);
+    txl_saved_free(saved);
+    for (; s < PEER_STEPS && !status; s++) {
+        txl_step step;
+        if (s == PEER_STEPS / 2 && !group->resumes)
+            status = txl_trainer_save(*t, group->path, "", error);
+        if (!status)
+            status = txl_trainer_step(*t, 1e-3, &step, error);
+        peer->loss[s] = status ? NAN : step.loss;
+    }
+    return status;
+}
+
+static void *run_peer(void *context) {
+    struct peer *peer = context;
+    txl_trainer *t = NULL;
+    txl_error error;
+    if (train_peer(peer, &t, &error) != TXL_OK)
+        snprintf(peer->error, sizeof peer->error, "%s", error.message);
+    txl_trainer_free(t);
+    return NULL;
+}
+
+static void run_group(struct group *group, struct peer *peer) {
+    pthread_t thread[PEERS];
+    assert_int_equal(pthread_barrier_init(&group->barrier, NULL, PEERS), 0);
+    for (int p = 0; p < PEERS; p++) {
+        peer[p] = (struct peer){.group = group,
+                                .peers = {.rank = p,
+                                          .n = PEERS,
+                                          .sum = sum_floats,
+                                          .sum_doubles = sum_doubles,
+                                          .context = &peer[p]}};
+        assert_int_equal(pthread_create(&thread[p], NULL, run_peer, &peer[p]), 0);
+    }
+    for (int p = 0; p < PEERS; p++) {
+        pthread_join(thread[p], NULL);
+        assert_string_equal(peer[p].error, "");
+    }
+    pthread_barrier_destroy(&group->barrier);
+}
+
+/* Four give the losses of one, dropout included, and go on from a state as if nothing had been. */
+static void several_processes(void **state) {
+    (void)state;
+    static struct peer whole[PEERS], rest[PEERS];
+    struct group group = {.larger = open_larger()};
+    snprintf(group.path, sizeof group.path, "%s", scratch_path("peers.state"));
+    txl_trainer *alone = larger_trainer(&group.larger, false, 1);
+    run_group(&group, whole);
+    group.resumes = true;
+    run_group(&group, rest);
+    for (int s = 0; s < PEER_STEPS; s++) {
+        double loss = take_step(alone, 1e-3).loss;
+        for (int p = 0; p < PEERS; p++) {
+            assert_true(fabs(whole[p].loss[s] - loss) <= 1e-5);
+            assert_true(s < PEER_STEPS / 2 || rest[p].loss[s] == whole[p].loss[s]);
+        }
+    }
+    txl_trainer_free(alone);
+    const txl_peers many = {.n = 7, .sum = sum_floats, .sum_doubles = sum_doubles};
+    const txl_training training = {.batch = 6, .tgt_len = 8, .peers = &many};
+    txl_error error;
+    assert_int_equal(
+        txl_trainer_new(group.larger.model, group.larger.ids, &training, &alone, &error),
+        TXL_ARGUMENT);
+    unlink(group.path);
+    close_larger(&group.larger);
+}
+
 static void expect_refused(const char *path, txl_status expected) {
     txl_saved *saved;
     txl_error error;
@@ -533,7 +664,7 @@ static void foreign_states(void **state) {
     const int32_t more = 1;
     assert_int_equal(txl_ids_add(larger.ids, &more, 1, &error), TXL_OK);
     assert_int_equal(txl_saved_open(path, &saved, &error), TXL_OK);
-    assert_int_equal(txl_saved_resume(saved, larger.ids, 1, &resumed, &error), TXL_ARGUMENT);
+    assert_int_equal(txl_saved_resume(saved, larger.ids, 1, NULL, &resumed, &error), TXL_ARGUMENT);
     txl_saved_free(saved);
     FILE *file = fopen(path, "r+b");
     assert_non_null(file);
@@ -562,10 +693,11 @@ static void foreign_states(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_runs),   cmocka_unit_test(finite_differences),
-        cmocka_unit_test(dropout_shares),   cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(near_f32_in_bf16), cmocka_unit_test(going_on),
-        cmocka_unit_test(foreign_states),   cmocka_unit_test(no_number),
+        cmocka_unit_test(reference_runs),    cmocka_unit_test(finite_differences),
+        cmocka_unit_test(dropout_shares),    cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(near_f32_in_bf16),  cmocka_unit_test(going_on),
+        cmocka_unit_test(foreign_states),    cmocka_unit_test(no_number),
+        cmocka_unit_test(several_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
