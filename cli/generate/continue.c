@@ -259,25 +259,27 @@ static bool fresh_seed(uint64_t *seed) {
     return true;
 }
 
-/* sentence, line, or a number of tokens, of which `*n` becomes the least. */
-static bool choose_turn(const char *told, enum turn *turn, uint64_t *n) {
-    char *end;
-    *turn = strcmp(told, "sentence") == 0 ? TURN_SENTENCE
-            : strcmp(told, "line") == 0   ? TURN_LINE
+/* Reads sentence, line, or a number of tokens; `*n` becomes that number where it is less. */
+static bool choose_turn(const char *name, enum turn *turn, uint64_t *n) {
+    *turn = strcmp(name, "sentence") == 0 ? TURN_SENTENCE
+            : strcmp(name, "line") == 0   ? TURN_LINE
                                           : TURN_TOKENS;
     if (*turn != TURN_TOKENS)
         return true;
-    unsigned long long most = strtoull(told, &end, 10);
-    if (told[strspn(told, "0123456789")] != '\0' || strlen(told) > 15 || most == 0)
+    unsigned long long most = strtoull(name, NULL, 10);
+    if (name[strspn(name, "0123456789")] != '\0' || strlen(name) > 15 || most == 0)
         return false;
     *n = *n == 0 || most < *n ? most : *n;
     return true;
 }
 
-bool continue_turn_is_known(const char *told) {
+int continue_check_turn(const struct command *command, const char *name) {
     enum turn turn;
     uint64_t n = 0;
-    return choose_turn(told, &turn, &n);
+    if (choose_turn(name, &turn, &n))
+        return OPTIONS_RUN;
+    return options_wrong(command, "--turn '%s': sentence, line or a number of tokens is expected",
+                         name);
 }
 
 bool continue_choose_sampling(struct generate *g) {

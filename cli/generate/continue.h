@@ -49,22 +49,22 @@ struct generate {
 
     int32_t *top_ids; /* [logprobs], of the draw at hand */
     float *top_logprobs;
-    txl_decoder *scratch; /* tells what their texts would be; NULL for ids, or without them */
+    txl_decoder *scratch; /* gives what their texts would be; NULL for ids, or without them */
     const char *done;     /* why the sample that ended last did so */
     int64_t samples;      /* begun */
     uint64_t tokens;      /* of all samples */
     double seconds;       /* without the prompt */
 };
 
-/* What is told of the run besides the session's settings. */
+/* What results state about the run besides the session's settings. */
 struct run_settings continue_run(const struct generate *g);
 
 /* Fills in what says how tokens are drawn, and how many, out of the options.  False with the error
  * printed. */
 bool continue_choose_sampling(struct generate *g);
 
-/* Whether --turn says something. */
-bool continue_turn_is_known(const char *told);
+/* OPTIONS_RUN if `turn` is what --turn takes; else the error is printed. */
+int continue_check_turn(const struct command *command, const char *turn);
 
 /* Feeds the prompt, generates samples 1 to `samples` of what follows it, and prints them one after
  * the other, also what was made of them when a signal or a failure ended it.  `g->done` says why it

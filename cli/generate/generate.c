@@ -230,9 +230,8 @@ static int check_options(const struct command *command, const struct generate_op
         return options_wrong(command, "--save-memory keeps one text: leave --samples out");
     if (options->ids && options->stop.n > 0)
         return options_wrong(command, "--stop cannot be combined with --ids");
-    if (!continue_turn_is_known(options->turn))
-        return options_wrong(
-            command, "--turn '%s' is none of sentence, line and a number of tokens", options->turn);
+    if (continue_check_turn(command, options->turn) != OPTIONS_RUN)
+        return STATUS_USAGE;
     for (size_t i = 0; i < options->stop.n; i++)
         if (options->stop.items[i][0] == '\0')
             return options_wrong(command, "--stop needs a string that is not empty");

@@ -2,6 +2,7 @@
  * whatever ends a turn, the text is still as it was before, and the last turn can be undone. */
 #include "interactive.h"
 
+#include "cli/options/nearest.h"
 #include "cli/system/clean.h"
 #include "cli/system/line_reader.h"
 #include "cli/system/output.h"
@@ -214,11 +215,15 @@ static bool retry(struct interaction *i, char *argument) {
 /* The whole text, for the eyes: standard output has the model's part alone. */
 static bool show_text(struct interaction *i, char *argument) {
     (void)argument;
+    if (i->text.length == 0) {
+        terminal_error("/show: there is no text yet");
+        return true;
+    }
     struct clean_text clean = {.n = 0};
     char *shown = malloc(CLEAN_TEXT_ROOM(i->text.length) + CLEAN_TEXT_ROOM(0));
     if (!shown)
         return fail_memory();
-    size_t n = clean_text(&clean, i->text.data ? i->text.data : "", i->text.length, shown);
+    size_t n = clean_text(&clean, i->text.data, i->text.length, shown);
     n += clean_text_end(&clean, shown + n);
     fwrite(shown, 1, n, stderr);
     fputs(n == 0 || shown[n - 1] != '\n' ? "\n" : "", stderr);
@@ -278,10 +283,27 @@ static const char *const settable[] = {
     "temperature", "top-k",  "top-p",           "min-p", "typical", "repetition-penalty",
     "repeat-last", "tokens", "no-repeat-ngram", "seed",  "eos",     "turn"};
 
+enum { N_SETTABLE = sizeof settable / sizeof settable[0] };
+
+/* Says that there is no such name, and which one may have been meant. */
+static void refuse_name(const char *what, const char *mark, const struct nearest *nearest) {
+    const char *meant = nearest_name(nearest);
+    if (meant)
+        terminal_error("%s '%s%s'; did you mean '%s%s'? (see /help)", what, mark, nearest->typed,
+                       mark, meant);
+    else
+        terminal_error("%s '%s%s' (see /help)", what, mark, nearest->typed);
+}
+
+/* False with the error printed. */
 static bool is_settable(const char *name) {
-    for (size_t k = 0; k < sizeof settable / sizeof settable[0]; k++)
+    struct nearest nearest = nearest_to(name);
+    for (size_t k = 0; k < N_SETTABLE; k++) {
         if (strcmp(settable[k], name) == 0)
             return true;
+        nearest_try(&nearest, settable[k]);
+    }
+    refuse_name("/set: unknown setting", "", &nearest);
     return false;
 }
 
@@ -302,10 +324,8 @@ static bool set(struct interaction *i, char *argument) {
         return true;
     }
     *value++ = '\0';
-    if (!is_settable(argument)) {
-        terminal_error("/set: '%s' is no setting of a turn (see /help)", argument);
+    if (!is_settable(argument))
         return true;
-    }
     char option[64];
     snprintf(option, sizeof option, "--%s", argument);
     char command[] = "generate", *arguments[] = {command, option, value + strspn(value, " "), NULL};
@@ -313,7 +333,8 @@ static bool set(struct interaction *i, char *argument) {
     struct operands operands;
     optind = 0; /* getopt is to begin anew */
     if (options_parse(i->command, 3, arguments, &options, &operands) != OPTIONS_RUN ||
-        sampling_check(i->command, &options.sampling) != OPTIONS_RUN)
+        sampling_check(i->command, &options.sampling) != OPTIONS_RUN ||
+        continue_check_turn(i->command, options.turn) != OPTIONS_RUN)
         return true;
     *i->options = options;
     return continue_choose_sampling(i->g) && renew_history(i->g);
@@ -338,14 +359,14 @@ static const struct {
 } commands[] = {
     {"help", NULL, "print this help", help},
     {"go", NULL, "let the model go on, with nothing added", go},
-    {"retry", NULL, "let the model try the last turn again", retry},
-    {"undo", NULL, "go back to before the last turn, /reset or /load", undo},
+    {"retry", NULL, "let the model try its last turn again", retry},
+    {"undo", NULL, "take back the last turn, /reset or /load", undo},
     {"show", NULL, "print the text of both sides", show_text},
     {"write", "FILE", "write the text of both sides to FILE", write_text},
     {"reset", NULL, "begin a new text", reset},
-    {"save", "FILE", "save the text's memory, as --save-memory does", save},
-    {"load", "FILE", "go on with a saved text, as --load-memory does", load},
-    {"set", "NAME VALUE", "change an option of generate from here on", set},
+    {"save", "FILE", "save the model's memory, as --save-memory does", save},
+    {"load", "FILE", "continue from a saved memory, as --load-memory does", load},
+    {"set", "NAME VALUE", "change an option of generate", set},
     {"settings", NULL, "print all settings", settings},
 };
 
@@ -354,17 +375,16 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 static bool help(struct interaction *i, char *argument) {
     (void)i;
     (void)argument;
-    fputs("What is typed continues the text where it stands, and the model goes on with it to the\n"
-          "end of a sentence (/set turn). An empty line is a line end. Ctrl-C ends the model's "
-          "turn,\n"
-          "Ctrl-D the program. A line that begins with // is text from the second / on.\n\n",
+    fputs("Type a line to continue the text; the model then goes on to the end of a sentence\n"
+          "(/set turn changes that). An empty line ends the line. Ctrl-C ends the model's turn,\n"
+          "Ctrl-D the program. To begin a line of text with /, type //.\n\n",
           stderr);
     for (size_t k = 0; k < N_COMMANDS; k++) {
         const char *named = commands[k].argument ? commands[k].argument : "";
         fprintf(stderr, "  /%-8s %-10s  %s\n", commands[k].name, named, commands[k].help);
     }
     fputs("\nWhat can be set:", stderr);
-    for (size_t k = 0; k < sizeof settable / sizeof settable[0]; k++)
+    for (size_t k = 0; k < N_SETTABLE; k++)
         fprintf(stderr, " %s", settable[k]);
     fputs("\n", stderr);
     return true;
@@ -379,7 +399,9 @@ static bool run_command(struct interaction *i, char *line) {
     }
     for (size_t end = strlen(argument); end > 0 && strchr(" \t\r", argument[end - 1]); end--)
         argument[end - 1] = '\0';
+    struct nearest nearest = nearest_to(line);
     for (size_t k = 0; k < N_COMMANDS; k++) {
+        nearest_try(&nearest, commands[k].name);
         if (strcmp(commands[k].name, line) != 0)
             continue;
         if (!commands[k].argument != !*argument) {
@@ -389,7 +411,7 @@ static bool run_command(struct interaction *i, char *line) {
         }
         return commands[k].run(i, argument);
     }
-    terminal_error("unknown command '/%s' (see /help)", line);
+    refuse_name("unknown command", "/", &nearest);
     return true;
 }
 
