@@ -340,7 +340,7 @@ static txl_status check_unit(const struct rule_check *check, uint32_t unit, uint
     *state = unit ^ distance(p->rules[unit]);
     if (*state >= p->n_rules)
         return bad_rules(check, "leads out of the array", unit, error);
-    if (unit == 0 || !has_string(p->rules[unit]))
+    if (!has_string(p->rules[unit]))
         return TXL_OK;
     size_t place = p->rules[*state] & 0x7fffffffu;
     if (place >= p->n_strings || ((unsigned char)p->strings[place] & 0xc0) == 0x80)
@@ -350,11 +350,11 @@ static txl_status check_unit(const struct rule_check *check, uint32_t unit, uint
     return TXL_OK;
 }
 
-/* Lists the units by the state that they lead from. */
+/* Lists the units by the state that they lead from.  The root's own unit may be one of them. */
 static void list_units(const struct rule_check *check) {
     const struct sentencepiece *p = check->p;
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t unit = p->n_rules; unit-- > 1;) {
+        for (uint32_t unit = p->n_rules; unit-- > 0;) {
             uint32_t from = unit ^ label_of(p->rules[unit]);
             if (label_of(p->rules[unit]) > 0xff || from >= p->n_rules)
                 continue;
@@ -373,8 +373,11 @@ static void list_units(const struct rule_check *check) {
 static txl_status measure_rules(const struct rule_check *check, size_t *longest, txl_error *error) {
     struct rule_state *states = check->states;
     size_t depth = 1;
-    txl_status status = check_unit(check, 0, &check->path[0], error);
-    check->next[0] = status == TXL_OK ? states[check->path[0]].first_unit : 0;
+    check->path[0] = distance(check->p->rules[0]);
+    if (check->path[0] >= check->p->n_rules)
+        return bad_rules(check, "leads out of the array", 0, error);
+    check->next[0] = states[check->path[0]].first_unit;
+    txl_status status = TXL_OK;
     while (status == TXL_OK && depth > 0) {
         uint32_t state = check->path[depth - 1];
         states[state].seen = 1;
