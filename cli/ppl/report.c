@@ -2,16 +2,11 @@
 #include "report.h"
 
 #include "cli/system/terminal.h"
-#include "lib/base/json_memory.h"
 #include "report_page.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { CHUNK = 4096, N_TOP = 5 };
 
@@ -150,61 +145,14 @@ static void write_symbols(const struct report *report) {
     end_element(&out);
 }
 
-/* JSON has angle brackets and ampersands in strings alone, where they may be spelled by number. */
-static bool write_facts(struct report *report, const json_t *facts) {
-    FILE *stream = report->file.stream;
-    char *text = json_text(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
-    if (!text)
-        return false;
-    fputs("<script type=\"application/json\" id=\"facts\">", stream);
-    for (const char *c = text; *c != '\0'; c++)
-        if (strchr("<>&", *c))
-            fprintf(stream, "\\u%04x", (unsigned)*c);
-        else
-            putc(*c, stream);
-    fputs("</script>\n", stream);
-    free(text);
-    return true;
-}
-
 /* ---- The frame ---------------------------------------------------------------------------- */
 
 /* Writes the page from `html` to the place of its data, or to its end, and returns what follows. */
-static const char *write_frame(FILE *stream, const char *html, const char *nonce) {
-    const struct {
-        const char *mark, *text;
-    } places[] = {{"@nonce@", nonce},
-                  {"@style@", report_css},
-                  {"@report_data@", report_data_js},
-                  {"@report_plot@", report_plot_js},
-                  {"@report@", report_js},
-                  {"@data@", NULL}};
-    const char *at;
-    while ((at = strchr(html, '@'))) {
-        size_t place = 0;
-        while (strncmp(at, places[place].mark, strlen(places[place].mark)) != 0) {
-            place++;
-            assert(place < sizeof places / sizeof *places);
-        }
-        fwrite(html, 1, (size_t)(at - html), stream);
-        html = at + strlen(places[place].mark);
-        if (!places[place].text)
-            return html;
-        fputs(places[place].text, stream);
-    }
-    fputs(html, stream);
-    return html + strlen(html);
-}
-
-static bool draw_nonce(struct report *report) {
-    uint64_t random[2];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
-        terminal_error("random numbers: %s", strerror(errno));
-        return false;
-    }
-    snprintf(report->nonce, sizeof report->nonce, "%016" PRIx64 "%016" PRIx64, random[0],
-             random[1]);
-    return true;
+static const char *write_frame(struct report *report, const char *html) {
+    const struct page_part parts[] = {
+        {"@report_data@", report_data_js}, {"@report@", report_js}, {"@data@", NULL}};
+    return page_write(report->file.stream, html, &report->nonce, parts,
+                      sizeof parts / sizeof *parts);
 }
 
 /* ---- The report --------------------------------------------------------------------------- */
@@ -238,9 +186,9 @@ bool report_open(struct report *report, const char *path, const txl_model *model
                               .results = json_array()};
     if (!report->chunk || !report->line_ends || !report->named || !report->results)
         return fail_memory();
-    if (!draw_nonce(report) || !outfile_open(&report->file, path))
+    if (!page_draw_nonce(&report->nonce) || !outfile_open(&report->file, path))
         return false;
-    report->rest = write_frame(report->file.stream, report_html, report->nonce);
+    report->rest = write_frame(report, report_html);
     return outfile_usable(&report->file) || output_closed();
 }
 
@@ -367,11 +315,11 @@ bool report_finish(struct report *report, const char *name) {
     write_chunk(report);
     write_symbols(report);
     json_t *facts = facts_of(report, name);
-    bool good = facts && write_facts(report, facts);
+    bool good = facts && page_write_facts(report->file.stream, facts);
     json_decref(facts);
     if (!good)
         return fail_memory();
-    write_frame(report->file.stream, report->rest, report->nonce);
+    write_frame(report, report->rest);
     return outfile_commit(&report->file);
 }
 

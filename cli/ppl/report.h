@@ -21,6 +21,7 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
+#include "cli/page/page.h"
 #include "cli/system/output.h"
 #include "lib/base/buffer.h"
 #include "score.h"
@@ -38,7 +39,7 @@ struct report {
     bool *named;            /* [n_token]: the symbol's spelling is needed */
     struct source *source;  /* of the text; NULL: its <unk> have no other form */
     struct buffer surfaces; /* of the chunk */
-    char nonce[33];
+    struct page_nonce nonce;
     const char *rest; /* of the page, after its data */
     json_t *results;
     size_t shown; /* the one whose tokens the page shows */

@@ -17,30 +17,10 @@ const NATS_A_DIFFERENCE = compare ? roundUp(quantile(differences.map(Math.abs), 
 /* Tokens of a piece: enough to fill a window, few enough to be replaced within a frame. */
 const PIECE = 800;
 
-const count = new Intl.NumberFormat("en").format;
-
-function byId(id) {
-  return document.getElementById(id);
-}
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
-
 /* Of the numbers among the values; positive, even if all are 0. */
 function quantile(values, part) {
   const sorted = values.filter(Number.isFinite).sort();
   return sorted[Math.floor(part * (sorted.length - 1))] || 1e-6;
-}
-
-/* null stands for a number without meaning. */
-function fixed(value, digits) {
-  return value === null ? "-" : value.toFixed(digits);
 }
 
 function percent(probability) {
@@ -615,17 +595,6 @@ function differenceHeadline() {
     element("p", { class: "more" }, more.join(" · ")));
 }
 
-/* A figure as --json has it, but for the quotes of a string. */
-function plain(figure) {
-  return typeof figure === "string" ? visible(figure) : JSON.stringify(figure) ?? "";
-}
-
-/* A name that may be broken behind each _. */
-function breakable(name) {
-  return name.split("_").flatMap((part, i) =>
-    (i > 0 ? ["_", element("wbr"), part] : [part]));
-}
-
 /* Every figure, a column for each model; a name that both have stands once. */
 function drawFigures() {
   const columns = [{ model: facts.model, ...result }, ...(compare ? [compare] : [])]
@@ -663,18 +632,6 @@ function drawSweep() {
 }
 
 /* ---- Start -------------------------------------------------------------------------------- */
-
-function addTheme() {
-  const schemes = { auto: "light dark", light: "light", dark: "dark" };
-  const themes = Object.keys(schemes);
-  const button = byId("theme");
-  const apply = (theme) => {
-    document.documentElement.style.colorScheme = schemes[theme];
-    button.textContent = `Theme: ${theme}`;
-    button.onclick = () => apply(themes[(themes.indexOf(theme) + 1) % themes.length]);
-  };
-  apply(themes[0]);
-}
 
 function drawPlots() {
   drawLegend();

@@ -2,8 +2,6 @@
  * seen as.  report.h describes what stands in the page. */
 "use strict";
 
-const facts = JSON.parse(document.getElementById("facts").textContent);
-
 /* ---- Decoding ----------------------------------------------------------------------------- */
 
 function bytesOf(part) {
@@ -26,24 +24,7 @@ function numbersOf(bytes, offset, n, size) {
   return numbers;
 }
 
-/* What shows nothing, or changes how others are shown. */
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Cs}]/gu;
-
-function visible(text) {
-  return text.replace(HIDDEN, (character) => {
-    const code = character.codePointAt(0);
-    if (code < 0x20) {
-      return String.fromCodePoint(0x2400 + code);
-    }
-    return code === 0x7f ? "\u2421" : `\\u{${code.toString(16).toUpperCase()}}`;
-  });
-}
-
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-function baseName(path) {
-  return visible(path.split("/").at(-1));
-}
 
 /* The text, or null where the bytes are no UTF-8. */
 function decoded(bytes) {

@@ -2,12 +2,10 @@
 #ifndef CLI_REPORT_PAGE_H
 #define CLI_REPORT_PAGE_H
 
-/* In report.html, "@style@", "@report_data@", "@report_plot@" and "@report@" stand for the other
- * texts, "@data@" for the data, and "@nonce@" for a number that no text can know. */
+/* In report.html, "@report_data@" and "@report@" stand for the other texts, "@data@" for the data;
+ * for the rest see page.h. */
 extern const char report_html[];
-extern const char report_css[];
 extern const char report_data_js[];
-extern const char report_plot_js[];
 extern const char report_js[];
 
 #endif

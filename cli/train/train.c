@@ -10,6 +10,7 @@
 #include "peers.h"
 #include "train_log.h"
 #include "train_options.h"
+#include "train_report.h"
 #include "train_vocabulary.h"
 
 #include <inttypes.h>
@@ -31,6 +32,8 @@ struct train {
     txl_trainer *trainer;
     struct heldout heldout;
     struct train_log log;
+    struct curves curves;
+    char *prompt;   /* of what the report has the model write; NULL: nothing yet */
     uint64_t total; /* steps of the run, 0: the hours bound it */
     double start;   /* the clock when the first step of this process began */
     double late;    /* nats a token of the last steps, a running mean; NAN at first */
@@ -224,6 +227,44 @@ static bool write_output(struct train *t) {
     return true;
 }
 
+static txl_settings session_settings(const struct train *t) {
+    return (txl_settings){.tgt_len = t->run.training.tgt_len,
+                          .mem_len = t->run.training.mem_len,
+                          .clamp_len = t->run.training.clamp_len,
+                          .same_length = t->run.training.same_length,
+                          .threads = t->run.training.threads};
+}
+
+static bool lack_memory(void) {
+    terminal_error("out of memory");
+    return false;
+}
+
+/* Notes for the report what was measured, NAN if nothing was, and what the model writes after the
+ * beginning of the held-out text, or else of the text. */
+static bool note_evaluation(struct train *t, uint64_t step, double nats, double bits) {
+    enum { FIRST = 256 };
+    const txl_settings settings = session_settings(t);
+    int32_t first[FIRST], *ids = t->heldout.ids;
+    size_t n = t->heldout.n;
+    char *text = NULL;
+    txl_error error;
+    if (n == 0) {
+        n = txl_ids_count(t->ids) < FIRST ? txl_ids_count(t->ids) : FIRST;
+        txl_ids_get(t->ids, 0, n, first);
+        ids = first;
+    }
+    if (t->told->report) {
+        text = train_report_write(txl_trainer_model(t->trainer), &settings, ids, n, &t->prompt,
+                                  &error);
+        if (!text)
+            return failed(&error);
+    }
+    bool good = curves_add_evaluation(&t->curves, step, nats, bits, text);
+    free(text);
+    return good || lack_memory();
+}
+
 /* Measures the model after step `step`, and writes it if it is the best, in the first process.
  * TXL_STOPPED at a signal; other failures are told. */
 static txl_status evaluate(struct train *t, uint64_t step) {
@@ -231,11 +272,7 @@ static txl_status evaluate(struct train *t, uint64_t step) {
         t->run.evaluated = (int64_t)step;
         return TXL_OK;
     }
-    txl_settings settings = {.tgt_len = t->run.training.tgt_len,
-                             .mem_len = t->run.training.mem_len,
-                             .clamp_len = t->run.training.clamp_len,
-                             .same_length = t->run.training.same_length,
-                             .threads = t->run.training.threads};
+    const txl_settings settings = session_settings(t);
     struct heldout_score score;
     txl_error error;
     txl_status status =
@@ -251,6 +288,8 @@ static txl_status evaluate(struct train *t, uint64_t step) {
     if (!train_log_write(&t->log, evaluation_to_json(t, step)))
         return TXL_IO;
     double nats = score.nats / (double)score.predicted;
+    if (!note_evaluation(t, step, nats, heldout_bits(&t->heldout, &score)))
+        return TXL_IO;
     if (!(nats >= t->run.best)) { /* the first is better than none */
         t->run.best = nats;
         t->run.best_step = (int64_t)step;
@@ -266,11 +305,9 @@ static bool save(struct train *t) {
         return true;
     struct train_run run = t->run;
     run.seconds = seconds_worked(t);
-    char *note = train_run_to_text(&run);
-    if (!note) {
-        terminal_error("out of memory");
-        return false;
-    }
+    char *note = train_run_to_text(&run, &t->curves);
+    if (!note)
+        return lack_memory();
     txl_status status = txl_trainer_save(t->trainer, path, note, &error);
     free(note);
     return status == TXL_OK || failed(&error);
@@ -327,6 +364,7 @@ static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
         failed(&error);
         return status;
     }
+    curves_add_step(&t->curves, step->loss, rate);
     t->late = isnan(t->late) ? step->loss : 0.98 * t->late + 0.02 * step->loss;
     json_t *line = step_to_json(number, step, rate, terminal_seconds() - before);
     return train_log_write(&t->log, line) ? TXL_OK : TXL_IO;
@@ -388,7 +426,7 @@ static bool open_saved(struct train *t) {
     txl_error error;
     if (txl_saved_open(t->told->resume, &t->saved, &error) != TXL_OK)
         return failed(&error);
-    if (!train_run_from_text(&t->run, txl_saved_note(t->saved))) {
+    if (!train_run_from_text(&t->run, &t->curves, txl_saved_note(t->saved))) {
         terminal_error("%s: not a state of txl train", t->told->resume);
         return false;
     }
@@ -454,6 +492,8 @@ static bool open_trainer(struct train *t, const txl_model *model) {
 static bool prepare(struct train *t, char **paths, int n) {
     const char *valid = t->told->valid;
     bool none = valid && strcmp(valid, "none") == 0;
+    if (!curves_init(&t->curves))
+        return lack_memory();
     train_run_init(&t->run, t->told, NULL);
     t->run.training.peers = t->peers;
     if (t->told->resume && !open_saved(t))
@@ -493,6 +533,43 @@ static txl_status prepare_all(struct train *t, char **paths, int n) {
     return t->peers ? peers_agree(t->peers, status) : status;
 }
 
+/* All that the run depended on, and what came of it. */
+static json_t *report_settings(struct train *t) {
+    json_t *all = json_loads(txl_model_settings_json(txl_trainer_model(t->trainer)), 0, NULL);
+    json_t *run = train_run_to_json(&t->run);
+    json_t *more = json_pack(
+        "{s:I, s:I, s:I, s:i, s:s, s:s}", "tokens", (json_int_t)txl_ids_count(t->ids), "held_out",
+        (json_int_t)t->heldout.n, "steps_taken", (json_int_t)txl_trainer_steps(t->trainer),
+        "threads", txl_trainer_threads(t->trainer), "kernels", txl_kernels_name(NULL), "blas",
+        txl_blas_name());
+    bool good = all && run && more && json_object_update(all, run) == 0 &&
+                json_object_update(all, more) == 0 &&
+                json_object_set_new(all, "seconds", json_real(seconds_worked(t))) == 0;
+    json_decref(run);
+    json_decref(more);
+    if (!good)
+        json_decref(all);
+    return good ? all : NULL;
+}
+
+static bool save_report(struct train *t) {
+    const char *path = t->told->report;
+    if (!path || !is_first(t))
+        return true;
+    if (!t->run.holds_out && !note_evaluation(t, txl_trainer_steps(t->trainer) - 1, NAN, NAN))
+        return false;
+    txl_kind kind = txl_model_kind(txl_trainer_model(t->trainer));
+    struct train_report report = {.output = t->told->output,
+                                  .prompt = t->prompt,
+                                  .letters = kind == TXL_CHARACTERS || kind == TXL_BYTES ||
+                                             kind == TXL_TEXT8,
+                                  .settings = report_settings(t),
+                                  .curves = &t->curves};
+    bool good = report.settings ? train_report_save(&report, path) : lack_memory();
+    json_decref(report.settings);
+    return good;
+}
+
 static void print_summary(const struct train *t) {
     uint64_t steps = txl_trainer_steps(t->trainer);
     double bits = t->last.predicted > 0 ? heldout_bits(&t->heldout, &t->last) : NAN;
@@ -514,6 +591,7 @@ static int train(struct train *t) {
         good = save(t);
     if (good && !t->run.holds_out && is_first(t))
         good = write_output(t);
+    good = good && save_report(t);
     good = train_log_close(&t->log) && good;
     if (!good)
         return STATUS_FAILURE;
@@ -529,6 +607,8 @@ static void close_all(struct train *t) {
     token_reader_close(&t->reader);
     train_text_close(&t->text);
     heldout_free(&t->heldout);
+    curves_free(&t->curves);
+    free(t->prompt);
     txl_ids_free(t->ids);
     train_log_close(&t->log);
 }

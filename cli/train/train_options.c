@@ -107,16 +107,43 @@ static json_t *field_to_json(const struct field *field, const char *place) {
     return isnan(real) ? json_null() : json_real(real);
 }
 
-char *train_run_to_text(const struct train_run *run) {
+static json_t *fields_to_json(const struct train_run *run) {
     json_t *object = json_object();
     bool good = object != NULL;
     for (size_t i = 0; good && i < sizeof fields / sizeof *fields; i++)
         good = json_object_set_new(
                    object, fields[i].key,
                    field_to_json(&fields[i], (const char *)run + fields[i].offset)) == 0;
-    char *text = good ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    if (!good)
+        json_decref(object);
+    return good ? object : NULL;
+}
+
+char *train_run_to_text(const struct train_run *run, const struct curves *curves) {
+    json_t *object = fields_to_json(run);
+    char *text = NULL;
+    if (object && json_object_set_new(object, "curves", curves_to_json(curves)) == 0)
+        text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(object);
     return text;
+}
+
+json_t *train_run_to_json(const struct train_run *run) {
+    const txl_training *how = &run->training;
+    json_t *object = json_pack(
+        "{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:I, s:s}", "batch", how->batch, "tgt_len",
+        how->tgt_len, "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length",
+        how->same_length, "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout,
+        "dropatt", how->dropatt, "seed", (json_int_t)how->seed, "compute", computes[how->bf16]);
+    json_t *rest = fields_to_json(run);
+    bool good = object && rest && json_object_update(object, rest) == 0 &&
+                json_object_set_new(object, "text", json_string(text_forms[run->text])) == 0 &&
+                json_object_set_new(object, "type", json_string(train_types[run->type])) == 0 &&
+                json_object_del(object, "valid_checksum") == 0;
+    json_decref(rest);
+    if (!good)
+        json_decref(object);
+    return good ? object : NULL;
 }
 
 static bool field_from_json(const struct field *field, const json_t *value, char *place) {
@@ -135,13 +162,14 @@ static bool field_from_json(const struct field *field, const json_t *value, char
     return json_is_integer(value);
 }
 
-bool train_run_from_text(struct train_run *run, const char *text) {
+bool train_run_from_text(struct train_run *run, struct curves *curves, const char *text) {
     json_t *object = json_loads(text, 0, NULL);
     bool good = json_is_object(object);
     *run = (struct train_run){.best = NAN};
     for (size_t i = 0; good && i < sizeof fields / sizeof *fields; i++)
         good = field_from_json(&fields[i], json_object_get(object, fields[i].key),
                                (char *)run + fields[i].offset);
+    good = good && curves_from_json(curves, json_object_get(object, "curves"));
     json_decref(object);
     return good && run->eval_every > 0 && run->save_every > 0 && run->type >= 0 && run->type < 4 &&
            (run->text == TEXT_RAW || run->text == TEXT_TOKENS);
@@ -213,6 +241,13 @@ const struct option_row train_option_rows[] = {
      .help = "write a JSON object for each step and for each evaluation",
      PLACE(log),
      .file = FILE_STREAM},
+    {.name = "report",
+     .kind = OPTION_STRING,
+     .argument = "OUT.html",
+     .help = "write a page at the end: the curves of the losses, the learning rate, and what the "
+             "model wrote at each evaluation",
+     PLACE(report),
+     .file = FILE_WHOLE},
     {.section = "Text",
      .name = "valid",
      .kind = OPTION_STRING,

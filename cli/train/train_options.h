@@ -3,10 +3,11 @@
 #define CLI_TRAIN_OPTIONS_H
 
 #include "cli/model.h"
+#include "curves.h"
 
 struct train_options {
     struct common_options common;
-    const char *output, *valid, *init, *vocab, *cutoffs, *state, *resume, *log;
+    const char *output, *valid, *init, *vocab, *cutoffs, *state, *resume, *log, *report;
     int text, shape, pre_lnorm, same_length, type, compute;
     bool ids;
     int64_t min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
@@ -45,9 +46,12 @@ extern const char *const train_types[];
 void train_run_init(struct train_run *run, const struct train_options *told,
                     const txl_model *model);
 
-/* To the note of a state and back.  NULL when memory is short, to be freed; false when the note is
- * none of this command. */
-char *train_run_to_text(const struct train_run *run);
-bool train_run_from_text(struct train_run *run, const char *text);
+/* With the curves to the note of a state and back.  NULL when memory is short, to be freed; false
+ * when the note is none of this command. */
+char *train_run_to_text(const struct train_run *run, const struct curves *curves);
+bool train_run_from_text(struct train_run *run, struct curves *curves, const char *text);
+
+/* All of it as an object, and what it was trained with.  NULL when memory is short. */
+json_t *train_run_to_json(const struct train_run *run);
 
 #endif

@@ -1,0 +1,64 @@
+/* What the scripts of all pages begin with: the facts, elements, and text that is safe to show. */
+"use strict";
+
+const facts = JSON.parse(document.getElementById("facts").textContent);
+
+const count = new Intl.NumberFormat("en").format;
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/* null stands for a number without meaning. */
+function fixed(value, digits) {
+  return value === null ? "-" : value.toFixed(digits);
+}
+
+/* What shows nothing, or changes how others are shown. */
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Cs}]/gu;
+
+function visible(text) {
+  return text.replace(HIDDEN, (character) => {
+    const code = character.codePointAt(0);
+    if (code < 0x20) {
+      return String.fromCodePoint(0x2400 + code);
+    }
+    return code === 0x7f ? "\u2421" : `\\u{${code.toString(16).toUpperCase()}}`;
+  });
+}
+
+function baseName(path) {
+  return visible(path.split("/").at(-1));
+}
+
+/* A figure as --json has it, but for the quotes of a string. */
+function plain(figure) {
+  return typeof figure === "string" ? visible(figure) : JSON.stringify(figure) ?? "";
+}
+
+/* A name that may be broken behind each _. */
+function breakable(name) {
+  return name.split("_").flatMap((part, i) =>
+    (i > 0 ? ["_", element("wbr"), part] : [part]));
+}
+
+function addTheme() {
+  const schemes = { auto: "light dark", light: "light", dark: "dark" };
+  const themes = Object.keys(schemes);
+  const button = byId("theme");
+  const apply = (theme) => {
+    document.documentElement.style.colorScheme = schemes[theme];
+    button.textContent = `Theme: ${theme}`;
+    button.onclick = () => apply(themes[(themes.indexOf(theme) + 1) % themes.length]);
+  };
+  apply(themes[0]);
+}
