@@ -97,6 +97,11 @@ bool model_has_characters(const struct model *model) {
     return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_CHARACTER;
 }
 
+bool model_has_pieces(const struct model *model) {
+    txl_kind kind = txl_model_kind(model->handle);
+    return kind == TXL_PIECES || kind == TXL_XLNET;
+}
+
 const char *text_form(const struct model *model, int form, bool ids) {
     return ids ? "ids" : model_has_words(model) ? text_forms[form] : "-";
 }

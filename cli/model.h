@@ -56,6 +56,9 @@ bool model_has_words(const struct model *model);
 /* True for the kinds whose symbols are bytes, letters or characters. */
 bool model_has_characters(const struct model *model);
 
+/* True for the kinds whose symbols are pieces of a SentencePiece model. */
+bool model_has_pieces(const struct model *model);
+
 /* --tgt-len, --mem-len, --clamp-len, --same-length, --memory-type. */
 struct session_options {
     int64_t tgt_len, mem_len, clamp_len;

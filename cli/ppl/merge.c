@@ -30,13 +30,13 @@ bool shard_parse(struct shard *shard, const char *text) {
 bool shard_to_json(json_t *object, const struct shard *shard, const struct result *result,
                    const struct run_facts *facts, const struct model *model) {
     struct model_checksum checksum = model_checksum(model);
-    json_t *o =
-        json_pack("{s:I, s:I, s:f, s:f, s:s, s:o, s:s, s:s, s:s, s:s, s:b, s:b}", "number",
-                  (json_int_t)shard->number, "of", (json_int_t)shard->of, "mean",
-                  result->score.mean, "squares", result->score.squares, "checksum", checksum.text,
-                  "model", output_json_string(model->name), "mode", facts->mode, "text",
-                  facts->text, "kernels", txl_kernels_name(NULL), "blas", txl_blas_name(), "words",
-                  facts->words, "replaces_unknown", facts->replaces_unknown);
+    json_t *o = json_pack("{s:I, s:I, s:f, s:f, s:s, s:o, s:s, s:s, s:s, s:s, s:b, s:b, s:b}",
+                          "number", (json_int_t)shard->number, "of", (json_int_t)shard->of, "mean",
+                          result->score.mean, "squares", result->score.squares, "checksum",
+                          checksum.text, "model", output_json_string(model->name), "mode",
+                          facts->mode, "text", facts->text, "kernels", txl_kernels_name(NULL),
+                          "blas", txl_blas_name(), "words", facts->words, "pieces", facts->pieces,
+                          "replaces_unknown", facts->replaces_unknown);
     return json_object_set_new(object, "shard", o) == 0;
 }
 
@@ -291,6 +291,7 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
     }
     merged->facts = (struct run_facts){
         .words = json_is_true(json_object_get(shard, "words")),
+        .pieces = json_is_true(json_object_get(shard, "pieces")),
         .ids = json_is_null(json_object_get(first, "unknown")),
         .replaces_unknown = json_is_true(json_object_get(shard, "replaces_unknown")),
         .mode = json_string_value(json_object_get(shard, "mode")),

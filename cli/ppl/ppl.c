@@ -133,6 +133,7 @@ static bool open_models(struct ppl *ppl) {
 static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     ppl->facts = (struct run_facts){.words = !model_has_characters(&ppl->model),
+                                    .pieces = model_has_pieces(&ppl->model),
                                     .in_table = options->sweep_memory != NULL,
                                     .ids = options->ids,
                                     .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
@@ -393,7 +394,7 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
         return false;
     bool printed = ppl->options->json
                        ? output_json(result_to_json(&ppl->facts, &result))
-                       : (evaluation->pass > 0 || sweep_print_header(&ppl->facts)) &&
+                       : (evaluation->pass > 0 || sweep_print_header(&ppl->facts, &result)) &&
                              sweep_print_row(&ppl->facts, &result, ppl->settings.mem_len);
     if (printed)
         result_print_summary(&ppl->facts, 1, &result);
@@ -520,8 +521,9 @@ const struct command ppl_command = {
     .summary = "measure perplexity and bits per character of texts",
     .description =
         "Scores every token of each FILE given all that the model remembers of the tokens before "
-        "it, and prints the number that papers report: bits per character for models of bytes, "
-        "letters and characters, perplexity for models of words. The memory starts afresh with "
+        "it, and prints the number that papers report: perplexity for models of words, bits per "
+        "character for all others, beside the perplexity of their tokens. The memory starts afresh "
+        "with "
         "each FILE. One that cannot be read, or has fewer than two tokens, is named and left out; "
         "the exit status is then 1.",
     .options = ppl_option_rows,

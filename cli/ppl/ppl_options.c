@@ -196,7 +196,7 @@ const struct option_row ppl_option_rows[] = {
      .kind = OPTION_REAL,
      .argument = "X",
      .help = "exit with status 1 when the result, of several files the total, is above X: "
-             "perplexity for words, bits per character for the other kinds",
+             "perplexity for words, bits per character for all other kinds of text",
      .offset = offsetof(struct ppl_options, fail_above),
      .least = 0,
      .most = INFINITY},
@@ -288,7 +288,8 @@ const struct note ppl_notes[] = {
     {"Shards",
      "--shard I/N --json adds an object \"shard\" to the result: number, of, mean and squares "
      "(the sum of squared differences from it) of the nats, the model's name and checksum, mode, "
-     "text, kernels, blas, words, replaces_unknown; numbers are written with 17 digits, so that "
+     "text, kernels, blas, words, pieces, replaces_unknown; numbers are written with 17 digits, so "
+     "that "
      "nothing is lost. --merge takes such files in any order, refuses missing, doubled, "
      "interrupted and unequal ones, and gives bit for bit what --batch N gives with the same "
      "kernels. Its seconds are the sum of the shards'."},

@@ -556,20 +556,23 @@ function drawCourse() {
 
 /* ---- Figures ------------------------------------------------------------------------------ */
 
-/* Perplexity for words, bits per character for the other kinds. */
+/* Perplexity for words, bits per character for the other kinds, where of pieces they are known. */
+const perplexing = words && !(marked && result.bits_per_character !== null);
+
 function headlineOf(each) {
-  return words ? each.perplexity : each.bits_per_character;
+  return perplexing ? each.perplexity : each.bits_per_character;
 }
 
-const headlineName = words ? "perplexity" : "bits per character";
-const headlineDigits = words ? 2 : 4;
+const headlineName = perplexing ? "perplexity" : "bits per character";
+const headlineDigits = perplexing ? 2 : 4;
 
 function headline(each, model) {
-  const scale = words ? each.perplexity : 1 / Math.LN2;
+  const scale = perplexing ? each.perplexity
+    : (marked ? result.predicted / result.characters : 1) / Math.LN2;
   const spread = each.standard_error === null ? ""
     : ` ±\u00a0${fixed(each.standard_error * scale, headlineDigits)}`;
   const more = [`${count(result.predicted)} ${unit}s scored`,
-    words ? `${fixed(each.bits_per_token, 3)} bits per token`
+    perplexing ? `${fixed(each.bits_per_token, 3)} bits per token`
       : `perplexity ${fixed(each.perplexity, 3)}`,
     `memory of ${count(each.settings.mem_len)}`];
   return element("div", { class: "headline" },

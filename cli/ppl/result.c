@@ -55,12 +55,15 @@ double result_nats_per_token(const struct result *result) {
     return nats_per_token(&result->score);
 }
 
+static bool knows_characters(const struct result *result) {
+    return result->whole && !result->part && result->characters > 0;
+}
+
 static double bits_per_character(const struct run_facts *facts, const struct result *result,
                                  const struct score *score) {
     if (!facts->words)
         return nats_per_token(score) / LN_2;
-    bool known = result->whole && !result->part && result->characters > 0;
-    return known ? score->nats / LN_2 / (double)result->characters : NAN;
+    return knows_characters(result) ? score->nats / LN_2 / (double)result->characters : NAN;
 }
 
 double result_bits_per_character(const struct run_facts *facts, const struct result *result) {
@@ -72,9 +75,23 @@ static double bits_per_byte(const struct result *result, const struct score *sco
     return known ? score->nats / LN_2 / (double)result->bytes : NAN;
 }
 
-double result_headline(const struct run_facts *facts, const struct result *result) {
-    return facts->words ? exp(result_nats_per_token(result))
-                        : result_bits_per_character(facts, result);
+/* Of either model's score. */
+static struct headline make_headline(const struct run_facts *facts, const struct result *result,
+                                     const struct score *score) {
+    double nats = nats_per_token(score), error = score_standard_error(score);
+    if (facts->words && !(facts->pieces && knows_characters(result)))
+        return (struct headline){true, exp(nats), exp(nats) * error};
+    double per_token = facts->words ? (double)score->predicted / (double)result->characters : 1;
+    return (struct headline){false, bits_per_character(facts, result, score),
+                             error / LN_2 * per_token};
+}
+
+struct headline result_headline(const struct run_facts *facts, const struct result *result) {
+    return make_headline(facts, result, &result->score);
+}
+
+const char *headline_name(const struct headline *headline) {
+    return headline->is_perplexity ? "perplexity" : "bits per character";
 }
 
 double result_tokens_per_second(const struct result *result) {
@@ -148,21 +165,22 @@ static const char *name_of(const struct result *result) {
 
 /* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored".
  * `by` and `other` go on with the name. */
-static bool print_score(const struct run_facts *facts, const char *name, const char *by,
+static bool print_score(const struct run_facts *facts, const struct result *result, const char *by,
                         const char *other, const struct score *score) {
-    double nats = nats_per_token(score), error = score_standard_error(score);
+    const struct headline headline = make_headline(facts, result, score);
+    const char *name = name_of(result);
+    double nats = nats_per_token(score);
     char spread[64] = "";
-    if (isfinite(error)) {
-        snprintf(spread, sizeof spread, facts->words ? " +/- %.3f" : " +/- %.5f",
-                 facts->words ? exp(nats) * error : error / LN_2);
-    }
-    if (facts->words)
+    if (isfinite(headline.error))
+        snprintf(spread, sizeof spread, headline.is_perplexity ? " +/- %.3f" : " +/- %.5f",
+                 headline.error);
+    if (headline.is_perplexity)
         return output_line("%s%s%s: perplexity %.3f%s, %.5f nats per token, %" PRIu64
                            " tokens scored",
-                           name, by, other, exp(nats), spread, nats, score->predicted);
+                           name, by, other, headline.value, spread, nats, score->predicted);
     return output_line("%s%s%s: %.5f bits per character%s, perplexity %.3f, %" PRIu64
                        " tokens scored",
-                       name, by, other, nats / LN_2, spread, exp(nats), score->predicted);
+                       name, by, other, headline.value, spread, exp(nats), score->predicted);
 }
 
 /* What a comparison is made for comes before the numbers of either model. */
@@ -181,9 +199,9 @@ static bool print_difference(const struct result *result) {
 
 bool result_print_text(const struct run_facts *facts, const struct result *result) {
     return (!facts->other.name || print_difference(result)) &&
-           print_score(facts, name_of(result), "", "", &result->score) &&
-           (!facts->other.name || print_score(facts, name_of(result), ", by ", facts->other.name,
-                                              &result->divergence.other)) &&
+           print_score(facts, result, "", "", &result->score) &&
+           (!facts->other.name ||
+            print_score(facts, result, ", by ", facts->other.name, &result->divergence.other)) &&
            output_flush();
 }
 
@@ -219,15 +237,14 @@ static void print_other_summary(const struct run_facts *facts, const struct resu
 static void print_brief(const struct run_facts *facts, const struct result *total) {
     if (facts->in_table)
         return;
+    const struct headline headline = result_headline(facts, total);
     if (facts->other.name)
         terminal_brief("difference %+.6f nats per token, %" PRIu64 " tokens, %.0f tokens/s",
                        total->divergence.difference.mean, total->score.predicted,
                        result_tokens_per_second(total));
     else
-        terminal_brief("%s %.5f, %" PRIu64 " tokens, %.0f tokens/s",
-                       facts->words ? "perplexity" : "bits per character",
-                       result_headline(facts, total), total->score.predicted,
-                       result_tokens_per_second(total));
+        terminal_brief("%s %.5f, %" PRIu64 " tokens, %.0f tokens/s", headline_name(&headline),
+                       headline.value, total->score.predicted, result_tokens_per_second(total));
 }
 
 void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total) {
@@ -249,10 +266,17 @@ void result_print_summary(const struct run_facts *facts, int n_files, const stru
 }
 
 int result_check_limit(const struct run_facts *facts, const struct result *result, double limit) {
-    double headline = result_headline(facts, result);
-    if (isnan(limit) || result->score.predicted == 0 || headline <= limit)
+    if (isnan(limit) || result->score.predicted == 0)
         return STATUS_OK;
-    terminal_error("%s %.5f is above %.15g", facts->words ? "perplexity" : "bits per character",
-                   headline, limit);
+    const struct headline headline = result_headline(facts, result);
+    if (headline.is_perplexity && facts->pieces) {
+        terminal_error("--fail-above %.15g: bits per character are not known, because the "
+                       "characters of what was scored are not",
+                       limit);
+        return STATUS_FAILURE;
+    }
+    if (headline.value <= limit)
+        return STATUS_OK;
+    terminal_error("%s %.5f is above %.15g", headline_name(&headline), headline.value, limit);
     return STATUS_FAILURE;
 }

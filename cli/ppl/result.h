@@ -28,6 +28,7 @@ struct evaluated {
 /* What all results of one run have in common. */
 struct run_facts {
     bool words;            /* the symbols are words or pieces of them */
+    bool pieces;           /* they are pieces */
     bool in_table;         /* results are rows of a table, in which no other lines stand */
     bool ids;              /* the input was ids, so that nothing can have been unknown */
     bool replaces_unknown; /* else they are left out */
@@ -51,8 +52,15 @@ double result_nats_per_token(const struct result *result);
  * was scored are not known. */
 double result_bits_per_character(const struct run_facts *facts, const struct result *result);
 
-/* The number that papers give for models of this kind, and --fail-above compares. */
-double result_headline(const struct run_facts *facts, const struct result *result);
+/* The number that --fail-above compares.  Characters: bits per character.  Words: perplexity, as
+ * papers report it.  Pieces, whose perplexity says as much of their lengths as of the text: bits
+ * per character, or perplexity where the characters of what was scored are not known. */
+struct headline {
+    bool is_perplexity;
+    double value, error; /* with its standard error, which may be NAN */
+};
+struct headline result_headline(const struct run_facts *facts, const struct result *result);
+const char *headline_name(const struct headline *headline);
 
 double result_tokens_per_second(const struct result *result);
 

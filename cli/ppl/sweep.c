@@ -26,22 +26,21 @@ int sweep_longest(const struct sweep *sweep) {
     return longest;
 }
 
-bool sweep_print_header(const struct run_facts *facts) {
+bool sweep_print_header(const struct run_facts *facts, const struct result *result) {
     char line[128];
+    const struct headline headline = result_headline(facts, result);
     int length = snprintf(line, sizeof line, "%8s  %18s  %8s  %14s  %8s\n", "mem_len",
-                          facts->words ? "perplexity" : "bits per character", "+/-",
-                          "nats per token", "tokens/s");
+                          headline_name(&headline), "+/-", "nats per token", "tokens/s");
     return output_write(line, (size_t)length) && output_flush();
 }
 
 bool sweep_print_row(const struct run_facts *facts, const struct result *result, int mem_len) {
+    const struct headline headline = result_headline(facts, result);
     char line[256], spread[32] = "-";
-    double error = score_standard_error(&result->score), value = result_headline(facts, result);
-    if (isfinite(error)) {
-        /* Of exp(x) and of x / ln 2. */
-        snprintf(spread, sizeof spread, "%.5f", error * (facts->words ? value : 1 / log(2)));
-    }
-    int length = snprintf(line, sizeof line, "%8d  %18.5f  %8s  %14.5f  %8.0f\n", mem_len, value,
-                          spread, result_nats_per_token(result), result_tokens_per_second(result));
+    if (isfinite(headline.error))
+        snprintf(spread, sizeof spread, "%.5f", headline.error);
+    int length =
+        snprintf(line, sizeof line, "%8d  %18.5f  %8s  %14.5f  %8.0f\n", mem_len, headline.value,
+                 spread, result_nats_per_token(result), result_tokens_per_second(result));
     return output_write(line, (size_t)length) && output_flush();
 }

@@ -18,7 +18,7 @@ void sweep_free(struct sweep *sweep);
 int sweep_longest(const struct sweep *sweep);
 
 /* The table on standard output, a row at a time. */
-bool sweep_print_header(const struct run_facts *facts);
+bool sweep_print_header(const struct run_facts *facts, const struct result *result);
 bool sweep_print_row(const struct run_facts *facts, const struct result *result, int mem_len);
 
 #endif
