@@ -152,8 +152,12 @@ static bool fill_segments(struct fill *f, size_t *open, struct progress *progres
         if (done == 0 && n_piece == 0)
             return true;
         txl_error error;
-        if (txl_session_feed_gaps(f->session, t->id + first, s.n, &error) != TXL_OK)
-            return failed(&error);
+        if (txl_session_feed_gaps(f->session, t->id + first, s.n, &error) != TXL_OK) {
+            terminal_error("%s: tokens %zu to %zu: %s",
+                           strcmp(t->name, "-") == 0 ? "standard input" : t->name, first,
+                           first + s.n - 1, error.message);
+            return false;
+        }
         remember(f, &s);
         while (s.n_open > 0 && !signals_stopped()) {
             if (!fill_piece(f, &s))
@@ -447,8 +451,9 @@ static const struct note notes[] = {
      "Every gap gives {\"file\", \"line\", \"offset\", \"length\", \"gap\", \"ids\", \"text\", "
      "\"logprob\", \"top\"}: line counts from 1, gap from 0; offset and length are the bytes of "
      "<mask> in the text; text is what comes in its place; logprob is the sum over its pieces of "
-     "the model's own at temperature 1 before any ban; top the pairs [id, logprob] of --logprobs, "
-     "else null, and with --pieces a list of such lists. At last comes {\"done\", \"seed\", "
+     "the model's own at temperature 1 before any ban; top the --logprobs likeliest as {\"id\", "
+     "\"text\", \"logprob\"}, else null, and with --pieces a list of such lists. At last comes "
+     "{\"done\", \"seed\", "
      "\"settings\"}."},
     {"Summary line", "Where standard error is no terminal, or with --summary, its last line is\n\n"
                      " txl fill: gaps tokens pieces seed seconds temperature top_k top_p [min_p]\n"

@@ -142,38 +142,44 @@ static bool append_number(int32_t id, bool first, struct buffer *out) {
     return buffer_append(out, number, (size_t)length);
 }
 
-/* A piece that begins a word keeps the white space before the gap, or gets a blank where there is
- * none but at the text's begin; any other drops it. */
-bool fill_text_gap(const struct fill_text *t, size_t i, const struct buffer *before,
-                   struct buffer *out, size_t *drop) {
+/* What a gap's k-th piece puts behind `before`: a piece that begins a word gets a blank where there
+ * is no white space but at the text's begin. */
+static bool append_filling(const struct fill_text *t, int32_t id, size_t k,
+                           const struct buffer *before, struct buffer *out) {
+    if (t->ids)
+        return append_number(id, k == 0, out);
+    bool apart = before->length == 0 || is_space(before->data[before->length - 1]);
+    if (k == 0 && begins_word(t, id) && !apart && !buffer_append(out, " ", 1))
+        return false;
+    return append_piece(t, id, k == 0, out);
+}
+
+/* Makes `out` what gap `i` puts behind `before`, which is all that comes before it.  `*drop`
+ * receives how many of its last bytes go: the white space, unless the first piece begins a word. */
+static bool make_fillings(const struct fill_text *t, size_t i, const struct buffer *before,
+                          struct buffer *out, size_t *drop) {
     const struct piece *piece = &t->piece[i * t->pieces];
     bool good = true;
-    *drop = 0;
-    if (!t->ids && begins_word(t, piece->id)) {
-        if (before->length > 0 && !is_space(before->data[before->length - 1]))
-            good = buffer_append(out, " ", 1);
-    } else if (!t->ids) {
+    *drop = out->length = 0;
+    if (!t->ids && !begins_word(t, piece->id))
         while (*drop < before->length && is_space(before->data[before->length - 1 - *drop]))
             ++*drop;
-    }
     for (size_t k = 0; k < t->pieces && good; k++)
-        good = t->ids ? append_number(piece[k].id, k == 0, out)
-                      : append_piece(t, piece[k].id, k == 0, out);
+        good = append_filling(t, piece[k].id, k, before, out);
     return good;
 }
 
 /* ---- Printing ----------------------------------------------------------------------------- */
 
-/* All before gap `i`, and what it becomes, are added to `whole`. */
-static bool append_gap(const struct fill_text *t, size_t i, struct buffer *whole,
-                       struct buffer *gained) {
+/* Adds to `whole` all between the gap before and gap `i`. */
+static bool append_source(const struct fill_text *t, size_t i, struct buffer *whole) {
     const struct gap *gap = &t->gap[i];
     uint64_t from = i > 0 ? gap[-1].offset + gap[-1].bytes : 0;
-    size_t drop;
-    gained->length = 0;
-    if (!buffer_append(whole, t->source.data + from, (size_t)(gap->offset - from)) ||
-        !fill_text_gap(t, i, whole, gained, &drop))
-        return false;
+    return buffer_append(whole, t->source.data + from, (size_t)(gap->offset - from));
+}
+
+/* Puts `gained` behind `whole` less its last `drop` bytes. */
+static bool append_gained(struct buffer *whole, size_t drop, const struct buffer *gained) {
     whole->length -= drop;
     return buffer_append(whole, gained->data, gained->length);
 }
@@ -181,8 +187,10 @@ static bool append_gap(const struct fill_text *t, size_t i, struct buffer *whole
 bool fill_text_print(const struct fill_text *t) {
     struct buffer whole = {0}, gained = {0};
     bool good = true;
+    size_t drop;
     for (size_t i = 0; i < t->n_gap && good; i++)
-        good = append_gap(t, i, &whole, &gained);
+        good = append_source(t, i, &whole) && make_fillings(t, i, &whole, &gained, &drop) &&
+               append_gained(&whole, drop, &gained);
     uint64_t from = t->n_gap > 0 ? t->gap[t->n_gap - 1].offset + t->gap[t->n_gap - 1].bytes : 0;
     good = good && buffer_append(&whole, t->source.data + from, t->source.length - (size_t)from);
     good = good ? output_text(whole.data, whole.length) : output_lacks_memory();
@@ -191,20 +199,30 @@ bool fill_text_print(const struct fill_text *t) {
     return good;
 }
 
-/* The likeliest in the place of a piece: a list of [id, logprob]. */
-static json_t *top_to_json(const struct fill_text *t, const struct piece *piece) {
+/* The likeliest in the place of a gap's k-th piece, each with the text that it would be there. */
+static json_t *top_to_json(const struct fill_text *t, const struct piece *piece, size_t k,
+                           const struct buffer *before) {
+    struct buffer text = {0};
     json_t *top = json_array();
-    for (size_t k = 0; k < t->n_top; k++) {
-        json_t *pair = json_pack("[if]", (int)piece->top[k], (double)piece->top_logprobs[k]);
-        if (json_array_append_new(top, pair) != 0) {
+    for (size_t i = 0; i < t->n_top; i++) {
+        text.length = 0;
+        bool good = append_filling(t, piece->top[i], k, before, &text);
+        json_t *one = json_pack("{s:i, s:o, s:f}", "id", (int)piece->top[i], "text",
+                                output_json_bytes(text.data ? text.data : "", text.length),
+                                "logprob", (double)piece->top_logprobs[i]);
+        if (json_array_append_new(top, one) != 0 || !good) {
             json_decref(top);
-            return NULL;
+            top = NULL;
+            break;
         }
     }
+    buffer_free(&text);
     return top;
 }
 
-static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buffer *gained) {
+/* `before` is all before the gap, `gained` what it becomes. */
+static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buffer *before,
+                           const struct buffer *gained) {
     const struct gap *gap = &t->gap[i];
     json_t *ids = json_array(), *top = json_array(), *object = json_object();
     double logprob = 0;
@@ -213,7 +231,7 @@ static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buf
         const struct piece *piece = &t->piece[i * t->pieces + k];
         logprob += (double)piece->logprob;
         bad |= json_array_append_new(ids, json_integer(piece->id));
-        bad |= json_array_append_new(top, top_to_json(t, piece));
+        bad |= json_array_append_new(top, top_to_json(t, piece, k, before));
     }
     bad |= json_object_set_new(object, "file", output_json_string(t->name));
     bad |= json_object_set_new(object, "line", json_integer((json_int_t)gap->line));
@@ -221,7 +239,8 @@ static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buf
     bad |= json_object_set_new(object, "length", json_integer((json_int_t)gap->bytes));
     bad |= json_object_set_new(object, "gap", json_integer((json_int_t)i));
     bad |= json_object_set(object, "ids", ids);
-    bad |= json_object_set_new(object, "text", output_json_bytes(gained->data, gained->length));
+    bad |= json_object_set_new(object, "text",
+                               output_json_bytes(gained->data ? gained->data : "", gained->length));
     bad |= json_object_set_new(object, "logprob", json_real(logprob));
     bad |= json_object_set(object, "top",
                            t->n_top == 0    ? json_null()
@@ -238,9 +257,13 @@ static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buf
 bool fill_text_print_json(const struct fill_text *t) {
     struct buffer whole = {0}, gained = {0};
     bool good = true;
-    for (size_t i = 0; i < t->n_gap && good; i++)
-        good = append_gap(t, i, &whole, &gained) ? output_json(gap_to_json(t, i, &gained))
-                                                 : output_lacks_memory();
+    size_t drop;
+    for (size_t i = 0; i < t->n_gap && good; i++) {
+        good = append_source(t, i, &whole) && make_fillings(t, i, &whole, &gained, &drop);
+        good = good ? output_json(gap_to_json(t, i, &whole, &gained)) : output_lacks_memory();
+        if (good && !append_gained(&whole, drop, &gained))
+            good = output_lacks_memory();
+    }
     buffer_free(&whole);
     buffer_free(&gained);
     return good;

@@ -40,11 +40,6 @@ struct fill_text {
 bool fill_text_read(struct fill_text *text, struct input *input);
 void fill_text_close(struct fill_text *text);
 
-/* What standard output gains of gap `i`, behind `before`, which is all that comes before it.
- * `*drop` receives how many of its last bytes go. */
-bool fill_text_gap(const struct fill_text *text, size_t i, const struct buffer *before,
-                   struct buffer *out, size_t *drop);
-
 /* The whole text with its gaps filled. */
 bool fill_text_print(const struct fill_text *text);
 
