@@ -24,18 +24,21 @@ enum {
     SEED = 1
 };
 
+#define REFRESH_TOKENS 16 /* as txl generate has it */
+#define KNOWN_TOKENS 200
+
 struct bench_options {
     struct common_options common;
     struct session_options session; /* mem_len stays unset: mem_lens tells it */
     const char *mem_lens;
     int shape, type, mode, compute;
-    int64_t batch;
+    int64_t refresh, known, batch;
     double dropout, seconds;
     bool json, csv;
 };
 
-enum mode { MODE_SCORE, MODE_GENERATE, MODE_TRAIN };
-static const char *const modes[] = {"score", "generate", "train", NULL};
+enum mode { MODE_SCORE, MODE_GENERATE, MODE_REFRESHED, MODE_TRAIN };
+static const char *const modes[] = {"score", "generate", "refreshed", "train", NULL};
 static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 
 /* One run of the command. */
@@ -48,7 +51,7 @@ struct bench {
     unsigned short random[3]; /* erand48's */
     txl_random draws;
     size_t unit;  /* ids of one call */
-    int32_t *ids; /* [unit + 1] */
+    int32_t *ids; /* [unit + 1], or as many as are known if that is more */
     float *nats;  /* [unit] */
     int32_t last; /* generated */
     int measurements;
@@ -65,7 +68,7 @@ struct measurement {
 /* One row of the result. */
 struct result {
     enum mode mode;
-    txl_costs costs;
+    double bytes, flops; /* of a token */
     double rate, p10, p90, bandwidth, sgemm, share;
 };
 
@@ -107,12 +110,33 @@ static txl_status generate_one(struct bench *b, size_t *tokens, txl_error *error
     return status ? status : txl_session_feed(b->session, &b->last, 1, error);
 }
 
+/* A round of txl generate --refresh: what is known as one block, then a token after the other.  The
+ * last one is read with the next block. */
+static txl_status generate_round(struct bench *b, size_t *tokens, txl_error *error) {
+    const txl_sampling sampling = {.temperature = 0.95F, .top_k = 40, .top_p = 1};
+    size_t known = (size_t)b->options->known, refresh = (size_t)b->options->refresh;
+    float logprob;
+    draw_ids(b, known);
+    txl_session_reset(b->session);
+    txl_status status = txl_session_feed_block(b->session, b->ids, known, error);
+    for (size_t i = 0; i < refresh && !status; i++) {
+        status = txl_session_sample(b->session, &sampling, &b->draws, &b->last, &logprob, error);
+        txl_session_end_segment(b->session);
+        if (!status && i + 1 < refresh)
+            status = txl_session_feed(b->session, &b->last, 1, error);
+    }
+    *tokens = refresh;
+    return status;
+}
+
 static txl_status work_once(struct bench *b, enum mode mode, size_t *tokens, txl_error *error) {
     switch (mode) {
     case MODE_SCORE:
         return score_some(b, tokens, error);
     case MODE_GENERATE:
         return generate_one(b, tokens, error);
+    case MODE_REFRESHED:
+        return generate_round(b, tokens, error);
     case MODE_TRAIN:
         break;
     }
@@ -176,7 +200,8 @@ static bool take_sample(struct bench *b, struct measurement *m, double seconds) 
 /* A first sample warms up and does not count. */
 static bool take_samples(struct bench *b, struct measurement *m) {
     double seconds = b->options->seconds, slice = seconds / SAMPLES, unused;
-    static const char *const tasks[] = {"scoring", "generating", "training"};
+    static const char *const tasks[] = {"scoring", "generating", "generating in rounds",
+                                        "training"};
     struct progress progress;
     progress_start(&progress, tasks[m->mode], "samples");
     bool good = work(b, m->mode, slice, &unused);
@@ -202,31 +227,52 @@ static double quantile(const double *sorted, size_t n, double p) {
     return i + 1 < n ? sorted[i] + (place - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[i];
 }
 
-static struct result summarise(struct measurement *m) {
+/* A round reads the weights for each of its tokens but the first, which comes of the block. */
+static void share_round(const struct bench *b, const txl_costs *costs, struct result *r) {
+    double refresh = (double)b->options->refresh, known = (double)b->options->known;
+    r->bytes = (double)costs->bytes * (refresh - 1) / refresh;
+    r->flops = (double)costs->block_flops * known / refresh;
+    r->share = r->rate * (r->bytes / r->bandwidth + r->flops / r->sgemm);
+}
+
+static struct result summarise(const struct bench *b, struct measurement *m) {
     qsort(m->rate, m->n, sizeof *m->rate, ascending);
     qsort(m->bandwidth, m->n, sizeof *m->bandwidth, ascending);
     qsort(m->sgemm, m->n, sizeof *m->sgemm, ascending);
     struct result r = {.mode = m->mode,
-                       .costs = m->costs,
+                       .bytes = (double)m->costs.bytes,
+                       .flops = (double)m->costs.flops,
                        .rate = quantile(m->rate, m->n, 0.5),
                        .p10 = quantile(m->rate, m->n, 0.1),
                        .p90 = quantile(m->rate, m->n, 0.9),
                        .bandwidth = quantile(m->bandwidth, m->n, 0.5),
                        .sgemm = quantile(m->sgemm, m->n, 0.5)};
-    r.share = m->mode == MODE_GENERATE ? r.rate * (double)r.costs.bytes / r.bandwidth
-                                       : r.rate * (double)r.costs.flops / r.sgemm;
+    if (m->mode == MODE_REFRESHED)
+        share_round(b, &m->costs, &r);
+    else
+        r.share =
+            m->mode == MODE_GENERATE ? r.rate * r.bytes / r.bandwidth : r.rate * r.flops / r.sgemm;
     return r;
 }
 
+static json_t *number_unless(bool without, int64_t n) {
+    return without ? json_null() : json_integer((json_int_t)n);
+}
+
 static json_t *result_to_json(const struct bench *b, const struct result *r) {
-    return json_pack(
-        "{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:s, s:s}", "mode",
-        modes[r->mode], "type", txl_model_type(b->model.handle), "memory_type",
-        memory_types[b->settings.memory_type], "threads", b->settings.threads, "tgt_len",
-        b->settings.tgt_len, "mem_len", b->settings.mem_len, "tokens_per_second", r->rate, "p10",
-        r->p10, "p90", r->p90, "bytes_per_token", (json_int_t)r->costs.bytes, "flops_per_token",
-        (json_int_t)r->costs.flops, "read_bandwidth", r->bandwidth, "sgemm_peak", r->sgemm,
-        "share_of_limit", r->share, "kernels", txl_kernels_name(NULL), "blas", txl_blas_name());
+    bool rounds = r->mode == MODE_REFRESHED;
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:s, "
+                     "s:s, s:o, s:o}",
+                     "mode", modes[r->mode], "type", txl_model_type(b->model.handle), "memory_type",
+                     memory_types[b->settings.memory_type], "threads", b->settings.threads,
+                     "tgt_len", b->settings.tgt_len, "mem_len",
+                     number_unless(rounds, b->settings.mem_len), "tokens_per_second", r->rate,
+                     "p10", r->p10, "p90", r->p90, "bytes_per_token", (json_int_t)r->bytes,
+                     "flops_per_token", (json_int_t)r->flops, "read_bandwidth", r->bandwidth,
+                     "sgemm_peak", r->sgemm, "share_of_limit", r->share, "kernels",
+                     txl_kernels_name(NULL), "blas", txl_blas_name(), "refresh",
+                     number_unless(!rounds, b->options->refresh), "known",
+                     number_unless(!rounds, b->options->known));
 }
 
 static json_t *training_to_json(const struct bench *b, const struct result *r) {
@@ -237,7 +283,7 @@ static json_t *training_to_json(const struct bench *b, const struct result *r) {
                      b->settings.threads, "tgt_len", b->settings.tgt_len, "mem_len",
                      b->settings.mem_len, "tokens_per_second", r->rate, "p10", r->p10, "p90",
                      r->p90, "memory_bytes", (json_int_t)b->training.bytes, "flops_per_token",
-                     (json_int_t)r->costs.flops, "sgemm_peak", r->sgemm, "share_of_limit", r->share,
+                     (json_int_t)r->flops, "sgemm_peak", r->sgemm, "share_of_limit", r->share,
                      "kernels", txl_kernels_name(NULL), "blas", txl_blas_name());
 }
 
@@ -256,14 +302,19 @@ static bool print_training_csv(const struct bench *b, const struct result *r) {
     if (b->measurements == 0 && !output_write(header, strlen(header)))
         return false;
     char line[512];
-    int length =
-        snprintf(line, sizeof line,
-                 "%s,%s,%d,%g,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%" PRIu64 ",%.6g,%.4f,%s,%s\n",
-                 modes[r->mode], computes[b->training.how.bf16], b->training.how.batch,
-                 b->training.how.dropout, b->settings.threads, b->settings.tgt_len,
-                 b->settings.mem_len, r->rate, r->p10, r->p90, b->training.bytes, r->costs.flops,
-                 r->sgemm, r->share, txl_kernels_name(NULL), txl_blas_name());
+    int length = snprintf(line, sizeof line,
+                          "%s,%s,%d,%g,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%.0f,%.6g,%.4f,%s,%s\n",
+                          modes[r->mode], computes[b->training.how.bf16], b->training.how.batch,
+                          b->training.how.dropout, b->settings.threads, b->settings.tgt_len,
+                          b->settings.mem_len, r->rate, r->p10, r->p90, b->training.bytes, r->flops,
+                          r->sgemm, r->share, txl_kernels_name(NULL), txl_blas_name());
     return print_line(line, length);
+}
+
+/* A number, or nothing where it has no meaning. */
+static const char *field(char *text, size_t size, bool has_meaning, int64_t n) {
+    snprintf(text, size, has_meaning ? "%" PRId64 : "", n);
+    return text;
 }
 
 static bool print_csv(const struct bench *b, const struct result *r) {
@@ -272,44 +323,64 @@ static bool print_csv(const struct bench *b, const struct result *r) {
 
     static const char header[] =
         "mode,type,memory_type,threads,tgt_len,mem_len,tokens_per_second,p10,p90,bytes_per_token,"
-        "flops_per_token,read_bandwidth,sgemm_peak,share_of_limit,kernels,blas\n";
+        "flops_per_token,read_bandwidth,sgemm_peak,share_of_limit,kernels,blas,refresh,known\n";
     if (b->measurements == 0 && !output_write(header, strlen(header)))
         return false;
-    char line[512];
-    int length =
-        snprintf(line, sizeof line,
-                 "%s,%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%" PRIu64 ",%.6g,%.6g,%.4f,%s,%s\n",
-                 modes[r->mode], txl_model_type(b->model.handle),
-                 memory_types[b->settings.memory_type], b->settings.threads, b->settings.tgt_len,
-                 b->settings.mem_len, r->rate, r->p10, r->p90, r->costs.bytes, r->costs.flops,
-                 r->bandwidth, r->sgemm, r->share, txl_kernels_name(NULL), txl_blas_name());
+    bool rounds = r->mode == MODE_REFRESHED;
+    char line[512], mem_len[24], refresh[24], known[24];
+    int length = snprintf(
+        line, sizeof line,
+        "%s,%s,%s,%d,%d,%s,%.6g,%.6g,%.6g,%.0f,%.0f,%.6g,%.6g,%.4f,%s,%s,%s,%s\n", modes[r->mode],
+        txl_model_type(b->model.handle), memory_types[b->settings.memory_type], b->settings.threads,
+        b->settings.tgt_len, field(mem_len, sizeof mem_len, !rounds, b->settings.mem_len), r->rate,
+        r->p10, r->p90, r->bytes, r->flops, r->bandwidth, r->sgemm, r->share,
+        txl_kernels_name(NULL), txl_blas_name(),
+        field(refresh, sizeof refresh, rounds, b->options->refresh),
+        field(known, sizeof known, rounds, b->options->known));
     return print_line(line, length);
 }
 
+/* Of a round both limits count. */
+static void say_limits(const struct result *r, char *needs, char *has, size_t size) {
+    const double giga = 1e-9;
+    if (r->mode == MODE_SCORE || r->mode == MODE_TRAIN) {
+        snprintf(needs, size, "%7.3f GFLOP", giga * r->flops);
+        snprintf(has, size, "%7.1f GFLOP/s", giga * r->sgemm);
+    } else if (r->mode == MODE_GENERATE) {
+        snprintf(needs, size, "%7.3f GB", giga * r->bytes);
+        snprintf(has, size, "%7.1f GB/s", giga * r->bandwidth);
+    } else {
+        snprintf(needs, size, "%7.3f GB, %.3f GFLOP", giga * r->bytes, giga * r->flops);
+        snprintf(has, size, "%.1f GB/s, %.1f GFLOP/s", giga * r->bandwidth, giga * r->sgemm);
+    }
+}
+
 static bool print_text(const struct bench *b, const struct result *r) {
-    static const char header[] = "mode      mem_len  tokens/s       p10       p90  a token needs   "
-                                 "the machine has   share\n";
+    static const char header[] =
+        "mode       mem_len  tokens/s       p10       p90  a token needs   "
+        "the machine has   share\n";
     if (b->measurements == 0 && !output_write(header, strlen(header)))
         return false;
-    bool scored = r->mode != MODE_GENERATE;
-    char line[256];
-    int length = snprintf(
-        line, sizeof line, "%-8s %8d %9.1f %9.1f %9.1f  %7.3f %-5s  %7.1f %-7s  %4.0f %%\n",
-        modes[r->mode], b->settings.mem_len, r->rate, r->p10, r->p90,
-        1e-9 * (double)(scored ? r->costs.flops : r->costs.bytes), scored ? "GFLOP" : "GB",
-        1e-9 * (scored ? r->sgemm : r->bandwidth), scored ? "GFLOP/s" : "GB/s", 100 * r->share);
+    char line[256], mem_len[24] = "-", needs[64], has[64];
+    if (r->mode != MODE_REFRESHED)
+        snprintf(mem_len, sizeof mem_len, "%d", b->settings.mem_len);
+    say_limits(r, needs, has, sizeof needs);
+    int length =
+        snprintf(line, sizeof line, "%-9s %8s %9.1f %9.1f %9.1f  %-13s  %-15s  %4.0f %%\n",
+                 modes[r->mode], mem_len, r->rate, r->p10, r->p90, needs, has, 100 * r->share);
     return print_line(line, length);
 }
 
 /* ---- The command -------------------------------------------------------------------------- */
 
-static bool measure(struct bench *b, enum mode mode) {
+/* `settings` say what a token costs. */
+static bool measure(struct bench *b, enum mode mode, const txl_settings *settings) {
     struct measurement m = {.mode = mode, .costs = {.flops = b->training.flops}};
     if (mode != MODE_TRAIN)
-        txl_model_costs(b->model.handle, &b->settings, &m.costs);
+        txl_model_costs(b->model.handle, settings, &m.costs);
     if (!take_samples(b, &m))
         return false;
-    struct result r = summarise(&m);
+    struct result r = summarise(b, &m);
     bool printed = b->options->json  ? print_json(b, &r)
                    : b->options->csv ? print_csv(b, &r)
                                      : print_text(b, &r);
@@ -333,10 +404,14 @@ static bool measure_training(struct bench *b) {
     bool good = bench_training_open(&b->training, b->model.handle, &how, draw_id, b);
     if (good) {
         b->settings.threads = txl_trainer_threads(b->training.trainer);
-        good = measure(b, MODE_TRAIN);
+        good = measure(b, MODE_TRAIN, &b->settings);
     }
     bench_training_close(&b->training);
     return good;
+}
+
+static bool is_wanted(const struct bench *b, enum mode mode) {
+    return b->options->mode == CHOICE_UNSET || b->options->mode == (int)mode;
 }
 
 /* Both modes in one session: scoring comes first, as it needs whole segments. */
@@ -350,8 +425,27 @@ static bool measure_memory(struct bench *b, int mem_len) {
     txl_session_settings(b->session, &b->settings);
     bool good = fill_memory(b);
     for (enum mode mode = MODE_SCORE; mode <= MODE_GENERATE && good; mode++)
-        if (b->options->mode == CHOICE_UNSET || b->options->mode == (int)mode)
-            good = measure(b, mode);
+        if (is_wanted(b, mode))
+            good = measure(b, mode, &b->settings);
+    txl_session_free(b->session);
+    b->session = NULL;
+    return good;
+}
+
+/* Rounds: what stands in a session's memory is theirs alone. */
+static bool measure_rounds(struct bench *b) {
+    const int known = (int)b->options->known, refresh = (int)b->options->refresh;
+    txl_settings settings = b->settings;
+    settings.threads = (int)b->options->common.threads;
+    settings.tgt_len = known > settings.tgt_len ? known : settings.tgt_len;
+    settings.mem_len = known + refresh;
+    if (!session_open(&b->model, &settings, &b->session))
+        return false;
+    txl_session_settings(b->session, &settings);
+    b->settings.threads = settings.threads;
+    settings.tgt_len = known;
+    settings.mem_len = known + refresh / 2; /* on average over a round */
+    bool good = measure(b, MODE_REFRESHED, &settings);
     txl_session_free(b->session);
     b->session = NULL;
     return good;
@@ -382,11 +476,18 @@ static bool set_up(struct bench *b) {
                                                     : model_open(&b->model, &b->options->common);
     if (!opened)
         return false;
+    const struct meaningless not_here[] = {
+        {b->options->mode == MODE_REFRESHED, "--mode refreshed",
+         "which sees what is to the left alone"},
+    };
+    if (!model_needs_both_sides(&b->model, not_here, sizeof not_here / sizeof *not_here))
+        return false;
     txl_model_defaults(b->model.handle, &b->settings);
     settings_override(&b->settings, &b->options->session, &b->options->common);
     size_t tgt_len = (size_t)b->settings.tgt_len;
     b->unit = tgt_len < MANY_TOKENS ? MANY_TOKENS / tgt_len * tgt_len : tgt_len;
-    b->ids = calloc(b->unit + 1, sizeof *b->ids);
+    size_t known = (size_t)b->options->known;
+    b->ids = calloc((b->unit > known ? b->unit : known) + 1, sizeof *b->ids);
     b->nats = calloc(b->unit, sizeof *b->nats);
     if (!b->ids || !b->nats) {
         terminal_error("out of memory");
@@ -405,8 +506,10 @@ static void print_summary(const struct bench *b, double seconds) {
 static int measure_all(struct bench *b, const int *mem_lens, size_t n) {
     double start = terminal_seconds();
     bool good = true;
-    for (size_t i = 0; i < n && good; i++)
+    for (size_t i = 0; i < n && good && b->options->mode != MODE_REFRESHED; i++)
         good = measure_memory(b, mem_lens[i]);
+    if (good && model_sees_both_sides(&b->model) && is_wanted(b, MODE_REFRESHED))
+        good = measure_rounds(b);
     int status = STATUS_OK;
     if (signals_stopped())
         status = signals_status();
@@ -443,6 +546,8 @@ static int run(const struct command *command, int argc, char **argv) {
                                     .compute = CHOICE_UNSET,
                                     .batch = INTEGER_UNSET,
                                     .dropout = NAN,
+                                    .refresh = REFRESH_TOKENS,
+                                    .known = KNOWN_TOKENS,
                                     .seconds = 4};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
@@ -530,9 +635,26 @@ static const struct option_row options[] = {
      .name = "mode",
      .kind = OPTION_CHOICE,
      .choices = modes,
-     .standard = "score and generate",
-     .help = "what to measure",
+     .standard = "score, generate and refreshed",
+     .help = "what to measure: scoring whole segments, generating with a full memory, of an XLNet "
+             "generating with all known tokens read afresh, or training",
      .offset = offsetof(struct bench_options, mode)},
+    {.name = "refresh",
+     .kind = OPTION_INTEGER,
+     .argument = "R",
+     .standard = TEXT_OF(REFRESH_TOKENS),
+     .help = "refreshed: so many new tokens after each block, as txl generate has it",
+     .offset = offsetof(struct bench_options, refresh),
+     .least = 1,
+     .most = TXL_MAX_ASKED},
+    {.name = "known",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = TEXT_OF(KNOWN_TOKENS),
+     .help = "refreshed: the tokens of the block",
+     .offset = offsetof(struct bench_options, known),
+     .least = 1,
+     .most = TXL_MAX_TGT_LEN},
     {.name = "seconds",
      .kind = OPTION_REAL,
      .argument = "S",
@@ -583,8 +705,10 @@ static const struct note notes[] = {
      "which a large buffer can be read, and OpenBLAS's best sgemm. Told are the median of the "
      "samples, their 10th and 90th percentile, the limits' medians, and the share of the limit: "
      "tokens a second times the bytes that generating one must read, of the bandwidth; times the "
-     "floating-point operations that scoring or training on one must do, of sgemm. The tokens are "
-     "drawn at random by Zipf's law."},
+     "floating-point operations that scoring or training on one must do, of sgemm. Refreshed "
+     "(XLNet) is a round: a block of --known tokens, then --refresh new ones, each of which but "
+     "the first reads the weights; its share is that of the time that bandwidth and sgemm together "
+     "would take. The tokens are drawn at random by Zipf's law."},
     {"Training",
      "--mode train takes steps of txl train in f32, or with --compute bf16 in bf16, of whose "
      "products sgemm's peak then is no limit. Counted is what cannot be left out, two operations "
@@ -594,13 +718,14 @@ static const struct note notes[] = {
     {"JSON and CSV", "The fields, of each measurement:\n\n"
                      " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
                      " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
-                     " sgemm_peak share_of_limit kernels blas\n\n"
+                     " sgemm_peak share_of_limit kernels blas refresh known\n\n"
                      "or with --mode train\n\n"
                      " mode compute batch dropout threads tgt_len mem_len\n"
                      " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
                      " sgemm_peak share_of_limit kernels blas\n\n"
                      "read_bandwidth is in bytes a second, sgemm_peak in operations a second, "
-                     "memory_bytes what training takes besides the text."},
+                     "memory_bytes what training takes besides the text. refresh and known are of "
+                     "mode refreshed alone, mem_len of the others."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line holds the settings as "
      "key=value between blanks, always in "
@@ -608,12 +733,15 @@ static const struct note notes[] = {
      " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
      "     memory_start cluster_order type memory_type threads streams kernels\n"
      "     blas model\n\n"
-     "mem_len is the last one measured; the model's name runs to the end of the line."},
+     "Of an XLNet same_length and cluster_order are left out, and before type come family and "
+     "activation. mem_len is the last one measured; the model's name runs to the end of the line."},
     {0}};
 
 static const struct example examples[] = {
     {"txl bench", "the built-in model on this machine"},
     {"txl bench --shape wt103-large --type bf16", "a published shape, no file needed"},
+    {"txl bench --shape xlnet-base --mode refreshed --known 200",
+     "as txl generate works by default"},
     {"txl bench --model wt103.txl --mem-len 0,400,1600 --csv", "what memory costs, for a table"},
     {"txl bench --mode train --shape small --compute bf16", "steps of training a small model"},
     {0}};
@@ -623,8 +751,8 @@ const struct command bench_command = {
     .summary = "measure speed beside what the machine allows",
     .description =
         "Measures how many tokens a second a model scores in whole segments, generates one by one, "
-        "or is trained on, with its memory full, and which share that is of what this machine's "
-        "memory bandwidth and matrix products allow.",
+        "with its memory full or (XLNet) with all known tokens read afresh, or is trained on, and "
+        "which share that is of what this machine's memory bandwidth and matrix products allow.",
     .options = options,
     .notes = notes,
     .examples = examples,

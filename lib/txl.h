@@ -266,7 +266,10 @@ TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *s
 typedef struct txl_costs {
     uint64_t bytes; /* that generating one reads: weights, keys, values, position rows */
     uint64_t flops; /* of scoring one in a long text: additions and multiplications */
-    uint64_t reserved[4];
+    /* XLNet: of reading one in a block of tgt_len tokens without memory, which is what reading
+     * known tokens afresh takes; 0 for other families. */
+    uint64_t block_flops;
+    uint64_t reserved[3];
 } txl_costs;
 TXL_API void txl_model_costs(const txl_model *model, const txl_settings *settings,
                              txl_costs *costs);

@@ -47,21 +47,6 @@ const char *scratch_path(const char *name) {
     return path;
 }
 
-/* A vocabulary of as many numbers as the case has symbols: these tests ask for no text. */
-static const char *write_numbers(const char *name) {
-    static char path[4096];
-    json_t *expect = json_load_file(case_path(name, "expect.json"), 0, NULL);
-    json_t *n = json_object_get(json_object_get(expect, "model"), "n_token");
-    snprintf(path, sizeof path, "%s", scratch_path("numbers.txt"));
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    for (int i = 0; i < json_integer_value(n); i++)
-        fprintf(file, "%d\n", i);
-    fclose(file);
-    json_decref(expect);
-    return path;
-}
-
 void case_convert(const char *name, const char *type, int level, const char *path) {
     txl_error error;
     char source[4096], output[4096];
@@ -71,13 +56,9 @@ void case_convert(const char *name, const char *type, int level, const char *pat
     options.level = level;
     options.threads = 1;
     snprintf(output, sizeof output, "%s", path);
-    if (strncmp(name, "xlnet/", 6) == 0)
-        options.vocabulary = write_numbers(name);
     snprintf(source, sizeof source, "%s", case_path(name, "."));
     if (convert_checkpoint(source, output, &options, &error) != TXL_OK)
         fail_msg("%s: %s", name, error.message);
-    if (options.vocabulary)
-        unlink(options.vocabulary);
 }
 
 void case_open(struct model_case *c, const char *name, const char *type, int level) {

@@ -71,4 +71,5 @@ void transformer_xl_costs(const struct network *network, const txl_settings *set
         bytes += (uint64_t)(sight.distances * x->n_layer * x->n_head * sizeof(float));
     costs->bytes = bytes;
     costs->flops = 2 * (products + (uint64_t)(rows * width));
+    costs->block_flops = 0;
 }

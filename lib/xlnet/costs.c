@@ -13,6 +13,10 @@
  *     for each element of the keys, the values and the position rows that it sees, which are
  *     mem_len + (tgt_len + 1) / 2 on average over a segment: one for either row
  *
+ * A token of a block, of which others need the keys and values alone, takes for each weight of a
+ * layer but W_r one, and for each element of the keys, values and position rows of the tgt_len
+ * tokens that it sees; of the last layer W_k and W_v.
+ *
  * What is left out, norms, activations, softmax and sampling, is linear in what is counted, and
  * small. */
 #include "costs.h"
@@ -48,4 +52,7 @@ void xlnet_costs(const struct network *network, const txl_settings *settings, tx
     double scored = settings->mem_len + (settings->tgt_len + 1) / 2.0;
     double keys = 2 * width * x->d_model; /* W_k and W_v */
     costs->flops = 2 * (uint64_t)(2 * (double)layers - keys + (double)ends + 6 * scored * width);
+    double others = x->n_layer - 1; /* layers but the last */
+    double block = (double)layers * others + keys + 3 * settings->tgt_len * width * others;
+    costs->block_flops = 2 * (uint64_t)(block / x->n_layer);
 }
