@@ -478,7 +478,8 @@ typedef struct txl_resume {
     uint64_t reserved[4];
 } txl_resume;
 
-/* Takes a snapshot of `session`.  `resume` may be NULL.  End with txl_memory_free. */
+/* Takes a snapshot of `session`.  `resume` may be NULL.  Keys or values that are not finite, as of
+ * damaged weights, are TXL_FORMAT.  End with txl_memory_free. */
 TXL_API txl_status txl_session_save(const txl_session *session, const txl_resume *resume,
                                     txl_memory **memory, txl_error *error);
 

@@ -194,6 +194,23 @@ static void load_rows(txl_session *s, const struct header *h, float *row, const 
     }
 }
 
+static bool are_finite(uint32_t memory_type, const uint8_t *bytes, uint64_t size) {
+    const float *wide = (const float *)bytes;
+    const uint16_t *half = (const uint16_t *)bytes;
+    const uint16_t exponent = memory_type == TXL_MEMORY_F16 ? 0x7c00 : 0x7f80;
+    for (uint64_t i = 0; i < size / rows_element_size(memory_type); i++)
+        if (memory_type == TXL_MEMORY_F32 ? !isfinite(wide[i]) : (half[i] & exponent) == exponent)
+            return false;
+    return true;
+}
+
+/* What a reader asks for, too: no infinities, and nothing that is no number. */
+static bool holds_numbers(const txl_memory *memory) {
+    const struct header *h = &memory->header;
+    return are_finite(TXL_MEMORY_F32, part_bytes(memory, HIDDEN), h->part[HIDDEN].size) &&
+           are_finite(h->memory_type, part_bytes(memory, ROWS), h->part[ROWS].size);
+}
+
 /* ---- Saving ------------------------------------------------------------------------------- */
 
 static struct header make_header(const txl_session *s, const txl_resume *resume) {
@@ -276,10 +293,19 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
         if (resume->refresh > 0)
             made->rounds = make_rounds(resume);
         fill(made, s, resume, row);
-        *memory = made;
     }
     free(row);
-    return made ? TXL_OK : txl_fail_memory(error, "a copy of the memory", header.file_size);
+    if (!made)
+        return txl_fail_memory(error, "a copy of the memory", header.file_size);
+    if (!holds_numbers(made)) {
+        txl_memory_free(made);
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: the network's keys or values are not finite, so that they cannot be "
+                        "saved; txl verify tells whether the file is damaged",
+                        model_name(s->model));
+    }
+    *memory = made;
+    return TXL_OK;
 }
 
 txl_status txl_memory_write(const txl_memory *memory, const char *path, txl_error *error) {
@@ -413,16 +439,6 @@ static bool are_ids(const uint8_t *bytes, uint64_t size, int32_t n_token) {
     return true;
 }
 
-static bool are_finite(uint32_t memory_type, const uint8_t *bytes, uint64_t size) {
-    const float *wide = (const float *)bytes;
-    const uint16_t *half = (const uint16_t *)bytes;
-    const uint16_t exponent = memory_type == TXL_MEMORY_F16 ? 0x7c00 : 0x7f80;
-    for (uint64_t i = 0; i < size / rows_element_size(memory_type); i++)
-        if (memory_type == TXL_MEMORY_F32 ? !isfinite(wide[i]) : (half[i] & exponent) == exponent)
-            return false;
-    return true;
-}
-
 static txl_status check_parts(const struct source *in, const txl_memory *memory, txl_error *error) {
     const struct part *part = memory->header.part;
     const uint8_t *bytes[N_PART];
@@ -438,8 +454,7 @@ static txl_status check_parts(const struct source *in, const txl_memory *memory,
     if (!are_ids(bytes[SEGMENT], part[SEGMENT].size, n_token) ||
         !are_ids(bytes[RECENT], part[RECENT].size, n_token))
         return damaged(in, "an id in it is none of the vocabulary's", error);
-    if (!are_finite(TXL_MEMORY_F32, bytes[HIDDEN], part[HIDDEN].size) ||
-        !are_finite(memory->header.memory_type, bytes[ROWS], part[ROWS].size))
+    if (!holds_numbers(memory))
         return damaged(in, "a number in it is not finite", error);
     return TXL_OK;
 }

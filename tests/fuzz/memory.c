@@ -12,12 +12,18 @@ enum { MAX_LENGTH = 1000 };
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-static void save_again(const txl_session *session, const txl_model *model,
-                       const txl_resume *resume) {
+/* What can be saved can be read; numbers so large that they are not finite cannot, unless all of
+ * them came of a file. */
+static void save_again(const txl_session *session, const txl_model *model, const txl_resume *resume,
+                       bool all_read) {
     txl_memory *memory, *again;
     txl_error error;
     const char *path = fuzz_write("again.txm", NULL, 0);
-    fuzz_require_ok(txl_session_save(session, resume, &memory, &error), &error);
+    txl_status status = txl_session_save(session, resume, &memory, &error);
+    if (all_read || status != TXL_FORMAT)
+        fuzz_require_ok(status, &error);
+    if (status)
+        return;
     fuzz_require_ok(txl_memory_write(memory, path, &error), &error);
     fuzz_require_ok(txl_memory_read(path, model, &again, &error), &error);
     txl_memory_free(memory);
@@ -33,7 +39,7 @@ static void go_on(const txl_model *model, const txl_memory *memory, const txl_se
         return;
     fuzz_require_ok(txl_session_load(session, memory, &error), &error);
     txl_memory_resume(memory, &resume);
-    save_again(session, model, &resume);
+    save_again(session, model, &resume, true);
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         float logprob;
         int32_t best;
@@ -43,7 +49,7 @@ static void go_on(const txl_model *model, const txl_memory *memory, const txl_se
     }
     if (txl_model_family(model) == TXL_FAMILY_XLNET &&
         txl_session_feed_block(session, ids, sizeof ids / sizeof *ids, &error) == TXL_OK)
-        save_again(session, model, &resume);
+        save_again(session, model, &resume, false);
     txl_session_free(session);
 }
 
