@@ -10,6 +10,7 @@
 #include "lib/base/limits.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/unicode.h"
+#include "lib/text/vocabulary.h"
 
 #include <errno.h>
 #include <inttypes.h>

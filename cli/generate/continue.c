@@ -4,6 +4,7 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "sample.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,10 +19,12 @@ static const int64_t MAX_SEED = 9007199254740991;
 
 enum { WORDS_N = 300, CHARACTERS_N = 1000 };
 
+/* Samples made together: as many as the library's sessions can be fed together without a
+ * difference to each by itself (txl_session_feed_each). */
+enum { TOGETHER = 8 };
+
 /* What the memories of samples that are made together may take. */
 static const uint64_t TOGETHER_BYTES = (uint64_t)4 << 30;
-
-const char *const reading_orders[] = {"block", "left", NULL};
 
 /* ---- Samples that are made together ------------------------------------------------------- */
 
@@ -237,14 +240,6 @@ txl_status continue_prompt(struct generate *g, int64_t samples) {
     }
     unknown_note(&g->prompt.unknown, g->prompt.input.name, txl_model_unk(g->model.handle) >= 0);
     return continue_text(g, samples);
-}
-
-struct run_settings continue_run(const struct generate *g) {
-    const struct generate_options *options = g->options;
-    return (struct run_settings){.text = text_form(&g->model, g->text, options->ids),
-                                 .generates = true,
-                                 .refresh = g->reading.refresh,
-                                 .order = reading_orders[g->reading.left]};
 }
 
 /* ---- How tokens are drawn ----------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include "cli/system/terminal.h"
 #include "continue.h"
 #include "interactive.h"
+#include "sample.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -144,7 +145,7 @@ static void print_summary(const struct generate *g, int64_t samples) {
     const struct generate_options *options = g->options;
     char sampling[512], settings[8192];
     sampling_to_text(sampling, sizeof sampling, &options->sampling);
-    const struct run_settings run = continue_run(g);
+    const struct run_settings run = generation_settings(g);
     settings_to_text(settings, sizeof settings, &g->model, &g->settings, &run);
     terminal_brief("%" PRIu64 " tokens, seed %" PRIu64 ", %.1f tokens/s%s", g->tokens, g->seed,
                    g->seconds > 0 ? (double)g->tokens / g->seconds : 0,

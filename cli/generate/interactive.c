@@ -8,6 +8,8 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "continue.h"
+#include "sample.h"
 
 #include <getopt.h>
 #include <inttypes.h>
@@ -345,7 +347,7 @@ static bool settings(struct interaction *i, char *argument) {
     char sampling[512], rest[8192];
     (void)argument;
     sampling_to_text(sampling, sizeof sampling, &i->options->sampling);
-    const struct run_settings run = continue_run(g);
+    const struct run_settings run = generation_settings(g);
     settings_to_text(rest, sizeof rest, &g->model, &g->settings, &run);
     terminal_line("tokens=%" PRIu64 " seed=%" PRIu64 " %s eos=%s %s", g->n, g->seed, sampling,
                   eos_ways[i->options->eos], rest);

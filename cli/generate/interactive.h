@@ -3,7 +3,7 @@
 #define CLI_INTERACTIVE_H
 
 #include "cli/options/options.h"
-#include "continue.h"
+#include "generation.h"
 
 /* Begins with the prompt if one was named, and goes on until the input ends; `g->memory` then holds
  * the text, the prompt's counts are of all that was typed, and `*texts` says how often the model

@@ -4,7 +4,6 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "continue.h"
 #include "recent.h"
 
 #include <ctype.h>
@@ -12,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistr.h>
-
-const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
 
 /* Streams of random numbers between a turn and its next try: more than there are samples. */
 static const uint64_t RETRY_STREAMS = (uint64_t)1 << 32;
@@ -117,7 +114,7 @@ txl_status sample_start(const struct generate *g, struct sample *s, int64_t numb
 
 static json_t *settings_object(const struct generate *g) {
     const struct generate_options *options = g->options;
-    const struct run_settings run = continue_run(g);
+    const struct run_settings run = generation_settings(g);
     json_t *settings = json_object();
     if (!sampling_to_json(settings, &options->sampling) ||
         json_object_set_new(settings, "eos", json_string(eos_ways[options->eos])) != 0 ||

@@ -4,7 +4,6 @@
 #include "lib/base/error.h"
 #include "unicode.h"
 
-#include <endian.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -14,12 +13,6 @@
 
 /* What an unknown character costs beyond the least likely piece. */
 #define UNKNOWN_PENALTY 10.0f
-
-static uint32_t load_u32(const unsigned char *bytes) {
-    uint32_t value;
-    memcpy(&value, bytes, sizeof value);
-    return le32toh(value);
-}
 
 /* ---- The trie of pieces ------------------------------------------------------------------- */
 
@@ -40,9 +33,8 @@ struct trie_place {
 
 struct trie_maker {
     struct sentencepiece *pieces;
-    const struct vocabulary *vocabulary;
+    const struct pieces_section *section;
     const float *scores;
-    const char *file;
     int32_t *order, *spare;    /* ids of the pieces to put in, those below one node side by side */
     struct trie_place *places; /* [room] */
     uint32_t room;
@@ -57,7 +49,7 @@ struct trie_node {
 };
 
 static const char *spelling(const struct trie_maker *maker, uint32_t i, size_t *length) {
-    return vocabulary_symbol(maker->vocabulary, maker->order[i], length);
+    return spelling_at(&maker->section->spellings, maker->order[i], length);
 }
 
 static void take_unit(struct trie_maker *maker, uint32_t unit) {
@@ -96,8 +88,8 @@ static txl_status add_block(struct trie_maker *maker, txl_error *error) {
     uint32_t first = p->n_trie, n = first + TRIE_BLOCK;
     if (n > TRIE_MAX_UNITS)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: vocabulary: pieces whose trie has more than %d nodes", maker->file,
-                        TRIE_MAX_UNITS);
+                        "%s: vocabulary: pieces whose trie has more than %d nodes",
+                        maker->section->file, TRIE_MAX_UNITS);
     txl_status status = make_room(maker, n, error);
     if (status != TXL_OK)
         return status;
@@ -177,7 +169,7 @@ static txl_status end_piece(struct trie_maker *maker, const struct trie_node *no
         return TXL_OK;
     return txl_fail(error, TXL_FORMAT,
                     "%s: vocabulary: pieces %" PRId32 " and %" PRId32 " are spelled the same",
-                    maker->file, id, maker->order[node->begin + 1]);
+                    maker->section->file, id, maker->order[node->begin + 1]);
 }
 
 /* Sorts the node's pieces by their next byte, those that end first: of key 0, or the byte and 1,
@@ -254,10 +246,9 @@ static bool is_found(unsigned char type) {
     return type == PIECE_NORMAL || type == PIECE_USER_DEFINED || type == PIECE_UNUSED;
 }
 
-static txl_status build_trie(struct sentencepiece *p, const struct vocabulary *vocabulary,
-                             const float *scores, const char *file, txl_error *error) {
-    struct trie_maker maker = {
-        .pieces = p, .vocabulary = vocabulary, .scores = scores, .file = file};
+static txl_status build_trie(struct sentencepiece *p, const struct pieces_section *section,
+                             const float *scores, txl_error *error) {
+    struct trie_maker maker = {.pieces = p, .section = section, .scores = scores};
     size_t room = (size_t)p->n + 1;
     maker.order = malloc(room * sizeof *maker.order);
     maker.spare = malloc(room * sizeof *maker.spare);
@@ -466,37 +457,37 @@ static int byte_of(const char *text, size_t length) {
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
-static txl_status check_piece(struct sentencepiece *p, const struct vocabulary *vocabulary,
-                              int32_t id, float score, const char *file, txl_error *error) {
+static txl_status check_piece(struct sentencepiece *p, const struct pieces_section *section,
+                              int32_t id, float score, txl_error *error) {
     size_t length;
-    const char *text = vocabulary_symbol(vocabulary, id, &length);
+    const char *text = spelling_at(&section->spellings, id, &length);
     unsigned char type = p->types[id];
     if (type < PIECE_NORMAL || type > PIECE_BYTE)
-        return bad_piece(file, id, "has an unknown type", error);
+        return bad_piece(section->file, id, "has an unknown type", error);
     if (length == 0 || length > PIECES_LONGEST)
-        return bad_piece(file, id, "is empty or longer than 1,024 bytes", error);
+        return bad_piece(section->file, id, "is empty or longer than 1,024 bytes", error);
     if (memchr(text, '\0', length) || u8_check((const uint8_t *)text, length))
-        return bad_piece(file, id, "is not UTF-8 without NUL", error);
+        return bad_piece(section->file, id, "is not UTF-8 without NUL", error);
     if (!isfinite(score))
-        return bad_piece(file, id, "has a score that is not finite", error);
-    if ((type == PIECE_UNKNOWN) != (id == vocabulary->unk))
-        return bad_piece(file, id, "is one of several unknown pieces, or is none", error);
-    if (type == PIECE_CONTROL || id != vocabulary->eos)
+        return bad_piece(section->file, id, "has a score that is not finite", error);
+    if ((type == PIECE_UNKNOWN) != (id == section->unk))
+        return bad_piece(section->file, id, "is one of several unknown pieces, or is none", error);
+    if (type == PIECE_CONTROL || id != section->eos)
         return TXL_OK;
-    return bad_piece(file, id, "ends a line, but is no control piece", error);
+    return bad_piece(section->file, id, "ends a line, but is no control piece", error);
 }
 
-static txl_status check_pieces(struct sentencepiece *p, const struct vocabulary *vocabulary,
-                               const float *scores, const char *file, txl_error *error) {
+static txl_status check_pieces(struct sentencepiece *p, const struct pieces_section *section,
+                               const float *scores, txl_error *error) {
     float least = FLT_MAX, most = FLT_MIN; /* as the library begins */
     txl_status status = TXL_OK;
-    if (vocabulary->unk < 0)
-        return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no unknown piece", file);
+    if (section->unk < 0)
+        return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no unknown piece", section->file);
     for (int32_t id = 0; id < p->n && status == TXL_OK; id++) {
         size_t length;
         const unsigned char *text =
-            (const unsigned char *)vocabulary_symbol(vocabulary, id, &length);
-        status = check_piece(p, vocabulary, id, scores[id], file, error);
+            (const unsigned char *)spelling_at(&section->spellings, id, &length);
+        status = check_piece(p, section, id, scores[id], error);
         if (p->types[id] == PIECE_NORMAL) {
             least = fminf(least, scores[id]);
             most = fmaxf(most, scores[id]);
@@ -510,8 +501,8 @@ static txl_status check_pieces(struct sentencepiece *p, const struct vocabulary 
     return status;
 }
 
-static txl_status find_bytes(struct sentencepiece *p, const struct vocabulary *vocabulary,
-                             const char *file, txl_error *error) {
+static txl_status find_bytes(struct sentencepiece *p, const struct pieces_section *section,
+                             txl_error *error) {
     int n = 0;
     for (int i = 0; i < 256; i++)
         p->byte_id[i] = -1;
@@ -519,16 +510,17 @@ static txl_status find_bytes(struct sentencepiece *p, const struct vocabulary *v
         if (p->types[id] != PIECE_BYTE)
             continue;
         size_t length;
-        const char *text = vocabulary_symbol(vocabulary, id, &length);
+        const char *text = spelling_at(&section->spellings, id, &length);
         int byte = byte_of(text, length);
         if (byte < 0 || p->byte_id[byte] >= 0 || !(p->flags & PIECES_BYTE_FALLBACK))
-            return bad_piece(file, id, "is not the one piece of a byte", error);
+            return bad_piece(section->file, id, "is not the one piece of a byte", error);
         p->byte_id[byte] = id;
         n++;
     }
     if (n == 256 || !(p->flags & PIECES_BYTE_FALLBACK))
         return TXL_OK;
-    return txl_fail(error, TXL_FORMAT, "%s: vocabulary: %d byte pieces, expected 256", file, n);
+    return txl_fail(error, TXL_FORMAT, "%s: vocabulary: %d byte pieces, expected 256",
+                    section->file, n);
 }
 
 /* ASCII characters that no rule and no user-defined piece begins with, or only together with what
@@ -558,8 +550,11 @@ struct tail {
     size_t n_charsmap;
 };
 
-static txl_status open_tail(struct sentencepiece *p, const unsigned char *bytes, size_t size,
-                            const char *file, struct tail *tail, txl_error *error) {
+static txl_status open_tail(struct sentencepiece *p, const struct pieces_section *section,
+                            struct tail *tail, txl_error *error) {
+    const unsigned char *bytes = section->tail;
+    const char *file = section->file;
+    size_t size = section->n_tail;
     if (size < 12)
         return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no scores behind the pieces", file);
     p->flags = load_u32(bytes);
@@ -583,40 +578,39 @@ static txl_status open_tail(struct sentencepiece *p, const unsigned char *bytes,
     return TXL_OK;
 }
 
-static txl_status open_pieces(struct sentencepiece *p, const struct vocabulary *vocabulary,
-                              const struct tail *tail, float *scores, const char *file,
-                              txl_error *error) {
+static txl_status open_pieces(struct sentencepiece *p, const struct pieces_section *section,
+                              const struct tail *tail, float *scores, txl_error *error) {
     for (int32_t id = 0; id < p->n; id++) {
         uint32_t bits = load_u32(tail->scores + 4 * (size_t)id);
         memcpy(&scores[id], &bits, sizeof bits);
     }
     txl_status status = TXL_OK;
     if (tail->n_charsmap > 0)
-        status = open_rules(p, tail->charsmap, tail->n_charsmap, file, error);
+        status = open_rules(p, tail->charsmap, tail->n_charsmap, section->file, error);
     if (status == TXL_OK)
-        status = check_pieces(p, vocabulary, scores, file, error);
+        status = check_pieces(p, section, scores, error);
     if (status == TXL_OK)
-        status = find_bytes(p, vocabulary, file, error);
+        status = find_bytes(p, section, error);
     if (status == TXL_OK)
-        status = build_trie(p, vocabulary, scores, file, error);
+        status = build_trie(p, section, scores, error);
     if (status == TXL_OK)
         find_plain(p);
     return status;
 }
 
-txl_status sentencepiece_open(const struct vocabulary *vocabulary, const void *tail, size_t size,
-                              const char *file, struct sentencepiece **pieces, txl_error *error) {
+txl_status sentencepiece_open(const struct pieces_section *section, struct sentencepiece **pieces,
+                              txl_error *error) {
     struct sentencepiece *p = calloc(1, sizeof *p);
     if (!p)
         return txl_fail_memory(error, "the pieces", sizeof *p);
-    p->n = vocabulary->n;
-    p->unk = vocabulary->unk;
+    p->n = section->spellings.n;
+    p->unk = section->unk;
     struct tail parts = {0};
-    txl_status status = open_tail(p, tail, size, file, &parts, error);
+    txl_status status = open_tail(p, section, &parts, error);
     if (status == TXL_OK) {
         size_t bytes = (size_t)p->n * sizeof(float);
         float *scores = malloc(bytes);
-        status = scores ? open_pieces(p, vocabulary, &parts, scores, file, error)
+        status = scores ? open_pieces(p, section, &parts, scores, error)
                         : txl_fail_memory(error, "the pieces", bytes);
         free(scores);
     }

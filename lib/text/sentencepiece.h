@@ -17,9 +17,9 @@
 #ifndef TXL_SENTENCEPIECE_H
 #define TXL_SENTENCEPIECE_H
 
-#include "txl.h"
+#include "spellings.h"
 
-#include "vocabulary.h"
+#include "txl.h"
 
 enum sentencepiece_flag {
     PIECES_DUMMY_PREFIX = 1,  /* a word mark is put before a text */
@@ -97,10 +97,18 @@ static inline double sentencepiece_user_defined_score(const struct sentencepiece
     return (double)((float)length * pieces->most) - 0.1;
 }
 
-/* Opens what stands behind the `n` spellings of a section, at `tail`, and checks all of it; the
- * section must outlive it.  `file` names it in messages. */
-txl_status sentencepiece_open(const struct vocabulary *vocabulary, const void *tail, size_t size,
-                              const char *file, struct sentencepiece **pieces, txl_error *error);
+/* A vocabulary's section with pieces. */
+struct pieces_section {
+    struct spellings spellings;
+    int32_t unk, eos; /* -1: there is none */
+    const void *tail; /* [n_tail], what stands behind the spellings */
+    size_t n_tail;
+    const char *file; /* as messages name it */
+};
+
+/* Opens the pieces, checking all of the section, which must outlive them. */
+txl_status sentencepiece_open(const struct pieces_section *section, struct sentencepiece **pieces,
+                              txl_error *error);
 void sentencepiece_close(struct sentencepiece *pieces);
 
 /* What a piece adds to the score of a text; false: no text has a piece of that spelling. */

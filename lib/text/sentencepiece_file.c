@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
 #include "sentencepiece.h"
+#include "vocabulary.h"
 
 #include <endian.h>
 #include <inttypes.h>

@@ -7,7 +7,6 @@
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
 
-#include <endian.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,22 +18,6 @@ struct vocabulary_slot {
     uint32_t tag; /* high half of the hash, so that few spellings are compared in vain */
     int32_t id;   /* -1: free */
 };
-
-static uint32_t load_u32(const unsigned char *bytes) {
-    uint32_t value;
-    memcpy(&value, bytes, sizeof value);
-    return le32toh(value);
-}
-
-static uint32_t end_of(const struct vocabulary *vocabulary, int32_t id) {
-    return id < 0 ? 0 : load_u32(vocabulary->ends + (size_t)id * 4);
-}
-
-static const char *spelling_of(const struct vocabulary *vocabulary, int32_t id, size_t *length) {
-    uint32_t begin = end_of(vocabulary, id - 1);
-    *length = end_of(vocabulary, id) - begin;
-    return vocabulary->spellings + begin;
-}
 
 int vocabulary_byte(const char *text, size_t length) {
     if (length == 0 || length > 3 || (length > 1 && text[0] == '0'))
@@ -64,7 +47,7 @@ static struct vocabulary_slot *slot_of(const struct vocabulary *vocabulary, uint
         if (slot->tag != (uint32_t)(hash >> 32))
             continue;
         size_t other_length;
-        const char *other = spelling_of(vocabulary, slot->id, &other_length);
+        const char *other = spelling_at(&vocabulary->spellings, slot->id, &other_length);
         if (other_length == length && memcmp(other, text, length) == 0)
             return slot;
     }
@@ -85,7 +68,7 @@ static txl_status build_table(struct vocabulary *vocabulary, txl_error *error) {
         vocabulary->seed = (uintptr_t)vocabulary->slots;
     for (int32_t id = 0; id < vocabulary->n; id++) {
         size_t length;
-        const char *text = spelling_of(vocabulary, id, &length);
+        const char *text = spelling_at(&vocabulary->spellings, id, &length);
         uint64_t hash = hash_of(vocabulary, text, length);
         struct vocabulary_slot *slot = slot_of(vocabulary, hash, text, length);
         if (slot->id < 0)
@@ -99,7 +82,7 @@ static void fill_byte_ids(struct vocabulary *vocabulary) {
         vocabulary->byte_id[byte] = -1;
     for (int32_t id = 0; id < vocabulary->n; id++) {
         size_t length;
-        const char *text = spelling_of(vocabulary, id, &length);
+        const char *text = spelling_at(&vocabulary->spellings, id, &length);
         int byte = -1;
         if (vocabulary->kind == TXL_BYTES)
             byte = vocabulary_byte(text, length);
@@ -116,7 +99,7 @@ static txl_status check_ends(struct vocabulary *vocabulary, size_t n_bytes, cons
                              txl_error *error) {
     uint32_t begin = 0;
     for (int32_t id = 0; id < vocabulary->n; id++) {
-        uint32_t end = end_of(vocabulary, id);
+        uint32_t end = spelling_end(&vocabulary->spellings, id);
         if (end < begin || end > n_bytes)
             return txl_fail(error, TXL_FORMAT,
                             "%s: vocabulary: symbol %" PRId32 " ends at byte %" PRIu32
@@ -156,8 +139,8 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
                         "%s: vocabulary: unk %" PRId32 ", eos %" PRId32
                         ", expected ids below %" PRId32 " or -1",
                         file, unk, eos, n_token);
-    vocabulary->ends = (const unsigned char *)section + 4;
-    vocabulary->spellings = (const char *)vocabulary->ends + (size_t)n * 4;
+    const unsigned char *ends = (const unsigned char *)section + 4;
+    vocabulary->spellings = (struct spellings){ends, (const char *)ends + (size_t)n * 4, n_token};
     txl_status status = check_ends(vocabulary, size - 4 - (size_t)n * 4, file, error);
     if (status != TXL_OK)
         return status;
@@ -165,9 +148,17 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
     status = build_table(vocabulary, error);
     if (status != TXL_OK || !text_kind(kind)->has_pieces)
         return status;
-    size_t end = 4 + (size_t)n * 4 + end_of(vocabulary, n_token - 1), tail = (end + 3) & ~(size_t)3;
-    return sentencepiece_open(vocabulary, (const char *)section + (tail < size ? tail : size),
-                              tail < size ? size - tail : 0, file, &vocabulary->pieces, error);
+    size_t end = 4 + (size_t)n * 4 + spelling_end(&vocabulary->spellings, n_token - 1),
+           tail = (end + 3) & ~(size_t)3;
+    const struct pieces_section pieces = {
+        .spellings = vocabulary->spellings,
+        .unk = unk,
+        .eos = eos,
+        .tail = (const char *)section + (tail < size ? tail : size),
+        .n_tail = tail < size ? size - tail : 0,
+        .file = file,
+    };
+    return sentencepiece_open(&pieces, &vocabulary->pieces, error);
 }
 
 void vocabulary_close(struct vocabulary *vocabulary) {
@@ -185,7 +176,7 @@ int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, s
 }
 
 const char *vocabulary_symbol(const struct vocabulary *vocabulary, int32_t id, size_t *length) {
-    return id >= 0 && id < vocabulary->n ? spelling_of(vocabulary, id, length) : NULL;
+    return id >= 0 && id < vocabulary->n ? spelling_at(&vocabulary->spellings, id, length) : NULL;
 }
 
 /* ---- Making ------------------------------------------------------------------------------- */

@@ -11,6 +11,8 @@
 #ifndef TXL_VOCABULARY_H
 #define TXL_VOCABULARY_H
 
+#include "spellings.h"
+
 #include "txl.h"
 
 struct vocabulary {
@@ -25,8 +27,7 @@ struct vocabulary {
     int32_t byte_id[256];
     struct sentencepiece *pieces; /* of the kinds that cut words into pieces; else NULL */
     /* The rest is vocabulary.c's. */
-    const unsigned char *ends;
-    const char *spellings;
+    struct spellings spellings;
     struct vocabulary_slot *slots; /* open addressing, at most half full */
     uint64_t mask;                 /* number of slots - 1 */
     uint64_t seed;

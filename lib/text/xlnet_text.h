@@ -19,6 +19,7 @@
 #define TXL_XLNET_TEXT_H
 
 #include "piece_stream.h"
+#include "vocabulary.h"
 
 /* What becomes of the names of symbols. */
 enum xlnet_names {

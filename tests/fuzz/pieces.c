@@ -7,6 +7,7 @@
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
 #include "lib/text/sentencepiece.h"
+#include "lib/text/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>

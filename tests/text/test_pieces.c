@@ -17,6 +17,7 @@
 #include "lib/text/piece_stream.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/unicode.h"
+#include "lib/text/vocabulary.h"
 #include "lib/text/xlnet_text.h"
 
 /* ---- Models ------------------------------------------------------------------------------- */

@@ -1,0 +1,90 @@
+/* One run of txl generate: its options, what all samples have in common, and each sample's own. */
+#ifndef CLI_GENERATION_H
+#define CLI_GENERATION_H
+
+#include "cli/model.h"
+#include "lib/base/buffer.h"
+#include "prompt.h"
+#include "sampling.h"
+#include "sentence.h"
+#include "stop.h"
+#include "txl.h"
+
+#include <jansson.h>
+
+/* What <eos> does: --eos. */
+enum { EOS_NEWLINE, EOS_STOP, EOS_BAN };
+extern const char *const eos_ways[]; /* newline, stop, ban */
+
+enum { ORDER_BLOCK, ORDER_LEFT };
+extern const char *const reading_orders[]; /* block, left */
+
+struct generate_options {
+    struct common_options common;
+    struct session_options session;
+    const char *prompt, *prompt_text, *context, *save_memory, *load_memory, *turn;
+    int text, eos, order;
+    int64_t refresh, n, seed, samples, logprobs;
+    struct sampling_options sampling;
+    bool allow_unk, skip_unknown, no_echo, ids, json, interactive, raw_output;
+    struct string_list stop;
+};
+
+/* Where a turn of an interactive text ends; -n is the most for all of them. */
+enum turn { TURN_NONE, TURN_SENTENCE, TURN_LINE, TURN_TOKENS };
+
+/* What belongs to one sample; what all have in common is in struct generate. */
+struct sample {
+    int64_t number; /* from 1 */
+    txl_session *session;
+    txl_history *history; /* the prompt and the sample so far */
+    txl_decoder *decoder; /* NULL for ids */
+    struct stop_search stops;
+    txl_random random; /* of the next draw */
+    int32_t id;        /* the last one drawn */
+    char tail;         /* the last byte of the text as shown, 0: none */
+    uint64_t made;
+    struct sentence sentence; /* of an interactive text's turn */
+    bool refused;             /* the id last drawn ends the turn before it, and is no part of it */
+    size_t round;             /* tokens since the known ones were read afresh */
+    json_t *top;              /* of the last draw, for --logprobs, until it is printed */
+    double start;
+    const char *done; /* why it ended; NULL: it goes on */
+
+    struct buffer decoded; /* from the decoder, or an id, on its way to the stop strings */
+    struct buffer text;    /* past them; with --json perhaps an incomplete character */
+    struct buffer output;  /* for standard output, when it is the sample's turn */
+};
+
+/* One run of the command: what all samples have in common. */
+struct generate {
+    const struct generate_options *options;
+    struct model model;
+    int text; /* TEXT_RAW, TEXT_TOKENS */
+    txl_settings settings;
+    struct prompt prompt;
+    struct sample sample; /* the prompt is fed to it, the others are copies of it */
+    struct reading reading;
+    int32_t *banned;
+    txl_sampling sampling; /* but for the history, which is each sample's own */
+    uint64_t seed;
+    txl_memory *memory; /* from which a text starts; NULL: afresh */
+    bool keeps;         /* it is to be saved, so that the last token drawn is fed too */
+    uint64_t n;         /* tokens of a sample; 0: no end */
+    enum turn turn;
+    uint64_t retries;         /* that the text's random numbers are away from its own */
+    struct buffer transcript; /* what generating has printed of an interactive text */
+
+    int32_t *top_ids; /* [logprobs], of the draw at hand */
+    float *top_logprobs;
+    txl_decoder *scratch; /* gives what their texts would be; NULL for ids, or without them */
+    const char *done;     /* why the sample that ended last did so */
+    int64_t samples;      /* begun */
+    uint64_t tokens;      /* of all samples */
+    double seconds;       /* without the prompt */
+};
+
+/* What results state about the run besides the session's settings. */
+struct run_settings generation_settings(const struct generate *g);
+
+#endif
