@@ -19,7 +19,7 @@ txl_status config_file_load(const char *checkpoint, char **config_path, json_t *
     if (stat(name, &info) < 0)
         return errno == ENOENT ? TXL_OK : txl_fail(error, TXL_IO, "%s: %s", name, strerror(errno));
     if (!S_ISREG(info.st_mode)) /* opening a pipe would wait for its writer */
-        return txl_fail(error, TXL_FORMAT, "%s: not a regular file", name);
+        return txl_fail_not_regular(error, TXL_FORMAT, name, &info);
     json_error_t where;
     *config = json_load_file(name, 0, &where);
     if (!*config)

@@ -17,8 +17,7 @@ static txl_status map(struct mapped_file *file, txl_error *error) {
     if (fstat(file->fd, &about) != 0)
         return txl_fail(error, TXL_IO, "%s: %s", file->path, strerror(errno));
     if (!S_ISREG(about.st_mode))
-        return txl_fail(error, TXL_IO, "%s: not a regular file, expected one that can be mapped",
-                        file->path);
+        return txl_fail_not_regular(error, TXL_IO, file->path, &about);
     if (about.st_size == 0)
         return txl_fail(error, TXL_FORMAT, "%s: the file is empty; fetch it again", file->path);
 

@@ -480,7 +480,7 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
     if (fstat(in->file, &info) < 0)
         return txl_fail(error, TXL_IO, "%s: %s", in->name, strerror(errno));
     if (!S_ISREG(info.st_mode))
-        return txl_fail(error, TXL_FORMAT, "%s: not a regular file", in->name);
+        return txl_fail_not_regular(error, TXL_FORMAT, in->name, &info);
     in->size = (uint64_t)info.st_size;
     txl_status status = read_header(in, &header, error);
     if (!status && !parts_fit(&header))

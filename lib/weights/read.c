@@ -230,7 +230,7 @@ static txl_status map_file(struct weights *w, txl_error *error) {
     if (fstat(file, &info) < 0)
         status = txl_fail(error, TXL_IO, "%s: %s", w->name, strerror(errno));
     else if (!S_ISREG(info.st_mode))
-        status = txl_fail(error, TXL_FORMAT, "%s: not a regular file", w->name);
+        status = txl_fail_not_regular(error, TXL_FORMAT, w->name, &info);
     else if (info.st_size == 0)
         status = txl_fail(error, TXL_FORMAT, "%s: empty, not a txl weights file", w->name);
     if (!status) {

@@ -691,7 +691,7 @@ static void hf_configurations_are_checked(void **unused) {
     }
     unlink(scratch_path("hf/config.json"));
     mkdir(scratch_path("hf/config.json"), 0777);
-    assert_refused(folder, &o, TXL_FORMAT, "config.json");
+    assert_refused(folder, &o, TXL_FORMAT, "config.json: Is a directory");
     rmdir(scratch_path("hf/config.json"));
     assert_int_equal(mkfifo(scratch_path("hf/config.json"), 0600), 0);
     assert_refused(folder, &o, TXL_FORMAT, "config.json: not a regular file");

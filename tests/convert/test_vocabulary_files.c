@@ -207,7 +207,7 @@ static void test_other_files(void **state) {
     assert_refuses(write_file("page.txt", page, sizeof page - 1), TXL_UNSUPPORTED, "a web page");
     assert_refuses(write_file("empty.txt", "", 0), TXL_FORMAT, "the file is empty");
     assert_refuses(scratch_path("missing.txt"), TXL_IO, "No such file");
-    assert_refuses(scratch, TXL_IO, "not a regular file");
+    assert_refuses(scratch, TXL_IO, "Is a directory");
     assert_refuses(case_path("hf-safetensors/model.safetensors"), TXL_UNSUPPORTED, "no vocabulary");
     assert_refuses(case_path("enwik8-zip/model.pt"), TXL_FORMAT,
                    "found mem_transformer.MemTransformerLM");
