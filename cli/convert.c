@@ -44,25 +44,26 @@ static int number_or(int64_t number, int unset) {
     return number == INTEGER_UNSET ? unset : (int)number;
 }
 
-static void translate(const struct convert_command_options *told, struct convert_options *options) {
+static void translate(const struct convert_command_options *given,
+                      struct convert_options *options) {
     convert_options_init(options);
-    options->vocabulary = told->vocabulary;
-    options->type = chosen(types, told->type);
-    options->level = number_or(told->level, -1);
-    options->threads = (int)told->common.threads;
-    options->n_head = number_or(told->n_head, 0);
-    options->attn_type = number_or(told->attn_type, -1);
-    options->cutoffs = told->cutoffs;
-    options->pre_lnorm = answered(told->pre_lnorm);
-    options->same_length = answered(told->same_length);
-    options->memory_start = chosen(memory_starts, told->memory_start);
-    options->cluster_order = chosen(cluster_orders, told->cluster_order);
-    options->activation = chosen(activations, told->activation);
-    options->tokenizer = chosen(tokenizers, told->tokenizer);
-    options->tgt_len = number_or(told->tgt_len, -1);
-    options->mem_len = number_or(told->mem_len, -1);
-    options->has_clamp_len = told->clamp_len != INTEGER_UNSET;
-    options->clamp_len = number_or(told->clamp_len, -1);
+    options->vocabulary = given->vocabulary;
+    options->type = chosen(types, given->type);
+    options->level = number_or(given->level, -1);
+    options->threads = (int)given->common.threads;
+    options->n_head = number_or(given->n_head, 0);
+    options->attn_type = number_or(given->attn_type, -1);
+    options->cutoffs = given->cutoffs;
+    options->pre_lnorm = answered(given->pre_lnorm);
+    options->same_length = answered(given->same_length);
+    options->memory_start = chosen(memory_starts, given->memory_start);
+    options->cluster_order = chosen(cluster_orders, given->cluster_order);
+    options->activation = chosen(activations, given->activation);
+    options->tokenizer = chosen(tokenizers, given->tokenizer);
+    options->tgt_len = number_or(given->tgt_len, -1);
+    options->mem_len = number_or(given->mem_len, -1);
+    options->has_clamp_len = given->clamp_len != INTEGER_UNSET;
+    options->clamp_len = number_or(given->clamp_len, -1);
 }
 
 static void print_summary(const char *output, double seconds) {
@@ -72,23 +73,23 @@ static void print_summary(const char *output, double seconds) {
     terminal_summary("bytes=%lld seconds=%.2f output=%s", bytes, seconds, output);
 }
 
-static int convert(const char *source, const struct convert_command_options *told) {
+static int convert(const char *source, const struct convert_command_options *given) {
     struct convert_options options;
     struct progress progress;
     txl_error error;
-    translate(told, &options);
+    translate(given, &options);
     options.progress = show;
     options.progress_context = &progress;
     struct stat before;
-    bool replaces = stat(told->output, &before) == 0 && S_ISREG(before.st_mode);
+    bool replaces = stat(given->output, &before) == 0 && S_ISREG(before.st_mode);
     confine(&(struct confinement){.sources = &source,
                                   .n_source = 1,
-                                  .alone = &told->vocabulary,
-                                  .n_alone = told->vocabulary != NULL,
-                                  .output = told->output});
+                                  .alone = &given->vocabulary,
+                                  .n_alone = given->vocabulary != NULL,
+                                  .output = given->output});
     progress_start(&progress, source, "MiB");
     signals_set_mapped(source);
-    txl_status status = convert_checkpoint(source, told->output, &options, &error);
+    txl_status status = convert_checkpoint(source, given->output, &options, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
     if (status == TXL_STOPPED)
@@ -98,39 +99,39 @@ static int convert(const char *source, const struct convert_command_options *tol
         return STATUS_FAILURE;
     }
     if (replaces)
-        terminal_note("%s existed and was replaced", told->output);
-    print_summary(told->output, terminal_seconds() - progress.start);
+        terminal_note("%s existed and was replaced", given->output);
+    print_summary(given->output, terminal_seconds() - progress.start);
     return STATUS_OK;
 }
 
 static int run(const struct command *command, int argc, char **argv) {
-    struct convert_command_options told = {.type = CHOICE_UNSET,
-                                           .memory_start = CHOICE_UNSET,
-                                           .cluster_order = CHOICE_UNSET,
-                                           .activation = CHOICE_UNSET,
-                                           .tokenizer = CHOICE_UNSET,
-                                           .pre_lnorm = CHOICE_UNSET,
-                                           .same_length = CHOICE_UNSET,
-                                           .level = INTEGER_UNSET,
-                                           .n_head = INTEGER_UNSET,
-                                           .attn_type = INTEGER_UNSET,
-                                           .tgt_len = INTEGER_UNSET,
-                                           .mem_len = INTEGER_UNSET,
-                                           .clamp_len = INTEGER_UNSET};
+    struct convert_command_options given = {.type = CHOICE_UNSET,
+                                            .memory_start = CHOICE_UNSET,
+                                            .cluster_order = CHOICE_UNSET,
+                                            .activation = CHOICE_UNSET,
+                                            .tokenizer = CHOICE_UNSET,
+                                            .pre_lnorm = CHOICE_UNSET,
+                                            .same_length = CHOICE_UNSET,
+                                            .level = INTEGER_UNSET,
+                                            .n_head = INTEGER_UNSET,
+                                            .attn_type = INTEGER_UNSET,
+                                            .tgt_len = INTEGER_UNSET,
+                                            .mem_len = INTEGER_UNSET,
+                                            .clamp_len = INTEGER_UNSET};
     struct operands operands;
-    int status = options_parse(command, argc, argv, &told, &operands);
+    int status = options_parse(command, argc, argv, &given, &operands);
     if (status != OPTIONS_RUN)
         return status;
-    if (!told.output)
+    if (!given.output)
         return options_wrong(command, "--output is missing");
     size_t n;
-    int *cutoffs = number_list(told.cutoffs ? told.cutoffs : "", &n);
+    int *cutoffs = number_list(given.cutoffs ? given.cutoffs : "", &n);
     free(cutoffs);
-    if (told.cutoffs && *told.cutoffs != '\0' && !cutoffs) {
+    if (given.cutoffs && *given.cutoffs != '\0' && !cutoffs) {
         return options_wrong(command, "--cutoffs '%s' is not a list of whole numbers",
-                             told.cutoffs);
+                             given.cutoffs);
     }
-    return convert(operands.items[0], &told);
+    return convert(operands.items[0], &given);
 }
 
 /* ---- The table ---------------------------------------------------------------------------- */

@@ -106,28 +106,28 @@ const char *text_form(const struct model *model, int form, bool ids) {
     return ids ? "ids" : model_has_words(model) ? text_forms[form] : "-";
 }
 
-bool text_form_choose(txl_kind kind, int told, int standard, int *form) {
-    *form = told == CHOICE_UNSET ? standard : told;
-    if (told == CHOICE_UNSET || txl_kind_unit(kind) == TXL_UNIT_WORD)
+bool text_form_choose(txl_kind kind, int asked, int standard, int *form) {
+    *form = asked == CHOICE_UNSET ? standard : asked;
+    if (asked == CHOICE_UNSET || txl_kind_unit(kind) == TXL_UNIT_WORD)
         return true;
     terminal_error(
         "--text %s is for models of words; there is one way alone to split this one's text",
-        text_forms[told]);
+        text_forms[asked]);
     return false;
 }
 
-void settings_override(txl_settings *settings, const struct session_options *told,
+void settings_override(txl_settings *settings, const struct session_options *options,
                        const struct common_options *common) {
-    if (told->tgt_len != INTEGER_UNSET)
-        settings->tgt_len = (int)told->tgt_len;
-    if (told->mem_len != INTEGER_UNSET)
-        settings->mem_len = (int)told->mem_len;
-    if (told->clamp_len != INTEGER_UNSET)
-        settings->clamp_len = (int)told->clamp_len;
-    if (told->same_length != CHOICE_UNSET)
-        settings->same_length = told->same_length == ANSWER_YES;
-    if (told->memory_type != CHOICE_UNSET)
-        settings->memory_type = (txl_memory_type)told->memory_type;
+    if (options->tgt_len != INTEGER_UNSET)
+        settings->tgt_len = (int)options->tgt_len;
+    if (options->mem_len != INTEGER_UNSET)
+        settings->mem_len = (int)options->mem_len;
+    if (options->clamp_len != INTEGER_UNSET)
+        settings->clamp_len = (int)options->clamp_len;
+    if (options->same_length != CHOICE_UNSET)
+        settings->same_length = options->same_length == ANSWER_YES;
+    if (options->memory_type != CHOICE_UNSET)
+        settings->memory_type = (txl_memory_type)options->memory_type;
     settings->threads = (int)common->threads;
 }
 
@@ -141,7 +141,7 @@ bool session_open(const struct model *model, const txl_settings *settings, txl_s
 }
 
 /* No limit is printed as -1, as the published settings write it. */
-static int clamp_told(const txl_settings *settings) {
+static int stated_clamp_len(const txl_settings *settings) {
     return settings->clamp_len > 0 ? settings->clamp_len : -1;
 }
 
@@ -237,7 +237,8 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
     const txl_model *handle = model->handle;
     return json_object_set_new(object, "tgt_len", json_integer(settings->tgt_len)) == 0 &&
            json_object_set_new(object, "mem_len", json_integer(settings->mem_len)) == 0 &&
-           json_object_set_new(object, "clamp_len", json_integer(clamp_told(settings))) == 0 &&
+           json_object_set_new(object, "clamp_len", json_integer(stated_clamp_len(settings))) ==
+               0 &&
            json_object_set_new(object, "same_length", json_boolean(settings->same_length)) == 0 &&
            json_object_set_new(object, "memory_start",
                                json_string(txl_model_memory_start(handle))) == 0 &&
@@ -256,10 +257,10 @@ static void family_to_text(char *text, size_t size, const struct model *model,
                            const txl_settings *settings, const struct run_settings *run) {
     const txl_model *handle = model->handle;
     if (!model_sees_both_sides(model)) {
-        snprintf(text, size,
-                 "mem_len=%d clamp_len=%d same_length=%s memory_start=%s cluster_order=%s",
-                 settings->mem_len, clamp_told(settings), settings->same_length ? "yes" : "no",
-                 txl_model_memory_start(handle), txl_model_cluster_order(handle));
+        snprintf(
+            text, size, "mem_len=%d clamp_len=%d same_length=%s memory_start=%s cluster_order=%s",
+            settings->mem_len, stated_clamp_len(settings), settings->same_length ? "yes" : "no",
+            txl_model_memory_start(handle), txl_model_cluster_order(handle));
         return;
     }
     char mem_len[16] = "-", more[64] = "";
@@ -273,7 +274,7 @@ static void family_to_text(char *text, size_t size, const struct model *model,
     if (run->fills)
         snprintf(more, sizeof more, " order=%s", run->order);
     snprintf(text, size, "mem_len=%s clamp_len=%d memory_start=%s family=%s activation=%s%s",
-             mem_len, clamp_told(settings), txl_model_memory_start(handle),
+             mem_len, stated_clamp_len(settings), txl_model_memory_start(handle),
              txl_family_name(TXL_FAMILY_XLNET), activation ? activation : "-", more);
     free(activation);
 }

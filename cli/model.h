@@ -81,9 +81,9 @@ enum { TEXT_RAW, TEXT_TOKENS };
  * whose text there is only one way to split. */
 const char *text_form(const struct model *model, int form, bool ids);
 
-/* `*form` is what --text says, or `standard` where `told` is CHOICE_UNSET.  False with the error
- * printed where it is told for a kind whose text there is only one way to split. */
-bool text_form_choose(txl_kind kind, int told, int standard, int *form);
+/* `*form` is what --text says, or `standard` where `asked` is CHOICE_UNSET.  False with the error
+ * printed where it is given for a kind whose text there is only one way to split. */
+bool text_form_choose(txl_kind kind, int asked, int standard, int *form);
 
 #define SESSION_UNSET                                                                              \
     { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET }
@@ -127,7 +127,7 @@ bool text_form_choose(txl_kind kind, int told, int standard, int *form);
     }
 
 /* Replaces the settings that the command line gives. */
-void settings_override(txl_settings *settings, const struct session_options *told,
+void settings_override(txl_settings *settings, const struct session_options *options,
                        const struct common_options *common);
 
 /* Opens a session; false with the error printed. */

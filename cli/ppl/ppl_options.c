@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-static bool tells_session(const struct session_options *told) {
+static bool changes_session(const struct session_options *options) {
     const struct session_options unset = SESSION_UNSET;
-    return memcmp(told, &unset, sizeof unset) != 0;
+    return memcmp(options, &unset, sizeof unset) != 0;
 }
 
 int ppl_options_check(const struct command *command, const struct ppl_options *o,
@@ -29,7 +29,7 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         {o->merge && (sliding || rows || sweep || shard || compare || o->heat || o->report ||
                       o->batch > 0 || o->max_tokens > 0 || o->ids || o->skip_unknown ||
                       o->preset != CHOICE_UNSET || o->common.model || o->common.low_memory ||
-                      tells_session(session)),
+                      changes_session(session)),
          "--merge reads the results of shards and can be combined with --json and --fail-above "
          "only"},
         {sliding && segments, "--sliding-window replaces --tgt-len, --mem-len and --same-length"},

@@ -10,7 +10,7 @@ struct ppl_options {
     struct common_options common;
     struct session_options session;
     int preset, text, space_with;
-    int64_t batch, sliding_window, max_tokens, logprobs, refresh; /* 0: off; batch 0: not told */
+    int64_t batch, sliding_window, max_tokens, logprobs, refresh; /* 0: off; batch 0: not given */
     bool per_line, ids, skip_unknown, json, heat, merge;
     const char *per_token, *per_word, *report, *compare, *sweep_memory, *shard;
     double fail_above; /* NAN: off */

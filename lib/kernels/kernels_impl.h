@@ -36,81 +36,27 @@ enum { MOST_PRODUCT_ROWS = 8 };
 enum { MOST_PRODUCT_ROWS = 4 };
 #endif
 
-/* One or two rows of B, `apart` rows from each other, against some rows of A, so that the loads of
- * either serve several products; `rows` and `columns` are constants where it is inlined.  Two
- * accumulators for each keep the multipliers busy while sums are under way. */
-#define DEFINE_PRODUCT(NAME, ELEMENT, LOAD, SCALAR)                                                \
-    static inline __attribute__((always_inline)) void NAME##_tile(                                 \
-        const int rows, const int columns, size_t k, const float *a, size_t lda, const ELEMENT *b, \
-        size_t apart, float *c, size_t ldc) {                                                      \
-        vec s[2][MOST_PRODUCT_ROWS] = {0}, t[2][MOST_PRODUCT_ROWS] = {0};                          \
-        size_t i = 0;                                                                              \
-        for (; i + 2 * LANES <= k; i += 2 * LANES) {                                               \
-            vec x[2], y[2];                                                                        \
-            UNROLL for (int j = 0; j < columns; j++) {                                             \
-                const ELEMENT *row = b + (size_t)j * apart * k + i;                                \
-                for (size_t at = 0;                                                                \
-                     (rows > 1 || sizeof(ELEMENT) < sizeof(float)) && at < 2 * LANES;              \
-                     at += 64 / sizeof(ELEMENT))                                                   \
-                    prefetch(row + at);                                                            \
-                x[j] = LOAD(row);                                                                  \
-                y[j] = LOAD(row + LANES);                                                          \
-            }                                                                                      \
-            UNROLL for (int r = 0; r < rows; r++) {                                                \
-                vec u = load_f32(a + (size_t)r * lda + i);                                         \
-                vec v = load_f32(a + (size_t)r * lda + i + LANES);                                 \
-                UNROLL for (int j = 0; j < columns; j++) {                                         \
-                    s[j][r] += u * x[j];                                                           \
-                    t[j][r] += v * y[j];                                                           \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-        UNROLL for (int r = 0; r < rows; r++) {                                                    \
-            UNROLL for (int j = 0; j < columns; j++) {                                             \
-                const ELEMENT *row = b + (size_t)j * apart * k;                                    \
-                float sum = sum_lanes(s[j][r] + t[j][r]);                                          \
-                for (size_t rest = i; rest < k; rest++)                                            \
-                    sum += a[(size_t)r * lda + rest] * SCALAR(row[rest]);                          \
-                c[(size_t)r * ldc + (size_t)j * apart] = sum;                                      \
-            }                                                                                      \
-        }                                                                                          \
-    }                                                                                              \
-    /* B's rows in pairs, one of its first half and one of its second: two streams a thread are    \
-     * read faster than one. */                                                                    \
-    static inline __attribute__((always_inline)) void NAME##_rows(                                 \
-        const int rows, const int columns, size_t n, size_t k, const float *a, size_t lda,         \
-        const ELEMENT *b, float *c, size_t ldc) {                                                  \
-        size_t part = n / (size_t)columns, done = part * (size_t)columns;                          \
-        for (size_t j = 0; j < part; j++)                                                          \
-            NAME##_tile(rows, columns, k, a, lda, b + j * k, part, c + j, ldc);                    \
-        for (size_t j = done; j < n; j++)                                                          \
-            NAME##_tile(rows, 1, k, a, lda, b + j * k, 0, c + j, ldc);                             \
-    }                                                                                              \
-    static void NAME(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,      \
-                     float *c, size_t ldc) {                                                       \
-        const size_t most = MOST_PRODUCT_ROWS;                                                     \
-        for (; m >= most; m -= most, a += most * lda, c += most * ldc)                             \
-            NAME##_rows(MOST_PRODUCT_ROWS, MOST_PRODUCT_ROWS > 4 ? 1 : 2, n, k, a, lda, b, c,      \
-                        ldc);                                                                      \
-        if (m >= 4) {                                                                              \
-            NAME##_rows(4, 2, n, k, a, lda, b, c, ldc);                                            \
-            m -= 4, a += 4 * lda, c += 4 * ldc;                                                    \
-        }                                                                                          \
-        if (m == 3)                                                                                \
-            NAME##_rows(3, 2, n, k, a, lda, b, c, ldc);                                            \
-        else if (m == 2)                                                                           \
-            NAME##_rows(2, 2, n, k, a, lda, b, c, ldc);                                            \
-        else if (m == 1)                                                                           \
-            NAME##_rows(1, 2, n, k, a, lda, b, c, ldc);                                            \
-    }
-
 static inline float same_f32(float x) {
     return x;
 }
 
-DEFINE_PRODUCT(product_f32, float, load_f32, same_f32)
-DEFINE_PRODUCT(product_f16, uint16_t, load_f16, float_of_f16)
-DEFINE_PRODUCT(product_bf16, uint16_t, load_bf16, float_of_bf16)
+#define PRODUCT product_f32
+#define ELEMENT float
+#define LOAD load_f32
+#define SCALAR same_f32
+#include "product_impl.h"
+
+#define PRODUCT product_f16
+#define ELEMENT uint16_t
+#define LOAD load_f16
+#define SCALAR float_of_f16
+#include "product_impl.h"
+
+#define PRODUCT product_bf16
+#define ELEMENT uint16_t
+#define LOAD load_bf16
+#define SCALAR float_of_bf16
+#include "product_impl.h"
 
 enum { MOST_Q8_COLUMNS = 4 };
 
