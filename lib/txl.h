@@ -662,7 +662,7 @@ typedef struct txl_training {
     int clamp_len;          /* as in txl_settings */
     bool same_length;       /* likewise */
     double clip;            /* largest norm of all gradients together; 0: any */
-    double epsilon;         /* Adam's */
+    double epsilon;         /* Adam's, above 0 */
     double dropout;         /* share of activations that are dropped, below 1 */
     double dropatt;         /* of attention weights, likewise */
     uint64_t seed;          /* of dropout */

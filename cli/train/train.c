@@ -6,7 +6,9 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
+#include "fit.h"
 #include "heldout.h"
+#include "lib/base/json_memory.h"
 #include "peers.h"
 #include "train_log.h"
 #include "train_options.h"
@@ -157,7 +159,7 @@ static char *new_settings(const struct train *t, const struct train_vocabulary *
         t->run.training.clamp_len > 0 ? t->run.training.clamp_len : -1, "same_length",
         t->run.training.same_length, "memory_start", "empty", "cluster_order", "reversed", "type",
         "f32");
-    char *text = settings ? json_dumps(settings, JSON_COMPACT) : NULL;
+    char *text = settings ? json_text(settings, JSON_COMPACT) : NULL;
     json_decref(settings);
     json_decref(shape);
     return text;
@@ -176,9 +178,10 @@ static bool make_model(struct train *t) {
     if (!good)
         terminal_error("out of memory");
     else
-        good = txl_model_new(settings, v.section, v.size, t->run.training.seed,
-                             (int)told->common.threads, &t->fresh, &error) == TXL_OK ||
-               failed(&error);
+        good = fit_new_model(settings) &&
+               (txl_model_new(settings, v.section, v.size, t->run.training.seed,
+                              (int)told->common.threads, &t->fresh, &error) == TXL_OK ||
+                failed(&error));
     free(settings);
     train_vocabulary_free(&v);
     return good;
@@ -465,6 +468,8 @@ static bool open_trainer(struct train *t, const txl_model *model) {
     txl_error error;
     txl_status status;
     tell(t, model);
+    if (!fit_training(model, &t->run.training))
+        return false;
     uint64_t checksum = heldout_checksum(t, model);
     if (t->saved && checksum != t->run.valid_checksum) {
         terminal_error("%s: was measured on another held-out text", t->told->resume);

@@ -4,6 +4,7 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "lib/base/json_memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +59,7 @@ bool train_log_write(struct train_log *log, json_t *object) {
         json_decref(object);
         return true;
     }
-    char *text = object ? json_dumps(object, OUTPUT_JSON_FORM) : NULL;
+    char *text = object ? json_text(object, OUTPUT_JSON_FORM) : NULL;
     json_decref(object);
     if (!text) {
         terminal_error("out of memory");

@@ -2,6 +2,7 @@
 #include "train_options.h"
 
 #include "cli/ppl/published.h"
+#include "lib/base/json_memory.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -123,7 +124,7 @@ char *train_run_to_text(const struct train_run *run, const struct curves *curves
     json_t *object = fields_to_json(run);
     char *text = NULL;
     if (object && json_object_set_new(object, "curves", curves_to_json(curves)) == 0)
-        text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        text = json_text(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(object);
     return text;
 }
@@ -351,7 +352,14 @@ const struct option_row train_option_rows[] = {
      .least = 0,
      .most = 9007199254740991},
     REAL_ROW("clip", clip, "0.25", "largest norm of all gradients together; 0: any", 1e9),
-    REAL_ROW("epsilon", epsilon, "1e-8", "Adam's", 1),
+    {.name = "epsilon",
+     .kind = OPTION_REAL,
+     .argument = "X",
+     .standard = "1e-8",
+     .help = "Adam's",
+     PLACE(epsilon),
+     .least = 1e-30,
+     .most = 1},
     REAL_ROW("dropout", dropout, "0.1", "share of activations that are dropped", 0.99),
     REAL_ROW("dropatt", dropatt, "0", "share of attention weights that are dropped", 0.99),
     SIZE_ROW("steps", steps, "5000", "end after N steps", 9007199254740991),

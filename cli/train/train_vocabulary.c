@@ -143,6 +143,23 @@ static txl_status count_text(struct counter *c, const txl_model *splitter, bool 
     return status ? status : token_reader_finish(&c->reader);
 }
 
+/* Says so where words of tokens look like prose: one in so many ends in a punctuation mark. */
+static void note_prose(const struct counter *c) {
+    enum { FEW = 20 };
+    uint64_t all = 0, marked = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const char *text = c->spellings.data + c->entry[i].first;
+        size_t length = c->entry[i].length;
+        all += c->entry[i].count;
+        if (length > 1 && strchr(",.;:!?\"", text[length - 1]))
+            marked += c->entry[i].count;
+    }
+    if (marked > all / FEW)
+        terminal_note("more than one word in %d ends in a punctuation mark: --text tokens expects "
+                      "text that is tokenized already, --text raw reads prose",
+                      FEW);
+}
+
 /* Packs entries that are frequent enough; the unknown and the boundary symbol always are. */
 static txl_status pack(struct train_vocabulary *v, struct counter *c, int64_t min_count) {
     txl_error error;
@@ -180,6 +197,8 @@ static txl_status make_counted(struct train_vocabulary *v, int64_t min_count, bo
     if (status)
         return status;
     status = count_text(&counter, splitter, raw, text);
+    if (!status && !raw && strcmp(v->tokenizer, "words") == 0)
+        note_prose(&counter);
     if (!status)
         status = pack(v, &counter, min_count);
     counter_free(&counter);

@@ -17,6 +17,15 @@ static inline bool json_lacked_memory(json_error_t *where) {
     return lacked;
 }
 
+/* A shallow copy of an object; NULL: out of memory, where json_copy leaves members out. */
+static inline json_t *json_copy_object(json_t *object) {
+    json_t *copy = json_object();
+    if (copy && json_object_update(copy, object) == 0)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
 /* The value as a string, to be freed; NULL: out of memory. */
 static inline char *json_text(const json_t *value, size_t flags) {
     size_t size = json_dumpb(value, NULL, 0, flags);

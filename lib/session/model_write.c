@@ -100,7 +100,7 @@ static txl_status list_sources(const txl_model *model, enum weights_type type,
 }
 
 static char *settings_with_type(const txl_model *model, const char *type) {
-    json_t *settings = json_copy(model->json);
+    json_t *settings = json_copy_object(model->json);
     char *text = NULL;
     if (settings && json_object_set_new(settings, "type", json_string(type)) == 0)
         text = json_text(settings, JSON_INDENT(1));

@@ -246,6 +246,13 @@ static txl_status check_parts(txl_saved *s, txl_error *error) {
     return at == s->size ? TXL_OK : damaged(s, "the state is damaged", error);
 }
 
+/* A member that is missing or of another kind; unpacking takes memory too. */
+static txl_status not_unpacked(const txl_saved *s, json_error_t *where, txl_error *error) {
+    if (json_lacked_memory(where))
+        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
+    return damaged(s, "the state's settings are damaged", error);
+}
+
 static txl_status read_facts(txl_saved *s, txl_error *error) {
     json_error_t where;
     txl_training *how = &s->how;
@@ -255,13 +262,16 @@ static txl_status read_facts(txl_saved *s, txl_error *error) {
                           (size_t)s->header.part[PART_FACTS].size, 0, &where);
     if (!s->facts && json_lacked_memory(&where))
         return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
-    if (!s->facts ||
-        json_unpack(s->facts, "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I}}",
-                    "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len",
-                    &how->mem_len, "clamp_len", &how->clamp_len, "same_length", &same_length,
-                    "clip", &how->clip, "epsilon", &how->epsilon, "dropout", &how->dropout,
-                    "dropatt", &how->dropatt, "bf16", &bf16, "seed", &seed) != 0 ||
-        !json_is_string(json_object_get(s->facts, "note")))
+    if (!s->facts)
+        return damaged(s, "the state's settings are damaged", error);
+    if (json_unpack_ex(s->facts, &where, 0,
+                       "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I}}", "training",
+                       "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len", &how->mem_len,
+                       "clamp_len", &how->clamp_len, "same_length", &same_length, "clip",
+                       &how->clip, "epsilon", &how->epsilon, "dropout", &how->dropout, "dropatt",
+                       &how->dropatt, "bf16", &bf16, "seed", &seed) != 0)
+        return not_unpacked(s, &where, error);
+    if (!json_is_string(json_object_get(s->facts, "note")))
         return damaged(s, "the state's settings are damaged", error);
     how->same_length = same_length;
     how->bf16 = bf16;
@@ -272,9 +282,11 @@ static txl_status read_facts(txl_saved *s, txl_error *error) {
 /* A model of the shape and vocabulary. */
 static txl_status make_model(txl_saved *s, txl_error *error) {
     json_t *settings = json_object_get(s->facts, "model");
-    char *text = json_is_object(settings) ? json_text(settings, JSON_COMPACT) : NULL;
-    if (!text)
+    if (!json_is_object(settings))
         return damaged(s, "the state's settings are damaged", error);
+    char *text = json_text(settings, JSON_COMPACT);
+    if (!text)
+        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
     txl_status status =
         txl_model_new(text, s->part[PART_VOCABULARY], (size_t)s->header.part[PART_VOCABULARY].size,
                       0, 1, &s->model, error);
@@ -344,9 +356,11 @@ static txl_status check_text(const txl_saved *s, const txl_ids *ids, txl_error *
 static txl_status restore(const txl_saved *s, txl_trainer *t, txl_error *error) {
     json_int_t step = -1, epoch = -1, at = -1, memory_length = -1;
     size_t d = (size_t)t->x->d_model, layers = (size_t)t->x->n_layer;
-    if (json_unpack(s->facts, "{s:I, s:I, s:I, s:I}", "step", &step, "epoch", &epoch, "at", &at,
-                    "memory_length", &memory_length) != 0 ||
-        step < 0 || epoch < 0 || at < 0 || (uint64_t)at >= t->stream || memory_length < 0 ||
+    json_error_t where;
+    if (json_unpack_ex(s->facts, &where, 0, "{s:I, s:I, s:I, s:I}", "step", &step, "epoch", &epoch,
+                       "at", &at, "memory_length", &memory_length) != 0)
+        return not_unpacked(s, &where, error);
+    if (step < 0 || epoch < 0 || at < 0 || (uint64_t)at >= t->stream || memory_length < 0 ||
         memory_length > t->how.mem_len)
         return damaged(s, "the state's place is damaged", error);
     size_t row = (size_t)memory_length * d * sizeof(float), memory = t->streams * row;
@@ -374,13 +388,16 @@ txl_status txl_saved_resume(const txl_saved *s, const txl_ids *ids, int threads,
     txl_training how = s->how;
     how.threads = threads;
     how.peers = peers;
+    txl_trainer *t = NULL;
     txl_status status = check_text(s, ids, error);
     if (!status)
-        status = txl_trainer_new(s->model, ids, &how, trainer, error);
-    if (status)
+        status = txl_trainer_new(s->model, ids, &how, &t, error);
+    if (!status)
+        status = restore(s, t, error);
+    if (status) {
+        txl_trainer_free(t);
         return status;
-    status = restore(s, *trainer, error);
-    if (status)
-        txl_trainer_free(*trainer);
-    return status;
+    }
+    *trainer = t;
+    return TXL_OK;
 }

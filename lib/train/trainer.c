@@ -273,7 +273,7 @@ static txl_status copy_tensors(txl_trainer *t, const txl_model *model, struct we
 
 /* The model's settings with those of the training. */
 static char *make_settings(const txl_trainer *t, const txl_model *model) {
-    json_t *settings = json_copy(model->json);
+    json_t *settings = json_copy_object(model->json);
     char *text = NULL;
     if (settings && json_object_set_new(settings, "tgt_len", json_integer(t->how.tgt_len)) == 0 &&
         json_object_set_new(settings, "mem_len", json_integer(t->how.mem_len)) == 0 &&
@@ -356,7 +356,7 @@ static txl_status check(const txl_model *model, const txl_training *how, txl_err
         {"tgt_len", how->tgt_len, 1, TXL_MAX_TGT_LEN},
         {"mem_len", how->mem_len, 0, TXL_MAX_MEM_LEN},
         {"clip", how->clip, 0, INFINITY},
-        {"epsilon", how->epsilon, 0, 1},
+        {"epsilon", how->epsilon, 1e-30, 1}, /* 0 divides no gradient by nothing */
         {"dropout", how->dropout, 0, 0.99},
         {"dropatt", how->dropatt, 0, 0.99},
     };

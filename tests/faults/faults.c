@@ -2,6 +2,7 @@
  * these first.  The true ones are those of a sanitizer where there is one. */
 #include "faults.h"
 
+#include <cblas.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@ static enum fault_kind armed_kind;
 static long armed_from;
 static bool armed_on;
 static pthread_t armed_thread;
-static bool in_jansson;
+static bool in_library;
 static atomic_long calls;
 static atomic_long live, peak; /* bytes */
 
@@ -52,7 +53,7 @@ size_t faults_peak(void) {
 
 /* Whether the call that is being made is to fail. */
 static bool fails(enum fault_kind kind) {
-    if (!atomic_load(&armed) || kind != armed_kind || in_jansson ||
+    if (!atomic_load(&armed) || kind != armed_kind || in_library ||
         !pthread_equal(pthread_self(), armed_thread))
         return false;
     long call = atomic_fetch_add(&calls, 1) + 1;
@@ -248,36 +249,50 @@ static bool json_refused(json_error_t *error) {
 }
 
 static json_t *json_read(json_t *value) {
-    in_jansson = false;
+    in_library = false;
     return value;
 }
 
 REPLACED json_t *json_loads(const char *text, size_t flags, json_error_t *error) {
     if (json_refused(error))
         return NULL;
-    in_jansson = true;
+    in_library = true;
     return json_read(TRUE_ONE(json_loads)(text, flags, error));
 }
 
 REPLACED json_t *json_loadb(const char *text, size_t size, size_t flags, json_error_t *error) {
     if (json_refused(error))
         return NULL;
-    in_jansson = true;
+    in_library = true;
     return json_read(TRUE_ONE(json_loadb)(text, size, flags, error));
 }
 
 REPLACED json_t *json_loadf(FILE *file, size_t flags, json_error_t *error) {
     if (json_refused(error))
         return NULL;
-    in_jansson = true;
+    in_library = true;
     return json_read(TRUE_ONE(json_loadf)(file, flags, error));
 }
 
 REPLACED json_t *json_load_file(const char *path, size_t flags, json_error_t *error) {
     if (json_refused(error))
         return NULL;
-    in_jansson = true;
+    in_library = true;
     return json_read(TRUE_ONE(json_load_file)(path, flags, error));
+}
+
+/* ---- Products ----------------------------------------------------------------------------- */
+
+/* OpenBLAS 0.3.21 takes memory for products of small matrices, and does not look whether it got
+ * any; who calls it can neither lend it some nor learn of the failure. */
+REPLACED void cblas_sgemm(OPENBLAS_CONST enum CBLAS_ORDER order,
+                          OPENBLAS_CONST enum CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b,
+                          blasint m, blasint n, blasint k, float alpha, const float *a, blasint lda,
+                          const float *b, blasint ldb, float beta, float *c, blasint ldc) {
+    bool checked = pthread_equal(pthread_self(), armed_thread);
+    in_library = in_library || checked;
+    TRUE_ONE(cblas_sgemm)(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    in_library = in_library && !checked;
 }
 
 /* ---- Preloaded ---------------------------------------------------------------------------- */

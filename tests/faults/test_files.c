@@ -23,6 +23,8 @@ static char folder[128], output[160];
 static txl_model *model;
 static txl_session *session;
 static txl_memory *memory;
+static txl_ids *ids;
+static txl_trainer *trainer;
 
 /* ---- What is done ------------------------------------------------------------------------- */
 
@@ -39,7 +41,23 @@ static txl_status write_memory(txl_error *error) {
     return txl_memory_write(memory, output, error);
 }
 
-/* Reading what the two above have written. */
+static txl_status write_training(txl_error *error) {
+    return txl_trainer_save(trainer, output, "note", error);
+}
+
+static txl_status write_trained(txl_error *error) {
+    return txl_model_write(txl_trainer_model(trainer), output, "f32", 1, error);
+}
+
+static txl_status read_training(txl_error *error) {
+    txl_saved *saved;
+    txl_status status = txl_saved_open(output, &saved, error);
+    if (!status)
+        txl_saved_free(saved);
+    return status;
+}
+
+/* Reading what convert and write_memory have written. */
 static txl_status open_model(txl_error *error) {
     txl_model *opened;
     txl_status status = txl_model_open(output, 1, &opened, error);
@@ -140,7 +158,8 @@ static long count_calls(txl_status (*run)(txl_error *), enum fault_kind kind) {
 
 static void check_writing(const char *name, txl_status (*run)(txl_error *)) {
     txl_error error;
-    assert_int_equal(run(&error), TXL_OK);
+    if (run(&error) != TXL_OK)
+        fail_msg("%s: %s", name, error.message);
     struct content whole = content_of(output);
     long n_call = count_calls(run, FAULT_FILE), n_failed = 0;
     for (long n = 1; n <= n_call; n++) {
@@ -163,6 +182,8 @@ static void writing(void **state) {
     (void)state;
     check_writing("convert", convert);
     check_writing("save", write_memory);
+    check_writing("save a training", write_training);
+    check_writing("write what was trained", write_trained);
     unlink(output);
 }
 
@@ -177,7 +198,8 @@ static void limit_files(rlim_t size) {
 
 static void check_full_disk(const char *name, txl_status (*run)(txl_error *)) {
     txl_error error;
-    assert_int_equal(run(&error), TXL_OK);
+    if (run(&error) != TXL_OK)
+        fail_msg("%s: %s", name, error.message);
     struct content whole = content_of(output);
     for (size_t room = 0; room < whole.size; room += whole.size / 25 + 1) {
         put_content(output, &older);
@@ -198,6 +220,8 @@ static void full_disk(void **state) {
     signal(SIGXFSZ, SIG_IGN);
     check_full_disk("convert", convert);
     check_full_disk("save", write_memory);
+    check_full_disk("save a training", write_training);
+    check_full_disk("write what was trained", write_trained);
     unlink(output);
 }
 
@@ -231,6 +255,8 @@ static void reading(void **state) {
     check_reading("verify", verify);
     assert_int_equal(write_memory(&error), TXL_OK);
     check_reading("load", read_memory);
+    assert_int_equal(write_training(&error), TXL_OK);
+    check_reading("go on with a training", read_training);
     unlink(output);
 }
 
@@ -251,11 +277,24 @@ static int set_up(void **state) {
         txl_session_feed(session, (const int32_t[]){1, 2, 3}, 3, &error) != TXL_OK ||
         txl_session_save(session, NULL, &memory, &error) != TXL_OK)
         return -1;
+    const txl_training training = {
+        .batch = 1, .tgt_len = 4, .mem_len = 4, .epsilon = 1e-8, .threads = 1};
+    txl_step step;
+    int32_t text[20];
+    for (int i = 0; i < 20; i++)
+        text[i] = i % 7;
+    if (txl_ids_new(txl_model_n_token(model), &ids, &error) != TXL_OK ||
+        txl_ids_add(ids, text, 20, &error) != TXL_OK ||
+        txl_trainer_new(model, ids, &training, &trainer, &error) != TXL_OK ||
+        txl_trainer_step(trainer, 1e-3, &step, &error) != TXL_OK)
+        return -1;
     return unlink(output);
 }
 
 static int tear_down(void **state) {
     (void)state;
+    txl_trainer_free(trainer);
+    txl_ids_free(ids);
     txl_memory_free(memory);
     txl_session_free(session);
     txl_model_close(model);
