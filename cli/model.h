@@ -88,7 +88,7 @@ bool text_form_choose(txl_kind kind, int asked, int standard, int *form);
 #define SESSION_UNSET                                                                              \
     { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET }
 
-#define SESSION_ROWS(type, member)                                                                 \
+#define LENGTH_ROWS(type, member)                                                                  \
     {.section = "Segments and memory",                                                             \
      .name = "tgt-len",                                                                            \
      .kind = OPTION_INTEGER,                                                                       \
@@ -106,25 +106,27 @@ bool text_form_choose(txl_kind kind, int asked, int standard, int *form);
          .offset = offsetof(type, member.mem_len),                                                 \
          .least = 0,                                                                               \
          .most = TXL_MAX_MEM_LEN},                                                                 \
-        {.name = "clamp-len",                                                                      \
-         .kind = OPTION_INTEGER,                                                                   \
-         .argument = "N",                                                                          \
-         .standard = "the checkpoint's",                                                           \
-         .help = "longest distance with a position of its own; 0 or -1: no limit",                 \
-         .offset = offsetof(type, member.clamp_len),                                               \
-         .least = -1,                                                                              \
-         .most = INT32_MAX},                                                                       \
+    {                                                                                              \
+        .name = "clamp-len", .kind = OPTION_INTEGER, .argument = "N",                              \
+        .standard = "the checkpoint's",                                                            \
+        .help = "longest distance with a position of its own; 0 or -1: no limit",                  \
+        .offset = offsetof(type, member.clamp_len), .least = -1, .most = INT32_MAX                 \
+    }
+#define MEMORY_TYPE_ROW(type, member)                                                              \
+    {                                                                                              \
+        .name = "memory-type", .kind = OPTION_CHOICE, .choices = memory_types, .standard = "f32",  \
+        .help = "keep keys, values and position rows in 32 or in 16 bits, which halves them",      \
+        .offset = offsetof(type, member.memory_type)                                               \
+    }
+#define SESSION_ROWS(type, member)                                                                 \
+    LENGTH_ROWS(type, member),                                                                     \
         {.name = "same-length",                                                                    \
          .kind = OPTION_CHOICE,                                                                    \
          .choices = answers,                                                                       \
          .standard = "the checkpoint's",                                                           \
          .help = "let every token see exactly mem-len positions, itself included",                 \
          .offset = offsetof(type, member.same_length)},                                            \
-    {                                                                                              \
-        .name = "memory-type", .kind = OPTION_CHOICE, .choices = memory_types, .standard = "f32",  \
-        .help = "keep keys, values and position rows in 32 or in 16 bits, which halves them",      \
-        .offset = offsetof(type, member.memory_type)                                               \
-    }
+        MEMORY_TYPE_ROW(type, member)
 
 /* Replaces the settings that the command line gives. */
 void settings_override(txl_settings *settings, const struct session_options *options,

@@ -6,18 +6,13 @@
 #include "cli/system/terminal.h"
 #include "text.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { ORDER_LEFT, ORDER_SUREST };
 static const char *const orders[] = {"left", "surest", NULL};
-
-/* The largest seed: what JSON readers keep exactly. */
-static const int64_t MAX_SEED = 9007199254740991;
 
 enum { ASKED = 64 }; /* gaps whose distributions are held at a time */
 
@@ -198,13 +193,7 @@ static bool choose_sampling(struct fill *f) {
     if (o->allow_unk)
         f->sampling.n_banned = 0;
     f->sampling.banned = f->banned;
-    uint64_t seed = (uint64_t)o->seed;
-    if (o->seed == INTEGER_UNSET && getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) {
-        terminal_error("cannot draw a seed: %s", strerror(errno));
-        return false;
-    }
-    f->random.seed = seed & (uint64_t)MAX_SEED;
-    if (!sampling_history(&o->sampling, &f->history))
+    if (!sampling_seed(o->seed, &f->random.seed) || !sampling_history(&o->sampling, &f->history))
         return false;
     f->sampling.history = f->history;
     return true;
@@ -368,15 +357,7 @@ static const struct option_row rows[] = {
      .help = "the text is decimal ids, gaps that of <mask>",
      .offset = offsetof(struct fill_options, ids)},
     SAMPLING_ROWS(struct fill_options, sampling, "0"),
-    {.name = "seed",
-     .letter = 's',
-     .kind = OPTION_INTEGER,
-     .argument = "S",
-     .standard = "a fresh one",
-     .help = "the seed of the random numbers, from 0 to 9007199254740991",
-     .offset = offsetof(struct fill_options, seed),
-     .least = 0,
-     .most = 9007199254740991},
+    SEED_ROW(struct fill_options, seed),
     {.name = "allow-unk",
      .kind = OPTION_FLAG,
      .help = "let <unk> and the control symbols be taken",
@@ -395,37 +376,8 @@ static const struct option_row rows[] = {
      .least = 0,
      .most = INT32_MAX - 1},
     RAW_OUTPUT_ROW(struct fill_options, raw_output),
-    {.section = "Segments and memory",
-     .name = "tgt-len",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .standard = "the checkpoint's",
-     .help = "tokens of a segment: a gap sees no further right than the end of its own",
-     .offset = offsetof(struct fill_options, session.tgt_len),
-     .least = 1,
-     .most = TXL_MAX_TGT_LEN},
-    {.name = "mem-len",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .standard = "the checkpoint's",
-     .help = "tokens of memory before the segment",
-     .offset = offsetof(struct fill_options, session.mem_len),
-     .least = 0,
-     .most = TXL_MAX_MEM_LEN},
-    {.name = "clamp-len",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .standard = "the checkpoint's",
-     .help = "longest distance with a position of its own; 0 or -1: no limit",
-     .offset = offsetof(struct fill_options, session.clamp_len),
-     .least = -1,
-     .most = INT32_MAX},
-    {.name = "memory-type",
-     .kind = OPTION_CHOICE,
-     .choices = memory_types,
-     .standard = "f32",
-     .help = "keep keys, values and position rows in 32 or in 16 bits, which halves them",
-     .offset = offsetof(struct fill_options, session.memory_type)},
+    LENGTH_ROWS(struct fill_options, session),
+    MEMORY_TYPE_ROW(struct fill_options, session),
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,
@@ -440,8 +392,9 @@ static const struct operand_row operands[] = {
 
 static const struct note notes[] = {
     {"Gaps",
-     "A gap sees the known tokens of its segment on both sides, the memory before, and the gaps "
-     "filled before it. A piece that begins a word keeps the white space before the gap, and gets "
+     "A gap sees the known tokens of its segment on both sides - no further right than its end - "
+     "the memory before, and the gaps filled before it. A piece that begins a word keeps the white "
+     "space before the gap, and gets "
      "a blank where there is none; any other piece drops it. With --order surest all open gaps of "
      "the segment are asked for again after each one, and the one whose likeliest piece has the "
      "highest log-probability is filled, of equal ones the leftmost. The likeliest piece is taken "

@@ -6,16 +6,11 @@
 #include "cli/system/terminal.h"
 #include "sample.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* The largest seed: what JSON readers keep exactly. */
-static const int64_t MAX_SEED = 9007199254740991;
 
 enum { WORDS_N = 300, CHARACTERS_N = 1000 };
 
@@ -244,16 +239,6 @@ txl_status continue_prompt(struct generate *g, int64_t samples) {
 
 /* ---- How tokens are drawn ----------------------------------------------------------------- */
 
-static bool fresh_seed(uint64_t *seed) {
-    uint64_t random;
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
-        terminal_error("cannot draw a seed: %s", strerror(errno));
-        return false;
-    }
-    *seed = random & (uint64_t)MAX_SEED;
-    return true;
-}
-
 /* Reads sentence, line, or a number of tokens; `*n` becomes that number where it is less. */
 static bool choose_turn(const char *name, enum turn *turn, uint64_t *n) {
     *turn = strcmp(name, "sentence") == 0 ? TURN_SENTENCE
@@ -304,5 +289,5 @@ bool continue_choose_sampling(struct generate *g) {
         g->seed = resume.random.seed;
         return true;
     }
-    return options->seed != INTEGER_UNSET || fresh_seed(&g->seed);
+    return sampling_seed(options->seed, &g->seed);
 }

@@ -2,10 +2,12 @@
 #include "sampling.h"
 #include "cli/system/terminal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 static bool penalises(const struct sampling_options *options) {
     return options->repetition_penalty != 0 && options->repetition_penalty != 1;
@@ -28,6 +30,16 @@ void sampling_choose(struct sampling_options *options, const txl_model *model) {
         options->top_k = usual.top_k;
     if (options->min_p == REAL_UNSET)
         options->min_p = usual.min_p > 0 ? TXL_MIN_P : 0; /* the number before it became a float */
+}
+
+bool sampling_seed(int64_t given, uint64_t *seed) {
+    uint64_t random = (uint64_t)given;
+    if (given == INTEGER_UNSET && getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+        terminal_error("cannot draw a seed: %s", strerror(errno));
+        return false;
+    }
+    *seed = random & MAX_SEED;
+    return true;
 }
 
 txl_sampling sampling_terms(const struct sampling_options *options) {

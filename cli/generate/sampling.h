@@ -103,6 +103,17 @@ struct sampling_options {
         .offset = offsetof(type, member.greedy)                                                    \
     }
 
+/* The largest seed: what JSON readers keep exactly. */
+#define MAX_SEED 9007199254740991
+
+#define SEED_ROW(type, member)                                                                     \
+    {                                                                                              \
+        .name = "seed", .letter = 's', .kind = OPTION_INTEGER, .argument = "S",                    \
+        .standard = "a fresh one",                                                                 \
+        .help = "the seed of the random numbers, from 0 to " TEXT_OF(MAX_SEED),                    \
+        .offset = offsetof(type, member), .least = 0, .most = MAX_SEED                             \
+    }
+
 #define SAMPLING_NOTE                                                                              \
     {                                                                                              \
         "Order of sampling",                                                                       \
@@ -134,6 +145,10 @@ int sampling_check(const struct command *command, const struct sampling_options 
 /* Gives the options that were not given what the library draws with by default: top_k and min_p
  * depend on the model's kind of text. */
 void sampling_choose(struct sampling_options *options, const txl_model *model);
+
+/* The seed that was given, or where it is INTEGER_UNSET a fresh one; false with the error printed.
+ */
+bool sampling_seed(int64_t given, uint64_t *seed);
 
 /* In the library's terms, but for the banned ids and the history. */
 txl_sampling sampling_terms(const struct sampling_options *options);

@@ -23,6 +23,19 @@ size_t rows_width(enum weights_type type, size_t n) {
     return type == WEIGHTS_BF16 ? (n + 1) / 2 * 2 : n;
 }
 
+size_t rows_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_head, size_t reach,
+                 struct rows *keys, struct rows *values) {
+    size_t capacity = in_blocks(reach + ROW_BLOCK - 1);
+    *keys = *values = (struct rows){.type = rows_type(memory_type),
+                                    .n_layer = (size_t)n_layer,
+                                    .n_block = capacity / ROW_BLOCK,
+                                    .n_head = (size_t)n_head};
+    keys->transposed = true;
+    keys->width = rows_width(keys->type, (size_t)d_head);
+    values->width = ((size_t)d_head + 15) / 16 * 16;
+    return capacity;
+}
+
 static size_t element_size(const struct rows *rows) {
     return weights_type_size(rows->type);
 }
@@ -112,6 +125,24 @@ void rows_get(const struct rows *rows, size_t layer, size_t row, size_t head, fl
             elements[i] = float_of_f16(((const uint16_t *)r.start)[at]);
         else
             elements[i] = float_of_bf16(((const uint16_t *)r.start)[at]);
+    }
+}
+
+void rows_export(const struct rows *keys, const struct rows *values, size_t layer, size_t row,
+                 size_t d_head, float *elements) {
+    size_t n_head = keys->n_head;
+    for (size_t h = 0; h < n_head; h++) {
+        rows_get(keys, layer, row, h, elements + h * d_head, d_head);
+        rows_get(values, layer, row, h, elements + (n_head + h) * d_head, d_head);
+    }
+}
+
+void rows_import(const struct rows *keys, const struct rows *values, const struct kernels *kernels,
+                 size_t layer, size_t row, size_t d_head, const float *elements) {
+    size_t n_head = keys->n_head;
+    for (size_t h = 0; h < n_head; h++) {
+        rows_put(keys, kernels, layer, row, h, elements + h * d_head, d_head);
+        rows_put(values, kernels, layer, row, h, elements + (n_head + h) * d_head, d_head);
     }
 }
 

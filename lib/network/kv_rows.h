@@ -33,6 +33,13 @@ size_t rows_element_size(txl_memory_type memory_type);
 /* The width for rows of n elements. */
 size_t rows_width(enum weights_type type, size_t n);
 
+/* Plans the keys and values of a ring in which a pass sees at most `reach` rows; the data is laid
+ * out by the function below.  Keys are transposed, so that the scores of a block are one product;
+ * values are filled up to a multiple of 16 elements.  Returns the rows of the ring, in whole
+ * blocks: from that of the first key seen to that of the last. */
+size_t rows_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_head, size_t reach,
+                 struct rows *keys, struct rows *values);
+
 /* Takes the data.  The rest of *rows is filled in by the caller. */
 void rows_lay_out(struct rows *rows, struct arena *arena);
 
@@ -45,6 +52,13 @@ void rows_put(const struct rows *rows, const struct kernels *kernels, size_t lay
 /* The reverse. */
 void rows_get(const struct rows *rows, size_t layer, size_t row, size_t head, float *elements,
               size_t n);
+
+/* Copies a row's keys, then its values, of all heads out of a ring and into one:
+ * elements[2, n_head, d_head]. */
+void rows_export(const struct rows *keys, const struct rows *values, size_t layer, size_t row,
+                 size_t d_head, float *elements);
+void rows_import(const struct rows *keys, const struct rows *values, const struct kernels *kernels,
+                 size_t layer, size_t row, size_t d_head, const float *elements);
 
 /* What a product with a block takes for A[m, k] with row stride lda, where it lies: bf16 is rounded
  * to, in the first half of each row, and zero up to an even k, which lda is not below. */

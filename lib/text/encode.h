@@ -41,6 +41,10 @@ struct txl_encoder {
 txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, int32_t id,
                         const struct place *place, uint64_t bytes, txl_error *error);
 
+/* Passes on a piece of the text; `context` is the encoder. */
+struct piece;
+txl_status encode_piece(void *context, const struct piece *piece, txl_error *error);
+
 /* Looks a symbol up and passes it on.  Not for the bytes kind. */
 txl_status encode_spelling(txl_encoder *encoder, const char *text, size_t length,
                            const struct place *place, uint64_t bytes, txl_error *error);

@@ -16,6 +16,7 @@
 #include "encode.h"
 #include "lib/base/error.h"
 #include "lib/base/reserved.h"
+#include "piece_stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -117,6 +118,14 @@ txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, i
             return TXL_OK;
     }
     return emit(encoder, text, length, id, place, bytes, error);
+}
+
+txl_status encode_piece(void *context, const struct piece *piece, txl_error *error) {
+    txl_encoder *encoder = context;
+    const struct place place = {piece->span.line, piece->span.column, piece->span.begin};
+    int32_t id = piece->unknown || !encoder->how.lookup ? -1 : piece->id;
+    return encode_found(encoder, piece->text, piece->length, id, &place,
+                        piece->span.end - piece->span.begin, error);
 }
 
 txl_status encode_spelling(txl_encoder *encoder, const char *text, size_t length,

@@ -10,21 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Text to symbols
- * ---------------------------------------------------------------------- */
-
-static txl_status take_piece(void *context, const struct piece *piece, txl_error *error) {
-    txl_encoder *encoder = context;
-    const struct place place = {piece->span.line, piece->span.column, piece->span.begin};
-    int32_t id = piece->unknown || !encoder->how.lookup ? -1 : piece->id;
-    return encode_found(encoder, piece->text, piece->length, id, &place,
-                        piece->span.end - piece->span.begin, error);
-}
+/* ---- Text to symbols ---------------------------------------------------------------------- */
 
 static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
     struct xlnet_stream *stream;
     txl_status status =
-        xlnet_stream_new(encoder->vocabulary, XLNET_GAPS, take_piece, encoder, &stream, error);
+        xlnet_stream_new(encoder->vocabulary, XLNET_GAPS, encode_piece, encoder, &stream, error);
     encoder->own = status == TXL_OK ? stream : NULL;
     return status;
 }

@@ -54,15 +54,8 @@ static struct timeline_plan make_plan(const struct transformer_xl *x, const txl_
     plan.chunk = is_same_length(s) ? MAX_CHUNK : smaller(tgt_len, MAX_CHUNK);
     if (!attention_is_relative(x->attn_type))
         plan.chunk = tgt_len;
-    /* A pass sees blocks from that of its first key to that of its last: at most so many rows. */
-    plan.capacity = in_blocks(mem_len + larger(tgt_len, plan.chunk) + ROW_BLOCK - 1);
-    plan.keys = plan.values = (struct rows){.type = rows_type(s->memory_type),
-                                            .n_layer = (size_t)x->n_layer,
-                                            .n_block = plan.capacity / ROW_BLOCK,
-                                            .n_head = (size_t)x->n_head};
-    plan.keys.transposed = true;
-    plan.keys.width = rows_width(plan.keys.type, (size_t)x->d_head);
-    plan.values.width = ((size_t)x->d_head + 15) / 16 * 16;
+    plan.capacity = rows_plan(s->memory_type, x->n_layer, x->n_head, x->d_head,
+                              mem_len + larger(tgt_len, plan.chunk), &plan.keys, &plan.values);
     plan.positions = plan_positions(x, s);
     return plan;
 }
@@ -309,22 +302,13 @@ uint64_t transformer_xl_first_row(const struct network *network, const txl_setti
 void transformer_xl_export_row(const struct timeline *timeline, int layer, uint64_t position,
                                float *row) {
     const struct transformer_xl_timeline *line = (const struct transformer_xl_timeline *)timeline;
-    size_t n_head = (size_t)line->x->n_head, d_head = (size_t)line->x->d_head;
-    size_t at = position % line->capacity;
-    for (size_t h = 0; h < n_head; h++) {
-        rows_get(&line->keys, (size_t)layer, at, h, row + h * d_head, d_head);
-        rows_get(&line->values, (size_t)layer, at, h, row + (n_head + h) * d_head, d_head);
-    }
+    rows_export(&line->keys, &line->values, (size_t)layer, position % line->capacity,
+                (size_t)line->x->d_head, row);
 }
 
 void transformer_xl_import_row(struct timeline *timeline, int layer, uint64_t position,
                                const float *row) {
     struct transformer_xl_timeline *line = xl_timeline(timeline);
-    size_t n_head = (size_t)line->x->n_head, d_head = (size_t)line->x->d_head;
-    const struct kernels *kernels = line->base.compute.kernels;
-    size_t at = position % line->capacity;
-    for (size_t h = 0; h < n_head; h++) {
-        rows_put(&line->keys, kernels, (size_t)layer, at, h, row + h * d_head, d_head);
-        rows_put(&line->values, kernels, (size_t)layer, at, h, row + (n_head + h) * d_head, d_head);
-    }
+    rows_import(&line->keys, &line->values, line->base.compute.kernels, (size_t)layer,
+                position % line->capacity, (size_t)line->x->d_head, row);
 }

@@ -16,15 +16,8 @@ static struct plan make_plan(const struct xlnet *x, const txl_settings *s) {
     struct plan plan;
     size_t tgt_len = (size_t)s->tgt_len, mem_len = (size_t)s->mem_len;
     plan.most_rows = tgt_len + 2 * XLNET_QUERIES;
-    /* A pass sees blocks from that of its first key to that of its last: at most so many rows. */
-    plan.capacity = in_blocks(mem_len + tgt_len + ROW_BLOCK - 1);
-    plan.keys = plan.values = (struct rows){.type = rows_type(s->memory_type),
-                                            .n_layer = (size_t)x->n_layer,
-                                            .n_block = plan.capacity / ROW_BLOCK,
-                                            .n_head = (size_t)x->n_head};
-    plan.keys.transposed = true;
-    plan.keys.width = rows_width(plan.keys.type, (size_t)x->d_head);
-    plan.values.width = ((size_t)x->d_head + 15) / 16 * 16;
+    plan.capacity = rows_plan(s->memory_type, x->n_layer, x->n_head, x->d_head, mem_len + tgt_len,
+                              &plan.keys, &plan.values);
     return plan;
 }
 
@@ -193,21 +186,12 @@ uint64_t xlnet_first_row(const struct network *network, const txl_settings *sett
 
 void xlnet_export_row(const struct timeline *timeline, int layer, uint64_t position, float *row) {
     const struct xlnet_timeline *line = (const struct xlnet_timeline *)timeline;
-    size_t n_head = (size_t)line->x->n_head, d_head = (size_t)line->x->d_head;
-    size_t at = position % line->capacity;
-    for (size_t h = 0; h < n_head; h++) {
-        rows_get(&line->keys, (size_t)layer, at, h, row + h * d_head, d_head);
-        rows_get(&line->values, (size_t)layer, at, h, row + (n_head + h) * d_head, d_head);
-    }
+    rows_export(&line->keys, &line->values, (size_t)layer, position % line->capacity,
+                (size_t)line->x->d_head, row);
 }
 
 void xlnet_import_row(struct timeline *timeline, int layer, uint64_t position, const float *row) {
     struct xlnet_timeline *line = xlnet_timeline(timeline);
-    size_t n_head = (size_t)line->x->n_head, d_head = (size_t)line->x->d_head;
-    const struct kernels *kernels = line->base.compute.kernels;
-    size_t at = position % line->capacity;
-    for (size_t h = 0; h < n_head; h++) {
-        rows_put(&line->keys, kernels, (size_t)layer, at, h, row + h * d_head, d_head);
-        rows_put(&line->values, kernels, (size_t)layer, at, h, row + (n_head + h) * d_head, d_head);
-    }
+    rows_import(&line->keys, &line->values, line->base.compute.kernels, (size_t)layer,
+                position % line->capacity, (size_t)line->x->d_head, row);
 }
