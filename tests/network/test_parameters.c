@@ -42,7 +42,7 @@ enum { MOST = 64 };
 
 struct names {
     char name[MOST][64];
-    int dimensions[MOST];
+    char shape[MOST][48]; /* between its brackets; "" where there are none */
     int n;
 };
 
@@ -54,20 +54,24 @@ static int find(const struct names *names, const char *name) {
 }
 
 /* Numbers of layers and bands are n and i in the document, * in the tables. */
-static void add_name(struct names *names, const char *name, size_t length, int dimensions) {
+static void add_name(struct names *names, const char *name, size_t length, const char *shape,
+                     size_t n_shape) {
     assert_true(names->n < MOST && length < sizeof names->name[0]);
+    assert_true(n_shape < sizeof names->shape[0]);
+    memcpy(names->shape[names->n], shape, n_shape);
+    names->shape[names->n][n_shape] = '\0';
     char *out = names->name[names->n];
     memcpy(out, name, length);
     out[length] = '\0';
     for (size_t k = 1; k + 1 < length; k++)
         if ((out[k] == 'n' || out[k] == 'i') && out[k - 1] == '.' && out[k + 1] == '.')
             out[k] = '*';
-    names->dimensions[names->n++] = dimensions;
+    names->n++;
 }
 
 /* The names between backticks in the first column of every row; one that begins with a dot stands
- * for the name before it with another end.  `dimensions` are those of the shapes in the second
- * column, one for each name or one for all: the number of their commas and one. */
+ * for the name before it with another end.  The shapes stand in the second column, one for each
+ * name or one for all. */
 static void read_names(char *table, struct names *names) {
     names->n = 0;
     char *rest = table;
@@ -75,17 +79,16 @@ static void read_names(char *table, struct names *names) {
         if (strncmp(line, "| `", 3) != 0)
             continue;
         char *column = strchr(line + 1, '|'), *shape = strchr(column, '[');
-        int dimensions = 2; /* "as the embedding's" */
+        if (shape && shape > strchr(column + 1, '|'))
+            shape = NULL;
         for (char *at = line; (at = strchr(at, '`')) && at < column;) {
             char *end = strchr(at + 1, '`'), whole[128];
             size_t length = (size_t)(end - at - 1);
-            if (shape) {
-                char *close = strchr(shape, ']');
-                dimensions = 1;
-                for (char *c = shape; c < close; c++)
-                    dimensions += *c == ',';
-                shape = close[1] == ',' ? strchr(close, '[') : shape;
-            }
+            char *close = shape ? strchr(shape, ']') : NULL;
+            size_t n_shape = shape ? (size_t)(close - shape - 1) : 0;
+            const char *own = shape ? shape + 1 : "";
+            if (shape && close[1] == ',')
+                shape = strchr(close, '[');
             if (at[1] == '.') {
                 const char *before = names->name[names->n - 1];
                 int stem = (int)(strrchr(before, '.') - before);
@@ -93,42 +96,164 @@ static void read_names(char *table, struct names *names) {
             } else {
                 snprintf(whole, sizeof whole, "%.*s", (int)length, at + 1);
             }
-            add_name(names, whole, strlen(whole), dimensions);
+            add_name(names, whole, strlen(whole), own, n_shape);
             at = end + 1;
         }
     }
 }
 
-/* ---- Held against the tables -------------------------------------------------------------- */
+/* ---- Sizes as the document writes them ---------------------------------------------------- */
 
-static void check_parameters(const char *title, const struct parameter_table *table) {
-    static struct names names;
-    char *text = section(title);
-    read_names(text, &names);
-    free(text);
-    assert_int_equal(names.n, table->n);
-    for (int i = 0; i < table->n; i++) {
-        const struct parameter *p = &table->parameter[i];
-        int at = find(&names, p->name);
-        if (at < 0)
-            fail_msg("weights-format.md lacks %s", p->name);
-        if (names.dimensions[at] != (p->kind == PARAMETER_VECTOR ? 1 : 2))
-            fail_msg("weights-format.md gives %s %d dimensions", p->name, names.dimensions[at]);
+/* What a name in a shape stands for. */
+struct quantity {
+    const char *name;
+    uint64_t value;
+};
+
+/* A number or a quantity, behind blanks; `*at` moves behind it. */
+static uint64_t read_factor(const char **at, const struct quantity *quantities) {
+    char *end;
+    unsigned long long number = strtoull(*at, &end, 10);
+    if (end > *at) {
+        *at = end;
+        return number;
     }
+    *at += strspn(*at, " ");
+    for (const struct quantity *q = quantities; q->name; q++)
+        if (strncmp(*at, q->name, strlen(q->name)) == 0) {
+            *at += strlen(q->name);
+            return q->value;
+        }
+    fail_msg("weights-format.md has a size \"%s\"", *at);
+    return 0;
 }
 
-static void the_document_lists_the_parameters(void **state) {
+/* One size of a shape, up to a comma or the end: factors side by side, of which one may be divided
+ * by the next or have it taken away. */
+static uint64_t read_size(const char **at, const struct quantity *quantities) {
+    uint64_t value = read_factor(at, quantities);
+    while (**at != '\0' && **at != ',') {
+        bool divides = strncmp(*at, " / ", 3) == 0, subtracts = strncmp(*at, " - ", 3) == 0;
+        *at += divides || subtracts ? 3 : 0;
+        uint64_t factor = read_factor(at, quantities);
+        value = divides ? value / factor : subtracts ? value - factor : value * factor;
+    }
+    return value;
+}
+
+/* ---- Held against the tables -------------------------------------------------------------- */
+
+static void read_document(const char *title, struct names *names) {
+    char *text = section(title);
+    read_names(text, names);
+    free(text);
+}
+
+static void check_names(const struct names *names, const struct parameter_table *table) {
+    assert_int_equal(names->n, table->n);
+    for (int i = 0; i < table->n; i++)
+        if (find(names, table->parameter[i].name) < 0)
+            fail_msg("weights-format.md lacks %s", table->parameter[i].name);
+}
+
+static void check_shape(const struct names *names, const struct parameter_tensor *t,
+                        const struct quantity *quantities) {
+    int at = find(names, t->parameter->name);
+    bool is_vector = t->parameter->kind == PARAMETER_VECTOR;
+    if (names->shape[at][0] == '\0') /* "as the embedding's" */
+        at = find(names, "embedding.*.weight");
+    const char *shape = names->shape[at];
+    uint64_t n_row = read_size(&shape, quantities), n_column = 1;
+    if (!is_vector && *shape != ',')
+        fail_msg("weights-format.md gives %s one dimension", t->name);
+    if (*shape == ',') {
+        shape++;
+        n_column = read_size(&shape, quantities);
+    }
+    if (*shape != '\0' || n_row != t->n_row || n_column != t->n_column)
+        fail_msg("weights-format.md gives %s the shape [%s], the table [%llu, %llu]", t->name,
+                 names->shape[at], (unsigned long long)t->n_row, (unsigned long long)t->n_column);
+}
+
+/* Sizes that differ from each other, and so do their products. */
+static struct transformer_xl_settings made_settings(int attn_type, int div_val, bool tied) {
+    return (struct transformer_xl_settings){.model = {.n_token = 101},
+                                            .n_layer = 2,
+                                            .n_head = 3,
+                                            .d_head = 5,
+                                            .d_model = 22,
+                                            .d_embed = 34,
+                                            .d_inner = 7,
+                                            .max_klen = 13,
+                                            .n_band = 3,
+                                            .cutoff = {11, 41},
+                                            .attn_type = attn_type,
+                                            .div_val = div_val,
+                                            .tied_weights = tied,
+                                            .biases_per_layer =
+                                                attn_type == ATTENTION_LEARNED_DISTANCE};
+}
+
+static void the_document_has_a_transformer_xls_shapes(void **state) {
     (void)state;
-    check_parameters("Tensors", &transformer_xl_parameters);
-    check_parameters("Tensors of an XLNet", &xlnet_parameters);
+    static struct names names;
+    read_document("Tensors", &names);
+    check_names(&names, &transformer_xl_parameters);
+    bool met[MOST] = {false};
+    for (int kind = 0; kind < 2 * 2 * 2 * 4; kind++) {
+        struct transformer_xl_settings s = made_settings(kind / 8, 1 + kind % 2, kind / 2 % 2);
+        s.biases_per_layer = kind / 4 % 2;
+        struct parameter_walk walk = parameter_walk(&transformer_xl_parameters, &s);
+        struct parameter_tensor t;
+        while (parameter_next(&walk, &t)) {
+            int first = t.i > 0 ? s.cutoff[t.i - 1] : 0, width = s.d_embed;
+            int end = t.i < 2 ? s.cutoff[t.i] : 101;
+            for (int i = 0; i < t.i; i++)
+                width /= s.div_val;
+            const struct quantity quantities[] = {
+                {"band's symbols", s.div_val > 1 ? (uint64_t)(end - first) : 101},
+                {"bands", 3},
+                {"d_band", (uint64_t)width},
+                {"d_model", 22},
+                {"d_embed", 34},
+                {"d_inner", 7},
+                {"n_head", 3},
+                {"d_head", 5},
+                {"max_klen", 13},
+                {NULL, 0}};
+            check_shape(&names, &t, quantities);
+            met[t.number] = true;
+        }
+    }
+    for (int i = 0; i < transformer_xl_parameters.n; i++)
+        assert_true(met[i]);
+}
+
+static void the_document_has_an_xlnets_shapes(void **state) {
+    (void)state;
+    static struct names names;
+    read_document("Tensors of an XLNet", &names);
+    check_names(&names, &xlnet_parameters);
+    const struct xlnet_settings s = {.model = {.n_token = 101},
+                                     .n_layer = 2,
+                                     .n_head = 3,
+                                     .d_head = 5,
+                                     .d_model = 22,
+                                     .d_inner = 7};
+    const struct quantity quantities[] = {{"n_token", 101}, {"n_head", 3},  {"d_head", 5},
+                                          {"d_model", 22},  {"d_inner", 7}, {NULL, 0}};
+    struct parameter_walk walk = parameter_walk(&xlnet_parameters, &s);
+    struct parameter_tensor t;
+    int n = 0;
+    for (; parameter_next(&walk, &t); n++)
+        check_shape(&names, &t, quantities);
+    assert_int_equal(n, 2 * (xlnet_parameters.n - 4) + 4);
 }
 
 static void check_settings(const char *title, const struct setting_table *own) {
     static struct names names;
     const struct setting_table *tables[] = {&settings_of_text, own, &settings_of_lengths};
-    char *text = section(title);
-    read_names(text, &names);
-    free(text);
+    read_document(title, &names);
     int n = 1; /* "family" */
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
         n += (int)tables[t]->n;
@@ -224,7 +349,8 @@ static void families_are_found_by_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_document_lists_the_parameters),
+        cmocka_unit_test(the_document_has_a_transformer_xls_shapes),
+        cmocka_unit_test(the_document_has_an_xlnets_shapes),
         cmocka_unit_test(the_document_lists_the_settings),
         cmocka_unit_test(the_walk_meets_each_tensor_once),
         cmocka_unit_test(layers_matrices_are_known_by_name),
