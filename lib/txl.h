@@ -2,7 +2,7 @@
  *
  *   txl_model    what a weights file holds: the network's matrices, the vocabulary, the settings.
  *                Read-only once open.
- *   txl_session  one timeline of tokens: the segment at hand and the memory before it.
+ *   txl_session  one timeline of tokens: the current segment and the memory before it.
  *   txl_encoder, txl_decoder
  *                text to ids, ids to text.
  *   txl_history  the ids of a text, for sampling that avoids repetition.
@@ -16,23 +16,24 @@
  * Units: lengths of text are in bytes, all other lengths in tokens.  Log-probabilities are natural
  * logarithms, <= 0; "nats" are their negatives.  out[n, n_token] is an array in row-major order.
  *
- * Ownership: an object that a function makes belongs to the caller, who ends it with the function
- * called ..._free or ..._close; those take NULL too.  Any other pointer that a function returns
- * belongs to the object, and its comment says how long it lives.  Arguments are used during the
- * call alone, unless their comment says otherwise.
+ * Ownership: an object that a function makes belongs to the caller, who frees it with the function
+ * called ..._free or ..._close; these accept NULL.  Any other pointer that a function returns
+ * belongs to an object; its comment says how long it lives.  A function does not keep pointers to
+ * its arguments after it returns, unless their comment says so.
  *
- * Threads: a model may be used by any number of threads at a time, every other object by one at a
- * time.  A session works with threads of its own, in which all signals but SIGBUS are blocked;
- * results are the same, bit for bit, for any number of them.  The library prints nothing and never
- * exits.  The only state that it keeps outside of objects is OpenBLAS's number of threads, which is
- * one for the whole process: while any model is open it is 1, because sessions divide the work
- * themselves, and when the last model closes it becomes what it was before the first was opened.
+ * Threads: any number of threads may use a model at the same time; only one at a time may use any
+ * other object.  A session has threads of its own, in which all signals but SIGBUS are blocked. Its
+ * results are the same, bit for bit, for any number of threads.  The library prints nothing and
+ * never exits.  It keeps no state outside of objects, with one exception: OpenBLAS has one number
+ * of threads for the whole process.  While any model is open that number is 1, because sessions
+ * divide the work themselves; closing the last model restores the number from before the first was
+ * opened.
  *
- * Versions: structures keep their size and the place of their members.  Those that may gain members
- * have room for them, `reserved`; zero means off for every later member.  So zero a structure that
- * you fill in, by `= {0}`, designated initialisers or the function that sets its defaults: a
- * library that does not know a member that you set then refuses it (TXL_ARGUMENT), and a program
- * built against an older header runs as before.
+ * Versions: structures keep their size and the place of their members.  New members take the place
+ * of `reserved`, and zero turns each of them off.  So set a structure to zero before you fill it
+ * in, with `= {0}`, designated initialisers or the function that sets its defaults.  A program
+ * built against an older header then runs as before, and an older library refuses a member that it
+ * does not know (TXL_ARGUMENT).
  */
 #ifndef TXL_H
 #define TXL_H
@@ -62,16 +63,16 @@ typedef enum txl_status {
     TXL_OK = 0,
     TXL_IO,          /* the system refused: open, map, read, write */
     TXL_FORMAT,      /* a file's content is not what its format says */
-    TXL_UNSUPPORTED, /* understood, and refused: the message says by what name */
+    TXL_UNSUPPORTED, /* a feature that txl does not have; the message names it */
     TXL_ARGUMENT,    /* a parameter is out of range, or does not fit the model */
     TXL_MEMORY,      /* an allocation failed */
     TXL_TEXT,        /* a symbol that the vocabulary lacks */
     TXL_STOPPED      /* a callback of the caller asked to stop */
 } txl_status;
 
-/* Why a call failed.  Every function that takes one fills it in, status and message, when it does
- * not return TXL_OK; pass NULL where no message is wanted.  The message is one line without a line
- * end: the file or parameter, the place in it, what was expected.  A function that fails makes no
+/* Why a call failed.  A function that takes a txl_error fills in both members whenever it does not
+ * return TXL_OK; pass NULL if you want no message.  The message is one line without a line end: the
+ * file or parameter, the place in it, and what was expected.  A function that fails makes no
  * object, and leaves its results undefined. */
 typedef struct txl_error {
     txl_status status;
@@ -89,39 +90,38 @@ typedef struct txl_model txl_model;
 typedef enum txl_kind {
     TXL_WORDS,      /* split at white space, a line ends with <eos> (WikiText, PTB) */
     TXL_LM1B,       /* as words, a line stands between two <S> (One Billion Words) */
-    TXL_BYTES,      /* a byte is the symbol of its decimal number, line feeds vanish (enwik8) */
+    TXL_BYTES,      /* the symbol of a byte is its decimal number; line feeds have none (enwik8) */
     TXL_TEXT8,      /* a to z, and _ for the space */
     TXL_CHARACTERS, /* a code point is a symbol, a line ends with <eos> */
     TXL_PIECES,     /* cut by a SentencePiece model, a line ends with </s> */
-    TXL_XLNET /* cut by a SentencePiece model as XLNet's are: a text is one, lines are not kept */
+    TXL_XLNET       /* cut by XLNet's SentencePiece model; a line end is only white space */
 } txl_kind;
 
-/* Opens the weights file at `path`.  Its raw blocks are used where the file is mapped; compressed
- * ones are expanded by `threads` threads (0: one for each processor).  Everything the file says
- * is checked before it is believed, except the bytes of raw blocks (txl_file_verify reads those).
- * The file must not change while the model is open: if it shrinks, reading it raises SIGBUS. */
+/* Opens the weights file at `path`.  The file is mapped: raw blocks are used where they are, and
+ * `threads` threads (0: one for each processor) expand compressed ones into memory.  The whole file
+ * is checked, except the bytes of raw blocks, which txl_file_verify checks.  The file must not
+ * change while the model is open: if it shrinks, reading it raises SIGBUS. */
 TXL_API txl_status txl_model_open(const char *path, int threads, txl_model **model,
                                   txl_error *error);
 
-/* The same for a weights file in memory, which must be aligned to 64 bytes and outlive the model.
- * `name` stands for the path in messages. */
+/* Opens a weights file in memory, which must be aligned to 64 bytes and outlive the model. Messages
+ * call it `name`. */
 TXL_API txl_status txl_model_open_memory(const void *data, size_t size, const char *name,
                                          int threads, txl_model **model, txl_error *error);
 
-/* As the two above, with less memory and more work: the compressed matrices of the layers stay in
- * the file, and every session expands one layer at a time into memory of its own, once for each
- * pass over a segment.  Results are the same, bit for bit.  A damaged block is found when a session
- * reaches it: the call that made, fed, scored or copied the session fails, and afterwards the
- * session can only be reset or freed. */
+/* Like the two functions above, with less memory and more work: the layers' compressed matrices
+ * stay in the file, and each session expands one layer at a time, once for each pass over a
+ * segment. Results are the same, bit for bit.  A damaged block is only found when a session expands
+ * it: the call on the session fails, and then the session can only be reset or freed. */
 TXL_API txl_status txl_model_open_compressed(const char *path, int threads, txl_model **model,
                                              txl_error *error);
 TXL_API txl_status txl_model_open_memory_compressed(const void *data, size_t size, const char *name,
                                                     int threads, txl_model **model,
                                                     txl_error *error);
 
-/* Makes a model of any shape, to measure speed with.  `settings_json` is as txl_model_settings_json
- * gives it; the matrices are of `type` ("f32", ...) and hold random numbers that depend on `seed`
- * alone; the symbols are numbers.  `threads` as for txl_model_open. */
+/* Makes a model of any shape with random weights, to measure speed.  `settings_json` has the form
+ * of txl_model_settings_json; the matrices are of `type` ("f32", ...), their numbers depend on
+ * `seed` alone, and the symbols are numbers.  `threads` as for txl_model_open. */
 TXL_API txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed,
                                     int threads, txl_model **model, txl_error *error);
 
@@ -132,11 +132,11 @@ TXL_API void txl_model_close(txl_model *model);
  * keys).  Lives as long as the model. */
 TXL_API const char *txl_model_settings_json(const txl_model *model);
 
-/* The family of its network, and a family's name as settings have it. */
+/* The family of the model's network, and the name of a family ("transformer-xl", "xlnet"). */
 TXL_API txl_family txl_model_family(const txl_model *model);
 TXL_API const char *txl_family_name(txl_family family);
 
-/* How its text becomes symbols, which the encoder does. */
+/* How the model's text becomes symbols. */
 TXL_API txl_kind txl_model_kind(const txl_model *model);
 
 /* The name of a kind: "words", "lm1b", "bytes", "text8", "characters", "pieces",
@@ -154,10 +154,10 @@ TXL_API txl_unit txl_kind_unit(txl_kind kind);
 /* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8". */
 TXL_API const char *txl_model_type(const txl_model *model);
 
-/* "empty" or "zeros": what the memory holds before the first token. */
+/* What the memory holds before the first token: "empty" or "zeros". */
 TXL_API const char *txl_model_memory_start(const txl_model *model);
 
-/* "reversed" or "forward": the order of the bands' entries in the adaptive softmax's head. */
+/* The order of the bands' entries in the head of the adaptive softmax: "reversed" or "forward". */
 TXL_API const char *txl_model_cluster_order(const txl_model *model);
 
 /* Identifies the model: a checksum of every byte of its weights file. */
@@ -166,8 +166,8 @@ TXL_API uint64_t txl_model_checksum(const txl_model *model);
 /* Number of symbols; ids run from 0 to one less. */
 TXL_API int32_t txl_model_n_token(const txl_model *model);
 
-/* The spelling of symbol `id`, not NUL-terminated; `*length` receives its bytes.  Lives as long
- * as the model.  An id out of range gives NULL. */
+/* The spelling of symbol `id`, not NUL-terminated, and in `*length` its length; NULL for an id out
+ * of range.  Lives as long as the model. */
 TXL_API const char *txl_model_symbol(const txl_model *model, int32_t id, size_t *length);
 
 /* The id of a symbol spelled exactly so, or -1. */
@@ -187,13 +187,12 @@ TXL_API bool txl_model_is_control(const txl_model *model, int32_t id);
  * vocabulary lacks it. */
 TXL_API int32_t txl_model_first_context(const txl_model *model);
 
-/* Bytes that the weights take: in the file, and expanded to memory of the process (0 for what is
- * used in place). */
+/* Bytes of the weights in the file, and of those that were expanded into memory. */
 TXL_API void txl_model_bytes(const txl_model *model, uint64_t *stored, uint64_t *expanded);
 
 /* ---- Weights files ------------------------------------------------------------------------ */
 
-/* What the index says of one tensor. */
+/* A tensor as the file's index describes it. */
 typedef struct txl_tensor {
     const char *name;
     const char *type;  /* "f32", "f16", "bf16", "q8" */
@@ -207,12 +206,12 @@ typedef struct txl_tensor {
 /* How many tensors the index lists. */
 TXL_API size_t txl_model_n_tensor(const txl_model *model);
 
-/* Describes tensor `i`, from 0, in the order of the file; the strings live as long as the model. */
+/* Describes tensor `i` in the order of the file, from 0.  The strings live as long as the model. */
 TXL_API void txl_model_tensor(const txl_model *model, size_t i, txl_tensor *tensor);
 
-/* Reads every byte of the weights file at `path` and compares every checksum.  `progress`, unless
- * NULL, is called in this thread with the context, the bytes done and the bytes in all.  If it
- * returns false, the work stops (TXL_STOPPED). */
+/* Reads the whole weights file at `path` and compares every checksum.  Unless it is NULL,
+ * `progress` is called in this thread with `context`, the bytes read so far and the bytes in all;
+ * the work stops with TXL_STOPPED if it returns false. */
 TXL_API txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, uint64_t),
                                    void *context, txl_error *error);
 
@@ -220,17 +219,18 @@ TXL_API txl_status txl_file_verify(const char *path, bool (*progress)(void *, ui
 
 typedef struct txl_session txl_session;
 
-/* How keys, values and position rows are kept.  f16 and bf16 halve the memory and what a token
- * reads of it.  f16 costs under 1e-5 nats a token; bf16, whose queries and attention weights are
- * rounded too, under 1e-4, and scores faster where the processor multiplies bf16 (see SPEED.md). */
+/* The type in which keys, values and position rows are kept.  f16 and bf16 need half the memory,
+ * and a token reads half as much.  With f16 a token's nats change by less than 1e-5.  bf16 also
+ * rounds queries and attention weights; nats change by less than 1e-4, and scoring is faster where
+ * the processor multiplies bf16 (see SPEED.md). */
 typedef enum txl_memory_type {
     TXL_MEMORY_F32 = 0,
     TXL_MEMORY_F16,
     TXL_MEMORY_BF16
 } txl_memory_type;
 
-/* In tokens.  The longest published memory has 3,800; a memory of 2^20 takes 50 GB or more with
- * models of the published shapes. */
+/* The largest lengths, in tokens.  The longest published memory is 3,800; one of 2^20 takes 50 GB
+ * or more with models of the published shapes. */
 #define TXL_MAX_TGT_LEN (1 << 20)
 #define TXL_MAX_MEM_LEN (1 << 20)
 
@@ -244,28 +244,27 @@ typedef struct txl_settings {
     uint64_t reserved[8];
 } txl_settings;
 
-/* Sets every member: to the settings that the checkpoint was published with, threads to 0, and the
- * memory to f32. */
+/* Sets every member: lengths as the model was published, threads 0, memory_type f32. */
 TXL_API void txl_model_defaults(const txl_model *model, txl_settings *settings);
 
-/* A session at the first memory of the model's dialect.  The model must outlive it. */
+/* Makes a session that has read nothing yet.  The model must outlive it. */
 TXL_API txl_status txl_session_new(const txl_model *model, const txl_settings *settings,
                                    txl_session **session, txl_error *error);
 TXL_API void txl_session_free(txl_session *session);
 
-/* What the session runs with: threads is never 0 here. */
+/* The settings of the session; threads is the actual number, never 0. */
 TXL_API void txl_session_settings(const txl_session *session, txl_settings *settings);
 
-/* Bytes that a session with these settings asks the system for, all of them when it is made; it
- * comes to hold them as it is used.  A copy shares the position rows with its original. */
+/* Bytes that a session with these settings allocates, all of them in txl_session_new; they become
+ * resident as they are used.  A copy shares the position rows with its original. */
 TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings);
 
-/* The least that any program must do for one token once the memory is full.  Divided by the
- * machine's limits (below) it gives the shortest possible time.  Tokens are taken to be of the
- * softmax's first band, as nearly all tokens of a text are. */
+/* The least work for one token with a full memory.  Divided by the machine's limits (below) it
+ * gives the shortest possible time.  The token is assumed to be in the softmax's first band, as
+ * nearly all tokens of a text are. */
 typedef struct txl_costs {
-    uint64_t bytes; /* that generating one reads: weights, keys, values, position rows */
-    uint64_t flops; /* of scoring one in a long text: additions and multiplications */
+    uint64_t bytes; /* read to generate a token: weights, keys, values, position rows */
+    uint64_t flops; /* additions and multiplications to score a token of a long text */
     /* XLNet: of reading one in a block of tgt_len tokens without memory, which is what reading
      * known tokens afresh takes; 0 for other families. */
     uint64_t block_flops;
@@ -274,92 +273,90 @@ typedef struct txl_costs {
 TXL_API void txl_model_costs(const txl_model *model, const txl_settings *settings,
                              txl_costs *costs);
 
-/* Back to the first memory. */
+/* Returns the session to its beginning, as if nothing had been fed. */
 TXL_API void txl_session_reset(txl_session *session);
 
-/* Appends `n` ids to the timeline; afterwards the distribution of the token that follows them can
- * be asked for.  Any division of the same ids into calls gives the same distribution; few calls
- * with many ids take less time.  An id out of range is TXL_ARGUMENT, and nothing was appended. */
+/* Appends `n` ids to the timeline; then the distribution of the next token is available.  The
+ * result does not depend on how the ids are divided into calls; few calls with many ids are faster.
+ * If an id is out of range the call fails with TXL_ARGUMENT and appends nothing. */
 TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, size_t n,
                                     txl_error *error);
 
-/* Appends ids[i] to the i-th of `n` different sessions: as txl_session_feed does for each, but with
- * the weights read once for all.  They must have one model and the same settings; the threads of
- * the first do the work.  Of up to 8 copies (below) each gets the same results, bit for bit, in any
- * company; of more they may differ in the last digits. */
+/* Appends ids[i] to the i-th of `n` different sessions.  It does what txl_session_feed does for
+ * each, but reads the weights once for all.  The sessions must have the same model and settings;
+ * the threads of the first do the work.  Up to 8 copies (below) each get the same results, bit for
+ * bit, whatever sessions are fed with them; with more, the last digits may differ. */
 TXL_API txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                          txl_error *error);
 
-/* Makes a second session at the same place of the same timeline.  The two then go their own ways.
- * They share the position rows, all of which are computed now. */
+/* Makes a second session at the same place of the same timeline.  Afterwards the two are
+ * independent, but for the position rows, which this call computes and both share. */
 TXL_API txl_status txl_session_copy(txl_session *session, txl_session **copy, txl_error *error);
 
-/* Appends `n` ids, and scores after each one the token that follows it:
+/* Appends `n` ids, and after each one scores the token that follows it:
  *     nats[i] = -log P(targets[i] | everything before, ids[0..i])
  * In a text, targets[i] is ids[i + 1]. */
 TXL_API txl_status txl_session_score(txl_session *session, const int32_t *ids, size_t n,
                                      const int32_t *targets, float *nats, txl_error *error);
 
-/* Appends `n` ids, and gives after each one the log-probabilities of every possible next token:
+/* Appends `n` ids, and after each one gives the log-probabilities of every possible next token:
  *     out[i * n_token + id] = log P(id | everything before, ids[0..i])
- * For many ids at a time this is far faster than feeding them one by one.  The caller chooses an n
- * for which out[n, n_token] fits: 64 rows of a vocabulary of 267,735 words are 69 MB. */
+ * This is far faster than feeding the ids one by one.  Choose n such that out[n, n_token] fits into
+ * memory: 64 rows of a vocabulary of 267,735 words are 69 MB. */
 TXL_API txl_status txl_session_distributions(txl_session *session, const int32_t *ids, size_t n,
                                              float *out, txl_error *error);
 
 /* ---- Blocks and gaps: XLNet --------------------------------------------------------------- */
 
-/* An XLNet sees both sides.  A segment is a run of positions, each with a rank.  What stands at a
- * position is predicted from all memory, and from the tokens of its segment with a lower rank; a
- * token that is fed sees these and itself, and if its rank is 0 all others of rank 0.
+/* An XLNet sees both sides of a token.  Each position of a segment has a rank.  The token at a
+ * position is predicted from the whole memory and from the tokens of its segment with a lower rank.
+ * A token that is fed sees those and itself; tokens of rank 0 also see each other.
  *
- *   txl_session_feed, _score, _distributions   ranks ascend from left to right, in segments of
- *                                              tgt_len tokens
- *   txl_session_feed_block                     all ranks are 0: a block, whose tokens see each
- * other txl_session_feed_gaps                      known tokens are a block; gaps get their ranks
- * in the order in which they are filled
+ *   txl_session_feed, _score,   Ranks ascend from left to right, in segments of tgt_len tokens.
+ *   _distributions
+ *   txl_session_feed_block      All ranks are 0: the tokens are a block, and see each other.
+ *   txl_session_feed_gaps       Known tokens are a block; a gap gets its rank when it is filled.
  *
- * Published code generates in two ways.  After a block, tokens one at a time, each a segment of its
- * own: txl_session_end_segment and txl_session_feed.  Or with the known tokens read afresh as a
- * block every so many new ones: txl_session_reset, txl_session_feed_block, and so on;
- * txl_session_score_block scores a text like that.  Of a Transformer-XL all but
- * txl_session_end_segment are TXL_UNSUPPORTED. */
+ * Published code generates in two ways.  One reads a block, and then feeds tokens one at a time,
+ * each as a segment of its own: txl_session_end_segment and txl_session_feed.  The other reads all
+ * known tokens afresh as a block after every few new ones: txl_session_reset and
+ * txl_session_feed_block; txl_session_score_block scores a text in this way.  With a Transformer-XL
+ * these functions fail with TXL_UNSUPPORTED, except txl_session_end_segment. */
 
-/* In a segment's ids: a gap. */
+/* Stands for a gap among the ids of a segment. */
 #define TXL_GAP (-1)
 
-/* Gaps, or tokens behind a block, that are asked for at a time. */
+/* The most gaps, or tokens after a block, that one call can ask for. */
 #define TXL_MAX_ASKED 512
 
 /* The next token begins a new segment. */
 TXL_API void txl_session_end_segment(txl_session *session);
 
-/* Appends `n` ids as blocks: a segment of tgt_len, the next, ...  Afterwards the distribution of
- * the token that follows them can be asked for. */
+/* Appends `n` ids as blocks, one for each segment of tgt_len tokens; then the distribution of the
+ * next token is available. */
 TXL_API txl_status txl_session_feed_block(txl_session *session, const int32_t *ids, size_t n,
                                           txl_error *error);
 
-/* Resets the session, reads ids[0 .. known) as one block, 1 <= known <= tgt_len, and scores the `n`
- * tokens after it, each given the block and those before it; n is from 1 to mem_len + 1 and at most
- * TXL_MAX_ASKED:
- *     nats[i] = -log P(ids[known + i] | ..),  logprob[i * n_token + id] = log P(id | ..)
- * Either may be NULL. */
+/* Resets the session, reads ids[0 .. known) as one block, and scores the `n` tokens after it, each
+ * given the block and the tokens before it; 1 <= known <= tgt_len, 1 <= n <= mem_len + 1, and n is
+ * at most TXL_MAX_ASKED: nats[i] = -log P(ids[known + i] | ..),  logprob[i * n_token + id] = log
+ * P(id | ..) Either may be NULL. */
 TXL_API txl_status txl_session_score_block(txl_session *session, const int32_t *ids, size_t known,
                                            size_t n, float *nats, float *logprob, txl_error *error);
 
-/* Appends a segment of 1 <= n <= tgt_len positions: ids[i], or TXL_GAP.  Something of it must be
- * known, or precede it in memory.  All of its gaps must be filled before anything is appended to
- * it, and before the session is copied or saved. */
+/* Appends a segment of n positions, 1 <= n <= tgt_len, where ids[i] is an id or TXL_GAP.  At least
+ * one token of it, or of the memory, must be known.  All gaps must be filled before anything more
+ * is appended, and before the session is copied or saved. */
 TXL_API txl_status txl_session_feed_gaps(txl_session *session, const int32_t *ids, size_t n,
                                          txl_error *error);
 
-/* Asks for n open gaps, which are indices into the segment, each given the known tokens and the
- * gaps filled before: logprob[n, n_token], unless NULL, receives their log-probabilities.
- * Afterwards txl_session_logprobs, _top and _sample are of the first of them, */
+/* Predicts the tokens of n open gaps, given as indices into the segment, each from the known tokens
+ * and the gaps filled before.  logprob[n, n_token], unless NULL, receives the log-probabilities.
+ * Afterwards txl_session_logprobs, _top and _sample refer to the first of these gaps. */
 TXL_API txl_status txl_session_ask(txl_session *session, const size_t *gaps, size_t n,
                                    float *logprob, txl_error *error);
 
-/* or of the i-th, until the session is asked or given something else. */
+/* Makes them refer to the i-th of these gaps, until another call changes the session. */
 TXL_API txl_status txl_session_look(txl_session *session, size_t i, txl_error *error);
 
 /* Fills an open gap. */
@@ -380,8 +377,8 @@ TXL_API txl_status txl_session_top(txl_session *session, int k, int32_t *ids, fl
 
 /* ---- Sampling ----------------------------------------------------------------------------- */
 
-/* The ids seen so far, for the rules against repetition below: the caller pushes the prompt's and
- * each one drawn. */
+/* The ids seen so far, for the rules against repetition below.  The caller pushes the prompt's ids
+ * and each id that is drawn. */
 typedef struct txl_history txl_history;
 
 /* A history of the last `window` >= 1 ids, with an index of their n-grams for n >= 1, without one
@@ -389,12 +386,12 @@ typedef struct txl_history txl_history;
 TXL_API txl_status txl_history_new(size_t window, size_t n, txl_history **history,
                                    txl_error *error);
 
-/* Adds ids at the end.  Takes time in proportion to the different ids that followed the same n - 1
- * before, not to the length of the history. */
+/* Adds ids at the end.  With an index the time grows with the number of different ids that have
+ * followed the same n - 1, not with the length of the history. */
 TXL_API void txl_history_push(txl_history *history, const int32_t *ids, size_t n);
 
-/* Copies the last n ids, oldest first, or all if there are fewer; returns their number.  Pushed to
- * a new history of the same window they make it the same, if n is the window. */
+/* Copies the last n ids, oldest first, or all if there are fewer, and returns their number.  To
+ * copy a history, get as many as its window holds and push them to a new one. */
 TXL_API size_t txl_history_recent(const txl_history *history, int32_t *ids, size_t n);
 
 /* Forgets everything. */
@@ -446,17 +443,17 @@ typedef struct txl_sampling {
  * penalty that you may set).  All zero is another good start: it draws the likeliest token. */
 TXL_API void txl_sampling_defaults(const txl_model *model, txl_sampling *sampling);
 
-/* The place in a sequence of random numbers: Philox4x32-10 (Salmon et al. 2011) with the seed for
- * its key and (stream, draw) for its counter, so that a draw depends on nothing else. */
+/* A place in a sequence of random numbers.  The generator is Philox4x32-10 (Salmon et al. 2011);
+ * the seed is its key, (stream, draw) its counter, so that a draw depends on nothing else. */
 typedef struct txl_random {
     uint64_t seed;
     uint64_t stream;
     uint64_t draw;
 } txl_random;
 
-/* Draws the next token, advancing `random` by one draw (by none when greedy).  `*logprob` receives
- * the model's own log-probability of it, before temperature and filters.  The session does not
- * advance: feed the id to go on. */
+/* Draws the next token and advances `random` by one draw, or by none at temperature 0.  `*logprob`
+ * receives the model's log-probability of the token, before temperature and filters.  The session
+ * does not advance: feed the id to go on. */
 TXL_API txl_status txl_session_sample(txl_session *session, const txl_sampling *sampling,
                                       txl_random *random, int32_t *id, float *logprob,
                                       txl_error *error);
@@ -466,14 +463,14 @@ TXL_API txl_status txl_session_sample(txl_session *session, const txl_sampling *
 /* A snapshot of a session's state, to go back to or to keep in a file. */
 typedef struct txl_memory txl_memory;
 
-/* What it takes to continue a text, besides the session.  Only kept for the caller. */
+/* What a caller needs besides the session to continue a text.  The library only stores it. */
 typedef struct txl_resume {
     txl_random random;     /* of the next draw */
     const int32_t *recent; /* [n_recent] the text's last ids: for a decoder, for a history */
     size_t n_recent;
     char tail; /* its last byte as shown, 0: none */
-    /* Of a text whose known tokens are read afresh as a block every `refresh` new ones (0: it is
-     * not): how many have come since, less than `refresh`. */
+    /* XLNet: all known tokens are read afresh as a block after every `refresh` new ones (0: never);
+     * `round` tokens have come since the last time. */
     uint32_t refresh, round;
     uint64_t reserved[4];
 } txl_resume;
@@ -500,7 +497,7 @@ TXL_API txl_status txl_memory_read(const char *path, const txl_model *model, txl
 /* The settings of the session that was saved; threads is 0. */
 TXL_API void txl_memory_settings(const txl_memory *memory, txl_settings *settings);
 
-/* What was kept for the caller; `recent` lives as long as the memory. */
+/* The txl_resume that was saved; `recent` lives as long as the memory. */
 TXL_API void txl_memory_resume(const txl_memory *memory, txl_resume *resume);
 
 /* NULL is fine. */
@@ -580,26 +577,27 @@ TXL_API void txl_encoder_free(txl_encoder *encoder);
 
 typedef struct txl_decoder txl_decoder;
 
-/* Puts text together from ids.  `raw`: words and lm1b through the Moses detokenizer. */
+/* Makes a decoder, which turns ids into text.  `raw`: words and lm1b through the Moses detokenizer.
+ */
 TXL_API txl_status txl_decoder_new(const txl_model *model, bool raw, txl_decoder **decoder,
                                    txl_error *error);
 
-/* Adds one id.  `*text` receives the `*length` bytes that nothing later can change any more,
- * perhaps none, not NUL-terminated; they live until the next call. */
+/* Adds one id.  `*text` receives the `*length` bytes, perhaps none, that no later id can change.
+ * They are not NUL-terminated, and live until the next call. */
 TXL_API txl_status txl_decoder_push(txl_decoder *decoder, int32_t id, const char **text,
                                     size_t *length, txl_error *error);
 
-/* The same for a symbol by its spelling, of `n` bytes, which the vocabulary may lack. */
+/* Adds a symbol by its spelling, of `n` bytes, which need not be in the vocabulary. */
 TXL_API txl_status txl_decoder_push_spelling(txl_decoder *decoder, const char *spelling, size_t n,
                                              const char **text, size_t *length, txl_error *error);
 
-/* Gives what is left to give; the decoder is then as new. */
+/* Ends the text: `*text` receives the rest of it.  The decoder is then as new. */
 TXL_API txl_status txl_decoder_finish(txl_decoder *decoder, const char **text, size_t *length,
                                       txl_error *error);
 
-/* Says that the text before the decoder's next id was shown by other means: `ids` are its last
- * symbols, `tail` its last byte as shown (0 when nothing was shown), so that the next word is set
- * off by a blank just where one is missing. */
+/* Tells the decoder about text before its next id that the caller has shown already: `ids` are the
+ * last symbols of that text, `tail` is its last byte (0: nothing was shown).  The decoder then puts
+ * a blank before the next word only where one is missing. */
 TXL_API txl_status txl_decoder_continue(txl_decoder *decoder, const int32_t *ids, size_t n,
                                         char tail, txl_error *error);
 
@@ -653,8 +651,8 @@ typedef struct txl_peers {
     uint64_t reserved[4];
 } txl_peers;
 
-/* How a model is trained (Dai et al. 2019 and the published code).  Zero is no default here but
- * for `threads`. */
+/* How a model is trained (Dai et al. 2019 and the published code).  Set every member: except for
+ * `threads`, zero is not a default. */
 typedef struct txl_training {
     int batch;              /* streams, into which the text is cut; of all peers together */
     int tgt_len;            /* tokens of each in a step */
@@ -672,8 +670,7 @@ typedef struct txl_training {
     uint64_t reserved[7];
 } txl_training;
 
-/* The course of the learning rate: it rises in `warmup` steps to lr, then falls to lr_min along a
- * cosine. */
+/* The learning rate rises to lr in `warmup` steps, then falls to lr_min along a cosine. */
 typedef struct txl_schedule {
     double lr, lr_min;
     uint64_t warmup;
@@ -752,21 +749,21 @@ TXL_API const txl_model *txl_trainer_model(txl_trainer *trainer);
 
 /* ---- The machine -------------------------------------------------------------------------- */
 
-/* The name of the inner loops in use: "amx", "avx512fp16", "avx512bf16", "avx512", "avx2", "neon"
- * or "generic".  The environment variable TXL_CPU may name others that this processor can run; if
- * it names none of those the result is NULL, with TXL_ARGUMENT in `error`, and no model can be
- * opened. The name lives as long as the process. */
+/* The name of the kernels (inner loops) in use: "amx", "avx512fp16", "avx512bf16", "avx512",
+ * "avx2", "neon" or "generic".  The environment variable TXL_CPU can name others.  If this
+ * processor cannot run those, or there are none of that name, the result is NULL with TXL_ARGUMENT
+ * in `error`, and no model can be opened.  The name lives as long as the process. */
 TXL_API const char *txl_kernels_name(txl_error *error);
 
-/* The name of the processor core that OpenBLAS chose its kernels for; lives as long as the process.
- * OpenBLAS chooses when it is loaded, and Debian 12's takes some newer processors for very old
- * ones.  Only the environment that the process starts with can correct that: OPENBLAS_CORETYPE,
- * Haswell for AVX2 or SkylakeX for AVX-512. */
+/* The name of the processor core whose kernels OpenBLAS uses; lives as long as the process.
+ * OpenBLAS chooses when it is loaded, and Debian 12's version takes some newer processors for very
+ * old ones. To correct that, start the process with OPENBLAS_CORETYPE in its environment: Haswell
+ * for AVX2, SkylakeX for AVX-512. */
 TXL_API const char *txl_blas_name(void);
 
-/* What `threads` threads (0: one for each processor) reach at best, each measured in some tenths of
- * a second: bytes/s read from a buffer far larger than the caches, and flop/s of OpenBLAS's
- * sgemm with the shapes of scoring and weights that no cache holds. */
+/* What `threads` threads (0: one for each processor) reach at best: bytes/s read from a buffer far
+ * larger than the caches, and flop/s of OpenBLAS's sgemm with the shapes of scoring and weights
+ * that do not fit into a cache.  Each measurement takes some tenths of a second. */
 TXL_API txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second,
                                               txl_error *error);
 TXL_API txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_error *error);
