@@ -8,7 +8,7 @@
  *
  * with the memory full.  A step has tgt_len tokens and mem_len rows of memory for each stream, and
  * the position rows of one.  What is left out is linear in what is counted, and small. */
-#include "trainer.h"
+#include "training.h"
 
 static double visible_positions(const txl_training *how) {
     if (how->same_length && how->mem_len > 0)

@@ -10,7 +10,7 @@
  *
  * A gradient is called by the value's name with d_ before it.  What is summed over rows is summed
  * within pieces of rows first, and the pieces in their order. */
-#include "trainer.h"
+#include "training.h"
 
 #include <string.h>
 

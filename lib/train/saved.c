@@ -2,7 +2,7 @@
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/output_file.h"
-#include "trainer.h"
+#include "training.h"
 
 #include <errno.h>
 #include <fcntl.h>

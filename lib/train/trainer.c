@@ -4,12 +4,12 @@
  * kimiyoung/transformer-xl) but for its warm-up: the text is cut into streams, a step takes the
  * next segment of each, the loss is the mean over all its tokens, the memory holds the layers'
  * inputs and is projected with today's weights, and nothing flows into it. */
-#include "trainer.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/reserved.h"
 #include "lib/network/positions.h"
 #include "lib/weights/expand.h"
+#include "training.h"
 
 #include <math.h>
 #include <stdio.h>

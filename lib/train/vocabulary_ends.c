@@ -2,7 +2,7 @@
  * adaptive softmax (Grave et al. 2017, Baevski and Auli 2019), forward and backward.  The softmax
  * takes a piece of the rows at a time, forward and backward at once, so that its logits need
  * little memory. */
-#include "trainer.h"
+#include "training.h"
 
 #include <math.h>
 #include <string.h>

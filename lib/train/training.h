@@ -4,8 +4,8 @@
  * The parameters are the tensors of a model in f32, whose network finds them where they are
  * trained: so the model can be scored and sampled from between steps, and the gradient of a weight
  * lies where the weight does, in another array. */
-#ifndef TXL_TRAINER_H
-#define TXL_TRAINER_H
+#ifndef TXL_TRAINING_H
+#define TXL_TRAINING_H
 
 #include "lib/base/limits.h"
 #include "lib/session/model.h"
