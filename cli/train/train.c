@@ -336,14 +336,29 @@ static json_t *step_to_json(uint64_t number, const txl_step *step, double rate, 
                      (json_int_t)step->tokens, "seconds", seconds);
 }
 
-/* "step 1200, epoch 2, 2.113 bits, held out 2.201" */
+static bool has_letters(const struct train *t) {
+    txl_kind kind = txl_model_kind(txl_trainer_model(t->trainer));
+    return kind == TXL_CHARACTERS || kind == TXL_BYTES || kind == TXL_TEXT8;
+}
+
+/* "step 1200, epoch 2, 2.113 bits a character, held out 2.2014", or for symbols that are none
+ * "perplexity 91.2, held out 97.53". */
 static void describe(const struct train *t, uint64_t step, uint64_t epoch, char *text,
                      size_t size) {
-    int n = snprintf(text, size, "step %" PRIu64 ", epoch %" PRIu64 ", %.3f bits a token", step,
-                     epoch + 1, t->late / log(2));
-    if (t->last.predicted > 0 && n > 0 && (size_t)n < size)
-        snprintf(text + n, size - (size_t)n, ", held out %.4f a %s",
-                 heldout_bits(&t->heldout, &t->last), t->run.ids ? "token" : "character");
+    bool letters = has_letters(t), measured = t->last.predicted > 0;
+    double late = letters ? t->late / log(2) : exp(t->late);
+    double nats = measured ? t->last.nats / (double)t->last.predicted : 0;
+    char held[64] = "";
+    if (measured && letters)
+        snprintf(held, sizeof held, ", held out %.4f", nats / log(2));
+    else if (measured)
+        snprintf(held, sizeof held, ", held out %.2f", exp(nats));
+    if (letters)
+        snprintf(text, size, "step %" PRIu64 ", epoch %" PRIu64 ", %.3f bits a character%s", step,
+                 epoch + 1, late, held);
+    else
+        snprintf(text, size, "step %" PRIu64 ", epoch %" PRIu64 ", perplexity %.1f%s", step,
+                 epoch + 1, late, held);
 }
 
 /* What is due after `done` steps, unless it was done before the run was interrupted.  TXL_STOPPED
@@ -563,11 +578,9 @@ static bool save_report(struct train *t) {
         return true;
     if (!t->run.holds_out && !note_evaluation(t, txl_trainer_steps(t->trainer) - 1, NAN, NAN))
         return false;
-    txl_kind kind = txl_model_kind(txl_trainer_model(t->trainer));
     struct train_report report = {.output = t->told->output,
                                   .prompt = t->prompt,
-                                  .letters = kind == TXL_CHARACTERS || kind == TXL_BYTES ||
-                                             kind == TXL_TEXT8,
+                                  .letters = has_letters(t),
                                   .settings = report_settings(t),
                                   .curves = &t->curves};
     bool good = report.settings ? train_report_save(&report, path) : lack_memory();
