@@ -26,6 +26,9 @@ enum {
 
 #define REFRESH_TOKENS 16 /* as txl generate has it */
 #define KNOWN_TOKENS 200
+/* What training multiplies in, as `computes`, and what q8 weights are multiplied in. */
+static const char *const bench_computes[] = {"f32", "bf16", "int8", NULL};
+enum { COMPUTE_INT8 = 2 };
 
 struct bench_options {
     struct common_options common;
@@ -261,18 +264,19 @@ static json_t *number_unless(bool without, int64_t n) {
 
 static json_t *result_to_json(const struct bench *b, const struct result *r) {
     bool rounds = r->mode == MODE_REFRESHED;
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, s:s, "
-                     "s:s, s:o, s:o}",
-                     "mode", modes[r->mode], "type", txl_model_type(b->model.handle), "memory_type",
-                     memory_types[b->settings.memory_type], "threads", b->settings.threads,
-                     "tgt_len", b->settings.tgt_len, "mem_len",
-                     number_unless(rounds, b->settings.mem_len), "tokens_per_second", r->rate,
-                     "p10", r->p10, "p90", r->p90, "bytes_per_token", (json_int_t)r->bytes,
-                     "flops_per_token", (json_int_t)r->flops, "read_bandwidth", r->bandwidth,
-                     "sgemm_peak", r->sgemm, "share_of_limit", r->share, "kernels",
-                     txl_kernels_name(NULL), "blas", txl_blas_name(), "refresh",
-                     number_unless(!rounds, b->options->refresh), "known",
-                     number_unless(!rounds, b->options->known));
+    return json_pack(
+        "{s:s, s:s, s:s*, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, "
+        "s:s, s:s, s:o, s:o}",
+        "mode", modes[r->mode], "type", txl_model_type(b->model.handle), "compute",
+        b->settings.compute == TXL_COMPUTE_INT8 ? session_computes[TXL_COMPUTE_INT8] : NULL,
+        "memory_type", memory_types[b->settings.memory_type], "threads", b->settings.threads,
+        "tgt_len", b->settings.tgt_len, "mem_len", number_unless(rounds, b->settings.mem_len),
+        "tokens_per_second", r->rate, "p10", r->p10, "p90", r->p90, "bytes_per_token",
+        (json_int_t)r->bytes, "flops_per_token", (json_int_t)r->flops, "read_bandwidth",
+        r->bandwidth, "sgemm_peak", r->sgemm, "share_of_limit", r->share, "kernels",
+        txl_kernels_name(NULL), "blas", txl_blas_name(), "refresh",
+        number_unless(!rounds, b->options->refresh), "known",
+        number_unless(!rounds, b->options->known));
 }
 
 static json_t *training_to_json(const struct bench *b, const struct result *r) {
@@ -331,11 +335,11 @@ static bool print_csv(const struct bench *b, const struct result *r) {
     int length = snprintf(
         line, sizeof line,
         "%s,%s,%s,%d,%d,%s,%.6g,%.6g,%.6g,%.0f,%.0f,%.6g,%.6g,%.4f,%s,%s,%s,%s\n", modes[r->mode],
-        txl_model_type(b->model.handle), memory_types[b->settings.memory_type], b->settings.threads,
-        b->settings.tgt_len, field(mem_len, sizeof mem_len, !rounds, b->settings.mem_len), r->rate,
-        r->p10, r->p90, r->bytes, r->flops, r->bandwidth, r->sgemm, r->share,
-        txl_kernels_name(NULL), txl_blas_name(),
-        field(refresh, sizeof refresh, rounds, b->options->refresh),
+        b->settings.compute == TXL_COMPUTE_INT8 ? "q8/int8" : txl_model_type(b->model.handle),
+        memory_types[b->settings.memory_type], b->settings.threads, b->settings.tgt_len,
+        field(mem_len, sizeof mem_len, !rounds, b->settings.mem_len), r->rate, r->p10, r->p90,
+        r->bytes, r->flops, r->bandwidth, r->sgemm, r->share, txl_kernels_name(NULL),
+        txl_blas_name(), field(refresh, sizeof refresh, rounds, b->options->refresh),
         field(known, sizeof known, rounds, b->options->known));
     return print_line(line, length);
 }
@@ -484,6 +488,8 @@ static bool set_up(struct bench *b) {
         return false;
     txl_model_defaults(b->model.handle, &b->settings);
     settings_override(&b->settings, &b->options->session, &b->options->common);
+    if (b->options->compute == COMPUTE_INT8)
+        b->settings.compute = TXL_COMPUTE_INT8;
     size_t tgt_len = (size_t)b->settings.tgt_len;
     b->unit = tgt_len < MANY_TOKENS ? MANY_TOKENS / tgt_len * tgt_len : tgt_len;
     size_t known = (size_t)b->options->known;
@@ -532,9 +538,11 @@ static int check_options(const struct command *command, const struct bench_optio
     if (trains && (options->type != CHOICE_UNSET || options->session.memory_type != CHOICE_UNSET))
         return options_wrong(command, "--mode train has no --type and no --memory-type: weights "
                                       "and memory are f32");
-    if (!trains && (options->compute != CHOICE_UNSET || options->batch != INTEGER_UNSET ||
-                    !isnan(options->dropout)))
-        return options_wrong(command, "--compute, --batch and --dropout need --mode train");
+    if (!trains && (options->batch != INTEGER_UNSET || !isnan(options->dropout)))
+        return options_wrong(command, "--batch and --dropout need --mode train");
+    if (options->compute != CHOICE_UNSET && trains != (options->compute <= COMPUTE_BF16))
+        return options_wrong(command, "--compute int8 is for q8 weights, f32 and bf16 need --mode "
+                                      "train");
     return OPTIONS_RUN;
 }
 
@@ -666,9 +674,9 @@ static const struct option_row options[] = {
     {.section = "Training",
      .name = "compute",
      .kind = OPTION_CHOICE,
-     .choices = computes,
+     .choices = bench_computes,
      .standard = "f32",
-     .help = "with --mode train: as txl train has it",
+     .help = "with --mode train: as txl train has it; int8, of q8 weights without it: as txl ppl",
      .offset = offsetof(struct bench_options, compute)},
     {.name = "batch",
      .kind = OPTION_INTEGER,

@@ -15,6 +15,7 @@ extern const unsigned char txl_default_model[];
 extern const size_t txl_default_model_size;
 
 const char *const answers[] = {"yes", "no", NULL};
+const char *const session_computes[] = {"type", "int8", NULL};
 const char *const computes[] = {"f32", "bf16", NULL};
 const char *const text_forms[] = {"raw", "tokens", NULL};
 
@@ -128,6 +129,8 @@ void settings_override(txl_settings *settings, const struct session_options *opt
         settings->same_length = options->same_length == ANSWER_YES;
     if (options->memory_type != CHOICE_UNSET)
         settings->memory_type = (txl_memory_type)options->memory_type;
+    if (options->compute != CHOICE_UNSET)
+        settings->compute = (txl_compute)options->compute;
     settings->threads = (int)common->threads;
 }
 
@@ -247,6 +250,9 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
            json_object_set_new(object, "type", json_string(txl_model_type(handle))) == 0 &&
            json_object_set_new(object, "memory_type",
                                json_string(memory_types[settings->memory_type])) == 0 &&
+           (settings->compute == TXL_COMPUTE_BY_TYPE ||
+            json_object_set_new(object, "compute",
+                                json_string(session_computes[settings->compute])) == 0) &&
            json_object_set_new(object, "threads", json_integer(settings->threads)) == 0 &&
            run_to_json(object, model, run) &&
            (!model_sees_both_sides(model) || both_sides_to_json(object, model, run));
@@ -284,10 +290,11 @@ void settings_to_text(char *text, size_t size, const struct model *model,
     char family[256];
     family_to_text(family, sizeof family, model, settings, run);
     snprintf(text, size,
-             "tgt_len=%d %s type=%s memory_type=%s threads=%d streams=%lld kernels=%s blas=%s "
+             "tgt_len=%d %s type=%s memory_type=%s%s threads=%d streams=%lld kernels=%s blas=%s "
              "model=%s",
              settings->tgt_len, family, txl_model_type(model->handle),
-             memory_types[settings->memory_type], settings->threads,
+             memory_types[settings->memory_type],
+             settings->compute == TXL_COMPUTE_INT8 ? " compute=int8" : "", settings->threads,
              (long long)(run->streams > 0 ? run->streams : 1), txl_kernels_name(NULL),
              txl_blas_name(), model->name);
 }

@@ -64,6 +64,7 @@ struct session_options {
     int64_t tgt_len, mem_len, clamp_len;
     int same_length; /* an index into answers */
     int memory_type; /* an index into memory_types */
+    int compute;     /* an index into session_computes */
 };
 
 extern const char *const answers[]; /* yes, no */
@@ -71,7 +72,8 @@ enum { ANSWER_YES, ANSWER_NO };
 
 extern const char *const memory_types[]; /* f32, f16, bf16: as txl_memory_type */
 
-extern const char *const computes[]; /* what training multiplies in: f32, bf16 */
+extern const char *const session_computes[]; /* type, int8: as txl_compute */
+extern const char *const computes[];         /* what training multiplies in: f32, bf16 */
 enum { COMPUTE_F32, COMPUTE_BF16 };
 
 extern const char *const text_forms[]; /* raw, tokens */
@@ -86,7 +88,7 @@ const char *text_form(const struct model *model, int form, bool ids);
 bool text_form_choose(txl_kind kind, int asked, int standard, int *form);
 
 #define SESSION_UNSET                                                                              \
-    { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET }
+    { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET, CHOICE_UNSET }
 
 #define LENGTH_ROWS(type, member)                                                                  \
     {.section = "Segments and memory",                                                             \

@@ -229,6 +229,15 @@ typedef enum txl_memory_type {
     TXL_MEMORY_BF16
 } txl_memory_type;
 
+/* What products of many rows of activations with the weights are computed in.  With weights in q8
+ * TXL_COMPUTE_INT8 rounds the activations to 8 bits too, 64 of them to a scale; what that costs and
+ * brings is in SPEED.md.  It is for scoring: a token's scores then depend on whether it is
+ * fed with few others or many. */
+typedef enum txl_compute {
+    TXL_COMPUTE_BY_TYPE = 0, /* as the weights' type asks */
+    TXL_COMPUTE_INT8
+} txl_compute;
+
 /* The largest lengths, in tokens.  The longest published memory is 3,800; one of 2^20 takes 50 GB
  * or more with models of the published shapes. */
 #define TXL_MAX_TGT_LEN (1 << 20)
@@ -241,6 +250,7 @@ typedef struct txl_settings {
     bool same_length; /* every token sees exactly mem_len positions, itself included */
     int threads;      /* 0: one for each processor */
     txl_memory_type memory_type;
+    txl_compute compute;
     uint64_t reserved[8];
 } txl_settings;
 

@@ -47,6 +47,7 @@ static const char *const same_text[] = {"tokens", "unknown", "bytes", "character
 static const char *const same_settings[] = {
     "tgt_len",       "mem_len", "clamp_len",   "same_length", "memory_start",
     "cluster_order", "type",    "memory_type", "streams",     NULL};
+static const char *const same_if_given[] = {"compute", NULL}; /* of settings */
 static const char *const same_run[] = {"of",    "checksum",         "mode", "text",
                                        "words", "replaces_unknown", NULL};
 
@@ -161,7 +162,8 @@ static bool check_same(const struct part *a, const struct part *b, const char *o
         in_b = json_object_get(in_b, object);
     }
     for (; *keys; keys++) {
-        if (!json_equal(json_object_get(in_a, *keys), json_object_get(in_b, *keys))) {
+        const json_t *x = json_object_get(in_a, *keys), *y = json_object_get(in_b, *keys);
+        if ((x || y) && !json_equal(x, y)) {
             terminal_error("%s: its \"%s\" is not that of %s: these are not shards of one "
                            "evaluation",
                            b->path, *keys, a->path);
@@ -181,6 +183,7 @@ static bool check_parts(struct part *parts, int n) {
     for (int i = 1; i < n; i++)
         if (!check_same(&parts[0], &parts[i], "shard", same_run) ||
             !check_same(&parts[0], &parts[i], "settings", same_settings) ||
+            !check_same(&parts[0], &parts[i], "settings", same_if_given) ||
             !check_same(&parts[0], &parts[i], NULL, same_text))
             return false;
     qsort(parts, (size_t)n, sizeof *parts, compare_numbers);
@@ -267,8 +270,12 @@ static char *settings_line(const json_t *settings, const struct part *parts, int
     if (!out)
         return NULL;
     for (size_t i = 0; same_settings[i]; i++) {
-        if (strcmp(same_settings[i], "streams") == 0)
+        if (strcmp(same_settings[i], "streams") == 0) {
+            const json_t *compute = json_object_get(settings, "compute");
+            if (compute)
+                print_setting(out, "compute", compute);
             print_setting(out, "threads", json_object_get(settings, "threads"));
+        }
         print_setting(out, same_settings[i], json_object_get(settings, same_settings[i]));
     }
     fprintf(out, "kernels=%s blas=%s model=%s", common(parts, n, "kernels"),

@@ -150,6 +150,13 @@ const struct option_row ppl_option_rows[] = {
              "that of --batch N",
      .offset = offsetof(struct ppl_options, merge)},
     SESSION_ROWS(struct ppl_options, session),
+    {.name = "compute",
+     .kind = OPTION_CHOICE,
+     .choices = session_computes,
+     .standard = "type",
+     .help = "multiply as the weights' type asks, or q8 weights with activations rounded to 8 "
+             "bits, which is faster where the processor multiplies bytes",
+     .offset = offsetof(struct ppl_options, session.compute)},
     {.section = "Output",
      .name = "json",
      .kind = OPTION_FLAG,
@@ -222,6 +229,7 @@ const struct note ppl_notes[] = {
      "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
      "     text tgt_len mem_len clamp_len same_length memory_start\n"
      "     cluster_order type memory_type threads streams kernels blas model\n\n"
+     "With --compute int8, compute=int8 stands before threads. "
      "mode is segments, lines, sliding or refreshed; text is raw, tokens or ids; - stands for a "
      "number without meaning; of an XLNet same_length and cluster_order are left out, and before "
      "type come family, activation and perhaps refresh; the model's name runs to the end of the "

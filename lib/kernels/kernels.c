@@ -38,9 +38,9 @@ static bool has_fp16(void) {
  * asking again changes nothing. */
 static bool has_amx(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* of asm/prctl.h, since Linux 5.16 */
-    const unsigned bf16 = 1u << 22, tile = 1u << 24;
+    const unsigned bf16 = 1u << 22, tile = 1u << 24, int8 = 1u << 25;
     unsigned a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bf16) && (d & tile) &&
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bf16) && (d & tile) && (d & int8) &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 #elif defined(__aarch64__)

@@ -116,6 +116,10 @@ struct kernels {
     /* The largest of x[n], and the sum of exp(x - it). */
     void (*sum_exp)(size_t n, const float *x, float *max, float *sum);
 
+    /* The same table, but many rows of activations are rounded to 8 bits where they meet weights in
+     * q8 (see int8_panels_impl.h); NULL in that one. */
+    const struct kernels *int8;
+
     /* Only reads data[n], aligned to 64 bytes, n a multiple of 128: what the memory can do. */
     void (*read)(const void *data, size_t n);
 };

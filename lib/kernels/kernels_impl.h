@@ -8,7 +8,7 @@
  *     shorts, load_shorts     2 LANES integers of 16 bits; as many of 8 widened to them
  *     add_products            sum plus their products, in whichever of its lanes
  * and perhaps
- *     PANELS_F16, PANELS_BF16, PANELS_Q8    panels of weights of that type; otherwise they are
+ *     PANELS_F16, PANELS_BF16 panels of weights of that type; otherwise they are
  *                                           widened */
 #include "bf16_memory_impl.h"
 #include "bf16_product_impl.h"
@@ -587,25 +587,20 @@ static void read_only(const void *data, size_t n) {
 #if !defined(PANELS_BF16)
 #define PANELS_BF16 WIDE_PANELS(prepare_bf16)
 #endif
-#if !defined(PANELS_Q8)
-#define PANELS_Q8 WIDE_PANELS(prepare_q8)
-#endif
 
-const struct kernels KERNELS_TABLE = {
-    .name = KERNELS_NAME,
-    .product = {product_f32, product_f16, product_bf16},
-    .round = round_rows,
-    .product_q8 = product_q8,
-    .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},
-    .multiply = {multiply_f32, multiply_f16},
-    .panels = {WIDE_PANELS(NULL), PANELS_F16, PANELS_BF16, PANELS_Q8},
-    .bf16_product = &bf16_product,
-    .narrow_f16 = narrow_f16,
-    .narrow_bf16 = narrow_bf16,
-    .multiply_bf16 = multiply_bf16,
-    .attend = attend,
-    .layer_norm = layer_norm,
-    .activate = activate,
-    .sum_exp = sum_exp,
-    .read = read_only,
-};
+#include "int8_panels_impl.h"
+
+#define KERNELS(PANELS, INT8)                                                                      \
+    {                                                                                              \
+        .name = KERNELS_NAME, .product = {product_f32, product_f16, product_bf16},                 \
+        .round = round_rows, .product_q8 = product_q8,                                             \
+        .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},                                     \
+        .multiply = {multiply_f32, multiply_f16},                                                  \
+        .panels = {WIDE_PANELS(NULL), PANELS_F16, PANELS_BF16, PANELS},                            \
+        .bf16_product = &bf16_product, .narrow_f16 = narrow_f16, .narrow_bf16 = narrow_bf16,       \
+        .multiply_bf16 = multiply_bf16, .attend = attend, .layer_norm = layer_norm,                \
+        .activate = activate, .sum_exp = sum_exp, .read = read_only, .int8 = INT8,                 \
+    }
+
+static const struct kernels int8_kernels = KERNELS(&int8_panels, NULL);
+const struct kernels KERNELS_TABLE = KERNELS(WIDE_PANELS(prepare_q8), &int8_kernels);

@@ -12,6 +12,10 @@
 
 /* ---- Memory ------------------------------------------------------------------------------- */
 
+static const struct kernels *kernels_of(const txl_model *model, const txl_settings *settings) {
+    return settings->compute == TXL_COMPUTE_INT8 ? model->kernels->int8 : model->kernels;
+}
+
 /* Takes the memory of a session; NULL from an arena that only adds up. */
 static txl_session *lay_out(const txl_model *model, const txl_settings *settings,
                             struct arena *arena) {
@@ -22,7 +26,8 @@ static txl_session *lay_out(const txl_model *model, const txl_settings *settings
     s->last = arena_take(arena, ends->d_model, sizeof *s->last);
     s->cluster = arena_take(arena, n_band, sizeof *s->cluster);
     s->have = arena_take(arena, n_band, sizeof *s->have);
-    s->timeline = model->family->lay_out(model->network, model->kernels, settings, arena);
+    s->timeline =
+        model->family->lay_out(model->network, kernels_of(model, settings), settings, arena);
     s->logprob = arena_take(arena, n_token, sizeof *s->logprob);
     s->candidate = arena_take(arena, n_token, sizeof *s->candidate);
     s->mark = arena_take(arena, n_token, sizeof *s->mark);
@@ -73,6 +78,13 @@ static txl_status check_settings(const txl_model *model, const txl_settings *s, 
                         TXL_MAX_MEM_LEN, s->mem_len);
     if (s->memory_type < TXL_MEMORY_F32 || s->memory_type > TXL_MEMORY_BF16)
         return txl_fail(error, TXL_ARGUMENT, "unknown memory_type %d", (int)s->memory_type);
+    if (s->compute < TXL_COMPUTE_BY_TYPE || s->compute > TXL_COMPUTE_INT8)
+        return txl_fail(error, TXL_ARGUMENT, "unknown compute %d", (int)s->compute);
+    if (s->compute == TXL_COMPUTE_INT8 && strcmp(txl_model_type(model), "q8") != 0)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "int8 is for weights in q8, and those of %s are in %s; convert them with "
+                        "--type q8",
+                        model->weights->name, txl_model_type(model));
     txl_status status = model->family->check_session(model->network, s, error);
     return status ? status : check_memory(model, s, error);
 }
@@ -87,8 +99,8 @@ static txl_status new_session(const txl_model *model, const txl_settings *settin
         return status;
     txl_session *s = lay_out(model, &full, &arena);
     s->arena = arena;
-    status = model->family->timeline_open(s->timeline, model->kernels, like ? like->timeline : NULL,
-                                          error);
+    status = model->family->timeline_open(s->timeline, kernels_of(model, &full),
+                                          like ? like->timeline : NULL, error);
     if (status) {
         txl_session_free(s);
         return status;

@@ -300,6 +300,67 @@ static void panels(void **state) {
     }
 }
 
+/* A block x[n] that is rounded to rounded[n], multiples of the largest in size divided by 127, with
+ * no ties. */
+static void fill_bytes(size_t n, float unit, float *x, float *rounded) {
+    for (size_t i = 0; i < n; i++) {
+        int q = rand() % 253 - 126;
+        q = i == n / 2 ? 127 : q;
+        rounded[i] = (float)q * unit;
+        x[i] = i == n / 2 ? rounded[i] : rounded[i] + (float)(rand() % 3 - 1) * 0.375f * unit;
+    }
+}
+
+/* Y = act(X B^T + bias) of q8 weights and activations rounded to bytes, block by block; a row that
+ * is not finite gives NaN, and others with it nothing else. */
+static void check_int8_panels(const struct kernels *kernels, size_t s, size_t m) {
+    static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
+    static float prepared[PANEL_ROWS * (MAX + PANEL_DEPTH)], prepared_scale[PANEL_ROWS * MAX];
+    static float scale[PANEL_ROWS * MAX], x_scale[PANEL_WIDTH];
+    static float packed[PANEL_WIDTH * (MAX + PANEL_DEPTH)], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
+    static float rounded[PANEL_WIDTH * MAX];
+    const struct panels *p = kernels->panels[3];
+    size_t k = sizes[s], n = (s * 7 + m) % PANEL_ROWS + 1, ldx = k + s % 3, ldy = n + 1;
+    size_t width = (m + p->unit - 1) / p->unit * p->unit;
+    for (size_t t = 0; t < m; t++)
+        for (size_t i = 0; i < k; i += 64)
+            fill_bytes(k - i < 64 ? k - i : 64, t == 0 && i == 0 ? 0x1p-120f : 0x1p-6f,
+                       x + t * ldx + i, rounded + t * ldx + i);
+    fill(bias, n);
+    fill_narrow(3, narrow, scale, wide, n, k);
+    if (m > 1)
+        x[(m - 1) * ldx + k / 2] = m % 4 < 2 ? INFINITY : NAN;
+    for (size_t i = 0; i < m * ldy; i++)
+        y[i] = 3;
+    p->prepare(n, k, narrow, scale, prepared, prepared_scale);
+    p->pack(m, width, k, x, ldx, packed, x_scale);
+    p->panel(m, width, n, k, packed, x_scale, prepared, prepared_scale, bias, m % 2, y, ldy);
+    for (size_t t = 0; t < m; t++) {
+        bool finite = t == 0 || t + 1 < m;
+        for (size_t j = 0; j < n; j++) {
+            double sum = bias[j], size = 0;
+            for (size_t l = 0; l < k; l++) {
+                double product = (double)rounded[t * ldx + l] * wide[j * k + l];
+                sum += product;
+                size += fabs(product);
+            }
+            double expected = m % 2 && sum < 0 ? 0 : sum;
+            assert_true(finite ? fabs(expected - y[t * ldy + j]) < 1e-6 * (1 + size)
+                               : isnan(y[t * ldy + j]));
+        }
+        assert_true(y[t * ldy + n] == 3);
+    }
+}
+
+static void int8_panels(void **state) {
+    (void)state;
+    for (size_t v = 0; kernels_available(v); v++) {
+        for (size_t s = 0; s < N_SIZE; s++)
+            for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3)
+                check_int8_panels(kernels_available(v)->int8, s, m);
+    }
+}
+
 /* A product Y[m, n] = X B^T through panels, all that goes into it of one type's panels. */
 static void through_panels(const struct panels *p, size_t m, size_t n, size_t k, const float *x,
                            const void *b, const float *scale, float *y) {
@@ -324,15 +385,19 @@ static void panels_are_deep(void **state) {
     static float x[M * K], b[2 * K], wide[2 * K], scale[2 * K], y[M * 2], one[2];
     fill(x, M * K);
     for (size_t v = 0; kernels_available(v); v++) {
-        for (int type = 0; type < KERNEL_TYPES; type++) {
-            const struct panels *p = kernels_available(v)->panels[type];
+        for (int i = 0; i <= KERNEL_TYPES; i++) {
+            const bool int8 = i == KERNEL_TYPES;
+            const int type = int8 ? KERNEL_TYPES - 1 : i;
+            const struct kernels *kernels = kernels_available(v);
+            const struct panels *p = (int8 ? kernels->int8 : kernels)->panels[type];
+            const bool rounds = int8 || p->element < sizeof(float);
             fill_narrow(type, b, scale, wide, 2, K);
             through_panels(p, M, 2, K, x, b, scale, y);
             for (size_t t = 0; t < M; t++) {
                 double sum = 0;
                 for (size_t l = 0; l < K; l++)
                     sum += (double)x[t * K + l] * wide[K + l];
-                assert_true(fabs(sum - y[t * 2 + 1]) < (p->element < sizeof(float) ? 0.5 : 1e-3));
+                assert_true(fabs(sum - y[t * 2 + 1]) < (rounds ? 0.5 : 1e-3));
                 through_panels(p, 1, 2, K, x + t * K, b, scale, one);
                 assert_memory_equal(one, y + t * 2, sizeof one);
             }
@@ -604,6 +669,7 @@ int main(void) {
         cmocka_unit_test(multiplications),
         cmocka_unit_test(multiplications_of_bf16),
         cmocka_unit_test(panels),
+        cmocka_unit_test(int8_panels),
         cmocka_unit_test(panels_are_deep),
         cmocka_unit_test(panels_of_any_magnitude),
         cmocka_unit_test(narrowing),

@@ -1,0 +1,255 @@
+/* Panels of weights in q8 whose activations are rounded to 8 bits as well, so that products are of
+ * integers: 64 consecutive ones of a row, as far as a scale of the weights reaches, share a scale,
+ * the largest in size divided by 127.  Sums over 64 products are exact; they are scaled and added
+ * up in f32.
+ *
+ * Where the processor has no instruction that multiplies bytes fast, activations are rounded alike
+ * and multiplied as all others are: the numbers are the same within the rounding of f32.
+ *
+ * For kernels_impl.h, which has pack, panel and prepare_q8. */
+#ifndef TXL_INT8_PANELS_IMPL_H
+#define TXL_INT8_PANELS_IMPL_H
+
+#include "finish_panel.h"
+#include "lanes.h"
+#include "lib/base/q8.h"
+
+/* x[n], a block's columns of LANES rows, to the nearest multiples of their scales, which are
+ * returned: x[j] becomes the multiple.  Rows that are not all finite have a scale of NaN. */
+static inline vec round_columns(size_t n, vec *x) {
+    const vec round = splat(0x1.8p23f); /* adding it leaves the nearest integer in the low bits */
+    vec most = {0}, odd = {0};
+    for (size_t j = 0; j < n; j++) {
+        most = larger(larger(x[j], -x[j]), most);
+        odd += x[j] - x[j]; /* not zero where something is not finite */
+    }
+    vec inverse = choose(most > splat(0x1p-100f), splat(Q8_MAX) / most, splat(0));
+    for (size_t j = 0; j < n; j++)
+        x[j] = __builtin_convertvector((ivec)(x[j] * inverse + round) - (ivec)round, vec);
+    return most * splat(1.0f / Q8_MAX) + odd;
+}
+
+#if defined(__AVX512VNNI__)
+
+/* A packed panel is, block by block, 16 lines of 4 neighbouring columns of every row, in bytes;
+ * then the scales, [blocks, width].  Instructions for tiles take signed bytes, those for vectors
+ * unsigned ones: there 128 is added to all, and 128 times the weights' sum taken off again. */
+#if defined(__AMX_INT8__)
+enum { BYTE_OFFSET = 0 };
+#else
+enum { BYTE_OFFSET = 128 };
+#endif
+enum { QUADS = Q8_BLOCK / 4 };
+
+static inline float *int8_scales(const void *packed, size_t width, size_t blocks) {
+    return (float *)((char *)packed + blocks * Q8_BLOCK * width);
+}
+
+/* Four columns of LANES rows as a line of bytes. */
+static inline ivec join_bytes(const vec x[4]) {
+    const ivec offset = (ivec){0} + BYTE_OFFSET;
+    ivec line = {0};
+    UNROLL for (int i = 0; i < 4; i++) line |=
+        ((__builtin_convertvector(x[i], ivec) + offset) & 0xff) << (8 * i);
+    return line;
+}
+
+static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
+                      float *x_scale) {
+    (void)x_scale;
+    float *scale = int8_scales(out, width, q8_blocks(k));
+    for (size_t first = 0; first < width; first += LANES) {
+        size_t rows = first >= m ? 0 : m - first < LANES ? m - first : LANES;
+        for (size_t d = 0; d < q8_blocks(k); d++) {
+            vec column[Q8_BLOCK];
+            for (size_t i = 0; i < Q8_BLOCK; i += LANES) {
+                size_t at = d * Q8_BLOCK + i, left = at < k ? k - at : 0;
+                transpose_part(x + first * ldx + at, ldx, left ? rows : 0,
+                               left < LANES ? left : LANES, column + i);
+            }
+            store_f32(scale + d * width + first, round_columns(Q8_BLOCK, column));
+            for (size_t g = 0; g < QUADS; g++) {
+                ivec line = join_bytes(column + 4 * g);
+                memcpy((char *)out + ((d * QUADS + g) * width + first) * 4, &line, sizeof line);
+            }
+        }
+    }
+}
+
+/* Behind the weights of PANEL_ROWS rows, filled up to whole blocks: what is to be taken off their
+ * sums, [rows, blocks]. */
+static inline int32_t *int8_excess(const void *weights, size_t blocks) {
+    return (int32_t *)((char *)weights + PANEL_ROWS * blocks * Q8_BLOCK);
+}
+
+static int32_t sum_of_bytes(const int8_t *x) {
+    return _mm512_reduce_add_epi32(
+        _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), _mm512_loadu_si512(x)));
+}
+
+static void prepare_int8(size_t n, size_t k, const void *b, const float *scale, void *out,
+                         float *out_scale) {
+    const size_t blocks = q8_blocks(k), row = blocks * Q8_BLOCK;
+    int32_t *excess = int8_excess(out, blocks);
+    memcpy(out_scale, scale, n * blocks * sizeof *scale);
+    for (size_t r = 0; r < n; r++) {
+        int8_t *to = (int8_t *)out + r * row;
+        memcpy(to, (const int8_t *)b + r * k, k);
+        memset(to + k, 0, row - k);
+        for (size_t d = 0; d < blocks && BYTE_OFFSET > 0; d++)
+            excess[r * blocks + d] = BYTE_OFFSET * sum_of_bytes(to + d * Q8_BLOCK);
+    }
+    size_t last = (n + LANES - 1) / LANES * LANES; /* tiles are whole */
+    memset((int8_t *)out + n * row, 0, (last - n) * row);
+}
+
+#if defined(__AMX_INT8__)
+
+/* 16 rows of weights against 16 of activations: c[rows, width]. */
+static inline void tile_int8(size_t rows, size_t blocks, const char *p, const float *x_scale,
+                             size_t width, const int8_t *b, const float *scale, float *c) {
+    _Alignas(64) int32_t sum[LANES * LANES];
+    vec total[LANES];
+    UNROLL for (int r = 0; r < LANES; r++) total[r] = splat(0);
+    float factor[LANES] = {0};
+    for (size_t d = 0; d < blocks; d++) {
+        _tile_zero(0);
+        _tile_loadd(4, b + d * Q8_BLOCK, blocks * Q8_BLOCK);
+        _tile_loadd(6, p + d * Q8_BLOCK * width, width * 4);
+        _tile_dpbssd(0, 4, 6);
+        _tile_stored(0, sum, TILE_BYTES);
+        for (size_t r = 0; r < rows; r++)
+            factor[r] = scale[r * blocks + d];
+        const vec x = load_f32(x_scale + d * width);
+        UNROLL for (int r = 0; r < LANES; r++) {
+            ivec s;
+            memcpy(&s, sum + r * LANES, sizeof s);
+            total[r] += __builtin_convertvector(s, vec) * (x * splat(factor[r]));
+        }
+    }
+    for (size_t r = 0; r < rows; r++)
+        store_f32(c + r * width, total[r]);
+}
+
+static void multiply_int8(size_t width, size_t n, size_t blocks, const void *packed, const void *b,
+                          const float *scale, float *c) {
+    const float *x_scale = int8_scales(packed, width, blocks);
+    tiles_begin();
+    for (size_t r = 0; r < n; r += LANES) {
+        for (size_t t = 0; t < width; t += LANES)
+            tile_int8(n - r < LANES ? n - r : LANES, blocks, (const char *)packed + t * 4,
+                      x_scale + t, width, (const int8_t *)b + r * blocks * Q8_BLOCK,
+                      scale + r * blocks, c + r * width + t);
+    }
+    tiles_end();
+}
+
+#else
+
+/* Rows of weights against a panel whose width is that of the vectors: c[rows, width]. */
+static inline __attribute__((always_inline)) void
+tile_int8(const int rows, const int vectors, size_t blocks, const char *p, const float *x_scale,
+          const int8_t *b, const int32_t *excess, const float *scale, float *c) {
+    const size_t width = (size_t)vectors * LANES, row = blocks * Q8_BLOCK;
+    for (size_t d = 0; d < blocks; d++) {
+        __m512i sum[16][4];
+        UNROLL for (int r = 0; r < rows; r++) {
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+                _mm512_set1_epi32(-excess[(size_t)r * blocks + d]);
+        }
+        for (size_t g = 0; g < QUADS; g++, p += width * 4) {
+            __m512i line[4];
+            UNROLL for (int v = 0; v < vectors; v++) line[v] = _mm512_loadu_si512(p + v * 64);
+            UNROLL for (int r = 0; r < rows; r++) {
+                int32_t four;
+                memcpy(&four, b + (size_t)r * row + d * Q8_BLOCK + 4 * g, sizeof four);
+                UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+                    _mm512_dpbusd_epi32(sum[r][v], line[v], _mm512_set1_epi32(four));
+            }
+        }
+        UNROLL for (int v = 0; v < vectors; v++) {
+            const vec x = load_f32(x_scale + d * width + v * LANES);
+            UNROLL for (int r = 0; r < rows; r++) {
+                float *to = c + (size_t)r * width + v * LANES;
+                vec before = d > 0 ? load_f32(to) : splat(0);
+                vec factor = x * splat(scale[(size_t)r * blocks + d]);
+                store_f32(to, before + __builtin_convertvector((ivec)sum[r][v], vec) * factor);
+            }
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void columns_int8(const int rows, const int vectors,
+                                                               size_t n, size_t blocks,
+                                                               const void *packed, const int8_t *b,
+                                                               const float *scale, float *c) {
+    const size_t width = (size_t)vectors * LANES, row = blocks * Q8_BLOCK;
+    const float *x_scale = int8_scales(packed, width, blocks);
+    const int32_t *excess = int8_excess(b, blocks);
+    size_t r = 0;
+    for (; r + (size_t)rows <= n; r += (size_t)rows)
+        tile_int8(rows, vectors, blocks, packed, x_scale, b + r * row, excess + r * blocks,
+                  scale + r * blocks, c + r * width);
+    for (; r < n; r++)
+        tile_int8(1, vectors, blocks, packed, x_scale, b + r * row, excess + r * blocks,
+                  scale + r * blocks, c + r * width);
+}
+
+static void multiply_int8(size_t width, size_t n, size_t blocks, const void *packed, const void *b,
+                          const float *scale, float *c) {
+    if (width == 64)
+        columns_int8(6, 4, n, blocks, packed, b, scale, c);
+    else if (width == 48)
+        columns_int8(8, 3, n, blocks, packed, b, scale, c);
+    else if (width == 32)
+        columns_int8(12, 2, n, blocks, packed, b, scale, c);
+    else
+        columns_int8(16, 1, n, blocks, packed, b, scale, c);
+}
+
+#endif
+
+static void panel_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
+                       const float *x_scale, const void *b, const float *scale, const float *bias,
+                       bool relu, float *y, size_t ldy) {
+    (void)x_scale;
+    float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
+    multiply_int8(width, n, q8_blocks(k), packed, b, scale, c);
+    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
+}
+
+#else
+
+static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
+                      float *x_scale) {
+    pack(m, width, k, x, ldx, out, x_scale);
+    for (size_t first = 0; first < width; first += LANES) {
+        for (size_t i = 0; i < k; i += Q8_BLOCK) {
+            size_t n = k - i < Q8_BLOCK ? k - i : Q8_BLOCK;
+            float *lines = (float *)out + i * width + first;
+            vec column[Q8_BLOCK];
+            for (size_t j = 0; j < n; j++)
+                column[j] = load_f32(lines + j * width);
+            vec scale = round_columns(n, column);
+            for (size_t j = 0; j < n; j++)
+                store_f32(lines + j * width, column[j] * scale);
+        }
+    }
+}
+
+#define prepare_int8 prepare_q8
+#define panel_int8 panel
+
+#endif
+
+/* Of a packed row, scales included, there are no more bytes than of one in f32. */
+static const struct panels int8_panels = {
+    .element = sizeof(float),
+    .unit = 16,
+    .most_rows = SIZE_MAX,
+    .pack = pack_int8,
+    .prepare = prepare_int8,
+    .panel = panel_int8,
+};
+
+#endif
