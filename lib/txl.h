@@ -1,4 +1,4 @@
-/* txl.h - the public interface of libtxl: run Transformer-XL language models.
+/* txl.h - the public interface of libtxl: run Transformer-XL and XLNet language models.
  *
  *   txl_model    what a weights file holds: the network's matrices, the vocabulary, the settings.
  *                Read-only once open.
@@ -9,9 +9,9 @@
  *   txl_memory   a snapshot of a session.
  *   txl_trainer  a model being trained on a text.
  *
- * To continue a text: open a model; make a session, an encoder and a decoder for it; encode the
- * text and feed its ids to the session; then, for each new token, draw an id, feed it and decode
- * it: tests/example/generate.c.  To score a text, give its ids to txl_session_score.
+ * To continue a text (tests/example/generate.c): open a model; make a session, an encoder and a
+ * decoder for it; encode the text and feed its ids to the session; then, for each new token, draw
+ * an id, feed it and decode it.  To score one: txl_session_score; to fill gaps: example/fill.c.
  *
  * Units: lengths of text are in bytes, all other lengths in tokens.  Log-probabilities are natural
  * logarithms, <= 0; "nats" are their negatives.  out[n, n_token] is an array in row-major order.
