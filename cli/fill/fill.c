@@ -391,14 +391,14 @@ static const struct operand_row operands[] = {
     {0}};
 
 static const struct note notes[] = {
-    {"Gaps",
-     "A gap sees the known tokens of its segment on both sides - no further right than its end - "
-     "the memory before, and the gaps filled before it. A piece that begins a word keeps the white "
-     "space before the gap, and gets "
-     "a blank where there is none; any other piece drops it. With --order surest all open gaps of "
-     "the segment are asked for again after each one, and the one whose likeliest piece has the "
-     "highest log-probability is filled, of equal ones the leftmost. The likeliest piece is taken "
-     "unless --temperature says otherwise."},
+    {"Gaps", "A gap sees the known tokens of its segment on both sides (nothing beyond the "
+             "segment's end), the memory before the segment, and the gaps filled before it. If the "
+             "piece that fills it begins a word, "
+             "the white space before the gap stays, or a blank is added where there is none; any "
+             "other piece drops that white space. With --order surest all open gaps of the "
+             "segment are predicted again after each one is filled, and the next is the one whose "
+             "likeliest piece has the highest log-probability, of equal ones the leftmost. The "
+             "likeliest piece is taken, unless --temperature is above 0."},
     SAMPLING_NOTE,
     {"JSON",
      "Every gap gives {\"file\", \"line\", \"offset\", \"length\", \"gap\", \"ids\", \"text\", "

@@ -412,28 +412,25 @@ static const struct option_row options[] = {
 
 static const struct note notes[] = {
     {"Samples",
-     "Samples are numbered from 1, each begins with the prompt, and from the second on a line "
-     "'--- sample N ---' stands before each. Up to 8 are made together, so that the weights are "
-     "read once for all of them; fewer where their memories would take more than 4 GiB. The first "
-     "of those is printed as it is made, the others wait for their turn, with -n 0 until the first "
-     "ends. Sample N depends on the seed and N alone, not on how many are asked for; but where "
-     "memory starts with zeros, the log-probabilities of a single sample and of one among several "
-     "may differ in the last digits."},
+     "Each sample begins with the prompt. From the second on a line '--- sample N ---' "
+     "stands before it. Up to 8 samples are made together, so that the weights are read "
+     "once for all of them; fewer where their memories would take more than 4 GiB. The "
+     "first of them is printed while it is made; the others wait for their turn, and with "
+     "-n 0 until the first ends. Sample N depends on the seed and on N, not on how many "
+     "samples are asked for. One exception: where memory starts with zeros, the last "
+     "digits of log-probabilities may differ between a single sample and one of several."},
     SAMPLING_NOTE,
     {"Terminals",
-     "What would steer a terminal - control characters but line feed and tab, bidirectional "
-     "controls, "
-     "bytes that are no UTF-8 - is shown there as U+FFFD, in the prompt's echo too; --raw-output "
-     "leaves it as it is. Files and pipes always get the text byte for byte."},
-    {"JSON",
-     "Every generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}: text is "
-     "what "
-     "standard output would gain, logprob the model's own at temperature 1 before any filter, top "
-     "the objects {\"id\", \"text\", \"logprob\"} of --logprobs, else null; a text there is what "
-     "the "
-     "token alone would add. Every sample ends with {\"done\", "
-     "\"seed\", "
-     "\"tokens\", \"seconds\", \"settings\"}, where done is length, stop, eos or interrupted."},
+     "On a terminal, characters that could steer it (control characters but line feed and "
+     "tab, bidirectional controls, bytes that are not UTF-8) are shown as U+FFFD, in the "
+     "echo of the prompt too. --raw-output prints them as they are. Files and pipes "
+     "always get the text byte for byte."},
+    {"JSON", "Every generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}. "
+             "text is what standard output would gain; logprob is the model's own, at temperature "
+             "1 and before any filter; top is null, or with --logprobs K a list of {\"id\", "
+             "\"text\", \"logprob\"}, whose text is what that token alone would add. Every sample "
+             "ends with {\"done\", \"seed\", \"tokens\", \"seconds\", \"settings\"}, where done "
+             "is length, stop, eos or interrupted."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line holds the seed and "
      "every other setting that decides the "
@@ -448,37 +445,37 @@ static const struct note notes[] = {
      "seconds leave out the prompt; done is "
      "closed when the reader of standard output went away; text is raw, tokens or ids; the model's "
      "name runs to the end of the line."},
-    {"XLNet",
-     "An XLNet sees both sides of a token. By default every 16 new tokens (--refresh) all known "
-     "ones, at most tgt-len, are read afresh as one block, whose tokens see each other: it "
-     "costs more than going on from what is remembered, and texts are better; --mem-len then has "
-     "no effect. With --refresh 0 what was read stays as it is, and mem-len rows of it are "
-     "remembered. A short prompt gives poor text: --context with some paragraphs helps. <eod> ends "
-     "a document: --eos says what it does. Without a prompt a loaded text goes on in the round "
-     "that it was saved in, with one, and at every turn, a new round begins."},
+    {"XLNet", "An XLNet sees both sides of a token. By default all known tokens, at most tgt-len, "
+              "are read afresh as one block before every 16 new ones (--refresh): the tokens of a "
+              "block see each other. This takes longer than going on from what is remembered, and "
+              "gives better texts; --mem-len then has no effect. With --refresh 0 nothing is read "
+              "again, and mem-len tokens are remembered. A short prompt gives poor text: put some "
+              "paragraphs before it with --context. <eod> ends a document; --eos says what happens "
+              "then. A loaded text goes on in the round that it was saved in, unless there is a "
+              "prompt or a new turn, which begin a new round."},
     {"Saved memory",
-     "--save-memory keeps the text's memory, the place in the sequence of random numbers and the "
-     "last tokens, also after Ctrl-C. With --load-memory the settings of segments and memory and "
-     "the seed are the saved ones; -n counts new tokens alone, and a --seed of its own changes the "
-     "numbers from here on. Saved after N tokens and continued for M with the same other options "
-     "and no prompt, a text is that of one run for N + M, bit for bit. What a stop string or <eos> "
-     "ended is remembered with it. Only the model that it was saved with takes a memory."},
+     "--save-memory keeps the text's memory, the place in the sequence of random numbers "
+     "and the last tokens, after Ctrl-C too. With --load-memory the saved settings of "
+     "segments and memory and the saved seed apply; -n counts only new tokens, and a "
+     "--seed given here applies to the new text. A text saved after N tokens and "
+     "continued for M, with the same other options and no prompt, is the text of one run "
+     "of N + M tokens, bit for bit. A token that ended the saved text (a stop string, "
+     "<eos>) is part of the memory. A memory can only be loaded with the model that it "
+     "was saved with."},
     {"Interactive",
-     "With --interactive what is typed continues the text where it stands, with one blank between "
-     "where neither side has one; an empty line is a line end, and /go lets the model go on with "
-     "nothing added. The model's turn ends at a sentence's end: behind . ! ? or an ellipsis, and "
-     "the "
-     "quotes and brackets that close there, before white space, after at least two words. --turn "
-     "line "
-     "ends it at a line end, --turn N after N tokens; --tokens is the most, a stop string or "
-     "Ctrl-C "
-     "ends it too, and Ctrl-C not the program. /retry lets the model try the last turn again with "
-     "other random numbers, /undo takes it back with what was typed, /show prints the text of both "
-     "sides, /write FILE writes it; /save FILE and /load FILE are for the memory; /set changes an "
-     "option, /reset begins anew, /help lists them all. Ctrl-D ends. Standard output has the "
-     "model's "
-     "text alone, each turn's with a line end after it; typed lines are kept in "
-     "$XDG_STATE_HOME/txl/history, or ~/.local/state/txl/history."},
+     "A line that you type continues the text; one blank is put between where neither "
+     "side has one. An empty line ends the line. /go lets the model go on with nothing "
+     "added. The model's turn ends at the end of a sentence: after . ! ? or an ellipsis "
+     "and any closing quotes or brackets, before white space, once it has at least two "
+     "words. --turn line ends it at a line end, --turn N after N tokens. --tokens is the "
+     "most for any turn; a stop string ends it too, and so does Ctrl-C, which does not "
+     "end the program. /retry lets the model try its last turn again with other random "
+     "numbers, /undo takes back the last turn with what was typed, /show prints the text "
+     "of both sides, /write FILE writes it, /save FILE and /load FILE are for the model's "
+     "memory, /set changes an option, /reset begins a new text, /help lists all commands. "
+     "Ctrl-D ends the program. Standard output has only the model's text, with a line end "
+     "after each turn. Typed lines are kept in $XDG_STATE_HOME/txl/history, or "
+     "~/.local/state/txl/history."},
     {"Interruption", "After Ctrl-C every text ends with the token at hand and is printed, and the "
                      "exit status is 130."},
     {0}};
