@@ -117,15 +117,15 @@ static void assert_exact(const txl_model *model, const txl_settings *settings, c
 
 /* ---- All cases ---------------------------------------------------------------------------- */
 
-/* With one thread and three, memory in 32 and in 16 bits, short and long. */
+/* With one thread and three, memory of each type, short and long. */
 static void assert_settings_exact(const txl_model *model, const char *name) {
     txl_settings settings;
     txl_model_defaults(model, &settings);
     bool has_same_length = txl_model_family(model) == TXL_FAMILY_TRANSFORMER_XL;
     settings.same_length = has_same_length && settings.same_length;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         settings.threads = i % 2 ? 3 : 1;
-        settings.memory_type = i / 2 ? TXL_MEMORY_F16 : TXL_MEMORY_F32;
+        settings.memory_type = (txl_memory_type)(i / 2);
         assert_exact(model, &settings, name);
         if (settings.mem_len > 0) {
             settings.mem_len += 131;
@@ -161,10 +161,21 @@ static void every_case_is_exact(void **state) {
     assert_case_exact("xlnet/clamp");
 }
 
-/* A small network over a vocabulary of that size, in three bands. */
-static txl_model *wide_model(int n_token, int d_model, int mem_len) {
+/* Takes the reference. */
+static txl_model *random_model(json_t *settings) {
     txl_model *model;
     txl_error error;
+    char *text = json_dumps(settings, 0);
+    assert_non_null(text);
+    if (txl_model_random(text, "f16", 1, 2, &model, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    free(text);
+    json_decref(settings);
+    return model;
+}
+
+/* A small network over a vocabulary of that size, in three bands. */
+static txl_model *wide_model(int n_token, int d_model, int mem_len) {
     json_t *settings = json_pack(
         "{s:s, s:s, s:b, s:n, s:n, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:[i, i], s:b,"
         " s:i, s:i, s:i, s:b}",
@@ -173,13 +184,18 @@ static txl_model *wide_model(int n_token, int d_model, int mem_len) {
         "d_model", d_model, "d_embed", d_model, "d_inner", 2 * d_model, "attn_type", 0, "pre_lnorm",
         0, "div_val", 4, "cutoffs", n_token / 20, n_token / 4, "tied_weights", 1, "tgt_len", 128,
         "mem_len", mem_len, "clamp_len", -1, "same_length", 0);
-    char *text = json_dumps(settings, 0);
-    assert_non_null(text);
-    if (txl_model_random(text, "f16", 1, 2, &model, &error) != TXL_OK)
-        fail_msg("%s", error.message);
-    free(text);
-    json_decref(settings);
-    return model;
+    return random_model(settings);
+}
+
+static txl_model *xlnet_model(int n_token, int d_model, int mem_len) {
+    return random_model(json_pack(
+        "{s:s, s:s, s:b, s:n, s:n, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:f, s:b, s:s, s:i, s:i,"
+        " s:i, s:b}",
+        "family", txl_family_name(TXL_FAMILY_XLNET), "tokenizer", "words", "lower_case", 0,
+        "unk_id", "eos_id", "n_token", n_token, "n_layer", 3, "n_head", 4, "d_head", d_model / 4,
+        "d_model", d_model, "d_inner", 2 * d_model, "ff_activation", "relu", "attn_type", "bi",
+        "layer_norm_eps", 1e-12, "tied_weights", 1, "memory_start", "empty", "tgt_len", 128,
+        "mem_len", mem_len, "clamp_len", -1, "same_length", 0));
 }
 
 static void a_large_vocabulary_is_exact(void **state) {
@@ -205,28 +221,35 @@ static int64_t resident(void) {
 }
 
 /* A session that has been used as far as it goes holds what is stated, within 1 %.  Another one
- * before it has made OpenBLAS and the allocator take what they keep. */
-static void a_session_holds_what_is_stated(void **state) {
-    (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* their own memory grows besides */
-#endif
-    txl_model *model = wide_model(50000, 256, 2000);
+ * before it has made OpenBLAS and the allocator take what they keep.  Closes the model. */
+static void assert_holds_what_is_stated(txl_model *model, txl_memory_type type) {
     txl_settings settings;
     txl_model_defaults(model, &settings);
     settings.threads = 2;
+    settings.memory_type = type;
     double stated = (double)txl_session_bytes(model, &settings);
     assert_true(stated > 10e6);
     for (int second = 0; second < 2; second++) {
         int64_t before = resident();
         txl_session *session = new_session(model, &settings);
-        use(session, model, 3000);
+        use(session, model, (size_t)settings.mem_len + 1000);
         double grown = (double)(resident() - before);
         txl_session_free(session);
         if (second && !(grown > 0.99 * stated && grown < 1.01 * stated))
             fail_msg("stated %.0f bytes, grown by %.0f", stated, grown);
     }
     txl_model_close(model);
+}
+
+static void a_session_holds_what_is_stated(void **state) {
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their own memory grows besides */
+#endif
+    assert_holds_what_is_stated(wide_model(50000, 256, 2000), TXL_MEMORY_F32);
+    assert_holds_what_is_stated(wide_model(2000, 512, 3000), TXL_MEMORY_F16);
+    assert_holds_what_is_stated(wide_model(200000, 64, 5000), TXL_MEMORY_BF16);
+    assert_holds_what_is_stated(xlnet_model(3000, 256, 2000), TXL_MEMORY_F32);
 }
 
 int main(void) {
