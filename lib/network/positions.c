@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static size_t head_width(const struct position_plan *plan) {
+static size_t projected_width(const struct position_plan *plan) {
     return plan->n_head * plan->d_head;
 }
 
@@ -40,7 +40,7 @@ static struct positions *lay_out(const struct position_plan *plan, struct arena 
     p->places = in_blocks(p->distances);
     p->rows = plan_rows(plan);
     rows_lay_out(&p->rows, arena);
-    p->projected = arena_take(arena, POSITION_BLOCK * head_width(plan), sizeof *p->projected);
+    p->projected = arena_take(arena, POSITION_BLOCK * projected_width(plan), sizeof *p->projected);
     if (plan->kind == POSITIONS_SINUSOID)
         p->sines = arena_take(arena, p->distances * d_model, sizeof *p->sines);
     if (plan->kind == POSITIONS_LEARNED)
@@ -168,7 +168,7 @@ void positions_fill(struct positions *p, const struct compute *compute, int l,
             load_learned_distances(p, compute, l, weights, first, n);
         else /* W_r R: R[n, d_model], W_r[n_head d_head, d_model] */
             compute_product(compute, n, p->sines + (p->distances - first - n) * d_model, d_model,
-                            weights->r, NULL, LINEAR, p->projected, head_width(&p->plan));
+                            weights->r, NULL, LINEAR, p->projected, projected_width(&p->plan));
         store_rows(p, compute, l, first, n);
     }
 }
