@@ -266,6 +266,7 @@ bool continue_choose_sampling(struct generate *g) {
     const struct generate_options *options = g->options;
     int32_t eos = txl_model_eos(g->model.handle);
     g->sampling = sampling_terms(&options->sampling);
+    free(g->banned); /* of the settings before */
     if (!model_list_banned(&g->model, &g->banned, &g->sampling.n_banned)) {
         terminal_error("out of memory");
         return false;
