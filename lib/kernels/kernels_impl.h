@@ -418,24 +418,6 @@ static void narrow_f16(const float *in, size_t n, uint16_t *out) {
 
 /* ---- Softmax and layer norm --------------------------------------------------------------- */
 
-/* x[i] = exp(x[i] - max); returns their sum. */
-static inline float exp_in_place(size_t n, float *x, float max) {
-    vec sum = {0}, shift = splat(max);
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vec e = exp_lanes(load_f32(x + i) - shift);
-        store_f32(x + i, e);
-        sum += e;
-    }
-    float total = sum_lanes(sum);
-    if (i < n) {
-        store_tail(x + i, n - i, exp_lanes(load_tail(x + i, n - i, max) - shift));
-        for (; i < n; i++)
-            total += x[i];
-    }
-    return total;
-}
-
 /* s[i] = scale (s[i] + position[i]), or with `far` for each; returns the larger of max and them. */
 static inline float add_position(float *s, size_t n, const float *position, float far, float scale,
                                  float max) {

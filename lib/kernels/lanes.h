@@ -85,4 +85,22 @@ static inline void store_tail(float *p, size_t n, vec x) {
     memcpy(p, &x, n * sizeof *p);
 }
 
+/* x[i] = exp(x[i] - max); returns their sum. */
+static inline float exp_in_place(size_t n, float *x, float max) {
+    vec sum = {0}, shift = splat(max);
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec e = exp_lanes(load_f32(x + i) - shift);
+        store_f32(x + i, e);
+        sum += e;
+    }
+    float total = sum_lanes(sum);
+    if (i < n) {
+        store_tail(x + i, n - i, exp_lanes(load_tail(x + i, n - i, max) - shift));
+        for (; i < n; i++)
+            total += x[i];
+    }
+    return total;
+}
+
 #endif

@@ -71,8 +71,7 @@ const struct kind_encoder xlnet_encoder = {.open = open_encoder,
                                            .finish = finish,
                                            .least = ' '};
 
-/* ---- Symbols to text
- * ---------------------------------------------------------------------- */
+/* ---- Symbols to text ---------------------------------------------------------------------- */
 
 struct joiner {
     bool prose;      /* <eop> is a line end and <eod> a blank line, not their names */

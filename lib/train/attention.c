@@ -7,6 +7,7 @@
  * Position rows lie farthest first, so that those a query needs are consecutive: the row for j is
  * number j + length - 1 - i, and the shift of the paper is an offset. */
 #include "training.h"
+#include "lib/base/sizes.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -42,16 +43,14 @@ static size_t left_room(const txl_trainer *t) {
     size_t along = bf16_pack_size(QUERY_PIECE, keys_of(t));
     size_t across = bf16_pack_size(keys_of(t), QUERY_PIECE);
     size_t queries = bf16_pack_size(QUERY_PIECE, (size_t)t->x->d_head);
-    along = along > across ? along : across;
-    return along > queries ? along : queries;
+    return larger(larger(along, across), queries);
 }
 
 static size_t right_room(const txl_trainer *t) {
     size_t d = (size_t)t->x->d_head;
     size_t along = bf16_pack_size(keys_of(t), d), across = bf16_pack_size(d, keys_of(t));
     size_t queries = bf16_pack_size(d, QUERY_PIECE);
-    along = along > across ? along : across;
-    return along > queries ? along : queries;
+    return larger(larger(along, across), queries);
 }
 
 size_t train_attention_scratch(const txl_trainer *t) {

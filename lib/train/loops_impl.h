@@ -126,24 +126,6 @@ static void drop(const struct dropout *dropout, uint32_t place, uint32_t row, si
 
 /* ---- Softmax ------------------------------------------------------------------------------ */
 
-/* x[i] = exp(x[i] - max); returns their sum. */
-static inline float exp_in_place(size_t n, float *x, float max) {
-    vec sum = {0}, shift = splat(max);
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vec e = exp_lanes(load_f32(x + i) - shift);
-        store_f32(x + i, e);
-        sum += e;
-    }
-    float total = sum_lanes(sum);
-    if (i < n) {
-        store_tail(x + i, n - i, exp_lanes(load_tail(x + i, n - i, max) - shift));
-        for (; i < n; i++)
-            total += x[i];
-    }
-    return total;
-}
-
 static inline void divide(size_t n, float sum, float *restrict x) {
     for (size_t i = 0; i < n; i++)
         x[i] /= sum;
