@@ -6,8 +6,8 @@
  *
  * Position rows lie farthest first, so that those a query needs are consecutive: the row for j is
  * number j + length - 1 - i, and the shift of the paper is an offset. */
-#include "training.h"
 #include "lib/base/sizes.h"
+#include "training.h"
 
 #include <assert.h>
 #include <cblas.h>
