@@ -78,7 +78,7 @@ void table_abandon(struct table *table) {
 }
 
 void table_mark(struct table *table) {
-    bool whole = table->file.temporary && fflush(table->file.stream) == 0;
+    bool whole = table->file.is_whole && fflush(table->file.stream) == 0;
     table->mark = whole ? ftello(table->file.stream) : -1;
 }
 

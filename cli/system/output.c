@@ -1,4 +1,4 @@
-/* Standard output with its failures, and files that are renamed into place. */
+/* Standard output with its failures, and streams to files. */
 #include "output.h"
 
 #include "clean.h"
@@ -192,12 +192,6 @@ int output_finish(int status) {
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-static bool fail(struct outfile *file, const char *path) {
-    terminal_error("%s: %s", path, strerror(errno));
-    outfile_abandon(file);
-    return false;
-}
-
 /* STDOUT_FILENO or STDERR_FILENO when it is the same file, else -1. */
 static int standard_handle(const struct stat *status) {
     for (int handle = STDOUT_FILENO; handle <= STDERR_FILENO; handle++) {
@@ -209,12 +203,18 @@ static int standard_handle(const struct stat *status) {
     return -1;
 }
 
+/* Another stream to what the handle is open on, which stays open when the stream is closed. */
+static FILE *open_again(int handle) {
+    int again = fcntl(handle, F_DUPFD_CLOEXEC, 0);
+    FILE *stream = again < 0 ? NULL : fdopen(again, "w");
+    if (!stream && again >= 0)
+        close(again);
+    return stream;
+}
+
 /* What goes to a standard stream too stands there in whole lines between the others. */
 static FILE *share(int standard) {
-    int handle = fcntl(standard, F_DUPFD_CLOEXEC, 0);
-    FILE *stream = handle < 0 ? NULL : fdopen(handle, "w");
-    if (!stream && handle >= 0)
-        close(handle);
+    FILE *stream = open_again(standard);
     if (stream)
         setvbuf(stream, NULL, _IOLBF, BUFSIZ);
     return stream;
@@ -235,38 +235,37 @@ FILE *output_open_special(const char *path, bool *special) {
     return stream;
 }
 
+static void close_whole(struct outfile *file) {
+    signals_drop_temporary(file->whole.temporary);
+    output_file_close(&file->whole);
+}
+
+static bool open_whole(struct outfile *file) {
+    txl_error error;
+    if (output_file_open(&file->whole, file->name, &error) != TXL_OK) {
+        terminal_error("%s", error.message);
+    } else {
+        file->stream = open_again(file->whole.file);
+        if (!file->stream)
+            terminal_error("%s: %s", file->name, strerror(errno));
+    }
+    if (file->stream && file->whole.temporary)
+        signals_add_temporary(file->whole.temporary);
+    if (!file->stream)
+        output_file_close(&file->whole);
+    return file->stream != NULL;
+}
+
 bool outfile_open(struct outfile *file, const char *path) {
-    bool special, exists = access(path, F_OK) == 0;
-    /* A link stays, and what it leads to is replaced. */
-    *file = (struct outfile){.name = path, .path = exists ? realpath(path, NULL) : strdup(path)};
+    bool special;
+    *file = (struct outfile){.name = path};
     file->stream = output_open_special(path, &special);
-    if (special && !file->stream && signals_stopped()) {
-        outfile_abandon(file);
-        return false;
-    }
-    if (special)
-        return file->stream || fail(file, path);
-    if (!file->path)
-        return fail(file, path);
-    if (asprintf(&file->temporary, "%s.tmp-%ld", file->path, (long)getpid()) < 0) {
-        file->temporary = NULL;
-        return fail(file, path);
-    }
-    int handle = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    file->stream = handle < 0 ? NULL : fdopen(handle, "w");
-    if (!file->stream) {
-        int saved = errno;
-        if (handle >= 0) {
-            close(handle);
-            unlink(file->temporary);
-        }
-        free(file->temporary);
-        file->temporary = NULL;
-        errno = saved;
-        return fail(file, path);
-    }
-    signals_add_temporary(file->temporary);
-    return true;
+    file->is_whole = !special;
+    if (!special)
+        return open_whole(file);
+    if (!file->stream && !signals_stopped())
+        terminal_error("%s: %s", path, strerror(errno));
+    return file->stream != NULL;
 }
 
 /* The first failure is the one that errno still tells of. */
@@ -285,31 +284,31 @@ bool outfile_usable(struct outfile *file) {
     return ferror(file->stream) == 0 || note_file_failure(file);
 }
 
+static bool commit_whole(struct outfile *file) {
+    txl_error error;
+    if (output_file_commit(&file->whole, &error) == TXL_OK)
+        return true;
+    state.failed = true;
+    terminal_error("%s", error.message);
+    return false;
+}
+
 bool outfile_commit(struct outfile *file) {
     bool written = outfile_usable(file);
     written = (fclose(file->stream) == 0 || note_file_failure(file)) && written;
     file->stream = NULL;
-    if (written && file->temporary && rename(file->temporary, file->path) != 0)
-        written = note_file_failure(file);
-    if (!written) {
-        outfile_abandon(file);
-        return !state.failed;
+    if (file->is_whole) {
+        written = written && commit_whole(file);
+        close_whole(file);
     }
-    signals_drop_temporary(file->temporary);
-    free(file->temporary);
-    file->temporary = NULL;
-    outfile_abandon(file);
-    return true;
+    return written || !state.failed;
 }
 
 void outfile_abandon(struct outfile *file) {
-    if (file->stream)
-        fclose(file->stream);
-    if (file->temporary) {
-        unlink(file->temporary);
-        signals_drop_temporary(file->temporary);
-    }
-    free(file->temporary);
-    free(file->path);
+    if (!file->stream)
+        return;
+    fclose(file->stream);
+    if (file->is_whole)
+        close_whole(file);
     *file = (struct outfile){0};
 }

@@ -1,7 +1,9 @@
-/* Standard output: the product of a command and nothing else; and files that appear whole or not
- * at all.  A reader that closed the pipe has what it wanted: that is an end, not an error. */
+/* Standard output: the product of a command and nothing else; and streams to files that a command
+ * names.  A reader that closed the pipe has what it wanted: that is an end, not an error. */
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
+
+#include "lib/base/output_file.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -61,12 +63,13 @@ int output_finish(int status);
  * is that; NULL is then a failure, of which errno tells. */
 FILE *output_open_special(const char *path, bool *special);
 
-/* A file under a temporary name until outfile_commit; devices and pipes are written as they are,
- * and what is standard output or error too is shared with it. */
+/* A stream to a file that appears whole or not at all (lib/base/output_file.h).  Devices and pipes
+ * are written in place, and what is standard output or error too is shared with it. */
 struct outfile {
-    FILE *stream;
-    const char *name;       /* as messages show it */
-    char *path, *temporary; /* temporary is NULL when the file is written in place */
+    FILE *stream;     /* NULL: not open */
+    const char *name; /* as messages show it */
+    bool is_whole;    /* else it is written in place, and the next member is unused */
+    struct output_file whole;
     bool failed;
 };
 
@@ -79,8 +82,10 @@ bool outfile_open(struct outfile *file, const char *path);
  * output's, or a write failed (the first failure prints its error). */
 bool outfile_usable(struct outfile *file);
 
-/* False with the error printed; a reader that is gone is none. */
+/* False with the error printed; a reader that is gone is none.  Closes the file either way. */
 bool outfile_commit(struct outfile *file);
+
+/* Closes the file if it is open, and nothing of it stays. */
 void outfile_abandon(struct outfile *file);
 
 #endif

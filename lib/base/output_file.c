@@ -89,13 +89,12 @@ txl_status output_file_commit(struct output_file *out, txl_error *error) {
     }
     if (rename(out->temporary, out->target) < 0)
         return fail(out, "cannot be renamed into place", error);
-    free(out->temporary);
-    out->temporary = NULL;
+    out->committed = true;
     return TXL_OK;
 }
 
 void output_file_close(struct output_file *out) {
-    if (out->temporary)
+    if (out->temporary && !out->committed)
         unlink(out->temporary);
     free(out->temporary);
     free(out->target);

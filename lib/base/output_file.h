@@ -5,11 +5,14 @@
 
 #include "txl.h"
 
+#include <stdbool.h>
+
 struct output_file {
     const char *path; /* the caller's */
     char *target;     /* what it leads to: a link stays, and the file behind it is replaced */
     int file;         /* -1: not open */
-    char *temporary;  /* its name, or NULL while it has none */
+    char *temporary;  /* its name until it is committed, or NULL while it has none */
+    bool committed;
 };
 
 /* Whatever comes back, output_file_close is to follow. */
