@@ -23,8 +23,10 @@ static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 static const char *const memory_starts[] = {"empty", "zeros", NULL};
 static const char *const activations[] = {"relu", "gelu-tanh", "gelu-erf", "swish", NULL};
 static const char *const cluster_orders[] = {"reversed", "forward", NULL};
-static const char *const tokenizers[] = {"words",      "lm1b",   "bytes", "text8",
-                                         "characters", "pieces", "xlnet", NULL};
+
+static const char *tokenizer(size_t kind) {
+    return txl_kind_name((txl_kind)kind);
+}
 
 static bool show(void *context, uint64_t done, uint64_t total) {
     double fraction = total > 0 ? (double)done / (double)total : -1;
@@ -52,14 +54,16 @@ static void translate(const struct convert_command_options *given,
     options->level = number_or(given->level, -1);
     options->threads = (int)given->common.threads;
     options->n_head = number_or(given->n_head, 0);
-    options->attn_type = number_or(given->attn_type, -1);
+    options->has_attn_type = given->attn_type != INTEGER_UNSET;
+    options->attn_type = (enum attention_type)number_or(given->attn_type, ATTENTION_RELATIVE);
     options->cutoffs = given->cutoffs;
     options->pre_lnorm = answered(given->pre_lnorm);
     options->same_length = answered(given->same_length);
     options->memory_start = chosen(memory_starts, given->memory_start);
     options->cluster_order = chosen(cluster_orders, given->cluster_order);
     options->activation = chosen(activations, given->activation);
-    options->tokenizer = chosen(tokenizers, given->tokenizer);
+    options->tokenizer =
+        given->tokenizer == CHOICE_UNSET ? NULL : tokenizer((size_t)given->tokenizer);
     options->tgt_len = number_or(given->tgt_len, -1);
     options->mem_len = number_or(given->mem_len, -1);
     options->has_clamp_len = given->clamp_len != INTEGER_UNSET;
@@ -214,7 +218,7 @@ static const struct option_row options[] = {
      .offset = offsetof(struct convert_command_options, cluster_order)},
     {.name = "tokenizer",
      .kind = OPTION_CHOICE,
-     .choices = tokenizers,
+     .choice = tokenizer,
      .help = "how the model's text becomes symbols",
      .offset = offsetof(struct convert_command_options, tokenizer)},
     {.section = "Default settings of a run",

@@ -99,8 +99,7 @@ bool model_has_characters(const struct model *model) {
 }
 
 bool model_has_pieces(const struct model *model) {
-    txl_kind kind = txl_model_kind(model->handle);
-    return kind == TXL_PIECES || kind == TXL_XLNET;
+    return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_PIECE;
 }
 
 const char *text_form(const struct model *model, int form, bool ids) {

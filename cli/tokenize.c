@@ -41,13 +41,19 @@ struct tokenize {
 /* Bytes and text8 have no symbol for the line end, so the lines of the output stand for the lines
  * of the text, and back. */
 static bool line_end_is_text(const struct tokenize *t) {
-    return (t->kind == TXL_BYTES || t->kind == TXL_TEXT8) && (!t->at_end || t->terminated);
+    return txl_kind_line_end(t->kind) == TXL_LINE_END_NONE && (!t->at_end || t->terminated);
 }
 
 /* Whether the symbol is a line end inside of a text of letters: the output breaks its line there
  * too. */
-static bool is_line_end(const struct tokenize *t, const char *text, size_t length) {
-    return t->kind == TXL_TEXT8 && length == 1 && text[0] == '\n';
+static bool is_line_end(const char *text, size_t length) {
+    return length == 1 && text[0] == '\n';
+}
+
+/* Whether symbols may be the very characters that part them in the output, which are escaped then.
+ */
+static bool escapes(const struct tokenize *t) {
+    return txl_kind_unit(t->kind) == TXL_UNIT_CHARACTER && !txl_kind_takes_bytes(t->kind);
 }
 
 static txl_status fail_memory(txl_error *error) {
@@ -60,7 +66,7 @@ static txl_status fail_memory(txl_error *error) {
 
 /* In characters and letters the blank between symbols must not be taken for one of them. */
 static bool write_symbol(const struct tokenize *t, const txl_symbol *symbol) {
-    bool single = symbol->length == 1 && (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8);
+    bool single = symbol->length == 1 && escapes(t);
     if (single && symbol->text[0] == ' ')
         return output_write("\\x20", 4);
     if (single && symbol->text[0] == '\n')
@@ -81,7 +87,7 @@ static bool write_id(int32_t id) {
 }
 
 static bool write_line_end(struct tokenize *t) {
-    bool boundary = t->kind != TXL_BYTES && t->kind != TXL_TEXT8;
+    bool boundary = txl_kind_line_end(t->kind) != TXL_LINE_END_NONE;
     bool breaks = boundary || line_end_is_text(t) || t->spelled_line_end;
     t->in_line = t->spelled_line_end = false;
     return !breaks || output_write("\n", 1);
@@ -94,7 +100,7 @@ static txl_status print_symbol(void *context, const txl_symbol *symbol, txl_erro
         return write_line_end(t) ? TXL_OK : TXL_STOPPED;
     bool good = !t->in_line || output_write(" ", 1);
     t->in_line = true;
-    t->spelled_line_end = is_line_end(t, symbol->text, symbol->length);
+    t->spelled_line_end = is_line_end(symbol->text, symbol->length);
     t->symbols++;
     good = good && (t->options->ids ? write_id(symbol->id) : write_symbol(t, symbol));
     return good ? TXL_OK : TXL_STOPPED;
@@ -119,7 +125,11 @@ static txl_status finish_decoder(struct tokenize *t, txl_error *error) {
     return status == TXL_OK && !output_text(text, length) ? TXL_STOPPED : status;
 }
 
-/* The texts of XLNet have no line ends of their own. */
+/* Where text has no line ends of its own, a line of symbols or of ids is a text. */
+static bool lines_are_texts(const struct tokenize *t) {
+    return txl_kind_line_end(t->kind) == TXL_LINE_END_SPACE;
+}
+
 static txl_status end_text(struct tokenize *t, txl_error *error) {
     txl_status status = finish_decoder(t, error);
     return status == TXL_OK && !output_write("\n", 1) ? TXL_STOPPED : status;
@@ -129,7 +139,7 @@ static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *e
     struct tokenize *t = context;
     if (symbol->text)
         return push_id(t, symbol->id, error);
-    if (t->kind == TXL_XLNET) /* a line of ids is a text */
+    if (lines_are_texts(t))
         return end_text(t, error);
     return !line_end_is_text(t) || output_write("\n", 1) ? TXL_OK : TXL_STOPPED;
 }
@@ -161,9 +171,9 @@ static txl_status end_spelling(struct tokenize *t, txl_error *error) {
     struct buffer *spelling = &t->spelling;
     if (spelling->length == 0)
         return TXL_OK;
-    if (t->kind == TXL_CHARACTERS || t->kind == TXL_TEXT8)
+    if (escapes(t))
         unescape(spelling);
-    t->spelled_line_end = is_line_end(t, spelling->data, spelling->length);
+    t->spelled_line_end = is_line_end(spelling->data, spelling->length);
     const char *text;
     size_t length;
     txl_status status = txl_decoder_push_spelling(t->decoder, spelling->data, spelling->length,
@@ -196,7 +206,7 @@ static txl_status feed_spellings(struct tokenize *t, const char *text, size_t le
         if (i < length) {
             status = end_spelling(t, error);
             if (status == TXL_OK && text[i] == '\n')
-                status = t->kind == TXL_XLNET ? end_text(t, error) : end_output_line(t);
+                status = lines_are_texts(t) ? end_text(t, error) : end_output_line(t);
             i++;
         }
     }

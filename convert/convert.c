@@ -303,7 +303,7 @@ static txl_status add_frequencies(struct conversion *c, const struct parameter_t
 static txl_status add_transformer_xl(struct conversion *c, const struct parameter_tensor *to,
                                      txl_error *error) {
     const struct transformer_xl_settings *f = &c->r->facts;
-    const enum attention_type attn_type = (enum attention_type)f->attn_type;
+    const enum attention_type attn_type = f->attn_type;
     const struct origin *origin = &origins[to->number];
     struct part_name from = origin_name(c->r, origin, to);
     const uint64_t n_head = (uint64_t)f->n_head, d_head = (uint64_t)f->d_head;
@@ -410,9 +410,12 @@ static txl_status choose_type(struct conversion *c, const char *wanted, enum wei
 
 /* ---- Vocabulary and settings -------------------------------------------------------------- */
 
-static txl_status choose_kind(const char *told, txl_kind guessed, int *kind, txl_error *error) {
-    *kind = told ? text_kind_of_name(told) : (int)guessed;
-    return *kind >= 0 ? TXL_OK : txl_fail(error, TXL_ARGUMENT, "no tokenizer \"%s\"", told);
+static txl_status choose_kind(const char *asked, txl_kind guessed, txl_kind *kind,
+                              txl_error *error) {
+    *kind = guessed;
+    if (!asked || text_kind_find(asked, kind))
+        return TXL_OK;
+    return txl_fail(error, TXL_ARGUMENT, "unknown tokenizer \"%s\"", asked);
 }
 
 /* The symbols as a section of the weights file, and what they say about the text. */
@@ -427,13 +430,13 @@ static txl_status pack_vocabulary(const struct vocabulary_file *file, const char
     txl_kind guessed =
         vocabulary_guess_kind(entry, file->n_symbol, file->delimiter == VOCABULARY_CHARACTERS);
     txl_status status = choose_kind(tokenizer, guessed, &text->tokenizer, error);
-    if (!status && text_kind((txl_kind)text->tokenizer)->has_pieces)
+    if (!status && txl_kind_unit(text->tokenizer) == TXL_UNIT_PIECE)
         status = txl_fail(error, TXL_ARGUMENT, "%s: the %s tokenizer takes a SentencePiece model",
                           file->path, tokenizer);
     if (!status) {
         text->lower_case = file->lower_case == VOCABULARY_LOWER_CASE;
         text->unk_id = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entry, file->n_symbol);
-        text->eos_id = vocabulary_guess_eos(entry, file->n_symbol, (txl_kind)text->tokenizer);
+        text->eos_id = vocabulary_guess_eos(entry, file->n_symbol, text->tokenizer);
         status = vocabulary_pack(entry, file->n_symbol, section, size, error);
     }
     free(entry);
@@ -446,8 +449,8 @@ static txl_status pack_pieces(const struct vocabulary_file *file, const char *to
                               size_t *size, size_t *n, txl_error *error) {
     struct packed_pieces packed;
     txl_status status = choose_kind(tokenizer, usual, &text->tokenizer, error);
-    const txl_kind kind = (txl_kind)text->tokenizer;
-    if (!status && !text_kind(kind)->has_pieces)
+    const txl_kind kind = text->tokenizer;
+    if (!status && txl_kind_unit(kind) != TXL_UNIT_PIECE)
         status = txl_fail(error, TXL_ARGUMENT, "%s: the %s tokenizer does not cut text into pieces",
                           file->path, tokenizer);
     if (!status)
@@ -488,7 +491,6 @@ static txl_status read_vocabulary(const struct subject *s, const char *path, con
 
 void convert_options_init(struct convert_options *options) {
     *options = (struct convert_options){.level = -1,
-                                        .attn_type = -1,
                                         .pre_lnorm = CONVERT_UNSET,
                                         .same_length = CONVERT_UNSET,
                                         .tgt_len = -1,
@@ -686,7 +688,7 @@ txl_status convert_vocabulary_read(const char *path, struct convert_vocabulary *
     vocabulary_file_free(&file);
     if (status)
         return status;
-    vocabulary->tokenizer = text_kind((txl_kind)text.tokenizer)->name;
+    vocabulary->tokenizer = txl_kind_name(text.tokenizer);
     vocabulary->lower_case = text.lower_case;
     vocabulary->unk = text.unk_id;
     vocabulary->eos = text.eos_id;

@@ -2,6 +2,7 @@
 #ifndef CONVERT_CONVERT_H
 #define CONVERT_CONVERT_H
 
+#include "lib/transformer_xl/attention_type.h"
 #include "txl.h"
 
 enum convert_choice { CONVERT_UNSET = -1, CONVERT_NO = 0, CONVERT_YES = 1 };
@@ -14,8 +15,9 @@ struct convert_options {
     int level;              /* zstd's level; 0: raw blocks; < 0: the default */
     int threads;            /* 0: one for each processor */
     int n_head;             /* 0: unset */
-    int attn_type;          /* 0 to 3; < 0: unset */
-    const char *cutoffs;    /* numbers separated by commas or blanks, "" for none; NULL: unset */
+    bool has_attn_type;
+    enum attention_type attn_type;
+    const char *cutoffs; /* numbers separated by commas or blanks, "" for none; NULL: unset */
     enum convert_choice pre_lnorm, same_length;
     const char *memory_start;  /* "empty" or "zeros"; NULL: unset */
     const char *cluster_order; /* "reversed" or "forward"; NULL: unset */

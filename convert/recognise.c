@@ -516,7 +516,7 @@ static void settle_dialect(struct recognised *r, struct statements *s,
         f->memory_start = s->module ? MEMORY_EMPTY : MEMORY_ZEROS;
     if (f->cluster_order < 0 && (s->module || s->config))
         f->cluster_order = s->module ? CLUSTERS_REVERSED : CLUSTERS_FORWARD;
-    if (f->memory_start < 0 && !attention_is_relative((enum attention_type)f->attn_type))
+    if (f->memory_start < 0 && !attention_is_relative(f->attn_type))
         f->memory_start = MEMORY_EMPTY; /* they have no memory */
     if (f->cluster_order < 0 && f->n_band <= 2)
         f->cluster_order = CLUSTERS_REVERSED; /* with at most one cluster the orders are the same */
@@ -555,16 +555,15 @@ static txl_status settle_heads(struct recognised *r, struct statements *s, int f
 }
 
 static txl_status settle_attention_type(const struct recognised *r, const struct statements *s,
-                                        int flag, txl_error *error) {
-    int stated = r->facts.attn_type;
-    if (flag >= 0)
-        stated = flag;
-    else
+                                        const struct convert_options *o, txl_error *error) {
+    const int found = (int)r->facts.attn_type;
+    int stated = o->has_attn_type ? (int)o->attn_type : found;
+    if (!o->has_attn_type)
         stated_int(s, s->module, "attn_type", &stated);
-    if (stated != r->facts.attn_type)
-        return txl_fail(error, flag >= 0 ? TXL_ARGUMENT : TXL_FORMAT,
+    if (stated != found)
+        return txl_fail(error, o->has_attn_type ? TXL_ARGUMENT : TXL_FORMAT,
                         "%s: attention type %d is claimed, but the tensors are those of type %d",
-                        flag >= 0 ? s->path : s->stated_in, stated, r->facts.attn_type);
+                        o->has_attn_type ? s->path : s->stated_in, stated, found);
     return TXL_OK;
 }
 
@@ -591,11 +590,11 @@ static txl_status check_lengths(const struct recognised *r, const struct stateme
                         "correct them with --tgt-len and --mem-len",
                         s->stated_in, f->model.tgt_len, f->model.mem_len, TXL_MAX_TGT_LEN,
                         TXL_MAX_MEM_LEN);
-    if (!attention_is_relative((enum attention_type)f->attn_type) && f->model.mem_len > 0)
+    if (!attention_is_relative(f->attn_type) && f->model.mem_len > 0)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: mem_len is %d, but attention type %d has no memory; convert with "
                         "--mem-len 0",
-                        s->stated_in, f->model.mem_len, f->attn_type);
+                        s->stated_in, f->model.mem_len, (int)f->attn_type);
     if (f->attn_type == ATTENTION_LEARNED_POSITION && f->model.tgt_len > f->max_klen)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: tgt_len is %d, but there are %d positions; correct it with --tgt-len",
@@ -606,7 +605,7 @@ static txl_status check_lengths(const struct recognised *r, const struct stateme
 static txl_status settle(struct recognised *r, struct statements *s,
                          const struct convert_options *o, txl_error *error) {
     struct transformer_xl_settings *f = &r->facts;
-    txl_status status = settle_attention_type(r, s, o->attn_type, error);
+    txl_status status = settle_attention_type(r, s, o, error);
     if (!status)
         status = settle_heads(r, s, o->n_head, error);
     if (!status)

@@ -131,13 +131,15 @@ static txl_status read_activation(const char *path, const json_t *config, const 
                     path, stated);
 }
 
-static txl_status read_attention(const char *path, const json_t *config, int *attention,
-                                 txl_error *error) {
+static txl_status read_attention(const char *path, const json_t *config,
+                                 enum xlnet_attention *attention, txl_error *error) {
     const char *stated = config_word(config, "attn_type", "bi");
-    *attention = setting_word(xlnet_attention_name, stated);
-    return *attention >= 0 ? TXL_OK
-                           : txl_fail(error, TXL_UNSUPPORTED,
-                                      "%s: attn_type is \"%s\"; txl runs bi and uni", path, stated);
+    int number = setting_word(xlnet_attention_name, stated);
+    if (number < 0)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: attn_type is \"%s\"; txl runs bi and uni",
+                        path, stated);
+    *attention = (enum xlnet_attention)number;
+    return TXL_OK;
 }
 
 static txl_status read_epsilon(const char *path, const json_t *config, double *epsilon,
@@ -289,7 +291,7 @@ static txl_status refuse_options(const struct convert_options *o, txl_error *err
         const char *option, *reason;
     } option[] = {
         {o->n_head > 0, "--n-head", "its tensors' shapes have the heads"},
-        {o->attn_type >= 0, "--attn-type", "config.json's attn_type is bi or uni"},
+        {o->has_attn_type, "--attn-type", "config.json's attn_type is bi or uni"},
         {o->cutoffs != NULL, "--cutoffs", "its softmax is plain"},
         {o->pre_lnorm != CONVERT_UNSET, "--pre-lnorm", "it normalises sums"},
         {o->same_length != CONVERT_UNSET, "--same-length", "it sees both sides"},

@@ -139,8 +139,8 @@ TXL_API const char *txl_family_name(txl_family family);
 /* How the model's text becomes symbols. */
 TXL_API txl_kind txl_model_kind(const txl_model *model);
 
-/* The name of a kind: "words", "lm1b", "bytes", "text8", "characters", "pieces",
- * "xlnet". */
+/* The name of a kind: "words", "lm1b", "bytes", "text8", "characters", "pieces", "xlnet".  NULL for
+ * a number beyond the last kind. */
 TXL_API const char *txl_kind_name(txl_kind kind);
 
 /* What a symbol of a kind is. */
@@ -150,6 +150,24 @@ typedef enum txl_unit {
     TXL_UNIT_PIECE      /* pieces, xlnet */
 } txl_unit;
 TXL_API txl_unit txl_kind_unit(txl_kind kind);
+
+/* What becomes of a line end in a text of a kind. */
+typedef enum txl_line_end {
+    TXL_LINE_END_SYMBOL, /* a symbol after each line: words, characters, pieces */
+    TXL_LINE_END_PAIR,   /* a symbol before each line and one after it: lm1b */
+    TXL_LINE_END_NONE,   /* nothing: bytes, text8 */
+    TXL_LINE_END_SPACE   /* what becomes of other white space: xlnet */
+} txl_line_end;
+TXL_API txl_line_end txl_kind_line_end(txl_kind kind);
+
+/* The spelling of the symbol that is a space and nothing else: "32" of bytes, "_" of text8, " " of
+ * characters.  NULL: the kind has no such symbol. */
+TXL_API const char *txl_kind_space(txl_kind kind);
+
+/* Whether each byte of a text is a symbol, spelled as its decimal number (bytes).  Text of the
+ * other kinds is UTF-8: they drop a byte order mark at its start, and take CR LF for one line end.
+ */
+TXL_API bool txl_kind_takes_bytes(txl_kind kind);
 
 /* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8". */
 TXL_API const char *txl_model_type(const txl_model *model);

@@ -138,7 +138,7 @@ static txl_status take_added(struct interaction *i) {
                                    .size = length};
     prompt->blank = begun && length > 0 && is_blank(added->data[0]);
     /* Models of bytes read the blank itself. */
-    prompt->blank = prompt->blank && txl_model_kind(i->g->model.handle) != TXL_BYTES;
+    prompt->blank = prompt->blank && !txl_kind_takes_bytes(txl_model_kind(i->g->model.handle));
     prompt->ends_line = ends_line;
     prompt->echo = false;
     return take_turn(i);

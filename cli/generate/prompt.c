@@ -24,7 +24,7 @@ static bool show(struct prompt *prompt, const char *text, size_t length) {
 
 /* Length of the line end that the text ends with, which may be cut after CR. */
 static size_t open_line_end(const struct prompt *prompt, const char *text, size_t length) {
-    bool carriage = txl_model_kind(prompt->model->handle) != TXL_BYTES;
+    bool carriage = !txl_kind_takes_bytes(txl_model_kind(prompt->model->handle));
     if (length > 0 && text[length - 1] == '\n')
         return carriage && length > 1 && text[length - 2] == '\r' ? 2 : 1;
     return carriage && length > 0 && text[length - 1] == '\r' ? 1 : 0;

@@ -5,6 +5,7 @@
 #include "sampling.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool recent_copy(struct recent *recent, const txl_history *history) {
     *recent = (struct recent){.ids = calloc(HISTORY_WINDOW, sizeof *recent->ids)};
@@ -22,21 +23,13 @@ void recent_free(struct recent *recent) {
 }
 
 int32_t recent_line_end(const txl_model *model) {
-    switch (txl_model_kind(model)) {
-    case TXL_BYTES:
-        return txl_model_id(model, "32", 2);
-    case TXL_TEXT8:
-        return txl_model_id(model, "_", 1);
-    default:
-        return txl_model_eos(model);
-    }
+    bool none = txl_kind_line_end(txl_model_kind(model)) == TXL_LINE_END_NONE;
+    return none ? recent_blank(model) : txl_model_eos(model);
 }
 
 int32_t recent_blank(const txl_model *model) {
-    txl_kind kind = txl_model_kind(model);
-    return kind == TXL_CHARACTERS                   ? txl_model_id(model, " ", 1)
-           : kind == TXL_BYTES || kind == TXL_TEXT8 ? recent_line_end(model)
-                                                    : -1;
+    const char *space = txl_kind_space(txl_model_kind(model));
+    return space ? txl_model_id(model, space, strlen(space)) : -1;
 }
 
 /* Where the line ends that the text ends with begin. */
@@ -47,8 +40,7 @@ static size_t before_line_ends(const int32_t *ids, size_t n, const txl_model *mo
 }
 
 size_t recent_line(const int32_t *ids, size_t n, const txl_model *model) {
-    txl_kind kind = txl_model_kind(model);
-    if (kind != TXL_WORDS && kind != TXL_LM1B)
+    if (txl_kind_unit(txl_model_kind(model)) != TXL_UNIT_WORD)
         return n;
     size_t i = before_line_ends(ids, n, model);
     if (i < n) /* the word before tells which <S> closes a line */
@@ -60,7 +52,7 @@ size_t recent_line(const int32_t *ids, size_t n, const txl_model *model) {
 
 bool recent_line_is_open(const int32_t *ids, size_t n, const txl_model *model) {
     size_t words = before_line_ends(ids, n, model), boundaries = n - words;
-    if (txl_model_kind(model) == TXL_LM1B)
+    if (txl_kind_line_end(txl_model_kind(model)) == TXL_LINE_END_PAIR)
         return (words > 0) == (boundaries % 2 == 0);
     return n > 0 && boundaries == 0;
 }

@@ -22,8 +22,8 @@ int32_t recent_line_end(const txl_model *model);
 /* The symbol of a blank, or -1 where none stands by itself. */
 int32_t recent_blank(const txl_model *model);
 
-/* Whether the text is within a line.  Of lm1b, whose lines stand between two <S>: whether the next
- * <S> would close one. */
+/* Whether the text is within a line.  Where lines stand between two boundaries (lm1b): whether the
+ * next boundary would close one. */
 bool recent_line_is_open(const int32_t *ids, size_t n, const txl_model *model);
 
 #endif

@@ -5,9 +5,15 @@
 
 #include <string.h>
 
-static void print_choices(const char *const *choices) {
-    for (size_t i = 0; choices[i]; i++)
-        printf("%s%s", i > 0 ? " " : "", choices[i]);
+static void print_choices(const struct option_row *row) {
+    const char *choice;
+    for (size_t i = 0; (choice = options_choice(row, i)); i++)
+        printf("%s%s", i > 0 ? " " : "", choice);
+}
+
+static void print_operand_choices(const struct operand_row *row) {
+    for (size_t i = 0; row->choices[i]; i++)
+        printf("%s%s", i > 0 ? " " : "", row->choices[i]);
 }
 
 static void print_commands(void) {
@@ -37,9 +43,9 @@ static void print_bash_arguments(const struct option_row *rows) {
         fputs("        ", stdout);
         print_bash_names(row);
         fputs(") argument=yes", stdout);
-        if (row->choices) {
+        if (row->kind == OPTION_CHOICE) {
             fputs(" words='", stdout);
-            print_choices(row->choices);
+            print_choices(row);
             putchar('\'');
         }
         fputs(row->file != FILE_NONE ? " files=yes;;\n" : ";;\n", stdout);
@@ -57,7 +63,7 @@ static void print_bash_operands(const struct operand_row *row) {
         fputs("'\n", stdout);
     } else if (row->choices) {
         fputs("words='", stdout);
-        print_choices(row->choices);
+        print_operand_choices(row);
         fputs("'\n", stdout);
     } else {
         fputs("files=yes\n", stdout);
@@ -135,9 +141,9 @@ static void print_zsh_option(const char *dashes, const char *name, const struct 
         putchar(':');
         print_zsh_help(row->argument ? row->argument : row->name);
         putchar(':');
-        if (row->choices) {
+        if (row->kind == OPTION_CHOICE) {
             putchar('(');
-            print_choices(row->choices);
+            print_choices(row);
             putchar(')');
         } else if (row->file != FILE_NONE) {
             fputs("_files", stdout);
@@ -154,7 +160,7 @@ static void print_zsh_operand(const struct operand_row *row) {
         putchar(')');
     } else if (row->choices) {
         putchar('(');
-        print_choices(row->choices);
+        print_operand_choices(row);
         putchar(')');
     } else {
         fputs("_files", stdout);
@@ -240,9 +246,9 @@ static void print_fish_option(const char *command, const struct option_row *row)
     printf(" -l %s", row->name);
     if (row->kind != OPTION_FLAG)
         fputs(row->file != FILE_NONE ? " -r -F" : " -x", stdout);
-    if (row->choices) {
+    if (row->kind == OPTION_CHOICE) {
         fputs(" -a '", stdout);
-        print_choices(row->choices);
+        print_choices(row);
         putchar('\'');
     }
     fputs(" -d ", stdout);
@@ -257,7 +263,7 @@ static void print_fish_operand(const char *command, const struct operand_row *ro
         if (row->commands)
             print_commands();
         else
-            print_choices(row->choices);
+            print_operand_choices(row);
         fputs("'\n", stdout);
     } else {
         fputs(" -F\n", stdout);

@@ -69,10 +69,15 @@ static bool set_real(const struct option_row *row, const char *text, double *val
     return true;
 }
 
+const char *options_choice(const struct option_row *row, size_t i) {
+    return row->choice ? row->choice(i) : row->choices[i];
+}
+
 static bool set_choice(const struct option_row *row, const char *text, int *value) {
-    for (int i = 0; row->choices[i]; i++) {
-        if (strcmp(row->choices[i], text) == 0) {
-            *value = i;
+    const char *choice;
+    for (size_t i = 0; (choice = options_choice(row, i)); i++) {
+        if (strcmp(choice, text) == 0) {
+            *value = (int)i;
             return true;
         }
     }
@@ -105,10 +110,9 @@ static int wrong_number(const struct command *command, const struct option_row *
 static int wrong_choice(const struct command *command, const struct option_row *row,
                         const char *text) {
     char choices[256] = "";
-    for (size_t i = 0, n = 0; row->choices[i] && n < sizeof choices; i++) {
-        n += (size_t)snprintf(choices + n, sizeof choices - n, "%s%s", i > 0 ? ", " : "",
-                              row->choices[i]);
-    }
+    const char *choice;
+    for (size_t i = 0, n = 0; (choice = options_choice(row, i)) && n < sizeof choices; i++)
+        n += (size_t)snprintf(choices + n, sizeof choices - n, "%s%s", i > 0 ? ", " : "", choice);
     return options_wrong(command, "--%s '%s' is none of %s", row->name, text, choices);
 }
 
@@ -341,8 +345,9 @@ int options_print_argument(const struct option_row *row, FILE *out) {
     if (row->kind != OPTION_CHOICE)
         return row->argument ? fprintf(out, "%s", row->argument) : 0;
     int columns = 0;
-    for (size_t i = 0; row->choices[i]; i++)
-        columns += fprintf(out, "%s%s", i > 0 ? "|" : "", row->choices[i]);
+    const char *choice;
+    for (size_t i = 0; (choice = options_choice(row, i)); i++)
+        columns += fprintf(out, "%s%s", i > 0 ? "|" : "", choice);
     return columns;
 }
 

@@ -44,10 +44,11 @@ struct option_row {
     const char *name;    /* without the two dashes */
     char letter;         /* 0: none */
     enum option_kind kind;
-    const char *argument;       /* placeholder; NULL for flags and choices */
-    const char *const *choices; /* ends with NULL */
-    const char *standard;       /* the default as help states it; NULL: nothing to say */
-    const char *help;           /* starts lower case, no full stop */
+    const char *argument;            /* placeholder; NULL for flags and choices */
+    const char *const *choices;      /* ends with NULL */
+    const char *(*choice)(size_t i); /* in the place of `choices`: NULL beyond the last */
+    const char *standard;            /* the default as help states it; NULL: nothing to say */
+    const char *help;                /* starts lower case, no full stop */
     size_t offset;
     double least, most; /* bounds of a number, both allowed */
     enum file_use file; /* how the file is used that the argument names; FILE_NONE: it names none */
@@ -183,6 +184,9 @@ int options_unknown(const struct command *command, const char *what, const char 
 /* Prints the error with a pointer to the help; returns STATUS_USAGE. */
 int options_wrong(const struct command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Choice number `i` of an OPTION_CHOICE; NULL beyond the last. */
+const char *options_choice(const struct option_row *row, size_t i);
 
 /* The argument as help shows it: the placeholder, or the choices between bars; nothing for
  * flags.  Returns how many columns that took. */

@@ -301,12 +301,18 @@ bool report_result(struct report *report, json_t *result, bool shown) {
 }
 
 static json_t *facts_of(const struct report *report, const char *name) {
+    static const char *const units[] = {
+        [TXL_UNIT_WORD] = "word", [TXL_UNIT_CHARACTER] = "character", [TXL_UNIT_PIECE] = "piece"};
     const struct report_chunk *chunk = report->chunk;
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i}", "kind",
-                     txl_kind_name(txl_model_kind(report->model)), "n_token", (int)chunk->n_token,
-                     "eos", (int)txl_model_eos(report->model), "id_bytes", chunk->id_bytes, "n_top",
-                     chunk->n_top, "chunk", CHUNK, "model", output_json_string(name), "results",
-                     report->results, "shown", (int)report->shown);
+    const txl_kind kind = txl_model_kind(report->model);
+    return json_pack("{s:s, s:s?, s:b, s:b, s:i, s:i, s:i, s:i, s:i, s:o, s:O, s:i}", "unit",
+                     units[txl_kind_unit(kind)], "space", txl_kind_space(kind), "bytes",
+                     (int)txl_kind_takes_bytes(kind), "line_pairs",
+                     (int)(txl_kind_line_end(kind) == TXL_LINE_END_PAIR), "n_token",
+                     (int)chunk->n_token, "eos", (int)txl_model_eos(report->model), "id_bytes",
+                     chunk->id_bytes, "n_top", chunk->n_top, "chunk", CHUNK, "model",
+                     output_json_string(name), "results", report->results, "shown",
+                     (int)report->shown);
 }
 
 bool report_finish(struct report *report, const char *name) {

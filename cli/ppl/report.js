@@ -215,7 +215,7 @@ const near = new IntersectionObserver((entries) => {
 
 function buildText() {
   const text = byId("text");
-  text.classList.toggle("bytes", kind === "bytes");
+  text.classList.toggle("bytes", facts.bytes);
   cutPieces();
   pieces.forEach((piece) => {
     pieceOf.set(piece.element, piece);

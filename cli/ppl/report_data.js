@@ -52,13 +52,13 @@ function parts(name) {
   return [...document.querySelectorAll(`script.${name}`)];
 }
 
-const { kind, n_token: nToken, eos, id_bytes: idBytes, n_top: nTop, results } = facts;
+const { n_token: nToken, eos, id_bytes: idBytes, n_top: nTop, results } = facts;
 
 /* Tokens of a chunk; the last may have fewer. */
 const CHUNK = facts.chunk;
 
-const marked = kind === "pieces" || kind === "xlnet";
-const words = kind === "words" || kind === "lm1b" || marked;
+const marked = facts.unit === "piece";
+const words = facts.unit !== "character";
 
 /* Words stand apart; pieces have the blank within them, as this mark. */
 const blank = words && !marked ? " " : "";
@@ -66,7 +66,7 @@ const MARK = /\u2581/g;
 const unit = words ? "token" : "character";
 
 /* The id that ends a line, where one does. */
-const boundary = kind === "lm1b" ? -1 : eos;
+const boundary = facts.line_pairs ? -1 : eos;
 
 /* The spellings by id, and of what stands for a byte that byte. */
 const symbols = new Map();
@@ -86,7 +86,7 @@ const models = (compare ? [facts.model, compare.model] : [facts.model])
 
 /* The byte that a symbol is the name of, or null: decimal where all are bytes, <0x31> of pieces. */
 function byteNamed(symbol) {
-  if (kind === "bytes") {
+  if (facts.bytes) {
     return /^\d{1,3}$/.test(symbol) ? Number(symbol) : null;
   }
   return marked && /^<0x[0-9A-F]{2}>$/.test(symbol) ? parseInt(symbol.slice(3, 5), 16) : null;
@@ -103,7 +103,7 @@ function readSymbols() {
       symbol = spelled(Uint8Array.of(byte));
     } else if (marked && id !== boundary) {
       symbol = symbol.replace(MARK, " ");
-    } else if (kind === "text8" && symbol === "_") {
+    } else if (symbol === facts.space) {
       symbol = " ";
     } else if (id === boundary) {
       symbol = "↵";

@@ -5,7 +5,8 @@
 
 bool tables_open(struct tables *tables, const struct tables_options *options,
                  const txl_model *model, const struct comparison *comparison) {
-    *tables = (struct tables){.has_marks = !options->ids && txl_model_kind(model) != TXL_BYTES};
+    *tables =
+        (struct tables){.has_marks = !options->ids && !txl_kind_takes_bytes(txl_model_kind(model))};
     return (!options->per_token || token_rows_open(&tables->tokens, options->per_token, model,
                                                    comparison, options->n_top, options->ids)) &&
            (!options->per_word ||

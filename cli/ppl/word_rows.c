@@ -20,19 +20,13 @@ static bool has_mark(const txl_model *model, int32_t id) {
     return length >= n && memcmp(symbol, mark, n) == 0;
 }
 
-/* Kinds whose tokens carry the space before a word: those after characters are SentencePiece's. */
-static bool marks_words(const txl_model *model) {
-    return txl_model_kind(model) > TXL_CHARACTERS;
+static txl_unit unit_of(const txl_model *model) {
+    return txl_kind_unit(txl_model_kind(model));
 }
 
-/* Kinds without a token for the space: its convention makes no difference. */
-static bool is_split_at_space(const txl_model *model) {
-    txl_kind kind = txl_model_kind(model);
-    return kind == TXL_WORDS || kind == TXL_LM1B;
-}
-
+/* The first piece of a word carries the space before it. */
 bool word_rows_correct(const txl_model *model, bool previous) {
-    return previous && marks_words(model);
+    return previous && unit_of(model) == TXL_UNIT_PIECE;
 }
 
 static bool find_begins(struct word_rows *rows) {
@@ -45,9 +39,10 @@ static bool find_begins(struct word_rows *rows) {
 
 bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model,
                     bool previous) {
+    /* Words have no token for the space: to which of them it counts makes no difference. */
     *rows = (struct word_rows){.model = model,
-                               .has_marks = txl_model_kind(model) != TXL_BYTES,
-                               .previous = previous && !is_split_at_space(model)};
+                               .has_marks = !txl_kind_takes_bytes(txl_model_kind(model)),
+                               .previous = previous && unit_of(model) != TXL_UNIT_WORD};
     if (word_rows_correct(model, previous) && !find_begins(rows)) {
         terminal_error("out of memory");
         return false;

@@ -34,10 +34,8 @@ bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
     struct input input = {.name = path ? path : "the held-out text", .handle = -1};
     struct token_reader reader = {0};
     const txl_encoding encoding = {.raw = raw, .lookup = true, .symbol = receive, .context = h};
-    txl_kind kind = txl_model_kind(model);
     *h = (struct heldout){.name = input.name,
-                          .letters =
-                              kind == TXL_CHARACTERS || kind == TXL_BYTES || kind == TXL_TEXT8};
+                          .letters = txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_CHARACTER};
     bool good = (!path || input_open(&input, path)) &&
                 token_reader_open(&reader, model, &input, &encoding, ids);
     if (good && path)

@@ -337,8 +337,7 @@ static json_t *step_to_json(uint64_t number, const txl_step *step, double rate, 
 }
 
 static bool has_letters(const struct train *t) {
-    txl_kind kind = txl_model_kind(txl_trainer_model(t->trainer));
-    return kind == TXL_CHARACTERS || kind == TXL_BYTES || kind == TXL_TEXT8;
+    return txl_kind_unit(txl_model_kind(txl_trainer_model(t->trainer))) == TXL_UNIT_CHARACTER;
 }
 
 /* "step 1200, epoch 2, 2.113 bits a character, held out 2.2014", or for symbols that are none

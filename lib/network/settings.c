@@ -43,6 +43,9 @@ int setting_word(const char *(*spelling)(uint32_t number), const char *text) {
     return -1;
 }
 
+/* Enums without a negative member are unsigned ints, which are read and written as ints. */
+_Static_assert(sizeof(txl_kind) == sizeof(int), "an enum is as large as an int");
+
 /* ---- Reading ------------------------------------------------------------------------------ */
 
 /* Where values come from, for messages, and what a wrong one is. */

@@ -10,7 +10,7 @@
 
 /* What every family has.  The settings of a family are a struct that begins with this one. */
 struct model_settings {
-    int tokenizer; /* txl_kind */
+    txl_kind tokenizer;
     bool lower_case;
     int unk_id, eos_id; /* -1: none */
     int n_token;
@@ -20,10 +20,10 @@ struct model_settings {
 };
 
 enum setting_type {
-    SETTING_INTEGER, /* an int in [low, high] */
+    SETTING_INTEGER, /* an int, or an enum, in [low, high] */
     SETTING_TRUTH,   /* a bool */
     SETTING_REAL,    /* a double in [low, high] */
-    SETTING_WORD,    /* an int: which of its words it is */
+    SETTING_WORD,    /* an int, or an enum: which of its words it is */
     SETTING_ID,      /* an int: the id of a symbol, or -1 for null */
     SETTING_CUTOFFS, /* int[MAX_BAND], ascending to n_token; `count`: how many, and one */
     SETTING_TRUTHS   /* bool[MAX_BAND]; `count`: how many */

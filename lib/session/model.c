@@ -43,8 +43,7 @@ static txl_status open_vocabulary(txl_model *model, txl_error *error) {
     const struct weights *w = model->weights;
     const struct model_settings *s = model->settings;
     return vocabulary_open(&model->vocabulary, w->vocabulary, w->vocabulary_size, s->n_token,
-                           (txl_kind)s->tokenizer, s->lower_case, s->unk_id, s->eos_id, w->name,
-                           error);
+                           s->tokenizer, s->lower_case, s->unk_id, s->eos_id, w->name, error);
 }
 
 static bool stays_compressed(const void *context, const char *name) {
@@ -258,8 +257,9 @@ bool txl_model_is_control(const txl_model *model, int32_t id) {
 }
 
 int32_t txl_model_first_context(const txl_model *model) {
-    const char *first = text_kind(model->vocabulary.kind)->first;
-    int32_t id = first ? txl_model_id(model, first, strlen(first)) : model->vocabulary.eos;
+    const struct text_kind *kind = text_kind(model->vocabulary.kind);
+    int32_t id = kind->boundary ? model->vocabulary.eos
+                                : txl_model_id(model, kind->space, strlen(kind->space));
     return id < 0 ? 0 : id;
 }
 

@@ -63,11 +63,12 @@ struct kind_decoder {
 };
 
 struct text_kind {
-    const char *name;     /* of the setting "tokenizer" */
-    txl_unit unit;        /* what a symbol is */
-    const char *boundary; /* the line boundary's usual spelling; NULL: there is none */
-    const char *first; /* the symbol that is the context of an empty prompt; NULL: the boundary */
-    bool has_pieces;   /* the vocabulary is a SentencePiece model's */
+    const char *name; /* of the setting "tokenizer" */
+    txl_unit unit;    /* what a symbol is; the vocabulary of pieces is a SentencePiece model's */
+    txl_line_end line_end;
+    const char *boundary; /* the usual spelling of the symbol of a boundary between lines or texts;
+                             NULL: there is none, and an empty prompt's context is the space */
+    const char *space;    /* the spelling of the symbol of a space; NULL: there is none */
     const struct kind_encoder *encoder;
     const struct kind_decoder *decoder;
 };
@@ -75,10 +76,10 @@ struct text_kind {
 /* The kind's row. */
 const struct text_kind *text_kind(txl_kind kind);
 
-/* The name of the kind of that number, or NULL for a number that is none. */
+/* The name of the kind of that number; NULL for a number beyond the last. */
 const char *text_kind_name(uint32_t kind);
 
-/* The kind of that name, or -1. */
-int text_kind_of_name(const char *name);
+/* The kind of that name.  False: there is none. */
+bool text_kind_find(const char *name, txl_kind *kind);
 
 #endif

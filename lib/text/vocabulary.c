@@ -84,7 +84,7 @@ static void fill_byte_ids(struct vocabulary *vocabulary) {
         size_t length;
         const char *text = spelling_at(&vocabulary->spellings, id, &length);
         int byte = -1;
-        if (vocabulary->kind == TXL_BYTES)
+        if (vocabulary->takes_bytes)
             byte = vocabulary_byte(text, length);
         else if (length == 1)
             byte = (unsigned char)text[0];
@@ -119,8 +119,11 @@ static bool is_id(const struct vocabulary *vocabulary, int32_t id) {
 txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, size_t size,
                            int32_t n_token, txl_kind kind, bool lower_case, int32_t unk,
                            int32_t eos, const char *file, txl_error *error) {
-    *vocabulary =
-        (struct vocabulary){.kind = kind, .lower_case = lower_case, .unk = unk, .eos = eos};
+    *vocabulary = (struct vocabulary){.kind = kind,
+                                      .takes_bytes = txl_kind_takes_bytes(kind),
+                                      .lower_case = lower_case,
+                                      .unk = unk,
+                                      .eos = eos};
     if (size < 4)
         return txl_fail(error, TXL_FORMAT, "%s: vocabulary: %zu bytes, expected 4 or more", file,
                         size);
@@ -146,7 +149,7 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
         return status;
     fill_byte_ids(vocabulary);
     status = build_table(vocabulary, error);
-    if (status != TXL_OK || !text_kind(kind)->has_pieces)
+    if (status != TXL_OK || txl_kind_unit(kind) != TXL_UNIT_PIECE)
         return status;
     size_t end = 4 + (size_t)n * 4 + spelling_end(&vocabulary->spellings, n_token - 1),
            tail = (end + 3) & ~(size_t)3;
@@ -168,7 +171,7 @@ void vocabulary_close(struct vocabulary *vocabulary) {
 }
 
 int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t length) {
-    if (length == 1 && vocabulary->kind != TXL_BYTES)
+    if (length == 1 && !vocabulary->takes_bytes)
         return vocabulary->byte_id[(unsigned char)text[0]];
     if (length > vocabulary->longest)
         return -1;
@@ -272,9 +275,8 @@ int32_t vocabulary_guess_unk(const struct vocabulary_entry *symbols, size_t n) {
 }
 
 int32_t vocabulary_guess_eos(const struct vocabulary_entry *symbols, size_t n, txl_kind kind) {
-    return kind == TXL_BYTES || kind == TXL_TEXT8
-               ? -1
-               : index_of(symbols, n, kind == TXL_LM1B ? "<S>" : "<eos>");
+    const char *boundary = text_kind(kind)->boundary;
+    return boundary ? index_of(symbols, n, boundary) : -1;
 }
 
 txl_status txl_vocabulary_pack(const txl_spelling *symbols, size_t n, void **section, size_t *size,

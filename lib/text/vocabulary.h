@@ -17,7 +17,8 @@
 
 struct vocabulary {
     txl_kind kind;
-    bool lower_case; /* text is lower-cased before it is looked up */
+    bool takes_bytes; /* txl_kind_takes_bytes */
+    bool lower_case;  /* text is lower-cased before it is looked up */
     int32_t n;
     int32_t unk;    /* -1: there is none */
     int32_t eos;    /* the line boundary; -1: there is none */

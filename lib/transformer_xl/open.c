@@ -53,7 +53,7 @@ static void set_dimensions(struct transformer_xl *x, const struct transformer_xl
     x->d_head = s->d_head;
     x->d_model = s->d_model;
     x->d_inner = s->d_inner;
-    x->attn_type = (enum attention_type)s->attn_type;
+    x->attn_type = s->attn_type;
     x->pre_lnorm = s->pre_lnorm;
     x->max_klen = s->max_klen;
     x->network.settings = s;

@@ -74,7 +74,7 @@ bool transformer_xl_projects(const struct transformer_xl_settings *s) {
 txl_status transformer_xl_check(const void *settings, const char *name, txl_status failure,
                                 txl_error *error) {
     const struct transformer_xl_settings *s = settings;
-    enum attention_type attn_type = (enum attention_type)s->attn_type;
+    enum attention_type attn_type = s->attn_type;
     if (s->d_model % 2)
         return txl_fail(error, failure, "%s: d_model is odd", name);
     if (attn_type == ATTENTION_LEARNED_POSITION && s->n_head * s->d_head != s->d_model)
@@ -194,7 +194,7 @@ static int count_parts(const void *settings, enum parameter_scope scope) {
 
 static bool has_parameter(const void *settings, int when, int i) {
     const struct transformer_xl_settings *s = settings;
-    const enum attention_type attn_type = (enum attention_type)s->attn_type;
+    const enum attention_type attn_type = s->attn_type;
     const bool own_band = i == 0 || s->div_val > 1;
     switch (when) {
     case OWN_BAND:

@@ -5,27 +5,10 @@
 #ifndef TXL_TRANSFORMER_XL_PARAMETERS_H
 #define TXL_TRANSFORMER_XL_PARAMETERS_H
 
+#include "attention_type.h"
 #include "lib/base/limits.h"
 #include "lib/network/parameters.h"
 #include "lib/network/settings.h"
-
-/* The attention kinds, as published code numbers them. */
-enum attention_type {
-    ATTENTION_RELATIVE = 0,         /* sinusoid distances through a learned matrix: the paper's */
-    ATTENTION_LEARNED_DISTANCE = 1, /* a learned row and bias for each distance (Shaw et al.) */
-    ATTENTION_SINUSOID = 2,         /* vanilla Transformer, sinusoid positions on the input */
-    ATTENTION_LEARNED_POSITION = 3  /* vanilla Transformer, learned positions on each layer */
-};
-
-/* Whether positions count from the token that looks; the vanilla kinds have no memory. */
-static inline bool attention_is_relative(enum attention_type type) {
-    return type == ATTENTION_RELATIVE || type == ATTENTION_LEARNED_DISTANCE;
-}
-
-/* Whether each position or distance has a learned row. */
-static inline bool attention_is_learned(enum attention_type type) {
-    return type == ATTENTION_LEARNED_DISTANCE || type == ATTENTION_LEARNED_POSITION;
-}
 
 enum memory_start { MEMORY_EMPTY, MEMORY_ZEROS };
 enum cluster_order { CLUSTERS_REVERSED, CLUSTERS_FORWARD };
@@ -36,8 +19,8 @@ const char *cluster_order_name(uint32_t number);
 struct transformer_xl_settings {
     struct model_settings model;
     int n_layer, n_head, d_head, d_model, d_embed, d_inner;
-    int attn_type; /* enum attention_type */
-    int max_klen;  /* rows of the learned positions, or 0 */
+    enum attention_type attn_type;
+    int max_klen; /* rows of the learned positions, or 0 */
     bool pre_lnorm;
     int div_val;
     int n_band, cutoff[MAX_BAND]; /* n_band - 1 of them */

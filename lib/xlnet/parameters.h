@@ -23,7 +23,7 @@ struct xlnet_settings {
     struct model_settings model;
     int n_layer, n_head, d_head, d_model, d_inner;
     int ff_activation; /* see xlnet_activation_name */
-    int attn_type;     /* enum xlnet_attention */
+    enum xlnet_attention attn_type;
     double layer_norm_eps;
     bool tied_weights;
     int memory_start; /* always 0: empty */

@@ -237,7 +237,8 @@ static void tell_all(struct convert_options *o, const char *name) {
     bool zeros = strcmp(json_string_value(json_object_get(model, "mem_init")), "zeros") == 0;
     o->cutoffs = cutoffs;
     o->n_head = (int)json_integer_value(json_object_get(model, "n_head"));
-    o->attn_type = (int)json_integer_value(json_object_get(model, "attn_type"));
+    o->has_attn_type = true;
+    o->attn_type = (enum attention_type)json_integer_value(json_object_get(model, "attn_type"));
     o->pre_lnorm = json_is_true(json_object_get(model, "pre_lnorm")) ? CONVERT_YES : CONVERT_NO;
     o->same_length = json_is_true(json_object_get(model, "same_length")) ? CONVERT_YES : CONVERT_NO;
     o->memory_start = zeros ? "zeros" : "empty";
@@ -486,12 +487,13 @@ static void flags_override_richer_checkpoints(void **unused) {
         o.clamp_len = 3;
         assert_setting_of(source, &o, "clamp_len", "3");
         o.tokenizer = "letters";
-        assert_refused(source, &o, TXL_ARGUMENT, "no tokenizer \"letters\"");
+        assert_refused(source, &o, TXL_ARGUMENT, "unknown tokenizer \"letters\"");
         o.tokenizer = NULL;
         o.type = "q7";
         assert_refused(source, &o, TXL_ARGUMENT, "no type \"q7\"");
         o.type = NULL;
-        o.attn_type = 1;
+        o.has_attn_type = true;
+        o.attn_type = ATTENTION_LEARNED_DISTANCE;
         assert_refused(source, &o, TXL_ARGUMENT, "attention type 1 is claimed");
     }
     struct convert_options o = options_for(NULL);
@@ -798,8 +800,9 @@ static void every_missing_tensor_is_named(void **unused) {
             if (!spare && status == TXL_OK)
                 fail_msg("%s: converted without %s", cases[c], name);
             /* What tells the kind of model makes it another one. */
-            bool tells = (o.attn_type == 3 && strcmp(name, "r_emb") == 0) ||
-                         strcmp(name, "crit.cluster_weight") == 0 || strstr(name, "out_layers");
+            bool tells =
+                (o.attn_type == ATTENTION_LEARNED_POSITION && strcmp(name, "r_emb") == 0) ||
+                strcmp(name, "crit.cluster_weight") == 0 || strstr(name, "out_layers");
             if (!spare && !tells && !strstr(error.message, name))
                 fail_msg("%s without %s: %s", cases[c], name, error.message);
             unlink(output_path());

@@ -39,10 +39,10 @@ static size_t size_of_values(const struct command *command) {
 }
 
 static int n_choice(const struct option_row *row) {
-    int n = 0;
-    while (row->choices[n])
+    size_t n = 0;
+    while (options_choice(row, n))
         n++;
-    return n;
+    return (int)n;
 }
 
 /* Zero is what an option holds that was not given. */

@@ -104,8 +104,36 @@ static void sampling_defaults_follow_the_kind(void **state) {
         assert_true(sampling.temperature == 0.95f && sampling.top_p == 0 && sampling.typical == 0);
         case_close(&c);
     }
-    assert_int_equal(txl_kind_unit(TXL_PIECES), TXL_UNIT_PIECE);
-    assert_int_equal(txl_kind_unit(TXL_XLNET), TXL_UNIT_PIECE);
+}
+
+static void kinds_say_what_they_are(void **state) {
+    (void)state;
+    static const struct {
+        txl_kind kind;
+        const char *name;
+        txl_unit unit;
+        txl_line_end line_end;
+        const char *space;
+    } kinds[] = {{TXL_WORDS, "words", TXL_UNIT_WORD, TXL_LINE_END_SYMBOL, NULL},
+                 {TXL_LM1B, "lm1b", TXL_UNIT_WORD, TXL_LINE_END_PAIR, NULL},
+                 {TXL_BYTES, "bytes", TXL_UNIT_CHARACTER, TXL_LINE_END_NONE, "32"},
+                 {TXL_TEXT8, "text8", TXL_UNIT_CHARACTER, TXL_LINE_END_NONE, "_"},
+                 {TXL_CHARACTERS, "characters", TXL_UNIT_CHARACTER, TXL_LINE_END_SYMBOL, " "},
+                 {TXL_PIECES, "pieces", TXL_UNIT_PIECE, TXL_LINE_END_SYMBOL, NULL},
+                 {TXL_XLNET, "xlnet", TXL_UNIT_PIECE, TXL_LINE_END_SPACE, NULL}};
+    const size_t n = sizeof kinds / sizeof *kinds;
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(txl_kind_name(kinds[i].kind), kinds[i].name);
+        assert_int_equal(txl_kind_unit(kinds[i].kind), kinds[i].unit);
+        assert_int_equal(txl_kind_line_end(kinds[i].kind), kinds[i].line_end);
+        assert_int_equal(txl_kind_takes_bytes(kinds[i].kind), kinds[i].kind == TXL_BYTES);
+        const char *space = txl_kind_space(kinds[i].kind);
+        if (kinds[i].space)
+            assert_string_equal(space, kinds[i].space);
+        else
+            assert_null(space);
+    }
+    assert_null(txl_kind_name((txl_kind)n));
 }
 
 static txl_status pass(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -240,6 +268,7 @@ int main(void) {
         cmocka_unit_test(zero_is_off),
         cmocka_unit_test(defaults_set_every_member),
         cmocka_unit_test(sampling_defaults_follow_the_kind),
+        cmocka_unit_test(kinds_say_what_they_are),
         cmocka_unit_test(reserved_members_must_be_zero),
         cmocka_unit_test(a_stopped_call_fills_in_its_error),
         cmocka_unit_test(the_number_of_blas_threads_is_put_back),
