@@ -3,6 +3,7 @@
 #define CLI_MODEL_H
 
 #include "cli/options/options.h"
+#include "lib/base/id_list.h"
 #include "txl.h"
 
 #include <jansson.h>
@@ -34,9 +35,9 @@ struct model_checksum model_checksum(const struct model *model);
 /* True for an XLNet, whose tokens see both sides. */
 bool model_sees_both_sides(const struct model *model);
 
-/* Lists the symbols that are never drawn unless the user allows it: <unk>, and pieces that no text
- * has.  `*ids` has room for one more; the caller frees it.  False where there is no memory. */
-bool model_list_banned(const struct model *model, int32_t **ids, size_t *n);
+/* Adds the symbols that are never drawn unless the user allows it: <unk>, and pieces that no text
+ * has.  False with the error printed, of which some may have been added. */
+bool model_list_banned(const struct model *model, struct id_list *banned);
 
 /* An option that was given, and why it means nothing to an XLNet. */
 struct meaningless {

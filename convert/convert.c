@@ -388,14 +388,14 @@ static txl_status choose_half(struct weights_source *s, txl_error *error) {
     return TXL_OK;
 }
 
-/* Matrices get the wanted type, or the checkpoint's own; vectors stay f32. */
-static txl_status choose_type(struct conversion *c, const char *wanted, enum weights_type *type,
+/* Matrices get the type that was asked for, or the checkpoint's own; vectors stay f32. */
+static txl_status choose_type(struct conversion *c, const char *asked, enum weights_type *type,
                               txl_error *error) {
-    int told = wanted ? weights_type_of_name(wanted) : (int)source_type(c);
-    if (told < 0)
-        return txl_fail(error, TXL_ARGUMENT, "no type \"%s\": there are f32, f16, bf16 and q8",
-                        wanted);
-    *type = (enum weights_type)told;
+    int number = asked ? weights_type_of_name(asked) : (int)source_type(c);
+    if (number < 0)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "unknown type \"%s\"; txl writes f32, f16, bf16 and q8", asked);
+    *type = (enum weights_type)number;
     txl_status status = TXL_OK;
     for (size_t i = 0; i < c->n && !status; i++) {
         struct weights_source *s = &c->source[i];

@@ -110,7 +110,7 @@ static const char *config_word(const json_t *config, const char *key, const char
 
 /* `gelu` is the form with tanh, which the published weights were trained with; later libraries read
  * the name as the form with erf. */
-static txl_status read_activation(const char *path, const json_t *config, const char *told,
+static txl_status read_activation(const char *path, const json_t *config, const char *asked,
                                   int *activation, txl_error *error) {
     static const struct {
         const char *config, *name;
@@ -120,10 +120,11 @@ static txl_status read_activation(const char *path, const json_t *config, const 
                  {"swish", "swish"},
                  {"silu", "swish"}};
     const char *stated = config_word(config, "ff_activation", "gelu");
-    for (size_t i = 0; !told && i < sizeof names / sizeof *names; i++)
+    const char *name = asked;
+    for (size_t i = 0; !name && i < sizeof names / sizeof *names; i++)
         if (strcmp(stated, names[i].config) == 0)
-            told = names[i].name;
-    *activation = setting_word(xlnet_activation_name, told);
+            name = names[i].name;
+    *activation = setting_word(xlnet_activation_name, name);
     if (*activation >= 0)
         return TXL_OK;
     return txl_fail(error, TXL_UNSUPPORTED,

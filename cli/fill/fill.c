@@ -32,7 +32,7 @@ struct fill {
     txl_settings settings;
     txl_session *session;
     struct fill_text text;
-    int32_t *banned;
+    struct id_list banned;
     txl_sampling sampling;
     txl_history *history;
     txl_random random;
@@ -56,7 +56,7 @@ struct segment {
 
 static bool is_banned(const struct fill *f, size_t id) {
     for (size_t i = 0; i < f->sampling.n_banned; i++)
-        if (f->banned[i] == (int32_t)id)
+        if (f->banned.ids[i] == (int32_t)id)
             return true;
     return false;
 }
@@ -130,15 +130,16 @@ static bool fill_piece(struct fill *f, struct segment *s) {
 /* The known ids of the segment are what repetition is of. */
 static void remember(struct fill *f, const struct segment *s) {
     for (size_t i = s->first; i < s->first + s->n; i++)
-        if (f->text.id[i] != TXL_GAP)
-            txl_history_push(f->history, &f->text.id[i], 1);
+        if (f->text.list.ids[i] != TXL_GAP)
+            txl_history_push(f->history, &f->text.list.ids[i], 1);
 }
 
 static bool fill_segments(struct fill *f, size_t *open, struct progress *progress) {
     const struct fill_text *t = &f->text;
     size_t tgt_len = (size_t)f->settings.tgt_len, n_piece = t->n_gap * t->pieces, done = 0;
-    for (size_t first = 0; first < t->n && !signals_stopped(); first += tgt_len) {
-        struct segment s = {first, t->n - first < tgt_len ? t->n - first : tgt_len, open, 0};
+    for (size_t first = 0; first < t->list.n && !signals_stopped(); first += tgt_len) {
+        struct segment s = {first, t->list.n - first < tgt_len ? t->list.n - first : tgt_len, open,
+                            0};
         while (done + s.n_open < n_piece && t->piece[done + s.n_open].at < first + s.n) {
             open[s.n_open] = done + s.n_open;
             s.n_open++;
@@ -147,7 +148,7 @@ static bool fill_segments(struct fill *f, size_t *open, struct progress *progres
         if (done == 0 && n_piece == 0)
             return true;
         txl_error error;
-        if (txl_session_feed_gaps(f->session, t->id + first, s.n, &error) != TXL_OK) {
+        if (txl_session_feed_gaps(f->session, t->list.ids + first, s.n, &error) != TXL_OK) {
             terminal_error("%s: tokens %zu to %zu: %s",
                            strcmp(t->name, "-") == 0 ? "standard input" : t->name, first,
                            first + s.n - 1, error.message);
@@ -186,13 +187,10 @@ static bool fill_all(struct fill *f) {
 static bool choose_sampling(struct fill *f) {
     const struct fill_options *o = f->options;
     f->sampling = sampling_terms(&o->sampling);
-    if (!model_list_banned(&f->model, &f->banned, &f->sampling.n_banned)) {
-        terminal_error("out of memory");
+    if (!o->allow_unk && !model_list_banned(&f->model, &f->banned))
         return false;
-    }
-    if (o->allow_unk)
-        f->sampling.n_banned = 0;
-    f->sampling.banned = f->banned;
+    f->sampling.banned = f->banned.ids;
+    f->sampling.n_banned = f->banned.n;
     if (!sampling_seed(o->seed, &f->random.seed) || !sampling_history(&o->sampling, &f->history))
         return false;
     f->sampling.history = f->history;
@@ -280,7 +278,7 @@ static void print_summary(const struct fill *f) {
                    f->seconds);
     terminal_summary("gaps=%zu tokens=%zu pieces=%" PRId64 " seed=%" PRIu64
                      " seconds=%.2f %s allow_unk=%s text=%s %s",
-                     f->text.n_gap, f->text.n, f->options->pieces, f->random.seed, f->seconds,
+                     f->text.n_gap, f->text.list.n, f->options->pieces, f->random.seed, f->seconds,
                      sampling, f->options->allow_unk ? "yes" : "no", run.text, settings);
 }
 
@@ -326,7 +324,7 @@ static int run(const struct command *command, int argc, char **argv) {
         fill_text_close(&fill.text);
         txl_history_free(fill.history);
         txl_session_free(fill.session);
-        free(fill.banned);
+        id_list_free(&fill.banned);
         free(fill.logprob);
         model_close(&fill.model);
     }

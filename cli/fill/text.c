@@ -21,19 +21,6 @@ static txl_status lack_memory(txl_error *error) {
     return TXL_MEMORY;
 }
 
-static bool add_id(struct fill_text *t, int32_t id) {
-    if (t->n == t->capacity) {
-        size_t capacity = t->capacity ? 2 * t->capacity : 1024;
-        int32_t *ids = reallocarray(t->id, capacity, sizeof *ids);
-        if (!ids)
-            return false;
-        t->id = ids;
-        t->capacity = capacity;
-    }
-    t->id[t->n++] = id;
-    return true;
-}
-
 static bool add_gap(struct fill_text *t, const txl_symbol *symbol) {
     if (t->n_gap == t->gap_capacity) {
         size_t capacity = t->gap_capacity ? 2 * t->gap_capacity : 16;
@@ -46,7 +33,7 @@ static bool add_gap(struct fill_text *t, const txl_symbol *symbol) {
     t->gap[t->n_gap++] = (struct gap){symbol->line, symbol->offset, symbol->bytes};
     bool good = true;
     for (size_t i = 0; i < t->pieces && good; i++)
-        good = add_id(t, TXL_GAP);
+        good = id_list_add(&t->list, TXL_GAP);
     return good;
 }
 
@@ -54,7 +41,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
     struct fill_text *t = context;
     if (!symbol->text)
         return TXL_OK;
-    bool good = symbol->id == t->mask ? add_gap(t, symbol) : add_id(t, symbol->id);
+    bool good = symbol->id == t->mask ? add_gap(t, symbol) : id_list_add(&t->list, symbol->id);
     return good ? TXL_OK : lack_memory(error);
 }
 
@@ -68,8 +55,8 @@ static bool list_pieces(struct fill_text *t) {
     size_t k = 0;
     t->piece = calloc(t->n_gap * t->pieces + 1, sizeof *t->piece);
     bool good = t->piece != NULL;
-    for (size_t i = 0; good && i < t->n; i++) {
-        if (t->id[i] != TXL_GAP)
+    for (size_t i = 0; good && i < t->list.n; i++) {
+        if (t->list.ids[i] != TXL_GAP)
             continue;
         struct piece *piece = &t->piece[k++];
         piece->at = i;
@@ -100,7 +87,7 @@ void fill_text_close(struct fill_text *t) {
     }
     free(t->piece);
     free(t->gap);
-    free(t->id);
+    id_list_free(&t->list);
     buffer_free(&t->source);
 }
 

@@ -5,6 +5,7 @@
 #include "cli/model.h"
 #include "cli/system/input.h"
 #include "lib/base/buffer.h"
+#include "lib/base/id_list.h"
 
 /* A position that is filled with one piece. */
 struct piece {
@@ -29,9 +30,8 @@ struct fill_text {
     size_t n_top;
 
     struct buffer source;
-    int32_t *id; /* [n], TXL_GAP in gaps */
-    size_t n, capacity;
-    struct gap *gap; /* [n_gap] */
+    struct id_list list; /* TXL_GAP in gaps */
+    struct gap *gap;     /* [n_gap] */
     size_t n_gap, gap_capacity;
     struct piece *piece; /* [n_gap pieces] */
 };

@@ -266,16 +266,15 @@ bool continue_choose_sampling(struct generate *g) {
     const struct generate_options *options = g->options;
     int32_t eos = txl_model_eos(g->model.handle);
     g->sampling = sampling_terms(&options->sampling);
-    free(g->banned); /* of the settings before */
-    if (!model_list_banned(&g->model, &g->banned, &g->sampling.n_banned)) {
+    id_list_free(&g->banned); /* of the settings before */
+    if (!options->allow_unk && !model_list_banned(&g->model, &g->banned))
+        return false;
+    if (eos >= 0 && options->eos == EOS_BAN && !id_list_add(&g->banned, eos)) {
         terminal_error("out of memory");
         return false;
     }
-    if (options->allow_unk)
-        g->sampling.n_banned = 0;
-    g->sampling.banned = g->banned;
-    if (eos >= 0 && options->eos == EOS_BAN)
-        g->banned[g->sampling.n_banned++] = eos;
+    g->sampling.banned = g->banned.ids;
+    g->sampling.n_banned = g->banned.n;
     if (eos < 0 && options->eos != EOS_NEWLINE)
         terminal_note("--eos %s changes nothing: this model has no <eos>", eos_ways[options->eos]);
     g->n = options->n != INTEGER_UNSET        ? (uint64_t)options->n

@@ -133,7 +133,7 @@ static bool set_up(struct generate *g, struct generate_options *options) {
 static void clean_up(struct generate *g) {
     input_close(&g->prompt.input);
     sample_close(&g->sample);
-    free(g->banned);
+    id_list_free(&g->banned);
     free(g->top_ids);
     free(g->top_logprobs);
     txl_decoder_free(g->scratch);

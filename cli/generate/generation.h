@@ -65,7 +65,7 @@ struct generate {
     struct prompt prompt;
     struct sample sample; /* the prompt is fed to it, the others are copies of it */
     struct reading reading;
-    int32_t *banned;
+    struct id_list banned;
     txl_sampling sampling; /* but for the history, which is each sample's own */
     uint64_t seed;
     txl_memory *memory; /* from which a text starts; NULL: afresh */

@@ -1,6 +1,6 @@
 /* txl help: the list of commands, or the help of one. */
 #include "cli/commands.h"
-#include "cli/system/output.h"
+#include "explain.h"
 
 #include <stdio.h>
 
@@ -23,33 +23,19 @@ static void print_overview(void) {
           stdout);
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct common_options options = {0};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN)
-        return status;
-    if (operands.n == 0) {
-        print_overview();
-    } else {
-        const struct command *topic = command_find(operands.items[0]);
-        if (!topic)
-            return command_unknown(command, operands.items[0]);
-        options_help(topic, stdout);
-    }
-    return output_finish(STATUS_OK);
+static void print_help(const struct command *topic) {
+    options_help(topic, stdout);
 }
 
-static const struct option_row options[] = {COMMON_ROWS, {0}};
-
-static const struct operand_row operands[] = {
-    {.name = "COMMAND", .help = "the command to explain", .optional = true, .commands = true}, {0}};
+static int run(const struct command *command, int argc, char **argv) {
+    return explain(command, argc, argv, print_overview, print_help);
+}
 
 const struct command help_command = {
     .name = "help",
     .summary = "explain a command",
     .description = "Prints the help of COMMAND, or the list of commands.",
-    .options = options,
-    .operands = operands,
+    .options = explain_options,
+    .operands = explain_operands,
     .run = run,
 };

@@ -1,7 +1,7 @@
 /* txl man: a manual page from a command's table, for the build to install.  Hidden, as its product
  * is what users get to see. */
 #include "cli/commands.h"
-#include "cli/system/output.h"
+#include "explain.h"
 #include "txl.h"
 
 #include <ctype.h>
@@ -218,33 +218,15 @@ static void print_overview(void) {
 }
 
 static int run(const struct command *command, int argc, char **argv) {
-    struct common_options options = {0};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN)
-        return status;
-    if (operands.n == 0) {
-        print_overview();
-    } else {
-        const struct command *topic = command_find(operands.items[0]);
-        if (!topic)
-            return command_unknown(command, operands.items[0]);
-        print_command(topic);
-    }
-    return output_finish(STATUS_OK);
+    return explain(command, argc, argv, print_overview, print_command);
 }
-
-static const struct option_row options[] = {COMMON_ROWS, {0}};
-
-static const struct operand_row operands[] = {
-    {.name = "COMMAND", .help = "the command to explain", .optional = true, .commands = true}, {0}};
 
 const struct command manual_command = {
     .name = "man",
     .summary = "print a manual page",
     .description = "Prints the manual page of COMMAND, or of txl, in the man macros of roff.",
     .hidden = true,
-    .options = options,
-    .operands = operands,
+    .options = explain_options,
+    .operands = explain_operands,
     .run = run,
 };

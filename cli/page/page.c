@@ -51,6 +51,10 @@ const char *page_write(FILE *stream, const char *html, const struct page_nonce *
     return html + strlen(html);
 }
 
+void page_write_head(FILE *stream, const char *name, const struct page_nonce *nonce) {
+    page_write(stream, page_head_html, nonce, &(struct page_part){"@name@", name}, 1);
+}
+
 /* JSON has angle brackets and ampersands in strings alone, where they may be spelled by number. */
 bool page_write_facts(FILE *stream, const json_t *facts) {
     char *text = json_text(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);

@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What all pages share: their style, the beginning of their scripts, and the drawing of lines. */
+/* What all pages share: their head, their style, the beginning of their scripts, and the drawing of
+ * lines. */
+extern const char page_head_html[];
 extern const char page_css[];
 extern const char page_elements_js[];
 extern const char page_plot_js[];
@@ -28,8 +30,12 @@ struct page_nonce {
 /* False with the error printed. */
 bool page_draw_nonce(struct page_nonce *nonce);
 
-/* Writes the page from `html` to the first mark without text, or to its end, and returns what
- * follows.  Known are the `n` parts, "@nonce@", and the marks of what all pages share: "@style@",
+/* Writes what a page begins with, `name` being what made it. */
+void page_write_head(FILE *stream, const char *name, const struct page_nonce *nonce);
+
+/* Writes the rest of the page from `html` to the first mark without text, or to its end, and
+ * returns what follows.  Known are the `n` parts, "@nonce@", and the marks of what all pages share:
+ * "@style@",
  * "@elements@" and "@plot@". */
 const char *page_write(FILE *stream, const char *html, const struct page_nonce *nonce,
                        const struct page_part *parts, size_t n);

@@ -207,8 +207,8 @@ static void observe(struct ppl *ppl) {
         scorer_observe(scorer, report_token, &ppl->report);
 }
 
-/* Sessions with the settings, the scorer over them, and what the settings are told as.  End with
- * close_scorer. */
+/* Sessions with the settings, the scorer over them, and the settings as messages state them.  End
+ * with close_scorer. */
 static bool open_scorer(struct ppl *ppl) {
     bool compare = ppl->other.handle != NULL;
     if (!session_open(&ppl->model, &ppl->settings, &ppl->sessions[0]) ||
@@ -321,8 +321,8 @@ static void print_held(const struct ppl *ppl) {
             return;
 }
 
-/* Scores one after the other; what cannot be read or scored is told and left out.  Returns how many
- * those were; `*total` is of the `*done` others. */
+/* Scores one after the other; what cannot be read or scored is named in an error and left out.
+ * Returns how many those were; `*total` is of the `*done` others. */
 static int score_each(struct ppl *ppl, char **files, int n_files, int *done, struct result *total) {
     int failed = 0;
     bool goes_on = true;

@@ -188,6 +188,7 @@ bool report_open(struct report *report, const char *path, const txl_model *model
         return fail_memory();
     if (!page_draw_nonce(&report->nonce) || !outfile_open(&report->file, path))
         return false;
+    page_write_head(report->file.stream, "txl ppl", &report->nonce);
     report->rest = write_frame(report, report_html);
     return outfile_usable(&report->file) || output_closed();
 }

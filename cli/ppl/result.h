@@ -76,7 +76,7 @@ void result_note_unknown(const struct run_facts *facts, const struct result *res
 /* The summary line on standard error, after one for the other model of --compare. */
 void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total);
 
-/* STATUS_FAILURE, told, when the result is above `limit`; NAN: there is none. */
+/* STATUS_FAILURE, with the error printed, when the result is above `limit`; NAN: there is none. */
 int result_check_limit(const struct run_facts *facts, const struct result *result, double limit);
 
 #endif

@@ -139,8 +139,8 @@ static void confine_files(const struct confinement *to) {
  * does not tell.  This needs no memory. */
 static size_t count_threads(void) {
     struct stat tasks;
-    bool told = stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 2;
-    return told ? (size_t)tasks.st_nlink - 2 : 0;
+    bool known = stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 2;
+    return known ? (size_t)tasks.st_nlink - 2 : 0;
 }
 
 /* Landlock holds for the thread that asks for it and for those that it starts.  OpenBLAS has

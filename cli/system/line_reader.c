@@ -43,7 +43,7 @@ static char *find_history(void) {
     return length < 0 ? NULL : path;
 }
 
-/* Without a history the program is as good as with it, so that a failure is only told. */
+/* Without a history the program is as good as with it, so that a failure is only a note. */
 static void save_history(struct line_reader *reader) {
     HistEvent event;
     char *temporary;

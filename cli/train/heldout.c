@@ -15,18 +15,10 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
     struct heldout *h = context;
     if (!symbol->text)
         return TXL_OK;
-    if (h->n == h->capacity) {
-        size_t capacity = h->capacity > 0 ? 2 * h->capacity : 1 << 12;
-        int32_t *ids = realloc(h->ids, capacity * sizeof *ids);
-        if (!ids) {
-            snprintf(error->message, sizeof error->message, "out of memory");
-            return error->status = TXL_MEMORY;
-        }
-        h->ids = ids;
-        h->capacity = capacity;
-    }
-    h->ids[h->n++] = symbol->id;
-    return TXL_OK;
+    if (id_list_add(&h->list, symbol->id))
+        return TXL_OK;
+    snprintf(error->message, sizeof error->message, "out of memory");
+    return error->status = TXL_MEMORY;
 }
 
 bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
@@ -46,7 +38,7 @@ bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
     token_reader_counts(&reader, &h->counts);
     token_reader_close(&reader);
     input_close(&input);
-    if (good && h->n < 2) {
+    if (good && h->list.n < 2) {
         terminal_error("%s: fewer than two tokens, so there is nothing to score", h->name);
         good = false;
     }
@@ -54,7 +46,7 @@ bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
 }
 
 void heldout_free(struct heldout *h) {
-    free(h->ids);
+    id_list_free(&h->list);
     *h = (struct heldout){0};
 }
 
@@ -67,9 +59,9 @@ txl_status heldout_score(const struct heldout *h, const txl_model *model,
     txl_status status = txl_session_new(model, settings, &session, error);
     if (status)
         return status;
-    for (size_t i = 0; i + 1 < h->n && !status;) {
-        size_t left = h->n - 1 - i, n = left < SCORED ? left : SCORED;
-        status = txl_session_score(session, h->ids + i, n, h->ids + i + 1, nats, error);
+    for (size_t i = 0; i + 1 < h->list.n && !status;) {
+        size_t left = h->list.n - 1 - i, n = left < SCORED ? left : SCORED;
+        status = txl_session_score(session, h->list.ids + i, n, h->list.ids + i + 1, nats, error);
         for (size_t k = 0; k < n && !status; k++)
             score->nats += nats[k];
         score->predicted += n;

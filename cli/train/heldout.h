@@ -3,12 +3,12 @@
 #define CLI_HELDOUT_H
 
 #include "lib/base/buffer.h"
+#include "lib/base/id_list.h"
 #include "txl.h"
 
 struct heldout {
     const char *name; /* for messages */
-    int32_t *ids;     /* [n] */
-    size_t n, capacity;
+    struct id_list list;
     bool letters;       /* its symbols are characters */
     txl_encoded counts; /* of the text; zero of ids */
 };

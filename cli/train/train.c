@@ -22,7 +22,7 @@
 
 /* One run of the command. */
 struct train {
-    const struct train_options *told;
+    const struct train_options *options;
     const txl_peers *peers; /* NULL: this process alone */
     struct train_run run;
     struct train_text text;
@@ -75,7 +75,7 @@ static bool read_text(struct train *t, const txl_model *model) {
         return false;
     if (train_text_read(&t->text, feed, t) != TXL_OK || token_reader_finish(&t->reader) != TXL_OK)
         return false;
-    const char *path = t->told->valid;
+    const char *path = t->options->valid;
     return !t->run.holds_out ||
            heldout_read(&t->heldout, model, path, &t->text.tail, encoding.raw, t->run.ids);
 }
@@ -84,8 +84,8 @@ static uint64_t heldout_checksum(const struct train *t, const txl_model *model) 
     txl_ids *ids;
     txl_error error;
     uint64_t checksum = 0;
-    if (t->heldout.n > 0 && txl_ids_new(txl_model_n_token(model), &ids, &error) == TXL_OK) {
-        if (txl_ids_add(ids, t->heldout.ids, t->heldout.n, &error) == TXL_OK)
+    if (t->heldout.list.n > 0 && txl_ids_new(txl_model_n_token(model), &ids, &error) == TXL_OK) {
+        if (txl_ids_add(ids, t->heldout.list.ids, t->heldout.list.n, &error) == TXL_OK)
             checksum = txl_ids_checksum(ids);
         txl_ids_free(ids);
     }
@@ -94,25 +94,25 @@ static uint64_t heldout_checksum(const struct train *t, const txl_model *model) 
 
 /* ---- The model ---------------------------------------------------------------------------- */
 
-static int size_of(int64_t told, const json_t *shape, const char *key, int standard) {
+static int size_of(int64_t asked, const json_t *shape, const char *key, int standard) {
     const json_t *value = json_object_get(shape, key);
-    if (told != INTEGER_UNSET)
-        return (int)told;
+    if (asked != INTEGER_UNSET)
+        return (int)asked;
     return value ? (int)json_integer_value(value) : standard;
 }
 
 /* The list of --cutoffs, or of the shape those that the vocabulary reaches. */
-static json_t *make_cutoffs(const char *told, const json_t *shape, int32_t n_token) {
+static json_t *make_cutoffs(const char *asked, const json_t *shape, int32_t n_token) {
     json_t *cutoffs = json_array();
     bool good = cutoffs != NULL;
-    if (told && *told != '\0') {
+    if (asked && *asked != '\0') {
         size_t n;
-        int *list = number_list(told, &n);
+        int *list = number_list(asked, &n);
         good = good && list;
         for (size_t i = 0; good && i < n; i++)
             good = json_array_append_new(cutoffs, json_integer(list[i])) == 0;
         free(list);
-    } else if (!told) {
+    } else if (!asked) {
         size_t i;
         json_t *value;
         json_array_foreach(json_object_get(shape, "cutoffs"), i, value) {
@@ -131,29 +131,30 @@ static json_t *id_or_null(int32_t id) {
 
 /* What weights-format.md calls the settings; NULL when memory is short. */
 static char *new_settings(const struct train *t, const struct train_vocabulary *v) {
-    const struct train_options *told = t->told;
-    char *published = told->shape == CHOICE_UNSET ? NULL : published_settings_json(told->shape);
+    const struct train_options *options = t->options;
+    char *published =
+        options->shape == CHOICE_UNSET ? NULL : published_settings_json(options->shape);
     json_t *shape = published ? json_loads(published, 0, NULL) : NULL;
     free(published);
-    json_t *cutoffs = make_cutoffs(told->cutoffs, shape, v->n), *tied = json_pack("[b]", false);
+    json_t *cutoffs = make_cutoffs(options->cutoffs, shape, v->n), *tied = json_pack("[b]", false);
     for (size_t i = 0; i < json_array_size(cutoffs) && tied; i++) {
         if (json_array_append_new(tied, json_true()) != 0) {
             json_decref(tied);
             tied = NULL;
         }
     }
-    int d_model = size_of(told->d_model, shape, "d_model", 256);
+    int d_model = size_of(options->d_model, shape, "d_model", 256);
     json_t *settings = json_pack(
         "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, "
         "s:o, s:b, s:i, s:i, s:i, s:b, s:s, s:s, s:s}",
         "family", "transformer-xl", "tokenizer", v->tokenizer, "lower_case", v->lower_case,
         "unk_id", id_or_null(v->unk), "eos_id", id_or_null(v->eos), "n_token", v->n, "n_layer",
-        size_of(told->n_layer, shape, "n_layer", 6), "n_head",
-        size_of(told->n_head, shape, "n_head", 4), "d_head",
-        size_of(told->d_head, shape, "d_head", 64), "d_model", d_model, "d_embed",
-        size_of(told->d_embed, shape, "d_embed", d_model), "d_inner",
-        size_of(told->d_inner, shape, "d_inner", 1024), "attn_type", 0, "pre_lnorm",
-        told->pre_lnorm == ANSWER_YES, "div_val", size_of(told->div_val, shape, "div_val", 1),
+        size_of(options->n_layer, shape, "n_layer", 6), "n_head",
+        size_of(options->n_head, shape, "n_head", 4), "d_head",
+        size_of(options->d_head, shape, "d_head", 64), "d_model", d_model, "d_embed",
+        size_of(options->d_embed, shape, "d_embed", d_model), "d_inner",
+        size_of(options->d_inner, shape, "d_inner", 1024), "attn_type", 0, "pre_lnorm",
+        options->pre_lnorm == ANSWER_YES, "div_val", size_of(options->div_val, shape, "div_val", 1),
         "cutoffs", cutoffs, "tied_weights", true, "tied_projections", tied, "biases_per_layer",
         false, "tgt_len", t->run.training.tgt_len, "mem_len", t->run.training.mem_len, "clamp_len",
         t->run.training.clamp_len > 0 ? t->run.training.clamp_len : -1, "same_length",
@@ -166,9 +167,9 @@ static char *new_settings(const struct train *t, const struct train_vocabulary *
 }
 
 static bool make_model(struct train *t) {
-    const struct train_options *told = t->told;
-    const char *name = told->vocab ? told->vocab : "characters";
-    int64_t min_count = told->min_count == INTEGER_UNSET ? 1 : told->min_count;
+    const struct train_options *options = t->options;
+    const char *name = options->vocab ? options->vocab : "characters";
+    int64_t min_count = options->min_count == INTEGER_UNSET ? 1 : options->min_count;
     struct train_vocabulary v;
     txl_error error;
     if (train_vocabulary_make(&v, name, min_count, t->run.text == TEXT_RAW, &t->text) != TXL_OK)
@@ -180,7 +181,7 @@ static bool make_model(struct train *t) {
     else
         good = fit_new_model(settings) &&
                (txl_model_new(settings, v.section, v.size, t->run.training.seed,
-                              (int)told->common.threads, &t->fresh, &error) == TXL_OK ||
+                              (int)options->common.threads, &t->fresh, &error) == TXL_OK ||
                 failed(&error));
     free(settings);
     train_vocabulary_free(&v);
@@ -189,18 +190,18 @@ static bool make_model(struct train *t) {
 
 /* The model that is trained, or that the state says; NULL with the error printed. */
 static const txl_model *open_model(struct train *t) {
-    const char *init = t->told->init;
+    const char *init = t->options->init;
     txl_error error;
     if (t->saved)
         return txl_saved_model(t->saved);
     if (init) {
         const char *path = strcmp(init, "built-in") == 0 ? NULL : init;
-        if (model_open_file(&t->init, path, (int)t->told->common.threads, false, &error) !=
+        if (model_open_file(&t->init, path, (int)t->options->common.threads, false, &error) !=
             TXL_OK) {
             failed(&error);
             return NULL;
         }
-        train_run_init(&t->run, t->told, t->init.handle);
+        train_run_init(&t->run, t->options, t->init.handle);
         t->run.training.peers = t->peers;
         return t->init.handle;
     }
@@ -216,7 +217,7 @@ static double seconds_worked(const struct train *t) {
 static json_t *evaluation_to_json(const struct train *t, uint64_t step) {
     double nats = t->last.nats / (double)t->last.predicted;
     return json_pack("{s:I, s:{s:I, s:I, s:f, s:f, s:f, s:f, s:f}}", "step", (json_int_t)step,
-                     "valid", "tokens", (json_int_t)t->heldout.n, "predicted",
+                     "valid", "tokens", (json_int_t)t->heldout.list.n, "predicted",
                      (json_int_t)t->last.predicted, "nats", t->last.nats, "nats_per_token", nats,
                      "perplexity", exp(nats), "bits_per_token", nats / log(2), "bits_per_character",
                      heldout_bits(&t->heldout, &t->last));
@@ -224,7 +225,7 @@ static json_t *evaluation_to_json(const struct train *t, uint64_t step) {
 
 static bool write_output(struct train *t) {
     txl_error error;
-    if (txl_model_write(txl_trainer_model(t->trainer), t->told->output, train_types[t->run.type],
+    if (txl_model_write(txl_trainer_model(t->trainer), t->options->output, train_types[t->run.type],
                         t->run.training.threads, &error) != TXL_OK)
         return failed(&error);
     return true;
@@ -248,8 +249,8 @@ static bool lack_memory(void) {
 static bool note_evaluation(struct train *t, uint64_t step, double nats, double bits) {
     enum { FIRST = 256 };
     const txl_settings settings = session_settings(t);
-    int32_t first[FIRST], *ids = t->heldout.ids;
-    size_t n = t->heldout.n;
+    int32_t first[FIRST], *ids = t->heldout.list.ids;
+    size_t n = t->heldout.list.n;
     char *text = NULL;
     txl_error error;
     if (n == 0) {
@@ -257,7 +258,7 @@ static bool note_evaluation(struct train *t, uint64_t step, double nats, double 
         txl_ids_get(t->ids, 0, n, first);
         ids = first;
     }
-    if (t->told->report) {
+    if (t->options->report) {
         text = train_report_write(txl_trainer_model(t->trainer), &settings, ids, n, &t->prompt,
                                   &error);
         if (!text)
@@ -269,7 +270,7 @@ static bool note_evaluation(struct train *t, uint64_t step, double nats, double 
 }
 
 /* Measures the model after step `step`, and writes it if it is the best, in the first process.
- * TXL_STOPPED at a signal; other failures are told. */
+ * TXL_STOPPED at a signal; other failures print their error. */
 static txl_status evaluate(struct train *t, uint64_t step) {
     if (!is_first(t)) {
         t->run.evaluated = (int64_t)step;
@@ -302,7 +303,7 @@ static txl_status evaluate(struct train *t, uint64_t step) {
 }
 
 static bool save(struct train *t) {
-    const char *path = t->told->state ? t->told->state : t->told->resume;
+    const char *path = t->options->state ? t->options->state : t->options->resume;
     txl_error error;
     if (!path)
         return true;
@@ -361,7 +362,7 @@ static void describe(const struct train *t, uint64_t step, uint64_t epoch, char 
 }
 
 /* What is due after `done` steps, unless it was done before the run was interrupted.  TXL_STOPPED
- * at a signal; other failures are told. */
+ * at a signal; other failures print their error. */
 static txl_status finish_step(struct train *t, uint64_t done) {
     bool last = is_over(t, done);
     bool evaluates = t->run.holds_out && (last || done % (uint64_t)t->run.eval_every == 0) &&
@@ -371,7 +372,7 @@ static txl_status finish_step(struct train *t, uint64_t done) {
     return !status && saves && !save(t) ? TXL_IO : status;
 }
 
-/* One step.  Failures are told. */
+/* One step.  A failure prints its error. */
 static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
     double before = terminal_seconds();
     double rate = txl_schedule_rate(&t->run.schedule, number, share_done(t, number));
@@ -416,44 +417,45 @@ static txl_status take_steps(struct train *t) {
 
 /* What --resume may change. */
 static bool override_bounds(struct train *t) {
-    const struct train_options *told = t->told;
+    const struct train_options *options = t->options;
     struct train_run *run = &t->run;
     bool longer = true;
-    if (told->steps != INTEGER_UNSET) {
-        longer = run->steps > 0 && told->steps >= run->steps;
-        run->steps = told->steps;
+    if (options->steps != INTEGER_UNSET) {
+        longer = run->steps > 0 && options->steps >= run->steps;
+        run->steps = options->steps;
     }
-    if (told->epochs != INTEGER_UNSET) {
-        longer = longer && run->epochs > 0 && told->epochs >= run->epochs;
-        run->epochs = told->epochs;
+    if (options->epochs != INTEGER_UNSET) {
+        longer = longer && run->epochs > 0 && options->epochs >= run->epochs;
+        run->epochs = options->epochs;
     }
-    if (!isnan(told->hours)) {
-        longer = longer && run->hours > 0 && told->hours >= run->hours;
-        run->hours = told->hours;
+    if (!isnan(options->hours)) {
+        longer = longer && run->hours > 0 && options->hours >= run->hours;
+        run->hours = options->hours;
     }
     if (!longer)
         terminal_error("--resume takes a larger --steps, --epochs or --hours than the run had, "
                        "whichever bounds it");
-    else if (told->steps != INTEGER_UNSET || told->epochs != INTEGER_UNSET || !isnan(told->hours))
+    else if (options->steps != INTEGER_UNSET || options->epochs != INTEGER_UNSET ||
+             !isnan(options->hours))
         terminal_note("a longer run changes the rest of the learning rate's course");
     return longer;
 }
 
 static bool open_saved(struct train *t) {
     txl_error error;
-    if (txl_saved_open(t->told->resume, &t->saved, &error) != TXL_OK)
+    if (txl_saved_open(t->options->resume, &t->saved, &error) != TXL_OK)
         return failed(&error);
     if (!train_run_from_text(&t->run, &t->curves, txl_saved_note(t->saved))) {
-        terminal_error("%s: not a state of txl train", t->told->resume);
+        terminal_error("%s: not a state of txl train", t->options->resume);
         return false;
     }
     txl_saved_training(t->saved, &t->run.training);
-    t->run.training.threads = (int)t->told->common.threads;
+    t->run.training.threads = (int)t->options->common.threads;
     t->run.training.peers = t->peers;
     t->seconds_before = t->run.seconds;
-    bool none = t->told->valid && strcmp(t->told->valid, "none") == 0;
+    bool none = t->options->valid && strcmp(t->options->valid, "none") == 0;
     if (none == t->run.holds_out) {
-        terminal_error("%s: was trained %s held-out text", t->told->resume,
+        terminal_error("%s: was trained %s held-out text", t->options->resume,
                        t->run.holds_out ? "with a" : "without a");
         return false;
     }
@@ -473,7 +475,7 @@ static void tell(const struct train *t, const txl_model *model) {
     terminal_note("%.1f million parameters, %d symbols, %zu tokens of text, %zu held out, %.0f MB "
                   "of memory",
                   (double)parameters / 1e6, (int)txl_model_n_token(model), txl_ids_count(t->ids),
-                  t->heldout.n, (double)bytes / 1e6);
+                  t->heldout.list.n, (double)bytes / 1e6);
     if (t->run.hours > 0)
         terminal_note("the learning rate follows the time: another run will differ");
 }
@@ -486,7 +488,7 @@ static bool open_trainer(struct train *t, const txl_model *model) {
         return false;
     uint64_t checksum = heldout_checksum(t, model);
     if (t->saved && checksum != t->run.valid_checksum) {
-        terminal_error("%s: was measured on another held-out text", t->told->resume);
+        terminal_error("%s: was measured on another held-out text", t->options->resume);
         return false;
     }
     t->run.valid_checksum = checksum;
@@ -509,26 +511,26 @@ static bool open_trainer(struct train *t, const txl_model *model) {
 
 /* Everything up to the first step.  False with the error printed, or at a signal. */
 static bool prepare(struct train *t, char **paths, int n) {
-    const char *valid = t->told->valid;
+    const char *valid = t->options->valid;
     bool none = valid && strcmp(valid, "none") == 0;
     if (!curves_init(&t->curves))
         return lack_memory();
-    train_run_init(&t->run, t->told, NULL);
+    train_run_init(&t->run, t->options, NULL);
     t->run.training.peers = t->peers;
-    if (t->told->resume && !open_saved(t))
+    if (t->options->resume && !open_saved(t))
         return false;
-    bool counts = !t->told->resume && !t->told->init &&
-                  train_vocabulary_counts(t->told->vocab ? t->told->vocab : "characters");
+    bool counts = !t->options->resume && !t->options->init &&
+                  train_vocabulary_counts(t->options->vocab ? t->options->vocab : "characters");
     t->text = (struct train_text){.ids = t->run.ids, .holds_out = !valid, .seekable = counts};
     if (!train_text_open(&t->text, paths, n))
         return false;
     const txl_model *model = open_model(t);
     if (!model ||
-        !text_form_choose(txl_model_kind(model), t->told->text, t->run.text, &t->run.text))
+        !text_form_choose(txl_model_kind(model), t->options->text, t->run.text, &t->run.text))
         return false;
     t->run.holds_out = !none;
     return read_text(t, model) && open_trainer(t, model) &&
-           train_log_open(&t->log, is_first(t) ? t->told->log : NULL,
+           train_log_open(&t->log, is_first(t) ? t->options->log : NULL,
                           txl_trainer_steps(t->trainer));
 }
 
@@ -558,7 +560,7 @@ static json_t *report_settings(struct train *t) {
     json_t *run = train_run_to_json(&t->run);
     json_t *more = json_pack(
         "{s:I, s:I, s:I, s:i, s:s, s:s}", "tokens", (json_int_t)txl_ids_count(t->ids), "held_out",
-        (json_int_t)t->heldout.n, "steps_taken", (json_int_t)txl_trainer_steps(t->trainer),
+        (json_int_t)t->heldout.list.n, "steps_taken", (json_int_t)txl_trainer_steps(t->trainer),
         "threads", txl_trainer_threads(t->trainer), "kernels", txl_kernels_name(NULL), "blas",
         txl_blas_name());
     bool good = all && run && more && json_object_update(all, run) == 0 &&
@@ -572,12 +574,12 @@ static json_t *report_settings(struct train *t) {
 }
 
 static bool save_report(struct train *t) {
-    const char *path = t->told->report;
+    const char *path = t->options->report;
     if (!path || !is_first(t))
         return true;
     if (!t->run.holds_out && !note_evaluation(t, txl_trainer_steps(t->trainer) - 1, NAN, NAN))
         return false;
-    struct train_report report = {.output = t->told->output,
+    struct train_report report = {.output = t->options->output,
                                   .prompt = t->prompt,
                                   .letters = has_letters(t),
                                   .settings = report_settings(t),
@@ -591,12 +593,12 @@ static void print_summary(const struct train *t) {
     uint64_t steps = txl_trainer_steps(t->trainer);
     double bits = t->last.predicted > 0 ? heldout_bits(&t->heldout, &t->last) : NAN;
     terminal_brief("%" PRIu64 " steps, %.3f bits a token, held out %.4f: %s", steps,
-                   t->late / log(2), bits, t->told->output);
+                   t->late / log(2), bits, t->options->output);
     terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f best_step=%" PRId64
                      " tokens=%zu seconds=%.1f threads=%d kernels=%s blas=%s output=%s",
                      steps, t->late, bits, t->run.best_step, txl_ids_count(t->ids),
                      seconds_worked(t), txl_trainer_threads(t->trainer), txl_kernels_name(NULL),
-                     txl_blas_name(), t->told->output);
+                     txl_blas_name(), t->options->output);
 }
 
 static int train(struct train *t) {
@@ -632,44 +634,46 @@ static void close_all(struct train *t) {
 
 /* ---- The command -------------------------------------------------------------------------- */
 
-static int check_options(const struct command *command, const struct train_options *told) {
-    int bounds =
-        (told->steps != INTEGER_UNSET) + (told->epochs != INTEGER_UNSET) + !isnan(told->hours);
-    if (!told->output)
+static int check_options(const struct command *command, const struct train_options *options) {
+    int bounds = (options->steps != INTEGER_UNSET) + (options->epochs != INTEGER_UNSET) +
+                 !isnan(options->hours);
+    if (!options->output)
         return options_wrong(command, "--output is missing");
-    if (told->resume && train_options_fixed(told))
+    if (options->resume && train_options_fixed(options))
         return options_wrong(command, "--resume takes all settings from the state, but --steps, "
                                       "--epochs and --hours");
     if (bounds > 1)
         return options_wrong(command, "only one of --steps, --epochs and --hours can be given");
-    bool sizes = told->shape != CHOICE_UNSET || told->cutoffs || told->pre_lnorm != CHOICE_UNSET;
-    const int64_t size[] = {told->n_layer, told->n_head,  told->d_head,  told->d_model,
-                            told->d_inner, told->d_embed, told->div_val, told->min_count};
+    bool sizes =
+        options->shape != CHOICE_UNSET || options->cutoffs || options->pre_lnorm != CHOICE_UNSET;
+    const int64_t size[] = {options->n_layer, options->n_head,   options->d_head,
+                            options->d_model, options->d_inner,  options->d_embed,
+                            options->div_val, options->min_count};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
         sizes = sizes || size[i] != INTEGER_UNSET;
-    if (told->init && (told->vocab || sizes))
+    if (options->init && (options->vocab || sizes))
         return options_wrong(command, "--init has its own vocabulary and sizes");
-    if (told->shape != CHOICE_UNSET && !published_is_transformer_xl(told->shape))
+    if (options->shape != CHOICE_UNSET && !published_is_transformer_xl(options->shape))
         return options_wrong(command, "--shape %s is an XLNet's: only Transformer-XLs are trained",
-                             published_shapes[told->shape]);
-    if (told->ids && !told->init && !told->resume &&
-        (!told->vocab || train_vocabulary_counts(told->vocab)))
+                             published_shapes[options->shape]);
+    if (options->ids && !options->init && !options->resume &&
+        (!options->vocab || train_vocabulary_counts(options->vocab)))
         return options_wrong(command, "--ids needs a vocabulary: --init or --vocab FILE");
     return OPTIONS_RUN;
 }
 
 static int run_with(const struct command *command, int argc, char **argv,
-                    struct train_options *told, const txl_peers *peers) {
+                    struct train_options *options, const txl_peers *peers) {
     struct operands operands;
-    int status = options_parse(command, argc, argv, told, &operands);
+    int status = options_parse(command, argc, argv, options, &operands);
     if (status != OPTIONS_RUN)
         return status;
-    status = check_options(command, told);
+    status = check_options(command, options);
     char dash[] = "-", *standard_input[] = {dash};
     if (status == OPTIONS_RUN && operands.n == 0 && !input_is_piped())
         status = options_wrong(command, "TEXT is missing, and standard input is a terminal");
     if (status == OPTIONS_RUN) {
-        struct train t = {.told = told, .peers = peers, .late = NAN};
+        struct train t = {.options = options, .peers = peers, .late = NAN};
         char **paths = operands.n > 0 ? operands.items : standard_input;
         txl_status prepared = prepare_all(&t, paths, operands.n > 0 ? operands.n : 1);
         status = STATUS_FAILURE;
@@ -684,41 +688,41 @@ static int run_with(const struct command *command, int argc, char **argv,
 }
 
 static int run(const struct command *command, int argc, char **argv) {
-    struct train_options told = {.shape = CHOICE_UNSET,
-                                 .pre_lnorm = CHOICE_UNSET,
-                                 .same_length = CHOICE_UNSET,
-                                 .type = CHOICE_UNSET,
-                                 .compute = CHOICE_UNSET,
-                                 .text = CHOICE_UNSET,
-                                 .min_count = INTEGER_UNSET,
-                                 .n_layer = INTEGER_UNSET,
-                                 .n_head = INTEGER_UNSET,
-                                 .d_head = INTEGER_UNSET,
-                                 .d_model = INTEGER_UNSET,
-                                 .d_inner = INTEGER_UNSET,
-                                 .d_embed = INTEGER_UNSET,
-                                 .div_val = INTEGER_UNSET,
-                                 .tgt_len = INTEGER_UNSET,
-                                 .mem_len = INTEGER_UNSET,
-                                 .clamp_len = INTEGER_UNSET,
-                                 .batch = INTEGER_UNSET,
-                                 .warmup = INTEGER_UNSET,
-                                 .steps = INTEGER_UNSET,
-                                 .epochs = INTEGER_UNSET,
-                                 .eval_every = INTEGER_UNSET,
-                                 .save_every = INTEGER_UNSET,
-                                 .seed = INTEGER_UNSET,
-                                 .lr = NAN,
-                                 .lr_min = NAN,
-                                 .clip = NAN,
-                                 .epsilon = NAN,
-                                 .dropout = NAN,
-                                 .dropatt = NAN,
-                                 .hours = NAN};
+    struct train_options options = {.shape = CHOICE_UNSET,
+                                    .pre_lnorm = CHOICE_UNSET,
+                                    .same_length = CHOICE_UNSET,
+                                    .type = CHOICE_UNSET,
+                                    .compute = CHOICE_UNSET,
+                                    .text = CHOICE_UNSET,
+                                    .min_count = INTEGER_UNSET,
+                                    .n_layer = INTEGER_UNSET,
+                                    .n_head = INTEGER_UNSET,
+                                    .d_head = INTEGER_UNSET,
+                                    .d_model = INTEGER_UNSET,
+                                    .d_inner = INTEGER_UNSET,
+                                    .d_embed = INTEGER_UNSET,
+                                    .div_val = INTEGER_UNSET,
+                                    .tgt_len = INTEGER_UNSET,
+                                    .mem_len = INTEGER_UNSET,
+                                    .clamp_len = INTEGER_UNSET,
+                                    .batch = INTEGER_UNSET,
+                                    .warmup = INTEGER_UNSET,
+                                    .steps = INTEGER_UNSET,
+                                    .epochs = INTEGER_UNSET,
+                                    .eval_every = INTEGER_UNSET,
+                                    .save_every = INTEGER_UNSET,
+                                    .seed = INTEGER_UNSET,
+                                    .lr = NAN,
+                                    .lr_min = NAN,
+                                    .clip = NAN,
+                                    .epsilon = NAN,
+                                    .dropout = NAN,
+                                    .dropatt = NAN,
+                                    .hours = NAN};
     const txl_peers *peers;
     int status = STATUS_FAILURE;
     if (peers_open(&peers))
-        status = run_with(command, argc, argv, &told, peers);
+        status = run_with(command, argc, argv, &options, peers);
     peers_close();
     return status;
 }

@@ -11,52 +11,52 @@
 
 const char *const train_types[] = {"f32", "f16", "bf16", "q8", NULL};
 
-static int64_t integer_or(int64_t told, int64_t standard) {
-    return told == INTEGER_UNSET ? standard : told;
+static int64_t integer_or(int64_t asked, int64_t standard) {
+    return asked == INTEGER_UNSET ? standard : asked;
 }
 
-static double real_or(double told, double standard) {
-    return isnan(told) ? standard : told;
+static double real_or(double asked, double standard) {
+    return isnan(asked) ? standard : asked;
 }
 
 /* ---- Settings ----------------------------------------------------------------------------- */
 
 /* Half an hour of two cores for one novel of characters, unless a model says how long its segments
  * are. */
-void train_run_init(struct train_run *run, const struct train_options *told,
+void train_run_init(struct train_run *run, const struct train_options *options,
                     const txl_model *model) {
     txl_settings own = {.tgt_len = 128, .mem_len = 128, .clamp_len = -1};
     if (model)
         txl_model_defaults(model, &own);
-    bool bounded =
-        told->steps != INTEGER_UNSET || told->epochs != INTEGER_UNSET || !isnan(told->hours);
-    int64_t steps = integer_or(told->steps, bounded ? 0 : 5000);
+    bool bounded = options->steps != INTEGER_UNSET || options->epochs != INTEGER_UNSET ||
+                   !isnan(options->hours);
+    int64_t steps = integer_or(options->steps, bounded ? 0 : 5000);
     *run = (struct train_run){
-        .training = {.batch = (int)integer_or(told->batch, 16),
-                     .tgt_len = (int)integer_or(told->tgt_len, own.tgt_len),
-                     .mem_len = (int)integer_or(told->mem_len, own.mem_len),
-                     .clamp_len = (int)integer_or(told->clamp_len, own.clamp_len),
-                     .same_length = told->same_length == CHOICE_UNSET
+        .training = {.batch = (int)integer_or(options->batch, 16),
+                     .tgt_len = (int)integer_or(options->tgt_len, own.tgt_len),
+                     .mem_len = (int)integer_or(options->mem_len, own.mem_len),
+                     .clamp_len = (int)integer_or(options->clamp_len, own.clamp_len),
+                     .same_length = options->same_length == CHOICE_UNSET
                                         ? own.same_length
-                                        : told->same_length == ANSWER_YES,
-                     .clip = real_or(told->clip, 0.25),
-                     .epsilon = real_or(told->epsilon, 1e-8),
-                     .dropout = real_or(told->dropout, 0.1),
-                     .dropatt = real_or(told->dropatt, 0),
-                     .seed = (uint64_t)integer_or(told->seed, 1),
-                     .bf16 = told->compute == COMPUTE_BF16,
-                     .threads = (int)told->common.threads},
-        .schedule = {.lr = real_or(told->lr, 0.001),
-                     .lr_min = real_or(told->lr_min, 0),
-                     .warmup = (uint64_t)integer_or(told->warmup, 100)},
+                                        : options->same_length == ANSWER_YES,
+                     .clip = real_or(options->clip, 0.25),
+                     .epsilon = real_or(options->epsilon, 1e-8),
+                     .dropout = real_or(options->dropout, 0.1),
+                     .dropatt = real_or(options->dropatt, 0),
+                     .seed = (uint64_t)integer_or(options->seed, 1),
+                     .bf16 = options->compute == COMPUTE_BF16,
+                     .threads = (int)options->common.threads},
+        .schedule = {.lr = real_or(options->lr, 0.001),
+                     .lr_min = real_or(options->lr_min, 0),
+                     .warmup = (uint64_t)integer_or(options->warmup, 100)},
         .steps = steps,
-        .epochs = integer_or(told->epochs, 0),
-        .hours = real_or(told->hours, 0),
-        .eval_every = integer_or(told->eval_every, 250),
-        .save_every = integer_or(told->save_every, 500),
-        .text = told->text == CHOICE_UNSET ? TEXT_TOKENS : told->text,
-        .ids = told->ids,
-        .type = told->type == CHOICE_UNSET ? 0 : told->type,
+        .epochs = integer_or(options->epochs, 0),
+        .hours = real_or(options->hours, 0),
+        .eval_every = integer_or(options->eval_every, 250),
+        .save_every = integer_or(options->save_every, 500),
+        .text = options->text == CHOICE_UNSET ? TEXT_TOKENS : options->text,
+        .ids = options->ids,
+        .type = options->type == CHOICE_UNSET ? 0 : options->type,
         .holds_out = true,
         .best = NAN,
         .best_step = -1,
@@ -176,17 +176,18 @@ bool train_run_from_text(struct train_run *run, struct curves *curves, const cha
            (run->text == TEXT_RAW || run->text == TEXT_TOKENS);
 }
 
-bool train_options_fixed(const struct train_options *told) {
-    const int64_t integers[] = {told->min_count, told->n_layer,    told->n_head,     told->d_head,
-                                told->d_model,   told->d_inner,    told->d_embed,    told->div_val,
-                                told->tgt_len,   told->mem_len,    told->clamp_len,  told->batch,
-                                told->warmup,    told->eval_every, told->save_every, told->seed};
-    const double reals[] = {told->lr,      told->lr_min,  told->clip,
-                            told->epsilon, told->dropout, told->dropatt};
-    bool any = told->init || told->vocab || told->cutoffs || told->shape != CHOICE_UNSET ||
-               told->pre_lnorm != CHOICE_UNSET || told->same_length != CHOICE_UNSET ||
-               told->type != CHOICE_UNSET || told->compute != CHOICE_UNSET || told->ids ||
-               told->text != CHOICE_UNSET;
+bool train_options_fixed(const struct train_options *options) {
+    const int64_t integers[] = {
+        options->min_count, options->n_layer,    options->n_head,     options->d_head,
+        options->d_model,   options->d_inner,    options->d_embed,    options->div_val,
+        options->tgt_len,   options->mem_len,    options->clamp_len,  options->batch,
+        options->warmup,    options->eval_every, options->save_every, options->seed};
+    const double reals[] = {options->lr,      options->lr_min,  options->clip,
+                            options->epsilon, options->dropout, options->dropatt};
+    bool any = options->init || options->vocab || options->cutoffs ||
+               options->shape != CHOICE_UNSET || options->pre_lnorm != CHOICE_UNSET ||
+               options->same_length != CHOICE_UNSET || options->type != CHOICE_UNSET ||
+               options->compute != CHOICE_UNSET || options->ids || options->text != CHOICE_UNSET;
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         any = any || integers[i] != INTEGER_UNSET;
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)

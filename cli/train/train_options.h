@@ -1,4 +1,4 @@
-/* What txl train is told, and what that comes to. */
+/* The options of txl train, and what they come to. */
 #ifndef CLI_TRAIN_OPTIONS_H
 #define CLI_TRAIN_OPTIONS_H
 
@@ -18,7 +18,7 @@ struct train_options {
 extern const struct option_row train_option_rows[];
 
 /* Whether one was given that a state has. */
-bool train_options_fixed(const struct train_options *told);
+bool train_options_fixed(const struct train_options *options);
 
 /* All that a run of training depends on besides the model and the texts, and how far it is.  It is
  * kept in the state. */
@@ -41,9 +41,9 @@ struct train_run {
 
 extern const char *const train_types[];
 
-/* Takes what was told, and defaults for the rest; `model` is what is trained, NULL while it is to
- * be made. */
-void train_run_init(struct train_run *run, const struct train_options *told,
+/* Takes the options, and defaults for those not given; `model` is what is trained, NULL while it is
+ * to be made. */
+void train_run_init(struct train_run *run, const struct train_options *options,
                     const txl_model *model);
 
 /* With the curves to the note of a state and back.  NULL when memory is short, to be freed; false

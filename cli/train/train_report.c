@@ -108,6 +108,7 @@ static bool write_page(FILE *stream, const json_t *facts) {
     struct page_nonce nonce;
     if (!page_draw_nonce(&nonce))
         return false;
+    page_write_head(stream, "txl train", &nonce);
     const char *rest = page_write(stream, train_report_html, &nonce, parts, n);
     if (!page_write_facts(stream, facts)) {
         terminal_error("out of memory");

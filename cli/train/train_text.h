@@ -24,7 +24,7 @@ void train_text_close(struct train_text *text);
 
 /* Reads all texts from their start, one after the other as one, and passes on what is trained on.
  * What `take` returns, if not TXL_OK, ends the reading.  TXL_STOPPED after a signal; every other
- * failure has been told. */
+ * failure has printed its error. */
 txl_status train_text_read(struct train_text *text,
                            txl_status (*take)(void *context, const char *bytes, size_t length),
                            void *context);

@@ -15,7 +15,7 @@ struct train_vocabulary {
 
 /* What `name` calls for: characters or words that occur at least `min_count` times in the text,
  * most frequent first, bytes, text8, or those of the file of that name.  `raw`: words of prose.
- * TXL_STOPPED after a signal; every other failure has been told. */
+ * TXL_STOPPED after a signal; every other failure has printed its error. */
 txl_status train_vocabulary_make(struct train_vocabulary *vocabulary, const char *name,
                                  int64_t min_count, bool raw, struct train_text *text);
 void train_vocabulary_free(struct train_vocabulary *vocabulary);

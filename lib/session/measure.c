@@ -30,8 +30,8 @@ static size_t cold_bytes(void) {
     const size_t least = (size_t)256 << 20, most = (size_t)1 << 30;
     size_t cache = 0;
 #ifdef _SC_LEVEL3_CACHE_SIZE
-    long told = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    cache = told > 0 ? (size_t)told : 0;
+    long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    cache = size > 0 ? (size_t)size : 0;
 #endif
     if (cache > most / 2)
         return most;

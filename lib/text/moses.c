@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistr.h>
 
+#include "lib/base/buffer.h"
 #include "lib/base/error.h"
 #include "moses_tables.h"
 #include "unicode.h"
@@ -183,33 +184,13 @@ static bool ask(const struct moses *moses, enum question question, const char *w
 
 /* ---- Text that grows ------------------------------------------------------------------------ */
 
-struct text {
-    char *bytes;
-    size_t length;
-    size_t capacity;
-};
-
-static txl_status text_reserve(struct text *text, size_t capacity, txl_error *error) {
-    if (capacity <= text->capacity)
-        return TXL_OK;
-    if (capacity < 2 * text->capacity)
-        capacity = 2 * text->capacity;
-    char *bytes = realloc(text->bytes, capacity);
-    if (!bytes)
-        return txl_fail_memory(error, "a line of text", capacity);
-    text->bytes = bytes;
-    text->capacity = capacity;
-    return TXL_OK;
+static txl_status reserve(struct buffer *text, size_t extra, txl_error *error) {
+    return buffer_reserve(text, extra) ? TXL_OK : txl_fail_memory(error, "a line of text", extra);
 }
 
-static txl_status text_append(struct text *text, const char *bytes, size_t length,
-                              txl_error *error) {
-    txl_status status = text_reserve(text, text->length + length, error);
-    if (!status && length) {
-        memcpy(text->bytes + text->length, bytes, length);
-        text->length += length;
-    }
-    return status;
+static txl_status append(struct buffer *text, const char *bytes, size_t length, txl_error *error) {
+    return buffer_append(text, bytes, length) ? TXL_OK
+                                              : txl_fail_memory(error, "a line of text", length);
 }
 
 /* ---- Text to tokens ------------------------------------------------------------------------- */
@@ -222,13 +203,14 @@ struct origin {
 
 /* A text whose bytes know their origins. */
 struct traced {
-    struct text text;
+    struct buffer text;
     struct origin *origins; /* [capacity] */
     size_t capacity;
 };
 
-static txl_status traced_reserve(struct traced *traced, size_t capacity, txl_error *error) {
-    txl_status status = text_reserve(&traced->text, capacity, error);
+/* Room for `extra` bytes. */
+static txl_status traced_reserve(struct traced *traced, size_t extra, txl_error *error) {
+    txl_status status = reserve(&traced->text, extra, error);
     if (status || traced->capacity == traced->text.capacity)
         return status;
     size_t size = traced->text.capacity * sizeof *traced->origins;
@@ -243,9 +225,9 @@ static txl_status traced_reserve(struct traced *traced, size_t capacity, txl_err
 static txl_status traced_append(struct traced *traced, const char *bytes,
                                 const struct origin *origins, size_t length, txl_error *error) {
     size_t n = traced->text.length;
-    txl_status status = traced_reserve(traced, n + length, error);
+    txl_status status = traced_reserve(traced, length, error);
     if (!status && length) {
-        memcpy(traced->text.bytes + n, bytes, length);
+        memcpy(traced->text.data + n, bytes, length);
         memcpy(traced->origins + n, origins, length * sizeof *origins);
         traced->text.length += length;
     }
@@ -253,7 +235,7 @@ static txl_status traced_append(struct traced *traced, const char *bytes,
 }
 
 static void traced_free(struct traced *traced) {
-    free(traced->text.bytes);
+    buffer_free(&traced->text);
     free(traced->origins);
 }
 
@@ -288,7 +270,7 @@ static struct origin origin_of(const struct traced *traced, size_t begin, size_t
 }
 
 static txl_status copy(struct line *line, size_t begin, size_t end, txl_error *error) {
-    return traced_append(&line->next, line->now.text.bytes + begin, line->now.origins + begin,
+    return traced_append(&line->next, line->now.text.data + begin, line->now.origins + begin,
                          end - begin, error);
 }
 
@@ -341,8 +323,8 @@ static txl_status apply(struct line *line, size_t rule, txl_error *error) {
     txl_status status = TXL_OK;
     line->next.text.length = 0;
     while (!status) {
-        const struct text *text = &line->now.text;
-        int count = pcre2_match(line->moses->rules[rule], (PCRE2_SPTR)text->bytes, text->length,
+        const struct buffer *text = &line->now.text;
+        int count = pcre2_match(line->moses->rules[rule], (PCRE2_SPTR)text->data, text->length,
                                 done, PCRE2_NO_UTF_CHECK, line->match, NULL);
         if (count == PCRE2_ERROR_NOMATCH)
             break;
@@ -370,14 +352,14 @@ static txl_status apply_stage(struct line *line, enum stage stage, txl_error *er
 }
 
 static void strip_blanks(struct traced *traced) {
-    struct text *text = &traced->text;
+    struct buffer *text = &traced->text;
     size_t start = 0;
-    while (start < text->length && text->bytes[start] == ' ')
+    while (start < text->length && text->data[start] == ' ')
         start++;
-    while (text->length > start && text->bytes[text->length - 1] == ' ')
+    while (text->length > start && text->data[text->length - 1] == ' ')
         text->length--;
     text->length -= start;
-    memmove(text->bytes, text->bytes + start, text->length);
+    memmove(text->data, text->data + start, text->length);
     memmove(traced->origins, traced->origins + start, text->length * sizeof *traced->origins);
 }
 
@@ -387,15 +369,15 @@ struct word {
 };
 
 /* The first word from offset `*at`, which moves behind it. */
-static struct word next_word(const struct text *text, size_t *at) {
+static struct word next_word(const struct buffer *text, size_t *at) {
     size_t start = *at;
-    while (start < text->length && text->bytes[start] == ' ')
+    while (start < text->length && text->data[start] == ' ')
         start++;
     size_t end = start;
-    while (end < text->length && text->bytes[end] != ' ')
+    while (end < text->length && text->data[end] != ' ')
         end++;
     *at = end;
-    return (struct word){text->bytes + start, end - start};
+    return (struct word){text->data + start, end - start};
 }
 
 static const struct moses_abbreviation *find_abbreviation(struct word word) {
@@ -424,13 +406,13 @@ static bool keeps_full_stop(const struct line *line, struct word prefix, struct 
 
 /* Parts full stops from words; leaves one blank between words, none at the ends. */
 static txl_status part_full_stops(struct line *line, txl_error *error) {
-    const struct text *text = &line->now.text;
+    const struct buffer *text = &line->now.text;
     size_t at = 0;
     line->next.text.length = 0;
     struct word word = next_word(text, &at);
     txl_status status = TXL_OK;
     while (word.length && !status) {
-        size_t begin = (size_t)(word.text - text->bytes), last = begin + word.length - 1;
+        size_t begin = (size_t)(word.text - text->data), last = begin + word.length - 1;
         struct word next = next_word(text, &at);
         struct origin blank = origin_of(&line->now, begin, begin);
         if (line->next.text.length > 0)
@@ -467,7 +449,7 @@ static txl_status tokenize(struct line *line, txl_error *error) {
 
 /* What a token stands for: of what was added to it nothing, unless all of it was. */
 static struct origin origin_of_token(const struct traced *traced, struct word word) {
-    size_t begin = (size_t)(word.text - traced->text.bytes), end = begin + word.length;
+    size_t begin = (size_t)(word.text - traced->text.data), end = begin + word.length;
     struct origin whole = {traced->origins[begin].begin, traced->origins[begin].begin};
     bool found = false;
     for (size_t i = begin; i < end; i++) {
@@ -491,7 +473,7 @@ static txl_status start_line(struct line *line, const char *bytes, size_t length
         status = traced_reserve(&line->now, length + 1, error);
     if (status || !length)
         return status;
-    memcpy(line->now.text.bytes, bytes, length);
+    memcpy(line->now.text.data, bytes, length);
     line->now.text.length = length;
     for (size_t i = 0, n; i < length; i += n) {
         n = length - i;
@@ -543,9 +525,9 @@ struct quote {
 struct moses_detokenizer {
     const struct moses *moses;
     pcre2_match_data *match;
-    struct text out;     /* what the call at hand gives */
-    struct text spelled; /* the token at hand, its XML escapes undone */
-    struct text held;    /* a word that waits; `held_as` is OPENS, CLOSES or QUOTES */
+    struct buffer out;     /* what the call at hand gives */
+    struct buffer spelled; /* the token at hand, its XML escapes undone */
+    struct buffer held;    /* a word that waits; `held_as` is OPENS, CLOSES or QUOTES */
     enum question held_as;
     bool started;      /* the line has a word */
     bool blank;        /* the next word is set off by a blank, unless it joins the last one */
@@ -574,9 +556,9 @@ void moses_detokenizer_free(struct moses_detokenizer *detokenizer) {
     if (!detokenizer)
         return;
     moses_detokenizer_reset(detokenizer);
-    free(detokenizer->out.bytes);
-    free(detokenizer->spelled.bytes);
-    free(detokenizer->held.bytes);
+    buffer_free(&detokenizer->out);
+    buffer_free(&detokenizer->spelled);
+    buffer_free(&detokenizer->held);
     pcre2_match_data_free(detokenizer->match);
     free(detokenizer);
 }
@@ -601,9 +583,9 @@ static txl_status put(struct moses_detokenizer *d, bool set_off, const char *wor
                       txl_error *error) {
     txl_status status = TXL_OK;
     if (set_off && d->blank)
-        status = text_append(&d->out, " ", 1, error);
+        status = append(&d->out, " ", 1, error);
     if (!status)
-        status = text_append(&d->out, word, length, error);
+        status = append(&d->out, word, length, error);
     return status;
 }
 
@@ -647,7 +629,7 @@ static txl_status put_quotes(struct moses_detokenizer *d, const char *word, size
 
 /* Writes the word that waits, as the word that it is by itself. */
 static txl_status put_held(struct moses_detokenizer *d, txl_error *error) {
-    const char *word = d->held.bytes;
+    const char *word = d->held.data;
     size_t length = d->held.length;
     if (!length)
         return TXL_OK;
@@ -667,9 +649,9 @@ static txl_status put_held(struct moses_detokenizer *d, txl_error *error) {
 static txl_status put_hyphen(struct moses_detokenizer *d, txl_error *error) {
     txl_status status = TXL_OK;
     if (d->held.length)
-        status = put(d, true, d->held.bytes, d->held.length, error);
+        status = put(d, true, d->held.data, d->held.length, error);
     if (!status)
-        status = text_append(&d->out, "-", 1, error);
+        status = append(&d->out, "-", 1, error);
     d->held.length = 0;
     d->joining = true;
     d->blank = true;
@@ -682,7 +664,7 @@ static txl_status put_separator(struct moses_detokenizer *d, const char *separat
                                 txl_error *error) {
     txl_status status = put_held(d, error);
     if (!status)
-        status = text_append(&d->out, separator, 1, error);
+        status = append(&d->out, separator, 1, error);
     d->joining = false;
     d->blank = false;
     end_word(d, separator, 1, true);
@@ -695,7 +677,7 @@ static txl_status put_word(struct moses_detokenizer *d, const char *word, size_t
     if (d->joining) {
         d->joining = false;
         end_word(d, word, length, valid);
-        return text_append(&d->out, word, length, error);
+        return append(&d->out, word, length, error);
     }
     txl_status status = put_held(d, error);
     if (status)
@@ -705,7 +687,7 @@ static txl_status put_word(struct moses_detokenizer *d, const char *word, size_t
     for (size_t i = 0; valid && !cjk && i < sizeof waiting / sizeof *waiting; i++) {
         if (ask(d->moses, waiting[i], word, length, d->match)) {
             d->held_as = waiting[i];
-            return text_append(&d->held, word, length, error);
+            return append(&d->held, word, length, error);
         }
     }
     bool attached = cjk ? d->after_cjk
@@ -728,7 +710,7 @@ static txl_status put_token(struct moses_detokenizer *d, const char *word, size_
 }
 
 /* Undoes XML escapes, as the detokenizer of sacremoses does by default. */
-static txl_status unescape(struct text *out, const char *token, size_t length, txl_error *error) {
+static txl_status unescape(struct buffer *out, const char *token, size_t length, txl_error *error) {
     static const struct {
         const char *escape;
         char plain;
@@ -736,7 +718,7 @@ static txl_status unescape(struct text *out, const char *token, size_t length, t
                    {"&bra;", '['}, {"&ket;", ']'},  {"&quot;", '"'}, {"&apos;", '\''},
                    {"&#91;", '['}, {"&#93;", ']'},  {"&amp;", '&'}};
     out->length = 0;
-    txl_status status = text_reserve(out, length, error);
+    txl_status status = reserve(out, length, error);
     for (size_t i = 0; i < length && !status;) {
         char plain = token[i];
         size_t taken = 1;
@@ -747,7 +729,7 @@ static txl_status unescape(struct text *out, const char *token, size_t length, t
                 taken = n;
             }
         }
-        out->bytes[out->length++] = plain;
+        out->data[out->length++] = plain;
         i += taken;
     }
     return status;
@@ -755,7 +737,7 @@ static txl_status unescape(struct text *out, const char *token, size_t length, t
 
 /* A token is one word, unless it has white space in it. */
 static txl_status put_words(struct moses_detokenizer *d, txl_error *error) {
-    const char *bytes = d->spelled.bytes;
+    const char *bytes = d->spelled.data;
     size_t length = d->spelled.length;
     if (u8_check((const uint8_t *)bytes, length))
         return put_token(d, bytes, length, false, error);
@@ -773,7 +755,7 @@ static txl_status put_words(struct moses_detokenizer *d, txl_error *error) {
 }
 
 static void give(const struct moses_detokenizer *d, const char **text, size_t *text_length) {
-    *text = d->out.length ? d->out.bytes : "";
+    *text = d->out.length ? d->out.data : "";
     *text_length = d->out.length;
 }
 

@@ -4,6 +4,7 @@
  * some text. */
 #include "fuzz.h"
 
+#include "lib/base/id_list.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
 #include "lib/text/sentencepiece.h"
@@ -21,8 +22,7 @@ struct encoding {
     FILE *out;
     char *bytes;
     size_t size;
-    int32_t *ids;
-    size_t n, capacity;
+    struct id_list list;
     uint64_t begin, end; /* of what the last symbol stands for */
     txl_status status;
 };
@@ -39,13 +39,8 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
                  "a piece stands for what is before the last one's");
     e->begin = symbol->offset;
     e->end = symbol->offset + symbol->bytes;
-    if (e->n == e->capacity) {
-        e->capacity = e->capacity ? 2 * e->capacity : 64;
-        e->ids = realloc(e->ids, e->capacity * sizeof *e->ids);
-        fuzz_require(e->ids, "out of memory");
-    }
     if (symbol->id >= 0)
-        e->ids[e->n++] = symbol->id;
+        fuzz_require(id_list_add(&e->list, symbol->id), "out of memory");
     return TXL_OK;
 }
 
@@ -83,12 +78,12 @@ static void decode(const struct vocabulary *vocabulary, bool raw, const struct e
     const char *text;
     size_t length;
     fuzz_require_ok(decoder_new(vocabulary, raw, &decoder, &error), &error);
-    for (size_t i = 0; i < e->n; i++)
-        fuzz_require_ok(txl_decoder_push(decoder, e->ids[i], &text, &length, &error), &error);
+    for (size_t i = 0; i < e->list.n; i++)
+        fuzz_require_ok(txl_decoder_push(decoder, e->list.ids[i], &text, &length, &error), &error);
     for (int32_t id = 0; id < vocabulary->n && id < 300; id++)
         fuzz_require_ok(txl_decoder_push(decoder, id, &text, &length, &error), &error);
     fuzz_require_ok(txl_decoder_finish(decoder, &text, &length, &error), &error);
-    fuzz_require_ok(txl_decoder_continue(decoder, e->ids, e->n, ' ', &error), &error);
+    fuzz_require_ok(txl_decoder_continue(decoder, e->list.ids, e->list.n, ' ', &error), &error);
     txl_decoder_free(decoder);
 }
 
@@ -102,9 +97,9 @@ static void use(const struct vocabulary *vocabulary, const uint8_t *choices, con
                  "cut text gives other pieces");
     decode(vocabulary, choices[0] & RAW, &whole);
     free(whole.bytes);
-    free(whole.ids);
+    id_list_free(&whole.list);
     free(cut.bytes);
-    free(cut.ids);
+    id_list_free(&cut.list);
 }
 
 /* A copy of its own size, so that a sanitizer sees a read beyond it. */

@@ -2,6 +2,7 @@
  * give what it gives in one piece, and its ids, shown as text, have to be read as the same ids. */
 #include "fuzz.h"
 
+#include "lib/base/id_list.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
 
@@ -68,8 +69,7 @@ struct encoding {
     FILE *out;
     char *bytes;
     size_t size;
-    int32_t *ids;
-    size_t n, capacity;
+    struct id_list list;
     uint64_t begin, end; /* of what the last symbol stands for */
     txl_status status;
     txl_error error;
@@ -93,13 +93,8 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
         e->begin = symbol->offset;
         e->end = symbol->offset + symbol->bytes;
     }
-    if (e->n == e->capacity) {
-        e->capacity = e->capacity ? 2 * e->capacity : 64;
-        e->ids = realloc(e->ids, e->capacity * sizeof *e->ids);
-        fuzz_require(e->ids, "out of memory");
-    }
     if (symbol->id >= 0)
-        e->ids[e->n++] = symbol->id;
+        fuzz_require(id_list_add(&e->list, symbol->id), "out of memory");
     return TXL_OK;
 }
 
@@ -116,7 +111,7 @@ static struct encoding *start(const struct vocabulary *vocabulary, const uint8_t
                               .symbol = take_symbol,
                               .context = e};
     free(e->bytes);
-    free(e->ids);
+    id_list_free(&e->list);
     *e = (struct encoding){.encoder = e->encoder};
     e->out = open_memstream(&e->bytes, &e->size);
     fuzz_require(e->out, "out of memory");
@@ -191,13 +186,13 @@ static char *decode(const struct vocabulary *vocabulary, const uint8_t *choices,
     size_t n;
     txl_error error;
     fuzz_require(out, "out of memory");
-    for (size_t i = 0; i < e->n; i++) {
-        fuzz_require_ok(txl_decoder_push(decoder, e->ids[i], &piece, &n, &error), &error);
+    for (size_t i = 0; i < e->list.n; i++) {
+        fuzz_require_ok(txl_decoder_push(decoder, e->list.ids[i], &piece, &n, &error), &error);
         fwrite(piece, 1, n, out);
     }
     fuzz_require_ok(txl_decoder_finish(decoder, &piece, &n, &error), &error);
     fwrite(piece, 1, n, out);
-    fuzz_require_ok(txl_decoder_continue(decoder, e->ids, e->n, ' ', &error), &error);
+    fuzz_require_ok(txl_decoder_continue(decoder, e->list.ids, e->list.n, ' ', &error), &error);
     fuzz_require_ok(txl_decoder_finish(decoder, &piece, &n, &error), &error);
     fclose(out);
     return text;
@@ -231,8 +226,8 @@ static void reverse(const struct vocabulary *vocabulary, const uint8_t *choices,
     char *shown = decode(vocabulary, choices, e, &shown_length);
     if (is_reversible(vocabulary, choices[0], text, length, e)) {
         const struct encoding *again = encode(vocabulary, choices, SHOWN, shown, shown_length);
-        fuzz_require(again->status == TXL_OK && again->n == e->n &&
-                         memcmp(again->ids, e->ids, e->n * sizeof *e->ids) == 0,
+        fuzz_require(again->status == TXL_OK && again->list.n == e->list.n &&
+                         memcmp(again->list.ids, e->list.ids, e->list.n * sizeof *e->list.ids) == 0,
                      "shown ids are read as others");
     }
     free(shown);
@@ -246,7 +241,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const struct encoding *whole = encode(vocabulary, data, WHOLE, text, size - 2);
     const struct encoding *cut = encode(vocabulary, data, CUT, text, size - 2);
     require_same(whole, cut);
-    if (whole->status == TXL_OK && whole->n > 0)
+    if (whole->status == TXL_OK && whole->list.n > 0)
         reverse(vocabulary, data, text, size - 2, whole);
     return 0;
 }

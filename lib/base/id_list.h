@@ -1,0 +1,20 @@
+/* Ids that grow in number. */
+#ifndef TXL_ID_LIST_H
+#define TXL_ID_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* All zero is an empty list. */
+struct id_list {
+    int32_t *ids; /* [n] */
+    size_t n, capacity;
+};
+
+/* False when there is no memory, the list being as it was. */
+bool id_list_add(struct id_list *list, int32_t id);
+
+void id_list_free(struct id_list *list);
+
+#endif
