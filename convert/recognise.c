@@ -76,15 +76,13 @@ static struct shape_text shape_text(int n_dim, const uint64_t *shape) {
     return out;
 }
 
-/* The tensor of any shape of so many dimensions. */
-static txl_status need_dimensions(const struct recognised *r, struct part_name name, int n_dim,
-                                  const struct checkpoint_tensor **tensor, txl_error *error) {
-    const char *path = checkpoint_path(r->checkpoint);
-    const struct checkpoint_tensor *t = recognise_tensor(r, name);
+txl_status recognise_dimensions(const struct checkpoint *checkpoint, const char *name, int n_dim,
+                                const struct checkpoint_tensor **tensor, txl_error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    const struct checkpoint_tensor *t = checkpoint_find(checkpoint, name);
     *tensor = t;
     if (!t)
-        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", path,
-                        full_name(r, name).text);
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", path, name);
     if (t->dtype > CHECKPOINT_F64)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: tensor %s is of type %s; weights are float32, float16, bfloat16 or "
@@ -99,6 +97,11 @@ static txl_status need_dimensions(const struct recognised *r, struct part_name n
                             t->name, shape_text(n_dim, t->shape).text);
     }
     return TXL_OK;
+}
+
+static txl_status need_dimensions(const struct recognised *r, struct part_name name, int n_dim,
+                                  const struct checkpoint_tensor **tensor, txl_error *error) {
+    return recognise_dimensions(r->checkpoint, full_name(r, name).text, n_dim, tensor, error);
 }
 
 txl_status recognise_need(const struct recognised *r, struct part_name name, int n_dim,

@@ -30,6 +30,11 @@ txl_status recognise_is_copy(const struct checkpoint_tensor *a, const struct che
 /* TXL_OK where no fact is missing, else the error that asks for them. */
 txl_status recognise_complete(const struct recognised *recognised, txl_error *error);
 
+/* Finds the tensor of that name, which has to be there, of floating point, and of so many
+ * dimensions, none of which is 0. */
+txl_status recognise_dimensions(const struct checkpoint *checkpoint, const char *name, int n_dim,
+                                const struct checkpoint_tensor **tensor, txl_error *error);
+
 /* What a checkpoint calls a part, after the prefix. */
 struct part_name {
     char text[64];

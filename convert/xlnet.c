@@ -57,32 +57,10 @@ bool xlnet_is_in(const struct checkpoint *checkpoint) {
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
-static txl_status check_tensor(const char *path, const struct checkpoint_tensor *t, int n_dim,
-                               txl_error *error) {
-    if (t->dtype > CHECKPOINT_F64)
-        return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: tensor %s is of type %s; weights are float32, float16, bfloat16 or "
-                        "float64",
-                        path, t->name, checkpoint_dtype_name(t->dtype));
-    if (t->n_dim != n_dim)
-        return txl_fail(error, TXL_FORMAT, "%s: tensor %s has %d dimensions, expected %d", path,
-                        t->name, t->n_dim, n_dim);
-    for (int d = 0; d < n_dim; d++) {
-        if (t->shape[d] == 0 || t->shape[d] > INT32_MAX)
-            return txl_fail(error, TXL_FORMAT, "%s: tensor %s: dimension %d is %" PRIu64, path,
-                            t->name, d, t->shape[d]);
-    }
-    return TXL_OK;
-}
-
 /* The tensor of so many dimensions, whatever their sizes. */
 static txl_status need_tensor(const struct xlnet_recognised *r, struct tensor_name name, int n_dim,
                               const struct checkpoint_tensor **tensor, txl_error *error) {
-    const char *path = checkpoint_path(r->checkpoint);
-    *tensor = checkpoint_find(r->checkpoint, name.text);
-    if (!*tensor)
-        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", path, name.text);
-    return check_tensor(path, *tensor, n_dim, error);
+    return recognise_dimensions(r->checkpoint, name.text, n_dim, tensor, error);
 }
 
 /* ---- What config.json says ---------------------------------------------------------------- */

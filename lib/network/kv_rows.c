@@ -168,6 +168,28 @@ void rows_multiply(const struct rows *rows, const struct kernels *kernels, size_
         kernels->multiply[rows->type](m, n, k, a + first, lda, block, n, add, c, ldc, next);
 }
 
+void rows_score(const struct rows *rows, const struct kernels *kernels, int layer, size_t head,
+                size_t block, size_t blocks, size_t m, const float *q, size_t d_head, float *s,
+                size_t lds, const void *after) {
+    for (size_t k = 0; k < blocks; k++) {
+        bool last = k + 1 == blocks;
+        const void *keys = rows_ring_block(rows, layer, head, block + k);
+        const void *next = last ? after : rows_ring_block(rows, layer, head, block + k + 1);
+        rows_multiply(rows, kernels, m, q, d_head, 0, keys, false, s + k * ROW_BLOCK, lds, next);
+    }
+}
+
+void rows_weigh(const struct rows *rows, const struct kernels *kernels, int layer, size_t head,
+                size_t block, size_t blocks, size_t m, const float *s, float *out) {
+    for (size_t k = 0; k < blocks; k++) {
+        bool last = k + 1 == blocks;
+        const void *values = rows_ring_block(rows, layer, head, block + k);
+        const void *next = last ? NULL : rows_ring_block(rows, layer, head, block + k + 1);
+        rows_multiply(rows, kernels, m, s, blocks * ROW_BLOCK, k * ROW_BLOCK, values, k > 0, out,
+                      rows->width, next);
+    }
+}
+
 void rows_copy_block(struct rows *to, const struct rows *from, size_t block) {
     for (size_t layer = 0; layer < from->n_layer; layer++) {
         for (size_t head = 0; head < from->n_head; head++)

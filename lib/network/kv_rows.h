@@ -45,6 +45,12 @@ void rows_lay_out(struct rows *rows, struct arena *arena);
 
 void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head);
 
+/* The same of a ring, whose blocks are counted on and on. */
+static inline const void *rows_ring_block(const struct rows *rows, int layer, size_t head,
+                                          size_t block) {
+    return rows_block(rows, (size_t)layer, block % rows->n_block, head);
+}
+
 /* Row `row` of the layer and head becomes elements[n], n <= width; the rest stays as it is.  f16
  * and bf16 round to nearest even, and what f16 cannot hold to its largest number. */
 void rows_put(const struct rows *rows, const struct kernels *kernels, size_t layer, size_t row,
@@ -70,6 +76,18 @@ void rows_round_factor(const struct rows *rows, const struct kernels *kernels, s
 void rows_multiply(const struct rows *rows, const struct kernels *kernels, size_t m, const float *a,
                    size_t lda, size_t first, const void *block, bool add, float *c, size_t ldc,
                    const void *next);
+
+/* S = Q K^T for `blocks` blocks of a head's keys or position rows, from `block` on, round the ring:
+ * Q[m, d_head] of rows_round_factor, S[m, 64 blocks] with row stride lds.  `after` is what will be
+ * read next, or NULL. */
+void rows_score(const struct rows *rows, const struct kernels *kernels, int layer, size_t head,
+                size_t block, size_t blocks, size_t m, const float *q, size_t d_head, float *s,
+                size_t lds, const void *after);
+
+/* out[m, width] = S V for `blocks` blocks of a head's values, from `block` on, round the ring:
+ * S[m, 64 blocks] of rows_round_factor. */
+void rows_weigh(const struct rows *rows, const struct kernels *kernels, int layer, size_t head,
+                size_t block, size_t blocks, size_t m, const float *s, float *out);
 
 /* Copies one block's rows, of all layers and heads, between two of the same shape and type. */
 void rows_copy_block(struct rows *to, const struct rows *from, size_t block);

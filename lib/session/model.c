@@ -144,7 +144,8 @@ txl_status txl_model_random(const char *settings_json, const char *type, uint64_
                             txl_model **model, txl_error *error) {
     int known = weights_type_of_name(type);
     if (known < 0)
-        return txl_fail(error, TXL_ARGUMENT, "%s is no type of weights", type);
+        return txl_fail(error, TXL_ARGUMENT,
+                        "unknown type of weights \"%s\"; there are f32, f16, bf16 and q8", type);
     json_t *settings;
     const struct family *family;
     struct weights *weights;

@@ -113,7 +113,8 @@ txl_status txl_model_write(const txl_model *model, const char *path, const char 
     const struct weights *w = model->weights;
     int known = weights_type_of_name(type);
     if (known < 0)
-        return txl_fail(error, TXL_ARGUMENT, "%s is no type of weights", type);
+        return txl_fail(error, TXL_ARGUMENT,
+                        "unknown type of weights \"%s\"; there are f32, f16, bf16 and q8", type);
     struct weights_source *source = calloc(w->n_tensor + 1, sizeof *source);
     struct tensor_source *context = calloc(w->n_tensor + 1, sizeof *context);
     char *settings = settings_with_type(model, type);

@@ -33,16 +33,21 @@ enum {
 
 /* ---- Passing symbols on ------------------------------------------------------------------- */
 
+static txl_symbol symbol_at(const char *text, size_t length, int32_t id, const struct place *place,
+                            uint64_t bytes) {
+    return (txl_symbol){.text = text,
+                        .length = length,
+                        .id = id,
+                        .line = place->line,
+                        .offset = place->offset,
+                        .bytes = bytes};
+}
+
 /* A receiver that stops need not say why. */
 static txl_status emit(txl_encoder *encoder, const char *text, size_t length, int32_t id,
                        const struct place *place, uint64_t bytes, txl_error *error) {
     encoder->counts.symbols += id >= 0;
-    const txl_symbol symbol = {.text = text,
-                               .length = length,
-                               .id = id,
-                               .line = place->line,
-                               .offset = place->offset,
-                               .bytes = bytes};
+    const txl_symbol symbol = symbol_at(text, length, id, place, bytes);
     if (error)
         error->message[0] = '\0';
     txl_status status = encoder->how.symbol(encoder->how.context, &symbol, error);
@@ -96,12 +101,7 @@ static txl_status fail_unknown(const char *text, size_t length, const struct pla
 
 static void show_unknown(const txl_encoder *encoder, const char *text, size_t length, int32_t id,
                          const struct place *place, uint64_t bytes) {
-    const txl_symbol symbol = {.text = text,
-                               .length = length,
-                               .id = id,
-                               .line = place->line,
-                               .offset = place->offset,
-                               .bytes = bytes};
+    const txl_symbol symbol = symbol_at(text, length, id, place, bytes);
     if (encoder->how.unknown)
         encoder->how.unknown(encoder->how.unknown_context, &symbol, place->column);
 }

@@ -6,26 +6,6 @@
 
 /* ---- Attention ---------------------------------------------------------------------------- */
 
-static const void *ring_block(const struct rows *rows, int layer, size_t head, size_t block) {
-    return rows_block(rows, (size_t)layer, block % rows->n_block, head);
-}
-
-/* S = Q K^T for `blocks` blocks of keys or position rows, from `block` on, round the ring:
- * Q[m, d_head] of rows_round_factor, S[m, 64 blocks] with row stride lds.  `after` is what will be
- * read next. */
-static void score_blocks(const struct transformer_xl_timeline *line, const struct rows *rows,
-                         int layer, size_t head, size_t block, size_t blocks, size_t m,
-                         const float *q, float *s, size_t lds, const void *after) {
-    const void *keys = blocks > 0 ? ring_block(rows, layer, head, block) : NULL;
-    for (size_t k = 0; k < blocks; k++) {
-        bool last = k + 1 == blocks;
-        const void *next = last ? after : ring_block(rows, layer, head, block + k + 1);
-        rows_multiply(rows, line->base.compute.kernels, m, q, (size_t)line->x->d_head, 0, keys,
-                      false, s + k * ROW_BLOCK, lds, next);
-        keys = next;
-    }
-}
-
 /* One row of scores becomes attention weights, up to the factor that is returned.  s[n_key] are
  * keys at positions low .. low + n_key - 1, also some that the query does not see; b[n_distance]
  * the position scores, farthest first. */
@@ -118,12 +98,14 @@ static void make_queries(const struct attention *a, const struct sight *v, size_
 static void score(const struct attention *a, const struct sight *v, const struct work *w,
                   const void *values) {
     const struct rows *positions = &v->line->positions->rows;
+    const struct kernels *kernels = v->line->base.compute.kernels;
     size_t first = v->place / ROW_BLOCK, blocks = a->few ? 0 : v->n_place / ROW_BLOCK;
-    const void *then = blocks > 0 ? ring_block(positions, a->l, v->head, first) : values;
-    score_blocks(v->line, &v->line->keys, a->l, v->head, v->block, v->blocks, v->m, w->q_u, w->s,
-                 v->n_key, then);
-    score_blocks(v->line, positions, a->l, v->head, first, blocks, v->m, w->q_v, w->b, v->n_place,
-                 values);
+    size_t d_head = (size_t)v->line->x->d_head;
+    const void *then = blocks > 0 ? rows_ring_block(positions, a->l, v->head, first) : values;
+    rows_score(&v->line->keys, kernels, a->l, v->head, v->block, v->blocks, v->m, w->q_u, d_head,
+               w->s, v->n_key, then);
+    rows_score(positions, kernels, a->l, v->head, first, blocks, v->m, w->q_v, d_head, w->b,
+               v->n_place, values);
 }
 
 /* B += the learned distances' biases. */
@@ -155,18 +137,12 @@ static void weigh(const struct attention *a, const struct sight *v, size_t row,
 
 /* heads = weights V, by the rows' factors. */
 static void gather_values(const struct attention *a, const struct sight *v, size_t row,
-                          const struct work *w, const void *values, const float *factor) {
+                          const struct work *w, const float *factor) {
     const struct rows *rows = &v->line->values;
     const struct kernels *kernels = v->line->base.compute.kernels;
     size_t d_head = (size_t)v->line->x->d_head, width = head_width(v->line->x);
     rows_round_factor(rows, kernels, v->m, v->n_key, w->s, v->n_key);
-    for (size_t k = 0; k < v->blocks; k++) {
-        bool last = k + 1 == v->blocks;
-        const void *next = last ? NULL : ring_block(rows, a->l, v->head, v->block + k + 1);
-        rows_multiply(rows, kernels, v->m, w->s, v->n_key, k * ROW_BLOCK, values, k > 0, w->out,
-                      rows->width, next);
-        values = next;
-    }
+    rows_weigh(rows, kernels, a->l, v->head, v->block, v->blocks, v->m, w->s, w->out);
     float *heads = a->line->heads + row * width + v->head * d_head;
     for (size_t t = 0; t < v->m; t++)
         for (size_t j = 0; j < d_head; j++)
@@ -179,13 +155,13 @@ static void attend(const struct attention *a, const struct transformer_xl_timeli
                    size_t head, size_t row, size_t after, size_t m, int thread) {
     const struct sight v = find_sight(a, line, head, after, m);
     const struct work w = divide_scratch(&v, a->line->base.compute.scratch[thread]);
-    const void *values = ring_block(&line->values, a->l, head, v.block);
+    const void *values = rows_ring_block(&line->values, a->l, head, v.block);
     float factor[QUERY_BLOCK];
     make_queries(a, &v, row, &w);
     score(a, &v, &w, values);
     add_distance_biases(&v, w.b);
     weigh(a, &v, row, &w, factor);
-    gather_values(a, &v, row, &w, values, factor);
+    gather_values(a, &v, row, &w, factor);
 }
 
 /* One head for a block of queries, whose keys are all in the ring. */

@@ -83,41 +83,6 @@ void xlnet_distances_seen(const struct xlnet_pass *p, const struct xlnet_timelin
 
 /* ---- One head of some rows ---------------------------------------------------------------- */
 
-static const void *ring_block(const struct rows *rows, int layer, size_t head, size_t block) {
-    return rows_block(rows, (size_t)layer, block % rows->n_block, head);
-}
-
-/* S = Q K^T for `blocks` blocks of keys or position rows, from `block` on, round the ring:
- * Q[m, d_head] of rows_round_factor, S[m, 64 blocks] with row stride lds.  `after` is what will be
- * read next. */
-static void score_blocks(const struct xlnet_timeline *line, const struct rows *rows, int layer,
-                         size_t head, size_t block, size_t blocks, size_t m, const float *q,
-                         float *s, size_t lds, const void *after) {
-    const void *keys = ring_block(rows, layer, head, block);
-    for (size_t k = 0; k < blocks; k++) {
-        bool last = k + 1 == blocks;
-        const void *next = last ? after : ring_block(rows, layer, head, block + k + 1);
-        rows_multiply(rows, line->base.compute.kernels, m, q, (size_t)line->x->d_head, 0, keys,
-                      false, s + k * ROW_BLOCK, lds, next);
-        keys = next;
-    }
-}
-
-/* out[m, value_row] = S[m, n_key] V, S of rows_round_factor */
-static void weigh_values(const struct xlnet_timeline *line, int layer, size_t head,
-                         const struct sight *sight, size_t m, const float *s, float *out) {
-    const struct rows *rows = &line->values;
-    size_t blocks = sight->n_key / ROW_BLOCK;
-    const void *values = ring_block(rows, layer, head, sight->block);
-    for (size_t k = 0; k < blocks; k++) {
-        bool last = k + 1 == blocks;
-        const void *next = last ? NULL : ring_block(rows, layer, head, sight->block + k + 1);
-        rows_multiply(rows, line->base.compute.kernels, m, s, sight->n_key, k * ROW_BLOCK, values,
-                      k > 0, out, rows->width, next);
-        values = next;
-    }
-}
-
 /* s[position - low] = value for the open gaps before `end`. */
 static void set_gaps(const struct xlnet_timeline *line, uint64_t low, uint64_t end, float value,
                      float *s) {
@@ -186,17 +151,18 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
     /* (Q + u) K^T, and (Q + v) (W_r R)^T for all distances at once */
     const struct rows *far = &line->distances->rows;
     size_t place = sight.place / ROW_BLOCK;
-    score_blocks(line, &line->keys, p->l, head, sight.block, sight.n_key / ROW_BLOCK, m, q_u, s,
-                 sight.n_key, ring_block(far, p->l, head, place));
-    score_blocks(line, far, p->l, head, place, sight.n_place / ROW_BLOCK, m, q_v, b, sight.n_place,
-                 ring_block(&line->values, p->l, head, sight.block));
+    size_t blocks = sight.n_key / ROW_BLOCK;
+    rows_score(&line->keys, kernels, p->l, head, sight.block, blocks, m, q_u, d_head, s,
+               sight.n_key, rows_ring_block(far, p->l, head, place));
+    rows_score(far, kernels, p->l, head, place, sight.n_place / ROW_BLOCK, m, q_v, d_head, b,
+               sight.n_place, rows_ring_block(&line->values, p->l, head, sight.block));
 
     float factor[XLNET_BLOCK];
     for (size_t t = 0; t < m; t++)
         factor[t] = attend_row(line, row_of(p, rows, t), &sight, s + t * sight.n_key,
                                b + t * sight.n_place, spread);
     rows_round_factor(&line->values, kernels, m, sight.n_key, s, sight.n_key);
-    weigh_values(line, p->l, head, &sight, m, s, out);
+    rows_weigh(&line->values, kernels, p->l, head, sight.block, blocks, m, s, out);
     for (size_t t = 0; t < m; t++) {
         float *to = p->line->heads + (rows.first + t * rows.step) * width + head * d_head;
         for (size_t j = 0; j < d_head; j++)

@@ -490,7 +490,7 @@ static void flags_override_richer_checkpoints(void **unused) {
         assert_refused(source, &o, TXL_ARGUMENT, "unknown tokenizer \"letters\"");
         o.tokenizer = NULL;
         o.type = "q7";
-        assert_refused(source, &o, TXL_ARGUMENT, "no type \"q7\"");
+        assert_refused(source, &o, TXL_ARGUMENT, "unknown type \"q7\"");
         o.type = NULL;
         o.has_attn_type = true;
         o.attn_type = ATTENTION_LEARNED_DISTANCE;
