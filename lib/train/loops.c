@@ -12,8 +12,8 @@ extern const struct loops loops_neon;
 
 const struct loops *loops_choose(const struct kernels *kernels) {
 #if defined(__x86_64__)
-    if (strncmp(kernels->name, "avx512", 6) == 0) /* its variants too */
-        return &loops_avx512;
+    if (strncmp(kernels->name, "avx512", 6) == 0 || strcmp(kernels->name, "amx") == 0)
+        return &loops_avx512; /* for its variants too */
     if (strcmp(kernels->name, "avx2") == 0)
         return &loops_avx2;
 #elif defined(__aarch64__)

@@ -311,6 +311,16 @@ static void finite_differences(void **state) {
     }
 }
 
+/* Processors that have vectors use them. */
+static void loops_of_kernels(void **state) {
+    (void)state;
+    for (size_t k = 0; kernels_available(k); k++) {
+        const struct kernels *kernels = kernels_available(k);
+        bool generic = strcmp(kernels->name, "generic") == 0;
+        assert_int_equal(strcmp(loops_choose(kernels)->name, "generic") == 0, generic);
+    }
+}
+
 /* Dropout drops its share and keeps the mean, and no two draws are for the same place. */
 static void dropout_shares(void **state) {
     (void)state;
@@ -693,10 +703,15 @@ static void foreign_states(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_runs),    cmocka_unit_test(finite_differences),
-        cmocka_unit_test(dropout_shares),    cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(near_f32_in_bf16),  cmocka_unit_test(going_on),
-        cmocka_unit_test(foreign_states),    cmocka_unit_test(no_number),
+        cmocka_unit_test(reference_runs),
+        cmocka_unit_test(finite_differences),
+        cmocka_unit_test(loops_of_kernels),
+        cmocka_unit_test(dropout_shares),
+        cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(near_f32_in_bf16),
+        cmocka_unit_test(going_on),
+        cmocka_unit_test(foreign_states),
+        cmocka_unit_test(no_number),
         cmocka_unit_test(several_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
