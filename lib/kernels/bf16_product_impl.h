@@ -3,11 +3,9 @@
 #ifndef TXL_BF16_PRODUCT_IMPL_H
 #define TXL_BF16_PRODUCT_IMPL_H
 
-#include "bf16_product.h"
+#include "packed_product.h"
 #include "pairs.h"
 #include "transpose.h"
-
-enum { BF16_PAIRS = BF16_DEPTH / 2 };
 
 /* ---- Packing ------------------------------------------------------------------------------ */
 
@@ -72,16 +70,16 @@ static inline __attribute__((always_inline)) void pack_block(const bool left, co
 
 /* Blocks in the order in which the source lies. */
 static inline __attribute__((always_inline)) void pack_rows(const bool left,
-                                                            const struct bf16_source *x,
+                                                            const struct packed_source *x,
                                                             size_t first, size_t end,
-                                                            const struct bf16_pack *pack) {
+                                                            const struct pack *pack) {
     const size_t depth = bf16_blocks(pack->k);
     if (x->transposed) {
         for (size_t d = 0; d < depth; d++) {
             for (size_t r = first; r < end; r += BF16_ROWS)
                 pack_block(left, true, x->x + d * BF16_DEPTH * x->ld + r, x->ld, end - r,
                            pack->k - d * BF16_DEPTH,
-                           pack->blocks + (r / BF16_ROWS * depth + d) * BF16_BLOCK);
+                           (uint16_t *)pack->elements + (r / BF16_ROWS * depth + d) * BF16_BLOCK);
         }
         return;
     }
@@ -89,17 +87,17 @@ static inline __attribute__((always_inline)) void pack_rows(const bool left,
         for (size_t d = 0; d < depth; d++)
             pack_block(left, false, x->x + r * x->ld + d * BF16_DEPTH, x->ld, end - r,
                        pack->k - d * BF16_DEPTH,
-                       pack->blocks + (r / BF16_ROWS * depth + d) * BF16_BLOCK);
+                       (uint16_t *)pack->elements + (r / BF16_ROWS * depth + d) * BF16_BLOCK);
     }
 }
 
-static void bf16_pack_left(const struct bf16_source *x, size_t first, size_t end,
-                           const struct bf16_pack *pack) {
+static void bf16_pack_left(const struct packed_source *x, size_t first, size_t end,
+                           const struct pack *pack) {
     pack_rows(true, x, first, end, pack);
 }
 
-static void bf16_pack_right(const struct bf16_source *x, size_t first, size_t end,
-                            const struct bf16_pack *pack) {
+static void bf16_pack_right(const struct packed_source *x, size_t first, size_t end,
+                            const struct pack *pack) {
     pack_rows(false, x, first, end, pack);
 }
 
@@ -172,21 +170,22 @@ static inline void fetch_tile(float *c, size_t row, size_t end, size_t columns, 
  */
 enum { BF16_CHUNK = 16 };
 
-static void bf16_multiply(const struct bf16_pack *a, const struct bf16_pack *b, size_t k,
-                          size_t i_first, size_t i_end, size_t j_first, size_t j_end, bool add,
-                          float *c, size_t ldc) {
+static void bf16_multiply(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
+                          size_t i_end, size_t j_first, size_t j_end, bool add, float *c,
+                          size_t ldc) {
     const size_t depth = bf16_blocks(k), lda = bf16_blocks(a->k) * BF16_BLOCK;
     const size_t ldb = bf16_blocks(b->k) * BF16_BLOCK;
     bf16_begin();
     for (size_t d = 0; d < depth || d == 0; d += BF16_CHUNK) {
         size_t part = depth - d < BF16_CHUNK ? depth - d : BF16_CHUNK;
         for (size_t j = j_first; j < j_end; j += BF16_TILE_COLUMNS) {
-            const uint16_t *right = b->blocks + j / BF16_ROWS * ldb + d * BF16_BLOCK;
+            const uint16_t *right =
+                (const uint16_t *)b->elements + j / BF16_ROWS * ldb + d * BF16_BLOCK;
             size_t columns = j_end - j < BF16_TILE_COLUMNS ? j_end - j : BF16_TILE_COLUMNS;
             for (size_t i = i_first; i < i_end; i += BF16_TILE_ROWS) {
                 size_t rows = i_end - i < BF16_TILE_ROWS ? i_end - i : BF16_TILE_ROWS;
-                const uint16_t *left =
-                    a->blocks + i / BF16_ROWS * lda + d * BF16_BLOCK + i % BF16_ROWS * BF16_DEPTH;
+                const uint16_t *left = (const uint16_t *)a->elements + i / BF16_ROWS * lda +
+                                       d * BF16_BLOCK + i % BF16_ROWS * BF16_DEPTH;
                 fetch_tile(c + (i + BF16_TILE_ROWS) * ldc + j, i + BF16_TILE_ROWS, i_end, columns,
                            ldc);
                 bf16_any_tile(rows, columns, part, left, lda, right, ldb, add || d > 0,
@@ -197,7 +196,9 @@ static void bf16_multiply(const struct bf16_pack *a, const struct bf16_pack *b, 
     bf16_end();
 }
 
-static const struct bf16_product bf16_product = {
+static const struct packed_product bf16_product = {
+    .element = sizeof(uint16_t),
+    .depth = BF16_DEPTH,
     .pack_left = bf16_pack_left,
     .pack_right = bf16_pack_right,
     .multiply = bf16_multiply,

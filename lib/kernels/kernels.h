@@ -84,8 +84,9 @@ struct kernels {
     /* Products of many rows with weights of the type indexed by. */
     const struct panels *panels[KERNEL_TYPES];
 
-    /* Products of two operands in f32, rounded to bf16. */
-    const struct bf16_product *bf16_product;
+    /* Products of two operands in f32, as they are (NULL: OpenBLAS's sgemm is faster) and rounded
+     * to bf16. */
+    const struct packed_product *f32_product, *bf16_product;
 
     /* out[i] = in[i] as f16, rounded to nearest even and at most 65504 in size. */
     void (*narrow_f16)(const float *in, size_t n, uint16_t *out);

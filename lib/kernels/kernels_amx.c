@@ -2,9 +2,9 @@
  * vectors of f32 are. */
 #include "loads_avx512.h"
 
-#include "bf16_product.h"
 #include "finish_panel.h"
 #include "kernels.h"
+#include "packed_product.h"
 #include "tiles_amx.h"
 
 #define BF16_TILE_ROWS 32
@@ -129,8 +129,8 @@ static void multiply_many_bf16(size_t m, size_t n, size_t k, const uint16_t *a, 
 static void pack_activations(size_t m, size_t width, size_t k, const float *x, size_t ldx,
                              void *out, float *x_scale) {
     (void)width, (void)x_scale;
-    const struct bf16_source source = {x, ldx, false};
-    const struct bf16_pack pack = {out, k};
+    const struct packed_source source = {x, ldx, false};
+    const struct pack pack = {out, k};
     bf16_pack_right(&source, 0, m, &pack);
 }
 
@@ -155,7 +155,7 @@ static void multiply_panel(size_t m, size_t width, size_t n, size_t k, const voi
                            const float *bias, bool relu, float *y, size_t ldy) {
     (void)x_scale, (void)scale;
     _Alignas(64) float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
-    const struct bf16_pack left = {(uint16_t *)b, k}, right = {(uint16_t *)packed, k};
+    const struct pack left = {(void *)b, k}, right = {(void *)packed, k};
     bf16_multiply(&left, &right, k, 0, n, 0, width, false, c, width);
     finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
 }

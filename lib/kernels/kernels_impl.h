@@ -12,6 +12,12 @@
  *                                           widened */
 #include "bf16_memory_impl.h"
 #include "bf16_product_impl.h"
+#if LANES >= 8
+#include "f32_product_impl.h"
+#define F32_PRODUCT &f32_product
+#else
+#define F32_PRODUCT NULL
+#endif
 #include "finish_panel.h"
 #include "kernels.h"
 #include "lanes.h"
@@ -579,9 +585,10 @@ static void read_only(const void *data, size_t n) {
         .widen = {widen_f32, widen_f16, widen_bf16, widen_q8},                                     \
         .multiply = {multiply_f32, multiply_f16},                                                  \
         .panels = {WIDE_PANELS(NULL), PANELS_F16, PANELS_BF16, PANELS},                            \
-        .bf16_product = &bf16_product, .narrow_f16 = narrow_f16, .narrow_bf16 = narrow_bf16,       \
-        .multiply_bf16 = multiply_bf16, .attend = attend, .layer_norm = layer_norm,                \
-        .activate = activate, .sum_exp = sum_exp, .read = read_only, .int8 = INT8,                 \
+        .f32_product = F32_PRODUCT, .bf16_product = &bf16_product, .narrow_f16 = narrow_f16,       \
+        .narrow_bf16 = narrow_bf16, .multiply_bf16 = multiply_bf16, .attend = attend,              \
+        .layer_norm = layer_norm, .activate = activate, .sum_exp = sum_exp, .read = read_only,     \
+        .int8 = INT8,                                                                              \
     }
 
 static const struct kernels int8_kernels = KERNELS(&int8_panels, NULL);

@@ -23,9 +23,8 @@ struct head {
     const float *position;
     float *probability; /* [length, l] */
     float *score;       /* [QUERY_PIECE, l] */
-    uint16_t *left;     /* room for a product's operands in bf16 */
-    uint16_t *right;
-    float *rest; /* the thread's scratch behind these */
+    char *left, *right; /* room for a product's packed operands */
+    float *rest;        /* the thread's scratch behind these */
 };
 
 struct attention {
@@ -37,25 +36,27 @@ static size_t keys_of(const txl_trainer *t) {
     return (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
 }
 
-/* Elements of the largest left and right operand of a product in bf16: those of the queries and
+/* Bytes of the largest packed left and right operand of a product: those of the queries and
  * the keys, and those of the keys and d_head. */
 static size_t left_room(const txl_trainer *t) {
-    size_t along = bf16_pack_size(QUERY_PIECE, keys_of(t));
-    size_t across = bf16_pack_size(keys_of(t), QUERY_PIECE);
-    size_t queries = bf16_pack_size(QUERY_PIECE, (size_t)t->x->d_head);
+    const struct packed_product *p = t->products.packed;
+    size_t along = pack_size(p, QUERY_PIECE, keys_of(t));
+    size_t across = pack_size(p, keys_of(t), QUERY_PIECE);
+    size_t queries = pack_size(p, QUERY_PIECE, (size_t)t->x->d_head);
     return larger(larger(along, across), queries);
 }
 
 static size_t right_room(const txl_trainer *t) {
+    const struct packed_product *p = t->products.packed;
     size_t d = (size_t)t->x->d_head;
-    size_t along = bf16_pack_size(keys_of(t), d), across = bf16_pack_size(d, keys_of(t));
-    size_t queries = bf16_pack_size(d, QUERY_PIECE);
+    size_t along = pack_size(p, keys_of(t), d), across = pack_size(p, d, keys_of(t));
+    size_t queries = pack_size(p, d, QUERY_PIECE);
     return larger(larger(along, across), queries);
 }
 
 size_t train_attention_scratch(const txl_trainer *t) {
     size_t d = (size_t)t->x->d_head, l = keys_of(t), length = (size_t)t->how.tgt_len;
-    size_t packs = t->how.bf16 ? (left_room(t) + right_room(t)) / 2 : 0;
+    size_t packs = t->products.packed ? (left_room(t) + right_room(t)) / sizeof(float) : 0;
     size_t forward = 2 * l * d + 2 * length * d + QUERY_PIECE * l;
     size_t backward = 3 * l * d + 2 * length * d + 2 * QUERY_PIECE * l;
     return packs + forward + backward;
@@ -64,7 +65,7 @@ size_t train_attention_scratch(const txl_trainer *t) {
 /* Queries at a time: in f32 fewer where there are few, so that less is computed of what nobody
  * sees.  In bf16 operands cost more than products. */
 static size_t query_piece(const txl_trainer *t) {
-    return t->length <= QUERY_PIECE && !t->products.bf16 ? QUERY_PIECE / 2 : QUERY_PIECE;
+    return t->length <= QUERY_PIECE && !t->how.bf16 ? QUERY_PIECE / 2 : QUERY_PIECE;
 }
 
 /* Rows lie so far apart that the processor does not guess the next ones. */
@@ -103,10 +104,10 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
     struct head head = {.d = d, .l = m + t->length, .width = width};
     head.query = layer->qkv + b * t->length * 3 * width + h * d;
     head.key = t->scratch[thread];
-    if (t->products.bf16) {
-        head.left = (uint16_t *)t->scratch[thread];
+    if (t->products.packed) {
+        head.left = (char *)t->scratch[thread];
         head.right = head.left + left_room(t);
-        head.key += (left_room(t) + right_room(t)) / 2;
+        head.key += (left_room(t) + right_room(t)) / sizeof(float);
     }
     head.value = head.key + keys_of(t) * d;
     head.qu = head.value + keys_of(t) * d;
@@ -141,20 +142,20 @@ static void visible(const txl_trainer *t, size_t i, size_t *first, size_t *end) 
  * has its rows along what the formula has as columns. */
 static void multiply(const txl_trainer *t, const struct head *head, size_t m, size_t n, size_t k,
                      struct factor a, struct factor b, bool add, float *c, size_t ldc) {
-    const struct bf16_product *bf16 = t->products.bf16;
-    if (!bf16) {
+    const struct packed_product *packed = t->products.packed;
+    if (!packed) {
         cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans,
                     b.transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1, a.x,
                     (int)a.ld, b.x, (int)b.ld, add ? 1 : 0, c, (int)ldc);
         return;
     }
-    assert(bf16_pack_size(m, k) <= left_room(t) && bf16_pack_size(n, k) <= right_room(t));
-    const struct bf16_source from_a = {a.x, a.ld, a.transposed};
-    const struct bf16_source from_b = {b.x, b.ld, !b.transposed}; /* its rows are B's columns */
-    const struct bf16_pack left = {head->left, k}, right = {head->right, k};
-    bf16->pack_left(&from_a, 0, m, &left);
-    bf16->pack_right(&from_b, 0, n, &right);
-    bf16->multiply(&left, &right, k, 0, m, 0, n, add, c, ldc);
+    assert(pack_size(packed, m, k) <= left_room(t) && pack_size(packed, n, k) <= right_room(t));
+    const struct packed_source from_a = {a.x, a.ld, a.transposed};
+    const struct packed_source from_b = {b.x, b.ld, !b.transposed}; /* its rows are B's columns */
+    const struct pack left = {head->left, k}, right = {head->right, k};
+    packed->pack_left(&from_a, 0, m, &left);
+    packed->pack_right(&from_b, 0, n, &right);
+    packed->multiply(&left, &right, k, 0, m, 0, n, add, c, ldc);
 }
 
 /* A matrix as a factor, or its transpose. */

@@ -11,7 +11,7 @@ enum {
     TILE_ROW_UNIT = 16,       /* of rows */
     TILE_WORK = 80 * 1000000, /* operations: a tile takes less than a millisecond, so that threads
                                  end at about the same time */
-    PACK_ROWS = 64            /* of an operand that a task packs */
+    TASK_ROWS = 64            /* of an operand that a task packs */
 };
 
 /* A product cut into rows * columns tiles. */
@@ -20,10 +20,10 @@ struct cut {
     size_t tile_rows, tile_columns, rows, columns;
 };
 
-/* An operand of a product in bf16. */
+/* An operand of a product. */
 struct packed {
-    struct bf16_source source;
-    struct bf16_pack pack;
+    struct packed_source source;
+    struct pack pack;
     size_t rows;
     bool right;
 };
@@ -77,10 +77,10 @@ static void multiply(const struct factor *a, const struct factor *b, size_t row,
                 from_a, (int)a->ld, from_b, (int)b->ld, add ? 1 : 0, c, (int)ldc);
 }
 
-/* ---- Operands in bf16 --------------------------------------------------------------------- */
+/* ---- Packed operands ---------------------------------------------------------------------- */
 
-size_t products_room(size_t m, size_t n, size_t k) {
-    return bf16_pack_size(m, k) + bf16_pack_size(n, k);
+size_t products_room(const struct packed_product *packed, size_t m, size_t n, size_t k) {
+    return pack_size(packed, m, k) + pack_size(packed, n, k);
 }
 
 /* A factor's rows run along k: those of the right one are B's columns. */
@@ -96,7 +96,7 @@ static void add_pack(struct batch *batch, int product, int which, const struct f
         .pack = {products->room + *used, k},
         .rows = rows,
         .right = right};
-    *used += bf16_pack_size(rows, k);
+    *used += pack_size(products->packed, rows, k);
     assert(*used <= products->room_size);
 }
 
@@ -105,17 +105,17 @@ static void pack_task(void *context, int i, int thread) {
     const struct batch *batch = context;
     size_t task = (size_t)i;
     const struct packed *packed = batch->packed[0];
-    while (task >= parts_of(packed->rows, PACK_ROWS)) {
-        task -= parts_of(packed->rows, PACK_ROWS);
+    while (task >= parts_of(packed->rows, TASK_ROWS)) {
+        task -= parts_of(packed->rows, TASK_ROWS);
         packed++;
     }
-    size_t first = task * PACK_ROWS, end = first + PACK_ROWS;
-    const struct bf16_product *bf16 = batch->products->bf16;
+    size_t first = task * TASK_ROWS, end = first + TASK_ROWS;
+    const struct packed_product *product = batch->products->packed;
     end = end < packed->rows ? end : packed->rows;
     if (packed->right)
-        bf16->pack_right(&packed->source, first, end, &packed->pack);
+        product->pack_right(&packed->source, first, end, &packed->pack);
     else
-        bf16->pack_left(&packed->source, first, end, &packed->pack);
+        product->pack_left(&packed->source, first, end, &packed->pack);
 }
 
 static void pack_operands(struct batch *batch) {
@@ -127,7 +127,7 @@ static void pack_operands(struct batch *batch) {
         add_pack(batch, i, 2, &p->more_a, p->m, p->more, &used);
         add_pack(batch, i, 3, &p->more_b, p->n, p->more, &used);
         for (int k = 0; k < PACKS; k++)
-            tasks += parts_of(batch->packed[i][k].rows, PACK_ROWS);
+            tasks += parts_of(batch->packed[i][k].rows, TASK_ROWS);
     }
     pool_run(batch->products->pool, (int)tasks, pack_task, batch);
 }
@@ -138,7 +138,7 @@ struct tile {
     size_t row, rows, column, columns;
 };
 
-static void multiply_f32(const struct product *p, const struct tile *tile) {
+static void multiply_unpacked(const struct product *p, const struct tile *tile) {
     float *c = p->c + tile->row * p->ldc + tile->column;
     bool add = p->add;
     if (p->k > 0) {
@@ -151,18 +151,18 @@ static void multiply_f32(const struct product *p, const struct tile *tile) {
                  p->more, add, c, p->ldc);
 }
 
-static void multiply_bf16(const struct bf16_product *bf16, const struct product *p,
-                          const struct packed *packed, const struct tile *tile) {
+static void multiply_packed(const struct packed_product *product, const struct product *p,
+                            const struct packed *packed, const struct tile *tile) {
     size_t end = tile->row + tile->rows, column_end = tile->column + tile->columns;
     bool add = p->add;
     if (p->k > 0) {
-        bf16->multiply(&packed[0].pack, &packed[1].pack, p->k, tile->row, end, tile->column,
-                       column_end, add, p->c, p->ldc);
+        product->multiply(&packed[0].pack, &packed[1].pack, p->k, tile->row, end, tile->column,
+                          column_end, add, p->c, p->ldc);
         add = true;
     }
     if (p->more > 0)
-        bf16->multiply(&packed[2].pack, &packed[3].pack, p->more, tile->row, end, tile->column,
-                       column_end, add, p->c, p->ldc);
+        product->multiply(&packed[2].pack, &packed[3].pack, p->more, tile->row, end, tile->column,
+                          column_end, add, p->c, p->ldc);
 }
 
 static void tile_task(void *context, int i, int thread) {
@@ -179,10 +179,10 @@ static void tile_task(void *context, int i, int thread) {
     size_t rows = p->m - tile.row, columns = p->n - tile.column;
     tile.rows = rows < cut->tile_rows ? rows : cut->tile_rows;
     tile.columns = columns < cut->tile_columns ? columns : cut->tile_columns;
-    if (batch->products->bf16)
-        multiply_bf16(batch->products->bf16, p, batch->packed[k], &tile);
+    if (batch->products->packed)
+        multiply_packed(batch->products->packed, p, batch->packed[k], &tile);
     else
-        multiply_f32(p, &tile);
+        multiply_unpacked(p, &tile);
     if (p->finish)
         p->finish(p->context, tile.row, tile.rows, tile.column, tile.columns);
 }
@@ -198,7 +198,7 @@ void products_run(const struct products *products, const struct product *product
         batch.cut[batch.n++] = cut;
         tiles += cut.rows * cut.columns;
     }
-    if (products->bf16)
+    if (products->packed)
         pack_operands(&batch);
     pool_run(products->pool, (int)tiles, tile_task, &batch);
 }

@@ -1,10 +1,10 @@
 /* The products of training: large matrices, cut into tiles that do not depend on the number of
- * threads, each an sgemm on one thread, or a product of operands rounded to bf16. */
+ * threads, each a product of packed operands, or an sgemm on one thread. */
 #ifndef TXL_PRODUCTS_H
 #define TXL_PRODUCTS_H
 
 #include "lib/base/threads.h"
-#include "lib/kernels/bf16_product.h"
+#include "lib/kernels/packed_product.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,13 +35,13 @@ struct product {
 /* What they are computed with. */
 struct products {
     struct pool *pool;
-    const struct bf16_product *bf16; /* NULL: in f32 */
-    uint16_t *room;                  /* [room_size], for operands in bf16 */
+    const struct packed_product *packed; /* NULL: OpenBLAS's sgemm */
+    char *room;                          /* [room_size], for packed operands */
     size_t room_size;
 };
 
-/* Elements of room that a product needs in bf16. */
-size_t products_room(size_t m, size_t n, size_t k);
+/* Bytes of room that a product needs. */
+size_t products_room(const struct packed_product *packed, size_t m, size_t n, size_t k);
 
 /* Computes all of them, at most MAX_PRODUCTS, in no order: none may read what another writes.  A
  * product without elements, or without anything to sum up, is left out. */

@@ -122,7 +122,8 @@ static void plan_work(txl_trainer *t, struct plan *plan, uint64_t n, uint64_t m)
 
 /* Room for the operands of any products that are computed together: of the softmax's gradients, of
  * the feed-forward half's or of the attention half's. */
-static size_t bf16_room(const txl_trainer *t, size_t n, size_t m) {
+static size_t packed_room(const txl_trainer *t, size_t n, size_t m) {
+    const struct packed_product *p = t->products.packed;
     const struct transformer_xl *x = t->x;
     size_t d = (size_t)x->d_model, width = heads_width(x), inner = (size_t)x->d_inner;
     size_t rows = t->softmax_rows, entries = widest_softmax(t->ends),
@@ -131,18 +132,18 @@ static size_t bf16_room(const txl_trainer *t, size_t n, size_t m) {
     size_t embed = t->ends->band[0].embedding.n_col;
     embed = embed > d ? embed : d;
     size_t room[] = {
-        products_room(rows, embed, entries) + products_room(rows, embed, clusters) +
-            products_room(entries, embed, rows) + products_room(clusters, embed, rows),
-        products_room(rows, entries, embed) + products_room(rows, clusters, embed),
-        products_room(n, d, embed) + products_room(d, embed, n),
-        products_room(n, inner, d) + products_room(d, inner, n),
-        products_room(n, d, inner) + products_room(inner, d, n),
-        products_room(n, width, d) + products_room(d, width, n),
-        products_room(n, 3 * width, d) + products_room(m, 2 * width, d) +
-            products_room(keys, width, d),
-        products_room(n, d, 3 * width) + products_room(m, d, 2 * width) +
-            products_room(3 * width, d, n) + products_room(2 * width, d, n) +
-            products_room(2 * width, d, m) + products_room(width, d, keys),
+        products_room(p, rows, embed, entries) + products_room(p, rows, embed, clusters) +
+            products_room(p, entries, embed, rows) + products_room(p, clusters, embed, rows),
+        products_room(p, rows, entries, embed) + products_room(p, rows, clusters, embed),
+        products_room(p, n, d, embed) + products_room(p, d, embed, n),
+        products_room(p, n, inner, d) + products_room(p, d, inner, n),
+        products_room(p, n, d, inner) + products_room(p, inner, d, n),
+        products_room(p, n, width, d) + products_room(p, d, width, n),
+        products_room(p, n, 3 * width, d) + products_room(p, m, 2 * width, d) +
+            products_room(p, keys, width, d),
+        products_room(p, n, d, 3 * width) + products_room(p, m, d, 2 * width) +
+            products_room(p, 3 * width, d, n) + products_room(p, 2 * width, d, n) +
+            products_room(p, 2 * width, d, m) + products_room(p, width, d, keys),
     };
     size_t most = 0;
     for (size_t i = 0; i < sizeof room / sizeof *room; i++)
@@ -162,7 +163,7 @@ static uint64_t plan_memory(txl_trainer *t, char *base, int threads) {
     t->moment_2 = take_floats(&plan, t->n_parameter);
     t->layer = take(&plan, (uint64_t)t->x->n_layer, sizeof *t->layer);
     plan_work(t, &plan, n, m);
-    t->products.room_size = t->how.bf16 ? bf16_room(t, (size_t)n, (size_t)m) : 0;
+    t->products.room_size = t->products.packed ? packed_room(t, (size_t)n, (size_t)m) : 0;
     t->products.room = take(&plan, t->products.room_size, sizeof *t->products.room);
     t->scratch = take(&plan, (uint64_t)threads, sizeof *t->scratch);
     for (int i = 0; i < threads; i++) {
@@ -394,6 +395,7 @@ static void describe(txl_trainer *t, const txl_model *model, const txl_training 
         t->first_stream = streams_before(t->streams, peers, peers->rank);
         t->how.batch = (int)(streams_before(t->streams, peers, peers->rank + 1) - t->first_stream);
     }
+    t->products.packed = t->how.bf16 ? model->kernels->bf16_product : model->kernels->f32_product;
     set_network(t, model);
     find_tied(t, model);
     count_weights(t, model->weights);
@@ -442,7 +444,6 @@ static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl
     if (!t->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
     t->products.pool = t->pool;
-    t->products.bf16 = t->how.bf16 ? model->kernels->bf16_product : NULL;
     uint64_t size = plan_memory(t, NULL, pool_size(t->pool));
     t->memory = size <= SIZE_MAX / 2 ? expansion_map((size_t)size) : NULL;
     if (!t->memory)

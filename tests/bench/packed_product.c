@@ -1,8 +1,8 @@
-/* Measures bf16_product of every table of kernels on one thread, beside sgemm: the best of many
- * runs, since others may be working on the machine.
+/* Measures the packed products of every table of kernels on one thread, beside sgemm: the best of
+ * many runs, since others may be working on the machine.
  *
- *   build/bench_bf16_product [SECONDS]    for each shape and table */
-#include "lib/kernels/bf16_product.h"
+ *   build/bench_packed_product [SECONDS]    for each shape and table */
+#include "lib/kernels/packed_product.h"
 #include "lib/kernels/kernels.h"
 
 #include <cblas.h>
@@ -24,10 +24,10 @@ static const struct {
 };
 
 struct work {
-    const struct bf16_product *product;
+    const struct packed_product *product;
     size_t m, n, k;
-    struct bf16_source a, b;
-    struct bf16_pack left, right;
+    struct packed_source a, b;
+    struct pack left, right;
     float *c;
 };
 
@@ -86,30 +86,33 @@ static float *random_floats(size_t n) {
     return x;
 }
 
-static void measure(size_t s, const struct kernels *kernels, double seconds) {
+/* `product` NULL: sgemm. */
+static void measure(size_t s, const char *name, const struct packed_product *product,
+                    double seconds) {
     size_t m = shapes[s].m, n = shapes[s].n, k = shapes[s].k;
     struct work w = {.m = m, .n = n, .k = k};
-    w.a = (struct bf16_source){random_floats(m * k), shapes[s].a_transposed ? m : k,
-                               shapes[s].a_transposed};
-    w.b = (struct bf16_source){random_floats(n * k), shapes[s].b_transposed ? n : k,
-                               shapes[s].b_transposed};
+    w.a = (struct packed_source){random_floats(m * k), shapes[s].a_transposed ? m : k,
+                                 shapes[s].a_transposed};
+    w.b = (struct packed_source){random_floats(n * k), shapes[s].b_transposed ? n : k,
+                                 shapes[s].b_transposed};
     w.c = random_floats(m * n);
     double work = 2e-9 * (double)m * (double)n * (double)k;
     printf("%4zu x %4zu x %4zu%s%s  ", m, n, k, w.a.transposed ? " A^T" : "",
            w.b.transposed ? " B^T" : "");
-    if (!kernels) {
-        printf("sgemm       %5.0f GFLOP/s\n", work / best(sgemm, &w, seconds));
+    if (!product) {
+        printf("sgemm             %5.0f GFLOP/s\n", work / best(sgemm, &w, seconds));
     } else {
-        w.product = kernels->bf16_product;
-        w.left = (struct bf16_pack){numbers(bf16_pack_size(m, k), sizeof(uint16_t)), k};
-        w.right = (struct bf16_pack){numbers(bf16_pack_size(n, k), sizeof(uint16_t)), k};
+        w.product = product;
+        w.left = (struct pack){numbers(pack_size(product, m, k), 1), k};
+        w.right = (struct pack){numbers(pack_size(product, n, k), 1), k};
         double left = best(pack_left, &w, seconds), right = best(pack_right, &w, seconds);
-        double product = best(multiply, &w, seconds);
-        printf("%-11s %5.0f GFLOP/s, packed %4.1f and %4.1f GB/s, with both %5.0f GFLOP/s\n",
-               kernels->name, work / product, 4e-9 * (double)(m * k) / left,
-               4e-9 * (double)(n * k) / right, work / (left + right + product));
-        free(w.left.blocks);
-        free(w.right.blocks);
+        double both = best(multiply, &w, seconds);
+        printf("%-12s %s %5.0f GFLOP/s, packed %4.1f and %4.1f GB/s, with both %5.0f GFLOP/s\n",
+               name, product->element < sizeof(float) ? "bf16" : "f32 ", work / both,
+               4e-9 * (double)(m * k) / left, 4e-9 * (double)(n * k) / right,
+               work / (left + right + both));
+        free(w.left.elements);
+        free(w.right.elements);
     }
     free((float *)w.a.x);
     free((float *)w.b.x);
@@ -120,8 +123,12 @@ int main(int n_argument, char **argument) {
     double seconds = n_argument > 1 ? atof(argument[1]) : 0.2;
     openblas_set_num_threads(1);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        measure(s, NULL, seconds);
-        for (size_t v = 0; kernels_available(v); v++)
-            measure(s, kernels_available(v), seconds);
+        measure(s, NULL, NULL, seconds);
+        for (size_t v = 0; kernels_available(v); v++) {
+            const struct kernels *kernels = kernels_available(v);
+            measure(s, kernels->name, kernels->bf16_product, seconds);
+            if (kernels->f32_product)
+                measure(s, kernels->name, kernels->f32_product, seconds);
+        }
     }
 }

@@ -1,8 +1,8 @@
-/* Products of operands rounded to bf16, of every table of kernels that this processor can run,
- * against plain double arithmetic. */
+/* Products of packed operands, as they are and rounded to bf16, of every table of kernels that this
+ * processor can run, against plain double arithmetic. */
 #include "lib/base/half.h"
-#include "lib/kernels/bf16_product.h"
 #include "lib/kernels/kernels.h"
+#include "lib/kernels/packed_product.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,34 +31,39 @@ static void fill(float *x, size_t n) {
         x[i] = (float)(int32_t)random_bits() * 0x1p-31f;
 }
 
-static float element(const struct bf16_source *x, size_t row, size_t i) {
+static float element(const struct packed_source *x, size_t row, size_t i) {
     return x->transposed ? x->x[i * x->ld + row] : x->x[row * x->ld + i];
 }
 
-static float rounded(const struct bf16_source *x, size_t row, size_t i) {
-    return float_of_bf16(bf16_of_float(element(x, row, i)));
+/* As a pack has it. */
+static float rounded(bool bf16, const struct packed_source *x, size_t row, size_t i) {
+    float exact = element(x, row, i);
+    return bf16 ? float_of_bf16(bf16_of_float(exact)) : exact;
 }
 
 /* A source with `rows` rows of k, some way in a matrix that is wider. */
-static struct bf16_source source(const float *x, size_t rows, size_t k, bool transposed,
-                                 size_t wider) {
-    return (struct bf16_source){x, (transposed ? rows : k) + wider, transposed};
+static struct packed_source source(const float *x, size_t rows, size_t k, bool transposed,
+                                   size_t wider) {
+    return (struct packed_source){x, (transposed ? rows : k) + wider, transposed};
 }
 
-static uint16_t *new_pack(size_t rows, size_t k) {
-    uint16_t *blocks = NULL;
-    size_t size = bf16_pack_size(rows, k) * sizeof *blocks;
-    assert_int_equal(posix_memalign((void **)&blocks, 64, size), 0);
-    memset(blocks, 0x7f, size);
-    return blocks;
+static void *new_pack(const struct packed_product *p, size_t rows, size_t k) {
+    void *elements = NULL;
+    size_t size = pack_size(p, rows, k);
+    assert_int_equal(posix_memalign(&elements, 64, size), 0);
+    memset(elements, 0x7f, size);
+    return elements;
 }
 
+/* Of a pack in bf16: blocks of 16 rows by 32 elements, a left one row by row, a right one by pairs.
+ */
 static uint16_t in_pack(const uint16_t *blocks, bool left, size_t k, size_t row, size_t i) {
+    enum { ROWS = 16, DEPTH = 32 };
     const uint16_t *block =
-        blocks + (row / BF16_ROWS * bf16_blocks(k) + i / BF16_DEPTH) * BF16_BLOCK;
-    row %= BF16_ROWS;
-    i %= BF16_DEPTH;
-    return left ? block[row * BF16_DEPTH + i] : block[(i / 2 * BF16_ROWS + row) * 2 + i % 2];
+        blocks + (row / ROWS * ((k + DEPTH - 1) / DEPTH) + i / DEPTH) * ROWS * DEPTH;
+    row %= ROWS;
+    i %= DEPTH;
+    return left ? block[row * DEPTH + i] : block[(i / 2 * ROWS + row) * 2 + i % 2];
 }
 
 /* Numbers of every kind: halfway between two in bf16, infinite, NaN that rounding could make
@@ -75,19 +80,19 @@ static void packs_are_rounded(void **state) {
     (void)state;
     static float x[MOST];
     for (size_t v = 0; kernels_available(v); v++) {
-        const struct bf16_product *p = kernels_available(v)->bf16_product;
+        const struct packed_product *p = kernels_available(v)->bf16_product;
         for (size_t s = 0; s < 4 * N_DEPTH; s++) {
             size_t k = depths[s / 4], rows = (s * 29 + 1) % MOST_ROWS + 1;
-            struct bf16_source from = source(x, rows, k, s & 1, s % 3);
+            struct packed_source from = source(x, rows, k, s & 1, s % 3);
             fill_odd(x, MOST);
             bool left = s & 2;
-            struct bf16_pack pack = {new_pack(rows, k), k};
-            size_t cut = rows / 2 / BF16_ROWS * BF16_ROWS;
+            struct pack pack = {new_pack(p, rows, k), k};
+            size_t cut = rows / 2 / PACK_ROWS * PACK_ROWS;
             (left ? p->pack_left : p->pack_right)(&from, cut, rows, &pack);
             (left ? p->pack_left : p->pack_right)(&from, 0, cut, &pack);
             for (size_t row = 0; row < (rows + 15) / 16 * 16; row++) {
-                for (size_t i = 0; i < bf16_blocks(k) * BF16_DEPTH; i++) {
-                    uint16_t found = in_pack(pack.blocks, left, k, row, i);
+                for (size_t i = 0; i < (k + p->depth - 1) / p->depth * p->depth; i++) {
+                    uint16_t found = in_pack(pack.elements, left, k, row, i);
                     float exact = row < rows && i < k ? element(&from, row, i) : 0;
                     if (isnan(exact))
                         assert_true(isnan(float_of_bf16(found)));
@@ -95,27 +100,27 @@ static void packs_are_rounded(void **state) {
                         assert_int_equal(found, bf16_of_float(exact));
                 }
             }
-            free(pack.blocks);
+            free(pack.elements);
         }
     }
 }
 
 /* m by n from the first k of depth_a and depth_b, cut in four. */
-static void check_product(const struct bf16_product *p, size_t m, size_t n, size_t k,
+static void check_product(const struct packed_product *p, size_t m, size_t n, size_t k,
                           size_t depth_a, size_t depth_b, unsigned how) {
     static float x[MOST], y[MOST], c[MOST_ROWS * (MOST_ROWS + 2)],
         whole[MOST_ROWS * (MOST_ROWS + 2)];
-    bool add = how & 4;
-    struct bf16_source a = source(x, m, depth_a, how & 1, how % 3);
-    struct bf16_source b = source(y, n, depth_b, how & 2, how % 5);
-    struct bf16_pack left = {new_pack(m, depth_a), depth_a},
-                     right = {new_pack(n, depth_b), depth_b};
+    bool add = how & 4, bf16 = p->element < sizeof(float);
+    struct packed_source a = source(x, m, depth_a, how & 1, how % 3);
+    struct packed_source b = source(y, n, depth_b, how & 2, how % 5);
+    struct pack left = {new_pack(p, m, depth_a), depth_a},
+                right = {new_pack(p, n, depth_b), depth_b};
     fill(x, MOST);
     fill(y, MOST);
     p->pack_left(&a, 0, m, &left);
     p->pack_right(&b, 0, n, &right);
-    size_t ldc = n + 2, i_cut = m / 3 / BF16_ROWS * BF16_ROWS,
-           j_cut = n / 2 / BF16_ROWS * BF16_ROWS;
+    size_t ldc = n + 2, i_cut = m / 3 / PACK_ROWS * PACK_ROWS,
+           j_cut = n / 2 / PACK_ROWS * PACK_ROWS;
     for (size_t i = 0; i < m * ldc; i++)
         whole[i] = c[i] = 3;
     p->multiply(&left, &right, k, 0, m, 0, n, add, whole, ldc);
@@ -127,7 +132,7 @@ static void check_product(const struct bf16_product *p, size_t m, size_t n, size
         for (size_t j = 0; j < n; j++) {
             double sum = add ? 3 : 0, size = 0;
             for (size_t l = 0; l < k; l++) {
-                double product = (double)rounded(&a, i, l) * rounded(&b, j, l);
+                double product = (double)rounded(bf16, &a, i, l) * rounded(bf16, &b, j, l);
                 sum += product;
                 size += fabs(product);
             }
@@ -135,14 +140,27 @@ static void check_product(const struct bf16_product *p, size_t m, size_t n, size
         }
         assert_true(c[i * ldc + n] == 3 && c[i * ldc + n + 1] == 3);
     }
-    free(left.blocks);
-    free(right.blocks);
+    free(left.elements);
+    free(right.elements);
+}
+
+/* The products that this processor has, NULL after the last. */
+static const struct packed_product *available(size_t i) {
+    size_t n = 0;
+    for (size_t v = 0; kernels_available(v); v++) {
+        const struct kernels *kernels = kernels_available(v);
+        if (n++ == i)
+            return kernels->bf16_product;
+        if (kernels->f32_product && n++ == i)
+            return kernels->f32_product;
+    }
+    return NULL;
 }
 
 static void products(void **state) {
     (void)state;
-    for (size_t v = 0; kernels_available(v); v++) {
-        const struct bf16_product *p = kernels_available(v)->bf16_product;
+    const struct packed_product *p;
+    for (size_t v = 0; (p = available(v)); v++) {
         for (unsigned s = 0; s < 8 * N_DEPTH; s++) {
             size_t k = depths[s / 8], m = (s * 37) % 100 + 1, n = (s * 23 + 5) % MOST_ROWS + 1;
             check_product(p, m, n, k, k, k, s);
@@ -160,10 +178,10 @@ static void not_a_number_stays(void **state) {
     (void)state;
     enum { M = 40, N = 33, K = 70 };
     static float x[M * K], y[N * K], c[M * N];
-    for (size_t v = 0; kernels_available(v); v++) {
-        const struct bf16_product *p = kernels_available(v)->bf16_product;
-        struct bf16_source a = {x, K, false}, b = {y, K, false};
-        struct bf16_pack left = {new_pack(M, K), K}, right = {new_pack(N, K), K};
+    const struct packed_product *p;
+    for (size_t v = 0; (p = available(v)); v++) {
+        struct packed_source a = {x, K, false}, b = {y, K, false};
+        struct pack left = {new_pack(p, M, K), K}, right = {new_pack(p, N, K), K};
         fill(x, M * K);
         fill(y, N * K);
         x[17 * K + 69] = NAN;
@@ -173,8 +191,8 @@ static void not_a_number_stays(void **state) {
         p->multiply(&left, &right, K, 0, M, 0, N, false, c, N);
         for (size_t i = 0; i < M * N; i++)
             assert_int_equal(!!isnan(c[i]), i / N == 17 || i % N == 32);
-        free(left.blocks);
-        free(right.blocks);
+        free(left.elements);
+        free(right.elements);
     }
 }
 
