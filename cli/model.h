@@ -18,8 +18,7 @@ struct model {
 bool model_open(struct model *model, const struct common_options *options);
 void model_close(struct model *model);
 
-/* The same two ways to open the file at `path`, or the model within the program for NULL.  A
- * failure is in `error`. */
+/* Opens the file at `path`, or the model within the program for NULL.  A failure is in `error`. */
 txl_status model_open_file(struct model *model, const char *path, int threads, bool low_memory,
                            txl_error *error);
 
@@ -36,7 +35,7 @@ struct model_checksum model_checksum(const struct model *model);
 bool model_sees_both_sides(const struct model *model);
 
 /* Adds the symbols that are never drawn unless the user allows it: <unk>, and pieces that no text
- * has.  False with the error printed, of which some may have been added. */
+ * has.  False with the error printed; some may have been added. */
 bool model_list_banned(const struct model *model, struct id_list *banned);
 
 /* An option that was given, and why it means nothing to an XLNet. */
@@ -80,12 +79,12 @@ enum { COMPUTE_F32, COMPUTE_BF16 };
 extern const char *const text_forms[]; /* raw, tokens */
 enum { TEXT_RAW, TEXT_TOKENS };
 
-/* What text comes in and goes out as: raw, tokens, or ids in the place of either; "-" for models
- * whose text there is only one way to split. */
+/* How the run's text is split, for the summary: "raw", "tokens" or "ids"; "-" for models that split
+ * text in only one way. */
 const char *text_form(const struct model *model, int form, bool ids);
 
-/* `*form` is what --text says, or `standard` where `asked` is CHOICE_UNSET.  False with the error
- * printed where it is given for a kind whose text there is only one way to split. */
+/* Sets `*form` to `asked`, the value of --text, or to `standard` if that is CHOICE_UNSET.  False
+ * with the error printed if --text is given for a kind that splits text in only one way. */
 bool text_form_choose(txl_kind kind, int asked, int standard, int *form);
 
 #define SESSION_UNSET                                                                              \

@@ -27,8 +27,8 @@ struct token_reader {
     bool ended;   /* the text was read to its end */
 };
 
-/* `encoding` says what to do with text, and who receives the symbols.  False with the error
- * printed. */
+/* `encoding` says how text becomes symbols, and who receives them.  False with the error printed.
+ */
 bool token_reader_open(struct token_reader *reader, const txl_model *model, struct input *input,
                        const struct txl_encoding *encoding, bool ids);
 

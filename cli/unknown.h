@@ -23,8 +23,8 @@ void unknown_add(void *unknown, const txl_symbol *symbol, uint64_t column);
 /* Forgets all of them. */
 void unknown_reset(struct unknown *unknown);
 
-/* A note of the commonest and of the first place, where there were any: they were replaced, or left
- * out. */
+/* Prints a note, if there were any: the commonest ones, the place of the first, and whether they
+ * were `replaced` or left out. */
 void unknown_note(const struct unknown *unknown, const char *text, bool replaced);
 
 #endif

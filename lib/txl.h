@@ -11,7 +11,8 @@
  *
  * To continue a text (tests/example/generate.c): open a model; make a session, an encoder and a
  * decoder for it; encode the text and feed its ids to the session; then, for each new token, draw
- * an id, feed it and decode it.  To score one: txl_session_score; to fill gaps: example/fill.c.
+ * an id, feed it and decode it.  To score one: txl_session_score; to fill gaps:
+ * tests/example/fill.c.
  *
  * Units: lengths of text are in bytes, all other lengths in tokens.  Log-probabilities are natural
  * logarithms, <= 0; "nats" are their negatives.  out[n, n_token] is an array in row-major order.
@@ -155,8 +156,8 @@ TXL_API txl_unit txl_kind_unit(txl_kind kind);
 typedef enum txl_line_end {
     TXL_LINE_END_SYMBOL, /* a symbol after each line: words, characters, pieces */
     TXL_LINE_END_PAIR,   /* a symbol before each line and one after it: lm1b */
-    TXL_LINE_END_NONE,   /* nothing: bytes, text8 */
-    TXL_LINE_END_SPACE   /* what becomes of other white space: xlnet */
+    TXL_LINE_END_NONE,   /* no such symbol: bytes leaves it out, to text8 it is a character */
+    TXL_LINE_END_SPACE   /* it is white space like any other: xlnet */
 } txl_line_end;
 TXL_API txl_line_end txl_kind_line_end(txl_kind kind);
 
@@ -164,9 +165,9 @@ TXL_API txl_line_end txl_kind_line_end(txl_kind kind);
  * characters.  NULL: the kind has no such symbol. */
 TXL_API const char *txl_kind_space(txl_kind kind);
 
-/* Whether each byte of a text is a symbol, spelled as its decimal number (bytes).  Text of the
- * other kinds is UTF-8: they drop a byte order mark at its start, and take CR LF for one line end.
- */
+/* Whether each byte of a text but the line feed is a symbol, spelled as its decimal number (bytes).
+ * Text of the other kinds is UTF-8: they drop a byte order mark at its start, and take CR LF for
+ * one line end. */
 TXL_API bool txl_kind_takes_bytes(txl_kind kind);
 
 /* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8". */
@@ -205,7 +206,8 @@ TXL_API bool txl_model_is_control(const txl_model *model, int32_t id);
  * vocabulary lacks it. */
 TXL_API int32_t txl_model_first_context(const txl_model *model);
 
-/* Bytes of the weights in the file, and of those that were expanded into memory. */
+/* Bytes of the whole weights file, and of the weights that were expanded out of it into memory (0:
+ * all are used where the file is mapped). */
 TXL_API void txl_model_bytes(const txl_model *model, uint64_t *stored, uint64_t *expanded);
 
 /* ---- Weights files ------------------------------------------------------------------------ */
@@ -367,8 +369,10 @@ TXL_API txl_status txl_session_feed_block(txl_session *session, const int32_t *i
 
 /* Resets the session, reads ids[0 .. known) as one block, and scores the `n` tokens after it, each
  * given the block and the tokens before it; 1 <= known <= tgt_len, 1 <= n <= mem_len + 1, and n is
- * at most TXL_MAX_ASKED: nats[i] = -log P(ids[known + i] | ..),  logprob[i * n_token + id] = log
- * P(id | ..) Either may be NULL. */
+ * at most TXL_MAX_ASKED:
+ *     nats[i] = -log P(ids[known + i] | ids[0 .. known + i))
+ *     logprob[i * n_token + id] = log P(id | ids[0 .. known + i))
+ * Either may be NULL. */
 TXL_API txl_status txl_session_score_block(txl_session *session, const int32_t *ids, size_t known,
                                            size_t n, float *nats, float *logprob, txl_error *error);
 
@@ -384,7 +388,8 @@ TXL_API txl_status txl_session_feed_gaps(txl_session *session, const int32_t *id
 TXL_API txl_status txl_session_ask(txl_session *session, const size_t *gaps, size_t n,
                                    float *logprob, txl_error *error);
 
-/* Makes them refer to the i-th of these gaps, until another call changes the session. */
+/* Makes txl_session_logprobs, _top and _sample refer to the i-th of the gaps last asked for, until
+ * another call changes the session. */
 TXL_API txl_status txl_session_look(txl_session *session, size_t i, txl_error *error);
 
 /* Fills an open gap. */
@@ -528,7 +533,6 @@ TXL_API void txl_memory_settings(const txl_memory *memory, txl_settings *setting
 /* The txl_resume that was saved; `recent` lives as long as the memory. */
 TXL_API void txl_memory_resume(const txl_memory *memory, txl_resume *resume);
 
-/* NULL is fine. */
 TXL_API void txl_memory_free(txl_memory *memory);
 
 /* ---- Text to ids -------------------------------------------------------------------------- */
@@ -639,14 +643,14 @@ typedef struct txl_spelling {
     size_t length;
 } txl_spelling;
 
-/* Makes the vocabulary section of a weights file of the symbols' spellings: *section of *size
- * bytes, for free(). */
+/* Makes the vocabulary section of a weights file from the spellings of its symbols.  The caller
+ * frees *section, of *size bytes, with free(). */
 TXL_API txl_status txl_vocabulary_pack(const txl_spelling *symbols, size_t n, void **section,
                                        size_t *size, txl_error *error);
 
-/* A model to be trained: `settings_json` has the keys of weights-format.md, `vocabulary` is the
- * section of its symbols, which is copied.  The weights are drawn as the published training code
- * draws them, and depend on `seed` alone. */
+/* Makes a model to be trained.  `settings_json` has the keys of weights-format.md; `vocabulary` is
+ * a vocabulary section of `size` bytes, which is copied.  The weights are drawn as the published
+ * training code draws them, and depend on `seed` alone. */
 TXL_API txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
                                  uint64_t seed, int threads, txl_model **model, txl_error *error);
 
@@ -655,22 +659,27 @@ TXL_API txl_status txl_model_new(const char *settings_json, const void *vocabula
 TXL_API txl_status txl_model_write(const txl_model *model, const char *path, const char *type,
                                    int threads, txl_error *error);
 
-/* A text's ids, in as few bytes each as the vocabulary's size allows. */
+/* The ids of a text, each in as few bytes as the vocabulary's size allows. */
 typedef struct txl_ids txl_ids;
+
+/* Makes an empty list for ids from 0 to n_token - 1. */
 TXL_API txl_status txl_ids_new(int32_t n_token, txl_ids **ids, txl_error *error);
-/* Adds ids at the end; one out of range is TXL_ARGUMENT. */
+
+/* Adds n ids at the end.  If one is out of range the call fails with TXL_ARGUMENT. */
 TXL_API txl_status txl_ids_add(txl_ids *ids, const int32_t *add, size_t n, txl_error *error);
 TXL_API size_t txl_ids_count(const txl_ids *ids);
-/* Copies ids [first, first + n), all of which there must be. */
+
+/* Copies ids [first, first + n) to out[n]; first + n must not exceed the count. */
 TXL_API void txl_ids_get(const txl_ids *ids, size_t first, size_t n, int32_t *out);
+
 /* Identifies the text: a checksum of all ids. */
 TXL_API uint64_t txl_ids_checksum(const txl_ids *ids);
 TXL_API void txl_ids_free(txl_ids *ids);
 
-/* Processes that train together, each with its streams of the batch and all with the same weights,
- * which every process must have been given alike.  How they reach one another is the caller's:
- * both functions replace x[n] by its sum over all processes, the same bits in each, or fail in
- * all.  Whatever is said below to be called by all is called by all in the same order. */
+/* Processes that train together.  Each has some of the batch's streams, and all have the same
+ * weights: the caller gives every process the same model.  The caller also connects them: both
+ * functions replace x[n] by its sum over all processes, with the same bits in each, or fail in all
+ * of them.  Functions below that all peers call must be called by all in the same order. */
 typedef struct txl_peers {
     int rank, n; /* this process, from 0, and how many there are */
     txl_status (*sum)(void *context, float *x, size_t n, txl_error *error);
@@ -682,12 +691,12 @@ typedef struct txl_peers {
 /* How a model is trained (Dai et al. 2019 and the published code).  Set every member: except for
  * `threads`, zero is not a default. */
 typedef struct txl_training {
-    int batch;              /* streams, into which the text is cut; of all peers together */
-    int tgt_len;            /* tokens of each in a step */
+    int batch;              /* streams that the text is cut into, of all peers together */
+    int tgt_len;            /* tokens of each stream in a step */
     int mem_len;            /* rows of memory before them */
     int clamp_len;          /* as in txl_settings */
     bool same_length;       /* likewise */
-    double clip;            /* largest norm of all gradients together; 0: any */
+    double clip;            /* largest norm of all gradients together; 0: no limit */
     double epsilon;         /* Adam's, above 0 */
     double dropout;         /* share of activations that are dropped, below 1 */
     double dropatt;         /* of attention weights, likewise */
@@ -709,20 +718,20 @@ TXL_API double txl_schedule_rate(const txl_schedule *schedule, uint64_t step, do
 
 typedef struct txl_trainer txl_trainer;
 
-/* Training of a copy of `model`'s weights, in f32, on a text.  The model may be closed at once; the
- * ids must outlive the trainer.  Families and attention types that cannot be trained are refused by
- * name, and a text too short for one token of every stream too. */
+/* Makes a trainer with a copy of `model`'s weights, in f32.  The model may be closed afterwards;
+ * the ids must outlive the trainer.  A family or attention type that cannot be trained is
+ * TXL_UNSUPPORTED; a text too short for one token of every stream is TXL_ARGUMENT. */
 TXL_API txl_status txl_trainer_new(const txl_model *model, const txl_ids *ids,
                                    const txl_training *training, txl_trainer **trainer,
                                    txl_error *error);
 TXL_API void txl_trainer_free(txl_trainer *trainer);
 
-/* Bytes of memory that such a trainer takes, the text apart; 0 for a model that cannot be trained.
- */
+/* Bytes of memory that such a trainer takes, not counting the text; 0 for a model that cannot be
+ * trained. */
 TXL_API uint64_t txl_trainer_bytes(const txl_model *model, const txl_training *training);
 
-/* Floating-point operations of training on one token with full memory, two a multiply-add, of what
- * cannot be left out; 0 for a model of another family. */
+/* The least work to train on one token with a full memory: additions and multiplications; 0 for
+ * another family. */
 TXL_API uint64_t txl_trainer_flops(const txl_model *model, const txl_training *training);
 
 /* What a step found. */
@@ -734,10 +743,11 @@ typedef struct txl_step {
     uint64_t reserved[4];
 } txl_step;
 
-/* One step of Adam at the learning rate `rate`, by all peers.  Every stream moves on by tgt_len
- * tokens, or to the end of the epoch, after which it begins again with the first memory.  A loss or
- * gradient that is no number is TXL_FORMAT: nothing is updated then, and every later step fails
- * likewise. */
+/* Takes one step of Adam at the learning rate `rate`; all peers call it.  Every stream moves on by
+ * tgt_len tokens, or to the end of the epoch; then it begins again
+ * with the first memory (txl_model_memory_start).  A loss
+ * or gradient that is not finite is TXL_FORMAT: the step updates nothing, and every later step
+ * fails too. */
 TXL_API txl_status txl_trainer_step(txl_trainer *trainer, double rate, txl_step *step,
                                     txl_error *error);
 
@@ -747,22 +757,25 @@ TXL_API uint64_t txl_trainer_epoch_steps(const txl_trainer *trainer);
 /* Threads that work on a step. */
 TXL_API int txl_trainer_threads(const txl_trainer *trainer);
 
-/* Writes all that the training is to go on from: weights, moments, memory, place in the text, and
- * `note`, a text of the caller's.  An older file at `path` is replaced by the whole of the new one
- * or not at all.  To be called by all peers, of which that of rank 0 writes. */
+/* Writes everything that the training needs to go on later: weights, moments, memory, place in the
+ * text, and `note`, a text of the caller's.  An older file at `path` is replaced by the whole of
+ * the new one or not at all.  All peers call it; the one of rank 0 writes. */
 TXL_API txl_status txl_trainer_save(const txl_trainer *trainer, const char *path, const char *note,
                                     txl_error *error);
 
-/* Such a file, read and checked. */
+/* A file of txl_trainer_save, read and checked. */
 typedef struct txl_saved txl_saved;
 TXL_API txl_status txl_saved_open(const char *path, txl_saved **saved, txl_error *error);
-/* The caller's text, how it was trained (threads is 0, peers NULL), and a model of that shape and
- * vocabulary, but with other weights; all live as long as `saved`. */
+
+/* What the file holds: the caller's text; how the model was trained (threads is 0, peers NULL); and
+ * a model of the same shape and vocabulary, but with other weights.  All live as long as `saved`.
+ */
 TXL_API const char *txl_saved_note(const txl_saved *saved);
 TXL_API void txl_saved_training(const txl_saved *saved, txl_training *training);
 TXL_API const txl_model *txl_saved_model(const txl_saved *saved);
-/* Goes on with it: the next step is what it would have been, bit for bit with as many peers as
- * before.  Other ids than those it was trained on are TXL_ARGUMENT. */
+
+/* Makes a trainer that goes on where the saved one was.  With as many peers as before, the next
+ * step is what it would have been, bit for bit.  Ids of another text are TXL_ARGUMENT. */
 TXL_API txl_status txl_saved_resume(const txl_saved *saved, const txl_ids *ids, int threads,
                                     const txl_peers *peers, txl_trainer **trainer,
                                     txl_error *error);

@@ -1,4 +1,4 @@
-/* --files-from: the names of files out of a file, for more of them than a command line holds. */
+/* --files-from: reads the names of files from a file, because a command line holds only so many. */
 #ifndef CLI_FILES_FROM_H
 #define CLI_FILES_FROM_H
 

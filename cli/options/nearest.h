@@ -1,4 +1,4 @@
-/* Which of some names somebody may have meant who typed another one. */
+/* Finds the name that somebody meant who mistyped it. */
 #ifndef CLI_NEAREST_H
 #define CLI_NEAREST_H
 

@@ -1,6 +1,7 @@
-/* Numbers of the command line: plain decimal, so that what looks like something else is refused
- * rather than read as less: no hexadecimal, no blanks, no sign but a minus, and no minus before
- * zero. */
+/* Numbers on the command line, in plain decimal.  Anything else is refused, rather than read up to
+ * where it stops being a number: hexadecimal, blanks, any sign but a minus, and a minus before
+ * zero.
+ */
 #ifndef CLI_NUMBERS_H
 #define CLI_NUMBERS_H
 
@@ -11,8 +12,8 @@
 /* Each is false when the whole text is no such number, or one beyond the type. */
 bool number_integer(const char *text, int64_t *value);
 
-/* Digits, with a decimal point and an exponent if need be; what is too small for a double that is
- * not 0 is beyond it too. */
+/* Digits, with a decimal point and an exponent if need be.  A number other than 0 that is too small
+ * for a double is beyond the type too. */
 bool number_real(const char *text, double *value);
 
 /* Whole numbers from 0 to 2^31 - 1 between commas, at least one: n of them, to be freed.  NULL when

@@ -17,12 +17,13 @@ extern const char page_css[];
 extern const char page_elements_js[];
 extern const char page_plot_js[];
 
-/* What stands for a mark in a page's frame; without text there the frame ends for a while. */
+/* The text that replaces a mark of a page.  A mark without text is a place where the caller writes:
+ * page_write stops there. */
 struct page_part {
     const char *mark, *text; /* "@name@" */
 };
 
-/* The number that no text can know, which "@nonce@" stands for. */
+/* A random number that no text can know; it replaces "@nonce@". */
 struct page_nonce {
     char text[33];
 };
@@ -34,9 +35,8 @@ bool page_draw_nonce(struct page_nonce *nonce);
 void page_write_head(FILE *stream, const char *name, const struct page_nonce *nonce);
 
 /* Writes the rest of the page from `html` to the first mark without text, or to its end, and
- * returns what follows.  Known are the `n` parts, "@nonce@", and the marks of what all pages share:
- * "@style@",
- * "@elements@" and "@plot@". */
+ * returns what follows.  It replaces the `n` parts, "@nonce@", and the marks of what all pages
+ * share: "@style@", "@elements@" and "@plot@". */
 const char *page_write(FILE *stream, const char *html, const struct page_nonce *nonce,
                        const struct page_part *parts, size_t n);
 

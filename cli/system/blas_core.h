@@ -1,15 +1,16 @@
-/* Seeing to it that OpenBLAS uses the processor as it could. */
+/* Makes OpenBLAS use the kernels that suit the processor. */
 #ifndef CLI_BLAS_CORE_H
 #define CLI_BLAS_CORE_H
 
 #include <stdbool.h>
 
-/* OpenBLAS reads its environment before main() runs.  By itself it starts threads that txl, which
- * has its own, never uses (which spin for ever when memory is short, and which are there before a
- * command can confine itself); and an older release takes a newer processor for one of twenty years
- * ago.  This starts the program anew with OPENBLAS_NUM_THREADS=1 and, where OpenBLAS has chosen
- * badly by itself, OPENBLAS_CORETYPE naming the right kernels.  It returns true when there is
- * nothing to mend, and false without the memory for two variables. */
+/* OpenBLAS reads its environment before main() runs.  It has two faults that only the environment
+ * can correct.  It starts threads that txl never uses, because txl has its own: they spin for ever
+ * when memory is short, and they start before a command can confine itself.  And an older release
+ * takes a newer processor for one of twenty years ago.  This function starts the program anew with
+ * OPENBLAS_NUM_THREADS=1 and, if OpenBLAS chose badly, OPENBLAS_CORETYPE naming the right kernels.
+ * Returns true when there is nothing to correct, false when there is no memory for two variables.
+ */
 bool blas_core_mend(char **argv);
 
 /* When the user's own OPENBLAS_CORETYPE slows the program down: what to say about it, else NULL.

@@ -1,5 +1,5 @@
-/* The system calls that a confined process may still make; every other, whatever the kernel comes
- * to have, fails with EPERM. */
+/* The system calls that a confined process may still make.  Every other call fails with EPERM,
+ * those of future kernels included. */
 #ifndef CLI_CALL_FILTER_H
 #define CLI_CALL_FILTER_H
 

@@ -1,5 +1,5 @@
-/* Least privilege: a command that reads strangers' files gives up what it does not need for that,
- * so that a mistake in a reader would give them nothing more. */
+/* Least privilege: a command that reads strangers' files gives up every right that it does not need
+ * for that, so that a bug in a reader is of little use to them. */
 #ifndef CLI_CONFINE_H
 #define CLI_CONFINE_H
 

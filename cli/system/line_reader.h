@@ -1,5 +1,5 @@
-/* Lines that are typed: edited at a terminal, with a history that outlives the program, or read as
- * they come from anything else. */
+/* Lines that a person types.  At a terminal they are edited, with a history that is kept in a file;
+ * from anything else they are read as they come. */
 #ifndef CLI_LINE_READER_H
 #define CLI_LINE_READER_H
 

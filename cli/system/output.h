@@ -20,10 +20,11 @@ bool output_flush(void);
 bool output_text(const char *text, size_t length);
 void output_set_raw(bool raw);
 
-/* A line in which strangers' names may stand: without its line end, which is added, harmless. */
+/* Prints one line, made harmless (clean.h) because strangers' names may stand in it.  The format
+ * has no line end; one is added. */
 bool output_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What was to be written could not be made: prints the error, and counts as a write that failed. */
+/* Says that there was no memory for what was to be written.  It counts as a write that failed. */
 bool output_lacks_memory(void);
 
 /* How JSON is written, as flags of jansson: compact, and numbers with twelve digits. */
@@ -43,7 +44,7 @@ bool output_json_exact(json_t *object);
 json_t *output_json_string(const char *text);
 json_t *output_json_bytes(const char *bytes, size_t length);
 
-/* Ends what a person would read in the middle of a line: only a terminal gets the line end. */
+/* Ends the line that was begun, if standard output is a terminal. */
 void output_end_line(void);
 
 /* Ends the line that was begun, if any. */
@@ -58,9 +59,11 @@ bool output_failed(void);
 /* Flushes; returns `status`, or STATUS_FAILURE when standard output could not be written. */
 int output_finish(int status);
 
-/* A stream to what is no regular file of its own: standard output, as "-" too, or error, which is
- * shared then; a device; a pipe, which waits for its reader until a signal comes.  `*special`: it
- * is that; NULL is then a failure, of which errno tells. */
+/* Opens a path that is no regular file of its own: standard output (also as "-") or standard error,
+ * which the stream then shares; a device; or a pipe, whose reader is waited for until a signal
+ * comes.
+ * `*special` says whether the path is one of these.  If it is, NULL is a failure, and errno says
+ * which; if not, nothing is opened. */
 FILE *output_open_special(const char *path, bool *special);
 
 /* A stream to a file that appears whole or not at all (lib/base/output_file.h).  Devices and pipes
@@ -82,10 +85,11 @@ bool outfile_open(struct outfile *file, const char *path);
  * output's, or a write failed (the first failure prints its error). */
 bool outfile_usable(struct outfile *file);
 
-/* False with the error printed; a reader that is gone is none.  Closes the file either way. */
+/* Puts the file into place and closes it.  False with the error printed; that a pipe's reader is
+ * gone is no error.  The file is closed either way. */
 bool outfile_commit(struct outfile *file);
 
-/* Closes the file if it is open, and nothing of it stays. */
+/* Closes the file, if it is open, without putting it into place. */
 void outfile_abandon(struct outfile *file);
 
 #endif

@@ -1,6 +1,6 @@
 /* Signals: the first Ctrl-C (or SIGTERM, SIGHUP) asks the work to end with what it has made, the
- * second kills; a mapped file that shrinks (SIGBUS) is an error like another.  A killed run leaves
- * no temporary file behind. */
+ * second kills; a mapped file that shrinks (SIGBUS) is an error like any other.  A run that is
+ * killed so removes its temporary files first. */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
 
@@ -8,7 +8,8 @@
 
 void signals_install(void);
 
-/* Whether a signal ends a system call that waits: reads are to end, with EINTR, writes to go on. */
+/* With `end` a signal ends a system call that waits (EINTR); without, the call goes on.  Reads that
+ * wait for somebody are to end, writes to go on. */
 void signals_end_reads(bool end);
 
 /* True once the work was asked to end. */
@@ -21,8 +22,8 @@ int signals_status(void);
  * signal, or none. */
 bool signals_forget_interrupt(void);
 
-/* The file that is mapped and the temporary files that are being written, for a death by signal:
- * one is named in the message (NULL: none), the others removed, whose names must stay in place. */
+/* What to do when a signal kills the program: name the mapped file in the message (NULL: none is
+ * mapped), and remove the temporary files.  The strings must stay in place. */
 void signals_set_mapped(const char *name);
 void signals_add_temporary(const char *path);
 void signals_drop_temporary(const char *path);

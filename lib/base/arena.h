@@ -11,8 +11,8 @@ struct arena {
     uint64_t used, size; /* bytes; used UINT64_MAX: more than can be counted */
 };
 
-/* Room for n things of `size` bytes each, aligned to a line of the caches; NULL from an arena that
- * only adds up. */
+/* Takes room for n elements of `size` bytes each, aligned to 64 bytes.  Returns NULL from an arena
+ * that only adds up. */
 void *arena_take(struct arena *arena, uint64_t n, size_t size);
 
 /* An arena of `size` bytes, zero and untouched; `purpose` is what an error says it was for. */

@@ -12,14 +12,14 @@ struct buffer {
     size_t capacity;
 };
 
-/* Makes room for `extra` bytes after the length; false when there is no memory, the buffer being
+/* Makes room for `extra` bytes after the length.  False when there is no memory; the buffer is then
  * as it was. */
 bool buffer_reserve(struct buffer *buffer, size_t extra);
 
 /* Adds `length` bytes; false when there is no memory. */
 bool buffer_append(struct buffer *buffer, const void *bytes, size_t length);
 
-/* Takes the first `length` bytes away. */
+/* Removes the first `length` bytes. */
 void buffer_drop(struct buffer *buffer, size_t length);
 
 void buffer_free(struct buffer *buffer);

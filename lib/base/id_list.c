@@ -1,4 +1,4 @@
-/* Ids that grow in number. */
+/* A list of ids that grows. */
 #include "id_list.h"
 
 #include <stdlib.h>

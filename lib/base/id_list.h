@@ -1,4 +1,4 @@
-/* Ids that grow in number. */
+/* A list of ids that grows. */
 #ifndef TXL_ID_LIST_H
 #define TXL_ID_LIST_H
 
@@ -12,7 +12,7 @@ struct id_list {
     size_t n, capacity;
 };
 
-/* False when there is no memory, the list being as it was. */
+/* Adds an id at the end.  False when there is no memory; the list is then as it was. */
 bool id_list_add(struct id_list *list, int32_t id);
 
 void id_list_free(struct id_list *list);

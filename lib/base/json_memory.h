@@ -1,5 +1,5 @@
-/* jansson when memory is short: reading, it fails without a word; writing, json_dumps leaves out
- * what it had no room for. */
+/* jansson when memory is short: reading fails without a message, and json_dumps leaves out what it
+ * has no room for.  These functions tell such a failure from others. */
 #ifndef TXL_JSON_MEMORY_H
 #define TXL_JSON_MEMORY_H
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether that is why there is no value; where->text says so afterwards. */
+/* Whether reading failed for lack of memory; where->text is then a message that says so. */
 static inline bool json_lacked_memory(json_error_t *where) {
     bool lacked = !where->text[0] || json_error_code(where) == json_error_out_of_memory;
     if (lacked)

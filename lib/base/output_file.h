@@ -15,15 +15,18 @@ struct output_file {
     bool committed;
 };
 
-/* Whatever comes back, output_file_close is to follow. */
+/* Begins a new file for `path`, which must live as long as *out.  Call output_file_close
+ * afterwards, after a failure too. */
 txl_status output_file_open(struct output_file *out, const char *path, txl_error *error);
 
+/* Writes data[size] at `offset`, in bytes from the file's beginning. */
 txl_status output_file_write(struct output_file *out, const void *data, size_t size,
                              uint64_t offset, txl_error *error);
 
+/* Flushes the file to the disk and gives it its name, in the place of an older file. */
 txl_status output_file_commit(struct output_file *out, txl_error *error);
 
-/* What is not committed is gone. */
+/* Closes the file.  If it was not committed nothing of it is left, and an older file stays. */
 void output_file_close(struct output_file *out);
 
 #endif

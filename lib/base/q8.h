@@ -23,7 +23,8 @@ static inline float q8_scale(const float *x, size_t n) {
     return most / Q8_MAX;
 }
 
-/* The nearest integer to x / scale.  It is beyond the ends only where the scale is subnormal. */
+/* The nearest integer to x / scale, halves to even, kept within the ends: only where the scale is
+ * subnormal may x / scale lie beyond them. */
 static inline int8_t q8_of_float(float x, float scale) {
     float q = scale > 0 ? rintf(x / scale) : 0;
     return (int8_t)(q > Q8_MAX ? Q8_MAX : q < -Q8_MAX ? -Q8_MAX : q);

@@ -4,8 +4,8 @@
 
 #include "error.h"
 
-/* Refuses a structure of the caller's that was not zeroed, or that is filled in for a version which
- * knows more. */
+/* Refuses (TXL_ARGUMENT) a caller's structure that was not set to zero first, or that uses members
+ * of a later version. */
 static inline txl_status check_reserved(const uint64_t *reserved, size_t n, const char *structure,
                                         txl_error *error) {
     for (size_t i = 0; i < n; i++)

@@ -11,7 +11,7 @@ struct pool;
 /* The number of processors this process may run on. */
 int pool_processors(void);
 
-/* Bytes that a pool of n threads asks for, n > 0. */
+/* Bytes that pool_new allocates for a pool of n threads, n > 0. */
 size_t pool_bytes(int n);
 
 /* A pool of n threads, the caller's own among them, or NULL.  n <= 0: one for each processor. */

@@ -1,6 +1,6 @@
-/* The inner loops, one table of functions for each kind of processor.  A table is chosen once, when
- * a model is opened; every variant computes the same within float rounding, and one variant always
- * the same to the bit. */
+/* The inner loops, one table of functions for each kind of processor.  A table is chosen when a
+ * model is opened.  Two tables agree within float rounding; one table always gives the same bits.
+ */
 #ifndef TXL_KERNELS_H
 #define TXL_KERNELS_H
 
@@ -22,8 +22,9 @@ enum {
 /* What the first linear layer of a feed-forward block is followed by. */
 enum activation { LINEAR, RELU, GELU_TANH, GELU_ERF, SWISH };
 
-/* Y = act(X B^T + bias) for many rows of X: they lie transposed in panels, which the rows of B pass
- * by.  Each sum runs over k in order, so that it does not depend on how many rows there are. */
+/* Y = act(X B^T + bias) for many rows of X.  The rows of X are packed into transposed panels, and
+ * each panel meets all rows of B.  Each sum runs over k in order, so it does not depend on the
+ * number of rows. */
 struct panels {
     size_t element;   /* bytes of a packed number; of a row of X a multiple of PANEL_DEPTH */
     size_t unit;      /* widths are multiples of so many */

@@ -27,8 +27,8 @@ struct ends {
     bool forward_order;        /* band i is cluster i - 1, not the i-th from the end */
 };
 
-/* What a token goes through of both, in bytes and in additions and multiplications: one row of the
- * embedding, and of the softmax the first band with the entries of the others. */
+/* The part of both ends that a token needs, in bytes and in additions and multiplications: one row
+ * of the embedding, and of the softmax the first band with the entries of the others. */
 void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products);
 
 /* Working memory for up to max_x tokens at a time. */
@@ -44,10 +44,10 @@ struct adaptive {
     float *cluster; /* [max_x, n_band]: room for adaptive_head */
 };
 
-/* Takes the memory. */
+/* Takes the memory from the arena. */
 void adaptive_lay_out(struct adaptive *adaptive, const struct ends *ends, size_t max_x,
                       struct arena *arena);
-/* Floats of scratch that it needs of each thread. */
+/* Floats of scratch that each thread needs. */
 size_t adaptive_scratch(const struct ends *ends, size_t max_x);
 
 /* out[n, d_model] = the embeddings of ids[n], scaled. */

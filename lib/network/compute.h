@@ -19,7 +19,7 @@ struct compute {
  */
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
                      struct arena *arena);
-/* Starts the threads, for which it asks pool_bytes. */
+/* Starts the threads, which allocate pool_bytes(threads). */
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
                         txl_error *error);
 void compute_close(struct compute *compute);

@@ -35,8 +35,8 @@ struct timeline {
 
 /* Segments whose tokens see both sides. */
 struct both_sides {
-    /* Appends n <= tgt_len ids as a segment, in which each sees all, and gives in `*hidden` what
-     * the distribution of the token after it follows from. */
+    /* Appends n <= tgt_len ids as a segment in which each token sees all.  `*hidden` receives the
+     * hidden state [1, d_model] that predicts the next token. */
     txl_status (*block)(struct timeline *timeline, const int32_t *ids, size_t n,
                         const float **hidden, txl_error *error);
 
@@ -47,8 +47,8 @@ struct both_sides {
                                   size_t n, const float **hidden, txl_error *error);
 
     /* Appends a segment of n <= tgt_len positions: ids[i], or where that is negative a gap.
-     * Something of it must be known, or the memory not empty; its gaps must be filled before
-     * another segment begins. */
+     * At least one token of the segment or of the memory must be known.  All gaps must be filled
+     * before another segment begins. */
     txl_status (*gaps)(struct timeline *timeline, const int32_t *ids, size_t n, txl_error *error);
 
     /* hidden[n, d_model] of n <= chunk open gaps, which are indices into the segment. */
@@ -81,28 +81,28 @@ struct family {
     txl_status (*check_session)(const struct network *network, const txl_settings *settings,
                                 txl_error *error);
 
-    /* Takes the memory of a session's state, which settings with as many threads as there will be
-     * say; NULL from an arena that only adds up. */
+    /* Takes the memory of a session's state.  `settings` must state the number of threads.  Returns
+     * NULL from an arena that only adds up. */
     struct timeline *(*lay_out)(const struct network *network, const struct kernels *kernels,
                                 const txl_settings *settings, struct arena *arena);
-    /* Starts it, at the first memory.  It shares what is alike with `like`, another timeline of the
-     * same settings that computes all of that before the next pass; NULL: none. */
+    /* Starts it at the first memory.  `like`, unless NULL, is a timeline with the same settings:
+     * the two share the position rows, which `like` computes before its next pass. */
     txl_status (*timeline_open)(struct timeline *timeline, const struct kernels *kernels,
                                 struct timeline *like, txl_error *error);
-    /* Bytes that timeline_open asks for when it shares nothing. */
+    /* Bytes that timeline_open allocates when it shares nothing. */
     uint64_t (*timeline_bytes)(const struct network *network, const txl_settings *settings);
     void (*timeline_close)(struct timeline *timeline);
 
     /* Back to the first memory. */
     void (*reset)(struct timeline *timeline);
 
-    /* How many ids the next pass takes at most; at least 1. */
+    /* The most ids that the next pass can take, at least 1. */
     size_t (*room)(const struct timeline *timeline);
 
-    /* One pass over n <= room() ids.  `*hidden` receives what the distributions of the tokens after
-     * each of them follow from, [n, d_model], or with `every` false of the token after the last
-     * alone, [1, d_model]; they live until the next pass.  Only a model opened compressed can fail,
-     * and the timeline is then as before. */
+    /* One pass over n <= room() ids.  `*hidden` receives the hidden states that predict the token
+     * after each of them, [n, d_model], or if `every` is false only the one after the last,
+     * [1, d_model]; they live until the next pass.  Only a model opened compressed can fail, and
+     * the timeline is then as before. */
     txl_status (*advance)(struct timeline *timeline, const int32_t *ids, size_t n, bool every,
                           const float **hidden, txl_error *error);
 
@@ -116,7 +116,7 @@ struct family {
      * `to` can only be closed then. */
     txl_status (*copy)(struct timeline *to, struct timeline *from, txl_error *error);
 
-    /* The first position of which a token to come may see the keys and values. */
+    /* The first position whose keys and values a later token may still see. */
     uint64_t (*first_row)(const struct network *network, const txl_settings *settings,
                           uint64_t next, uint64_t segment_start);
 
@@ -125,7 +125,7 @@ struct family {
     void (*export_row)(const struct timeline *timeline, int layer, uint64_t position, float *row);
     void (*import_row)(struct timeline *timeline, int layer, uint64_t position, const float *row);
 
-    const struct both_sides *both_sides; /* NULL: tokens see what is to their left alone */
+    const struct both_sides *both_sides; /* NULL: tokens see only what is to their left */
 };
 
 /* Reads all settings but those of the text. */

@@ -1,5 +1,5 @@
-/* The layers of a network as one session sees them: those of a model that was opened compressed are
- * expanded one at a time, into memory of the session's. */
+/* The layers of a network as one session sees them.  If the model was opened compressed, they are
+ * expanded one at a time into memory that belongs to the session. */
 #ifndef TXL_LAYERS_H
 #define TXL_LAYERS_H
 
@@ -24,22 +24,22 @@ struct layers {
     int number;  /* which that is, or -1 */
 };
 
-/* Finds out what the layers need, and takes the memory. */
+/* Finds out what the layers need and takes that memory from the arena. */
 void layers_lay_out(struct layers *layers, const struct layer_list *list, struct arena *arena);
 
-/* Bytes that layers_open asks for besides. */
+/* Bytes that layers_open allocates besides. */
 uint64_t layers_bytes(const struct layer_list *list, int threads);
 
-/* `pool` does the work, and must live as long. */
+/* `pool` does the work, and must outlive the layers. */
 txl_status layers_open(struct layers *layers, struct pool *pool, txl_error *error);
 void layers_close(struct layers *layers);
 
-/* Layer l with all its matrices at hand, until the next call: the family's struct.  Fails at a
- * block that is damaged. */
+/* Makes all matrices of layer l available until the next call; `*layer` is the family's struct.
+ * Fails if a block is damaged. */
 txl_status layers_get(struct layers *layers, int l, const void **layer, txl_error *error);
 
-/* The parameters of layer l that are matrices, one after the other: the number after `from` (-1 at
- * first), or -1. */
+/* Walks the parameters of layer l that are matrices: returns the number of the one after `from` (-1
+ * at first), or -1 after the last. */
 int layers_next_matrix(const struct layer_list *list, int l, int from);
 
 #endif

@@ -67,14 +67,16 @@ struct parameter_walk parameter_walk(const struct parameter_table *table, const 
 /* False when there are no more. */
 bool parameter_next(struct parameter_walk *walk, struct parameter_tensor *tensor);
 
-/* Fills in where all tensors lie, whose sizes must be as the settings say. */
+/* Fills in where each tensor lies.  Fails if one is missing or its size is not what the settings
+ * say.
+ */
 txl_status parameters_open(const struct parameter_table *table, const void *settings,
                            const struct tensors *tensors, void *network, txl_error *error);
 
 /* Whether a tensor of that name is a layer's matrix. */
 bool parameter_is_layer_matrix(const struct parameter_table *table, const char *name);
 
-/* Where parameter `number` lies in a part of the network: of a matrix. */
+/* The matrix that the parameter is in a part of the network. */
 struct matrix *parameter_matrix(const struct parameter *parameter, void *part);
 
 #endif

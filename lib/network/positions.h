@@ -68,26 +68,26 @@ struct positions {
 
 txl_status positions_new(const struct position_plan *plan, struct positions **positions,
                          txl_error *error);
-/* The same for another session, before which all rows must be known; see positions_want. */
+/* The same rows for another session.  All of them must be known by then; see positions_want. */
 struct positions *positions_share(struct positions *positions);
 /* Frees it when its last user has done so. */
 void positions_free(struct positions *positions);
-/* Bytes that positions_new asks for. */
+/* Bytes that positions_new allocates. */
 uint64_t positions_bytes(const struct position_plan *plan);
 /* Floats of scratch that each thread needs, besides those of a product of POSITION_BLOCK rows with
  * each layer's W_r. */
 size_t positions_scratch(const struct position_plan *plan);
 
-/* The rows of a layer are filled in when a pass comes to it, since only then are its weights at
- * hand for sure: positions_want says which distances the pass sees, `count` of them from 0 on;
- * positions_fill fills in what a layer lacks of them, and positions_finish follows when that was
- * done for all layers. */
+/* The rows of a layer are filled in when a pass comes to it, because its weights may not be
+ * available before.  positions_want says that the pass sees distances 0 to count - 1;
+ * positions_fill computes those that layer l still lacks; positions_finish is called after all
+ * layers are filled. */
 void positions_want(struct positions *positions, const struct compute *compute, size_t count);
 void positions_fill(struct positions *positions, const struct compute *compute, int l,
                     const struct position_weights *weights);
 void positions_finish(struct positions *positions);
 
-/* Whether n more tokens after `before` are to be treated by positions_score_few. */
+/* Whether n more tokens after the first `before` are scored by positions_score_few. */
 bool positions_are_few(const struct positions *positions, uint64_t before, size_t n);
 
 /* few_scores of one layer for n queries: q[n, n_head d_head] with row stride ldq. */

@@ -1,4 +1,4 @@
-/* What a draw asks of a history: the ids that its rules against repetition touch. */
+/* What drawing a token needs of a history: the ids that the rules against repetition apply to. */
 #ifndef TXL_HISTORY_H
 #define TXL_HISTORY_H
 
@@ -8,11 +8,12 @@
 size_t history_length(const txl_history *history);
 size_t history_window(const txl_history *history);
 
-/* The id `back` places before the last, which is 0; back < history_length. */
+/* The id `back` places before the last one (back 0: the last); back < history_length. */
 int32_t history_id(const txl_history *history, size_t back);
 
-/* The ids that followed where the last n - 1 ids stood before, each once: those that would repeat
- * an n-gram.  From 0 on, gives an id and where to ask for the next; 0 when there is none. */
+/* Walks the ids that would repeat an n-gram: those that followed earlier occurrences of the last
+ * n - 1 ids, each once.  Call it with `at` 0 first, then with what it returned; it returns 0 after
+ * the last, without an id. */
 uint64_t history_next_repeat(const txl_history *history, uint64_t at, int32_t *id);
 
 #endif

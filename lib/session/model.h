@@ -1,4 +1,4 @@
-/* An open model: the weights file, its vocabulary, and the network that its family says. */
+/* An open model: the weights file, its vocabulary, and the network of its family. */
 #ifndef TXL_MODEL_H
 #define TXL_MODEL_H
 
@@ -21,7 +21,8 @@ struct txl_model {
     struct network *network;
 };
 
-/* Opens a model over weights that are in memory; takes them over, on failure too. */
+/* Opens a model over weights that are in memory.  The weights belong to the model afterwards, and
+ * are freed if it cannot be opened. */
 txl_status model_open_weights(struct weights *weights, int threads, txl_model **model,
                               txl_error *error);
 

@@ -55,8 +55,8 @@ txl_status encode_boundary(txl_encoder *encoder, uint64_t bytes, txl_error *erro
 /* Says that a line of the text ends, at at.here. */
 txl_status encode_line_end(txl_encoder *encoder, txl_error *error);
 
-/* Text that is gathered to be looked at together.  Of what it is in the source nothing but the
- * sizes of replaced sequences has to be kept. */
+/* Text that is gathered to be looked at as a whole.  To find its places in the source it takes only
+ * the sizes of the sequences that U+FFFD replaced. */
 struct gathered {
     struct buffer text;     /* UTF-8 */
     struct buffer replaced; /* of each U+FFFD in it the bytes of the source, one byte each */
@@ -79,8 +79,8 @@ struct gathered_place {
 
 struct gathered_place gathered_start(const struct gathered *gathered);
 
-/* Moves to the code point that begins at, or covers, byte `at` of the text: to and fro, in time
- * that grows with the distance. */
+/* Moves to the code point that begins at, or covers, byte `at` of the text, forwards or backwards,
+ * in time proportional to the distance. */
 void gathered_move(const struct gathered *gathered, struct gathered_place *place, size_t at);
 
 #endif

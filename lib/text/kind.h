@@ -1,5 +1,5 @@
-/* The kinds of text: one table (kind.c) of what the encoder and the decoder do for each, which is
- * written in the kind's own file.
+/* The kinds of text: one table (kind.c).  A row says what a kind is like, and points to its encoder
+ * and decoder, which the kind's own file has.
  *
  * To add a kind: its row in the table, its file, its test, its line in the documentation. */
 #ifndef TXL_KIND_H
@@ -20,7 +20,8 @@ struct kind_encoder {
     /* Forgets all of the text before.  NULL: nothing. */
     void (*start)(txl_encoder *encoder);
 
-    /* The kind takes bytes as they come; the three below are then NULL. */
+    /* The kind takes bytes as they come; `letters` and `space` are then NULL.  NULL: text is
+     * decoded first, and passed to the three below. */
     txl_status (*bytes)(txl_encoder *encoder, const char *bytes, size_t length, txl_error *error);
 
     /* Takes part of a line: one code point, or a run of `n` = length ASCII characters from `least`
@@ -35,11 +36,11 @@ struct kind_encoder {
      * unterminated text ends. */
     txl_status (*line_end)(txl_encoder *encoder, txl_error *error);
 
-    /* The text has ended, its last line too if it is a corpus.  Of a prompt the last line, if it
-     * has begun, is still open.  NULL: nothing is left to do. */
+    /* The text has ended.  line_end was called for the last line of a corpus; the last line of a
+     * prompt is still open.  NULL: nothing is left to do. */
     txl_status (*finish)(txl_encoder *encoder, txl_error *error);
 
-    char least; /* of a run's characters: ' ' or '!' */
+    char least; /* the lowest character of a run that `letters` takes: ' ' or '!' */
 };
 
 /* How symbols of a kind become text.  decode.h has what these work with. */

@@ -6,7 +6,7 @@
  *     uint32  end[n]   where symbol i ends in the bytes below, and symbol i + 1 begins
  *     bytes            the spellings, one after another
  *
- * and of kinds that cut words into pieces what sentencepiece.h adds.
+ * For kinds that cut words into pieces, what sentencepiece.h describes follows.
  */
 #ifndef TXL_VOCABULARY_H
 #define TXL_VOCABULARY_H
@@ -72,7 +72,7 @@ txl_kind vocabulary_guess_kind(const struct vocabulary_entry *symbols, size_t n,
 /* The id of the unknown symbol: <unk>, else <UNK>, else -1. */
 int32_t vocabulary_guess_unk(const struct vocabulary_entry *symbols, size_t n);
 
-/* The id of the kind's line boundary (<S> for lm1b, <eos> for words and characters), or -1. */
+/* The id of the kind's line boundary, spelled as its row in kind.c says, or -1. */
 int32_t vocabulary_guess_eos(const struct vocabulary_entry *symbols, size_t n, txl_kind kind);
 
 #endif

@@ -1,6 +1,6 @@
 /* The loops of training over the elements of rows, one table for each kind of processor as in
- * lib/kernels.  One table gives always the same to the bit; two differ by float rounding, and in
- * dropout's draws not at all. */
+ * lib/kernels.  One table always gives the same bits; two tables differ by float rounding, but draw
+ * the same dropout. */
 #ifndef TXL_TRAIN_LOOPS_H
 #define TXL_TRAIN_LOOPS_H
 
@@ -26,7 +26,7 @@ enum { DROPOUT_GROUP = 128 }; /* elements that share their draws' counters */
 struct adam {
     float clip;           /* what gradients are multiplied by first */
     float beta_1, beta_2; /* of the moments, */
-    float gain_1, gain_2; /* and 1 - they, which in f32 would be far less exact */
+    float gain_1, gain_2; /* 1 - beta, computed in float64: in f32 it would be far less exact */
     float rate;           /* the learning rate / (1 - beta_1^t) */
     float correction;     /* 1 / sqrt(1 - beta_2^t) */
     float epsilon;

@@ -32,7 +32,7 @@ struct product {
     void *context;
 };
 
-/* What they are computed with. */
+/* What products are computed with. */
 struct products {
     struct pool *pool;
     const struct packed_product *packed; /* NULL: OpenBLAS's sgemm */

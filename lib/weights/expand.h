@@ -11,22 +11,23 @@ struct expander;
  * of `pool`.  Both must outlive it. */
 txl_status expander_new(const struct weights *weights, struct pool *pool, size_t n_block,
                         struct expander **expander, txl_error *error);
-/* Bytes that one for so many threads asks for, besides zstd's own. */
+/* Bytes that an expander for so many threads allocates, not counting zstd's own. */
 uint64_t expander_bytes(int threads, size_t n_block);
 void expander_free(struct expander *expander);
 
-/* Bytes that the tensor takes where tensors are expanded one behind the other, aligned. */
+/* Bytes of memory that the expanded tensor takes, rounded up so that the next one is aligned. */
 size_t expanded_bytes(const struct weights_tensor *tensor);
 
-/* Adds the tensor to what the next run expands: into out[tensor->size].  There is room for its
- * blocks. */
+/* Makes the next run expand the tensor into out[tensor->size].  All tensors of a run together may
+ * have at most the expander's n_block blocks. */
 void expander_add(struct expander *expander, const struct weights_tensor *tensor, void *out);
 
-/* Expands what was added.  Every checksum is compared, and the pages of the file that were read are
- * given back. */
+/* Expands what was added, comparing every checksum, and gives the pages of the file that it read
+ * back to the system. */
 txl_status expander_run(struct expander *expander, txl_error *error);
 
-/* Memory to expand into, aligned and untouched until then, or NULL. */
+/* Maps memory to expand into, aligned to 64 bytes or more and not resident yet; NULL: there is
+ * none. */
 void *expansion_map(size_t size);
 void expansion_unmap(void *memory, size_t size);
 

@@ -1,4 +1,4 @@
-/* The byte layout of weights-format.md, shared by weights_read.c and weights_write.c. */
+/* The byte layout of weights-format.md, shared by read.c and write.c. */
 #ifndef TXL_WEIGHTS_LAYOUT_H
 #define TXL_WEIGHTS_LAYOUT_H
 

@@ -16,13 +16,13 @@ enum weights_type { WEIGHTS_F32 = 0, WEIGHTS_F16 = 1, WEIGHTS_BF16 = 2, WEIGHTS_
 const char *weights_type_name(uint32_t type);
 /* The type of that name, or -1. */
 int weights_type_of_name(const char *name);
-/* Bytes of an element; q8's scales come besides. */
+/* Bytes of an element, not counting q8's scales. */
 size_t weights_type_size(enum weights_type type);
 /* Expanded bytes of a tensor of that type and shape (1 beyond its dimensions), or 0 where there can
  * be none: with a size of 0, too large, or q8 and not a matrix. */
 uint64_t weights_expanded_size(enum weights_type type, int n_dim,
                                const uint64_t shape[WEIGHTS_MAX_DIM]);
-/* Where in a q8 matrix of so many elements its scales begin, in expanded bytes. */
+/* Where the scales of a q8 matrix of n_element elements begin, in bytes from its first element. */
 uint64_t weights_scales_offset(uint64_t n_element);
 
 /* ---- Blocks (block.c) --------------------------------------------------------------------- */
@@ -44,10 +44,11 @@ struct block {
 /* Upper bound of what block_encode stores for `size` bytes. */
 size_t block_bound(size_t size);
 
-/* What one thread needs to decode blocks, and if it `encodes` to encode them. */
+/* What one thread needs to decode blocks, and with `encodes` also to encode them.  NULL: out of
+ * memory. */
 struct block_coder;
 struct block_coder *block_coder_new(bool encodes);
-/* Bytes that a new one asks for, besides zstd's own. */
+/* Bytes that block_coder_new allocates, not counting zstd's own. */
 size_t block_coder_bytes(bool encodes);
 void block_coder_free(struct block_coder *coder);
 
@@ -62,7 +63,7 @@ txl_status block_decode(struct block_coder *coder, enum weights_type type,
                         const struct block *block, const void *stored, void *elements, size_t size,
                         txl_error *error);
 
-/* ---- Reading (weights_read.c) ------------------------------------------------------------- */
+/* ---- Reading (read.c) --------------------------------------------------------------------- */
 
 struct weights_tensor {
     char *name;
@@ -116,13 +117,14 @@ txl_status weights_verify(const struct weights *weights,
                           bool (*progress)(void *context, uint64_t done, uint64_t total),
                           void *context, txl_error *error);
 
-/* Says that the blocks up to this one have been read: the system may take back the memory that
- * their stored bytes are mapped to, which happens a few megabytes at a time.  Read again, they are
- * mapped again. */
+/* Says that the blocks up to this one have been read.  The system may then take back the memory
+ * that holds their stored bytes; this happens a few megabytes at a time.  A later read maps them
+ * again.
+ */
 void weights_release_block(const struct weights *weights, const struct weights_tensor *tensor,
                            uint32_t i);
 
-/* ---- Writing (weights_write.c) ------------------------------------------------------------ */
+/* ---- Writing (write.c) --------------------------------------------------------------------- */
 
 /* A tensor to be written: `read` gives its elements [first, first + count) in row-major order, as
  * f32, called with ascending ranges.  Those of q8 may overlap by less than Q8_BLOCK. */
@@ -147,9 +149,9 @@ struct weights_contents {
     void *progress_context;
 };
 
-/* Writes the whole file to a temporary name beside `path`, flushes it to the disk and renames it.
- * Whatever goes wrong, neither the temporary file nor a part of `path` is left.  Elements that are
- * not finite, or that f16 cannot hold, are refused with their tensor's name and place. */
+/* Writes the whole file (lib/base/output_file.h): after a failure nothing of it is left, and an
+ * older file at `path` stays.  Elements that are not finite, or that f16 cannot hold, are refused
+ * with their tensor's name and place. */
 txl_status weights_write(const char *path, const struct weights_contents *contents,
                          txl_error *error);
 

@@ -38,11 +38,11 @@ struct distances {
 
 txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
                          enum weights_type type, struct distances **distances, txl_error *error);
-/* The same for another session, before which all rows must be known. */
+/* The same rows for another session.  All of them must be known by then. */
 struct distances *distances_share(struct distances *distances);
 /* Frees it when its last user has done so. */
 void distances_free(struct distances *distances);
-/* Bytes that distances_new asks for. */
+/* Bytes that distances_new allocates. */
 uint64_t distances_bytes(const struct xlnet *x, const txl_settings *settings,
                          enum weights_type type);
 /* Floats of scratch that each thread needs. */
@@ -50,10 +50,10 @@ size_t distances_scratch(const struct xlnet *x);
 /* Number of rows, in whole blocks. */
 size_t distances_places(const txl_settings *settings);
 
-/* The rows of a layer are filled in when a pass comes to it, since only then are its weights at
- * hand for sure: distances_want says which the pass sees, from least <= 0 to most >= 0;
- * distances_fill fills in what layer l lacks of them; distances_finish follows when that was done
- * for all layers. */
+/* The rows of a layer are filled in when a pass comes to it, because its weights may not be
+ * available before.  distances_want says which distances the pass sees, from least <= 0 to most >=
+ * 0; distances_fill computes those that layer l still lacks; distances_finish is called after all
+ * layers are filled. */
 void distances_want(struct distances *distances, const struct compute *compute, int64_t least,
                     int64_t most);
 void distances_fill(struct distances *distances, const struct compute *compute, int l,

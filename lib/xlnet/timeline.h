@@ -3,11 +3,14 @@
  *
  * A segment is a run of positions, each with a rank; section 2.2 of Yang et al. 2019 calls their
  * order the factorisation order.  A row at i sees all memory, and the content at j of its segment
- * if rank j < rank i or both ranks are 0; a content row sees itself besides.  There are three
- * kinds: left to right  ranks ascend with the position block          all ranks are 0: the tokens
- * see each other both ways gaps           known tokens have rank 0, gaps 1, 2, .. in the order they
- * are filled What a content row sees is fixed once its rank is, so that its keys and values never
- * change. */
+ * if rank j < rank i or both ranks are 0; a content row also sees itself.  There are three kinds of
+ * segments:
+ *
+ *     left to right  ranks ascend with the position
+ *     block          all ranks are 0: the tokens see each other both ways
+ *     gaps           known tokens have rank 0, gaps 1, 2, .. in the order they are filled
+ *
+ * What a content row sees is fixed once its rank is, so its keys and values never change. */
 #ifndef TXL_XLNET_TIMELINE_H
 #define TXL_XLNET_TIMELINE_H
 
