@@ -651,7 +651,7 @@ static const struct option_row options[] = {
      .kind = OPTION_INTEGER,
      .argument = "R",
      .standard = TEXT_OF(REFRESH_TOKENS),
-     .help = "refreshed: so many new tokens after each block, as txl generate has it",
+     .help = "refreshed: new tokens after each block, as in txl generate",
      .offset = offsetof(struct bench_options, refresh),
      .least = 1,
      .most = TXL_MAX_ASKED},
@@ -667,7 +667,7 @@ static const struct option_row options[] = {
      .kind = OPTION_REAL,
      .argument = "S",
      .standard = "4",
-     .help = "work so long for each measurement; longer where three samples take longer",
+     .help = "seconds of each measurement; it takes longer if three samples do",
      .offset = offsetof(struct bench_options, seconds),
      .least = 0,
      .most = 86400},
@@ -676,7 +676,8 @@ static const struct option_row options[] = {
      .kind = OPTION_CHOICE,
      .choices = bench_computes,
      .standard = "f32",
-     .help = "with --mode train: as txl train has it; int8, of q8 weights without it: as txl ppl",
+     .help =
+         "with --mode train: as in txl train; int8: for q8 weights in other modes, as in txl ppl",
      .offset = offsetof(struct bench_options, compute)},
     {.name = "batch",
      .kind = OPTION_INTEGER,
@@ -697,11 +698,11 @@ static const struct option_row options[] = {
     {.section = "Output",
      .name = "json",
      .kind = OPTION_FLAG,
-     .help = "print an object a measurement",
+     .help = "print an object for each measurement",
      .offset = offsetof(struct bench_options, json)},
     {.name = "csv",
      .kind = OPTION_FLAG,
-     .help = "print a row a measurement, with the same fields",
+     .help = "print a row for each measurement, with the same fields",
      .offset = offsetof(struct bench_options, csv)},
     COMMON_ROWS,
     {0}};
@@ -710,30 +711,34 @@ static const struct note notes[] = {
     {"Measurements",
      "The memory is filled first, and a first sample warms up. Every sample that counts comes "
      "right after the machine's own limits were measured with the same threads: the best rate at "
-     "which a large buffer can be read, and OpenBLAS's best sgemm. Told are the median of the "
-     "samples, their 10th and 90th percentile, the limits' medians, and the share of the limit: "
-     "tokens a second times the bytes that generating one must read, of the bandwidth; times the "
-     "floating-point operations that scoring or training on one must do, of sgemm. Refreshed "
-     "(XLNet) is a round: a block of --known tokens, then --refresh new ones, each of which but "
-     "the first reads the weights; its share is that of the time that bandwidth and sgemm together "
-     "would take. The tokens are drawn at random by Zipf's law."},
+     "which a large buffer can be read, and OpenBLAS's best sgemm. The result has the median of "
+     "the "
+     "samples, their 10th and 90th percentile, the limits' medians, and the share of the limit. "
+     "For generating, the share is tokens a second, times the bytes that one token must read, "
+     "divided by the bandwidth. For scoring and training it is tokens a second, times the "
+     "floating-point operations that one token must do, divided by the speed of sgemm. A sample of "
+     "refreshed (XLNet) is a round: a block of --known tokens, then --refresh new ones, each of "
+     "which but the first reads the weights. Its share is the time that bandwidth and sgemm "
+     "together allow, divided by the time taken. The tokens are drawn at random by Zipf's law."},
     {"Training",
-     "--mode train takes steps of txl train in f32, or with --compute bf16 in bf16, of whose "
-     "products sgemm's peak then is no limit. Counted is what cannot be left out, two operations "
-     "a multiply-add: for rows of the segment each matrix three times, forward and for both "
-     "gradients; for rows of memory the keys' and the values', and for position rows their own, "
-     "twice; and attention's three products three times over the positions that a token sees."},
-    {"JSON and CSV", "The fields, of each measurement:\n\n"
-                     " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
-                     " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
-                     " sgemm_peak share_of_limit kernels blas refresh known\n\n"
-                     "or with --mode train\n\n"
-                     " mode compute batch dropout threads tgt_len mem_len\n"
-                     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
-                     " sgemm_peak share_of_limit kernels blas\n\n"
-                     "read_bandwidth is in bytes a second, sgemm_peak in operations a second, "
-                     "memory_bytes what training takes besides the text. refresh and known are of "
-                     "mode refreshed alone, mem_len of the others."},
+     "--mode train takes steps of txl train in f32, or with --compute bf16 in bf16, whose "
+     "products can be faster than sgemm's peak. The operations that cannot be left out are "
+     "counted, two for a multiply-add: for rows of the segment every matrix three times, once "
+     "forward and once for each gradient; for rows of memory the matrices of keys and values "
+     "twice; for position rows their own matrix twice; and attention's three products three times "
+     "over the positions that a token sees."},
+    {"JSON and CSV",
+     "The fields, of each measurement:\n\n"
+     " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
+     " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
+     " sgemm_peak share_of_limit kernels blas refresh known\n\n"
+     "or with --mode train\n\n"
+     " mode compute batch dropout threads tgt_len mem_len\n"
+     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
+     " sgemm_peak share_of_limit kernels blas\n\n"
+     "read_bandwidth is in bytes a second, sgemm_peak in operations a second, "
+     "memory_bytes is what training takes besides the text. Only mode refreshed has "
+     "refresh and known; only the others have mem_len."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line holds the settings as "
      "key=value between blanks, always in "
@@ -758,9 +763,10 @@ const struct command bench_command = {
     .name = "bench",
     .summary = "measure speed beside what the machine allows",
     .description =
-        "Measures how many tokens a second a model scores in whole segments, generates one by one, "
-        "with its memory full or (XLNet) with all known tokens read afresh, or is trained on, and "
-        "which share that is of what this machine's memory bandwidth and matrix products allow.",
+        "Measures speed in tokens a second: scoring whole segments; generating tokens one by one "
+        "with a full memory, or (XLNet) with all known tokens read afresh; or training. It also "
+        "measures which share this is of what the machine's memory bandwidth and matrix products "
+        "allow.",
     .options = options,
     .notes = notes,
     .examples = examples,

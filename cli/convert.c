@@ -155,24 +155,24 @@ static const struct option_row options[] = {
      .standard = "the one beside the checkpoint",
      .help =
          "the vocabulary: cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, a SentencePiece "
-         "model, or a symbol a line",
+         "model, or a text file with a symbol on each line",
      .offset = offsetof(struct convert_command_options, vocabulary),
      .file = FILE_READ},
     {.name = "type",
      .kind = OPTION_CHOICE,
      .choices = types,
      .standard = "the checkpoint's; float64 becomes f32",
-     .help = "type of the stored weights; q8 is 8-bit integers, each 64 with a scale",
+     .help = "type of the stored weights; q8: 8-bit integers with a scale for each 64",
      .offset = offsetof(struct convert_command_options, type)},
     {.name = "level",
      .kind = OPTION_INTEGER,
      .argument = "N",
      .standard = "the fastest that saves space",
-     .help = "zstd's level of compression; 0: store raw",
+     .help = "level of zstd's compression; 0: none, the weights are used in the file",
      .offset = offsetof(struct convert_command_options, level),
      .least = 0,
      .most = 22},
-    {.section = "Facts of the model, over what the checkpoint says",
+    {.section = "Facts of the model, which override the checkpoint",
      .name = "n-head",
      .kind = OPTION_INTEGER,
      .argument = "N",
@@ -183,7 +183,8 @@ static const struct option_row options[] = {
     {.name = "cutoffs",
      .kind = OPTION_STRING,
      .argument = "LIST",
-     .help = "first ids of the adaptive softmax's bands but the first, between commas; empty: none",
+     .help = "the id that each band of the adaptive softmax begins with, but for the first band; "
+             "separated by commas; empty: one band",
      .offset = offsetof(struct convert_command_options, cutoffs)},
     {.name = "pre-lnorm",
      .kind = OPTION_CHOICE,
@@ -193,28 +194,30 @@ static const struct option_row options[] = {
     {.name = "attn-type",
      .kind = OPTION_INTEGER,
      .argument = "N",
-     .help = "0: the paper's; 1: learned distances; 2, 3: absolute positions, sinusoids or learned",
+     .help =
+         "attention: 0: the paper's; 1: learned distances; 2: absolute positions by sinusoids; 3: "
+         "absolute positions, learned",
      .offset = offsetof(struct convert_command_options, attn_type),
      .least = 0,
      .most = 3},
     {.name = "memory-start",
      .kind = OPTION_CHOICE,
      .choices = memory_starts,
-     .help = "the memory before the first token: empty as in PyTorch, zeros as in TensorFlow",
+     .help = "the memory before the first token: empty, as in PyTorch, or zeros, as in TensorFlow",
      .offset = offsetof(struct convert_command_options, memory_start)},
     {.name = "activation",
      .kind = OPTION_CHOICE,
      .choices = activations,
      .standard = "the checkpoint's",
-     .help = "XLNet: what follows the first feed-forward matrix; config.json's gelu is gelu-tanh, "
-             "which the published weights were trained with, but gelu-erf in models trained with "
-             "Hugging Face 3.3 and later",
+     .help = "XLNet: what follows the first feed-forward matrix. gelu in config.json is taken for "
+             "gelu-tanh, which the published weights were trained with; models trained with "
+             "Hugging Face 3.3 or later need gelu-erf",
      .offset = offsetof(struct convert_command_options, activation)},
     {.name = "cluster-order",
      .kind = OPTION_CHOICE,
      .choices = cluster_orders,
-     .help = "the bands' entries in the softmax's head: reversed as in PyTorch, forward as in "
-             "TensorFlow",
+     .help = "order of the bands' entries in the softmax's head: reversed, as in PyTorch, or "
+             "forward, as in TensorFlow",
      .offset = offsetof(struct convert_command_options, cluster_order)},
     {.name = "tokenizer",
      .kind = OPTION_CHOICE,
@@ -258,11 +261,11 @@ static const struct operand_row operands[] = {
 
 static const struct note notes[] = {
     {"Sources",
-     "PyTorch's model.pt in either container, whole modules and state dicts, those by plain "
-     "pickle too, Hugging Face's "
-     "pytorch_model.bin and model.safetensors with config.json, also in shards. Pickles are read "
-     "as data: nothing in them is executed. What a checkpoint does not say is asked for by the "
-     "name of its option."},
+     "convert reads what PyTorch saves, in its old container and in its zip container: whole "
+     "modules and state dicts; state dicts that plain pickle saved; and Hugging Face's "
+     "pytorch_model.bin and model.safetensors with config.json, also in shards. It reads pickles "
+     "as data and executes nothing in them. Where a checkpoint does not state a fact, convert "
+     "names the option that states it."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line is key=value between "
      "blanks, in this order:\n\n"
@@ -271,17 +274,17 @@ static const struct note notes[] = {
     {0}};
 
 static const struct example examples[] = {
-    {"txl convert transfo-xl-wt103/ -o wt103.txl", "a directory of Hugging Face's"},
-    {"txl convert model.pt -o enwik8.txl --type bf16", "half the size"},
-    {"txl convert model.pt -o enwik8.txl --type q8", "little more than a quarter"},
+    {"txl convert transfo-xl-wt103/ -o wt103.txl", "a directory from Hugging Face"},
+    {"txl convert model.pt -o enwik8.txl --type bf16", "half the size of f32"},
+    {"txl convert model.pt -o enwik8.txl --type q8", "little more than a quarter of it"},
     {"txl convert state.pt --vocab cache.pt --pre-lnorm no --memory-start empty --tgt-len 80 "
      "--mem-len 2100 --clamp-len 820 --same-length yes -o mine.txl",
-     "a bare state dict, with what it cannot tell"},
+     "a bare state dict, with the facts that it does not have"},
     {0}};
 
 const struct command convert_command = {
     .name = "convert",
-    .summary = "make a weights file of a published checkpoint",
+    .summary = "make a weights file from a published checkpoint",
     .description = "Reads the checkpoint and the vocabulary of SOURCE and writes one weights file, "
                    "which every other command takes as its --model.",
     .options = options,

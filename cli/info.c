@@ -414,11 +414,11 @@ static const struct option_row options[] = {
     {.section = "Output",
      .name = "json",
      .kind = OPTION_FLAG,
-     .help = "print an object a file",
+     .help = "print an object for each file",
      .offset = offsetof(struct info_options, json)},
     {.name = "tensors",
      .kind = OPTION_FLAG,
-     .help = "list the tensors too: name, dtype, shape, and of a weights file the bytes",
+     .help = "list the tensors too: name, dtype, shape, and in a weights file the bytes",
      .offset = offsetof(struct info_options, tensors)},
     FILES_FROM_ROW("Input"),
     MODEL_ROW,
@@ -443,20 +443,18 @@ const struct command info_command = {
     .name = "info",
     .summary = "print what a weights file or checkpoint holds",
     .description =
-        "Prints every fact that a weights file states of its model, under the names "
-        "that weights-format.md gives them, how many parameters it has, and the checksum that "
-        "tells "
-        "models apart. Of a checkpoint it prints the same facts as far as txl convert would "
-        "recognise them, the vocabulary that it would take, and under missing the options that "
-        "convert would ask for; or the reason why it would refuse it. A FILE that cannot be read "
-        "is "
-        "named and left out; the exit status is then 1.\n\n"
-        "bytes_expanded is what compressed weights take of the process's memory; those "
-        "stored raw are used in the file's pages, which processes share. bytes_session is "
-        "what a session with the published settings comes to take, for keys, values, "
-        "position rows and activations, bytes_session_f16 the same with --memory-type "
-        "f16. bytes_resident is weights and session together: the most that generating "
-        "and scoring come to hold; bytes_resident_low_memory is the same with --low-memory.",
+        "Describes each FILE. For a weights file it prints every fact that the file states about "
+        "its model, under the names of weights-format.md; the number of parameters; and the "
+        "checksum that identifies the model. For a checkpoint it prints the same facts as far as "
+        "txl convert would recognise them, the vocabulary that convert would take, and as missing "
+        "the options that convert would need; or the reason why convert would refuse it. A FILE "
+        "that cannot be read is named and left out; the exit status is then 1.\n\n"
+        "bytes_expanded is the memory that expanded weights take in the process; weights stored "
+        "raw are used in the file's pages, which processes share. bytes_session is the memory of a "
+        "session with the published settings: keys, values, position rows and activations; "
+        "bytes_session_f16 is the same with --memory-type f16. bytes_resident is weights and "
+        "session together, the most that generating and scoring hold; bytes_resident_low_memory is "
+        "the same with --low-memory.",
     .options = options,
     .operands = operands,
     .examples = examples,

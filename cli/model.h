@@ -117,7 +117,8 @@ bool text_form_choose(txl_kind kind, int asked, int standard, int *form);
 #define MEMORY_TYPE_ROW(type, member)                                                              \
     {                                                                                              \
         .name = "memory-type", .kind = OPTION_CHOICE, .choices = memory_types, .standard = "f32",  \
-        .help = "keep keys, values and position rows in 32 or in 16 bits, which halves them",      \
+        .help =                                                                                    \
+            "type that keys, values and position rows are kept in; 16 bits take half the memory",  \
         .offset = offsetof(type, member.memory_type)                                               \
     }
 #define SESSION_ROWS(type, member)                                                                 \

@@ -197,10 +197,11 @@ static void print_command(const struct command *command) {
 
 static void print_overview(void) {
     printf(".TH TXL 1 \"%s\" \"txl %s\" \"txl manual\"\n"
-           ".SH NAME\ntxl \\- run Transformer\\-XL language models\n"
+           ".SH NAME\ntxl \\- run Transformer\\-XL and XLNet language models\n"
            ".SH SYNOPSIS\n.B txl\n\\fICOMMAND\\fR [\\fIOPTION\\fR]... [\\fIARGUMENT\\fR]...\n"
-           ".SH DESCRIPTION\nGenerates text of any length, and measures bits per character and "
-           "perplexity.\nA model is built in;\n.BR txl\\-convert (1)\nmakes others from published "
+           ".SH DESCRIPTION\nGenerates text of any length, fills gaps, measures bits per character "
+           "and perplexity, and trains.\nA model is built in;\n.BR txl\\-convert (1)\nmakes others "
+           "from published "
            "checkpoints.\n"
            ".SH COMMANDS\n",
            DATE, TXL_VERSION);

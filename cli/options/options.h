@@ -100,14 +100,14 @@ struct common_options {
      .kind = OPTION_INTEGER,                                                                       \
      .argument = "N",                                                                              \
      .standard = "one for each processor",                                                         \
-     .help = "work with N threads",                                                                \
+     .help = "use N threads",                                                                      \
      .offset = offsetof(struct common_options, threads),                                           \
      .least = 1,                                                                                   \
      .most = 1024},                                                                                \
         {.name = "quiet",                                                                          \
          .letter = 'q',                                                                            \
          .kind = OPTION_FLAG,                                                                      \
-         .help = "errors alone on standard error: no progress, hints, notes or summary line",      \
+         .help = "print only errors on standard error: no progress, hints, notes or summary line", \
          .offset = offsetof(struct common_options, quiet)},                                        \
         {.name = "summary",                                                                        \
          .kind = OPTION_FLAG,                                                                      \
@@ -129,16 +129,17 @@ struct common_options {
 #define FILES_FROM_ROW(heading)                                                                    \
     {                                                                                              \
         .section = (heading), .name = "files-from", .kind = OPTION_STRING, .argument = "LIST",     \
-        .help = "take more FILEs from the file LIST, a name a line or each ended by NUL; - is "    \
-                "standard input",                                                                  \
+        .help =                                                                                    \
+            "read the names of more FILEs from LIST, one on each line or each ended by NUL; - is " \
+            "standard input",                                                                      \
         .offset = offsetof(struct common_options, files_from), .file = FILE_READ                   \
     }
 
 #define LOW_MEMORY_ROW                                                                             \
     {                                                                                              \
         .name = "low-memory", .kind = OPTION_FLAG,                                                 \
-        .help = "keep compressed weights so, and expand a layer at a time: slower, the same "      \
-                "results",                                                                         \
+        .help = "leave compressed weights compressed and expand a layer at a time: less memory, "  \
+                "slower, the same results",                                                        \
         .offset = offsetof(struct common_options, low_memory)                                      \
     }
 

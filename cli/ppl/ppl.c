@@ -522,10 +522,9 @@ const struct command ppl_command = {
     .description =
         "Scores every token of each FILE given all that the model remembers of the tokens before "
         "it, and prints the number that papers report: perplexity for models of words, bits per "
-        "character for all others, beside the perplexity of their tokens. The memory starts afresh "
-        "with "
-        "each FILE. One that cannot be read, or has fewer than two tokens, is named and left out; "
-        "the exit status is then 1.",
+        "character for all others, and for models of pieces both. The memory starts afresh with "
+        "each FILE. A FILE that cannot be read, or has fewer than two tokens, is named and left "
+        "out; the exit status is then 1.",
     .options = ppl_option_rows,
     .operands = ppl_operands,
     .examples = ppl_examples,

@@ -738,23 +738,23 @@ static const struct operand_row operands[] = {
 static const struct note notes[] = {
     {"Stopping and going on",
      "OUT.txl appears at the first evaluation and is replaced as a whole by every better model. "
-     "Ctrl-C and SIGTERM end the step at hand, write the state and exit with 128 and the signal's "
-     "number. With --resume the run goes on from the last state, also after a crash, and ends in "
-     "the same file as if it had never stopped. Same seed, same file, for any number of threads; "
-     "but not with --hours."},
+     "After Ctrl-C or SIGTERM the command finishes the step, writes the state, and exits with 128 "
+     "plus the signal's number. With --resume the run goes on from the last state, also after a "
+     "crash, and ends in the same file as if it had never stopped. The same seed gives the same "
+     "file for any number of threads, except with --hours."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line is key=value between "
      "blanks, in this order:\n\n"
      " txl train: steps loss valid_bits best_step tokens seconds threads kernels blas output\n\n"
-     "loss is in nats a token, a running mean of the last steps; valid_bits is the held-out text's "
-     "last measurement, in bits a character, of ids in bits a token; tokens are of the text. The "
-     "output's name runs to the end of the line."},
+     "loss is a running mean over the last steps, in nats a token. valid_bits is the last "
+     "measurement of the held-out text, in bits a character, or with --ids in bits a token. tokens "
+     "counts those of the text. The output's name runs to the end of the line."},
     {0}};
 
 static const struct example examples[] = {
     {"txl train novel.txt -o mine.txl", "a small model of characters in half an hour"},
     {"txl train --init built-in diary.txt -o diary.txl --lr 0.0003 --steps 500",
-     "the built-in model, carried on"},
+     "the built-in model, trained further"},
     {"txl train --vocab words --text raw --min-count 3 a.txt b.txt -o words.txl --state s.state",
      "words, and a state to resume from"},
     {"txl train novel.txt -o mine.txl --resume s.state", "the rest of an interrupted run"},
@@ -762,7 +762,7 @@ static const struct example examples[] = {
 
 const struct command train_command = {
     .name = "train",
-    .summary = "make a model from text, or carry one on",
+    .summary = "make a model from text, or train one further",
     .description = "Trains a Transformer-XL on the text and writes a weights file that every other "
                    "command takes as its --model. Without --init the model is new, and its "
                    "vocabulary is made from the text.",
