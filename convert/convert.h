@@ -7,8 +7,8 @@
 
 enum convert_choice { CONVERT_UNSET = -1, CONVERT_NO = 0, CONVERT_YES = 1 };
 
-/* What the caller says of the model.  Each fact overrides the checkpoint's own; what is left unset
- * is the checkpoint's, and where it cannot tell, the conversion fails and names the flags. */
+/* What the caller says about the model.  Each fact overrides the checkpoint's own.  Where a fact is
+ * unset and the checkpoint does not have it either, the conversion fails and names the options. */
 struct convert_options {
     const char *vocabulary; /* a file; NULL: the one beside the checkpoint */
     const char *type;       /* "f32", "f16", "bf16", "q8"; NULL: the checkpoint's own */
@@ -40,10 +40,10 @@ txl_status convert_checkpoint(const char *source, const char *output,
 
 /* What convert_checkpoint would recognise. */
 struct convert_description {
-    char *settings;   /* JSON: the settings that the weights file would have, but for the type; null
-                         where nothing tells; NULL: it is not recognised at all */
-    char *vocabulary; /* the path of the one it would take; NULL: there is none beside it */
-    char missing[544]; /* the options that would tell what nothing tells, each after a blank */
+    char *settings;    /* JSON: the settings that the weights file would have, without the type, and
+                          with null for unknown ones; NULL: the checkpoint is not recognised */
+    char *vocabulary;  /* the path of the one it would take; NULL: there is none beside it */
+    char missing[544]; /* the options that state the unknown settings, each after a blank */
 };
 
 /* Describes the checkpoint at `source`, which must be one that can be read.  Where it is no model

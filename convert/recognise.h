@@ -13,11 +13,11 @@ struct recognised {
     struct transformer_xl_settings facts;
     char prefix[MAX_PREFIX];      /* before "word_emb.", "layers." ... */
     char crit_prefix[MAX_PREFIX]; /* before "crit.", which Hugging Face keeps elsewhere */
-    char missing[512];            /* the options that would tell what nothing tells, each after a
-                                     blank; those facts are then unset */
+    char missing[512];            /* the options that state the unknown facts, each after a blank;
+                                     those facts are unset */
 };
 
-/* Finds out all facts, the options taking precedence.  That some are missing is no failure.
+/* Finds out all facts; the options take precedence.  It is no failure if some stay unknown.
  * `*config_path` receives the path of the config.json that was read, or stays as it is; the
  * caller frees it. */
 txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,
@@ -27,7 +27,7 @@ txl_status recognise(const struct checkpoint *checkpoint, const struct convert_o
 txl_status recognise_is_copy(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b,
                              bool *same, txl_error *error);
 
-/* TXL_OK where no fact is missing, else the error that asks for them. */
+/* TXL_OK if no fact is unknown; else the error that names the options. */
 txl_status recognise_complete(const struct recognised *recognised, txl_error *error);
 
 /* Finds the tensor of that name, which has to be there, of floating point, and of so many
@@ -50,8 +50,8 @@ txl_status recognise_need(const struct recognised *recognised, struct part_name 
                           const uint64_t *shape, const struct checkpoint_tensor **tensor,
                           txl_error *error);
 
-/* Of two tied tensors safetensors files keep one: the name of that one, `first` if there are both
- * or none. */
+/* A safetensors file keeps only one of two tied tensors: returns the name of the one that it has,
+ * or `first` if it has both or none. */
 struct part_name recognise_either(const struct recognised *recognised, struct part_name first,
                                   struct part_name second);
 

@@ -1,19 +1,18 @@
-/* How the known text reaches the session: from left to right; or, by models that see both sides, as
- * blocks, perhaps all of it afresh every so many new tokens. */
+/* How the known text is fed to the session: from left to right; or, for models that see both sides,
+ * as blocks, which may be read afresh before every round of new tokens. */
 #ifndef CLI_READING_H
 #define CLI_READING_H
 
 #include "txl.h"
 
 struct reading {
-    bool both_sides; /* else the rest means nothing */
-    bool left;       /* the prompt from left to right all the same */
-    size_t
-        refresh; /* new tokens of a round, before which all known ones are read afresh; 0: never */
-    size_t tgt_len; /* tokens of a block */
+    bool both_sides; /* if false, the other members mean nothing */
+    bool left;       /* read the prompt from left to right nevertheless */
+    size_t refresh;  /* new tokens of a round; 0: nothing is read afresh */
+    size_t tgt_len;  /* tokens of a block */
 };
 
-/* How many ids of a prompt are fed in one call, at least. */
+/* The least number of ids of a prompt that one call feeds, but for the last call. */
 size_t reading_chunk(const struct reading *reading);
 
 /* Feeds ids of the prompt.  In rounds they wait for reading_afresh. */

@@ -21,8 +21,9 @@ struct sampling_options {
         .top_k = INTEGER_UNSET, .repeat_last = INTEGER_UNSET                                       \
     }
 
-/* Ids that a history remembers: always, for what stands between words and for a text that is
- * continued with other options; and at most. */
+/* Ids that a history keeps.  PLAIN_WINDOW of them are kept even without a rule against repetition:
+ * a decoder needs them, and a text that is continued later may get such a rule.  HISTORY_WINDOW is
+ * the most. */
 #define PLAIN_WINDOW 65536
 #define HISTORY_WINDOW 1048576
 
@@ -142,15 +143,16 @@ struct sampling_options {
 /* What the table's bounds do not say: OPTIONS_RUN, or the error printed and its status. */
 int sampling_check(const struct command *command, const struct sampling_options *options);
 
-/* Gives the options that were not given what the library draws with by default: top_k and min_p
- * depend on the model's kind of text. */
+/* Sets the options that were not given to the library's defaults, of which top_k and min_p depend
+ * on the model's kind of text. */
 void sampling_choose(struct sampling_options *options, const txl_model *model);
 
-/* The seed that was given, or where it is INTEGER_UNSET a fresh one; false with the error printed.
+/* Sets `*seed` to `given`, or to a fresh one if that is INTEGER_UNSET.  False with the error
+ * printed.
  */
 bool sampling_seed(int64_t given, uint64_t *seed);
 
-/* In the library's terms, but for the banned ids and the history. */
+/* The options as the library takes them; the caller adds the banned ids and the history. */
 txl_sampling sampling_terms(const struct sampling_options *options);
 
 /* Makes the history that one text's sampling reads, which is the caller's.  False with the error

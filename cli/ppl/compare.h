@@ -11,7 +11,7 @@ struct divergence {
     struct score other;      /* by the second model */
     struct score difference; /* the second's nats less the first's, token by token */
     double kl;               /* sum of KL(first || second) of the distributions */
-    uint64_t agreed;         /* tokens at which both hold the same one for the likeliest */
+    uint64_t agreed;         /* tokens for which both find the same token likeliest */
     double largest;          /* difference in nats, of either sign */
     uint64_t largest_index;  /* the token of it */
 };

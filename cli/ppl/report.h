@@ -46,9 +46,9 @@ struct report {
     size_t shown; /* the one whose tokens the page shows */
 };
 
-/* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which stays open;
- * `source` is read where the text has an <unk>.
- * False with the error printed; end with report_finish or report_abandon. */
+/* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which must stay
+ * open. `source` is read where the text has an <unk>.  False with the error printed; end with
+ * report_finish or report_abandon. */
 bool report_open(struct report *report, const char *path, const txl_model *model, size_t n_model,
                  struct source *source);
 

@@ -1,4 +1,5 @@
-/* The paper's ablation: the same text with one memory length after the other (--sweep-memory). */
+/* --sweep-memory: scores the same text with one memory length after another, as the paper's
+ * ablation does. */
 #ifndef CLI_SWEEP_H
 #define CLI_SWEEP_H
 

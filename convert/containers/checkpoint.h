@@ -1,10 +1,11 @@
-/* Checkpoints: somebody else's model files, opened by content, and the tensors in them.
+/* Checkpoints: model files that others wrote, and the tensors in them.  The content decides what a
+ * file is, not its name.
  *
- * Understood are torch.save files (zip and legacy containers), plain pickles, whose storages are
- * such files themselves, safetensors files, the index of either's shards, and a directory that
- * holds one of these.  Files are mapped; the graph of objects in a pickle is read at once, elements
- * only when asked for.  What is on offer has been checked: every tensor lies within its storage,
- * every storage within its file. */
+ * A checkpoint is a torch.save file (zip or legacy container); a plain pickle, whose storages are
+ * torch.save files themselves; a safetensors file; the index of shards of these; or a directory
+ * with one of these.  Files are mapped.  A pickle's objects are all read when it is opened,
+ * elements only when asked for.  A checkpoint that was opened is checked: every tensor lies within
+ * its storage, every storage within its file. */
 #ifndef CONVERT_CHECKPOINT_H
 #define CONVERT_CHECKPOINT_H
 

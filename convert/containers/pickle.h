@@ -1,13 +1,13 @@
 /* Python's pickle as data: what a stream would build becomes a graph of inert values.
  *
- * Nothing is imported, called or built that the stream names.  An object of a class is a record of
+ * Nothing that the stream names is imported, called or built.  An object of a class is a record of
  * the class's name, its arguments and its state.  The few callables that stand for plain data
  * (collections.OrderedDict, set, _codecs.encode ...) become that data, some others (the list is in
  * pickle_construct.c) become records, and a stream that calls anything else is refused by name.
  *
- * A stream may refer to its values again and again, in cycles too.  So who walks over the graph
- * has to bound depth and work himself; reading it takes time and memory in proportion to the
- * stream's size. */
+ * A stream may refer to its values again and again, in cycles too, so code that walks the graph
+ * must bound depth and work itself.  Reading a stream takes time and memory in proportion to its
+ * size. */
 #ifndef CONVERT_PICKLE_H
 #define CONVERT_PICKLE_H
 
