@@ -118,6 +118,9 @@ struct kernels {
     /* The largest of x[n], and the sum of exp(x - it). */
     void (*sum_exp)(size_t n, const float *x, float *max, float *sum);
 
+    /* The least i >= first with x[i] > bound, or n; none of x[n] is NaN. */
+    size_t (*find_above)(size_t first, size_t n, const float *x, float bound);
+
     /* The same table, but many rows of activations are rounded to 8 bits where they meet weights in
      * q8 (see int8_panels_impl.h); NULL in that one. */
     const struct kernels *int8;

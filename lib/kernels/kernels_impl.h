@@ -83,12 +83,16 @@ static void round_row(size_t n, const float *x, int16_t *out, float *scale) {
     float most = max_lanes(best);
     vec inverse = splat(most > 0x1p-100f ? 32767 / most : 0);
     *scale = most / 32767 + sum_lanes(odd);
-    for (size_t j = 0; j <= i; j += LANES) {
-        ivec q =
-            (ivec)((j < i ? load_f32(x + j) : tail) * inverse + splat(round)) - (ivec)splat(round);
-        for (size_t l = 0; l < LANES && j + l < n; l++)
-            out[j + l] = (int16_t)q[l];
+    typedef int16_t half_ivec __attribute__((vector_size(2 * LANES)));
+    half_ivec q;
+    for (size_t j = 0; j < i; j += LANES) {
+        vec y = load_f32(x + j) * inverse + splat(round);
+        q = __builtin_convertvector((ivec)y - (ivec)splat(round), half_ivec);
+        memcpy(out + j, &q, sizeof q);
     }
+    q = __builtin_convertvector((ivec)(tail * inverse + splat(round)) - (ivec)splat(round),
+                                half_ivec);
+    memcpy(out + i, &q, (n - i) * sizeof *out);
     memset(out + n, 0, (q8_blocks(n) * Q8_BLOCK - n) * sizeof *out);
 }
 
@@ -555,6 +559,22 @@ static void sum_exp(size_t n, const float *x, float *max, float *sum) {
     *sum = sum_lanes(total);
 }
 
+/* Eight vectors are looked at together: few of them have one. */
+static size_t find_above(size_t first, size_t n, const float *x, float bound) {
+    enum { TOGETHER = 8 * LANES };
+    size_t i = first;
+    for (; i + TOGETHER <= n; i += TOGETHER) {
+        vec best = load_f32(x + i);
+        UNROLL for (size_t v = LANES; v < TOGETHER; v += LANES) best =
+            larger(load_f32(x + i + v), best);
+        if (max_lanes(best) > bound)
+            break;
+    }
+    while (i < n && !(x[i] > bound))
+        i++;
+    return i;
+}
+
 /* Begins at once at the beginning and in the middle, as prefetchers like it. */
 static void read_only(const void *data, size_t n) {
     typedef uint64_t cache_line __attribute__((vector_size(64)));
@@ -587,8 +607,8 @@ static void read_only(const void *data, size_t n) {
         .panels = {WIDE_PANELS(NULL), PANELS_F16, PANELS_BF16, PANELS},                            \
         .f32_product = F32_PRODUCT, .bf16_product = &bf16_product, .narrow_f16 = narrow_f16,       \
         .narrow_bf16 = narrow_bf16, .multiply_bf16 = multiply_bf16, .attend = attend,              \
-        .layer_norm = layer_norm, .activate = activate, .sum_exp = sum_exp, .read = read_only,     \
-        .int8 = INT8,                                                                              \
+        .layer_norm = layer_norm, .activate = activate, .sum_exp = sum_exp,                        \
+        .find_above = find_above, .read = read_only, .int8 = INT8,                                 \
     }
 
 static const struct kernels int8_kernels = KERNELS(&int8_panels, NULL);

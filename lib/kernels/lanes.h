@@ -46,10 +46,16 @@ static inline float sum_lanes(vec x) {
 }
 
 static inline float max_lanes(vec x) {
-    float best = x[0];
-    for (int i = 1; i < LANES; i++)
-        best = x[i] > best ? x[i] : best;
-    return best;
+#if LANES == 16
+    x = larger(x,
+               __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    x = larger(x,
+               __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+#elif LANES == 8
+    x = larger(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3));
+#endif
+    float a = x[0] > x[1] ? x[0] : x[1], b = x[2] > x[3] ? x[2] : x[3];
+    return a > b ? a : b;
 }
 
 /* exp(x) for x <= 88, within 2 units in the last place; below -87 it is about e^-87.

@@ -110,7 +110,7 @@ static txl_status weigh_band(txl_session *s, const struct adjustment *a, double 
 static txl_status weigh_all(txl_session *s, const struct adjustment *a, double *best,
                             double *weight, txl_error *error) {
     size_t n;
-    txl_status status = session_likeliest(s, 1, a, &n, error);
+    txl_status status = session_likeliest(s, 1, -INFINITY, a, &n, error);
     *best = n > 0 ? s->candidate[0].score : 0;
     *weight = 0;
     for (int i = 0; i < s->model->network->ends.n_band && n > 0 && !status; i++) {
@@ -226,15 +226,31 @@ static size_t edge(const struct pool *pool, const txl_sampling *p, double total)
     return i;
 }
 
+/* A score that no token which min_p keeps is below. */
+static txl_status find_least(txl_session *s, const txl_sampling *p, const struct adjustment *a,
+                             double *least, txl_error *error) {
+    const double margin = 1e-6; /* of the weight: min_p itself decides */
+    size_t n = 0;
+    *least = -INFINITY;
+    if (p->min_p <= 0)
+        return TXL_OK;
+    txl_status status = session_likeliest(s, 1, *least, a, &n, error);
+    if (n > 0)
+        *least = s->candidate[0].score + (double)p->temperature * (log((double)p->min_p) - margin);
+    return status;
+}
+
 /* Gathers only as many of the likeliest as hold the edge.  For top_p that takes the weight of the
  * other tokens, which is known without computing them at temperature 1 alone. */
 static txl_status gather_to_edge(txl_session *s, const txl_sampling *p, const struct adjustment *a,
                                  struct pool *pool, double *total, txl_error *error) {
-    double best;
+    double best, least;
     txl_status status = is_top_p(p) ? weigh_all(s, a, &best, total, error) : TXL_OK;
+    if (!status)
+        status = find_least(s, p, a, &least, error);
     for (size_t k = 64; !status; k *= 4) {
-        status = session_likeliest(s, k, a, &pool->n, error);
-        if (k >= (size_t)s->model->vocabulary.n || edge(pool, p, *total) < pool->n)
+        status = session_likeliest(s, k, least, a, &pool->n, error);
+        if (k >= (size_t)s->model->vocabulary.n || pool->n < k || edge(pool, p, *total) < pool->n)
             break;
     }
     return status;
@@ -251,7 +267,7 @@ static txl_status gather(txl_session *s, const txl_sampling *p, const struct adj
         k = (size_t)p->top_k;
     else if (!is_typical(p) && (!is_top_p(p) || p->temperature == 1))
         return gather_to_edge(s, p, a, pool, total, error);
-    txl_status status = session_likeliest(s, k, a, &pool->n, error);
+    txl_status status = session_likeliest(s, k, -INFINITY, a, &pool->n, error);
     if (!status && is_top_p(p))
         *total = sum(pool);
     return status;

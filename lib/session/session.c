@@ -515,22 +515,40 @@ static void push(struct candidate *heap, size_t *n, struct candidate added) {
     heap[i] = added;
 }
 
-/* Lets band i's tokens compete for the k places of the heap. */
-static void compete(const txl_session *s, int i, size_t k, const struct adjustment *a,
+/* A number that is exceeded by whatever in f32 reaches x. */
+static float just_below(double x) {
+    return nextafterf((float)x, -INFINITY);
+}
+
+/* Lets band i's tokens compete for the k places of the heap, those that score `least` or more.  A
+ * place in the heap is for few: the others are passed over many at a time. */
+static void compete(const txl_session *s, int i, size_t k, double least, const struct adjustment *a,
                     struct candidate *heap, size_t *n) {
+    const struct kernels *kernels = s->timeline->compute.kernels;
     const struct band *band = &s->model->network->ends.band[i];
-    for (size_t id = band->first; id < band->first + band->n_token; id++) {
+    size_t end = band->first + band->n_token;
+    bool raises = a && a->penalty < 1; /* scores above their log-probabilities */
+    float bound = raises ? -INFINITY : just_below(least);
+    for (size_t id = band->first;; id++) {
+        if (bound > -INFINITY && id < end)
+            id = kernels->find_above(id, end, s->logprob, bound);
+        if (id >= end)
+            break;
         struct candidate token = {(double)s->logprob[id], (int32_t)id};
         if (a && a->mark[id] & MARK_BANNED)
             continue;
         if (a && a->mark[id] & MARK_PENALISED)
             token.score *= a->penalty;
+        if (token.score < least)
+            continue;
         if (*n < k) {
             push(heap, n, token);
         } else if (is_worse(heap[0], token)) {
             heap[0] = token;
             sift_down(heap, k, 0);
         }
+        if (*n == k && !raises)
+            bound = just_below(heap[0].score > least ? heap[0].score : least);
     }
 }
 
@@ -543,8 +561,8 @@ static int next_band(const txl_session *s, const bool *done) {
     return best;
 }
 
-txl_status session_likeliest(txl_session *s, size_t k, const struct adjustment *a, size_t *n,
-                             txl_error *error) {
+txl_status session_likeliest(txl_session *s, size_t k, double least, const struct adjustment *a,
+                             size_t *n, txl_error *error) {
     struct candidate *heap = s->candidate;
     /* No token of a band is likelier than the band, nor has a score above this times the band's. */
     double bound = a && a->penalty < 1 ? a->penalty : 1;
@@ -555,15 +573,16 @@ txl_status session_likeliest(txl_session *s, size_t k, const struct adjustment *
     txl_status status = session_need_band(s, 0, error);
     if (status || k == 0)
         return status;
-    compete(s, 0, k, a, heap, n);
+    compete(s, 0, k, least, a, heap, n);
     int i;
     while ((i = next_band(s, done)) > 0) {
-        if (*n == k && bound * (double)s->cluster[i] < heap[0].score)
+        double most = bound * (double)s->cluster[i];
+        if (most < least || (*n == k && most < heap[0].score))
             break;
         status = session_need_band(s, i, error);
         if (status)
             return status;
-        compete(s, i, k, a, heap, n);
+        compete(s, i, k, least, a, heap, n);
         done[i] = true;
     }
     /* Taking the worst again and again sorts them. */
@@ -581,7 +600,7 @@ txl_status txl_session_top(txl_session *s, int k, int32_t *ids, float *logprobs,
     if (k < 0 || k > s->model->vocabulary.n)
         return txl_fail(error, TXL_ARGUMENT, "the number of likeliest tokens must be from 0 to %d",
                         s->model->vocabulary.n);
-    txl_status status = session_likeliest(s, (size_t)k, NULL, &n, error);
+    txl_status status = session_likeliest(s, (size_t)k, -INFINITY, NULL, &n, error);
     for (size_t i = 0; !status && i < n; i++) {
         ids[i] = s->candidate[i].id;
         logprobs[i] = (float)s->candidate[i].score;

@@ -43,10 +43,10 @@ txl_status session_check_finished(const txl_session *session, txl_error *error);
 /* Computes band i's part of the distribution, if it is not there yet. */
 txl_status session_need_band(txl_session *session, int i, txl_error *error);
 
-/* Fills session->candidate with the k tokens of the highest scores, best first (ties: the lower
- * id), and `*n` with their number, computing only the bands that may hold one.  `adjustment` NULL:
- * none. */
-txl_status session_likeliest(txl_session *session, size_t k, const struct adjustment *adjustment,
-                             size_t *n, txl_error *error);
+/* Fills session->candidate with the k tokens of the highest scores, of those that are `least` or
+ * more, best first (ties: the lower id), and `*n` with their number, computing only the bands that
+ * may hold one.  `adjustment` NULL: none. */
+txl_status session_likeliest(txl_session *session, size_t k, double least,
+                             const struct adjustment *adjustment, size_t *n, txl_error *error);
 
 #endif

@@ -593,6 +593,29 @@ static void sums_of_exponentials(void **state) {
     }
 }
 
+static void what_exceeds_a_bound_is_found_in_order(void **state) {
+    (void)state;
+    static float x[MAX];
+    for (size_t v = 0; kernels_available(v); v++) {
+        const struct kernels *kernels = kernels_available(v);
+        for (size_t i = 0; i < N_SIZE; i++) {
+            fill(x, sizes[i]);
+            for (size_t k = 0; k < 5; k++) {
+                float bound = k == 0 ? -INFINITY : x[k * 7 % sizes[i]];
+                size_t at = 0;
+                for (size_t j = 0; j < sizes[i]; j++) {
+                    if (!(x[j] > bound))
+                        continue;
+                    at = kernels->find_above(at, sizes[i], x, bound);
+                    assert_int_equal(at, j);
+                    at++;
+                }
+                assert_int_equal(kernels->find_above(at, sizes[i], x, bound), sizes[i]);
+            }
+        }
+    }
+}
+
 static void a_table_is_chosen_by_name(void **state) {
     (void)state;
     const struct kernels *kernels;
@@ -678,6 +701,7 @@ int main(void) {
         cmocka_unit_test(layer_norms),
         cmocka_unit_test(activations),
         cmocka_unit_test(sums_of_exponentials),
+        cmocka_unit_test(what_exceeds_a_bound_is_found_in_order),
         cmocka_unit_test(a_table_is_chosen_by_name),
         cmocka_unit_test(other_names_are_refused),
     };
