@@ -1,6 +1,9 @@
 /* The thread pool.  A generated token is some hundred short parallel loops, so a waiting thread
  * spins for about a hundred microseconds before it sleeps: waking it through the kernel would cost
- * more than most loops do. */
+ * more than most loops do.
+ *
+ * Each thread begins with a share of the tasks that follow each other, so that it reads on where
+ * its last task ended, and then takes the last ones of the others' shares. */
 #include "threads.h"
 
 #include <pthread.h>
@@ -8,27 +11,38 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 enum { SPINS = 2000 };
+
+/* Of a share, in one number: the first task that nobody has taken, and the end of them. */
+typedef uint64_t share;
+
+static share make_share(int first, int end) {
+    return (uint64_t)(uint32_t)end << 32 | (uint32_t)first;
+}
 
 struct worker {
     struct pool *pool;
     pthread_t thread;
     int number;
+    _Atomic(share) left;
+    char apart[64]; /* no two in one line of the cache */
 };
 
 struct pool {
     int n;
     int started; /* workers that exist */
 
-    /* The loop at hand.  Whoever has taken a task of it may read the first three: the caller writes
+    /* The loop at hand.  Whoever has taken a task of it may read the first two: the caller writes
      * them again only when no task is unfinished. */
     void (*task)(void *, int, int);
     void *context;
-    int n_task;
-    atomic_int left;       /* tasks nobody has taken, or less than zero */
     atomic_int unfinished; /* tasks not yet done */
+
+    bool (*idle)(void *, int); /* NULL, or see pool_new_with */
+    void *idle_context;
 
     atomic_uint generation; /* number of loops so far; workers wait for it to change */
     atomic_bool stop;
@@ -54,25 +68,47 @@ static inline void relax(void) {
 #endif
 }
 
+/* What a thread does while it waits. */
+static void spend_time(struct pool *pool, int thread) {
+    if (!pool->idle || !pool->idle(pool->idle_context, thread))
+        relax();
+}
+
+/* Takes the first task of a share, or the last; -1: there is none. */
+static int take_task(_Atomic(share) *left, bool last) {
+    share old = atomic_load_explicit(left, memory_order_relaxed), new;
+    int first, end;
+    do {
+        first = (int)(uint32_t)old;
+        end = (int)(old >> 32);
+        if (first >= end)
+            return -1;
+        new = last ? make_share(first, end - 1) : make_share(first + 1, end);
+    } while (!atomic_compare_exchange_weak_explicit(left, &old, new, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return last ? end - 1 : first;
+}
+
 /* A worker that comes late finds nothing left, or takes part in the next loop: it is never waited
  * for unless it has taken a task, so that one that the system runs elsewhere holds nobody up. */
 static void take_tasks(struct pool *pool, int thread) {
-    int left, done = 0;
-    while ((left = atomic_fetch_sub_explicit(&pool->left, 1, memory_order_acquire)) > 0) {
-        pool->task(pool->context, pool->n_task - left, thread);
-        done++;
+    int done = 0;
+    for (int k = 0; k < pool->n; k++) {
+        _Atomic(share) *left = &pool->worker[(thread + k) % pool->n].left;
+        for (int i; (i = take_task(left, k > 0)) >= 0; done++)
+            pool->task(pool->context, i, thread);
     }
     if (done > 0)
         atomic_fetch_sub_explicit(&pool->unfinished, done, memory_order_release);
 }
 
 /* Returns when the generation is no longer `seen`, with what it is. */
-static unsigned wait_for_loop(struct pool *pool, unsigned seen) {
+static unsigned wait_for_loop(struct pool *pool, unsigned seen, int thread) {
     for (int i = 0; i < SPINS; i++) {
         unsigned now = atomic_load_explicit(&pool->generation, memory_order_acquire);
         if (now != seen)
             return now;
-        relax();
+        spend_time(pool, thread);
     }
     pthread_mutex_lock(&pool->mutex);
     atomic_fetch_add(&pool->sleepers, 1);
@@ -89,7 +125,7 @@ static void *work(void *argument) {
     struct pool *pool = worker->pool;
     unsigned seen = 0;
     for (;;) {
-        seen = wait_for_loop(pool, seen);
+        seen = wait_for_loop(pool, seen, worker->number);
         if (atomic_load(&pool->stop))
             return NULL;
         take_tasks(pool, worker->number);
@@ -123,12 +159,18 @@ size_t pool_bytes(int n) {
 }
 
 struct pool *pool_new(int n) {
+    return pool_new_with(n, NULL, NULL);
+}
+
+struct pool *pool_new_with(int n, bool (*idle)(void *, int), void *context) {
     if (n <= 0)
         n = pool_processors();
     struct pool *pool = calloc(1, pool_bytes(n));
     if (!pool)
         return NULL;
     pool->n = n;
+    pool->idle = idle;
+    pool->idle_context = context;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);
     /* Signals are the program's: none may be delivered to a worker, except what its own reading of
@@ -157,6 +199,10 @@ int pool_size(const struct pool *pool) {
     return pool->n;
 }
 
+int pool_first_task(int n, int thread, int threads) {
+    return (int)((int64_t)n * thread / threads);
+}
+
 void pool_run(struct pool *pool, int n, void (*task)(void *, int, int), void *context) {
     if (pool->n == 1 || n == 1) {
         for (int i = 0; i < n; i++)
@@ -165,15 +211,18 @@ void pool_run(struct pool *pool, int n, void (*task)(void *, int, int), void *co
     }
     pool->task = task;
     pool->context = context;
-    pool->n_task = n;
     atomic_store_explicit(&pool->unfinished, n, memory_order_relaxed);
-    atomic_store_explicit(&pool->left, n, memory_order_release);
+    for (int t = 0; t < pool->n; t++)
+        atomic_store_explicit(
+            &pool->worker[t].left,
+            make_share(pool_first_task(n, t, pool->n), pool_first_task(n, t + 1, pool->n)),
+            memory_order_release);
     release_workers(pool);
     take_tasks(pool, 0);
     /* With more threads than processors, a worker may need this one's. */
     for (int i = 0; atomic_load_explicit(&pool->unfinished, memory_order_acquire) > 0; i++)
         if (i < SPINS)
-            relax();
+            spend_time(pool, 0);
         else
             sched_yield();
 }

@@ -4,6 +4,7 @@
 #ifndef TXL_THREADS_H
 #define TXL_THREADS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct pool;
@@ -16,9 +17,15 @@ size_t pool_bytes(int n);
 
 /* A pool of n threads, the caller's own among them, or NULL.  n <= 0: one for each processor. */
 struct pool *pool_new(int n);
+/* Threads that wait, also before the first loop, call idle(context, thread) again and again: it
+ * takes no more than a microsecond, and returns false if there was nothing to do. */
+struct pool *pool_new_with(int n, bool (*idle)(void *context, int thread), void *context);
 void pool_free(struct pool *pool);
 
 int pool_size(const struct pool *pool);
+
+/* The task of a loop over n that one of a pool's threads begins with. */
+int pool_first_task(int n, int thread, int threads);
 
 /* Runs task(context, i, thread) for every i in 0..n-1 and returns when all are done; `thread` is
  * 0..pool_size-1 and no two tasks at a time have the same.  One caller at a time. */

@@ -99,7 +99,7 @@ struct kernels {
     /* One query's attention weights.  On entry s[n] are the content scores, oldest key first; the
      * first n_far keys are as far as the clamp or farther and share the position score `far`, the
      * others have position[0 .. n - n_far - 1].  On return s[j] = exp(x_j - max x), where
-     * x_j = scale (s_j + position_j); the result is their sum. */
+     * x_j = scale (s_j + position_j), or 0 where that is below 2^-80; the result is their sum. */
     float (*attend)(float *s, size_t n, size_t n_far, float far, const float *position,
                     float scale);
 

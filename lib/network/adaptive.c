@@ -46,6 +46,12 @@ void adaptive_lay_out(struct adaptive *a, const struct ends *ends, size_t max_x,
     a->cluster = arena_take(arena, max_x * (size_t)ends->n_band, sizeof *a->cluster);
 }
 
+void adaptive_order(const struct ends *ends, struct compute *compute) {
+    compute_order(compute, &ends->band[0].softmax_projection);
+    compute_order(compute, &ends->band[0].softmax);
+    compute_order(compute, &ends->cluster);
+}
+
 static void add_matrix(const struct matrix *w, uint64_t *bytes, uint64_t *products) {
     *bytes += matrix_bytes(w);
     *products += (uint64_t)w->n_row * w->n_col;

@@ -47,6 +47,9 @@ struct adaptive {
 /* Takes the memory from the arena. */
 void adaptive_lay_out(struct adaptive *adaptive, const struct ends *ends, size_t max_x,
                       struct arena *arena);
+/* Names the head's matrices to compute_order; they are ENDS_ORDER at most. */
+enum { ENDS_ORDER = 3 };
+void adaptive_order(const struct ends *ends, struct compute *compute);
 /* Floats of scratch that each thread needs. */
 size_t adaptive_scratch(const struct ends *ends, size_t max_x);
 

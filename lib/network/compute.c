@@ -14,7 +14,8 @@ enum {
     BLAS_BUFFER = 1 << 27,  /* bytes that OpenBLAS maps for each thread */
     FEW_ROWS = 8,           /* up to so many rows of activations the product kernels are fastest */
     STREAM_BYTES = 1 << 18, /* about so much of the weights in a task, when they are few, */
-    STREAM_UNIT = 64,       /* in multiples of so many rows, and */
+    LEAST_BYTES = 1 << 13,  /* but of small matrices no more than is needed to divide them, */
+    STREAM_UNIT = 16,       /* in multiples of so many rows, and */
     SGEMM_BLOCK = 512,      /* rows at most, when they are many, */
     /* and so many elements of weights, about half of a second-level cache */
     SGEMM_ELEMENTS = 1 << 19
@@ -35,7 +36,7 @@ static txl_status check_blas_memory(int n_thread, txl_error *error) {
 }
 
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
-                     struct arena *arena) {
+                     size_t most_order, struct arena *arena) {
     *compute = (struct compute){.scratch_size = scratch_size};
     compute->scratch = arena_take(arena, (uint64_t)threads, sizeof *compute->scratch);
     for (int i = 0; i < threads; i++) {
@@ -44,12 +45,28 @@ void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, 
             compute->scratch[i] = scratch;
     }
     compute->packed = arena_take(arena, packed_size, sizeof *compute->packed);
+    compute->ahead = read_ahead_lay_out(threads, most_order, arena);
+}
+
+/* Long enough to be read at full speed, and several for every thread. */
+static size_t stream_rows(const struct matrix *w) {
+    size_t row = w->n_col * weights_type_size(w->type);
+    size_t most = STREAM_BYTES / row / STREAM_UNIT * STREAM_UNIT;
+    size_t least = (LEAST_BYTES / row + STREAM_UNIT) / STREAM_UNIT * STREAM_UNIT;
+    size_t rows = w->n_row / 16 / STREAM_UNIT * STREAM_UNIT;
+    rows = rows < most ? rows : most;
+    return rows > least ? rows : least;
+}
+
+void compute_order(struct compute *compute, const struct matrix *w) {
+    if (w->data)
+        read_ahead_add(compute->ahead, w, stream_rows(w));
 }
 
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
                         txl_error *error) {
     compute->kernels = kernels;
-    compute->pool = pool_new(threads);
+    compute->pool = pool_new_with(threads, read_ahead_fetch, compute->ahead);
     if (!compute->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
     return check_blas_memory(threads, error);
@@ -234,14 +251,7 @@ void compute_product_block(const struct compute *compute, int thread, const stru
     finish_block(compute, x->n, n, bias ? bias + first : NULL, activation, y, ldy);
 }
 
-/* Long enough to be read at full speed, and several for every thread. */
-static size_t stream_rows(const struct matrix *w) {
-    size_t row = w->n_col * weights_type_size(w->type);
-    size_t rows = STREAM_BYTES / row / STREAM_UNIT * STREAM_UNIT;
-    size_t most = w->n_row / 8 / STREAM_UNIT * STREAM_UNIT;
-    rows = rows > most ? most : rows;
-    return rows > STREAM_UNIT ? rows : STREAM_UNIT;
-}
+/* ---- Whole products ----------------------------------------------------------------------- */
 
 struct product {
     const struct compute *compute;
@@ -264,6 +274,7 @@ static void product_task(void *context, int i, int thread) {
 void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
                      const struct matrix *w, const float *bias, enum activation activation,
                      float *y, size_t ldy) {
+    read_ahead_begin(compute->ahead, n_x <= FEW_ROWS ? w : NULL);
     struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
     size_t block = operand.packed ? PANEL_ROWS : compute_block_rows(w);
     if (n_x <= FEW_ROWS)

@@ -5,6 +5,7 @@
 #include "lib/base/arena.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
+#include "read_ahead.h"
 #include "tensors.h"
 
 struct compute {
@@ -13,12 +14,16 @@ struct compute {
     float **scratch; /* one for each thread, scratch_size floats */
     size_t scratch_size;
     float *packed; /* the rows of the product at hand, as its kernels take them */
+    struct read_ahead *ahead;
 };
 
-/* Takes the memory.  `packed_size` is the most that compute_packed gives of the products to come.
- */
+/* Takes the memory.  `packed_size` is the most that compute_packed gives of the products to come;
+ * `most_order` the most matrices that compute_order names. */
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
-                     struct arena *arena);
+                     size_t most_order, struct arena *arena);
+/* A matrix that few rows meet behind those named before, for read_ahead_add; one without elements
+ * is left out. */
+void compute_order(struct compute *compute, const struct matrix *w);
 /* Starts the threads, which allocate pool_bytes(threads). */
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
                         txl_error *error);

@@ -119,6 +119,18 @@ txl_status transformer_xl_check_session(const struct network *network, const txl
 
 /* ---- Memory ------------------------------------------------------------------------------- */
 
+/* As a generated token meets them. */
+static void order_matrices(struct timeline *t, const struct transformer_xl *x) {
+    for (int l = 0; l < x->n_layer; l++) {
+        const struct layer *layer = &x->layer[l];
+        compute_order(&t->compute, &layer->qkv);
+        compute_order(&t->compute, &layer->o);
+        compute_order(&t->compute, &layer->feed_forward_1);
+        compute_order(&t->compute, &layer->feed_forward_2);
+    }
+    adaptive_order(&x->network.ends, &t->compute);
+}
+
 struct timeline *transformer_xl_lay_out(const struct network *network,
                                         const struct kernels *kernels, const txl_settings *settings,
                                         struct arena *arena) {
@@ -138,7 +150,7 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
                                              .fresh = true};
     struct timeline *t = &line->base;
     compute_lay_out(&t->compute, settings->threads, all_scratch(x, &plan),
-                    all_packed(x, kernels, &plan), arena);
+                    all_packed(x, kernels, &plan), 4 * (size_t)x->n_layer + ENDS_ORDER, arena);
     layers_lay_out(&t->layers, &list, arena);
     adaptive_lay_out(&t->adaptive, &network->ends, plan.chunk, arena);
     size_t width = head_width(x), d_model = (size_t)x->d_model, d_inner = (size_t)x->d_inner;
@@ -153,6 +165,8 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
         line->zero_rows = arena_take(arena, (size_t)x->n_layer * 3 * width, sizeof(float));
     rows_lay_out(&line->keys, arena);
     rows_lay_out(&line->values, arena);
+    if (taken)
+        order_matrices(t, x);
     return taken ? &taken->base : NULL;
 }
 

@@ -1,0 +1,25 @@
+/* Reading ahead.  A generated token goes through the same matrices in the same order as the last:
+ * a thread that waits for the others fetches what it is going to read next into its cache, so that
+ * the memory is busy between the products too. */
+#ifndef TXL_READ_AHEAD_H
+#define TXL_READ_AHEAD_H
+
+#include "lib/base/arena.h"
+#include "tensors.h"
+
+struct read_ahead;
+
+/* Takes the memory for so many threads and matrices; NULL from an arena that only adds up. */
+struct read_ahead *read_ahead_lay_out(int threads, size_t most, struct arena *arena);
+
+/* The matrix is read after those added before, in tasks of `rows` rows (see pool_run).  It stays
+ * where it is. */
+void read_ahead_add(struct read_ahead *ahead, const struct matrix *w, size_t rows);
+
+/* A product with that matrix begins; NULL: one whose threads should fetch nothing. */
+void read_ahead_begin(struct read_ahead *ahead, const struct matrix *w);
+
+/* For pool_new_with: `context` is a struct read_ahead. */
+bool read_ahead_fetch(void *context, int thread);
+
+#endif
