@@ -280,6 +280,18 @@ multiply_columns(const int vectors, const bool half, size_t m, size_t k, const f
         multiply_tile(1, vectors, half, k, a, lda, b, ldb, add, c, ldc, next);
 }
 
+/* The last columns, fewer than a tile's: vectors LANES of them. */
+static inline __attribute__((always_inline)) void
+multiply_rest(const bool half, size_t vectors, size_t m, size_t k, const float *a, size_t lda,
+              const void *b, size_t ldb, bool add, float *c, size_t ldc, const char *next) {
+    if (TILE_VECTORS > 3 && vectors == 3)
+        multiply_columns(3, half, m, k, a, lda, b, ldb, add, c, ldc, next);
+    else if (TILE_VECTORS > 2 && vectors == 2)
+        multiply_columns(2, half, m, k, a, lda, b, ldb, add, c, ldc, next);
+    else if (vectors == 1)
+        multiply_columns(1, half, m, k, a, lda, b, ldb, add, c, ldc, next);
+}
+
 static void multiply_f32(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
                          size_t ldb, bool add, float *c, size_t ldc, const void *next) {
     /* One tile's rows read B once anyway. */
@@ -291,9 +303,8 @@ static void multiply_f32(size_t m, size_t n, size_t k, const float *a, size_t ld
         for (; j + TILE_VECTORS * LANES <= n; j += TILE_VECTORS * LANES)
             multiply_columns(TILE_VECTORS, false, m, part, columns, lda, rows + j, ldb, keep, c + j,
                              ldc, next ? (const char *)(ahead + j) : NULL);
-        for (; j < n; j += LANES)
-            multiply_columns(1, false, m, part, columns, lda, rows + j, ldb, keep, c + j, ldc,
-                             NULL);
+        multiply_rest(false, (n - j) / LANES, m, part, columns, lda, rows + j, ldb, keep, c + j,
+                      ldc, next ? (const char *)(ahead + j) : NULL);
         if (k == 0)
             break;
     }
@@ -311,8 +322,8 @@ static void multiply_f16(size_t m, size_t n, size_t k, const float *a, size_t ld
         for (; j + TILE_LANES <= n; j += TILE_LANES)
             multiply_columns(TILE_VECTORS, true, m, k, a, lda, half + j, ldb, add, c + j, ldc,
                              next ? (const char *)(ahead + j) : NULL);
-        for (; j < n; j += LANES)
-            multiply_columns(1, true, m, k, a, lda, half + j, ldb, add, c + j, ldc, NULL);
+        multiply_rest(true, (n - j) / LANES, m, k, a, lda, half + j, ldb, add, c + j, ldc,
+                      next ? (const char *)(ahead + j) : NULL);
         return;
     }
     for (size_t first = 0; first < k; first += DEPTH_BLOCK) {

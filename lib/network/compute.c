@@ -53,7 +53,7 @@ static size_t stream_rows(const struct matrix *w) {
     size_t row = w->n_col * weights_type_size(w->type);
     size_t most = STREAM_BYTES / row / STREAM_UNIT * STREAM_UNIT;
     size_t least = (LEAST_BYTES / row + STREAM_UNIT) / STREAM_UNIT * STREAM_UNIT;
-    size_t rows = w->n_row / 16 / STREAM_UNIT * STREAM_UNIT;
+    size_t rows = w->n_row / 32 / STREAM_UNIT * STREAM_UNIT;
     rows = rows < most ? rows : most;
     return rows > least ? rows : least;
 }

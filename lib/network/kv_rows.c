@@ -156,37 +156,66 @@ void rows_round_factor(const struct rows *rows, const struct kernels *kernels, s
     }
 }
 
-void rows_multiply(const struct rows *rows, const struct kernels *kernels, size_t m, const float *a,
-                   size_t lda, size_t first, const void *block, bool add, float *c, size_t ldc,
-                   const void *next) {
-    size_t k = rows->transposed ? rows->width : ROW_BLOCK;
-    size_t n = rows->transposed ? ROW_BLOCK : rows->width;
-    if (rows->type == WEIGHTS_BF16)
-        kernels->multiply_bf16(m, n, k, (const uint16_t *)a + first, 2 * lda, block, n, add, c, ldc,
-                               next);
-    else
-        kernels->multiply[rows->type](m, n, k, a + first, lda, block, n, add, c, ldc, next);
+/* The part of a span that lies in its i-th block, widened to multiples of PART rows. */
+struct part {
+    const char *start;
+    size_t first, n; /* of the block's rows */
+};
+
+enum { PART = 16 };
+
+static size_t count_parts(const struct row_span *span) {
+    return in_blocks(span->end) / ROW_BLOCK;
 }
 
-void rows_score(const struct rows *rows, const struct kernels *kernels, int layer, size_t head,
-                size_t block, size_t blocks, size_t m, const float *q, size_t d_head, float *s,
-                size_t lds, const void *after) {
-    for (size_t k = 0; k < blocks; k++) {
-        bool last = k + 1 == blocks;
-        const void *keys = rows_ring_block(rows, layer, head, block + k);
-        const void *next = last ? after : rows_ring_block(rows, layer, head, block + k + 1);
-        rows_multiply(rows, kernels, m, q, d_head, 0, keys, false, s + k * ROW_BLOCK, lds, next);
+static struct part get_part(const struct rows *rows, const struct row_span *span, size_t i) {
+    size_t low = i * ROW_BLOCK, left = span->end - low;
+    size_t end = left < ROW_BLOCK ? (left + PART - 1) / PART * PART : ROW_BLOCK;
+    struct part part = {.first = span->first > low ? (span->first - low) / PART * PART : 0};
+    part.n = end - part.first;
+    /* In bf16 two rows of the block, or two of its columns, lie together. */
+    size_t apart = !rows->transposed ? rows->width : rows->type == WEIGHTS_BF16 ? 2 : 1;
+    part.start =
+        rows_block(rows, (size_t)span->layer, (span->block + i) % rows->n_block, span->head);
+    part.start += part.first * apart * element_size(rows);
+    return part;
+}
+
+const void *rows_begin(const struct rows *rows, const struct row_span *span) {
+    return get_part(rows, span, 0).start;
+}
+
+/* C (+)= A B, B being a part and A's columns those from `first` on of what rows_round_factor made,
+ * with row stride lda still in floats. */
+static void multiply_part(const struct rows *rows, const struct kernels *kernels, size_t m,
+                          const float *a, size_t lda, size_t first, const struct part *b, bool add,
+                          float *c, size_t ldc, const void *next) {
+    size_t k = rows->transposed ? rows->width : b->n, n = rows->transposed ? b->n : rows->width;
+    size_t ldb = rows->transposed ? ROW_BLOCK : rows->width;
+    if (rows->type == WEIGHTS_BF16)
+        kernels->multiply_bf16(m, n, k, (const uint16_t *)a + first, 2 * lda,
+                               (const uint16_t *)(const void *)b->start, ldb, add, c, ldc, next);
+    else
+        kernels->multiply[rows->type](m, n, k, a + first, lda, b->start, ldb, add, c, ldc, next);
+}
+
+void rows_score(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
+                size_t m, const float *q, size_t d_head, float *s, size_t lds, const void *after) {
+    for (size_t i = span->first / ROW_BLOCK; i < count_parts(span); i++) {
+        const struct part part = get_part(rows, span, i);
+        const void *next = i + 1 < count_parts(span) ? get_part(rows, span, i + 1).start : after;
+        multiply_part(rows, kernels, m, q, d_head, 0, &part, false, s + i * ROW_BLOCK + part.first,
+                      lds, next);
     }
 }
 
-void rows_weigh(const struct rows *rows, const struct kernels *kernels, int layer, size_t head,
-                size_t block, size_t blocks, size_t m, const float *s, float *out) {
-    for (size_t k = 0; k < blocks; k++) {
-        bool last = k + 1 == blocks;
-        const void *values = rows_ring_block(rows, layer, head, block + k);
-        const void *next = last ? NULL : rows_ring_block(rows, layer, head, block + k + 1);
-        rows_multiply(rows, kernels, m, s, blocks * ROW_BLOCK, k * ROW_BLOCK, values, k > 0, out,
-                      rows->width, next);
+void rows_weigh(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
+                size_t m, const float *s, size_t lds, float *out, const void *after) {
+    for (size_t i = span->first / ROW_BLOCK; i < count_parts(span); i++) {
+        const struct part part = get_part(rows, span, i);
+        const void *next = i + 1 < count_parts(span) ? get_part(rows, span, i + 1).start : after;
+        multiply_part(rows, kernels, m, s, lds, i * ROW_BLOCK + part.first, &part,
+                      i > span->first / ROW_BLOCK, out, rows->width, next);
     }
 }
 

@@ -45,12 +45,6 @@ void rows_lay_out(struct rows *rows, struct arena *arena);
 
 void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head);
 
-/* The same of a ring, whose blocks are counted on and on. */
-static inline const void *rows_ring_block(const struct rows *rows, int layer, size_t head,
-                                          size_t block) {
-    return rows_block(rows, (size_t)layer, block % rows->n_block, head);
-}
-
 /* Row `row` of the layer and head becomes elements[n], n <= width; the rest stays as it is.  f16
  * and bf16 round to nearest even, and what f16 cannot hold to its largest number. */
 void rows_put(const struct rows *rows, const struct kernels *kernels, size_t layer, size_t row,
@@ -70,24 +64,26 @@ void rows_import(const struct rows *keys, const struct rows *values, const struc
  * to, in the first half of each row, and zero up to an even k, which lda is not below. */
 void rows_round_factor(const struct rows *rows, const struct kernels *kernels, size_t m, size_t k,
                        float *a, size_t lda);
-/* C[m, n] (+)= A B, B[k, n] being a block and A[m, k] the columns from `first` on of what
- * rows_round_factor made, lda still in floats; C's row stride is ldc, and `next` the block of the
- * next call, or NULL. */
-void rows_multiply(const struct rows *rows, const struct kernels *kernels, size_t m, const float *a,
-                   size_t lda, size_t first, const void *block, bool add, float *c, size_t ldc,
-                   const void *next);
+/* Rows of a layer's head, round a ring: those from `first` up to `end`, counted from the beginning
+ * of block `block`, which itself may be counted on and on. */
+struct row_span {
+    int layer;
+    size_t head, block, first, end;
+};
 
-/* S = Q K^T for `blocks` blocks of a head's keys or position rows, from `block` on, round the ring:
- * Q[m, d_head] of rows_round_factor, S[m, 64 blocks] with row stride lds.  `after` is what will be
- * read next, or NULL. */
-void rows_score(const struct rows *rows, const struct kernels *kernels, int layer, size_t head,
-                size_t block, size_t blocks, size_t m, const float *q, size_t d_head, float *s,
-                size_t lds, const void *after);
+/* Where the first of them lies, to be fetched. */
+const void *rows_begin(const struct rows *rows, const struct row_span *span);
 
-/* out[m, width] = S V for `blocks` blocks of a head's values, from `block` on, round the ring:
- * S[m, 64 blocks] of rows_round_factor. */
-void rows_weigh(const struct rows *rows, const struct kernels *kernels, int layer, size_t head,
-                size_t block, size_t blocks, size_t m, const float *s, float *out);
+/* S = Q K^T for a span of keys or position rows: Q[m, d_head] of rows_round_factor, S[m, end] with
+ * row stride lds, whose columns before `first` are not defined and which has room for whole blocks.
+ * `after` is what will be read next, or NULL. */
+void rows_score(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
+                size_t m, const float *q, size_t d_head, float *s, size_t lds, const void *after);
+
+/* out[m, width] = S V for a span of values: S[m, end] of rows_round_factor with row stride lds,
+ * zero before `first` and in the rest of its last block. */
+void rows_weigh(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
+                size_t m, const float *s, size_t lds, float *out, const void *after);
 
 /* Copies one block's rows, of all layers and heads, between two of the same shape and type. */
 void rows_copy_block(struct rows *to, const struct rows *from, size_t block);

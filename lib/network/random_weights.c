@@ -3,6 +3,7 @@
 #include "random_weights.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
+#include "lib/base/pages.h"
 #include "lib/base/q8.h"
 #include "lib/base/threads.h"
 #include "lib/text/vocabulary.h"
@@ -105,13 +106,9 @@ static txl_status place_tensors(struct weights *w, const void *vocabulary, size_
             return txl_fail_memory(error, w->tensor[i].name, w->tensor[i].size);
         total += aligned(w->tensor[i].size);
     }
-    void *memory = MAP_FAILED;
-    if (total <= SIZE_MAX / 2)
-        memory =
-            mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    void *memory = total <= SIZE_MAX / 2 ? pages_map((size_t)total) : NULL;
+    if (!memory)
         return txl_fail_memory(error, "random weights", total);
-    madvise(memory, (size_t)total, MADV_HUGEPAGE);
     w->data = memory;
     w->size = (size_t)total;
     w->mapped = true;

@@ -13,9 +13,11 @@ enum {
     CACHE_LINE = 64
 };
 
-/* A thread's place: in products, and in bytes of its part of that one's matrix. */
+/* A thread's place: in products, and in its part of that one's matrix. */
 struct place {
-    size_t product, bytes;
+    size_t product;
+    const char *at, *end;   /* of the elements; NULL: not yet begun */
+    const float *scale;     /* of those at `at`, or NULL */
     char apart[CACHE_LINE]; /* no two in one line */
 };
 
@@ -64,9 +66,16 @@ void read_ahead_begin(struct read_ahead *ahead, const struct matrix *w) {
     atomic_store_explicit(&ahead->next, ahead->count, memory_order_release);
 }
 
-static void fetch(const void *from, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += CACHE_LINE)
-        __builtin_prefetch((const char *)from + i, 0, 2);
+static void begin_part(struct read_ahead *ahead, struct place *place, int thread) {
+    const struct read *read = &ahead->read[place->product % ahead->n];
+    const struct matrix *w = read->w;
+    int tasks = (int)((w->n_row + read->rows - 1) / read->rows);
+    size_t first = (size_t)pool_first_task(tasks, thread, ahead->threads) * read->rows;
+    size_t end = (size_t)pool_first_task(tasks, thread + 1, ahead->threads) * read->rows;
+    size_t row = w->n_col * weights_type_size(w->type), bytes = (end - first) * row;
+    place->at = (const char *)w->data + first * row;
+    place->end = place->at + (bytes < AHEAD_BYTES ? bytes : AHEAD_BYTES);
+    place->scale = w->scale ? w->scale + first * q8_blocks(w->n_col) : NULL;
 }
 
 /* A little more of the thread's part of the matrices to come. */
@@ -80,20 +89,16 @@ bool read_ahead_fetch(void *context, int thread) {
         *place = (struct place){.product = next};
     if (place->product - next >= AHEAD_MATRICES)
         return false;
-    const struct read *read = &ahead->read[place->product % ahead->n];
-    const struct matrix *w = read->w;
-    size_t row = w->n_col * weights_type_size(w->type);
-    int tasks = (int)((w->n_row + read->rows - 1) / read->rows);
-    size_t first = (size_t)pool_first_task(tasks, thread, ahead->threads) * read->rows * row;
-    size_t end = (size_t)pool_first_task(tasks, thread + 1, ahead->threads) * read->rows * row;
-    size_t most = end - first < AHEAD_BYTES ? end - first : AHEAD_BYTES;
-    if (place->bytes >= most) {
-        *place = (struct place){.product = place->product + 1};
-        return true;
+    if (!place->at)
+        begin_part(ahead, place, thread);
+    for (size_t i = 0; i < FETCH_BYTES; i += CACHE_LINE)
+        __builtin_prefetch(place->at + i, 0, 2);
+    if (place->scale) {
+        __builtin_prefetch(place->scale, 0, 2);
+        place->scale += FETCH_BYTES / Q8_BLOCK;
     }
-    fetch((const char *)w->data + first + place->bytes, FETCH_BYTES);
-    if (w->scale)
-        fetch(w->scale + (first + place->bytes) / Q8_BLOCK, 1);
-    place->bytes += FETCH_BYTES;
+    place->at += FETCH_BYTES;
+    if (place->at >= place->end)
+        *place = (struct place){.product = place->product + 1};
     return true;
 }

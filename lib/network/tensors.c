@@ -1,6 +1,7 @@
 /* Finding tensors, and expanding them. */
 #include "tensors.h"
 #include "lib/base/error.h"
+#include "lib/base/pages.h"
 #include "lib/base/q8.h"
 #include "lib/base/threads.h"
 #include "lib/weights/expand.h"
@@ -22,7 +23,7 @@ static txl_status map_arena(struct tensors *t, txl_error *error) {
     }
     if (total == 0)
         return TXL_OK;
-    t->arena = expansion_map(total);
+    t->arena = pages_map(total);
     if (!t->arena)
         return txl_fail_memory(error, "the expanded weights", total);
     t->arena_size = total;
@@ -56,7 +57,7 @@ txl_status tensors_open(struct tensors *t, const struct weights *weights,
 }
 
 void tensors_close(struct tensors *t) {
-    expansion_unmap(t->arena, t->arena_size);
+    pages_unmap(t->arena, t->arena_size);
     free(t->element);
     free(t->expanded);
 }

@@ -1,5 +1,6 @@
 /* What this machine can do at best: the two limits that generation and scoring run into. */
 #include "lib/base/error.h"
+#include "lib/base/pages.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
 #include "lib/network/blas_threads.h"
@@ -7,7 +8,6 @@
 
 #include <cblas.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,8 +56,7 @@ static void fill_task(void *context, int i, int thread) {
 
 static void cold_close(struct cold *cold) {
     pool_free(cold->pool);
-    if (cold->data)
-        munmap(cold->data, cold->size);
+    pages_unmap(cold->data, cold->size);
 }
 
 /* Written to, so that every page is memory of its own. */
@@ -66,13 +65,11 @@ static txl_status cold_open(struct cold *cold, int threads, txl_error *error) {
         .pool = pool_new(threads), .kernels = kernels_available(0), .size = cold_bytes()};
     if (!cold->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
-    void *data = mmap(NULL, cold->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) {
+    cold->data = pages_map(cold->size);
+    if (!cold->data) {
         cold_close(cold);
         return txl_fail_memory(error, "measuring the machine", cold->size);
     }
-    madvise(data, cold->size, MADV_HUGEPAGE);
-    cold->data = data;
     pool_run(cold->pool, (int)(cold->size / PIECE_BYTES), fill_task, cold);
     return TXL_OK;
 }

@@ -6,6 +6,7 @@
  * inputs and is projected with today's weights, and nothing flows into it. */
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
+#include "lib/base/pages.h"
 #include "lib/base/reserved.h"
 #include "lib/network/positions.h"
 #include "lib/weights/expand.h"
@@ -445,7 +446,7 @@ static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
     t->products.pool = t->pool;
     uint64_t size = plan_memory(t, NULL, pool_size(t->pool));
-    t->memory = size <= SIZE_MAX / 2 ? expansion_map((size_t)size) : NULL;
+    t->memory = size <= SIZE_MAX / 2 ? pages_map((size_t)size) : NULL;
     if (!t->memory)
         return txl_fail_memory(error, "training", size);
     t->memory_size = (size_t)size;
@@ -487,7 +488,7 @@ void txl_trainer_free(txl_trainer *t) {
     if (!t)
         return;
     txl_model_close(t->model);
-    expansion_unmap(t->memory, t->memory_size);
+    pages_unmap(t->memory, t->memory_size);
     free(t->vocabulary);
     pool_free(t->pool);
     free(t);

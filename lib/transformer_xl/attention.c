@@ -35,77 +35,72 @@ static void add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const 
             out[t * d_head + j] = q[t * ldq + j] + (bias ? bias[j] : 0);
 }
 
-/* What m queries of one head see: whole blocks of keys, from the first that the first of them sees,
- * and whole blocks of position rows, of which the nearest n_distance are theirs. */
+/* What m queries of one head see: keys from the first that the first of them sees, and the position
+ * rows of the nearest distances. */
 struct sight {
     const struct transformer_xl_timeline *line;
-    size_t layer, head, m;
-    uint64_t position;                 /* of the first query */
-    uint64_t low;                      /* of the first key, */
-    size_t block, blocks, n_key;       /* which lies in that block of the ring */
-    size_t n_distance, n_place, place; /* place: the first position row */
+    size_t head, m;
+    uint64_t position;         /* of the first query */
+    uint64_t low;              /* of the first key of the first block */
+    struct row_span keys;      /* and values */
+    struct row_span positions; /* place 0 is the farthest */
+    size_t n_key, n_place;     /* both spans' whole blocks */
+    size_t n_distance, place;  /* place: where the first block of position rows begins */
 };
 
 static struct sight find_sight(const struct attention *a,
                                const struct transformer_xl_timeline *line, size_t head,
                                size_t after, size_t m) {
-    struct sight v = {.line = line, .layer = (size_t)a->l, .head = head, .m = m};
+    struct sight v = {.line = line, .head = head, .m = m};
     v.position = line->base.next + after;
     uint64_t visible = first_visible(&line->base, v.position);
     v.low = visible / ROW_BLOCK * ROW_BLOCK;
-    v.n_key = in_blocks((size_t)(v.position + m - v.low));
-    v.block = (size_t)(v.low / ROW_BLOCK % line->keys.n_block);
-    v.blocks = v.n_key / ROW_BLOCK;
+    v.keys = (struct row_span){a->l, head, (size_t)(v.low / ROW_BLOCK % line->keys.n_block),
+                               (size_t)(visible - v.low), (size_t)(v.position + m - v.low)};
+    v.n_key = in_blocks(v.keys.end);
     v.n_distance = smaller((size_t)(v.position + m - visible), line->positions->distances);
     v.n_place = in_blocks(v.n_distance);
     v.place = line->positions->places - v.n_place;
+    v.positions = (struct row_span){a->l, head, v.place / ROW_BLOCK, v.n_place - v.n_distance,
+                                    a->few ? 0 : v.n_place};
     return v;
 }
 
-/* A task's part of the thread's scratch. */
+/* ---- One head ----------------------------------------------------------------------------- */
+
+/* Memory of a task. */
 struct work {
-    float *s;         /* [m, n_key]: scores, then weights */
-    float *b;         /* [m, n_place]: position scores */
-    float *q_u, *q_v; /* [m, d_head] */
-    float *out;       /* [m, the values' width] */
+    float *s;   /* [m, n_key]: scores, then weights */
+    float *b;   /* [m, n_place]: position scores */
+    float *q;   /* [m, d_head] */
+    float *out; /* [m, the values' width] */
 };
 
 static struct work divide_scratch(const struct sight *v, float *scratch) {
-    size_t d_head = (size_t)v->line->x->d_head;
     struct work w = {.s = scratch};
     w.b = w.s + v->m * v->n_key;
-    w.q_u = w.b + v->m * v->n_place;
-    w.q_v = w.q_u + v->m * d_head;
-    w.out = w.q_v + v->m * d_head;
+    w.q = w.b + v->m * v->n_place;
+    w.out = w.q + v->m * (size_t)v->line->x->d_head;
     return w;
 }
 
-/* Q + u and Q + v, as the rows they meet want them. */
+/* The queries plus a bias, u or v, as the rows they meet want them. */
 static void make_queries(const struct attention *a, const struct sight *v, size_t row,
-                         const struct work *w) {
+                         const float *bias, const struct rows *rows, float *out) {
     const struct transformer_xl_timeline *line = v->line;
-    const struct kernels *kernels = line->base.compute.kernels;
-    const struct layer *layer = a->layer;
     size_t d_head = (size_t)line->x->d_head, width = head_width(line->x), at = v->head * d_head;
-    const float *q = a->line->qkv + row * 3 * width + at;
-    add_bias(v->m, d_head, q, 3 * width, layer->u ? layer->u + at : NULL, w->q_u);
-    add_bias(v->m, d_head, q, 3 * width, layer->v ? layer->v + at : NULL, w->q_v);
-    rows_round_factor(&line->keys, kernels, v->m, d_head, w->q_u, d_head);
-    rows_round_factor(&line->positions->rows, kernels, v->m, d_head, w->q_v, d_head);
+    add_bias(v->m, d_head, a->line->qkv + row * 3 * width + at, 3 * width, bias ? bias + at : NULL,
+             out);
+    rows_round_factor(rows, line->base.compute.kernels, v->m, d_head, out, d_head);
 }
 
-/* S = (Q + u) K^T and B = (Q + v) (W_r R)^T, unless the position scores are there already. */
-static void score(const struct attention *a, const struct sight *v, const struct work *w,
-                  const void *values) {
-    const struct rows *positions = &v->line->positions->rows;
-    const struct kernels *kernels = v->line->base.compute.kernels;
-    size_t first = v->place / ROW_BLOCK, blocks = a->few ? 0 : v->n_place / ROW_BLOCK;
-    size_t d_head = (size_t)v->line->x->d_head;
-    const void *then = blocks > 0 ? rows_ring_block(positions, a->l, v->head, first) : values;
-    rows_score(&v->line->keys, kernels, a->l, v->head, v->block, v->blocks, v->m, w->q_u, d_head,
-               w->s, v->n_key, then);
-    rows_score(positions, kernels, a->l, v->head, first, blocks, v->m, w->q_v, d_head, w->b,
-               v->n_place, values);
+/* S = (Q + u) K^T.  `after` is what will be read next. */
+static void score_keys(const struct attention *a, const struct sight *v, size_t row,
+                       const struct work *w, const void *after) {
+    const struct rows *keys = &v->line->keys;
+    make_queries(a, v, row, a->layer->u, keys, w->q);
+    rows_score(keys, v->line->base.compute.kernels, &v->keys, v->m, w->q,
+               (size_t)v->line->x->d_head, w->s, v->n_key, after);
 }
 
 /* B += the learned distances' biases. */
@@ -113,11 +108,24 @@ static void add_distance_biases(const struct sight *v, float *b) {
     const struct positions *p = v->line->positions;
     if (!p->bias)
         return;
-    const float *bias =
-        p->bias + (v->layer * (size_t)v->line->x->n_head + v->head) * p->places + v->place;
+    const float *bias = p->bias +
+                        ((size_t)v->keys.layer * (size_t)v->line->x->n_head + v->head) * p->places +
+                        v->place;
     for (size_t t = 0; t < v->m; t++)
-        for (size_t j = 0; j < v->n_place; j++)
+        for (size_t j = v->n_place - v->n_distance; j < v->n_place; j++)
             b[t * v->n_place + j] += bias[j];
+}
+
+/* B = (Q + v) (W_r R)^T, unless the position scores are there already. */
+static void score_positions(const struct attention *a, const struct sight *v, size_t row,
+                            const struct work *w, const void *after) {
+    const struct rows *rows = &v->line->positions->rows;
+    if (v->positions.end == 0)
+        return;
+    make_queries(a, v, row, a->layer->v, rows, w->q);
+    rows_score(rows, v->line->base.compute.kernels, &v->positions, v->m, w->q,
+               (size_t)v->line->x->d_head, w->b, v->n_place, after);
+    add_distance_biases(v, w->b);
 }
 
 /* S becomes attention weights, up to the rows' factors. */
@@ -135,18 +143,24 @@ static void weigh(const struct attention *a, const struct sight *v, size_t row,
                                far + t * ldb, v->n_distance);
 }
 
-/* heads = weights V, by the rows' factors. */
+/* heads = softmax(S + B) V.  `after` is what will be read next. */
 static void gather_values(const struct attention *a, const struct sight *v, size_t row,
-                          const struct work *w, const float *factor) {
-    const struct rows *rows = &v->line->values;
+                          const struct work *w, const void *after) {
+    const struct rows *values = &v->line->values;
     const struct kernels *kernels = v->line->base.compute.kernels;
     size_t d_head = (size_t)v->line->x->d_head, width = head_width(v->line->x);
-    rows_round_factor(rows, kernels, v->m, v->n_key, w->s, v->n_key);
-    rows_weigh(rows, kernels, a->l, v->head, v->block, v->blocks, v->m, w->s, w->out);
+    float factor[QUERY_BLOCK];
+    weigh(a, v, row, w, factor);
+    rows_round_factor(values, kernels, v->m, v->n_key, w->s, v->n_key);
+    rows_weigh(values, kernels, &v->keys, v->m, w->s, v->n_key, w->out, after);
     float *heads = a->line->heads + row * width + v->head * d_head;
     for (size_t t = 0; t < v->m; t++)
         for (size_t j = 0; j < d_head; j++)
-            heads[t * width + j] = w->out[t * rows->width + j] * factor[t];
+            heads[t * width + j] = w->out[t * values->width + j] * factor[t];
+}
+
+static const void *begin_positions(const struct sight *v) {
+    return v->positions.end > 0 ? rows_begin(&v->line->positions->rows, &v->positions) : NULL;
 }
 
 /* Attention of one head for m queries of a timeline, which are rows `row` and on of the pass and
@@ -155,14 +169,13 @@ static void attend(const struct attention *a, const struct transformer_xl_timeli
                    size_t head, size_t row, size_t after, size_t m, int thread) {
     const struct sight v = find_sight(a, line, head, after, m);
     const struct work w = divide_scratch(&v, a->line->base.compute.scratch[thread]);
-    const void *values = rows_ring_block(&line->values, a->l, head, v.block);
-    float factor[QUERY_BLOCK];
-    make_queries(a, &v, row, &w);
-    score(a, &v, &w, values);
-    add_distance_biases(&v, w.b);
-    weigh(a, &v, row, &w, factor);
-    gather_values(a, &v, row, &w, factor);
+    const void *values = rows_begin(&line->values, &v.keys), *positions = begin_positions(&v);
+    score_keys(a, &v, row, &w, positions ? positions : values);
+    score_positions(a, &v, row, &w, values);
+    gather_values(a, &v, row, &w, NULL);
 }
+
+/* ---- Tasks -------------------------------------------------------------------------------- */
 
 /* One head for a block of queries, whose keys are all in the ring. */
 static void block_task(void *context, int i, int thread) {
@@ -172,26 +185,79 @@ static void block_task(void *context, int i, int thread) {
            thread);
 }
 
+/* The timeline of a row that is a pass's only one of it. */
+static struct transformer_xl_timeline *row_timeline(const struct attention *a, size_t row) {
+    return a->each ? xl_timeline(a->each[row]) : a->line;
+}
+
+static void store_token(const struct attention *a, size_t row, size_t head) {
+    struct transformer_xl_timeline *line = row_timeline(a, row);
+    size_t stride = 3 * head_width(line->x);
+    struct stored_rows rows = {line, a->l, 1, line->base.next, a->line->qkv + row * stride, stride};
+    timeline_store_head(&rows, head);
+}
+
 /* One head for a single token of a timeline, its key and value included. */
 static void token_task(void *context, int i, int thread) {
     const struct attention *a = context;
     size_t n_head = (size_t)a->line->x->n_head, row = (size_t)i / n_head, head = (size_t)i % n_head;
-    struct transformer_xl_timeline *line = a->each ? xl_timeline(a->each[row]) : a->line;
-    size_t stride = 3 * head_width(line->x);
-    struct stored_rows rows = {line, a->l, 1, line->base.next, a->line->qkv + row * stride, stride};
-    timeline_store_head(&rows, head);
-    attend(a, line, head, row, 0, 1, thread);
+    store_token(a, row, head);
+    attend(a, row_timeline(a, row), head, row, 0, 1, thread);
+}
+
+/* The only token of a pass goes through its heads in two loops, since they may be too few to keep
+ * all threads busy.  Its scores lie in the timeline. */
+static struct work token_work(const struct sight *v, const struct attention *a, int thread) {
+    const struct transformer_xl_timeline *line = a->line;
+    size_t row = line->capacity + in_blocks(line->positions->distances);
+    struct work w = divide_scratch(v, line->base.compute.scratch[thread]);
+    w.s = line->scores + v->head * row;
+    w.b = w.s + v->n_key;
+    return w;
+}
+
+/* The next head's keys, or values, for the task that follows. */
+static const void *begin_next(const struct sight *v, const struct rows *rows) {
+    struct row_span next = v->keys;
+    next.head++;
+    return next.head < rows->n_head ? rows_begin(rows, &next) : NULL;
+}
+
+/* First the key, the value and the scores of the keys of each head, and its position scores. */
+static void score_task(void *context, int i, int thread) {
+    const struct attention *a = context;
+    const struct sight v = find_sight(a, a->line, (size_t)i / 2, 0, 1);
+    const struct work w = token_work(&v, a, thread);
+    if (i % 2 == 0) {
+        store_token(a, 0, v.head);
+        score_keys(a, &v, 0, &w, begin_positions(&v));
+    } else {
+        score_positions(a, &v, 0, &w, begin_next(&v, &a->line->keys));
+    }
+}
+
+static void value_task(void *context, int i, int thread) {
+    const struct attention *a = context;
+    const struct sight v = find_sight(a, a->line, (size_t)i, 0, 1);
+    const struct work w = token_work(&v, a, thread);
+    gather_values(a, &v, 0, &w, begin_next(&v, &a->line->values));
 }
 
 void attention_run(struct attention *a) {
     struct transformer_xl_timeline *line = a->line;
-    if (a->each || a->n == 1) {
-        pool_run(line->base.compute.pool, (int)a->n * line->x->n_head, token_task, a);
+    struct pool *pool = line->base.compute.pool;
+    if (a->n == 1) {
+        pool_run(pool, 2 * line->x->n_head, score_task, a);
+        pool_run(pool, line->x->n_head, value_task, a);
+        return;
+    }
+    if (a->each) {
+        pool_run(pool, (int)a->n * line->x->n_head, token_task, a);
         return;
     }
     struct stored_rows rows = {
         line, a->l, a->n, line->base.next, line->qkv, 3 * head_width(line->x)};
     timeline_store(&rows);
     int blocks = (int)((a->n + QUERY_BLOCK - 1) / QUERY_BLOCK);
-    pool_run(line->base.compute.pool, blocks * line->x->n_head, block_task, a);
+    pool_run(pool, blocks * line->x->n_head, block_task, a);
 }

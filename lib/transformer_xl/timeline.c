@@ -159,6 +159,9 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
     line->qkv = arena_take(arena, plan.chunk * 3 * width, sizeof(float));
     line->heads = arena_take(arena, plan.chunk * width, sizeof(float));
     line->inner = arena_take(arena, plan.chunk * larger(d_inner, d_model), sizeof(float));
+    line->scores =
+        arena_take(arena, (size_t)x->n_head * (plan.capacity + in_blocks(plan.positions.distances)),
+                   sizeof(float));
     if (!network->has_memory)
         t->segment = arena_take(arena, plan.chunk, sizeof *t->segment);
     if (projects_zeros(x, settings))

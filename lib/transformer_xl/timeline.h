@@ -28,6 +28,7 @@ struct transformer_xl_timeline {
     float *qkv;    /* [chunk, 3 n_head d_head] */
     float *heads;  /* [chunk, n_head d_head] */
     float *inner;  /* [chunk, d_inner], also [chunk, d_model] */
+    float *scores; /* [n_head, capacity + positions' places]: of a single token's heads */
 };
 
 enum { QUERY_BLOCK = 128 }; /* queries of one attention task, so that their scores stay in cache */

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 struct expansion {
     const struct weights_tensor *tensor;
@@ -107,17 +106,4 @@ txl_status expander_run(struct expander *e, txl_error *error) {
             return txl_fail(error, worker->status, "%s", worker->error.message);
     }
     return TXL_OK;
-}
-
-void *expansion_map(size_t size) {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return NULL;
-    madvise(memory, size, MADV_HUGEPAGE);
-    return memory;
-}
-
-void expansion_unmap(void *memory, size_t size) {
-    if (memory)
-        munmap(memory, size);
 }

@@ -26,9 +26,4 @@ void expander_add(struct expander *expander, const struct weights_tensor *tensor
  * back to the system. */
 txl_status expander_run(struct expander *expander, txl_error *error);
 
-/* Maps memory to expand into, aligned to 64 bytes or more and not resident yet; NULL: there is
- * none. */
-void *expansion_map(size_t size);
-void expansion_unmap(void *memory, size_t size);
-
 #endif

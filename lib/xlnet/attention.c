@@ -150,19 +150,18 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
 
     /* (Q + u) K^T, and (Q + v) (W_r R)^T for all distances at once */
     const struct rows *far = &line->distances->rows;
-    size_t place = sight.place / ROW_BLOCK;
-    size_t blocks = sight.n_key / ROW_BLOCK;
-    rows_score(&line->keys, kernels, p->l, head, sight.block, blocks, m, q_u, d_head, s,
-               sight.n_key, rows_ring_block(far, p->l, head, place));
-    rows_score(far, kernels, p->l, head, place, sight.n_place / ROW_BLOCK, m, q_v, d_head, b,
-               sight.n_place, rows_ring_block(&line->values, p->l, head, sight.block));
+    const struct row_span keys = {p->l, head, sight.block, 0, sight.n_key};
+    const struct row_span seen = {p->l, head, sight.place / ROW_BLOCK, 0, sight.n_place};
+    rows_score(&line->keys, kernels, &keys, m, q_u, d_head, s, sight.n_key, rows_begin(far, &seen));
+    rows_score(far, kernels, &seen, m, q_v, d_head, b, sight.n_place,
+               rows_begin(&line->values, &keys));
 
     float factor[XLNET_BLOCK];
     for (size_t t = 0; t < m; t++)
         factor[t] = attend_row(line, row_of(p, rows, t), &sight, s + t * sight.n_key,
                                b + t * sight.n_place, spread);
     rows_round_factor(&line->values, kernels, m, sight.n_key, s, sight.n_key);
-    rows_weigh(&line->values, kernels, p->l, head, sight.block, blocks, m, s, out);
+    rows_weigh(&line->values, kernels, &keys, m, s, sight.n_key, out, NULL);
     for (size_t t = 0; t < m; t++) {
         float *to = p->line->heads + (rows.first + t * rows.step) * width + head * d_head;
         for (size_t j = 0; j < d_head; j++)
