@@ -11,7 +11,13 @@
 /* The sums of a tile of C, as many as stay in registers with a line of B and an element of A. */
 enum { F32_TILE_ROWS = LANES == 8 ? 4 : 8, F32_TILE_VECTORS = 3 };
 
-enum { F32_GROUP = 64 }; /* rows that are packed at a time */
+enum {
+    F32_GROUP = 64,         /* rows that are packed at a time */
+    F32_AHEAD = 32,         /* elements of a row that are fetched ahead */
+    F32_CHUNK = 24 * LANES, /* elements of a row in one go, at most, so that the part of a tile's
+                               columns stays near */
+    F32_FETCHED = 16        /* rows of a matrix across which is packed that are fetched ahead */
+};
 
 /* ---- Packing ------------------------------------------------------------------------------ */
 
@@ -35,6 +41,8 @@ static inline __attribute__((always_inline)) void pack_f32(const size_t block,
         for (size_t group = first; group < end; group += F32_GROUP) {
             size_t last = end - group < F32_GROUP ? end : group + F32_GROUP;
             for (size_t k = 0; k < depth; k++) {
+                for (size_t row = group; row < last; row += 16)
+                    __builtin_prefetch(x->x + (k + F32_FETCHED) * x->ld + row);
                 for (size_t row = group; row < last; row += LANES)
                     store_rows(
                         block, to, depth, row, k,
@@ -87,6 +95,7 @@ static inline __attribute__((always_inline)) void f32_tile(const int vectors, si
     }
     for (; k > 0; k--, a += F32_TILE_ROWS, b += LANES) {
         vec line[F32_TILE_VECTORS];
+        __builtin_prefetch(a + F32_AHEAD * F32_TILE_ROWS);
         UNROLL for (int v = 0; v < vectors; v++) line[v] = load_f32(b + (size_t)v * ldb);
         UNROLL for (int r = 0; r < F32_TILE_ROWS; r++) {
             vec x = splat(a[r]);
@@ -123,21 +132,30 @@ static void f32_any_tile(size_t rows, size_t columns, size_t k, const float *a, 
         memcpy(c + r * ldc, aside + r * WIDTH, columns * sizeof *c);
 }
 
-/* Elements of a row in one go, so that the part of a tile's columns stays in the first-level cache.
- */
-enum { F32_CHUNK = 128 };
+/* Rows [row, end) of C, as far as they belong to the next tile, so that they are near when its sums
+ * are stored. */
+static inline void f32_fetch_tile(float *c, size_t row, size_t end, size_t columns, size_t ldc) {
+    end = end < row + F32_TILE_ROWS ? end : row + F32_TILE_ROWS;
+    for (; row < end; row++, c += ldc)
+        for (size_t i = 0; i < columns; i += 16)
+            __builtin_prefetch(c + i, 1);
+}
 
 static void f32_multiply(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
                          size_t i_end, size_t j_first, size_t j_end, bool add, float *c,
                          size_t ldc) {
     const size_t width = F32_TILE_VECTORS * LANES, ldb = b->k * LANES;
-    for (size_t d = 0; d < k || d == 0; d += F32_CHUNK) {
-        size_t part = k - d < F32_CHUNK ? k - d : F32_CHUNK;
+    const size_t parts = k > F32_CHUNK ? (k + F32_CHUNK - 1) / F32_CHUNK : 1;
+    const size_t chunk = k > 0 ? (k + parts - 1) / parts : 1;
+    for (size_t d = 0; d < k || d == 0; d += chunk) {
+        size_t part = k - d < chunk ? k - d : chunk;
         for (size_t j = j_first; j < j_end; j += width) {
             const float *right = (const float *)b->elements + j / LANES * ldb + d * LANES;
             size_t columns = j_end - j < width ? j_end - j : width;
             for (size_t i = i_first; i < i_end; i += F32_TILE_ROWS) {
                 size_t rows = i_end - i < F32_TILE_ROWS ? i_end - i : F32_TILE_ROWS;
+                f32_fetch_tile(c + (i + F32_TILE_ROWS) * ldc + j, i + F32_TILE_ROWS, i_end, columns,
+                               ldc);
                 f32_any_tile(rows, columns, part,
                              (const float *)a->elements + i * a->k + d * F32_TILE_ROWS, right, ldb,
                              add || d > 0, c + i * ldc + j, ldc);
