@@ -93,10 +93,11 @@ txl_status piece_stream_new(const struct sentencepiece *pieces,
     s->ahead = pieces->longest_prefix < 4 ? 4 : pieces->longest_prefix;
     s->raw_room = s->ahead + RAW_ROOM;
     s->raw = malloc(s->raw_room);
-    s->raw_spans = malloc(s->raw_room * sizeof *s->raw_spans);
+    size_t size = s->raw_room * sizeof *s->raw_spans;
+    s->raw_spans = malloc(size);
     if (!s->raw || !s->raw_spans) {
         piece_stream_free(s);
-        return txl_fail_memory(error, "the encoder", s->raw_room * sizeof *s->raw_spans);
+        return txl_fail_memory(error, "the encoder", size);
     }
     piece_stream_start(s, false, 0);
     *stream = s;
