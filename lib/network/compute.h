@@ -5,6 +5,7 @@
 #include "lib/base/arena.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
+#include "lib/kernels/packed_product.h"
 #include "read_ahead.h"
 #include "tensors.h"
 
@@ -51,7 +52,8 @@ struct operand {
     const struct panels *panels;
     float *packed;        /* the same in panels, or NULL where the tasks do without; */
     const int16_t *round; /* few of them in 16 bits (see kernels.h), likewise */
-    const float *scale;   /* [n] */
+    const float *scale;   /* [n]; */
+    struct pack left;     /* many of them for f32_product, likewise: left.elements NULL */
 };
 
 /* The product is with `w`, or with another matrix as wide; if that is of its type, as fast. */

@@ -1,0 +1,150 @@
+/* Products of activations with weights of every type, for numbers of rows that take every way
+ * through compute.c, of every table of kernels, against plain double arithmetic. */
+#include "lib/base/half.h"
+#include "lib/base/q8.h"
+#include "lib/kernels/kernels.h"
+#include "lib/network/compute.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_X = 520, MOST_ROWS = 330, MOST_COLUMNS = 410, THREADS = 2, BEYOND = 3 };
+
+static const size_t numbers_of_rows[] = {1, 8, 9, 70, 256, 257, 300, MOST_X};
+static const struct {
+    size_t rows, columns;
+} shapes[] = {{MOST_ROWS, 64}, {41, MOST_COLUMNS}, {145, 70}};
+
+static uint64_t random_state = 5;
+
+static float random_number(void) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (float)(int32_t)(random_state >> 32) * 0x1p-31f;
+}
+
+/* A matrix of random numbers, and the same in float. */
+struct weights_pair {
+    struct matrix matrix;
+    float value[MOST_ROWS * MOST_COLUMNS];
+    union {
+        float f32[MOST_ROWS * MOST_COLUMNS];
+        uint16_t half[MOST_ROWS * MOST_COLUMNS];
+        int8_t q8[MOST_ROWS * MOST_COLUMNS];
+    } element;
+    float scale[MOST_ROWS * ((MOST_COLUMNS + Q8_BLOCK - 1) / Q8_BLOCK)];
+};
+
+static void make_q8(struct weights_pair *w, size_t row, size_t columns) {
+    float *value = w->value + row * columns;
+    for (size_t i = 0; i < columns; i += Q8_BLOCK) {
+        size_t n = columns - i < Q8_BLOCK ? columns - i : Q8_BLOCK;
+        float scale = q8_scale(value + i, n);
+        w->scale[row * q8_blocks(columns) + i / Q8_BLOCK] = scale;
+        for (size_t j = i; j < i + n; j++) {
+            w->element.q8[row * columns + j] = q8_of_float(value[j], scale);
+            value[j] = (float)w->element.q8[row * columns + j] * scale;
+        }
+    }
+}
+
+static void make_weights(struct weights_pair *w, enum weights_type type, size_t rows,
+                         size_t columns) {
+    w->matrix = (struct matrix){.type = type,
+                                .data = &w->element,
+                                .n_row = rows,
+                                .n_col = columns,
+                                .scale = type == WEIGHTS_Q8 ? w->scale : NULL};
+    for (size_t i = 0; i < rows * columns; i++) {
+        float x = random_number();
+        if (type == WEIGHTS_F16)
+            x = float_of_f16(w->element.half[i] = f16_of_float(x));
+        else if (type == WEIGHTS_BF16)
+            x = float_of_bf16(w->element.half[i] = bf16_of_float(x));
+        else if (type == WEIGHTS_F32)
+            w->element.f32[i] = x;
+        w->value[i] = x;
+    }
+    for (size_t row = 0; type == WEIGHTS_Q8 && row < rows; row++)
+        make_q8(w, row, columns);
+}
+
+/* What an element of y may be off: activations have 16 bits where q8 meets few rows, and 8 bits
+ * of mantissa, or 11, where bf16 meets many. */
+static double allowed(enum weights_type type, double size) {
+    return type == WEIGHTS_BF16 ? 8e-3 * size : type == WEIGHTS_Q8 ? 1e-4 * size : 1e-6 * size;
+}
+
+static void check_product(const struct compute *compute, const struct weights_pair *w, size_t n_x,
+                          const float *x, float *y) {
+    size_t rows = w->matrix.n_row, columns = w->matrix.n_col, ldx = columns + 1;
+    size_t ldy = rows + BEYOND;
+    static float bias[MOST_ROWS];
+    for (size_t i = 0; i < rows; i++)
+        bias[i] = random_number();
+    for (size_t i = 0; i < n_x * ldy; i++)
+        y[i] = 7;
+    compute_product(compute, n_x, x, ldx, &w->matrix, bias, RELU, y, ldy);
+    for (size_t t = 0; t < n_x; t++) {
+        for (size_t i = 0; i < rows; i++) {
+            double sum = bias[i], size = fabs(sum);
+            for (size_t j = 0; j < columns; j++) {
+                double product = (double)x[t * ldx + j] * w->value[i * columns + j];
+                sum += product;
+                size += fabs(product);
+            }
+            sum = sum > 0 ? sum : 0;
+            assert_true(fabs(sum - y[t * ldy + i]) <= allowed(w->matrix.type, size));
+        }
+        for (size_t i = rows; i < ldy; i++)
+            assert_true(y[t * ldy + i] == 7);
+    }
+}
+
+static void check_kernels(const struct kernels *kernels, const struct weights_pair *w,
+                          const float *x, float *y) {
+    struct arena arena = {0};
+    struct compute compute;
+    txl_error error;
+    size_t scratch = compute_scratch(&w->matrix, MOST_X);
+    size_t packed = compute_packed(kernels, MOST_X, w->matrix.n_col);
+    compute_lay_out(&compute, THREADS, scratch, packed, 0, &arena);
+    assert_int_equal(arena_open(&arena, arena.used, "a test", &error), TXL_OK);
+    compute_lay_out(&compute, THREADS, scratch, packed, 0, &arena);
+    assert_int_equal(compute_open(&compute, kernels, THREADS, &error), TXL_OK);
+    for (size_t i = 0; i < sizeof numbers_of_rows / sizeof *numbers_of_rows; i++)
+        check_product(&compute, w, numbers_of_rows[i], x, y);
+    compute_close(&compute);
+    arena_close(&arena);
+}
+
+static void products(void **state) {
+    (void)state;
+    float *x = malloc(MOST_X * (MOST_COLUMNS + 1) * sizeof *x);
+    float *y = malloc(MOST_X * (MOST_ROWS + BEYOND) * sizeof *y);
+    struct weights_pair *w = malloc(sizeof *w);
+    assert_true(x && y && w);
+    for (size_t i = 0; i < MOST_X * (MOST_COLUMNS + 1); i++)
+        x[i] = random_number();
+    for (int type = 0; type < KERNEL_TYPES; type++) {
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            make_weights(w, (enum weights_type)type, shapes[s].rows, shapes[s].columns);
+            for (size_t v = 0; kernels_available(v); v++)
+                check_kernels(kernels_available(v), w, x, y);
+        }
+    }
+    free(x);
+    free(y);
+    free(w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
