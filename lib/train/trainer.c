@@ -8,6 +8,7 @@
 #include "lib/base/json_memory.h"
 #include "lib/base/pages.h"
 #include "lib/base/reserved.h"
+#include "lib/base/subnormals.h"
 #include "lib/network/positions.h"
 #include "lib/weights/expand.h"
 #include "training.h"
@@ -441,7 +442,9 @@ static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl
             "the text's %zu tokens are too few for one step of %zu streams of %d tokens",
             txl_ids_count(ids), t->streams, t->how.tgt_len);
     t->loops = loops_choose(model->kernels);
+    uint64_t state = subnormals_to_zero(); /* for its threads */
     t->pool = pool_new(t->how.threads);
+    subnormals_set(state);
     if (!t->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
     t->products.pool = t->pool;
@@ -665,7 +668,7 @@ static txl_status sum_up(txl_trainer *t, double *nats, txl_error *error) {
     return status ? status : peers->sum_doubles(peers->context, nats, 1, error);
 }
 
-txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_error *error) {
+static txl_status take_step(txl_trainer *t, double rate, txl_step *step, txl_error *error) {
     next_segment(t);
     t->dropout.step = t->dropatt.step = (uint32_t)t->step;
     pool_run(t->pool, (int)t->model->weights->n_tensor, clear_task, t);
@@ -688,4 +691,13 @@ txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_err
     t->at += t->length;
     t->step++;
     return TXL_OK;
+}
+
+/* The softmax of a model that knows its text is full of numbers that differ from zero in nothing
+ * but the time they take. */
+txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_error *error) {
+    uint64_t state = subnormals_to_zero();
+    txl_status status = take_step(t, rate, step, error);
+    subnormals_set(state);
+    return status;
 }

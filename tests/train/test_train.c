@@ -1,5 +1,6 @@
 /* Training against the reference's numbers, against finite differences, and against itself: with
  * any number of threads the same bits. */
+#include "lib/base/subnormals.h"
 #include "lib/train/training.h"
 #include "tests/model_cases.h"
 
@@ -309,6 +310,28 @@ static void finite_differences(void **state) {
             case_close(&c);
         }
     }
+}
+
+/* Within a step subnormal numbers are zero, and for its caller they are not. */
+static void subnormal_numbers(void **state) {
+    (void)state;
+    volatile float small = 1e-30f;
+    uint64_t before = subnormals_to_zero();
+    float zero = small * 1e-10f;
+    subnormals_set(before);
+    assert_true(small * 1e-10f > 0);
+    assert_true(zero == 0 || SUBNORMALS_ZERO == 0);
+    struct model_case c;
+    case_open(&c, "characters", "f32", 0);
+    txl_ids *ids = make_ids(c.ids, c.n, txl_model_n_token(c.model));
+    txl_training training = {
+        .batch = 2, .tgt_len = 8, .mem_len = 8, .epsilon = 1e-8, .seed = 1, .threads = 2};
+    txl_trainer *t = make_trainer(c.model, ids, &training);
+    take_step(t, 0);
+    assert_true((subnormals_get() & SUBNORMALS_ZERO) == (before & SUBNORMALS_ZERO));
+    txl_trainer_free(t);
+    txl_ids_free(ids);
+    case_close(&c);
 }
 
 /* Processors that have vectors use them. */
@@ -703,15 +726,11 @@ static void foreign_states(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_runs),
-        cmocka_unit_test(finite_differences),
-        cmocka_unit_test(loops_of_kernels),
-        cmocka_unit_test(dropout_shares),
-        cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(near_f32_in_bf16),
-        cmocka_unit_test(going_on),
-        cmocka_unit_test(foreign_states),
-        cmocka_unit_test(no_number),
+        cmocka_unit_test(reference_runs),    cmocka_unit_test(finite_differences),
+        cmocka_unit_test(subnormal_numbers), cmocka_unit_test(loops_of_kernels),
+        cmocka_unit_test(dropout_shares),    cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(near_f32_in_bf16),  cmocka_unit_test(going_on),
+        cmocka_unit_test(foreign_states),    cmocka_unit_test(no_number),
         cmocka_unit_test(several_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
