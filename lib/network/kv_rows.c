@@ -52,8 +52,9 @@ void rows_lay_out(struct rows *rows, struct arena *arena) {
 void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head) {
     size_t bytes = block_bytes(rows), run = bytes < RUN_BYTES ? RUN_BYTES / bytes : 1;
     size_t first = block / run * run, left = rows->n_block - first;
-    size_t index = (layer * rows->n_block + first) * rows->n_head;
-    index += head * (left < run ? left : run) + block - first;
+    size_t length = left < run ? left : run;
+    size_t index = (first * rows->n_layer + layer * length) * rows->n_head;
+    index += head * length + block - first;
     return rows->data + index * bytes;
 }
 

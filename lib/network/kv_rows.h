@@ -1,7 +1,7 @@
 /* Where keys, values and position rows are kept: rows of every layer and head, ROW_BLOCK of them
  * together, and a few blocks of a head in a row, for the processor to read ahead.  After them come
- * the same blocks of the layer's next head, so that a memory that fills up touches its pages one
- * after the other. */
+ * the same blocks of the next head and then of the next layer, so that a memory that fills up
+ * touches its pages one after the other. */
 #ifndef TXL_ROWS_H
 #define TXL_ROWS_H
 
@@ -24,7 +24,7 @@ struct rows {
     bool transposed;
     size_t n_layer, n_block, n_head;
     size_t width; /* elements of a row, in bf16 an even number */
-    char *data;   /* n_layer n_block n_head blocks, zero at first */
+    char *data;   /* n_block n_layer n_head blocks, zero at first */
 };
 
 enum weights_type rows_type(txl_memory_type memory_type);
@@ -81,7 +81,8 @@ void rows_score(const struct rows *rows, const struct kernels *kernels, const st
                 size_t m, const float *q, size_t d_head, float *s, size_t lds, const void *after);
 
 /* out[m, width] = S V for a span of values: S[m, end] of rows_round_factor with row stride lds,
- * zero before `first` and in the rest of its last block. */
+ * zero in the rest of its last block.  Up to 15 rows before `first` take part, so that there the
+ * weights or the values are zero. */
 void rows_weigh(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
                 size_t m, const float *s, size_t lds, float *out, const void *after);
 

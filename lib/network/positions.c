@@ -204,8 +204,12 @@ static void few_queries_task(void *context, int i, int thread) {
             q_v[t * d_head + j] = f->q[t * f->ldq + head * d_head + j] +
                                   (weights->v ? weights->v[head * d_head + j] : 0);
     }
-    compute_widen(f->compute, weights->r, head * d_head, d_head, wide);
-    f->compute->kernels->multiply[WEIGHTS_F32](f->n, d_model, d_head, q_v, d_head, wide, d_model,
+    const float *r = wide;
+    if (weights->r->type == WEIGHTS_F32)
+        r = (const float *)weights->r->data + head * d_head * d_model;
+    else
+        compute_widen(f->compute, weights->r, head * d_head, d_head, wide);
+    f->compute->kernels->multiply[WEIGHTS_F32](f->n, d_model, d_head, q_v, d_head, r, d_model,
                                                false, p->few_queries + head * d_model,
                                                p->plan.n_head * d_model, NULL);
 }

@@ -53,6 +53,8 @@ static struct vocabulary_slot *slot_of(const struct vocabulary *vocabulary, uint
     }
 }
 
+enum { TOGETHER = 32 };
+
 static txl_status build_table(struct vocabulary *vocabulary, txl_error *error) {
     uint64_t n_slots = 2;
     while (n_slots < 2 * (uint64_t)vocabulary->n)
@@ -66,13 +68,22 @@ static txl_status build_table(struct vocabulary *vocabulary, txl_error *error) {
     /* A seed that a file's author cannot know keeps him from choosing spellings that collide. */
     if (getrandom(&vocabulary->seed, sizeof vocabulary->seed, GRND_NONBLOCK) < 0)
         vocabulary->seed = (uintptr_t)vocabulary->slots;
-    for (int32_t id = 0; id < vocabulary->n; id++) {
+    /* Slots are far from each other: those of some spellings are fetched together. */
+    uint64_t hash[TOGETHER];
+    for (int32_t first = 0; first < vocabulary->n; first += TOGETHER) {
+        int32_t left = vocabulary->n - first, n = left < TOGETHER ? left : TOGETHER;
         size_t length;
-        const char *text = spelling_at(&vocabulary->spellings, id, &length);
-        uint64_t hash = hash_of(vocabulary, text, length);
-        struct vocabulary_slot *slot = slot_of(vocabulary, hash, text, length);
-        if (slot->id < 0)
-            *slot = (struct vocabulary_slot){.tag = (uint32_t)(hash >> 32), .id = id};
+        for (int32_t i = 0; i < n; i++) {
+            const char *text = spelling_at(&vocabulary->spellings, first + i, &length);
+            hash[i] = hash_of(vocabulary, text, length);
+            __builtin_prefetch(&vocabulary->slots[hash[i] & vocabulary->mask], 1);
+        }
+        for (int32_t i = 0; i < n; i++) {
+            const char *text = spelling_at(&vocabulary->spellings, first + i, &length);
+            struct vocabulary_slot *slot = slot_of(vocabulary, hash[i], text, length);
+            if (slot->id < 0)
+                *slot = (struct vocabulary_slot){.tag = (uint32_t)(hash[i] >> 32), .id = first + i};
+        }
     }
     return TXL_OK;
 }

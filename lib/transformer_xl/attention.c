@@ -35,8 +35,14 @@ static void add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const 
             out[t * d_head + j] = q[t * ldq + j] + (bias ? bias[j] : 0);
 }
 
-/* What m queries of one head see: keys from the first that the first of them sees, and the position
- * rows of the nearest distances. */
+/* Keys and values before that position are zeros, which need not be read: they score zero and add
+ * nothing. */
+static uint64_t zeros_end(const struct transformer_xl_timeline *line) {
+    return line->zero_rows ? 0 : first_position(&line->base);
+}
+
+/* What m queries of one head see: keys from the first that the first of them sees, or the first
+ * that is not zero, and the position rows of the nearest distances. */
 struct sight {
     const struct transformer_xl_timeline *line;
     size_t head, m;
@@ -55,8 +61,9 @@ static struct sight find_sight(const struct attention *a,
     v.position = line->base.next + after;
     uint64_t visible = first_visible(&line->base, v.position);
     v.low = visible / ROW_BLOCK * ROW_BLOCK;
+    uint64_t zeros = zeros_end(line), from = visible > zeros ? visible : zeros;
     v.keys = (struct row_span){a->l, head, (size_t)(v.low / ROW_BLOCK % line->keys.n_block),
-                               (size_t)(visible - v.low), (size_t)(v.position + m - v.low)};
+                               (size_t)(from - v.low), (size_t)(v.position + m - v.low)};
     v.n_key = in_blocks(v.keys.end);
     v.n_distance = smaller((size_t)(v.position + m - visible), line->positions->distances);
     v.n_place = in_blocks(v.n_distance);
@@ -99,6 +106,8 @@ static void score_keys(const struct attention *a, const struct sight *v, size_t 
                        const struct work *w, const void *after) {
     const struct rows *keys = &v->line->keys;
     make_queries(a, v, row, a->layer->u, keys, w->q);
+    for (size_t t = 0; t < v->m; t++)
+        memset(w->s + t * v->n_key, 0, v->keys.first * sizeof *w->s);
     rows_score(keys, v->line->base.compute.kernels, &v->keys, v->m, w->q,
                (size_t)v->line->x->d_head, w->s, v->n_key, after);
 }
