@@ -2,12 +2,14 @@
  * the machine allows.  A figure means little by itself where the bandwidth of the memory changes
  * from one second to the next, so the machine's limits are measured anew before every sample. */
 #include "bench_training.h"
+#include "cli/generate/reading.h"
 #include "cli/options/numbers.h"
 #include "cli/ppl/published.h"
 #include "cli/system/blas_core.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "cli/train/train_options.h"
 #include "commands.h"
 #include "model.h"
 
@@ -24,8 +26,8 @@ enum {
     SEED = 1
 };
 
-#define REFRESH_TOKENS 16 /* as txl generate has it */
 #define KNOWN_TOKENS 200
+#define SECONDS 4
 /* What training multiplies in, as `computes`, and what q8 weights are multiplied in. */
 static const char *const bench_computes[] = {"f32", "bf16", "int8", NULL};
 enum { COMPUTE_INT8 = 2 };
@@ -394,14 +396,15 @@ static bool measure(struct bench *b, enum mode mode, const txl_settings *setting
 
 static bool measure_training(struct bench *b) {
     const struct bench_options *options = b->options;
-    const txl_training how = {.batch = options->batch == INTEGER_UNSET ? 16 : (int)options->batch,
+    const txl_training how = {.batch = options->batch == INTEGER_UNSET ? TRAIN_BATCH
+                                                                       : (int)options->batch,
                               .tgt_len = b->settings.tgt_len,
                               .mem_len = b->settings.mem_len,
                               .clamp_len = b->settings.clamp_len,
                               .same_length = b->settings.same_length,
-                              .clip = 0.25,
-                              .epsilon = 1e-8,
-                              .dropout = isnan(options->dropout) ? 0.1 : options->dropout,
+                              .clip = TRAIN_CLIP,
+                              .epsilon = TRAIN_EPSILON,
+                              .dropout = isnan(options->dropout) ? TRAIN_DROPOUT : options->dropout,
                               .seed = SEED,
                               .bf16 = options->compute == COMPUTE_BF16,
                               .threads = b->settings.threads};
@@ -556,7 +559,7 @@ static int run(const struct command *command, int argc, char **argv) {
                                     .dropout = NAN,
                                     .refresh = REFRESH_TOKENS,
                                     .known = KNOWN_TOKENS,
-                                    .seconds = 4};
+                                    .seconds = SECONDS};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
     if (status == OPTIONS_RUN)
@@ -666,7 +669,7 @@ static const struct option_row options[] = {
     {.name = "seconds",
      .kind = OPTION_REAL,
      .argument = "S",
-     .standard = "4",
+     .standard = TEXT_OF(SECONDS),
      .help = "seconds of each measurement; it takes longer if three samples do",
      .offset = offsetof(struct bench_options, seconds),
      .least = 0,
@@ -682,7 +685,7 @@ static const struct option_row options[] = {
     {.name = "batch",
      .kind = OPTION_INTEGER,
      .argument = "N",
-     .standard = "16",
+     .standard = TEXT_OF(TRAIN_BATCH),
      .help = "with --mode train: streams of a step",
      .offset = offsetof(struct bench_options, batch),
      .least = 1,
@@ -690,7 +693,7 @@ static const struct option_row options[] = {
     {.name = "dropout",
      .kind = OPTION_REAL,
      .argument = "X",
-     .standard = "0.1",
+     .standard = TEXT_OF(TRAIN_DROPOUT),
      .help = "with --mode train: share of activations that are dropped",
      .offset = offsetof(struct bench_options, dropout),
      .least = 0,

@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WORDS_N = 300, CHARACTERS_N = 1000 };
-
 /* Samples made together: as many as the library's sessions can be fed together without a
  * difference to each by itself (txl_session_feed_each). */
 enum { TOGETHER = 8 };

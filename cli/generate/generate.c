@@ -53,13 +53,11 @@ static bool check_family(const struct generate *g) {
            model_needs_both_sides(&g->model, not_here, sizeof not_here / sizeof *not_here);
 }
 
-enum { REFRESH = 16 };
-
 /* How what is known is read: as the saved text was, or as the options say. */
 static bool choose_reading(struct generate *g) {
     const struct generate_options *o = g->options;
     txl_resume resume = {0};
-    int64_t refresh = o->refresh != INTEGER_UNSET ? o->refresh : REFRESH;
+    int64_t refresh = o->refresh != INTEGER_UNSET ? o->refresh : REFRESH_TOKENS;
     if (g->memory) {
         txl_memory_resume(g->memory, &resume);
         if (o->refresh != INTEGER_UNSET && o->refresh != resume.refresh) {
@@ -304,7 +302,7 @@ static const struct option_row options[] = {
     {.name = "refresh",
      .kind = OPTION_INTEGER,
      .argument = "R",
-     .standard = "16",
+     .standard = TEXT_OF(REFRESH_TOKENS),
      .help = "XLNet: before every R new tokens read the last tgt-len tokens afresh, so that old "
              "ones see new ones; 0: never, which is faster and gives worse text",
      .offset = offsetof(struct generate_options, refresh),
@@ -343,7 +341,7 @@ static const struct option_row options[] = {
      .letter = 'n',
      .kind = OPTION_INTEGER,
      .argument = "N",
-     .standard = "300 words or pieces, 1000 characters",
+     .standard = TEXT_OF(WORDS_N) " words or pieces, " TEXT_OF(CHARACTERS_N) " characters",
      .help = "generate N tokens; 0: until interrupted",
      .offset = offsetof(struct generate_options, n),
      .least = 0,
@@ -446,13 +444,19 @@ static const struct note notes[] = {
      "closed when the reader of standard output went away; text is raw, tokens or ids; the model's "
      "name runs to the end of the line."},
     {"XLNet", "An XLNet sees both sides of a token. By default all known tokens, at most tgt-len, "
-              "are read afresh as one block before every 16 new ones (--refresh): the tokens of a "
-              "block see each other. This takes longer than going on from what is remembered, and "
-              "gives better texts; --mem-len then has no effect. With --refresh 0 nothing is read "
-              "again, and mem-len tokens are remembered. A short prompt gives poor text: put some "
-              "paragraphs before it with --context. <eod> ends a document; --eos says what happens "
-              "then. A loaded text goes on in the round that it was saved in, unless there is a "
-              "prompt or a new turn, which begin a new round."},
+              "are read afresh as one block before every " TEXT_OF(
+                  REFRESH_TOKENS) " new ones (--refresh): the tokens of a "
+                                  "block see each other. This takes longer than going on from what "
+                                  "is remembered, and "
+                                  "gives better texts; --mem-len then has no effect. With "
+                                  "--refresh 0 nothing is read "
+                                  "again, and mem-len tokens are remembered. A short prompt gives "
+                                  "poor text: put some "
+                                  "paragraphs before it with --context. <eod> ends a document; "
+                                  "--eos says what happens "
+                                  "then. A loaded text goes on in the round that it was saved in, "
+                                  "unless there is a "
+                                  "prompt or a new turn, which begin a new round."},
     {"Saved memory",
      "--save-memory keeps the text's memory, the place in the sequence of random numbers "
      "and the last tokens, after Ctrl-C too. With --load-memory the saved settings of "

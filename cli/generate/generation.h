@@ -12,6 +12,10 @@
 
 #include <jansson.h>
 
+/* Tokens of a text by default. */
+#define WORDS_N 300 /* of words or pieces of them */
+#define CHARACTERS_N 1000
+
 /* What <eos> does: --eos. */
 enum { EOS_NEWLINE, EOS_STOP, EOS_BAN };
 extern const char *const eos_ways[]; /* newline, stop, ban */

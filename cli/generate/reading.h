@@ -5,6 +5,9 @@
 
 #include "txl.h"
 
+/* New tokens of a round by default. */
+#define REFRESH_TOKENS 16
+
 struct reading {
     bool both_sides; /* if false, the other members mean nothing */
     bool left;       /* read the prompt from left to right nevertheless */

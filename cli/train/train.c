@@ -143,20 +143,21 @@ static char *new_settings(const struct train *t, const struct train_vocabulary *
             tied = NULL;
         }
     }
-    int d_model = size_of(options->d_model, shape, "d_model", 256);
+    int d_model = size_of(options->d_model, shape, "d_model", TRAIN_D_MODEL);
     json_t *settings = json_pack(
         "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, "
         "s:o, s:b, s:i, s:i, s:i, s:b, s:s, s:s, s:s}",
         "family", "transformer-xl", "tokenizer", v->tokenizer, "lower_case", v->lower_case,
         "unk_id", id_or_null(v->unk), "eos_id", id_or_null(v->eos), "n_token", v->n, "n_layer",
-        size_of(options->n_layer, shape, "n_layer", 6), "n_head",
-        size_of(options->n_head, shape, "n_head", 4), "d_head",
-        size_of(options->d_head, shape, "d_head", 64), "d_model", d_model, "d_embed",
+        size_of(options->n_layer, shape, "n_layer", TRAIN_N_LAYER), "n_head",
+        size_of(options->n_head, shape, "n_head", TRAIN_N_HEAD), "d_head",
+        size_of(options->d_head, shape, "d_head", TRAIN_D_HEAD), "d_model", d_model, "d_embed",
         size_of(options->d_embed, shape, "d_embed", d_model), "d_inner",
-        size_of(options->d_inner, shape, "d_inner", 1024), "attn_type", 0, "pre_lnorm",
-        options->pre_lnorm == ANSWER_YES, "div_val", size_of(options->div_val, shape, "div_val", 1),
-        "cutoffs", cutoffs, "tied_weights", true, "tied_projections", tied, "biases_per_layer",
-        false, "tgt_len", t->run.training.tgt_len, "mem_len", t->run.training.mem_len, "clamp_len",
+        size_of(options->d_inner, shape, "d_inner", TRAIN_D_INNER), "attn_type", 0, "pre_lnorm",
+        options->pre_lnorm == ANSWER_YES, "div_val",
+        size_of(options->div_val, shape, "div_val", TRAIN_DIV_VAL), "cutoffs", cutoffs,
+        "tied_weights", true, "tied_projections", tied, "biases_per_layer", false, "tgt_len",
+        t->run.training.tgt_len, "mem_len", t->run.training.mem_len, "clamp_len",
         t->run.training.clamp_len > 0 ? t->run.training.clamp_len : -1, "same_length",
         t->run.training.same_length, "memory_start", "empty", "cluster_order", "reversed", "type",
         "f32");
@@ -168,8 +169,8 @@ static char *new_settings(const struct train *t, const struct train_vocabulary *
 
 static bool make_model(struct train *t) {
     const struct train_options *options = t->options;
-    const char *name = options->vocab ? options->vocab : "characters";
-    int64_t min_count = options->min_count == INTEGER_UNSET ? 1 : options->min_count;
+    const char *name = options->vocab ? options->vocab : TRAIN_VOCAB;
+    int64_t min_count = options->min_count == INTEGER_UNSET ? TRAIN_MIN_COUNT : options->min_count;
     struct train_vocabulary v;
     txl_error error;
     if (train_vocabulary_make(&v, name, min_count, t->run.text == TEXT_RAW, &t->text) != TXL_OK)
@@ -520,7 +521,7 @@ static bool prepare(struct train *t, char **paths, int n) {
     if (t->options->resume && !open_saved(t))
         return false;
     bool counts = !t->options->resume && !t->options->init &&
-                  train_vocabulary_counts(t->options->vocab ? t->options->vocab : "characters");
+                  train_vocabulary_counts(t->options->vocab ? t->options->vocab : TRAIN_VOCAB);
     t->text = (struct train_text){.ids = t->run.ids, .holds_out = !valid, .seekable = counts};
     if (!train_text_open(&t->text, paths, n))
         return false;

@@ -5,6 +5,30 @@
 #include "cli/model.h"
 #include "curves.h"
 
+/* What an option is that is not given: half an hour of two cores for one novel of characters. */
+#define TRAIN_VOCAB "characters"
+#define TRAIN_MIN_COUNT 1
+#define TRAIN_N_LAYER 6
+#define TRAIN_N_HEAD 4
+#define TRAIN_D_HEAD 64
+#define TRAIN_D_MODEL 256
+#define TRAIN_D_INNER 1024
+#define TRAIN_DIV_VAL 1
+#define TRAIN_TGT_LEN 128
+#define TRAIN_MEM_LEN 128
+#define TRAIN_BATCH 16
+#define TRAIN_LR 0.001
+#define TRAIN_LR_MIN 0
+#define TRAIN_WARMUP 100
+#define TRAIN_CLIP 0.25
+#define TRAIN_EPSILON 1e-8
+#define TRAIN_DROPOUT 0.1
+#define TRAIN_DROPATT 0
+#define TRAIN_STEPS 5000
+#define TRAIN_EVAL_EVERY 250
+#define TRAIN_SAVE_EVERY 500
+#define TRAIN_SEED 1
+
 struct train_options {
     struct common_options common;
     const char *output, *valid, *init, *vocab, *cutoffs, *state, *resume, *log, *report;

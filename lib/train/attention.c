@@ -100,7 +100,7 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
     txl_trainer *t = a->t;
     const struct trained_layer *layer = &t->layer[a->l];
     const struct layer *weights = &t->x->layer[a->l];
-    size_t d = (size_t)t->x->d_head, width = heads_width(t->x), m = t->memory_length;
+    size_t d = (size_t)t->x->d_head, width = head_width(t->x), m = t->memory_length;
     struct head head = {.d = d, .l = m + t->length, .width = width};
     head.query = layer->qkv + b * t->length * 3 * width + h * d;
     head.key = t->scratch[thread];
@@ -311,7 +311,7 @@ static void backward_task(void *context, int task, int thread) {
 static void position_task(void *context, int piece, int thread) {
     (void)thread;
     txl_trainer *t = context;
-    size_t width = heads_width(t->x), rows = t->memory_length + t->length;
+    size_t width = head_width(t->x), rows = t->memory_length + t->length;
     size_t row = (size_t)piece * ROW_PIECE;
     size_t n = (rows - row < ROW_PIECE ? rows - row : ROW_PIECE) * width;
     float *sum = t->d_position + row * width;
@@ -323,7 +323,7 @@ static void position_task(void *context, int piece, int thread) {
 void train_attention_gradient(txl_trainer *t, int l) {
     struct attention a = {t, l};
     const struct layer *weights = &t->x->layer[l];
-    size_t width = heads_width(t->x);
+    size_t width = head_width(t->x);
     pool_run(t->pool, (int)t->batch * t->x->n_head, backward_task, &a);
     pool_run(t->pool, (int)pieces(t->memory_length + t->length, ROW_PIECE), position_task, t);
     t->loops->sum_rows(t->batch, width, t->d_uv, 2 * width, gradient_of(t, weights->u));

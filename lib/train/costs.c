@@ -20,7 +20,7 @@ uint64_t txl_trainer_flops(const txl_model *model, const txl_training *how) {
     if (model->family->number != TXL_FAMILY_TRANSFORMER_XL)
         return 0;
     const struct transformer_xl *x = (const struct transformer_xl *)model->network;
-    double d = x->d_model, width = (double)heads_width(x);
+    double d = x->d_model, width = (double)head_width(x);
     double tokens = (double)how->batch * how->tgt_len;
     double memory = (double)how->batch * how->mem_len / tokens;
     double positions = (double)(how->mem_len + how->tgt_len) / tokens;

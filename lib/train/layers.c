@@ -207,7 +207,7 @@ static struct matrix kv_of(const struct layer *weights, size_t width) {
 static void project(txl_trainer *t, int l) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
-    size_t d = (size_t)t->x->d_model, width = heads_width(t->x), m = t->batch * t->memory_length;
+    size_t d = (size_t)t->x->d_model, width = head_width(t->x), m = t->batch * t->memory_length;
     struct matrix kv = kv_of(weights, width);
     if (t->x->pre_lnorm) {
         norm_rows(t, t->n, &weights->attention_norm, layer->input, layer->normed_input,
@@ -247,7 +247,7 @@ void train_layer(txl_trainer *t, int l) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
     bool pre = t->x->pre_lnorm;
-    size_t d = (size_t)t->x->d_model, d_inner = (size_t)t->x->d_inner, width = heads_width(t->x);
+    size_t d = (size_t)t->x->d_model, d_inner = (size_t)t->x->d_inner, width = head_width(t->x);
     project(t, l);
     train_attention(t, l);
     const struct product o = {.m = t->n,
@@ -364,7 +364,7 @@ static void feed_forward_gradient(txl_trainer *t, int l, const float *d_branch, 
 static void attention_gradient(txl_trainer *t, int l, const float *d_branch, bool add, float *to) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
-    size_t d = (size_t)t->x->d_model, width = heads_width(t->x);
+    size_t d = (size_t)t->x->d_model, width = head_width(t->x);
     size_t m = t->batch * t->memory_length, rows = t->memory_length + t->length;
     const float *x = t->x->pre_lnorm ? layer->normed_input : layer->input;
     const float *memory = t->x->pre_lnorm ? layer->normed_memory : layer->memory;

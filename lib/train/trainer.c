@@ -57,7 +57,7 @@ static size_t softmax_rows(const txl_trainer *t, size_t n) {
 static void plan_layer(txl_trainer *t, struct plan *plan, struct trained_layer *layer, uint64_t n,
                        uint64_t m) {
     const struct transformer_xl *x = t->x;
-    uint64_t d = (uint64_t)x->d_model, width = heads_width(x);
+    uint64_t d = (uint64_t)x->d_model, width = head_width(x);
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     layer->memory = take_floats(plan, m * d);
     if (x->pre_lnorm) {
@@ -87,7 +87,7 @@ static void plan_layer(txl_trainer *t, struct plan *plan, struct trained_layer *
 
 static void plan_work(txl_trainer *t, struct plan *plan, uint64_t n, uint64_t m) {
     const struct transformer_xl *x = t->x;
-    uint64_t d = (uint64_t)x->d_model, width = heads_width(x),
+    uint64_t d = (uint64_t)x->d_model, width = head_width(x),
              d_embed = t->ends->band[0].embedding.n_col;
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
@@ -127,7 +127,7 @@ static void plan_work(txl_trainer *t, struct plan *plan, uint64_t n, uint64_t m)
 static size_t packed_room(const txl_trainer *t, size_t n, size_t m) {
     const struct packed_product *p = t->products.packed;
     const struct transformer_xl *x = t->x;
-    size_t d = (size_t)x->d_model, width = heads_width(x), inner = (size_t)x->d_inner;
+    size_t d = (size_t)x->d_model, width = head_width(x), inner = (size_t)x->d_inner;
     size_t rows = t->softmax_rows, entries = widest_softmax(t->ends),
            clusters = (size_t)t->ends->n_band;
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;

@@ -124,10 +124,6 @@ static inline size_t pieces(size_t n, size_t piece) {
     return (n + piece - 1) / piece;
 }
 
-static inline size_t heads_width(const struct transformer_xl *x) {
-    return (size_t)x->n_head * (size_t)x->d_head;
-}
-
 static inline uint32_t layer_place(int l, enum dropout_layer_place place) {
     return DROP_LAYERS + DROP_LAYER_PLACES * (uint32_t)l + place;
 }

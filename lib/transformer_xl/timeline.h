@@ -33,11 +33,6 @@ struct transformer_xl_timeline {
 
 enum { QUERY_BLOCK = 128 }; /* queries of one attention task, so that their scores stay in cache */
 
-/* All heads side by side. */
-static inline size_t head_width(const struct transformer_xl *x) {
-    return (size_t)x->n_head * (size_t)x->d_head;
-}
-
 static inline struct transformer_xl_timeline *xl_timeline(struct timeline *timeline) {
     return (struct transformer_xl_timeline *)timeline;
 }

@@ -32,4 +32,9 @@ struct transformer_xl {
     struct layer *layer;
 };
 
+/* All heads side by side. */
+static inline size_t head_width(const struct transformer_xl *x) {
+    return (size_t)x->n_head * (size_t)x->d_head;
+}
+
 #endif

@@ -17,10 +17,6 @@ static int64_t signed_in_blocks(int64_t rows) {
     return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
 }
 
-static size_t head_width(const struct xlnet *x) {
-    return (size_t)x->n_head * (size_t)x->d_head;
-}
-
 /* The farthest that a row sees: the query behind a full segment the oldest row of memory, the first
  * of a block its last. */
 static int64_t reach_left(const txl_settings *s) {
@@ -76,7 +72,7 @@ static struct distances *lay_out(const struct plan *plan, struct arena *arena) {
     p->rows = plan_rows(x, plan->settings, plan->type);
     rows_lay_out(&p->rows, arena);
     p->sines = arena_take(arena, (uint64_t)n_distance(p) * (uint64_t)x->d_model, sizeof *p->sines);
-    p->projected = arena_take(arena, DISTANCE_BLOCK * head_width(x), sizeof *p->projected);
+    p->projected = arena_take(arena, DISTANCE_BLOCK * xlnet_width(x), sizeof *p->projected);
     return taken;
 }
 

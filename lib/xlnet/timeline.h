@@ -63,11 +63,6 @@ struct xlnet_timeline {
     float *inner; /* [XLNET_CHUNK, d_inner] */
 };
 
-/* All heads side by side. */
-static inline size_t xlnet_width(const struct xlnet *x) {
-    return (size_t)x->n_head * (size_t)x->d_head;
-}
-
 static inline struct xlnet_timeline *xlnet_timeline(struct timeline *timeline) {
     return (struct xlnet_timeline *)timeline;
 }

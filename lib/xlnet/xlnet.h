@@ -33,4 +33,9 @@ struct xlnet {
     struct xlnet_layer *layer;
 };
 
+/* All heads side by side. */
+static inline size_t xlnet_width(const struct xlnet *x) {
+    return (size_t)x->n_head * (size_t)x->d_head;
+}
+
 #endif
