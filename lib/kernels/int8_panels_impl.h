@@ -6,7 +6,9 @@
  * Where the processor has no instruction that multiplies bytes fast, activations are rounded alike
  * and multiplied as all others are: the numbers are the same within the rounding of f32.
  *
- * For kernels_impl.h, which has pack, panel and prepare_q8. */
+ * For kernels_impl.h, which has pack, panel and prepare_q8.  What the processor can do is said by
+ * the file that includes it (loads_avx512.h, tiles_amx.h), not by the compiler's flags: with
+ * -march=native those are the same for the kernels of every processor. */
 #ifndef TXL_INT8_PANELS_IMPL_H
 #define TXL_INT8_PANELS_IMPL_H
 
@@ -29,12 +31,12 @@ static inline vec round_columns(size_t n, vec *x) {
     return most * splat(1.0f / Q8_MAX) + odd;
 }
 
-#if defined(__AVX512VNNI__)
+#if defined(MULTIPLIES_BYTES)
 
 /* A packed panel is, block by block, 16 lines of 4 neighbouring columns of every row, in bytes;
  * then the scales, [blocks, width].  Instructions for tiles take signed bytes, those for vectors
  * unsigned ones: there 128 is added to all, and 128 times the weights' sum taken off again. */
-#if defined(__AMX_INT8__)
+#if defined(MULTIPLIES_BYTES_IN_TILES)
 enum { BYTE_OFFSET = 0 };
 #else
 enum { BYTE_OFFSET = 128 };
@@ -103,7 +105,7 @@ static void prepare_int8(size_t n, size_t k, const void *b, const float *scale, 
     memset((int8_t *)out + n * row, 0, (last - n) * row);
 }
 
-#if defined(__AMX_INT8__)
+#if defined(MULTIPLIES_BYTES_IN_TILES)
 
 /* 16 rows of weights against 16 of activations: c[rows, width]. */
 static inline void tile_int8(size_t rows, size_t blocks, const char *p, const float *x_scale,

@@ -8,6 +8,8 @@
 
 enum { TILE_BYTES = 64 }; /* of a row */
 
+#define MULTIPLIES_BYTES_IN_TILES /* for int8_panels_impl.h */
+
 /* What ldtilecfg reads (Intel 64 and IA-32 Architectures Software Developer's Manual). */
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
