@@ -4,7 +4,6 @@
 #include "bench_training.h"
 #include "cli/generate/reading.h"
 #include "cli/options/numbers.h"
-#include "cli/ppl/published.h"
 #include "cli/system/blas_core.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -12,6 +11,7 @@
 #include "cli/train/train_options.h"
 #include "commands.h"
 #include "model.h"
+#include "published.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /* txl ppl: measures perplexity and bits per character of texts. */
 #include "cli/commands.h"
 #include "cli/model.h"
+#include "cli/published.h"
 #include "cli/system/input.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -8,7 +9,6 @@
 #include "evaluate.h"
 #include "merge.h"
 #include "ppl_options.h"
-#include "published.h"
 #include "sweep.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* txl train: makes a model from text, or carries an existing one on. */
 #include "cli/commands.h"
 #include "cli/options/numbers.h"
-#include "cli/ppl/published.h"
+#include "cli/published.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
