@@ -7,13 +7,12 @@
 #define CLI_OPTIONS_H
 
 #include "cli/system/named_files.h"
+#include "cli/system/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
-enum exit_status { STATUS_OK = 0, STATUS_FAILURE = 1, STATUS_USAGE = 2 };
 
 /* The member that a row's offset names is of the type in brackets. */
 enum option_kind {

@@ -2,9 +2,9 @@
 #include "output.h"
 
 #include "clean.h"
-#include "cli/options/options.h"
 #include "lib/base/json_memory.h"
 #include "signals.h"
+#include "status.h"
 #include "terminal.h"
 
 #include <errno.h>
