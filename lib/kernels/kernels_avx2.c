@@ -22,13 +22,13 @@ static inline vec load_i8(const int8_t *p) {
     return (vec)_mm256_cvtepi32_ps(wide);
 }
 
-typedef int16_t shorts __attribute__((vector_size(32)));
+typedef int16_t ivec16 __attribute__((vector_size(32)));
 
-static inline shorts load_shorts(const int8_t *p) {
-    return (shorts)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
+static inline ivec16 load_ivec16(const int8_t *p) {
+    return (ivec16)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
 }
 
-static inline ivec add_products(ivec sum, shorts a, shorts b) {
+static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
     return sum + (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 }
 

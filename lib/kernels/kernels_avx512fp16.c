@@ -1,5 +1,5 @@
 /* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its FP16 extension, which
- * multiplies twice as many halves as floats at a time.
+ * multiplies twice as many f16 numbers as f32 ones at a time.
  *
  * Weights in bf16 meet activations in f16.  Sums of f16 would lose too much over a whole row, and
  * could overflow; so 64 columns at a time are summed in f16, and added to the others in f32.  A row
@@ -13,7 +13,7 @@
 #include "kernels.h"
 
 enum {
-    HALVES = 32,
+    F16_LANES = 32,
     DEPTH = 64 /* products summed in f16 */
 };
 
@@ -65,9 +65,9 @@ static void pack_f16(size_t m, size_t width, size_t k, const float *x, size_t ld
 
 /* ---- Weights ------------------------------------------------------------------------------ */
 
-/* The first n of 32 halves at p, n > 0, the others zero. */
-static inline __m512i load_halves(const uint16_t *p, size_t n) {
-    __mmask32 mask = n < HALVES ? (1u << n) - 1 : (__mmask32)-1;
+/* The first n of 32 f16 numbers at p, n > 0, the others zero. */
+static inline __m512i load_some_f16(const uint16_t *p, size_t n) {
+    __mmask32 mask = n < F16_LANES ? (1u << n) - 1 : (__mmask32)-1;
     return _mm512_maskz_loadu_epi16(mask, p);
 }
 
@@ -75,11 +75,11 @@ static inline __m512i load_halves(const uint16_t *p, size_t n) {
 static uint16_t most_bits(const uint16_t *in, size_t k) {
     const __m512i magnitude = _mm512_set1_epi16(0x7fff);
     __m512i most = _mm512_setzero_si512();
-    for (size_t i = 0; i < k; i += HALVES)
-        most = _mm512_max_epu16(most, _mm512_and_si512(load_halves(in + i, k - i), magnitude));
-    uint16_t lane[HALVES], largest = 0;
+    for (size_t i = 0; i < k; i += F16_LANES)
+        most = _mm512_max_epu16(most, _mm512_and_si512(load_some_f16(in + i, k - i), magnitude));
+    uint16_t lane[F16_LANES], largest = 0;
     _mm512_storeu_si512(lane, most);
-    for (int i = 0; i < HALVES; i++)
+    for (int i = 0; i < F16_LANES; i++)
         largest = lane[i] > largest ? lane[i] : largest;
     return largest;
 }
@@ -102,8 +102,8 @@ static void prepare_row(size_t k, const uint16_t *in, uint32_t *out, float *out_
     const __m512i down = _mm512_set1_epi16((int16_t)((exponent - 21) << 7));
     /* Interleaving takes its turn in each quarter of a vector. */
     const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
-    for (size_t i = 0; i < k; i += HALVES) {
-        __m512i half = f16_of_bf16(load_halves(in + i, k - i), down);
+    for (size_t i = 0; i < k; i += F16_LANES) {
+        __m512i half = f16_of_bf16(load_some_f16(in + i, k - i), down);
         half = _mm512_permutexvar_epi64(order, half);
         _mm512_mask_storeu_epi32(out + i, first_lanes(k - i), _mm512_unpacklo_epi16(half, half));
         if (k - i > LANES)
@@ -127,14 +127,15 @@ static inline __attribute__((always_inline)) void tile_f16(const int rows, const
                                                            size_t depth, const uint16_t *p,
                                                            const uint32_t *b, size_t ldb,
                                                            const float *scale, bool add, float *c) {
-    size_t width = (size_t)vectors * HALVES;
+    size_t width = (size_t)vectors * F16_LANES;
     __m512h sum[16][2];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = _mm512_setzero_ph();
     }
     for (size_t i = 0; i < depth; i++) {
         __m512h x[2];
-        UNROLL for (int v = 0; v < vectors; v++) x[v] = _mm512_loadu_ph(p + i * width + v * HALVES);
+        UNROLL for (int v = 0; v < vectors; v++) x[v] =
+            _mm512_loadu_ph(p + i * width + v * F16_LANES);
         UNROLL for (int r = 0; r < rows; r++) {
             __m512h w = (__m512h)_mm512_set1_epi32((int)b[(size_t)r * ldb + i]);
             UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
@@ -147,7 +148,7 @@ static inline __attribute__((always_inline)) void tile_f16(const int rows, const
             __m512i half = (__m512i)sum[r][v];
             __m512 low = _mm512_cvtph_ps(_mm512_castsi512_si256(half));
             __m512 high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1));
-            float *out = c + (size_t)r * width + v * HALVES;
+            float *out = c + (size_t)r * width + v * F16_LANES;
             __m512 before = add ? _mm512_loadu_ps(out) : _mm512_setzero_ps();
             __m512 after = add ? _mm512_loadu_ps(out + LANES) : _mm512_setzero_ps();
             _mm512_storeu_ps(out, _mm512_fmadd_ps(low, factor, before));
@@ -160,7 +161,7 @@ static inline __attribute__((always_inline)) void columns_f16(const int rows, co
                                                               size_t n, size_t k, const uint16_t *p,
                                                               const uint32_t *b, const float *scale,
                                                               float *c) {
-    size_t width = (size_t)vectors * HALVES;
+    size_t width = (size_t)vectors * F16_LANES;
     for (size_t first = 0; first < k; first += DEPTH) {
         size_t r = 0, depth = k - first < DEPTH ? k - first : DEPTH;
         const uint16_t *lines = p + first * width;
@@ -186,7 +187,7 @@ static void panel_f16(size_t m, size_t width, size_t n, size_t k, const void *pa
 
 static const struct panels panels_bf16 = {
     .element = sizeof(uint16_t),
-    .unit = HALVES,
+    .unit = F16_LANES,
     .most_rows = SIZE_MAX,
     .pack = pack_f16,
     .prepare = prepare_bf16_pairs,

@@ -20,13 +20,13 @@ static inline vec load_i8(const int8_t *p) {
     return (vec){p[0], p[1], p[2], p[3]};
 }
 
-typedef int16_t shorts __attribute__((vector_size(16)));
+typedef int16_t ivec16 __attribute__((vector_size(16)));
 
-static inline shorts load_shorts(const int8_t *p) {
-    return (shorts){p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]};
+static inline ivec16 load_ivec16(const int8_t *p) {
+    return (ivec16){p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]};
 }
 
-static inline ivec add_products(ivec sum, shorts a, shorts b) {
+static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
     for (int i = 0; i < LANES; i++)
         sum[i] += a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
     return sum;

@@ -5,11 +5,10 @@
  *     KERNELS_NAME            its name as a string
  *     load_f16, load_bf16, load_i8    LANES elements widened to a vector
  *     store_f16               the reverse
- *     shorts, load_shorts     2 LANES integers of 16 bits; as many of 8 widened to them
+ *     ivec16, load_ivec16     2 LANES integers of 16 bits; as many of 8 widened to them
  *     add_products            sum plus their products, in whichever of its lanes
  * and perhaps
- *     PANELS_F16, PANELS_BF16 panels of weights of that type; otherwise they are
- *                                           widened */
+ *     PANELS_F16, PANELS_BF16 panels of weights of that type; otherwise they are widened */
 #include "bf16_memory_impl.h"
 #include "bf16_product_impl.h"
 #if LANES >= 8
@@ -110,9 +109,9 @@ product_q8_block(const int rows, const int columns, const int16_t *a, size_t lda
     ivec sum[MOST_Q8_COLUMNS][4] = {0};
     UNROLL for (size_t i = 0; i < Q8_BLOCK; i += 2 * LANES) {
         UNROLL for (int j = 0; j < columns; j++) {
-            shorts x = load_shorts(b + (size_t)j * stride + i);
+            ivec16 x = load_ivec16(b + (size_t)j * stride + i);
             UNROLL for (int r = 0; r < rows; r++) {
-                shorts y;
+                ivec16 y;
                 memcpy(&y, a + (size_t)r * lda + i, sizeof y);
                 sum[j][r] = add_products(sum[j][r], y, x);
             }

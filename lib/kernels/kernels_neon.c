@@ -23,13 +23,13 @@ static inline vec load_i8(const int8_t *p) {
     return (vec)vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
 }
 
-typedef int16x8_t shorts;
+typedef int16x8_t ivec16;
 
-static inline shorts load_shorts(const int8_t *p) {
+static inline ivec16 load_ivec16(const int8_t *p) {
     return vmovl_s8(vld1_s8(p));
 }
 
-static inline ivec add_products(ivec sum, shorts a, shorts b) {
+static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
     int32x4_t low = vmlal_s16((int32x4_t)sum, vget_low_s16(a), vget_low_s16(b));
     return (ivec)vmlal_high_s16(low, a, b);
 }

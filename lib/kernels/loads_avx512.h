@@ -22,13 +22,13 @@ static inline vec load_i8(const int8_t *p) {
     return (vec)_mm512_cvtepi32_ps(wide);
 }
 
-typedef int16_t shorts __attribute__((vector_size(64)));
+typedef int16_t ivec16 __attribute__((vector_size(64)));
 
-static inline shorts load_shorts(const int8_t *p) {
-    return (shorts)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
+static inline ivec16 load_ivec16(const int8_t *p) {
+    return (ivec16)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)p));
 }
 
-static inline ivec add_products(ivec sum, shorts a, shorts b) {
+static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
 #if defined(__AVX512VNNI__)
 #define MULTIPLIES_BYTES /* for int8_panels_impl.h */
 
