@@ -1,5 +1,5 @@
-/* C (+)= A B^T of f32 matrices, with sums in f32: the products of training, as they are or, with
- * --compute bf16, of operands rounded to bf16.
+/* C (+)= A B^T of f32 matrices, with sums in f32: of many rows of activations as they are, and of
+ * training's operands rounded to bf16 (--compute bf16).
  *
  * Both operands are packed first, the left one and the right one in their own order.  A pack can
  * serve several products, and both packing and multiplying can be divided among tasks.  An element
