@@ -18,6 +18,17 @@ static void *layer_at(const struct layer_list *list, int l) {
     return list->table->part(list->network, PARAMETER_LAYER, l);
 }
 
+void layers_order(const struct layer_list *list, struct compute *compute) {
+    int n_layer = list->table->count(list->settings, PARAMETER_LAYER);
+    for (int l = 0; l < n_layer; l++) {
+        for (int i = -1; (i = layers_next_matrix(list, l, i)) >= 0;) {
+            const struct parameter *p = &list->table->parameter[i];
+            if (p->use == USED_BY_TOKEN)
+                compute_order(compute, parameter_matrix(p, layer_at(list, l)));
+        }
+    }
+}
+
 /* What a layer's compressed matrices take expanded. */
 struct expansion {
     size_t bytes, n_block;

@@ -3,6 +3,7 @@
 #ifndef TXL_LAYERS_H
 #define TXL_LAYERS_H
 
+#include "compute.h"
 #include "lib/base/arena.h"
 #include "lib/base/threads.h"
 #include "parameters.h"
@@ -23,6 +24,10 @@ struct layers {
     void *layer; /* the one that is in memory, a family's struct of table->layer_size bytes */
     int number;  /* which that is, or -1 */
 };
+
+/* Names to compute_order the matrices that a generated token is multiplied by, layer by layer.  The
+ * table lists them in the order of the forward pass. */
+void layers_order(const struct layer_list *list, struct compute *compute);
 
 /* Finds out what the layers need and takes that memory from the arena. */
 void layers_lay_out(struct layers *layers, const struct layer_list *list, struct arena *arena);

@@ -119,18 +119,6 @@ txl_status transformer_xl_check_session(const struct network *network, const txl
 
 /* ---- Memory ------------------------------------------------------------------------------- */
 
-/* As a generated token meets them. */
-static void order_matrices(struct timeline *t, const struct transformer_xl *x) {
-    for (int l = 0; l < x->n_layer; l++) {
-        const struct layer *layer = &x->layer[l];
-        compute_order(&t->compute, &layer->qkv);
-        compute_order(&t->compute, &layer->o);
-        compute_order(&t->compute, &layer->feed_forward_1);
-        compute_order(&t->compute, &layer->feed_forward_2);
-    }
-    adaptive_order(&x->network.ends, &t->compute);
-}
-
 struct timeline *transformer_xl_lay_out(const struct network *network,
                                         const struct kernels *kernels, const txl_settings *settings,
                                         struct arena *arena) {
@@ -168,9 +156,11 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
         line->zero_rows = arena_take(arena, (size_t)x->n_layer * 3 * width, sizeof(float));
     rows_lay_out(&line->keys, arena);
     rows_lay_out(&line->values, arena);
-    if (taken)
-        order_matrices(t, x);
-    return taken ? &taken->base : NULL;
+    if (!taken)
+        return NULL;
+    layers_order(&list, &t->compute);
+    adaptive_order(&network->ends, &t->compute);
+    return &taken->base;
 }
 
 static txl_status project_zeros(struct transformer_xl_timeline *line, txl_error *error) {

@@ -81,18 +81,6 @@ static void take_rows(struct xlnet_timeline *line, struct arena *arena) {
     line->inner = arena_take(arena, XLNET_CHUNK * d_inner, sizeof *line->inner);
 }
 
-/* As a generated token meets them. */
-static void order_matrices(struct timeline *t, const struct xlnet *x) {
-    for (int l = 0; l < x->n_layer; l++) {
-        const struct xlnet_layer *layer = &x->layer[l];
-        compute_order(&t->compute, &layer->qkv);
-        compute_order(&t->compute, &layer->o);
-        compute_order(&t->compute, &layer->feed_forward_1);
-        compute_order(&t->compute, &layer->feed_forward_2);
-    }
-    adaptive_order(&x->network.ends, &t->compute);
-}
-
 struct timeline *xlnet_lay_out(const struct network *network, const struct kernels *kernels,
                                const txl_settings *settings, struct arena *arena) {
     const struct xlnet *x = (const struct xlnet *)network;
@@ -117,9 +105,11 @@ struct timeline *xlnet_lay_out(const struct network *network, const struct kerne
     take_rows(line, arena);
     rows_lay_out(&line->keys, arena);
     rows_lay_out(&line->values, arena);
-    if (taken)
-        order_matrices(t, x);
-    return taken ? &taken->base : NULL;
+    if (!taken)
+        return NULL;
+    layers_order(&list, &t->compute);
+    adaptive_order(&network->ends, &t->compute);
+    return &taken->base;
 }
 
 uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings *settings) {
