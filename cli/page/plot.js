@@ -41,10 +41,10 @@ function axis(low, high, start, end, scale = (value) => value) {
  *   y        { label }
  *   at       the value of x for a part, 0 to 1, of its axis
  *   next     the value of x after one (null: none yet) to the left, -1, or to the right, 1
- *   told     the text for a value of x, or for null, when none is pointed at
+ *   textAt   the caption for a value of x; for null, the caption while no value is pointed at
  *   pick     what a click or Enter does with a value of x; may be left out
  * Returns a function that marks a value of x, or with null none. */
-function plot(figure, { name, series, x, y, at, next, told, pick }) {
+function plot(figure, { name, series, x, y, at, next, textAt, pick }) {
   const width = figure.clientWidth;
   const height = Math.max(170, Math.min(220, width / 2));
   const [left, right, top, bottom] = [40, width - 10, 24, height - 38];
@@ -102,7 +102,7 @@ function plot(figure, { name, series, x, y, at, next, told, pick }) {
   const point = (value) => {
     pointed = value;
     cursor(value);
-    caption.replaceChildren(told(value));
+    caption.replaceChildren(textAt(value));
     svg.setAttribute("aria-label", value === null ? name : `${name}: ${caption.textContent}`);
   };
   point(null);

@@ -420,7 +420,7 @@ function listen() {
   });
 }
 
-/* ---- What is told of a token -------------------------------------------------------------- */
+/* ---- What is shown of a token ------------------------------------------------------------- */
 
 const hint = byId("token").firstElementChild;
 
@@ -528,7 +528,7 @@ function drawCourse() {
   const places = Math.min(n - 1, 400);
   const around = words ? 5 : 25;
   const key = (text) => (lines.length > 1 ? withKey(text) : text);
-  const told = (i) => {
+  const textAt = (i) => {
     if (i === null) {
       return key(`Mean of ${count(window)} ${unit}s; dashed: of all. Click to go to a place.`);
     }
@@ -548,7 +548,7 @@ function drawCourse() {
     at: (part) => Math.round(part * (n - 1)),
     next: (i, direction) =>
       Math.max(0, Math.min(n - 1, (i ?? 0) + direction * Math.ceil(n / 100))),
-    told,
+    textAt,
     pick: jump,
   });
   markCourse(chosen ? current : null);
@@ -627,7 +627,7 @@ function drawSweep() {
       (Math.abs(place(length) - part) < Math.abs(place(best) - part) ? length : best)),
     next: (length, direction) => lengths[Math.max(0, Math.min(lengths.length - 1,
       length === null ? 0 : lengths.indexOf(length) + direction))],
-    told: (length) => (length === null
+    textAt: (length) => (length === null
       ? `The text below was scored with a memory of ${count(result.settings.mem_len)}.`
       : `memory of ${count(length)}: ${headlineName} `
         + fixed(tried.get(length), headlineDigits)),

@@ -46,7 +46,7 @@ function colouredKey(kind, text) {
 }
 
 /* A plot over the steps. */
-function drawSteps(box, series, name, label, told) {
+function drawSteps(box, series, name, label, textAt) {
   plot(box.querySelector("figure"), {
     name,
     series,
@@ -57,7 +57,7 @@ function drawSteps(box, series, name, label, told) {
       const at = step === null ? 0 : points.findIndex(([x]) => x === step) + direction;
       return points[Math.max(0, Math.min(points.length - 1, at))][0];
     },
-    told,
+    textAt,
   });
 }
 
