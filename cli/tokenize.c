@@ -345,11 +345,6 @@ static int run(const struct command *command, int argc, char **argv) {
     int status = options_parse(command, argc, argv, &options, &operands);
     if (status != OPTIONS_RUN)
         return status;
-    char dash[] = "-", *standard_input[] = {dash};
-    if (operands.n == 0 && !input_is_piped())
-        return options_wrong(command, "FILE is missing, and standard input is a terminal");
-    if (operands.n == 0)
-        operands = (struct operands){.items = standard_input, .n = 1};
     struct tokenize t = {.options = &options};
     status = STATUS_FAILURE;
     if (model_open(&t.model, &options.common)) {
@@ -395,6 +390,7 @@ static const struct operand_row operands[] = {
     {.name = "FILE",
      .help = "text; - is standard input, which is also read without FILE unless it is a terminal",
      .optional = true,
+     .standard_input = true,
      .repeats = true},
     {0}};
 

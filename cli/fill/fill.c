@@ -313,14 +313,12 @@ static int run(const struct command *command, int argc, char **argv) {
         status = sampling_check(command, &options.sampling);
     if (status == OPTIONS_RUN && options.logprobs > 0 && !options.json)
         status = options_wrong(command, "--logprobs needs --json");
-    if (status == OPTIONS_RUN && files.n == 0 && !input_is_piped())
-        status = options_wrong(command, "FILE is missing, and standard input is a terminal");
     if (status == OPTIONS_RUN) {
         if (options.sampling.greedy)
             options.sampling.temperature = 0;
         struct fill fill = {.options = &options};
         output_set_raw(options.raw_output);
-        status = fill_file(&fill, &options, files.n > 0 ? files.items[0] : "-");
+        status = fill_file(&fill, &options, files.items[0]);
         fill_text_close(&fill.text);
         txl_history_free(fill.history);
         txl_session_free(fill.session);
@@ -385,7 +383,8 @@ static const struct operand_row operands[] = {
     {.name = "FILE",
      .help = "the text, with <mask> where its gaps are; - is standard input, which is also read "
              "without a FILE unless it is a terminal",
-     .optional = true},
+     .optional = true,
+     .standard_input = true},
     {0}};
 
 static const struct note notes[] = {

@@ -1,6 +1,7 @@
 /* Parses a command line by its table, and prints the table as help. */
 #include "options.h"
 
+#include "cli/system/input.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
@@ -160,6 +161,19 @@ static int check_operands(const struct command *command, const struct operands *
     for (int i = 0; i < operands->n; i++)
         if (*operands->items[i] == '\0')
             return options_wrong(command, "%s '' is empty", command->operands->name);
+    return OPTIONS_RUN;
+}
+
+/* Without an operand, the commands whose table says so read standard input. */
+static int take_standard_input(const struct command *command, struct operands *operands) {
+    static char dash[] = "-", *standard_input[] = {dash};
+    const struct operand_row *row = command->operands;
+    if (operands->n > 0 || !row || !row->standard_input)
+        return OPTIONS_RUN;
+    if (!input_is_piped())
+        return options_wrong(command, "%s is missing, and standard input is a terminal", row->name);
+    operands->items = standard_input;
+    operands->n = 1;
     return OPTIONS_RUN;
 }
 
@@ -328,6 +342,8 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
         status = check_operands(command, operands);
     if (status == OPTIONS_RUN)
         status = check_named_files(command, values, operands);
+    if (status == OPTIONS_RUN)
+        status = take_standard_input(command, operands);
     if (status != OPTIONS_RUN)
         operands_free(operands);
     return status;

@@ -61,6 +61,7 @@ struct operand_row {
     const char *const *choices; /* NULL: a file's name */
     bool commands;              /* or the name of a command */
     bool optional, repeats;
+    bool standard_input; /* read where the operand is missing, unless it is a terminal */
 };
 
 struct example {

@@ -499,9 +499,6 @@ static int run(const struct command *command, int argc, char **argv) {
         status = ppl_options_check(command, &options, &files);
     if (status == OPTIONS_RUN)
         status = parse_arguments(command, &ppl);
-    char dash[] = "-", *standard_input[] = {dash};
-    if (files.n == 0)
-        files = (struct operands){.items = standard_input, .n = 1};
     if (status == OPTIONS_RUN)
         status = options.merge ? merge_shards(&options, &files) : score(&ppl, &files);
     operands_free(&files);

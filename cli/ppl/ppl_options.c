@@ -1,7 +1,6 @@
 /* The table of txl ppl's options. */
 #include "ppl_options.h"
 
-#include "cli/system/input.h"
 #include "table.h"
 
 #include <math.h>
@@ -25,7 +24,6 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         bool wrong;
         const char *message;
     } checks[] = {
-        {files->n == 0 && !input_is_piped(), "FILE is missing, and standard input is a terminal"},
         {o->merge && (sliding || rows || sweep || shard || compare || o->heat || o->report ||
                       o->batch > 0 || o->max_tokens > 0 || o->ids || o->skip_unknown ||
                       o->preset != CHOICE_UNSET || o->common.model || o->common.low_memory ||
@@ -218,6 +216,7 @@ const struct operand_row ppl_operands[] = {
      .help = "text to score; - is standard input, which is also read without a FILE unless it is "
              "a terminal",
      .optional = true,
+     .standard_input = true,
      .repeats = true},
     {0}};
 

@@ -670,13 +670,9 @@ static int run_with(const struct command *command, int argc, char **argv,
     if (status != OPTIONS_RUN)
         return status;
     status = check_options(command, options);
-    char dash[] = "-", *standard_input[] = {dash};
-    if (status == OPTIONS_RUN && operands.n == 0 && !input_is_piped())
-        status = options_wrong(command, "TEXT is missing, and standard input is a terminal");
     if (status == OPTIONS_RUN) {
         struct train t = {.options = options, .peers = peers, .late = NAN};
-        char **paths = operands.n > 0 ? operands.items : standard_input;
-        txl_status prepared = prepare_all(&t, paths, operands.n > 0 ? operands.n : 1);
+        txl_status prepared = prepare_all(&t, operands.items, operands.n);
         status = STATUS_FAILURE;
         if (!prepared)
             status = train(&t);
@@ -733,6 +729,7 @@ static const struct operand_row operands[] = {
      .help = "text to train on, several one after the other; - is standard input, which is also "
              "read without TEXT unless it is a terminal",
      .optional = true,
+     .standard_input = true,
      .repeats = true},
     {0}};
 
