@@ -3,6 +3,7 @@
 #ifndef TXL_BF16_PRODUCT_IMPL_H
 #define TXL_BF16_PRODUCT_IMPL_H
 
+#include "fetch_tile.h"
 #include "packed_product.h"
 #include "pairs.h"
 #include "transpose.h"
@@ -157,15 +158,6 @@ static void bf16_any_tile(size_t rows, size_t columns, size_t depth, const uint1
     copy_tile(rows, columns, aside, BF16_TILE_COLUMNS, c, ldc);
 }
 
-/* Rows [row, end) of C, as far as they belong to the next tile, so that they are near when its sums
- * are stored. */
-static inline void fetch_tile(float *c, size_t row, size_t end, size_t columns, size_t ldc) {
-    end = end < row + BF16_TILE_ROWS ? end : row + BF16_TILE_ROWS;
-    for (; row < end; row++, c += ldc)
-        for (size_t i = 0; i < columns; i += 16)
-            __builtin_prefetch(c + i, 1);
-}
-
 /* Blocks of depth in one go, so that the part of a tile's columns stays in the first-level cache.
  */
 enum { BF16_CHUNK = 16 };
@@ -186,8 +178,8 @@ static void bf16_multiply(const struct pack *a, const struct pack *b, size_t k, 
                 size_t rows = i_end - i < BF16_TILE_ROWS ? i_end - i : BF16_TILE_ROWS;
                 const uint16_t *left = (const uint16_t *)a->elements + i / BF16_ROWS * lda +
                                        d * BF16_BLOCK + i % BF16_ROWS * BF16_DEPTH;
-                fetch_tile(c + (i + BF16_TILE_ROWS) * ldc + j, i + BF16_TILE_ROWS, i_end, columns,
-                           ldc);
+                fetch_tile(BF16_TILE_ROWS, c + (i + BF16_TILE_ROWS) * ldc + j, i + BF16_TILE_ROWS,
+                           i_end, columns, ldc);
                 bf16_any_tile(rows, columns, part, left, lda, right, ldb, add || d > 0,
                               c + i * ldc + j, ldc);
             }

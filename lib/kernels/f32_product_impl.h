@@ -2,6 +2,7 @@
 #ifndef TXL_F32_PRODUCT_IMPL_H
 #define TXL_F32_PRODUCT_IMPL_H
 
+#include "fetch_tile.h"
 #include "lanes.h"
 #include "packed_product.h"
 #include "transpose.h"
@@ -79,38 +80,42 @@ static void f32_pack_right(const struct packed_source *x, size_t first, size_t e
 
 /* ---- Multiplying -------------------------------------------------------------------------- */
 
-/* C[F32_TILE_ROWS, vectors LANES] (+)= k elements of a block of A's rows and of `vectors` blocks of
- * B's, which lie ldb from each other. */
-static inline __attribute__((always_inline)) void f32_tile(const int vectors, size_t k,
-                                                           const float *a, const float *b,
-                                                           size_t ldb, bool add, float *c,
-                                                           size_t ldc) {
+/* C[F32_TILE_ROWS, vectors LANES] (+)= A B of k elements.  A's row r lies lda from row r - 1, rows
+ * from number `rows` on are the last one once more; or A is `packed`, a block of F32_TILE_ROWS.  B
+ * is `vectors` blocks, which lie ldb from each other. */
+static inline __attribute__((always_inline)) void f32_tile(const bool packed, const int vectors,
+                                                           size_t k, const float *a, size_t lda,
+                                                           size_t rows, const float *b, size_t ldb,
+                                                           bool add, float *c, size_t ldc) {
     vec sum[F32_TILE_ROWS][F32_TILE_VECTORS];
-    UNROLL for (int r = 0; r < F32_TILE_ROWS; r++) {
+    const float *row[F32_TILE_ROWS];
+    UNROLL for (size_t r = 0; r < F32_TILE_ROWS; r++) {
+        row[r] = packed ? a + r : a + (r < rows ? r : rows - 1) * lda;
         UNROLL for (int v = 0; v < vectors; v++) {
             sum[r][v] = splat(0);
             if (add)
-                sum[r][v] = load_f32(c + (size_t)r * ldc + v * LANES);
+                sum[r][v] = load_f32(c + r * ldc + v * LANES);
         }
     }
-    for (; k > 0; k--, a += F32_TILE_ROWS, b += LANES) {
+    for (size_t i = 0; i < k; i++, b += LANES) {
         vec line[F32_TILE_VECTORS];
-        __builtin_prefetch(a + F32_AHEAD * F32_TILE_ROWS);
+        if (packed)
+            __builtin_prefetch(a + (i + F32_AHEAD) * F32_TILE_ROWS);
         UNROLL for (int v = 0; v < vectors; v++) line[v] = load_f32(b + (size_t)v * ldb);
-        UNROLL for (int r = 0; r < F32_TILE_ROWS; r++) {
-            vec x = splat(a[r]);
+        UNROLL for (size_t r = 0; r < F32_TILE_ROWS; r++) {
+            vec x = splat(packed ? a[i * F32_TILE_ROWS + r] : row[r][i]);
             UNROLL for (int v = 0; v < vectors; v++) sum[r][v] += x * line[v];
         }
     }
-    UNROLL for (int r = 0; r < F32_TILE_ROWS; r++) {
-        UNROLL for (int v = 0; v < vectors; v++)
-            store_f32(c + (size_t)r * ldc + v * LANES, sum[r][v]);
+    UNROLL for (size_t r = 0; r < F32_TILE_ROWS; r++) {
+        UNROLL for (int v = 0; v < vectors; v++) store_f32(c + r * ldc + v * LANES, sum[r][v]);
     }
 }
 
 /* A tile whose columns fill no whole vectors, or that lacks rows, is computed aside. */
-static void f32_any_tile(size_t rows, size_t columns, size_t k, const float *a, const float *b,
-                         size_t ldb, bool add, float *c, size_t ldc) {
+static inline __attribute__((always_inline)) void
+f32_any_tile(const bool packed, size_t rows, size_t columns, size_t k, const float *a, size_t lda,
+             const float *b, size_t ldb, bool add, float *c, size_t ldc) {
     enum { WIDTH = F32_TILE_VECTORS * LANES };
     _Alignas(64) float aside[F32_TILE_ROWS * WIDTH];
     float *to = c;
@@ -123,27 +128,22 @@ static void f32_any_tile(size_t rows, size_t columns, size_t k, const float *a, 
             memcpy(aside + r * WIDTH, c + r * ldc, columns * sizeof *c);
     }
     if (columns > 2 * LANES)
-        f32_tile(3, k, a, b, ldb, add, to, ld);
+        f32_tile(packed, 3, k, a, lda, rows, b, ldb, add, to, ld);
     else if (columns > LANES)
-        f32_tile(2, k, a, b, ldb, add, to, ld);
+        f32_tile(packed, 2, k, a, lda, rows, b, ldb, add, to, ld);
     else
-        f32_tile(1, k, a, b, ldb, add, to, ld);
+        f32_tile(packed, 1, k, a, lda, rows, b, ldb, add, to, ld);
     for (size_t r = 0; !whole && r < rows; r++)
         memcpy(c + r * ldc, aside + r * WIDTH, columns * sizeof *c);
 }
 
-/* Rows [row, end) of C, as far as they belong to the next tile, so that they are near when its sums
- * are stored. */
-static inline void f32_fetch_tile(float *c, size_t row, size_t end, size_t columns, size_t ldc) {
-    end = end < row + F32_TILE_ROWS ? end : row + F32_TILE_ROWS;
-    for (; row < end; row++, c += ldc)
-        for (size_t i = 0; i < columns; i += 16)
-            __builtin_prefetch(c + i, 1);
-}
-
-static void f32_multiply(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
-                         size_t i_end, size_t j_first, size_t j_end, bool add, float *c,
-                         size_t ldc) {
+/* Rows [i_first, i_end) and columns [j_first, j_end) of C.  Element 0 of A's row i is a[i * lda],
+ * its other elements follow, or those of F32_TILE_ROWS rows alternate if A is `packed`. */
+static inline __attribute__((always_inline)) void f32_tiles(const bool packed, const float *a,
+                                                            size_t lda, const struct pack *b,
+                                                            size_t k, size_t i_first, size_t i_end,
+                                                            size_t j_first, size_t j_end, bool add,
+                                                            float *c, size_t ldc) {
     const size_t width = F32_TILE_VECTORS * LANES, ldb = b->k * LANES;
     const size_t parts = k > F32_CHUNK ? (k + F32_CHUNK - 1) / F32_CHUNK : 1;
     const size_t chunk = k > 0 ? (k + parts - 1) / parts : 1;
@@ -154,14 +154,26 @@ static void f32_multiply(const struct pack *a, const struct pack *b, size_t k, s
             size_t columns = j_end - j < width ? j_end - j : width;
             for (size_t i = i_first; i < i_end; i += F32_TILE_ROWS) {
                 size_t rows = i_end - i < F32_TILE_ROWS ? i_end - i : F32_TILE_ROWS;
-                f32_fetch_tile(c + (i + F32_TILE_ROWS) * ldc + j, i + F32_TILE_ROWS, i_end, columns,
-                               ldc);
-                f32_any_tile(rows, columns, part,
-                             (const float *)a->elements + i * a->k + d * F32_TILE_ROWS, right, ldb,
+                fetch_tile(F32_TILE_ROWS, c + (i + F32_TILE_ROWS) * ldc + j, i + F32_TILE_ROWS,
+                           i_end, columns, ldc);
+                f32_any_tile(packed, rows, columns, part,
+                             a + i * lda + d * (packed ? F32_TILE_ROWS : 1), lda, right, ldb,
                              add || d > 0, c + i * ldc + j, ldc);
             }
         }
     }
+}
+
+static void f32_multiply(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
+                         size_t i_end, size_t j_first, size_t j_end, bool add, float *c,
+                         size_t ldc) {
+    f32_tiles(true, a->elements, a->k, b, k, i_first, i_end, j_first, j_end, add, c, ldc);
+}
+
+static void f32_multiply_rows(const float *a, size_t lda, const struct pack *b, size_t k,
+                              size_t i_first, size_t i_end, size_t j_first, size_t j_end, bool add,
+                              float *c, size_t ldc) {
+    f32_tiles(false, a, lda, b, k, i_first, i_end, j_first, j_end, add, c, ldc);
 }
 
 static const struct packed_product f32_product = {
@@ -170,6 +182,7 @@ static const struct packed_product f32_product = {
     .pack_left = f32_pack_left,
     .pack_right = f32_pack_right,
     .multiply = f32_multiply,
+    .multiply_rows = f32_multiply_rows,
 };
 
 #endif

@@ -1,8 +1,9 @@
-/* C (+)= A B^T of f32 matrices, with sums in f32: of many rows of activations as they are, and of
- * training's operands rounded to bf16 (--compute bf16).
+/* C (+)= A B^T of f32 matrices, with sums in f32: as they are, or rounded to bf16 (training's
+ * --compute bf16).
  *
- * Both operands are packed first, the left one and the right one in their own order.  A pack can
- * serve several products, and both packing and multiplying can be divided among tasks.  An element
+ * The operands are packed first, the left one and the right one in their own order; in f32 a left
+ * one whose rows lie along k need not be.  A pack can serve several products, and both packing and
+ * multiplying can be divided among tasks.  An element
  * of C depends on its row of A and its column of B alone, not on how the work is divided. */
 #ifndef TXL_PACKED_PRODUCT_H
 #define TXL_PACKED_PRODUCT_H
@@ -44,7 +45,34 @@ struct packed_product {
      * other pack ends at k. */
     void (*multiply)(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
                      size_t i_end, size_t j_first, size_t j_end, bool add, float *c, size_t ldc);
+
+    /* The same, with the same sums, of a left operand that is not packed: row i of A has its
+     * elements a[i * lda + 0 .. k - 1].  NULL: this product needs both packs. */
+    void (*multiply_rows)(const float *a, size_t lda, const struct pack *b, size_t k,
+                          size_t i_first, size_t i_end, size_t j_first, size_t j_end, bool add,
+                          float *c, size_t ldc);
 };
+
+/* An operand and its pack, without elements where it is a left one for multiply_rows. */
+struct packed_operand {
+    struct packed_source source;
+    struct pack pack;
+};
+
+static inline bool left_needs_pack(const struct packed_product *p, bool transposed) {
+    return transposed || !p->multiply_rows;
+}
+
+/* multiply or multiply_rows, as the operand is. */
+static inline void multiply_left(const struct packed_product *p, const struct packed_operand *a,
+                                 const struct pack *b, size_t k, size_t i_first, size_t i_end,
+                                 size_t j_first, size_t j_end, bool add, float *c, size_t ldc) {
+    if (a->pack.elements)
+        p->multiply(&a->pack, b, k, i_first, i_end, j_first, j_end, add, c, ldc);
+    else
+        p->multiply_rows(a->source.x, a->source.ld, b, k, i_first, i_end, j_first, j_end, add, c,
+                         ldc);
+}
 
 /* The bytes of a pack of so many rows of k elements, a multiple of 64. */
 static inline size_t pack_size(const struct packed_product *p, size_t rows, size_t k) {

@@ -1,7 +1,7 @@
 /* Products of activations with weights, divided among threads.  Few rows of activations are a
  * stream of weights through the kernels; more are packed into panels, which the weights pass by;
- * many are packed as a whole, or where the kernels have no product for that are an sgemm for each
- * block of weights, unless they have panels for their type that are faster. */
+ * many meet blocks of weights that are packed, or where the kernels have no product for that are an
+ * sgemm for each block, unless they have panels for their type that are faster. */
 #include "compute.h"
 #include "lib/base/error.h"
 #include "lib/base/q8.h"
@@ -19,8 +19,7 @@ enum {
     SGEMM_BLOCK = 512,      /* rows at most, when they are many, */
     /* and so many elements of weights, about half of a second-level cache */
     SGEMM_ELEMENTS = 1 << 19,
-    WIDE_ROWS = 144, /* of weights that many rows meet in a task, where they are packed */
-    PACK_TASK = 64   /* rows that a task packs */
+    WIDE_ROWS = 144 /* of weights that many rows meet in a task, where they are packed */
 };
 
 /* OpenBLAS maps a buffer for each thread that calls it, and tries for ever when it cannot: so it is
@@ -158,10 +157,7 @@ size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k) {
         most = size > most ? size : most;
     }
     size_t few = FEW_ROWS * (rounded_row(k) + 1);
-    most = few > most ? few : most;
-    size_t wide =
-        kernels->f32_product ? pack_size(kernels->f32_product, n_x, k) / sizeof(float) : 0;
-    return wide > most ? wide : most;
+    return few > most ? few : most;
 }
 
 static void pack_task(void *context, int i, int thread) {
@@ -170,20 +166,6 @@ static void pack_task(void *context, int i, int thread) {
     struct panel panel = get_panel(x, (size_t)i);
     x->panels->pack(panel.n, panel.width, x->k, x->x + panel.start * x->ld, x->ld, panel.numbers,
                     panel.scale);
-}
-
-struct packing {
-    const struct packed_product *product;
-    struct operand *operand;
-};
-
-static void pack_left_task(void *context, int i, int thread) {
-    (void)thread;
-    const struct packing *p = context;
-    const struct packed_source source = {p->operand->x, p->operand->ld, false};
-    size_t first = (size_t)i * PACK_TASK, end = first + PACK_TASK;
-    p->product->pack_left(&source, first, end < p->operand->n ? end : p->operand->n,
-                          &p->operand->left);
 }
 
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
@@ -199,10 +181,6 @@ struct operand compute_prepare(const struct compute *compute, size_t n_x, const 
         compute->kernels->round(n_x, w->n_col, x, ldx, round, scale);
         operand.round = round;
         operand.scale = scale;
-    } else if (n_x > FEW_ROWS && compute->kernels->f32_product) {
-        operand.left = (struct pack){compute->packed, w->n_col};
-        struct packing p = {compute->kernels->f32_product, &operand};
-        pool_run(compute->pool, (int)((n_x + PACK_TASK - 1) / PACK_TASK), pack_left_task, &p);
     }
     return operand;
 }
@@ -268,7 +246,7 @@ static void product_packed(const struct compute *compute, int thread, const stru
     const struct packed_source rows = {wide_rows(compute, thread, w, first, n), w->n_col, false};
     const struct pack right = {pack_room(compute, thread, w), w->n_col};
     product->pack_right(&rows, 0, n, &right);
-    product->multiply(&x->left, &right, w->n_col, 0, x->n, 0, n, false, y, ldy);
+    product->multiply_rows(x->x, x->ld, &right, w->n_col, 0, x->n, 0, n, false, y, ldy);
 }
 
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
@@ -288,7 +266,7 @@ void compute_product_block(const struct compute *compute, int thread, const stru
                                      y, ldy);
     } else if (x->n <= FEW_ROWS && w->type != WEIGHTS_Q8) {
         compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, y, ldy);
-    } else if (x->left.elements) {
+    } else if (x->n > FEW_ROWS && compute->kernels->f32_product) {
         size_t most = packed_rows(w);
         for (size_t done = 0; done < n; done += most)
             product_packed(compute, thread, x, w, first + done, n - done < most ? n - done : most,
@@ -326,11 +304,10 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
                      float *y, size_t ldy) {
     read_ahead_begin(compute->ahead, n_x <= FEW_ROWS ? w : NULL);
     struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
-    size_t block = operand.packed          ? PANEL_ROWS
-                   : operand.left.elements ? packed_rows(w)
-                                           : compute_block_rows(w);
-    if (n_x <= FEW_ROWS)
-        block = stream_rows(w);
+    size_t block = n_x <= FEW_ROWS                 ? stream_rows(w)
+                   : operand.packed                ? PANEL_ROWS
+                   : compute->kernels->f32_product ? packed_rows(w)
+                                                   : compute_block_rows(w);
     struct product p = {compute, operand, ldy, block, bias, w, activation, y};
     pool_run(compute->pool, (int)((w->n_row + block - 1) / block), product_task, &p);
 }

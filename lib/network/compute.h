@@ -52,8 +52,7 @@ struct operand {
     const struct panels *panels;
     float *packed;        /* the same in panels, or NULL where the tasks do without; */
     const int16_t *round; /* few of them in 16 bits (see kernels.h), likewise */
-    const float *scale;   /* [n]; */
-    struct pack left;     /* many of them for f32_product, likewise: left.elements NULL */
+    const float *scale;   /* [n] */
 };
 
 /* The product is with `w`, or with another matrix as wide; if that is of its type, as fast. */

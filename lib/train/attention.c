@@ -150,12 +150,15 @@ static void multiply(const txl_trainer *t, const struct head *head, size_t m, si
         return;
     }
     assert(pack_size(packed, m, k) <= left_room(t) && pack_size(packed, n, k) <= right_room(t));
-    const struct packed_source from_a = {a.x, a.ld, a.transposed};
+    struct packed_operand left = {.source = {a.x, a.ld, a.transposed}};
+    if (left_needs_pack(packed, a.transposed)) {
+        left.pack = (struct pack){head->left, k};
+        packed->pack_left(&left.source, 0, m, &left.pack);
+    }
     const struct packed_source from_b = {b.x, b.ld, !b.transposed}; /* its rows are B's columns */
-    const struct pack left = {head->left, k}, right = {head->right, k};
-    packed->pack_left(&from_a, 0, m, &left);
+    const struct pack right = {head->right, k};
     packed->pack_right(&from_b, 0, n, &right);
-    packed->multiply(&left, &right, k, 0, m, 0, n, add, c, ldc);
+    multiply_left(packed, &left, &right, k, 0, m, 0, n, add, c, ldc);
 }
 
 /* A matrix as a factor, or its transpose. */

@@ -22,9 +22,8 @@ struct cut {
 
 /* An operand of a product. */
 struct packed {
-    struct packed_source source;
-    struct pack pack;
-    size_t rows;
+    struct packed_operand operand;
+    size_t rows; /* that are to be packed: 0 where it is used as it lies */
     bool right;
 };
 
@@ -91,11 +90,13 @@ static void add_pack(struct batch *batch, int product, int which, const struct f
     struct packed *packed = &batch->packed[product][which];
     if (k == 0)
         return;
-    *packed = (struct packed){
-        .source = {factor->x, factor->ld, right ? !factor->transposed : factor->transposed},
-        .pack = {products->room + *used, k},
-        .rows = rows,
-        .right = right};
+    packed->operand.source =
+        (struct packed_source){factor->x, factor->ld, factor->transposed != right};
+    packed->right = right;
+    if (!right && !left_needs_pack(products->packed, factor->transposed))
+        return;
+    packed->operand.pack = (struct pack){products->room + *used, k};
+    packed->rows = rows;
     *used += pack_size(products->packed, rows, k);
     assert(*used <= products->room_size);
 }
@@ -113,9 +114,9 @@ static void pack_task(void *context, int i, int thread) {
     const struct packed_product *product = batch->products->packed;
     end = end < packed->rows ? end : packed->rows;
     if (packed->right)
-        product->pack_right(&packed->source, first, end, &packed->pack);
+        product->pack_right(&packed->operand.source, first, end, &packed->operand.pack);
     else
-        product->pack_left(&packed->source, first, end, &packed->pack);
+        product->pack_left(&packed->operand.source, first, end, &packed->operand.pack);
 }
 
 static void pack_operands(struct batch *batch) {
@@ -156,13 +157,13 @@ static void multiply_packed(const struct packed_product *product, const struct p
     size_t end = tile->row + tile->rows, column_end = tile->column + tile->columns;
     bool add = p->add;
     if (p->k > 0) {
-        product->multiply(&packed[0].pack, &packed[1].pack, p->k, tile->row, end, tile->column,
-                          column_end, add, p->c, p->ldc);
+        multiply_left(product, &packed[0].operand, &packed[1].operand.pack, p->k, tile->row, end,
+                      tile->column, column_end, add, p->c, p->ldc);
         add = true;
     }
     if (p->more > 0)
-        product->multiply(&packed[2].pack, &packed[3].pack, p->more, tile->row, end, tile->column,
-                          column_end, add, p->c, p->ldc);
+        multiply_left(product, &packed[2].operand, &packed[3].operand.pack, p->more, tile->row, end,
+                      tile->column, column_end, add, p->c, p->ldc);
 }
 
 static void tile_task(void *context, int i, int thread) {

@@ -128,6 +128,14 @@ static void check_product(const struct packed_product *p, size_t m, size_t n, si
         p->multiply(&left, &right, k, part & 1 ? i_cut : 0, part & 1 ? m : i_cut,
                     part & 2 ? j_cut : 0, part & 2 ? n : j_cut, add, c, ldc);
     assert_memory_equal(whole, c, m * ldc * sizeof *c);
+    if (!left_needs_pack(p, a.transposed)) {
+        for (size_t i = 0; i < m * ldc; i++)
+            c[i] = 3;
+        for (int part = 0; part < 4; part++)
+            p->multiply_rows(x, a.ld, &right, k, part & 1 ? i_cut : 0, part & 1 ? m : i_cut,
+                             part & 2 ? j_cut : 0, part & 2 ? n : j_cut, add, c, ldc);
+        assert_memory_equal(whole, c, m * ldc * sizeof *c);
+    }
     for (size_t i = 0; i < m; i++) {
         for (size_t j = 0; j < n; j++) {
             double sum = add ? 3 : 0, size = 0;

@@ -1,0 +1,17 @@
+/* What the multiplying loops of packed products share. */
+#ifndef TXL_FETCH_TILE_H
+#define TXL_FETCH_TILE_H
+
+#include <stddef.h>
+
+/* Fetches the next tile of C, at most `most` rows from number `row` on and none from `end` on, so
+ * that it is near when its sums are stored.  `c` is the address of row `row`. */
+static inline void fetch_tile(size_t most, float *c, size_t row, size_t end, size_t columns,
+                              size_t ldc) {
+    end = end < row + most ? end : row + most;
+    for (; row < end; row++, c += ldc)
+        for (size_t i = 0; i < columns; i += 16)
+            __builtin_prefetch(c + i, 1);
+}
+
+#endif
