@@ -397,9 +397,7 @@ static void describe(txl_trainer *t, const txl_model *model, const txl_training 
         t->first_stream = streams_before(t->streams, peers, peers->rank);
         t->how.batch = (int)(streams_before(t->streams, peers, peers->rank + 1) - t->first_stream);
     }
-    /* In f32 sgemm: with the faster f32_product's rounding one of the reference runs takes another
-     * way at a ReLU. */
-    t->products.packed = t->how.bf16 ? model->kernels->bf16_product : NULL;
+    t->products.packed = t->how.bf16 ? model->kernels->bf16_product : model->kernels->f32_product;
     set_network(t, model);
     find_tied(t, model);
     count_weights(t, model->weights);
