@@ -1,4 +1,4 @@
-/* Arenas: one mapping of the system's. */
+/* Arenas: each is one mapping from the system. */
 #include "arena.h"
 #include "error.h"
 #include "pages.h"

@@ -1,21 +1,23 @@
-/* Memory that is laid out before it is there: the same code first adds up the sizes of what it
- * needs, and then hands out the places, so that a size cannot differ from what is taken. */
+/* Plans memory and hands it out with the same code.  Code that lays out an object runs twice: with
+ * an arena that only adds up the sizes it asks for, and with an arena of that size.  So a stated
+ * size cannot differ from what is allocated. */
 #ifndef TXL_ARENA_H
 #define TXL_ARENA_H
 
 #include "txl.h"
 
-/* All zero: one that only adds up. */
+/* All zero: an arena that only adds up sizes. */
 struct arena {
     char *memory;
-    uint64_t used, size; /* bytes; used UINT64_MAX: more than can be counted */
+    uint64_t used, size; /* bytes; `used` is UINT64_MAX if the sum overflowed */
 };
 
 /* Takes room for n elements of `size` bytes each, aligned to 64 bytes.  Returns NULL from an arena
  * that only adds up. */
 void *arena_take(struct arena *arena, uint64_t n, size_t size);
 
-/* An arena of `size` bytes, zero and untouched; `purpose` is what an error says it was for. */
+/* Opens an arena of `size` bytes, which are zero and not yet resident.  The message of a failure
+ * names `purpose`. */
 txl_status arena_open(struct arena *arena, uint64_t size, const char *purpose, txl_error *error);
 void arena_close(struct arena *arena);
 

@@ -12,7 +12,8 @@ txl_status txl_fail(txl_error *error, txl_status status, const char *format, ...
         vsnprintf(error->message, sizeof error->message, format, args);
         va_end(args);
         error->status = status;
-        /* What a hostile file made us quote must not break the line, or drive a terminal. */
+        /* The message may quote a hostile file, whose control characters could break the line or
+         * drive a terminal. */
         for (unsigned char *c = (unsigned char *)error->message; *c; c++)
             if (*c < ' ' || *c == 0x7f)
                 *c = '?';

@@ -11,7 +11,7 @@
 txl_status txl_fail(txl_error *error, txl_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same for a file that is to be mapped, and is a directory, a device or a pipe. */
+/* The same for a file that cannot be mapped because it is a directory, a device or a pipe. */
 txl_status txl_fail_not_regular(txl_error *error, txl_status status, const char *path,
                                 const struct stat *about);
 

@@ -1,5 +1,5 @@
 /* Scalar conversions between f32 and the two 16-bit types, rounding to nearest even.  The kernels
- * have wide ones; these serve the converter, the tests and the odd element. */
+ * have vector versions; these are for the converter, the tests and single elements. */
 #ifndef TXL_HALF_H
 #define TXL_HALF_H
 
@@ -22,7 +22,7 @@ static inline float float_of_bf16(uint16_t h) {
     return float_of_bits((uint32_t)h << 16);
 }
 
-/* NaN is not asked for. */
+/* `x` must not be NaN. */
 static inline uint16_t bf16_of_float(float x) {
     uint32_t bits = bits_of_float(x);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);

@@ -17,7 +17,7 @@ static inline bool json_lacked_memory(json_error_t *where) {
     return lacked;
 }
 
-/* A shallow copy of an object; NULL: out of memory, where json_copy leaves members out. */
+/* A shallow copy of an object; NULL when out of memory.  json_copy would leave members out. */
 static inline json_t *json_copy_object(json_t *object) {
     json_t *copy = json_object();
     if (copy && json_object_update(copy, object) == 0)

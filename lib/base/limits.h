@@ -1,7 +1,8 @@
-/* The largest model that the converter writes and the loader opens.  A file states its sizes in a
- * few bytes, so they are held against these before anything is allocated by them.  Each is far
- * above what is published, whose largest stands before the reason.  The bounds of a session's
- * settings are in txl.h, those of one reader alone (nesting, names, shards) in that reader. */
+/* The largest model that the converter writes and the loader opens.  A few bytes of a file state
+ * its sizes, so they are compared with these limits before anything of that size is allocated.
+ * Each limit is far above the largest published value, which stands before the reason.  The bounds
+ * of a session's settings are in txl.h, those of one reader alone (nesting, names, shards) in that
+ * reader. */
 #ifndef TXL_MODEL_LIMITS_H
 #define TXL_MODEL_LIMITS_H
 
@@ -21,7 +22,7 @@ enum {
     MAX_TENSOR = 1 << 18 /* under 400: 16 for each of MAX_N_LAYER layers, 16 times over */
 };
 
-/* Keys, values and position rows of the longest session, in bytes, are counted in 64 bits. */
+/* The bytes of the longest session's keys, values and position rows fit 64 bits. */
 static_assert((uint64_t)MAX_N_LAYER * MAX_N_HEAD * MAX_D_HEAD <=
                   UINT64_MAX / 4 / sizeof(float) / (TXL_MAX_TGT_LEN + TXL_MAX_MEM_LEN),
               "a session's memory may not fit 64 bits");

@@ -16,7 +16,7 @@ static txl_status fail(const struct output_file *out, const char *doing, txl_err
                     strerror(errno));
 }
 
-/* The name becomes that of the nameless file, or of a new one. */
+/* Gives the nameless file this name, or creates a file of this name where there is none. */
 static bool try_name(struct output_file *out, const char *name) {
     if (out->file < 0) {
         out->file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -9,9 +9,9 @@
 
 struct output_file {
     const char *path; /* the caller's */
-    char *target;     /* what it leads to: a link stays, and the file behind it is replaced */
+    char *target;     /* `path` with links followed: the file is replaced, its links stay */
     int file;         /* -1: not open */
-    char *temporary;  /* its name until it is committed, or NULL while it has none */
+    char *temporary;  /* its name until it is committed; NULL while it has no name */
     bool committed;
 };
 

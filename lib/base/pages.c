@@ -8,7 +8,7 @@ enum { HUGE_PAGE = 1 << 21 };
 
 static const int HOW = MAP_PRIVATE | MAP_ANONYMOUS;
 
-/* Addresses for pages that begin where a huge one does, and nothing behind them; NULL: none. */
+/* A free address for `size` bytes, aligned to huge pages, or NULL. */
 static void *find_place(size_t size) {
     size_t all = size + HUGE_PAGE;
     char *place = mmap(NULL, all, PROT_NONE, HOW | MAP_NORESERVE, -1, 0);
@@ -22,7 +22,8 @@ static void *find_place(size_t size) {
 void *pages_map(size_t size) {
     if (size > SIZE_MAX / 2)
         return NULL;
-    /* A place that another thread has taken meanwhile is another one, perhaps in between. */
+    /* The address is only a hint: if another thread takes it first, mmap chooses one that may not
+     * be aligned. */
     void *place = size < HUGE_PAGE ? NULL : find_place(size);
     void *memory = mmap(place, size, PROT_READ | PROT_WRITE, HOW, -1, 0);
     if (memory == MAP_FAILED)

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* NULL: the system has none.  What is large begins where a huge page does. */
+/* NULL when out of memory.  Memory of at least a huge page is aligned to one. */
 void *pages_map(size_t size);
 void pages_unmap(void *memory, size_t size); /* NULL is fine */
 

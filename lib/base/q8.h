@@ -1,6 +1,6 @@
-/* The type q8: each 64 consecutive elements of a row share a scale, and an element is an integer
- * from -127 to 127 times it.  The kernels widen; the converter and random weights narrow with
- * these. */
+/* The type q8: each 64 consecutive elements of a row share a scale, and an element is that scale
+ * times an integer from -127 to 127.  Kernels widen q8; the converter and random weights narrow to
+ * it with these functions. */
 #ifndef TXL_Q8_H
 #define TXL_Q8_H
 
@@ -10,7 +10,7 @@
 
 enum { Q8_BLOCK = 64, Q8_MAX = 127 };
 
-/* Scales of a row; its last block may be short. */
+/* The number of scales in a row; its last block may be short. */
 static inline size_t q8_blocks(size_t n_col) {
     return (n_col + Q8_BLOCK - 1) / Q8_BLOCK;
 }
@@ -23,8 +23,8 @@ static inline float q8_scale(const float *x, size_t n) {
     return most / Q8_MAX;
 }
 
-/* The nearest integer to x / scale, halves to even, kept within the ends: only where the scale is
- * subnormal may x / scale lie beyond them. */
+/* The integer nearest to x / scale, halves to even, clamped to -127..127: rounding alone exceeds
+ * these only where the scale is subnormal. */
 static inline int8_t q8_of_float(float x, float scale) {
     float q = scale > 0 ? rintf(x / scale) : 0;
     return (int8_t)(q > Q8_MAX ? Q8_MAX : q < -Q8_MAX ? -Q8_MAX : q);

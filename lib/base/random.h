@@ -5,7 +5,7 @@
 
 #include "txl.h"
 
-/* The block of four words that the generator gives for this counter and key. */
+/* Computes the generator's block of four words for a counter and a key. */
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 /* Uniform in [0, 1), in steps of 2^-53; moves on by one draw. */

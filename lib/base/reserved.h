@@ -1,4 +1,4 @@
-/* Members that a later version may give a meaning: 0 until then. */
+/* Checks `reserved`, members of public structures to which a later version may give a meaning. */
 #ifndef TXL_RESERVED_H
 #define TXL_RESERVED_H
 

@@ -1,6 +1,6 @@
-/* Numbers nearer to zero than 2^-126, the subnormal ones, taken as zero by the calling thread: a
- * product with one takes some processors a hundred times as long.  A thread inherits what the one
- * that starts it has set. */
+/* Makes the calling thread take subnormal numbers (smaller than 2^-126) as zero: some processors
+ * take a hundred times as long to multiply one.  A new thread inherits the setting of the thread
+ * that starts it. */
 #ifndef TXL_SUBNORMALS_H
 #define TXL_SUBNORMALS_H
 
@@ -42,7 +42,7 @@ static inline void subnormals_set(uint64_t state) {
 }
 #endif
 
-/* Returns what subnormals_set takes to end it. */
+/* Returns the setting before, which subnormals_set restores. */
 static inline uint64_t subnormals_to_zero(void) {
     uint64_t state = subnormals_get();
     subnormals_set(state | SUBNORMALS_ZERO);

@@ -2,8 +2,8 @@
  * spins for about a hundred microseconds before it sleeps: waking it through the kernel would cost
  * more than most loops do.
  *
- * Each thread begins with a share of the tasks that follow each other, so that it reads on where
- * its last task ended, and then takes the last ones of the others' shares. */
+ * Each thread begins with a share of consecutive tasks, so that its reading is sequential; then it
+ * takes tasks from the ends of the other threads' shares. */
 #include "threads.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 
 enum { SPINS = 2000 };
 
-/* Of a share, in one number: the first task that nobody has taken, and the end of them. */
+/* The tasks of a share that nobody has taken, as one number: the first, and one past the last. */
 typedef uint64_t share;
 
 static share make_share(int first, int end) {
@@ -28,15 +28,15 @@ struct worker {
     pthread_t thread;
     int number;
     _Atomic(share) left;
-    char apart[64]; /* no two in one line of the cache */
+    char apart[64]; /* no two shares in one cache line */
 };
 
 struct pool {
     int n;
     int started; /* workers that exist */
 
-    /* The loop at hand.  Whoever has taken a task of it may read the first two: the caller writes
-     * them again only when no task is unfinished. */
+    /* The current loop.  A thread that has taken a task of it may read `task` and `context`: the
+     * caller changes them only while no task is unfinished. */
     void (*task)(void *, int, int);
     void *context;
     atomic_int unfinished; /* tasks not yet done */
@@ -74,7 +74,7 @@ static void spend_time(struct pool *pool, int thread) {
         relax();
 }
 
-/* Takes the first task of a share, or the last; -1: there is none. */
+/* Takes the first or the last task of a share; returns -1 if none is left. */
 static int take_task(_Atomic(share) *left, bool last) {
     share old = atomic_load_explicit(left, memory_order_relaxed), new;
     int first, end;
@@ -89,8 +89,8 @@ static int take_task(_Atomic(share) *left, bool last) {
     return last ? end - 1 : first;
 }
 
-/* A worker that comes late finds nothing left, or takes part in the next loop: it is never waited
- * for unless it has taken a task, so that one that the system runs elsewhere holds nobody up. */
+/* A late worker finds nothing left, or takes part in the next loop.  Only workers that have taken a
+ * task are waited for, so one that the system has not scheduled delays nobody. */
 static void take_tasks(struct pool *pool, int thread) {
     int done = 0;
     for (int k = 0; k < pool->n; k++) {
@@ -102,7 +102,7 @@ static void take_tasks(struct pool *pool, int thread) {
         atomic_fetch_sub_explicit(&pool->unfinished, done, memory_order_release);
 }
 
-/* Returns when the generation is no longer `seen`, with what it is. */
+/* Waits until the generation is no longer `seen`, and returns it. */
 static unsigned wait_for_loop(struct pool *pool, unsigned seen, int thread) {
     for (int i = 0; i < SPINS; i++) {
         unsigned now = atomic_load_explicit(&pool->generation, memory_order_acquire);
@@ -132,7 +132,7 @@ static void *work(void *argument) {
     }
 }
 
-/* Lets the workers see what was written before. */
+/* Starts the workers on the loop that was written before. */
 static void release_workers(struct pool *pool) {
     atomic_fetch_add(&pool->generation, 1);
     if (atomic_load(&pool->sleepers) > 0) {
@@ -173,8 +173,8 @@ struct pool *pool_new_with(int n, bool (*idle)(void *, int), void *context) {
     pool->idle_context = context;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);
-    /* Signals are the program's: none may be delivered to a worker, except what its own reading of
-     * a mapped file raises, which would kill the process if it were blocked. */
+    /* The program handles signals, so workers block them all but SIGBUS: a worker that reads a
+     * mapped file can raise that one itself, and blocked it would kill the process. */
     sigset_t blocked, before;
     sigfillset(&blocked);
     sigdelset(&blocked, SIGBUS);

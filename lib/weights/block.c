@@ -127,9 +127,9 @@ static void merge(enum weights_type type, const uint8_t *first, const uint8_t *r
         merge_f16(first, rest, n, elements);
 }
 
-/* What zstd makes of bytes at a level; or of exponents, whose frequencies are all there is to them.
- * Repetitions among them are chance, and telling where they are takes more room and more time to
- * expand than their own codes: so it is to look for long ones alone, with the smallest table. */
+/* In place of a zstd level: the parameters for exponents, which only entropy coding compresses.
+ * Repeated sequences among them are chance, and a match costs more bytes and more time to expand
+ * than the literals; so zstd looks for long matches only, with the smallest table. */
 enum { EXPONENTS = 0 };
 
 static void set_parameters(ZSTD_CCtx *compress, int level) {
@@ -143,8 +143,8 @@ static void set_parameters(ZSTD_CCtx *compress, int level) {
     }
 }
 
-/* Stores a part compressed, or as it is where that saves less than a 64th: expanding costs time.
- * A part is as it is exactly when its stored size is its expanded one. */
+/* Stores a part compressed, or raw where compression saves less than a 64th, because expanding
+ * takes time.  A part is raw exactly when its stored size equals its expanded size. */
 static txl_status store_part(struct block_coder *coder, int level, const uint8_t *part, size_t size,
                              uint8_t *out, size_t capacity, size_t *stored, txl_error *error) {
     set_parameters(coder->compress, level);
@@ -159,7 +159,7 @@ static txl_status store_part(struct block_coder *coder, int level, const uint8_t
     return TXL_OK;
 }
 
-/* Stores the elements as planes, if that is smaller than what *block says. */
+/* Stores the elements as planes if that takes less than block->stored. */
 static txl_status try_planes(struct block_coder *coder, enum weights_type type, int level,
                              const void *elements, size_t size, void *out, struct block *block,
                              txl_error *error) {
@@ -180,7 +180,7 @@ static txl_status try_planes(struct block_coder *coder, enum weights_type type, 
     return status;
 }
 
-/* The same in one frame. */
+/* Stores them as one zstd frame if that takes less. */
 static txl_status try_whole(struct block_coder *coder, int level, const void *elements, size_t size,
                             void *out, struct block *block, txl_error *error) {
     size_t stored = 0;
@@ -222,7 +222,7 @@ static txl_status expand(struct block_coder *coder, const void *stored, size_t s
     return TXL_OK;
 }
 
-/* The part itself, expanded to `scratch` if it must be. */
+/* Sets *part to the expanded part: in the file itself if it is raw, else in `scratch`. */
 static txl_status load_part(struct block_coder *coder, const uint8_t *stored, size_t stored_size,
                             uint8_t *scratch, size_t size, const uint8_t **part, txl_error *error) {
     if (stored_size == size) {

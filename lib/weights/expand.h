@@ -22,8 +22,8 @@ size_t expanded_bytes(const struct weights_tensor *tensor);
  * have at most the expander's n_block blocks. */
 void expander_add(struct expander *expander, const struct weights_tensor *tensor, void *out);
 
-/* Expands what was added, comparing every checksum, and gives the pages of the file that it read
- * back to the system. */
+/* Expands what was added, comparing every checksum, and lets the system take back the file's pages
+ * that were read. */
 txl_status expander_run(struct expander *expander, txl_error *error);
 
 #endif

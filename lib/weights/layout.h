@@ -9,7 +9,8 @@
 #error "weights are used where they are mapped, so txl needs a little-endian machine"
 #endif
 
-/* The first byte is not ASCII and the line ends catch a transfer that took the file for text. */
+/* The first byte is not ASCII, and the line ends reveal a transfer that treated the file as
+ * text. */
 #define LAYOUT_MAGIC "\x93TXL\r\n\x1a\n"
 #define LAYOUT_MAJOR 1
 #define LAYOUT_MINOR 2
@@ -28,7 +29,8 @@ struct layout_header {
 };
 
 struct layout_index {
-    uint32_t n_tensor, tensor_size; /* records, and bytes of one: later ones may be longer */
+    uint32_t n_tensor,
+        tensor_size; /* number of records, and bytes of each: later versions may make them longer */
     uint32_t n_block, block_size;
     uint32_t names_size;
     uint32_t expanded_block; /* expanded bytes of every block of a tensor but its last */

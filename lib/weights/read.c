@@ -16,8 +16,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* Of the mapped bytes so many are released at a time: a multiple of huge pages, which the system
- * would have to split, one interruption of all processors each. */
+/* How many mapped bytes are released at a time: a multiple of huge pages.  The system would have to
+ * split a huge page to release a part of it, and each release interrupts all processors. */
 #define RELEASE_SIZE ((uintptr_t)1 << 23)
 
 static txl_status damaged(const struct weights *w, const char *what, txl_error *error) {
@@ -68,7 +68,7 @@ static txl_status read_header(struct weights *w, struct layout_header *header, t
     return TXL_OK;
 }
 
-/* The records' place in the index, all of it within the section. */
+/* Where the parts of the index begin; all lie within the section. */
 struct index_view {
     struct layout_index head;
     const uint8_t *tensors, *blocks, *names;
@@ -87,7 +87,7 @@ static txl_status view_index(const struct weights *w, const struct layout_sectio
         return damaged(w, "the index has records of an impossible size", error);
     if (head->n_tensor > MAX_TENSOR)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d tensors", w->name, MAX_TENSOR);
-    /* Each product of two 32-bit numbers fits 64 bits; the sum is taken in steps that do. */
+    /* A product of two 32-bit numbers fits 64 bits; subtracting one at a time cannot overflow. */
     uint64_t left = section->size - sizeof *head;
     uint64_t tensors = (uint64_t)head->n_tensor * head->tensor_size;
     uint64_t blocks = (uint64_t)head->n_block * head->block_size;
@@ -122,7 +122,7 @@ static txl_status read_blocks(struct weights *w, const struct index_view *view, 
     return TXL_OK;
 }
 
-/* The elements where the file is mapped, if every block is raw and they follow each other. */
+/* The elements in the mapped file if every block is raw and follows the one before; else NULL. */
 static const void *raw_elements(const struct weights *w, const struct weights_tensor *t) {
     for (uint32_t i = 0; i < t->n_block; i++) {
         const struct block *block = &w->block[t->first_block + i];
@@ -299,7 +299,8 @@ void weights_close(struct weights *w) {
 void weights_release_block(const struct weights *w, const struct weights_tensor *t, uint32_t i) {
     const struct block *block = &w->block[t->first_block + i];
     uintptr_t begin = (uintptr_t)w->data + block->offset, end = begin + block->stored;
-    /* One piece late, because other threads are still reading the blocks just before this one. */
+    /* Releases one piece later than it could: other threads are still reading the blocks just
+     * before this one. */
     begin = begin / RELEASE_SIZE * RELEASE_SIZE - RELEASE_SIZE;
     end = end / RELEASE_SIZE * RELEASE_SIZE - RELEASE_SIZE;
     if (begin < (uintptr_t)w->data)
@@ -322,7 +323,7 @@ void weights_block_extent(const struct weights_tensor *t, uint32_t i, uint64_t *
     *size = left < WEIGHTS_BLOCK_SIZE ? (size_t)left : WEIGHTS_BLOCK_SIZE;
 }
 
-/* What of a q8 matrix's scales is in the block: finite and not negative. */
+/* Checks the scales of a q8 matrix that lie in the block: finite and not negative. */
 static txl_status check_scales(const struct weights_tensor *t, uint64_t begin, size_t size,
                                const uint8_t *out, txl_error *error) {
     uint64_t scales = weights_scales_offset(t->n_element), end = begin + size;

@@ -1,5 +1,5 @@
 /* The weights file: one implementation of weights-format.md, with which the converter writes and
- * the runtime reads.  Knows tensors, blocks and checksums; knows nothing of networks. */
+ * the runtime reads.  It knows tensors, blocks and checksums, and nothing of networks. */
 #ifndef TXL_WEIGHTS_H
 #define TXL_WEIGHTS_H
 
@@ -12,14 +12,14 @@
 
 enum weights_type { WEIGHTS_F32 = 0, WEIGHTS_F16 = 1, WEIGHTS_BF16 = 2, WEIGHTS_Q8 = 3 };
 
-/* The type's name, or NULL for a number that is none. */
+/* The type's name, or NULL if there is no type of that number. */
 const char *weights_type_name(uint32_t type);
 /* The type of that name, or -1. */
 int weights_type_of_name(const char *name);
 /* Bytes of an element, not counting q8's scales. */
 size_t weights_type_size(enum weights_type type);
-/* Expanded bytes of a tensor of that type and shape (1 beyond its dimensions), or 0 where there can
- * be none: with a size of 0, too large, or q8 and not a matrix. */
+/* Expanded bytes of a tensor of that type and shape (1 beyond its dimensions), or 0 if there can be
+ * no such tensor: a size is 0, the product is too large, or q8 is not a matrix. */
 uint64_t weights_expanded_size(enum weights_type type, int n_dim,
                                const uint64_t shape[WEIGHTS_MAX_DIM]);
 /* Where the scales of a q8 matrix of n_element elements begin, in bytes from its first element. */
@@ -28,9 +28,9 @@ uint64_t weights_scales_offset(uint64_t n_element);
 /* ---- Blocks (block.c) --------------------------------------------------------------------- */
 
 enum block_encoding {
-    BLOCK_RAW = 0,   /* the elements as they are */
+    BLOCK_RAW = 0,   /* the elements, raw */
     BLOCK_ZSTD = 1,  /* the elements in one zstd frame */
-    BLOCK_PLANES = 2 /* exponents and the rest apart, each a zstd frame or as it is */
+    BLOCK_PLANES = 2 /* the plane of exponents, then the rest; each a zstd frame or raw */
 };
 
 struct block {
@@ -82,8 +82,8 @@ struct weights {
     const uint8_t *data;
     size_t size;
     bool mapped;
-    uint64_t checksum; /* the header's, which depends on every section and block: it tells models
-                          apart */
+    uint64_t checksum; /* the header's; it depends on every section and block, and so identifies the
+                          model */
     char *settings;    /* JSON, NUL-terminated */
     const void *vocabulary;
     size_t vocabulary_size;
@@ -103,7 +103,7 @@ void weights_close(struct weights *weights);
 /* The tensor of that name, or NULL. */
 const struct weights_tensor *weights_find(const struct weights *weights, const char *name);
 
-/* Where in the tensor block `i` of it begins, and its size, both in expanded bytes. */
+/* The extent of block `i` of the tensor: where it begins and its size, both in expanded bytes. */
 void weights_block_extent(const struct weights_tensor *tensor, uint32_t i, uint64_t *begin,
                           size_t *size);
 

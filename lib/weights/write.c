@@ -1,6 +1,6 @@
 /* Writing weights files.  The index precedes the data, and its size follows from the tensors'
- * shapes alone: so its place is left free, the blocks are written one after the other, and header,
- * settings, vocabulary and index are filled in at the end. */
+ * shapes alone.  So the blocks are written first, one after the other, behind a gap that header,
+ * settings, vocabulary and index fill at the end. */
 #include "layout.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
@@ -24,10 +24,11 @@ struct slot {
     const struct weights_source *source;
     uint64_t begin; /* in the tensor, in expanded bytes */
     size_t size;
-    uint64_t first;  /* the first element as read, */
-    size_t count;    /* their number, */
-    float *elements; /* and they; for q8 all that share a scale with one of the block */
-    void *narrow;    /* the block's bytes */
+    uint64_t first; /* the first element that is read, */
+    size_t count;   /* their number, */
+    float
+        *elements; /* and the elements; for q8 with all that share a scale with one of the block */
+    void *narrow;  /* the block's bytes */
     void *stored;
     struct block block;
     struct block_coder *coder;
@@ -42,7 +43,7 @@ struct writer {
     struct layout_block *block;
     uint32_t n_block, done_block;
     uint64_t *expanded;               /* bytes of each tensor */
-    float *scale;                     /* of the q8 matrix at hand */
+    float *scale;                     /* of the q8 matrix that is being written */
     uint64_t end;                     /* of the data written so far */
     uint64_t done_bytes, total_bytes; /* expanded */
     struct pool *pool;
@@ -67,7 +68,7 @@ static uint64_t larger(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Bytes before the scales and the zeros before those. */
+/* Bytes of the elements, before the padding and the scales. */
 static uint64_t elements_end(const struct weights_source *source) {
     uint64_t end = weights_type_size(source->type);
     for (int d = 0; d < source->n_dim; d++)
@@ -75,12 +76,12 @@ static uint64_t elements_end(const struct weights_source *source) {
     return end;
 }
 
-/* Whether the block that ends there has scales. */
+/* Whether a block that ends at `end` contains scales. */
 static bool has_scales(const struct weights_source *source, uint64_t end) {
     return source->type == WEIGHTS_Q8 && end > weights_scales_offset(elements_end(source));
 }
 
-/* What is to be read for the slot's block. */
+/* Finds the range of elements to read for the slot's block. */
 static void choose_elements(struct slot *slot) {
     const struct weights_source *source = slot->source;
     size_t element = weights_type_size(source->type);
@@ -95,8 +96,8 @@ static void choose_elements(struct slot *slot) {
     }
 }
 
-/* Rounds the elements, and keeps their scales: a block of columns that is cut by the slot's end is
- * in two slots, and belongs to the first. */
+/* Rounds the elements to q8 and keeps their scales.  Columns that share a scale may lie in two
+ * slots; the first of the two keeps the scale. */
 static void narrow_q8(const struct slot *slot, float *scale) {
     uint64_t n_col = slot->source->shape[1], block_end = slot->begin + slot->size;
     int8_t *out = slot->narrow;
@@ -190,8 +191,8 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
     return TXL_OK;
 }
 
-/* Puts a block into a slot.  One with scales waits for those before it, from which they come, and
- * goes alone, before the next matrix's scales take their place. */
+/* Puts a block into a slot.  A block with scales needs those of all blocks before it, so these are
+ * flushed first; and it is flushed at once, before the next matrix overwrites the scales. */
 static txl_status add_block(struct writer *w, size_t t, uint64_t begin, txl_error *error) {
     const struct weights_source *source = &w->contents->source[t];
     size_t size = (size_t)smaller(WEIGHTS_BLOCK_SIZE, w->expanded[t] - begin);
@@ -228,7 +229,7 @@ static txl_status plan_tensors(struct writer *w, txl_error *error) {
     if (!w->tensor || !w->expanded)
         return txl_fail_memory(error, "the index", n * sizeof *w->tensor);
     uint64_t n_block = 0;
-    uint64_t scales = 0; /* bytes of the most of any matrix */
+    uint64_t scales = 0; /* bytes; the largest of any matrix */
     uint32_t names = 0;
     for (size_t t = 0; t < n; t++) {
         const struct weights_source *source = &w->contents->source[t];
