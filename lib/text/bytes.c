@@ -41,7 +41,7 @@ const struct kind_encoder bytes_encoder = {.bytes = feed, .line_end = encode_lin
 static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
                        txl_error *error) {
     int value = vocabulary_byte(spelling, length);
-    /* What a vocabulary calls its line boundary was read as one. */
+    /* The vocabulary's line boundary becomes a line feed. */
     if (id >= 0 && id == decoder->vocabulary->eos)
         return decode_add(decoder, "\n", 1, error);
     if (value < 0)

@@ -1,8 +1,8 @@
 /* The kinds whose symbols are single characters: characters, with a line boundary, and text8, where
  * a line end inside the text is a character too, and `_` is the space.
  *
- * White space at the ends of a line, in text8 of the text, has no symbol: it is held until a letter
- * shows that it stands between two. */
+ * White space at the ends of a line (in text8, of the text) has no symbol, so white space is held
+ * until a letter follows it. */
 #include "decode.h"
 #include "encode.h"
 #include "kinds.h"
@@ -11,16 +11,17 @@
 #include <stdlib.h>
 
 enum {
-    /* Characters gathered to be lower-cased together: a final sigma is told by what is among
-     * them. */
+    /* Characters that are lower-cased together: whether a sigma is final depends on its
+     * neighbours. */
     FOLDED_PIECE = 1 << 16,
     /* The longest run that the encoder hands over. */
     LONGEST_RUN = 4096,
-    /* White space beyond this many runs of one character each is taken to be inside the line. */
+    /* After this many runs, each of one character, held white space is assumed to be inside the
+     * line. */
     BLANK_RUNS = 1 << 16,
 };
 
-/* The same white space character `count` times, each of so many bytes of the source. */
+/* The same white space character `count` times; each stands for `bytes` bytes of the source. */
 struct blank_run {
     uint32_t code;
     unsigned bytes;
@@ -65,13 +66,14 @@ static void start_text(txl_encoder *encoder) {
     own->in_text = false;
 }
 
-/* In text8 a capital is no letter, though its published vocabularies are marked lower_case. */
+/* text8 has no capitals; it does not fold them, although its published vocabularies are marked
+ * lower_case. */
 static bool folds_case(const txl_encoder *encoder) {
     return encoder->vocabulary->lower_case && encoder->vocabulary->kind != TXL_TEXT8;
 }
 
-/* Passes on what was gathered, in lower case, where U+0130 is two code points and any other is
- * one. */
+/* Passes on what was gathered, in lower case.  U+0130 becomes two code points, every other code
+ * point one. */
 static txl_status end_gathered(txl_encoder *encoder, txl_error *error) {
     struct characters *own = encoder->own;
     const struct buffer *text = &own->gathered.text;
@@ -116,7 +118,7 @@ static txl_status emit_blank(txl_encoder *encoder, const struct blank_run *run, 
     return status;
 }
 
-/* The held white space turns out to be inside the line. */
+/* Passes on the held white space, which turned out to be inside the line. */
 static txl_status release_blanks(txl_encoder *encoder, txl_error *error) {
     struct characters *own = encoder->own;
     txl_status status = TXL_OK;
@@ -142,7 +144,8 @@ static txl_status hold_blank(txl_encoder *encoder, uint32_t code, txl_error *err
     return status;
 }
 
-/* Characters inside a line: they are kept only where lower case needs to see more of them. */
+/* Takes characters inside a line.  They are gathered only if they are lower-cased, which needs
+ * context. */
 static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
                           txl_error *error) {
     struct characters *own = encoder->own;
@@ -184,7 +187,7 @@ static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     return status == TXL_OK ? encode_line_end(encoder, error) : status;
 }
 
-/* A line end inside the text is one of its characters; at the text's end there is none. */
+/* A line end inside the text is a character; one at the text's end is dropped. */
 static txl_status end_line_of_text8(txl_encoder *encoder, txl_error *error) {
     struct characters *own = encoder->own;
     return own->in_text && encoder->at.bytes > 0 ? hold_blank(encoder, '\n', error) : TXL_OK;
@@ -197,7 +200,7 @@ static txl_status finish(txl_encoder *encoder, txl_error *error) {
         txl_status status = end_gathered(encoder, error);
         return status == TXL_OK ? release_blanks(encoder, error) : status;
     }
-    /* text8's line ends at the text's end are stripped, so its last line has not ended yet. */
+    /* text8 drops line ends at the end of the text, so the last line has not ended yet. */
     return own->text8 && own->in_text ? encode_line_end(encoder, error) : TXL_OK;
 }
 

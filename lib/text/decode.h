@@ -9,11 +9,11 @@
 struct txl_decoder {
     const struct vocabulary *vocabulary;
     const struct kind_decoder *kind;
-    struct buffer out; /* what the caller is to get */
+    struct buffer out; /* text for the caller */
     void *own;         /* the kind's */
 };
 
-/* Adds to what the caller gets. */
+/* Adds bytes to the text for the caller. */
 txl_status decode_add(txl_decoder *decoder, const char *bytes, size_t length, txl_error *error);
 
 #endif

@@ -1,4 +1,5 @@
-/* Ids to text: one symbol at a time, each giving what nothing later can change. */
+/* Ids to text, one symbol at a time: after each, the text that no later id can change is given
+ * out. */
 #include "decoder.h"
 
 #include "decode.h"

@@ -1,4 +1,4 @@
-/* Ids to text: txl_decoder without the model around the vocabulary. */
+/* Ids to text: a txl_decoder made from a vocabulary alone, without a model. */
 #ifndef TXL_DECODER_H
 #define TXL_DECODER_H
 

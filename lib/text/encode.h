@@ -13,18 +13,18 @@ struct place {
     uint64_t offset;       /* in bytes */
 };
 
-/* What is known in the middle of a text. */
+/* The state in the middle of a text. */
 struct position {
     struct unicode_decoder utf8;
-    bool begun;      /* a code point was seen, so that U+FEFF is one like any other */
+    bool begun;      /* a code point was seen, so U+FEFF is no byte order mark any more */
     bool cr_held;    /* a CR that may belong to a LF, just before `here` */
     bool line_begun; /* the line has code points */
 
-    /* A prompt's line end is dropped if nothing follows it: so many bytes. */
+    /* Bytes of a prompt's line end that is held: it is dropped if nothing follows. */
     unsigned line_end_held;
 
-    struct place here; /* of what is taken now, or comes next */
-    uint64_t bytes;    /* of the source that what is taken now is made of */
+    struct place here; /* of the code points being taken, or of the next one */
+    uint64_t bytes;    /* how many bytes of the source are being taken */
 };
 
 struct txl_encoder {
@@ -36,8 +36,8 @@ struct txl_encoder {
     void *own; /* the kind's */
 };
 
-/* Passes on a symbol that was looked up as `id`, or -1 for one that the vocabulary lacks.  It
- * stands for `bytes` bytes of the source from `place` on. */
+/* Passes on a symbol whose id was looked up; `id` is -1 if the vocabulary lacks it.  It stands for
+ * `bytes` bytes of the source from `place` on. */
 txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, int32_t id,
                         const struct place *place, uint64_t bytes, txl_error *error);
 
@@ -49,24 +49,26 @@ txl_status encode_piece(void *context, const struct piece *piece, txl_error *err
 txl_status encode_spelling(txl_encoder *encoder, const char *text, size_t length,
                            const struct place *place, uint64_t bytes, txl_error *error);
 
-/* Passes on the kind's line boundary, which stands for `bytes` bytes at at.here. */
+/* Passes on the kind's line boundary, which stands for `bytes` bytes of the source from at.here
+ * on. */
 txl_status encode_boundary(txl_encoder *encoder, uint64_t bytes, txl_error *error);
 
 /* Says that a line of the text ends, at at.here. */
 txl_status encode_line_end(txl_encoder *encoder, txl_error *error);
 
-/* Text that is gathered to be looked at as a whole.  To find its places in the source it takes only
- * the sizes of the sequences that U+FFFD replaced. */
+/* Text that is gathered so that it can be processed as a whole.  To map it back to the source, only
+ * the sizes of the sequences that became U+FFFD have to be stored. */
 struct gathered {
-    struct buffer text;     /* UTF-8 */
-    struct buffer replaced; /* of each U+FFFD in it the bytes of the source, one byte each */
-    struct place start;     /* of its first code point */
+    struct buffer text; /* UTF-8 */
+    struct buffer
+        replaced;       /* for each U+FFFD, how many bytes of the source it replaced: a byte each */
+    struct place start; /* of its first code point */
 };
 
 void gathered_clear(struct gathered *gathered);
 void gathered_free(struct gathered *gathered);
 
-/* Adds what the encoder takes now. */
+/* Adds the code points that the encoder is taking. */
 txl_status gathered_add(struct gathered *gathered, const txl_encoder *encoder, const char *utf8,
                         size_t length, txl_error *error);
 
@@ -79,8 +81,8 @@ struct gathered_place {
 
 struct gathered_place gathered_start(const struct gathered *gathered);
 
-/* Moves to the code point that begins at, or covers, byte `at` of the text, forwards or backwards,
- * in time proportional to the distance. */
+/* Moves the place, forwards or backwards, to the code point that contains byte `at` of the text.
+ * Takes time in proportion to the distance. */
 void gathered_move(const struct gathered *gathered, struct gathered_place *place, size_t at);
 
 #endif

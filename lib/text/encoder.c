@@ -1,16 +1,15 @@
 /* Text to ids.
  *
- * Bytes come in pieces of any size and go through three stages, each of which keeps the little
- * state that a cut anywhere needs:
+ * Bytes come in pieces of any size, cut anywhere, and go through three stages, which keep a small
+ * state between the pieces:
  *
  *   bytes        -> code points            ill-formed sequences replaced, the byte order mark gone
  *   code points  -> letters, white space,  CR LF is one line end; a CR alone is white space; a
  *                   line ends              prompt's line end waits for what follows it
  *   those        -> symbols                by the kind (kind.h)
  *
- * The bytes kind goes straight from the first to the last.  What is held never grows with the text.
- * All the way each code point knows which bytes of the source it is, so that a symbol does.
- */
+ * The bytes kind goes straight from the first to the last.  Memory does not grow with the text.
+ * Every code point carries the place of its bytes in the source, and so does every symbol. */
 #include "encoder.h"
 
 #include "encode.h"
@@ -43,7 +42,7 @@ static txl_symbol symbol_at(const char *text, size_t length, int32_t id, const s
                         .bytes = bytes};
 }
 
-/* A receiver that stops need not say why. */
+/* The caller's callback may stop without a message. */
 static txl_status emit(txl_encoder *encoder, const char *text, size_t length, int32_t id,
                        const struct place *place, uint64_t bytes, txl_error *error) {
     encoder->counts.symbols += id >= 0;
@@ -62,8 +61,8 @@ txl_status encode_line_end(txl_encoder *encoder, txl_error *error) {
     return emit(encoder, NULL, 0, -1, &encoder->at.here, 0, error);
 }
 
-/* Writes the beginning of a spelling so that it can stand in a message: at most QUOTED code points,
- * quotes, backslashes and what a terminal cannot show as in C. */
+/* Writes the beginning of a spelling, at most QUOTED code points, for a message.  Quotes,
+ * backslashes and characters that a terminal cannot show are escaped as in C. */
 static void quote(const char *text, size_t length, char out[QUOTED * 10 + 4]) {
     const uint32_t unseen = UC_CATEGORY_MASK_C | UC_CATEGORY_MASK_Z;
     size_t n = 0;
@@ -207,7 +206,7 @@ void gathered_move(const struct gathered *gathered, struct gathered_place *place
 
 /* ---- Letters, white space, line ends ------------------------------------------------------ */
 
-/* Goes past what was taken. */
+/* Moves past the n code points that were taken. */
 static void advance(struct position *at, size_t n) {
     at->here.column += n;
     at->here.offset += at->bytes;
@@ -260,7 +259,7 @@ static txl_status take_content(txl_encoder *encoder, uint32_t code, uint64_t byt
     return take_letters(encoder, utf8, unicode_encode(code, utf8), 1, bytes, error);
 }
 
-/* A second line end shows that the one held was none at the text's very end. */
+/* A second line end: the held one was not the last of the text, and is passed on. */
 static txl_status take_line_end(txl_encoder *encoder, unsigned bytes, txl_error *error) {
     unsigned held = encoder->at.line_end_held;
     if (!encoder->how.prompt)
@@ -269,7 +268,7 @@ static txl_status take_line_end(txl_encoder *encoder, unsigned bytes, txl_error 
     return held > 0 ? end_line(encoder, held, error) : TXL_OK;
 }
 
-/* A held CR turns out to stand alone. */
+/* The held CR was not followed by LF: it is white space. */
 static txl_status release_cr(txl_encoder *encoder, txl_error *error) {
     if (!encoder->at.cr_held)
         return TXL_OK;
@@ -303,8 +302,8 @@ static txl_status take_code_point(txl_encoder *encoder, uint32_t code, uint64_t 
     return take_content(encoder, code, bytes, error);
 }
 
-/* How many ASCII characters come next that need no look at the stages in between: letters, and
- * where white space is told apart only spaces between them. */
+/* How many ASCII characters come next that can skip the stages in between: letters, and spaces
+ * between them if the kind handles white space itself. */
 static size_t plain_run(const txl_encoder *encoder, const char *text, size_t length) {
     const struct position *at = &encoder->at;
     bool parts_space = encoder->kind->space;
@@ -321,13 +320,13 @@ static size_t plain_run(const txl_encoder *encoder, const char *text, size_t len
     return n;
 }
 
-/* Takes one byte that is no part of a plain run. */
+/* Takes one byte outside of a plain run. */
 static txl_status take_byte(txl_encoder *encoder, unsigned char byte, txl_error *error) {
     struct unicode_decoder *utf8 = &encoder->at.utf8;
     uint32_t codes[2];
     unsigned before = utf8->taken;
     size_t n = unicode_decode(utf8, byte, codes);
-    /* All bytes before belong to the first code point, this one to the last, if it ended there. */
+    /* Where the byte completes two code points, the first is U+FFFD for the bytes before it. */
     size_t all = before + 1 - utf8->taken;
     txl_status status = TXL_OK;
     for (size_t i = 0; i < n && status == TXL_OK; i++) {

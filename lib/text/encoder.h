@@ -1,4 +1,4 @@
-/* Text to ids: txl_encoder without the model around the vocabulary. */
+/* Text to ids: a txl_encoder made from a vocabulary alone, without a model. */
 #ifndef TXL_ENCODER_H
 #define TXL_ENCODER_H
 

@@ -1,7 +1,7 @@
 /* The kinds of text: one table (kind.c).  A row says what a kind is like, and points to its encoder
  * and decoder, which the kind's own file has.
  *
- * To add a kind: its row in the table, its file, its test, its line in the documentation. */
+ * CONTRIBUTING.md says how to add a kind. */
 #ifndef TXL_KIND_H
 #define TXL_KIND_H
 
@@ -10,30 +10,30 @@
 struct vocabulary;
 struct vocabulary_entry;
 
-/* How text of a kind becomes symbols.  encode.h has what these work with; each returns what the
- * caller of txl_encoder_feed or txl_encoder_finish gets. */
+/* How text of a kind becomes symbols.  The functions work with encode.h; txl_encoder_feed and
+ * txl_encoder_finish return their status. */
 struct kind_encoder {
-    /* Makes and frees what the kind keeps, encoder->own.  NULL: nothing. */
+    /* Make and free the kind's own state, encoder->own.  NULL: the kind has none. */
     txl_status (*open)(txl_encoder *encoder, txl_error *error);
     void (*close)(txl_encoder *encoder);
 
-    /* Forgets all of the text before.  NULL: nothing. */
+    /* Resets the state for a new text.  NULL: nothing to do. */
     void (*start)(txl_encoder *encoder);
 
-    /* The kind takes bytes as they come; `letters` and `space` are then NULL.  NULL: text is
-     * decoded first, and passed to the three below. */
+    /* Takes the source's bytes undecoded; `letters` and `space` are then NULL. If this is NULL, the
+     * text is decoded from UTF-8 first and passed to the three functions below. */
     txl_status (*bytes)(txl_encoder *encoder, const char *bytes, size_t length, txl_error *error);
 
     /* Takes part of a line: one code point, or a run of `n` = length ASCII characters from `least`
-     * to '~'.  encoder->at.here says where it stands, at.bytes how much of the source it is. */
+     * to '~'.  encoder->at.here is its place, at.bytes how many bytes of the source it is. */
     txl_status (*letters)(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
                           txl_error *error);
 
     /* Takes white space inside a line, which is not LF.  NULL: it goes to `letters`. */
     txl_status (*space)(txl_encoder *encoder, uint32_t code, txl_error *error);
 
-    /* The line has ended.  at.here is where its end begins, at.bytes how long that is: 0 where an
-     * unterminated text ends. */
+    /* The line has ended.  at.here is where the line end begins, at.bytes its length: 0 at the end
+     * of an unterminated text. */
     txl_status (*line_end)(txl_encoder *encoder, txl_error *error);
 
     /* The text has ended.  line_end was called for the last line of a corpus; the last line of a
@@ -43,22 +43,22 @@ struct kind_encoder {
     char least; /* the lowest character of a run that `letters` takes: ' ' or '!' */
 };
 
-/* How symbols of a kind become text.  decode.h has what these work with. */
+/* How symbols of a kind become text.  The functions work with decode.h. */
 struct kind_decoder {
     txl_status (*open)(txl_decoder *decoder, bool raw, txl_error *error);
     void (*close)(txl_decoder *decoder);
 
-    /* To the start of a text.  NULL: nothing. */
+    /* Resets the state for a new text.  NULL: nothing to do. */
     void (*start)(txl_decoder *decoder);
 
     /* Adds a symbol, by its id or, where that is -1, by its spelling alone. */
     txl_status (*symbol)(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
                          txl_error *error);
 
-    /* The text has ended.  NULL: nothing waits. */
+    /* The text has ended.  NULL: nothing is ever held back. */
     txl_status (*finish)(txl_decoder *decoder, txl_error *error);
 
-    /* The symbols so far were shown by other means; the last byte of the text is `tail`, or 0.
+    /* The text so far was shown by other means; its last byte is `tail`, or 0 if there was none.
      * NULL: nothing depends on it. */
     txl_status (*shown)(txl_decoder *decoder, char tail, txl_error *error);
 };
@@ -67,9 +67,9 @@ struct text_kind {
     const char *name; /* of the setting "tokenizer" */
     txl_unit unit;    /* what a symbol is; the vocabulary of pieces is a SentencePiece model's */
     txl_line_end line_end;
-    const char *boundary; /* the usual spelling of the symbol of a boundary between lines or texts;
-                             NULL: there is none, and an empty prompt's context is the space */
-    const char *space;    /* the spelling of the symbol of a space; NULL: there is none */
+    const char *boundary; /* the usual spelling of the boundary between lines or texts; NULL: there
+                             is none, and an empty prompt's context is the space */
+    const char *space;    /* the spelling of the space; NULL: it is no symbol */
     const struct kind_encoder *encoder;
     const struct kind_decoder *decoder;
 };

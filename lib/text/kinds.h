@@ -1,4 +1,4 @@
-/* What each kind's file gives to the table in kind.c. */
+/* The encoders and decoders in the kinds' files, for the table in kind.c. */
 #ifndef TXL_KINDS_H
 #define TXL_KINDS_H
 

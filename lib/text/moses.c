@@ -2,11 +2,11 @@
  * sacremoses applies them, each to the whole line; no rule may backtrack over more than a few
  * characters, so that a line costs time in proportion to its length.
  *
- * Two things are done otherwise than in sacremoses, with the same result for all but lines that
- * spell out its placeholders.  <eos> and the like are not replaced by a placeholder: once every
- * other < and > stands between blanks, a < or > that touches something belongs to one of them, so
- * the rules that follow count < a letter and > a number, as the placeholder began and ended.  And
- * runs of full stops are kept by leaving words of full stops alone. */
+ * Two things differ from sacremoses; results differ only for lines that contain its placeholders.
+ * First, <eos> and the like are not replaced by placeholders.  The rules put blanks around every
+ * other < and >, so a < or > without them belongs to such a name; later rules treat < as a letter
+ * and > as a number, with which the placeholder began and ended.  Second, runs of full stops are
+ * kept by skipping words that consist of full stops. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 
 #include "moses.h"
@@ -35,7 +35,7 @@
 enum stage {
     NORMALISE, /* the punctuation normaliser, then white space */
     SPLIT,     /* blanks around what becomes a token of its own */
-    FINISH     /* after full stops were parted from words */
+    FINISH     /* after full stops were separated from words */
 };
 
 static const struct rule {
@@ -97,7 +97,7 @@ static const struct rule {
     {FINISH, "(?<=\\d)[,.](?=\\d)", " @$0@ "},
 };
 
-/* Questions that are asked of a word; WORD finds one in a token. */
+/* Patterns that a word is matched against; WORD finds the words in a token. */
 enum question {
     HAS_LETTER,
     STARTS_LOWER,
@@ -144,7 +144,7 @@ static txl_status compile(const char *pattern, pcre2_code **code, txl_error *err
                         "a rule of the Moses tokenizer does not compile: %s at %zu", message,
                         offset);
     }
-    /* Where there is no JIT the interpreter does the same. */
+    /* Failure is harmless: without JIT the interpreter gives the same results. */
     pcre2_jit_compile(*code, PCRE2_JIT_COMPLETE);
     return TXL_OK;
 }
@@ -175,7 +175,7 @@ void moses_free(struct moses *moses) {
     free(moses);
 }
 
-/* Whether `word`, which must be valid UTF-8, is what `question` says. */
+/* Whether `word`, which must be valid UTF-8, matches the pattern of `question`. */
 static bool ask(const struct moses *moses, enum question question, const char *word, size_t length,
                 pcre2_match_data *match) {
     return pcre2_match(moses->questions[question], (PCRE2_SPTR)word, length, 0, PCRE2_NO_UTF_CHECK,
@@ -195,13 +195,13 @@ static txl_status append(struct buffer *text, const char *bytes, size_t length, 
 
 /* ---- Text to tokens ------------------------------------------------------------------------- */
 
-/* Which bytes of the line, as it was given, a byte of the text stands for: from `begin` to `end`,
- * which are equal for what was added. */
+/* The bytes of the original line, from `begin` to `end`, that a byte of the text stands for.  The
+ * two are equal for a byte that a rule added. */
 struct origin {
     uint32_t begin, end;
 };
 
-/* A text whose bytes know their origins. */
+/* A text with the origin of each byte. */
 struct traced {
     struct buffer text;
     struct origin *origins; /* [capacity] */
@@ -239,7 +239,7 @@ static void traced_free(struct traced *traced) {
     free(traced->origins);
 }
 
-/* A line under way: every rule reads `now`, writes `next`, and the two change places. */
+/* A line being tokenized: each rule reads `now` and writes `next`, then the two are swapped. */
 struct line {
     const struct moses *moses;
     struct traced now;
@@ -253,7 +253,8 @@ static void turn(struct line *line) {
     line->next = now;
 }
 
-/* The origin of bytes `begin` to `end` of the text; of none, the place between their neighbours. */
+/* The origin of bytes `begin` to `end` of the text; for an empty range, the place between its
+ * neighbours. */
 static struct origin origin_of(const struct traced *traced, size_t begin, size_t end) {
     if (begin == end) {
         uint32_t at = begin > 0 ? traced->origins[begin - 1].end : 0;
@@ -274,14 +275,14 @@ static txl_status copy(struct line *line, size_t begin, size_t end, txl_error *e
                          end - begin, error);
 }
 
-/* Whether the replacement adds nothing before the group it begins with, though the match has
- * something there: then it goes to another place, and all of it has the match's origin. */
+/* Whether the replacement begins with a group before which the match has text that the replacement
+ * does not keep there.  Then text moves, and the whole replacement gets the match's origin. */
 static bool reorders(const char *replacement, const PCRE2_SIZE *group) {
     return replacement[0] == '$' && replacement[1] != '0' && group[2] > group[0];
 }
 
-/* Writes the replacement of a match.  What it adds stands for what the match has between the
- * groups, or outside of them, in the same place. */
+/* Writes the replacement of a match.  Text that it adds before, between or after the groups gets
+ * the origin of the match's text in the same place. */
 static txl_status replace(struct line *line, const char *replacement, const PCRE2_SIZE *group,
                           txl_error *error) {
     const size_t first = line->next.text.length;
@@ -315,7 +316,7 @@ static txl_status fail_rule(int number, txl_error *error) {
     return txl_fail(error, TXL_MEMORY, "a rule of the Moses tokenizer: %s", message);
 }
 
-/* Replaces every match of the rule, none of which is empty. */
+/* Replaces every match of the rule; rules have no empty matches. */
 static txl_status apply(struct line *line, size_t rule, txl_error *error) {
     const PCRE2_SIZE *group = pcre2_get_ovector_pointer(line->match);
     size_t done = 0;
@@ -368,7 +369,7 @@ struct word {
     size_t length; /* 0: there is none */
 };
 
-/* The first word from offset `*at`, which moves behind it. */
+/* Returns the first word from offset `*at` on, and moves `*at` behind it. */
 static struct word next_word(const struct buffer *text, size_t *at) {
     size_t start = *at;
     while (start < text->length && text->data[start] == ' ')
@@ -404,7 +405,7 @@ static bool keeps_full_stop(const struct line *line, struct word prefix, struct 
     return !abbreviation->numeric || (next.length && next.text[0] >= '0' && next.text[0] <= '9');
 }
 
-/* Parts full stops from words; leaves one blank between words, none at the ends. */
+/* Separates full stops from words; leaves one blank between words, and none at the ends. */
 static txl_status part_full_stops(struct line *line, txl_error *error) {
     const struct buffer *text = &line->now.text;
     size_t at = 0;
@@ -418,7 +419,7 @@ static txl_status part_full_stops(struct line *line, txl_error *error) {
         if (line->next.text.length > 0)
             status = traced_append(&line->next, " ", &blank, 1, error);
         struct word prefix = {word.text, word.length - 1};
-        /* Two full stops in a row are a word of full stops alone. */
+        /* A word of several full stops stays as it is. */
         bool parts = prefix.length && word.text[prefix.length] == '.' &&
                      word.text[prefix.length - 1] != '.' && !keeps_full_stop(line, prefix, next);
         if (!status)
@@ -447,7 +448,8 @@ static txl_status tokenize(struct line *line, txl_error *error) {
     return status;
 }
 
-/* What a token stands for: of what was added to it nothing, unless all of it was. */
+/* What a token stands for.  Bytes that rules added to it do not count, unless there are no
+ * others. */
 static struct origin origin_of_token(const struct traced *traced, struct word word) {
     size_t begin = (size_t)(word.text - traced->text.data), end = begin + word.length;
     struct origin whole = {traced->origins[begin].begin, traced->origins[begin].begin};
@@ -465,7 +467,7 @@ static struct origin origin_of_token(const struct traced *traced, struct word wo
     return whole;
 }
 
-/* The line as it is given: each byte of a code point stands for all of it. */
+/* Starts with the line as it was given; each byte of a code point stands for all of its bytes. */
 static txl_status start_line(struct line *line, const char *bytes, size_t length,
                              txl_error *error) {
     txl_status status = traced_reserve(&line->next, 2 * length + 64, error);
@@ -516,7 +518,7 @@ txl_status moses_tokenize(const struct moses *moses, const char *line, size_t le
 
 /* ---- Tokens to text ------------------------------------------------------------------------- */
 
-/* A quotation mark, however long, that was opened and not closed. */
+/* A quotation mark (of any length) that was opened and not yet closed. */
 struct quote {
     size_t length;
     char text[];
@@ -525,13 +527,13 @@ struct quote {
 struct moses_detokenizer {
     const struct moses *moses;
     pcre2_match_data *match;
-    struct buffer out;     /* what the call at hand gives */
-    struct buffer spelled; /* the token at hand, its XML escapes undone */
+    struct buffer out;     /* text that the current call gives */
+    struct buffer spelled; /* the current token with its XML escapes undone */
     struct buffer held;    /* a word that waits; `held_as` is OPENS, CLOSES or QUOTES */
     enum question held_as;
     bool started;      /* the line has a word */
-    bool blank;        /* the next word is set off by a blank, unless it joins the last one */
-    bool joining;      /* an @-@ was last: what comes belongs to the same word */
+    bool blank;        /* a blank goes before the next word, unless it joins the last one */
+    bool joining;      /* @-@ came last: the next token belongs to the same word */
     bool after_s;      /* the last word ends in s */
     bool after_cjk;    /* the last word ends in a character of MOSES_CJK */
     void *open_quotes; /* a tree of struct quote (tsearch) */
@@ -589,7 +591,7 @@ static txl_status put(struct moses_detokenizer *d, bool set_off, const char *wor
     return status;
 }
 
-/* Notes what the words to come ask of the last one. */
+/* Remembers what later words need to know of this one. */
 static void end_word(struct moses_detokenizer *d, const char *word, size_t length, bool valid) {
     d->started = true;
     d->after_s = length && word[length - 1] == 's';
@@ -627,7 +629,7 @@ static txl_status put_quotes(struct moses_detokenizer *d, const char *word, size
     return status;
 }
 
-/* Writes the word that waits, as the word that it is by itself. */
+/* Writes the word that waited: no @-@ followed it. */
 static txl_status put_held(struct moses_detokenizer *d, txl_error *error) {
     const char *word = d->held.data;
     size_t length = d->held.length;
@@ -645,7 +647,7 @@ static txl_status put_held(struct moses_detokenizer *d, txl_error *error) {
     return status;
 }
 
-/* @-@ joins two words into one, whatever they were by themselves. */
+/* @-@ joins its neighbours into one word, whatever class each has alone. */
 static txl_status put_hyphen(struct moses_detokenizer *d, txl_error *error) {
     txl_status status = TXL_OK;
     if (d->held.length)
@@ -671,7 +673,7 @@ static txl_status put_separator(struct moses_detokenizer *d, const char *separat
     return status;
 }
 
-/* A word that is not valid UTF-8 is of no class. */
+/* A word that is not valid UTF-8 belongs to no class. */
 static txl_status put_word(struct moses_detokenizer *d, const char *word, size_t length, bool valid,
                            txl_error *error) {
     if (d->joining) {

@@ -1,10 +1,9 @@
-/* What the Moses rules know of characters and of English: classes of characters as fragments of
- * PCRE2 patterns, and the abbreviations that keep their full stop.
+/* Data of the Moses rules: classes of characters, as fragments of PCRE2 patterns, and the English
+ * abbreviations that keep their full stop.
  *
- * sacremoses takes its classes from lists that were made with Unicode 7.0 and hold the Basic
- * Multilingual Plane alone, without Han characters and Hangul syllables: each of those becomes a
- * token of its own.  Its tokens are what the models' vocabularies are made of, so the classes are
- * kept as they are.
+ * sacremoses takes its classes from lists made with Unicode 7.0.  They hold only the Basic
+ * Multilingual Plane, without Han characters and Hangul syllables, each of which becomes a token of
+ * its own.  The models' vocabularies consist of its tokens, so the classes here are the same.
  *
  * The abbreviations are Moses' (LGPL 2.1 or later), by way of sacremoses: debian/copyright. */
 #ifndef TXL_MOSES_TABLES_H
@@ -12,8 +11,9 @@
 
 #include <stdbool.h>
 
-/* What the lists lack of today's Alphabetic, Number, Currency_Symbol and Lowercase: the last eight
- * lines came to Unicode, or to the property, after version 7.0. */
+/* Characters that have the property Alphabetic, Number, Currency_Symbol or Lowercase today and are
+ * not in the lists.  Those of the last eight lines came to Unicode, or to the property, after
+ * version 7.0. */
 #define MOSES_ABSENT                                                                               \
     "\\p{Han}\\x{AC00}-\\x{D7AF}\\x{10000}-\\x{10FFFF}"                                            \
     "\\x{560}\\x{588}\\x{5EF}\\x{7FE}\\x{7FF}\\x{860}-\\x{86A}\\x{870}-\\x{887}\\x{889}-\\x{88E}"  \
@@ -26,8 +26,8 @@
     "\\x{A7AE}\\x{A7AF}\\x{A7B2}-\\x{A7F6}\\x{A802}\\x{A80B}\\x{A8C5}\\x{A8FD}-\\x{A8FF}"          \
     "\\x{A9E5}\\x{AA7B}-\\x{AA7D}\\x{AB60}-\\x{AB63}\\x{AB66}-\\x{AB69}\\x{AB70}-\\x{ABBF}"
 
-/* Viramas and nuktas of the scripts of India, and the dotted circle, which the lists hold because
- * it carries the combining marks in them. */
+/* Viramas and nuktas of the scripts of India, and the dotted circle, which is in the lists only
+ * because it carries their combining marks. */
 #define MOSES_MARKS                                                                                \
     "\\x{93C}\\x{94D}\\x{9BC}\\x{9CD}\\x{A3C}\\x{A4D}\\x{ABC}\\x{ACD}\\x{AFD}-\\x{AFF}\\x{B3C}"    \
     "\\x{B4D}\\x{BCD}\\x{C4D}\\x{CBC}\\x{CCD}\\x{D3B}\\x{D3C}\\x{D4D}\\x{DCA}\\x{EBA}\\x{1039}"    \
@@ -37,7 +37,7 @@
     "\\x{115C0}\\x{1163F}\\x{116B6}\\x{116B7}\\x{11839}\\x{1183A}\\x{119E0}\\x{11A34}\\x{11C3F}"   \
     "\\x{11D42}\\x{11D45}\\x{11D97}\\x{1E94A}"
 
-/* Each matches one character, ASCII first because that is quick to tell. */
+/* Each class matches one character; ASCII comes first because it is tested fastest. */
 #define MOSES_LETTER "(?:[A-Za-z]|(?![" MOSES_ABSENT "])\\p{Alphabetic}|[" MOSES_MARKS "])"
 #define MOSES_ALNUM                                                                                \
     "(?:[0-9A-Za-z]|(?![" MOSES_ABSENT "])[\\p{Alphabetic}\\p{Nd}]|[" MOSES_MARKS "])"
@@ -49,7 +49,7 @@
 #define MOSES_CJK                                                                                  \
     "[\\x{1100}-\\x{11FF}\\x{2E80}-\\x{A4CF}\\x{A840}-\\x{A87F}\\x{AC00}-\\x{D7AF}"                \
     "\\x{F900}-\\x{FAFF}\\x{FE30}-\\x{FE4F}\\x{FF65}-\\x{FFDC}\\x{20000}-\\x{2FFFF}]"
-/* What Python's str.isspace says. */
+/* White space as Python's str.isspace has it. */
 #define MOSES_SPACE                                                                                \
     "\\x09-\\x0D\\x1C-\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}"      \
     "\\x{205F}\\x{3000}"

@@ -1,8 +1,8 @@
 /* Text to SentencePiece pieces.
  *
- *   raw     the text, as far as the normaliser has to see ahead
- *   window  what it made of it, from the first byte that is not yet cut into pieces on
- *   nodes   for each place in the window the best way to cut it up to there
+ *   raw     text that the normaliser has yet to take
+ *   window  normalised text, from the first byte on that is not yet cut into pieces
+ *   nodes   for each place in the window, the best way to cut the text up to it
  *
  * The best way is found as in a hidden Markov model (Viterbi 1967): the score of a way is the sum
  * of its pieces' log-probabilities, and the best one to a place goes through the best ones to the
@@ -15,15 +15,16 @@
 #include <string.h>
 
 enum {
-    /* Bytes of raw text beyond what the normaliser has to see ahead. */
+    /* Bytes of raw text beyond the normaliser's lookahead. */
     RAW_ROOM = 4096,
-    /* What a window begins with; it grows as far as a stretch without agreement takes. */
+    /* Bytes of the first window; it grows to hold a stretch without agreement (see
+     * find_agreement). */
     LEAST_WINDOW = 4096,
-    /* Bytes of the window without agreement at most: rules may make several of one. */
+    /* Most bytes of the window without agreement; a rule may make several bytes of one. */
     MOST_UNCUT = 4 * PIECES_EXACT,
     /* Plain characters taken at once. */
     PLAIN_RUN = 512,
-    /* After so many bytes it is asked whether all ways agree somewhere. */
+    /* After this many bytes the stream looks for a place where all ways agree. */
     AGREEMENT_STEP = 4096,
     /* Spaces at the end that are held back, in bytes of the window; unknown characters that are
      * joined to one piece, likewise. */
@@ -50,12 +51,12 @@ struct piece_stream {
     char *raw; /* [raw_room] */
     struct span *raw_spans;
     size_t raw_room, raw_begin, raw_end;
-    size_t ahead;        /* bytes that the normaliser has to see, or the text's end */
-    bool begun;          /* something of the text is in the window, so that no space is leading */
-    bool goes_on;        /* there is no word mark before the text */
-    bool after_space;    /* the normaliser's last character was one, so that more are dropped */
-    bool dropped;        /* something was dropped before anything was in the window */
-    struct span leading; /* that, or where the text begins */
+    size_t ahead;     /* bytes that the normaliser has to see, or the text's end */
+    bool begun;       /* the window has received text, so no space is leading any more */
+    bool goes_on;     /* there is no word mark before the text */
+    bool after_space; /* the normaliser's last character was a space, so further ones are dropped */
+    bool dropped;     /* a part of the source was dropped before the window received any */
+    struct span leading; /* the dropped part, or the place where the text begins */
 
     /* The window. */
     char *text;         /* [room] */
@@ -63,12 +64,12 @@ struct piece_stream {
     struct node *nodes; /* [room + 1] */
     uint32_t *way;      /* [room + 1]: places, while a way is passed on */
     uint32_t room;
-    uint32_t first; /* what is before was passed on */
-    uint32_t at;    /* what is before has its nodes */
+    uint32_t first; /* pieces before this place were passed on */
+    uint32_t at;    /* nodes before this place are final */
     uint32_t reach; /* the last place that has a node */
-    uint32_t solid; /* what follows are spaces that may be the text's last */
+    uint32_t solid; /* behind it are only spaces, which may be the text's last */
     uint32_t end;
-    uint32_t asked;    /* where it was asked last whether all ways agree */
+    uint32_t asked;    /* where find_agreement was last called */
     struct node start; /* of the text's begin */
 
     /* Unknown characters that may go on. */
@@ -89,7 +90,7 @@ txl_status piece_stream_new(const struct sentencepiece *pieces,
     s->pieces = pieces;
     s->take = take;
     s->context = context;
-    /* A code point, and the character behind a plain one. */
+    /* At least one code point, or a plain character and the one behind it. */
     s->ahead = pieces->longest_prefix < 4 ? 4 : pieces->longest_prefix;
     s->raw_room = s->ahead + RAW_ROOM;
     s->raw = malloc(s->raw_room);
@@ -133,7 +134,7 @@ static txl_status grow_window(struct piece_stream *s, uint32_t room, txl_error *
     return TXL_OK;
 }
 
-/* Moves what is left to the window's begin. */
+/* Moves what is left to the beginning of the window. */
 static void slide_window(struct piece_stream *s) {
     uint32_t by = s->first;
     if (by == 0)
@@ -249,7 +250,7 @@ static txl_status pass_way(struct piece_stream *s, uint32_t end, txl_error *erro
 
 /* ---- The best way ------------------------------------------------------------------------- */
 
-/* Offers a way to `place` whose last piece begins at `from`.  Of equal ones the first is taken. */
+/* Offers a way to `place` whose last piece begins at `from`.  The first of equal ones wins. */
 static void offer(struct piece_stream *s, uint32_t from, uint32_t place, uint32_t unit,
                   double sum) {
     while (s->reach < place)
@@ -259,10 +260,12 @@ static void offer(struct piece_stream *s, uint32_t from, uint32_t place, uint32_
         *node = (struct node){(float)sum, from, unit};
 }
 
-/* Offers all ways by one piece from place s->at on.  False when more of the window has to be seen.
+/* Extends the best way to s->at by each piece that begins there.  Returns false if a piece might go
+ * beyond the end of the window.
  *
- * The library adds scores in double, but that of an unknown character, compares the sum as it is
- * and keeps it as a float: where two sums differ by less than a float shows, that decides. */
+ * Like the library, adds scores in double precision, except that of an unknown character, compares
+ * the sums in double precision and stores them as floats.  This decides between ways whose scores
+ * differ by less than a float's precision. */
 static bool offer_pieces(struct piece_stream *s, bool last) {
     const struct sentencepiece *pieces = s->pieces;
     const struct trie_unit *trie = pieces->trie;
@@ -297,10 +300,10 @@ static bool offer_pieces(struct piece_stream *s, bool last) {
     return true;
 }
 
-/* The last place before s->at, or there, that all ways from it on have gone through.  They end in
- * the places from s->at to s->reach. */
+/* The last place up to s->at that all ways go through; the ways end in the places from s->at to
+ * s->reach. */
 static uint32_t find_agreement(struct piece_stream *s) {
-    /* s->way serves as marks: of places on a way that was not yet followed back. */
+    /* s->way marks the places from which a way has yet to be followed back. */
     uint32_t *marked = s->way;
     uint32_t n = 0;
     memset(marked + s->first, 0, (s->reach - s->first + 1) * sizeof *marked);
@@ -319,8 +322,8 @@ static uint32_t find_agreement(struct piece_stream *s) {
     }
 }
 
-/* The window holds as much as it may: what all ways agree on is passed on, and where that is
- * nothing the best way so far. */
+/* The window is as long as it may be.  Passes on what all ways agree on, or the best way so far if
+ * they agree on nothing. */
 static txl_status ask(struct piece_stream *s, txl_error *error) {
     s->asked = s->at;
     uint32_t place = find_agreement(s);
@@ -334,11 +337,11 @@ static txl_status ask(struct piece_stream *s, txl_error *error) {
     return pass_way(s, s->at, error);
 }
 
-/* Cuts as much as is there; `last`: nothing follows. */
+/* Cuts the text in the window; `last`: no more text follows. */
 static txl_status cut(struct piece_stream *s, bool last, txl_error *error) {
     txl_status status = TXL_OK;
     while (status == TXL_OK && s->at < s->solid) {
-        /* No piece goes across: what is before can be passed on. */
+        /* No piece crosses this place, so everything before it can be passed on. */
         if (s->reach == s->at && s->at > s->first)
             status = pass_way(s, s->at, error);
         else if (s->at - s->asked >= AGREEMENT_STEP)
@@ -392,7 +395,8 @@ static txl_status put_space(struct piece_stream *s, const struct span *span, txl
                                                    : put(s, " ", 1, span, error);
 }
 
-/* What is dropped belongs to the character before it, at the text's begin to the one after. */
+/* A dropped part belongs to the character before it; at the beginning of the text, to the one after
+ * it. */
 static void drop(struct piece_stream *s, const struct span *span) {
     if (s->begun && s->end > s->first)
         s->spans[s->end - 1].end = span->end;
@@ -403,8 +407,8 @@ static void drop(struct piece_stream *s, const struct span *span) {
     s->dropped = s->dropped || s->end == s->first;
 }
 
-/* Whether the window ends with what may be a space at the text's end.  A literal word mark is
- * taken for one too. */
+/* Whether the window ends with a space, which may be at the text's end.  A literal word mark counts
+ * as a space. */
 static bool ends_with_space(const struct piece_stream *s) {
     if (s->pieces->flags & PIECES_ESCAPE_SPACES)
         return s->end - s->first >= 3 && memcmp(s->text + s->end - 3, WORD_MARK, 3) == 0;
@@ -432,7 +436,7 @@ static txl_status begin(struct piece_stream *s, const struct span *span, txl_err
     return status;
 }
 
-/* Adds what the normaliser makes of a character, or of several. */
+/* Adds the normalised form of one or more characters. */
 static txl_status add_normal(struct piece_stream *s, const char *bytes, size_t length,
                              const struct span *source, txl_error *error) {
     struct span span = *source;
@@ -484,7 +488,7 @@ static size_t match_user_defined(const struct piece_stream *s, const char *text,
     return found;
 }
 
-/* Takes what stands at the raw text's begin. */
+/* Normalises the next character, user-defined piece or rule's match of the raw text. */
 static txl_status normalise_one(struct piece_stream *s, txl_error *error) {
     const char *text = s->raw + s->raw_begin;
     size_t length = s->raw_end - s->raw_begin;
@@ -507,8 +511,8 @@ static txl_status normalise_one(struct piece_stream *s, txl_error *error) {
     return add_normal(s, made, n, &span, error);
 }
 
-/* Takes plain characters as they are: as many as are known to be followed by ASCII.  Spaces and
- * what follows them before the text has begun are not for here. */
+/* Takes plain characters unchanged, as many as are known to be followed by ASCII. Does not take
+ * spaces, nor anything before the text has begun. */
 static txl_status take_plain(struct piece_stream *s, txl_error *error) {
     const bool *plain = s->pieces->plain;
     const char *text = s->raw + s->raw_begin;
@@ -530,7 +534,7 @@ static txl_status take_plain(struct piece_stream *s, txl_error *error) {
     return TXL_OK;
 }
 
-/* Normalises as much of the raw text as is known well enough; `last`: all of it. */
+/* Normalises the raw text as far as the lookahead allows; `last`: all of it. */
 static txl_status normalise(struct piece_stream *s, bool last, txl_error *error) {
     txl_status status = TXL_OK;
     while (status == TXL_OK && s->raw_begin < s->raw_end) {
@@ -615,7 +619,7 @@ txl_status piece_stream_drop(struct piece_stream *s, const struct span *span, tx
     return TXL_OK;
 }
 
-/* Spaces at the end are dropped, the word mark before the text too if there is nothing else. */
+/* Drops spaces at the end, and the word mark before the text if nothing else is left. */
 static void strip(struct piece_stream *s) {
     uint32_t width = s->pieces->flags & PIECES_ESCAPE_SPACES ? 3 : 1, end = s->end;
     while (s->end > s->solid && ends_with_space(s))

@@ -1,9 +1,9 @@
 /* Text to SentencePiece pieces, in constant memory and linear time: the normaliser, then the most
  * likely segmentation, as the library makes them.
  *
- * The pieces are the library's, exactly, for every stretch without a place where all ways to cut it
- * agree of up to PIECES_EXACT bytes of the source; spaces are such places in models whose pieces
- * hold none.  A longer stretch is cut there. */
+ * The pieces are exactly the library's, as long as all ways to cut the text agree on some place at
+ * least every PIECES_EXACT bytes of the source.  Spaces are such places in models whose pieces
+ * contain none.  A longer stretch without one is cut after PIECES_EXACT bytes. */
 #ifndef TXL_PIECE_STREAM_H
 #define TXL_PIECE_STREAM_H
 
@@ -11,7 +11,7 @@
 
 enum { PIECES_EXACT = 1 << 16 };
 
-/* What a byte of text is in the source. */
+/* The part of the source that a byte of text stands for. */
 struct span {
     uint64_t begin, end; /* in bytes */
     uint64_t line;       /* in which it begins */
@@ -19,7 +19,7 @@ struct span {
 };
 
 struct piece {
-    const char *text; /* as normalised; of a byte piece its spelling */
+    const char *text; /* normalised; for a byte piece its spelling */
     size_t length;
     int32_t id;
     bool unknown;
@@ -29,20 +29,20 @@ struct piece {
 
 struct piece_stream;
 
-/* `take` receives the pieces in order; what it returns, if not TXL_OK, ends the call.  `pieces`
- * must outlive the stream. */
+/* `take` receives the pieces in order; if it returns anything but TXL_OK, the call ends with that.
+ * `pieces` must outlive the stream. */
 txl_status piece_stream_new(const struct sentencepiece *pieces,
                             txl_status (*take)(void *context, const struct piece *piece,
                                                txl_error *error),
                             void *context, struct piece_stream **stream, txl_error *error);
 void piece_stream_free(struct piece_stream *stream);
 
-/* Begins a text.  What went before is forgotten.  `goes_on`: the text follows another without a
- * space, so that no word mark is put before it; `score` is then what that one has. */
+/* Begins a text and forgets the one before.  `goes_on`: the text follows another without a space,
+ * so no word mark is put before it; `score` is then the score of that text. */
 void piece_stream_start(struct piece_stream *stream, bool goes_on, float score);
 
-/* Adds a piece of the text, valid UTF-8: whole code points of which the source is `span`, all of
- * them of the same.  Spans follow each other without gaps. */
+/* Adds whole code points, valid UTF-8; all of them stand for `span` in the source.  Spans follow
+ * each other without gaps. */
 txl_status piece_stream_add(struct piece_stream *stream, const char *utf8, size_t length,
                             const struct span *span, txl_error *error);
 
@@ -50,8 +50,8 @@ txl_status piece_stream_add(struct piece_stream *stream, const char *utf8, size_
 txl_status piece_stream_add_ascii(struct piece_stream *stream, const char *text, size_t n,
                                   const struct span *first, txl_error *error);
 
-/* Adds a part of the source that becomes nothing: it belongs to the piece before it, or at the
- * text's begin to the one after. */
+/* Adds a part of the source that becomes no text: it belongs to the piece before it, or at the
+ * beginning of the text to the one after it. */
 txl_status piece_stream_drop(struct piece_stream *stream, const struct span *span,
                              txl_error *error);
 

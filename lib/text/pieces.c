@@ -1,5 +1,5 @@
 /* The kind whose symbols are the pieces of a SentencePiece model: each line is cut as the model
- * cuts a text, then comes its line boundary. */
+ * cuts a text; the line boundary follows it. */
 #include "decode.h"
 #include "encode.h"
 #include "kinds.h"
@@ -45,7 +45,7 @@ static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     return status == TXL_OK ? encode_line_end(encoder, error) : status;
 }
 
-/* Of a corpus the last line has ended already; a prompt's stays open. */
+/* A corpus's last line has ended already; a prompt's stays open. */
 static txl_status finish(txl_encoder *encoder, txl_error *error) {
     return piece_stream_finish(encoder->own, error);
 }
@@ -61,10 +61,10 @@ const struct kind_encoder pieces_encoder = {.open = open_encoder,
 /* ---- Symbols to text ---------------------------------------------------------------------- */
 
 struct joiner {
-    bool text_begun;             /* the line has text, so that a word mark is a space */
+    bool text_begun;             /* the line has text, so the next word mark is a space */
     bool mark_seen;              /* the mark before the line was dropped */
     struct unicode_decoder utf8; /* of byte pieces in a row */
-    char bytes[4];               /* those of the sequence under way */
+    char bytes[4];               /* of the incomplete sequence */
 };
 
 static txl_status open_decoder(txl_decoder *decoder, bool raw, txl_error *error) {
@@ -87,7 +87,7 @@ static txl_status add(txl_decoder *decoder, const char *bytes, size_t length, tx
     return decode_add(decoder, bytes, length, error);
 }
 
-/* Each byte that is part of no character becomes one U+FFFD. */
+/* Adds one U+FFFD for each of n bytes that belong to no character. */
 static txl_status add_replaced(txl_decoder *decoder, size_t n, txl_error *error) {
     txl_status status = TXL_OK;
     for (; n > 0 && status == TXL_OK; n--)
@@ -106,7 +106,7 @@ static txl_status add_byte(txl_decoder *decoder, unsigned char byte, txl_error *
         return TXL_OK;
     if (whole)
         return add(decoder, own->bytes, before + 1, error);
-    /* What was under way is replaced; this byte begins anew or is replaced too. */
+    /* The incomplete sequence is replaced; this byte begins a new one or is replaced too. */
     txl_status status = add_replaced(decoder, before + (own->utf8.taken == 0), error);
     own->bytes[0] = (char)byte;
     return status;
@@ -175,7 +175,7 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
                                  : add_spelling(decoder, spelling, length, error);
 }
 
-/* Where the text's last byte was shown, a line has begun unless that is its end. */
+/* If text was shown, a line has begun, unless the last byte was a line end. */
 static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
     struct joiner *own = decoder->own;
     (void)error;

@@ -11,21 +11,21 @@
 #include <string.h>
 #include <unistr.h>
 
-/* What an unknown character costs beyond the least likely piece. */
+/* How far the score of an unknown character is below that of the least likely piece. */
 #define UNKNOWN_PENALTY 10.0f
 
 /* ---- The trie of pieces ------------------------------------------------------------------- */
 
 enum {
     TRIE_BLOCK = 256,
-    /* Blocks whose free units are still searched: so many steps for a node at most. */
+    /* Blocks whose free units are still searched; bounds the steps for a node. */
     TRIE_OPEN_BLOCKS = 8,
     /* base_label has room for bases below this. */
     TRIE_MAX_UNITS = 1 << 24,
 };
 
-/* A unit of the trie under way.  The free ones of the open blocks are linked in a ring; unit 0,
- * which is the root's, is its head. */
+/* A unit of the trie while it is built.  The free ones of the open blocks are linked in a ring;
+ * unit 0, which is the root's, is its head. */
 struct trie_place {
     uint32_t before, behind;
     bool taken, is_base;
@@ -35,10 +35,10 @@ struct trie_maker {
     struct sentencepiece *pieces;
     const struct pieces_section *section;
     const float *scores;
-    int32_t *order, *spare;    /* ids of the pieces to put in, those below one node side by side */
+    int32_t *order, *spare;    /* ids of the pieces to insert; those below one node are adjacent */
     struct trie_place *places; /* [room] */
     uint32_t room;
-    struct trie_node *stack; /* nodes without their children yet, which share no pieces */
+    struct trie_node *stack; /* nodes whose children are yet to be made; they share no pieces */
     size_t n_stack;
 };
 
@@ -153,7 +153,7 @@ static txl_status make_children(struct trie_maker *maker, const struct trie_node
     return TXL_OK;
 }
 
-/* The first piece of the node ends there. */
+/* The node's first piece ends at the node. */
 static txl_status end_piece(struct trie_maker *maker, const struct trie_node *node,
                             txl_error *error) {
     struct sentencepiece *p = maker->pieces;
@@ -172,8 +172,8 @@ static txl_status end_piece(struct trie_maker *maker, const struct trie_node *no
                     maker->section->file, id, maker->order[node->begin + 1]);
 }
 
-/* Sorts the node's pieces by their next byte, those that end first: of key 0, or the byte and 1,
- * the pieces are order[begins[key], begins[key + 1]) then. */
+/* Sorts the node's pieces by their next byte; key is 0 for pieces that end here, else the byte plus
+ * 1.  Afterwards the pieces of a key are order[begins[key], begins[key + 1]). */
 static void sort_pieces(struct trie_maker *maker, const struct trie_node *node,
                         uint32_t begins[258]) {
     memset(begins, 0, 258 * sizeof *begins);
@@ -226,9 +226,9 @@ static txl_status open_node(struct trie_maker *maker, struct trie_node node, txl
     return n > 0 ? make_children(maker, &node, labels, begins, n, error) : TXL_OK;
 }
 
-/* Base 0 is nobody's: it is what nodes without children have, and leads from them nowhere, for no
- * unit below 256 has its own number as label.  (Labels of free units are 0, and the root's is 1;
- * no piece has a byte 0, so that at worst a NUL of a text leads to a free unit, and no farther.) */
+/* Base 0 marks a node without children.  It leads nowhere, because no unit below 256 has its own
+ * number as label: free units have label 0, the root label 1.  (No piece has a byte 0, so a NUL in
+ * a text leads to a free unit at most, and no farther.) */
 static txl_status fill_trie(struct trie_maker *maker, uint32_t n, txl_error *error) {
     txl_status status = add_block(maker, error);
     if (status != TXL_OK)
@@ -303,7 +303,7 @@ const char *sentencepiece_rule(const struct sentencepiece *pieces, const char *t
     return found;
 }
 
-/* A state of the double array while its rules are measured. */
+/* A state of the double array, for measure_rules. */
 struct rule_state {
     uint32_t first_unit; /* where its children are in the list of units by state */
     uint16_t longest;    /* bytes of the longest rule from here */
@@ -324,7 +324,7 @@ static txl_status bad_rules(const struct rule_check *check, const char *what, ui
                     check->file, unit, what);
 }
 
-/* Looks where a unit leads: to a state of the array and, if a string follows, to a whole one. */
+/* Checks a unit: it must lead to a state of the array, and to a complete string if it has one. */
 static txl_status check_unit(const struct rule_check *check, uint32_t unit, uint32_t *state,
                              txl_error *error) {
     const struct sentencepiece *p = check->p;
@@ -359,8 +359,8 @@ static void list_units(const struct rule_check *check) {
     }
 }
 
-/* Goes through all that the root leads to, each state once: no way leads back, none is longer than
- * the longest rule. */
+/* Visits every state that the root leads to once, and checks that there is no cycle and no rule
+ * that is too long. */
 static txl_status measure_rules(const struct rule_check *check, size_t *longest, txl_error *error) {
     struct rule_state *states = check->states;
     size_t depth = 1;
@@ -419,7 +419,7 @@ static txl_status check_rules(struct sentencepiece *p, const char *file, txl_err
     return status;
 }
 
-/* Opens the rules, of which there are some bytes. */
+/* Opens the rules, which are not empty. */
 static txl_status open_rules(struct sentencepiece *p, const unsigned char *map, size_t size,
                              const char *file, txl_error *error) {
     size_t n_trie = size < 4 ? 0 : load_u32(map);
@@ -448,7 +448,7 @@ static txl_status bad_piece(const char *file, int32_t id, const char *what, txl_
     return txl_fail(error, TXL_FORMAT, "%s: vocabulary: piece %" PRId32 " %s", file, id, what);
 }
 
-/* The byte that a piece is spelled for, or -1. */
+/* The byte that a byte piece's spelling names, or -1. */
 static int byte_of(const char *text, size_t length) {
     static const char digits[] = "0123456789ABCDEF";
     if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
@@ -479,7 +479,7 @@ static txl_status check_piece(struct sentencepiece *p, const struct pieces_secti
 
 static txl_status check_pieces(struct sentencepiece *p, const struct pieces_section *section,
                                const float *scores, txl_error *error) {
-    float least = FLT_MAX, most = FLT_MIN; /* as the library begins */
+    float least = FLT_MAX, most = FLT_MIN; /* as in the library */
     txl_status status = TXL_OK;
     if (section->unk < 0)
         return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no unknown piece", section->file);
@@ -523,8 +523,8 @@ static txl_status find_bytes(struct sentencepiece *p, const struct pieces_sectio
                     section->file, n);
 }
 
-/* ASCII characters that no rule and no user-defined piece begins with, or only together with what
- * is not ASCII. */
+/* Finds the ASCII characters with which no rule and no user-defined piece begins, unless the next
+ * character is not ASCII. */
 static void find_plain(struct sentencepiece *p) {
     for (unsigned first = 1; first < 128; first++) {
         p->plain[first] = !p->user_defined[first];

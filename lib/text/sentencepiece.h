@@ -1,19 +1,20 @@
-/* SentencePiece models of the unigram kind: their files, and what the vocabulary section of a
- * weights file keeps of them.
+/* SentencePiece models of the unigram kind: their files, and the part of them that the vocabulary
+ * section of a weights file keeps.
  *
- * Behind the spellings of the section (vocabulary.h), at the next multiple of 4, little-endian:
+ * It follows the spellings of the section (vocabulary.h) at the next multiple of 4, little-endian:
  *
  *     uint32   flags          enum sentencepiece_flag
- *     uint32   n_surface      bytes of what an unknown piece is shown as
+ *     uint32   n_surface      bytes of the text that an unknown piece is shown as
  *     uint32   n_charsmap     bytes of the normaliser's rules; 0: there are none
  *     float    score[n]
  *     uint8    type[n]        enum piece_type
  *     bytes    surface, then charsmap
  *
- * The rules are as the model's file has them: uint32 size of a double array in bytes; its units of
- * 4 bytes, which lead from a text to a place in the strings that follow, each ended by NUL.  A unit
- * holds a label in bits 0 to 7 and 31, whether a string's place follows in bit 8, and in bits 10 to
- * 30 the distance to its children, times 256 if bit 9 is set; or, with bit 31 set, a place. */
+ * The rules are copied from the model's file: the size of a double array in bytes (uint32), its
+ * units of 4 bytes, and the strings that it leads to, each ended by NUL. A unit with bit 31 clear
+ * has a label in bits 0 to 7, in bit 8 whether a string's place follows, and in bits 10 to 30 the
+ * distance to its children, times 256 if bit 9 is set.  A unit with bit 31 set is the place of a
+ * string. */
 #ifndef TXL_SENTENCEPIECE_H
 #define TXL_SENTENCEPIECE_H
 
@@ -22,19 +23,19 @@
 #include "txl.h"
 
 enum sentencepiece_flag {
-    PIECES_DUMMY_PREFIX = 1,  /* a word mark is put before a text */
-    PIECES_REMOVE_SPACES = 2, /* runs of spaces become one, at the ends none */
-    PIECES_ESCAPE_SPACES = 4, /* a space becomes the word mark */
-    PIECES_BYTE_FALLBACK = 8, /* an unknown character becomes its bytes' pieces */
+    PIECES_DUMMY_PREFIX = 1,  /* put a word mark before a text */
+    PIECES_REMOVE_SPACES = 2, /* drop spaces at the ends, make runs of them one */
+    PIECES_ESCAPE_SPACES = 4, /* replace spaces by word marks */
+    PIECES_BYTE_FALLBACK = 8, /* make an unknown character the pieces of its bytes */
     PIECES_FLAGS = 15
 };
 
 enum piece_type {
     PIECE_NORMAL = 1,
-    PIECE_UNKNOWN,      /* what stands for characters that no piece has: one of them */
+    PIECE_UNKNOWN,      /* stands for a character that no piece has; a model has one */
     PIECE_CONTROL,      /* never found in a text */
     PIECE_USER_DEFINED, /* always found whole */
-    PIECE_UNUSED,       /* never used, though it is spelled like a piece */
+    PIECE_UNUSED,       /* never used */
     PIECE_BYTE          /* <0x00> to <0xFF> */
 };
 
@@ -43,15 +44,14 @@ enum {
      * pieces of 16 characters and rules of fewer. */
     PIECES_LONGEST = 1024,
     PIECES_LONGEST_RULE = 256,
-    /* Bytes that a rule makes of a text at most. */
+    /* Most bytes that a rule makes of a text. */
     PIECES_LONGEST_STRING = 4096,
 };
 
 /* U+2581, which stands for the space. */
 #define WORD_MARK "\xe2\x96\x81"
 
-/* What a node of the trie of pieces holds where there is no piece, or one that is user-defined:
- * bits of a float that are no number. */
+/* The score of a trie's node at which no piece ends, or a user-defined one: the bits of a NaN. */
 #define TRIE_NO_PIECE 0x7fc00000u
 #define TRIE_USER_DEFINED 0x7fc00001u
 
@@ -65,7 +65,7 @@ struct trie_unit {
     } score; /* of the piece that ends here */
 };
 
-/* An open model; nothing changes it, so that any number of threads may share it. */
+/* An open model, which is read-only: any number of threads may share it. */
 struct sentencepiece {
     unsigned flags;
     int32_t n, unk;
@@ -85,23 +85,23 @@ struct sentencepiece {
     const char *strings; /* [n_strings], in the section */
     size_t n_strings;
 
-    size_t longest_prefix;  /* bytes that the normaliser looks at, at most */
+    size_t longest_prefix;  /* most bytes that the normaliser looks ahead */
     bool user_defined[256]; /* first bytes of user-defined pieces */
-    bool plain[128];        /* ASCII characters that stay as they are if ASCII follows */
+    bool plain[128]; /* ASCII characters that the normaliser leaves unchanged if ASCII follows */
 };
 
-/* The score of a user-defined piece, which is added as a double: training scores are negative, so
- * that this one is nearly always the best. */
+/* The score of a user-defined piece, added in double precision.  Trained scores are negative, so
+ * this one nearly always wins. */
 static inline double sentencepiece_user_defined_score(const struct sentencepiece *pieces,
                                                       size_t length) {
     return (double)((float)length * pieces->most) - 0.1;
 }
 
-/* A vocabulary's section with pieces. */
+/* A vocabulary section that has pieces. */
 struct pieces_section {
     struct spellings spellings;
     int32_t unk, eos; /* -1: there is none */
-    const void *tail; /* [n_tail], what stands behind the spellings */
+    const void *tail; /* [n_tail], the bytes behind the spellings */
     size_t n_tail;
     const char *file; /* as messages name it */
 };
@@ -111,12 +111,13 @@ txl_status sentencepiece_open(const struct pieces_section *section, struct sente
                               txl_error *error);
 void sentencepiece_close(struct sentencepiece *pieces);
 
-/* What a piece adds to the score of a text; false: no text has a piece of that spelling. */
+/* Sets what a piece adds to the score of a text; false if no text can have a piece of that
+ * spelling. */
 bool sentencepiece_score(const struct sentencepiece *pieces, const char *text, size_t length,
                          double *score);
 
-/* The rule with the longest text that `text` begins with: its string and, in *consumed, the bytes
- * of its text.  NULL: there is none. */
+/* Finds the longest rule that matches the beginning of `text`: returns its replacement, and in
+ * *consumed the bytes that it matches.  NULL if none matches. */
 const char *sentencepiece_rule(const struct sentencepiece *pieces, const char *text, size_t length,
                                size_t *consumed);
 

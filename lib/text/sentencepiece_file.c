@@ -1,4 +1,4 @@
-/* Reads SentencePiece model files: a protobuf message ModelProto, of which these fields count:
+/* Reads SentencePiece model files: a protobuf message ModelProto, of which these fields are used:
  *
  *     1      pieces: 1 spelling, 2 score (float), 3 type
  *     2      trainer: 3 kind of model, 24 word marks as suffixes, 35 byte fallback, 44 surface of
@@ -53,7 +53,7 @@ static bool read_fixed(struct message *message, size_t size, uint64_t *value) {
     return true;
 }
 
-/* Takes the next field.  Groups, which no model has, are refused like nonsense. */
+/* Takes the next field.  Groups, which no model has, are refused as malformed. */
 static bool read_field(struct message *message, struct field *field) {
     uint64_t key;
     if (!read_varint(message, &key))
@@ -321,7 +321,7 @@ static txl_status pack(const struct model *model, struct packed_pieces *packed, 
     return TXL_OK;
 }
 
-/* The first piece of that type, and of that spelling unless NULL; or -1. */
+/* The first piece of that type and, unless NULL, of that spelling; or -1. */
 static int32_t find_piece(const struct model *model, enum piece_type type, const char *spelling) {
     for (size_t i = 0; i < model->n; i++) {
         const struct vocabulary_entry *entry = &model->entries[i];
@@ -346,7 +346,7 @@ static txl_status pack_model(const struct model *model, txl_kind kind, struct pa
     return pack(model, packed, error);
 }
 
-/* Opening checks the rest. */
+/* Packs the section; opening it checks the rest. */
 static txl_status try_section(const struct model *model, txl_kind kind,
                               const struct packed_pieces *packed, txl_error *error) {
     struct vocabulary vocabulary;

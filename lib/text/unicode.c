@@ -1,4 +1,4 @@
-/* What text needs to know of Unicode: UTF-8, white space and lower case. */
+/* UTF-8, white space and lower case. */
 #include "unicode.h"
 
 #include <string.h>
@@ -89,8 +89,8 @@ static bool cased_follows(const char *utf8, size_t length) {
     return false;
 }
 
-/* u8_tolower would do, but that it takes a letter which is cased and also ignored by case for
- * context of a sigma, and Python does not. */
+/* u8_tolower differs from Python in one thing: it lets a letter that is both cased and
+ * case-ignorable decide whether a sigma is final. */
 size_t unicode_lower(const char *utf8, size_t length, char *lower) {
     if (lower_ascii(utf8, length, lower) == length)
         return length;

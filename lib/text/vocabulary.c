@@ -15,7 +15,7 @@
 #include <xxhash.h>
 
 struct vocabulary_slot {
-    uint32_t tag; /* high half of the hash, so that few spellings are compared in vain */
+    uint32_t tag; /* high half of the hash: few different spellings have the same */
     int32_t id;   /* -1: free */
 };
 
@@ -65,10 +65,10 @@ static txl_status build_table(struct vocabulary *vocabulary, txl_error *error) {
     vocabulary->mask = n_slots - 1;
     for (uint64_t i = 0; i < n_slots; i++)
         vocabulary->slots[i] = (struct vocabulary_slot){.id = -1};
-    /* A seed that a file's author cannot know keeps him from choosing spellings that collide. */
+    /* With a secret seed nobody can make a file of spellings that collide. */
     if (getrandom(&vocabulary->seed, sizeof vocabulary->seed, GRND_NONBLOCK) < 0)
         vocabulary->seed = (uintptr_t)vocabulary->slots;
-    /* Slots are far from each other: those of some spellings are fetched together. */
+    /* Slots are far apart in memory, so those of several spellings are prefetched together. */
     uint64_t hash[TOGETHER];
     for (int32_t first = 0; first < vocabulary->n; first += TOGETHER) {
         int32_t left = vocabulary->n - first, n = left < TOGETHER ? left : TOGETHER;

@@ -6,8 +6,7 @@
  *     uint32  end[n]   where symbol i ends in the bytes below, and symbol i + 1 begins
  *     bytes            the spellings, one after another
  *
- * For kinds that cut words into pieces, what sentencepiece.h describes follows.
- */
+ * For kinds with pieces, the data that sentencepiece.h describes follows. */
 #ifndef TXL_VOCABULARY_H
 #define TXL_VOCABULARY_H
 
@@ -26,8 +25,8 @@ struct vocabulary {
     /* The ids that need no search, or -1: of the bytes in the bytes kind, of the spellings of one
      * byte in the others. */
     int32_t byte_id[256];
-    struct sentencepiece *pieces; /* of the kinds that cut words into pieces; else NULL */
-    /* The rest is vocabulary.c's. */
+    struct sentencepiece *pieces; /* NULL for kinds without pieces */
+    /* Private to vocabulary.c. */
     struct spellings spellings;
     struct vocabulary_slot *slots; /* open addressing, at most half full */
     uint64_t mask;                 /* number of slots - 1 */
@@ -62,9 +61,9 @@ int vocabulary_byte(const char *text, size_t length);
 txl_status vocabulary_pack(const struct vocabulary_entry *symbols, size_t n, void **section,
                            size_t *size, txl_error *error);
 
-/* The kind that a vocabulary is made for: bytes when every symbol is the number of one; text8 when
- * every symbol is one of a to z and _; characters when the vocabulary splits lines so, or when
- * every symbol is one code point but specials like <eos>; lm1b when there is <S> and no <eos>; else
+/* Guesses the kind from the symbols: bytes if every symbol is the number of one; text8 if every
+ * symbol is one of a to z and _; characters if the vocabulary says that it splits lines so, or if
+ * every symbol but specials such as <eos> is one code point; lm1b if it has <S> and no <eos>; else
  * words. */
 txl_kind vocabulary_guess_kind(const struct vocabulary_entry *symbols, size_t n,
                                bool splits_characters);

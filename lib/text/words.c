@@ -1,8 +1,9 @@
 /* The kinds whose symbols are words: words, with a line boundary, and lm1b, with one before and one
  * after each line.  A line is split at white space or, as raw text, by the Moses tokenizer.
  *
- * A word that is looked up is kept only as far as the longest symbol needs, a raw line is cut at
- * RAW_LINE bytes.  Without lookup a word is passed on whole, however long. */
+ * Memory is bounded: of a word that is looked up no more is kept than the longest symbol could
+ * match, and a raw line is cut at RAW_LINE bytes.  Without lookup a word is passed on whole,
+ * however long. */
 #include "decode.h"
 #include "encode.h"
 #include "kinds.h"
@@ -14,19 +15,19 @@
 enum {
     /* A raw line this long is cut at the next white space, or after twice as much without any. */
     RAW_LINE = 1 << 20,
-    /* What is kept of a word beyond recognition, for messages. */
+    /* Bytes of a word that are kept at least, for messages. */
     LEAST_WORD = 256,
 };
 
 struct words {
     struct moses *moses;         /* NULL: text that is split already */
-    struct gathered gathered;    /* the word; of raw text the line */
-    struct gathered_place token; /* of raw text: where the last token begins */
+    struct gathered gathered;    /* the word; for raw text the line */
+    struct gathered_place token; /* for raw text: where the last token begins */
     struct buffer lower;
     size_t limit;   /* bytes kept of a word */
     bool cut;       /* the word is longer than any symbol; its end is not kept */
-    uint64_t bytes; /* of the source that the word is */
-    bool in_line;   /* the line's opening boundary was passed on, or is none */
+    uint64_t bytes; /* how many bytes of the source the word is */
+    bool in_line;   /* the line's opening boundary was passed on, or it has none */
 };
 
 /* ---- Text to symbols ---------------------------------------------------------------------- */
@@ -35,7 +36,7 @@ static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
     struct words *own = encoder->own = calloc(1, sizeof *own);
     if (!own)
         return txl_fail_memory(error, "the encoder", sizeof *own);
-    /* A word that is longer stays longer than any symbol in lower case too. */
+    /* A longer word is longer than any symbol in lower case too. */
     own->limit = UNICODE_LOWER_SHRINK * encoder->vocabulary->longest + LEAST_WORD;
     return encoder->how.raw ? moses_new(&own->moses, error) : TXL_OK;
 }
@@ -85,7 +86,7 @@ static txl_status end_word(txl_encoder *encoder, txl_error *error) {
     return status;
 }
 
-/* Adds to a word as much as can matter. */
+/* Adds to the word what fits into its limit. */
 static txl_status add_to_word(txl_encoder *encoder, const char *utf8, size_t length,
                               txl_error *error) {
     struct words *own = encoder->own;
@@ -101,7 +102,7 @@ static txl_status add_to_word(txl_encoder *encoder, const char *utf8, size_t len
     return length > 0 ? gathered_add(&own->gathered, encoder, utf8, length, error) : TXL_OK;
 }
 
-/* Passes on the token that bytes `begin` to `end` of the raw line became. */
+/* Passes on a token, which stands for bytes `begin` to `end` of the raw line. */
 static txl_status take_token(void *context, const char *text, size_t length, size_t begin,
                              size_t end, txl_error *error) {
     txl_encoder *encoder = context;
@@ -164,7 +165,7 @@ static txl_status space(txl_encoder *encoder, uint32_t code, txl_error *error) {
     return add_to_raw_line(encoder, utf8, unicode_encode(code, utf8), true, error);
 }
 
-/* The symbols that are left of a line, without its boundary. */
+/* Passes on the rest of a line, without its boundary. */
 static txl_status end_line_text(txl_encoder *encoder, txl_error *error) {
     struct words *own = encoder->own;
     txl_status status = begin_line(encoder, error);
@@ -202,7 +203,7 @@ const struct kind_encoder words_encoder = {.open = open_encoder,
 struct joiner {
     struct moses *moses; /* NULL unless raw */
     struct moses_detokenizer *detokenizer;
-    bool blank_due; /* a word was given, so that the next is set off by a blank */
+    bool blank_due; /* a word was given, so a blank goes before the next */
     bool line_open; /* lm1b: inside a line, so that <S> ends it; else <S> begins one */
 };
 
@@ -260,7 +261,7 @@ static txl_status add_word(txl_decoder *decoder, const char *word, size_t length
     return status == TXL_OK ? decode_add(decoder, word, length, error) : status;
 }
 
-/* <eos>, or lm1b's <S>: of the two between its lines the one that closes is the line end. */
+/* Takes <eos>, or lm1b's <S>: of the two between lines, the closing one is the line end. */
 static txl_status add_boundary(txl_decoder *decoder, txl_error *error) {
     struct joiner *own = decoder->own;
     if (decoder->vocabulary->kind == TXL_LM1B && !own->line_open) {
@@ -280,7 +281,7 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
 
 static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
     struct joiner *own = decoder->own;
-    /* Of white space beyond ASCII the last byte alone tells nothing. */
+    /* The last byte alone cannot show white space beyond ASCII. */
     unsigned char last = (unsigned char)tail;
     own->blank_due = last >= 0x80 || (last != '\0' && !unicode_is_space(last));
     return own->detokenizer ? moses_detokenizer_continue(own->detokenizer, tail, error) : TXL_OK;

@@ -1,4 +1,4 @@
-/* The kind of XLNet: a text is one stream of pieces, whatever its lines
+/* The kind of XLNet: a text is one stream of pieces, and line ends do not divide it
  * (xlnet_text.h). */
 #include "decode.h"
 #include "encode.h"
@@ -45,7 +45,7 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
     return status;
 }
 
-/* A line end is white space like any other, unless lines are texts. */
+/* A line end is white space like any other, unless each line is a text of its own. */
 static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     const struct position *at = &encoder->at;
     const struct span span = {at->here.offset, at->here.offset + at->bytes, at->here.line,
@@ -74,9 +74,9 @@ const struct kind_encoder xlnet_encoder = {.open = open_encoder,
 /* ---- Symbols to text ---------------------------------------------------------------------- */
 
 struct joiner {
-    bool prose;      /* <eop> is a line end and <eod> a blank line, not their names */
-    bool begun;      /* the text, or after a line end its line, has more than spaces */
-    uint64_t spaces; /* that are due if something follows */
+    bool prose; /* <eop> becomes a line end and <eod> a blank line; else both are spelled out */
+    bool begun; /* the text, or the line after a line end, has more than spaces */
+    uint64_t spaces; /* to be written if text follows */
 };
 
 static txl_status open_decoder(txl_decoder *decoder, bool raw, txl_error *error) {
@@ -117,7 +117,7 @@ static bool is_named(const char *spelling, size_t length, const char *name) {
     return length == strlen(name) && memcmp(spelling, name, length) == 0;
 }
 
-/* A word mark is a space; those at the text's ends are nothing. */
+/* A word mark is a space, except at the ends of the text, where it is dropped. */
 static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
                        txl_error *error) {
     struct joiner *own = decoder->own;
@@ -139,7 +139,7 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
     return status;
 }
 
-/* White space that was shown stands for the next word mark. */
+/* If the last byte shown is white space, it replaces the next word mark. */
 static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
     struct joiner *own = decoder->own;
     (void)error;

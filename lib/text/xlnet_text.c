@@ -16,7 +16,7 @@ enum {
     N_NAME = sizeof names / sizeof *names,
     MASK = 6,
     LONGEST_NAME = 6,
-    /* Code points that one becomes at most, and room for their normalisation. */
+    /* The most code points that one decomposes into, with room for normalising them. */
     DECOMPOSED = 32,
 };
 
@@ -26,23 +26,23 @@ struct xlnet_stream {
     txl_status (*take)(void *context, const struct piece *piece, txl_error *error);
     void *context;
     int32_t ids[N_NAME]; /* -1: the vocabulary has no such symbol */
-    float mark_score;    /* of a text that another goes on with: see continued_score */
+    float mark_score;    /* the score before a text that goes on: see continued_score */
 
     struct piece_stream *words;
     struct piece_stream *number; /* cuts the number before a comma */
     bool number_marked;          /* the number keeps the word mark before it */
     bool number_begun;
-    struct span number_mark; /* of the mark that the number had */
+    struct span number_mark; /* of the number's word mark */
 
-    char name[LONGEST_NAME]; /* what may become a name */
+    char name[LONGEST_NAME]; /* characters that may become a name */
     struct span name_spans[LONGEST_NAME];
     size_t n_name;
 
     bool part_begun; /* the part has a character that is no white space */
-    bool after_mask; /* the part follows <mask>, and nothing of it has come */
-    bool space;      /* white space is due */
+    bool after_mask; /* the part follows <mask> and is empty so far */
+    bool space;      /* a space is due */
     struct span spaces;
-    uint32_t quote; /* ` or ' that may be doubled; 0: none */
+    uint32_t quote; /* a ` or ' that may be followed by a second one; 0: none */
     struct span quoted;
 };
 
@@ -118,7 +118,7 @@ static txl_status take_piece(void *context, const struct piece *piece, txl_error
  * ---------------------------------------------------------------------------
  */
 
-/* Passes a character on, decomposed and without what combines. */
+/* Passes on a character's decomposition without combining characters. */
 static txl_status add_decomposed(struct xlnet_stream *s, uint32_t code, const struct span *span,
                                  txl_error *error) {
     char utf8[4 * DECOMPOSED];
@@ -147,7 +147,7 @@ static txl_status end_quote(struct xlnet_stream *s, txl_error *error) {
     return quote ? add_decomposed(s, quote, &s->quoted, error) : TXL_OK;
 }
 
-/* Takes a character after white space has become one space. */
+/* Takes a character; white space has already been reduced to single spaces. */
 static txl_status add_character(struct xlnet_stream *s, uint32_t code, const struct span *span,
                                 txl_error *error) {
     if (s->quote && s->quote == code) {
@@ -163,8 +163,7 @@ static txl_status add_character(struct xlnet_stream *s, uint32_t code, const str
     return status;
 }
 
-/* Ends the part of the text at hand.  White space at its end belongs to the
- * piece before. */
+/* Ends the current part of the text.  White space at its end belongs to the piece before. */
 static txl_status end_part(struct xlnet_stream *s, txl_error *error) {
     txl_status status = end_quote(s, error);
     if (status == TXL_OK && s->space && s->part_begun)
@@ -202,7 +201,7 @@ static txl_status add_text(struct xlnet_stream *s, uint32_t code, const struct s
 /* ---- Names of symbols
  * --------------------------------------------------------------------- */
 
-/* What may have been a name is letters. */
+/* The characters held are no name: passes them on as text. */
 static txl_status spell_name(struct xlnet_stream *s, txl_error *error) {
     txl_status status = TXL_OK;
     for (size_t i = 0; i < s->n_name && status == TXL_OK; i++)
@@ -222,8 +221,7 @@ static txl_status pass_name(struct xlnet_stream *s, int name, txl_error *error) 
     return status == TXL_OK ? s->take(s->context, &piece, error) : status;
 }
 
-/* What the characters so far are: a name, or -1; *begins: they may become one.
- */
+/* The name that the characters so far are, or -1; *begins: a longer name begins with them. */
 static int find_name(const struct xlnet_stream *s, bool *begins) {
     *begins = false;
     for (int i = 0; i < N_NAME; i++) {
@@ -255,8 +253,8 @@ txl_status xlnet_stream_add(struct xlnet_stream *s, uint32_t code, const struct 
 /* ---- Beginning, ending
  * -------------------------------------------------------------------- */
 
-/* The score before a text that goes on: that of a word mark and <eop>, which
- * the published code would put there and take off again. */
+/* The score before a text that goes on: that of a word mark and <eop>, which the published code
+ * inserts there and removes again. */
 static float continued_score(const struct vocabulary *vocabulary) {
     const struct sentencepiece *pieces = vocabulary->pieces;
     float score = 0;

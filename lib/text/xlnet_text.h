@@ -6,40 +6,38 @@
  *   2. `` and '' become ".
  *   3. NFKD, then every character of non-zero combining class is dropped.
  *   4. SentencePiece.
- *   5. A piece of two or more characters that ends in a comma after a digit
- * (str.isdigit) becomes what the part before the comma, without word marks, is
- * cut into alone, less the word mark that it gains if the piece had none, then
- * ",".  What is left of a piece without its mark need not be one; then it is
- * unknown.
+ *   5. A piece of two or more characters that ends in a comma after a digit (str.isdigit) is cut
+ *      again: the part before the comma, without word marks, is cut as a text of its own, and ","
+ *      follows.  If the piece had no word mark, the one that this adds is removed; if the rest of
+ *      that piece is no piece of the vocabulary, it is unknown.
  *
- * The names of symbols (<mask>, <sep>, ...) are symbols; what stands between
- * them is a text of its own.  But text that follows <mask> without white space
- * goes on with the word. */
+ * The names of symbols (<mask>, <sep>, ...) become these symbols, and each part of the text between
+ * them is a text of its own.  But text that follows <mask> without white space continues the
+ * word. */
 #ifndef TXL_XLNET_TEXT_H
 #define TXL_XLNET_TEXT_H
 
 #include "piece_stream.h"
 #include "vocabulary.h"
 
-/* What becomes of the names of symbols. */
+/* How the names of symbols are treated. */
 enum xlnet_names {
-    XLNET_GAPS,    /* as said above */
+    XLNET_GAPS,    /* as described above */
     XLNET_SPLIT,   /* the same, but text after <mask> is a text of its own too */
-    XLNET_SPELLED, /* they are letters */
+    XLNET_SPELLED, /* they are text */
 };
 
 struct xlnet_stream;
 
-/* `take` receives the pieces; of a symbol `spans` is NULL.  `vocabulary` must
- * outlive the stream.
- */
+/* `take` receives the pieces and the symbols; a symbol's `spans` is NULL. `vocabulary` must outlive
+ * the stream. */
 txl_status xlnet_stream_new(const struct vocabulary *vocabulary, enum xlnet_names names,
                             txl_status (*take)(void *context, const struct piece *piece,
                                                txl_error *error),
                             void *context, struct xlnet_stream **stream, txl_error *error);
 void xlnet_stream_free(struct xlnet_stream *stream);
 
-/* Begins a text.  `goes_on`: with the word that another ended in. */
+/* Begins a text.  `goes_on`: it continues the word in which the text before ended. */
 void xlnet_stream_start(struct xlnet_stream *stream, bool goes_on);
 
 /* Adds a code point, white space too. */
