@@ -1,12 +1,12 @@
 /* The body of every table's functions for a memory in bf16, for LANES lanes (see vectors.h).  A
- * file may define MULTIPLY_BF16 for many rows, which is given a multiple of 16 of them. */
+ * file may define MULTIPLY_BF16 for many rows; it is called with a multiple of 16 rows. */
 #ifndef TXL_BF16_MEMORY_IMPL_H
 #define TXL_BF16_MEMORY_IMPL_H
 
 #include "pairs.h"
 #include "transpose.h"
 
-/* `out` may be where `in` is: nothing is written that is still to be read. */
+/* `out` may be `in`: an element is read before its place is written. */
 static void narrow_bf16(const float *in, size_t n, uint16_t *out) {
     for (size_t i = 0; i < n; i += 2 * LANES) {
         size_t left = n - i < 2 * LANES ? n - i : 2 * LANES, low = left < LANES ? left : LANES;
@@ -20,7 +20,7 @@ static void narrow_bf16(const float *in, size_t n, uint16_t *out) {
     }
 }
 
-/* Columns in a go: B's part of them is read again for every few rows. */
+/* C[rows, n] (+)= A B for `rows` rows of A, in tiles of `vectors` vectors of columns. */
 static inline __attribute__((always_inline)) void
 bf16_rows(const int rows, const int vectors, size_t n, size_t k, const uint16_t *a, size_t lda,
           const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {

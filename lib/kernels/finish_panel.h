@@ -1,4 +1,4 @@
-/* The last step of a panel, whatever it is made of. */
+/* The last step of a panel, the same for all types of weights. */
 #ifndef TXL_FINISH_PANEL_H
 #define TXL_FINISH_PANEL_H
 
@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-/* Y[m, n] = act(scale C^T + bias) for C[n, width] as a panel's sums lie; m <= width, a multiple of
- * LANES.  scale[width] and bias[n] may be NULL; act is max(0, .) if `relu`. */
+/* Y[m, n] = act(scale C^T + bias) for the sums C[n, width] of a panel; width >= m is a multiple of
+ * LANES. scale[width] and bias[n] may be NULL; act is max(0, .) if `relu`. */
 static inline void finish_panel(size_t m, size_t width, size_t n, const float *c,
                                 const float *scale, const float *bias, bool relu, float *y,
                                 size_t ldy) {

@@ -1,14 +1,13 @@
-/* Panels of weights in q8 whose activations are rounded to 8 bits as well, so that products are of
- * integers: 64 consecutive ones of a row, as far as a scale of the weights reaches, share a scale,
- * the largest in size divided by 127.  Sums over 64 products are exact; they are scaled and added
- * up in f32.
+/* Panels of weights in q8 that also round activations to 8 bits, and so multiply integers.  The 64
+ * consecutive activations that meet one scale of the weights share a scale too: the largest
+ * magnitude divided by 127.  Sums of 64 products are exact; they are scaled and added up in f32.
  *
- * Where the processor has no instruction that multiplies bytes fast, activations are rounded alike
- * and multiplied as all others are: the numbers are the same within the rounding of f32.
+ * Where the processor has no fast instruction for products of bytes, the rounded activations are
+ * multiplied in f32: results are the same within the rounding of f32.
  *
- * For kernels_impl.h, which has pack, panel and prepare_q8.  What the processor can do is said by
- * the file that includes it (loads_avx512.h, tiles_amx.h), not by the compiler's flags: with
- * -march=native those are the same for the kernels of every processor. */
+ * Part of kernels_impl.h, which has pack, panel and prepare_q8.  The including file says what the
+ * processor can do (loads_avx512.h, tiles_amx.h).  The compiler's flags do not: with -march=native
+ * they are the same for the kernels of every processor. */
 #ifndef TXL_INT8_PANELS_IMPL_H
 #define TXL_INT8_PANELS_IMPL_H
 
@@ -16,14 +15,14 @@
 #include "lanes.h"
 #include "lib/base/q8.h"
 
-/* x[n], a block's columns of LANES rows, to the nearest multiples of their scales, which are
- * returned: x[j] becomes the multiple.  Rows that are not all finite have a scale of NaN. */
+/* Rounds x[n], the columns of a block in LANES rows, to multiples of the rows' scales: x[j] becomes
+ * the integers, and the scales are returned.  The scale of a row that is not all finite is NaN. */
 static inline vec round_columns(size_t n, vec *x) {
     const vec round = splat(0x1.8p23f); /* adding it leaves the nearest integer in the low bits */
     vec most = {0}, odd = {0};
     for (size_t j = 0; j < n; j++) {
         most = larger(larger(x[j], -x[j]), most);
-        odd += x[j] - x[j]; /* not zero where something is not finite */
+        odd += x[j] - x[j]; /* not zero in rows that are not all finite */
     }
     vec inverse = choose(most > splat(0x1p-100f), splat(Q8_MAX) / most, splat(0));
     for (size_t j = 0; j < n; j++)
@@ -33,9 +32,10 @@ static inline vec round_columns(size_t n, vec *x) {
 
 #if defined(MULTIPLIES_BYTES)
 
-/* A packed panel is, block by block, 16 lines of 4 neighbouring columns of every row, in bytes;
- * then the scales, [blocks, width].  Instructions for tiles take signed bytes, those for vectors
- * unsigned ones: there 128 is added to all, and 128 times the weights' sum taken off again. */
+/* A packed panel has, for each block, 16 lines, each with 4 neighbouring columns of every row, in
+ * bytes; behind them the scales, [blocks, width].  Tile instructions take signed bytes.  Vector
+ * instructions take unsigned ones: 128 is added to each, and 128 times the sum of the weights is
+ * subtracted from the result. */
 #if defined(MULTIPLIES_BYTES_IN_TILES)
 enum { BYTE_OFFSET = 0 };
 #else
@@ -47,7 +47,7 @@ static inline float *int8_scales(const void *packed, size_t width, size_t blocks
     return (float *)((char *)packed + blocks * Q8_BLOCK * width);
 }
 
-/* Four columns of LANES rows as a line of bytes. */
+/* Joins four columns of LANES rows into a line of bytes. */
 static inline ivec join_bytes(const vec x[4]) {
     const ivec offset = (ivec){0} + BYTE_OFFSET;
     ivec line = {0};
@@ -78,8 +78,8 @@ static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t l
     }
 }
 
-/* Behind the weights of PANEL_ROWS rows, filled up to whole blocks: what is to be taken off their
- * sums, [rows, blocks]. */
+/* The place of the numbers to subtract from the sums, [rows, blocks]: behind the weights of
+ * PANEL_ROWS rows, padded to whole blocks. */
 static inline int32_t *int8_excess(const void *weights, size_t blocks) {
     return (int32_t *)((char *)weights + PANEL_ROWS * blocks * Q8_BLOCK);
 }
@@ -101,13 +101,13 @@ static void prepare_int8(size_t n, size_t k, const void *b, const float *scale, 
         for (size_t d = 0; d < blocks && BYTE_OFFSET > 0; d++)
             excess[r * blocks + d] = BYTE_OFFSET * sum_of_bytes(to + d * Q8_BLOCK);
     }
-    size_t last = (n + LANES - 1) / LANES * LANES; /* tiles are whole */
+    size_t last = (n + LANES - 1) / LANES * LANES; /* tiles are processed whole */
     memset((int8_t *)out + n * row, 0, (last - n) * row);
 }
 
 #if defined(MULTIPLIES_BYTES_IN_TILES)
 
-/* 16 rows of weights against 16 of activations: c[rows, width]. */
+/* Multiplies 16 rows of weights by 16 rows of activations: c[rows, width]. */
 static inline void tile_int8(size_t rows, size_t blocks, const char *p, const float *x_scale,
                              size_t width, const int8_t *b, const float *scale, float *c) {
     _Alignas(64) int32_t sum[LANES * LANES];
@@ -148,7 +148,7 @@ static void multiply_int8(size_t width, size_t n, size_t blocks, const void *pac
 
 #else
 
-/* Rows of weights against a panel whose width is that of the vectors: c[rows, width]. */
+/* Multiplies rows of weights by a panel as wide as the vectors: c[rows, width]. */
 static inline __attribute__((always_inline)) void
 tile_int8(const int rows, const int vectors, size_t blocks, const char *p, const float *x_scale,
           const int8_t *b, const int32_t *excess, const float *scale, float *c) {
@@ -244,7 +244,7 @@ static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t l
 
 #endif
 
-/* Of a packed row, scales included, there are no more bytes than of one in f32. */
+/* A packed row with its scales takes no more bytes than one in f32. */
 static const struct panels int8_panels = {
     .element = sizeof(float),
     .unit = 16,

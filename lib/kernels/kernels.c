@@ -28,16 +28,16 @@ static bool has_avx512(void) {
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
 }
 
-/* Not every compiler knows its name yet. */
+/* Asks CPUID, because not every compiler knows this feature's name. */
 static bool has_fp16(void) {
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & 1u << 23);
 }
 
-/* The system grants a process AMX's tiles, which make its threads' state larger, only if it asks;
- * asking again changes nothing. */
+/* A process must ask the system for AMX's tiles, because they make the state of its threads larger.
+ * Asking again changes nothing. */
 static bool has_amx(void) {
-    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* of asm/prctl.h, since Linux 5.16 */
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* from asm/prctl.h, since Linux 5.16 */
     const unsigned bf16 = 1u << 22, tile = 1u << 24, int8 = 1u << 25;
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bf16) && (d & tile) && (d & int8) &&
@@ -47,8 +47,8 @@ static bool has_amx(void) {
 extern const struct kernels kernels_neon;
 #endif
 
-/* AMD's processors multiply bf16 twice as fast as f32; Intel's, of those that have both, no faster
- * or half as fast outside of AMX, but f16 twice as fast. */
+/* AMD's processors multiply bf16 twice as fast as f32.  Intel's with both extensions multiply bf16,
+ * outside of AMX, no faster than f32 or half as fast, but f16 twice as fast. */
 const struct kernels *kernels_available(size_t i) {
     const struct kernels *available[7] = {NULL};
     size_t n = 0;
@@ -76,7 +76,7 @@ const struct kernels *kernels_available(size_t i) {
     return i < n ? available[i] : NULL;
 }
 
-/* Refuses the name, and lists those that there are. */
+/* Refuses the name, and lists the names that this processor can run. */
 static txl_status fail_name(const char *name, txl_error *error) {
     char list[128] = "";
     for (size_t i = 0, n = 0; kernels_available(i) && n < sizeof list; i++)

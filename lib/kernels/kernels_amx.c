@@ -12,14 +12,14 @@
 #define bf16_begin tiles_begin
 #define bf16_end tiles_end
 
-/* An operand: where the second 16 rows or columns begin, and how far one step of `depth` is from
- * the next, both in elements, and bytes from row to row of a tile. */
+/* An operand: the distances to its second 16 rows or columns and from one step of `depth` to the
+ * next, both in elements, and the bytes from row to row of a tile. */
 struct tiles {
     const uint16_t *x;
     size_t second, step, stride;
 };
 
-/* Up to 32 x 32 of C (+)= A B, with tiles as tiles_begin_pairs has them. */
+/* Up to 32 x 32 elements of C (+)= A B, with the tiles that tiles_begin_pairs sets up. */
 static inline __attribute__((always_inline)) void two_by_two(const bool two_rows,
                                                              const bool two_columns, size_t depth,
                                                              struct tiles a, struct tiles b,
@@ -86,8 +86,8 @@ static void bf16_tile(size_t rows, size_t columns, size_t depth, const uint16_t 
 
 /* ---- A memory in bf16 --------------------------------------------------------------------- */
 
-/* C[m, n] (+)= A B of `depth` steps of `pairs` pairs; a fetch of some lines of `next` for each
- * tile. */
+/* C[m, n] (+)= A B over `depth` steps of `pairs` pairs.  Each tile prefetches some lines of
+ * `next`. */
 static void multiply_tiles(size_t m, size_t n, size_t depth, size_t pairs, const uint16_t *a,
                            size_t lda, const uint16_t *b, size_t ldb, bool add, float *c,
                            size_t ldc, const char *next) {
@@ -122,9 +122,9 @@ static void multiply_many_bf16(size_t m, size_t n, size_t k, const uint16_t *a, 
 
 /* ---- Weights in bf16 ---------------------------------------------------------------------- */
 
-/* Activations are rounded to bf16 into a right pack, so that a panel is some of its blocks; rows of
- * weights are copied into a left one.  So the weights need no turning over, and what is multiplied
- * is C^T, which finish_panel turns as it does for every other kind. */
+/* Activations are rounded to bf16 and packed as the right operand, so a panel is a range of its
+ * blocks; rows of weights are copied as the left operand.  So the weights need not be transposed.
+ * The product is C^T, which finish_panel transposes as for every other type. */
 
 static void pack_activations(size_t m, size_t width, size_t k, const float *x, size_t ldx,
                              void *out, float *x_scale) {

@@ -1,5 +1,5 @@
-/* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension: weights of
- * that type meet activations rounded to it, two products at a time. */
+/* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension: weights in
+ * bf16 are multiplied by activations rounded to bf16, two products at a time. */
 #include "loads_avx512.h"
 
 #include "finish_panel.h"
@@ -28,7 +28,8 @@ static void pack_bf16(size_t m, size_t width, size_t k, const float *x, size_t l
     }
 }
 
-/* One line of pairs against a pair of each row of B; `odd`: a row's last element stands alone. */
+/* Multiplies one line of pairs by a pair of each row of B; `odd`: the pair is a row's last element
+ * alone. */
 static inline __attribute__((always_inline)) void step_bf16(const int rows, const int vectors,
                                                             const bool odd, const uint32_t *p,
                                                             const uint16_t *b, size_t ldb,

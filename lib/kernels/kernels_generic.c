@@ -1,4 +1,4 @@
-/* Kernels for any processor: four lanes, which the compiler maps to what there is. */
+/* Kernels for any processor: four lanes, which the compiler maps to the vectors of the target. */
 #define LANES 4
 #include "vectors.h"
 

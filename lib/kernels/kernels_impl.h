@@ -5,9 +5,9 @@
  *     KERNELS_NAME            its name as a string
  *     load_f16, load_bf16, load_i8    LANES elements widened to a vector
  *     store_f16               the reverse
- *     ivec16, load_ivec16     2 LANES integers of 16 bits; as many of 8 widened to them
- *     add_products            sum plus their products, in whichever of its lanes
- * and perhaps
+ *     ivec16, load_ivec16     2 LANES integers of 16 bits, loaded from as many of 8 bits
+ *     add_products            adds their products to `sum`, in any of its lanes
+ * and may define
  *     PANELS_F16, PANELS_BF16 panels of weights of that type; otherwise they are widened */
 #include "bf16_memory_impl.h"
 #include "bf16_product_impl.h"
@@ -26,15 +26,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Weights are read once, faster than the processor looks ahead by itself when they are narrow or
- * meet several rows.  The distance is one that served every type. */
+/* Weights are read once.  The processor's own prefetching falls behind when they are narrow or are
+ * multiplied by several rows.  The distance served every type. */
 static inline void prefetch(const void *p) {
     __builtin_prefetch((const char *)p + 3072, 0, 3);
 }
 
 /* ---- Products ----------------------------------------------------------------------------- */
 
-/* Rows of A that a product takes at once, as many as there are registers for. */
+/* Rows of A that a product takes at once: as many as the registers hold. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 enum { MOST_PRODUCT_ROWS = 8 };
 #else
@@ -65,11 +65,12 @@ static inline float same_f32(float x) {
 
 enum { MOST_Q8_COLUMNS = 4 };
 
-/* x[n] = out / 32767 times the largest of them in size, to the nearest integers.  Rounding to 16
- * bits costs much less than the weights' 8 (see SPEED.md). */
+/* Rounds x[n] to 16-bit integers: x is about out times *scale, which is the largest magnitude
+ * divided by 32767.  Rounding activations to 16 bits loses much less than rounding weights to 8
+ * (see SPEED.md). */
 static void round_row(size_t n, const float *x, int16_t *out, float *scale) {
     const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
-    vec best = {0}, odd = {0};     /* not zero where something is not finite */
+    vec best = {0}, odd = {0};     /* not zero if an element is not finite */
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         vec y = load_f32(x + i);
@@ -124,7 +125,8 @@ product_q8_block(const int rows, const int columns, const int16_t *a, size_t lda
     }
 }
 
-/* `columns` rows of B, `apart` rows from each other: so many streams are read side by side. */
+/* Multiplies `columns` rows of B, `apart` rows from each other, so that as many streams are read
+ * side by side. */
 static inline __attribute__((always_inline)) void
 product_q8_tile(const int rows, const int columns, size_t k, const int16_t *a, const float *a_scale,
                 const int8_t *b, const float *scale, size_t apart, float *c, size_t ldc) {
@@ -216,22 +218,22 @@ static void widen_q8(const void *in, const float *scale, size_t n_row, size_t n_
 
 /* ---- Products of f32 that are not weights ------------------------------------------------- */
 
-/* Registers for a tile of C: TILE_ROWS x TILE_VECTORS sums, a row of B, an element of A. */
+/* The registers hold a tile of C: TILE_ROWS x TILE_VECTORS sums, a row of B, an element of A. */
 #if LANES == 16
 enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
 #else
 enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 #endif
 
-/* A tile may be as high as it is narrow. */
+/* A narrow tile may have more rows. */
 enum { MOST_TILE_ROWS = 16 };
 
-/* Rows of B in one go, so that a tile's part of them stays in the first-level cache. */
+/* Rows of B that are processed together, so that a tile's part of them stays in the first-level
+ * cache. */
 enum { DEPTH_BLOCK = 128 };
 
-/* One tile of C, `rows` x `vectors` vectors; these and `half`, which tells whether B is f16, are
- * constants where it is inlined.  `next`, unless NULL, is what will be the next B, which is fetched
- * meanwhile. */
+/* Computes one tile of C, `rows` x `vectors` vectors; these and `half` (B is f16) are constants
+ * where it is inlined.  `next`, unless NULL, is the next B, which is prefetched. */
 static inline __attribute__((always_inline)) void
 multiply_tile(const int rows, const int vectors, const bool half, size_t k, const float *a,
               size_t lda, const void *b, size_t ldb, bool add, float *c, size_t ldc,
@@ -260,12 +262,12 @@ multiply_tile(const int rows, const int vectors, const bool half, size_t k, cons
     }
 }
 
-/* `vectors` vectors of C's columns, all of its rows. */
+/* Computes `vectors` vectors of C's columns in all rows. */
 static inline __attribute__((always_inline)) void
 multiply_columns(const int vectors, const bool half, size_t m, size_t k, const float *a, size_t lda,
                  const void *b, size_t ldb, bool add, float *c, size_t ldc, const char *next) {
     const size_t size = half ? sizeof(uint16_t) : sizeof(float);
-    /* Each of the first tiles fetches some rows of `next`. */
+    /* The first tiles prefetch some rows of `next` each. */
     const size_t step = next && m >= 6 ? (6 * k + m - 1) / m : 0;
     for (size_t row = 0; m >= 6; m -= 6, a += 6 * lda, c += 6 * ldc) {
         for (size_t i = 0; i < step && row < k; i++, row++)
@@ -279,7 +281,7 @@ multiply_columns(const int vectors, const bool half, size_t m, size_t k, const f
         multiply_tile(1, vectors, half, k, a, lda, b, ldb, add, c, ldc, next);
 }
 
-/* The last columns, fewer than a tile's: vectors LANES of them. */
+/* Computes the last columns, fewer than a tile has: vectors LANES of them. */
 static inline __attribute__((always_inline)) void
 multiply_rest(const bool half, size_t vectors, size_t m, size_t k, const float *a, size_t lda,
               const void *b, size_t ldb, bool add, float *c, size_t ldc, const char *next) {
@@ -293,7 +295,7 @@ multiply_rest(const bool half, size_t vectors, size_t m, size_t k, const float *
 
 static void multiply_f32(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
                          size_t ldb, bool add, float *c, size_t ldc, const void *next) {
-    /* One tile's rows read B once anyway. */
+    /* The rows of a single tile read B only once. */
     size_t depth = m > TILE_ROWS ? DEPTH_BLOCK : k;
     for (size_t first = 0; first < k || first == 0; first += depth) {
         size_t left = k - first, part = left < depth ? left : depth, j = 0;
@@ -309,7 +311,7 @@ static void multiply_f32(size_t m, size_t n, size_t k, const float *a, size_t ld
     }
 }
 
-/* Rows of A that make it worth widening a part of B first. */
+/* From this many rows of A on, widening a part of B first pays. */
 enum { MANY_ROWS = 2 * TILE_ROWS, TILE_LANES = TILE_VECTORS * LANES };
 
 static void multiply_f16(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
@@ -369,7 +371,8 @@ panel_columns(const int rows, const int vectors, size_t n, size_t k, const float
         multiply_tile(1, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc, NULL);
 }
 
-/* Steps of k in one go, so that a panel's part of them stays in the second-level cache. */
+/* Steps of k that are processed together, so that a panel's part of them stays in the second-level
+ * cache. */
 enum { PANEL_STEPS = 1024 };
 
 static void panel(size_t m, size_t width, size_t n, size_t k, const void *packed,
@@ -438,7 +441,8 @@ static void narrow_f16(const float *in, size_t n, uint16_t *out) {
 
 /* ---- Softmax and layer norm --------------------------------------------------------------- */
 
-/* s[i] = scale (s[i] + position[i]), or with `far` for each; returns the larger of max and them. */
+/* s[i] = scale (s[i] + position[i]), or with `far` for every position if that is NULL; returns the
+ * largest of max and s. */
 static inline float add_position(float *s, size_t n, const float *position, float far, float scale,
                                  float max) {
     vec best = splat(max);
@@ -456,8 +460,8 @@ static inline float add_position(float *s, size_t n, const float *position, floa
     return max;
 }
 
-/* Weights that no sum can tell from zero become zero: their products with values would be
- * subnormal, which takes processors a hundred times as long. */
+/* Makes weights zero that are too small to change a sum: their products with values would be
+ * subnormal, which processors take a hundred times as long to compute. */
 static inline void drop_least(size_t n, float *s) {
     const vec least = splat(0x1p-80f);
     size_t i = 0;
@@ -512,7 +516,7 @@ static void layer_norm(size_t n, const float *x, const float *y, const float *we
         out[i] = (out[i] - mean) * inverse * weight[i] + bias[i];
 }
 
-/* x / (1 + exp(-y)); NaN stays, and where exp would overflow the quotient is next to nothing. */
+/* x / (1 + exp(-y)); NaN stays NaN. Where exp would overflow, the quotient is nearly zero. */
 static inline vec gate(vec x, vec y) {
     const vec highest = splat(88.0f);
     return x / (splat(1) + exp_lanes(choose(-y > highest, highest, -y)));
@@ -578,13 +582,13 @@ static void sum_exp(size_t n, const float *x, float *max, float *sum) {
     vec total = {0}, shift = splat(top);
     for (i = 0; i + LANES <= n; i += LANES)
         total += exp_lanes(load_f32(x + i) - shift);
-    if (i < n) /* what fills the vector up adds about e^-87 */
+    if (i < n) /* each padding lane adds about e^-87 */
         total += exp_lanes(load_tail(x + i, n - i, -INFINITY) - shift);
     *max = top;
     *sum = sum_lanes(total);
 }
 
-/* Eight vectors are looked at together: few of them have one. */
+/* Tests eight vectors together, because few contain a larger element. */
 static size_t find_above(size_t first, size_t n, const float *x, float bound) {
     enum { TOGETHER = 8 * LANES };
     size_t i = first;
@@ -600,7 +604,7 @@ static size_t find_above(size_t first, size_t n, const float *x, float bound) {
     return i;
 }
 
-/* Begins at once at the beginning and in the middle, as prefetchers like it. */
+/* Reads from the beginning and from the middle at the same time, which prefetchers handle best. */
 static void read_only(const void *data, size_t n) {
     typedef uint64_t cache_line __attribute__((vector_size(64)));
     const cache_line *line = data;
@@ -611,7 +615,7 @@ static void read_only(const void *data, size_t n) {
         b ^= line[half + k];
     }
     a ^= b;
-    __asm__ volatile("" : : "m"(a)); /* or nothing need be read */
+    __asm__ volatile("" : : "m"(a)); /* keeps the compiler from dropping the reads */
 }
 
 #if !defined(PANELS_F16)

@@ -1,5 +1,6 @@
-/* What every vectorised loop begins with: loads and stores, sums and maxima of lanes, exp.  Static
- * functions for the vectors of vectors.h, which the including file compiles for its processor. */
+/* Basic functions of vectorised loops: loads and stores, sums and maxima of lanes, exp.  They are
+ * static and use the vectors of vectors.h, so that each including file compiles them for its
+ * processor. */
 #ifndef TXL_LANES_H
 #define TXL_LANES_H
 
@@ -27,7 +28,7 @@ static inline vec larger(vec a, vec b) {
     return choose(a > b, a, b);
 }
 
-/* The lanes' sum and maximum, halves upon halves. */
+/* The lanes' sum and maximum, by adding the upper half to the lower one again and again. */
 static inline float sum_lanes(vec x) {
 #if LANES == 16
     vec8 half = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
@@ -79,7 +80,7 @@ static inline vec exp_lanes(vec x) {
     return (vec)((ivec)p + exponent);
 }
 
-/* A copy of the n < LANES elements at p, filled up. */
+/* The n < LANES elements at p, and `fill` in the other lanes. */
 static inline vec load_tail(const float *p, size_t n, float fill) {
     float lane[LANES];
     for (size_t i = 0; i < LANES; i++)

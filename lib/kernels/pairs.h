@@ -1,5 +1,6 @@
 /* Numbers in bf16, two neighbours of a row of A or of a column of B in each lane, for LANES lanes
- * (see vectors.h).  A file may define narrow_neighbours, narrow_pairs and add_pairs before. */
+ * (see vectors.h).  A file may define narrow_neighbours, narrow_pairs and add_pairs itself before
+ * it includes this. */
 #ifndef TXL_PAIRS_H
 #define TXL_PAIRS_H
 
@@ -12,7 +13,7 @@
 typedef uint32_t uvec __attribute__((vector_size(LANES * 4)));
 
 #if !defined(narrow_neighbours)
-/* In each lane's upper half, above noise. */
+/* Rounds to bf16, in each lane's upper 16 bits; the lower 16 are meaningless. */
 static inline uvec round_bf16(vec x) {
     const uvec bits = (uvec)x, nan = (uvec)(x != x);
     uvec odd = (bits >> 16) & 1;
@@ -34,7 +35,7 @@ static inline ivec narrow_pairs(vec even, vec odd) {
 #define EVERY_SECOND(i) i, i + 2, i + 4, i + 6
 #endif
 
-/* The same of neighbours: the elements of x, then those of y. */
+/* The elements of x, then those of y, in bf16: neighbours share a lane. */
 static inline ivec narrow_neighbours(vec x, vec y) {
     return narrow_pairs(__builtin_shufflevector(x, y, EVERY_SECOND(0)),
                         __builtin_shufflevector(x, y, EVERY_SECOND(1)));
@@ -42,7 +43,7 @@ static inline ivec narrow_neighbours(vec x, vec y) {
 #endif
 
 #if !defined(add_pairs)
-/* sum + the products of both numbers in each lane. */
+/* Adds to `sum` the products of both numbers in each lane. */
 static inline vec add_pairs(vec sum, ivec a, ivec b) {
     const uvec x = (uvec)a, y = (uvec)b;
     sum += (vec)(x << 16) * (vec)(y << 16);
@@ -50,7 +51,8 @@ static inline vec add_pairs(vec sum, ivec a, ivec b) {
 }
 #endif
 
-/* Where a tile's operands lie, in elements from one to the next: */
+/* A tile's operands: the first element, and the distances in elements between rows, blocks, pairs
+ * and vectors. */
 struct pairs_a {
     const uint16_t *x;
     size_t row, block;
@@ -60,8 +62,8 @@ struct pairs_b {
     size_t pair, vector, block;
 };
 
-/* C[rows, vectors LANES] (+)= A B of `blocks` blocks of `pairs` pairs; `rows` and `vectors` are
- * constants where it is inlined, at most 16 and 4. */
+/* C[rows, vectors LANES] (+)= A B over `blocks` blocks of `pairs` pairs; `rows` and `vectors`, at
+ * most 16 and 4, are constants where it is inlined. */
 static inline __attribute__((always_inline)) void tile_of_pairs(const int rows, const int vectors,
                                                                 size_t blocks, size_t pairs,
                                                                 struct pairs_a a, struct pairs_b b,

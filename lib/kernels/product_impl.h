@@ -1,20 +1,21 @@
-/* C[m,n] = A[m,k] B[n,k]^T with few rows of A, in f32, for LANES lanes (see vectors.h).  The file
- * that includes it, once for each type of B, defines before:
+/* C[m,n] = A[m,k] B[n,k]^T with few rows of A, in f32, for LANES lanes (see vectors.h).  A file
+ * includes it once for each type of B, and defines before each time:
  *
  *     PRODUCT        the function's name
  *     ELEMENT        the type of an element of B
  *     LOAD, SCALAR   LANES elements of B as floats, and one
  *
- * which are undefined again at the end.  There is no guard: it is meant to be included again. */
+ * The end of this file undefines them.  It has no include guard because it is included several
+ * times. */
 
 #define PASTE_NAMES(name, part) name##_##part
 #define NAME_PART(name, part) PASTE_NAMES(name, part)
 #define PRODUCT_TILE NAME_PART(PRODUCT, tile)
 #define PRODUCT_ROWS NAME_PART(PRODUCT, rows)
 
-/* One or two rows of B, `apart` rows from each other, against some rows of A, so that the loads of
- * either serve several products; `rows` and `columns` are constants where it is inlined.  Two
- * accumulators for each keep the multipliers busy while sums are under way. */
+/* Multiplies one or two rows of B, `apart` rows from each other, by some rows of A, so that each
+ * load serves several products; `rows` and `columns` are constants where it is inlined.  Two
+ * accumulators for each element hide the latency of additions. */
 static inline __attribute__((always_inline)) void PRODUCT_TILE(const int rows, const int columns,
                                                                size_t k, const float *a, size_t lda,
                                                                const ELEMENT *b, size_t apart,
@@ -51,8 +52,8 @@ static inline __attribute__((always_inline)) void PRODUCT_TILE(const int rows, c
     }
 }
 
-/* B's rows in pairs, one of its first half and one of its second: two streams a thread are read
- * faster than one. */
+/* Takes B's rows in pairs, one from its first half and one from its second: a thread reads two
+ * streams faster than one. */
 static inline __attribute__((always_inline)) void PRODUCT_ROWS(const int rows, const int columns,
                                                                size_t n, size_t k, const float *a,
                                                                size_t lda, const ELEMENT *b,

@@ -6,19 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TILE_BYTES = 64 }; /* of a row */
+enum { TILE_BYTES = 64 }; /* of a tile's row */
 
 #define MULTIPLIES_BYTES_IN_TILES /* for int8_panels_impl.h */
 
-/* What ldtilecfg reads (Intel 64 and IA-32 Architectures Software Developer's Manual). */
+/* The operand of ldtilecfg (Intel 64 and IA-32 Architectures Software Developer's Manual). */
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
 };
 
-/* Until tiles_end this thread has sums of 16 x 16 in tiles 0 to 3, 16 rows of A with `pairs` pairs
- * of numbers in 4 and 5, and the pairs of 16 columns of B in 6 and 7. */
+/* Sets up this thread's tiles until tiles_end: 0 to 3 hold sums of 16 x 16, 4 and 5 hold 16 rows of
+ * A with `pairs` pairs of numbers, 6 and 7 the pairs of 16 columns of B. */
 static inline void tiles_begin_pairs(size_t pairs) {
     struct tile_config config = {.palette = 1};
     for (int i = 0; i < 8; i++) {
@@ -32,7 +32,7 @@ static inline void tiles_begin(void) {
     tiles_begin_pairs(16);
 }
 
-/* So that the system need not keep them when it takes the processor from the thread. */
+/* Releases the tiles, so that the system need not save them when it switches threads. */
 static inline void tiles_end(void) {
     _tile_release();
 }

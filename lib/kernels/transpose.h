@@ -1,4 +1,4 @@
-/* Squares of LANES rows turned over, for what is packed by columns and stored by rows. */
+/* Transposes squares of LANES rows, for operands that are stored by rows and packed by columns. */
 #ifndef TXL_TRANSPOSE_H
 #define TXL_TRANSPOSE_H
 
@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* One stage swaps the upper right and the lower left quarter of every square of 2 d lanes: lane j
- * of the upper row, and of the lower row, out of the two rows' lanes. */
+/* One stage swaps the upper right and the lower left quarter of every square of 2 d lanes.  UPPER
+ * and LOWER say from which of the two rows' lanes lane j of the upper and of the lower row
+ * comes. */
 #define UPPER(j, d) ((j) & (d) ? LANES + (j) - (d) : (j))
 #define LOWER(j, d) ((j) & (d) ? LANES + (j) : (j) + (d))
 #define FOUR_LANES(F, j, d) F(j, d), F(j + 1, d), F(j + 2, d), F(j + 3, d)
@@ -43,7 +44,7 @@ static inline __attribute__((always_inline)) void transpose(vec rows[LANES]) {
             TRANSPOSE_STAGE(rows, 1)
 }
 
-/* The first n floats at p, n <= LANES, filled up with zeros. */
+/* The n <= LANES floats at p, and zero in the other lanes. */
 static inline vec load_some(const float *p, size_t n) {
     vec x = {0};
     if (n == LANES)

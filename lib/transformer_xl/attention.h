@@ -6,7 +6,7 @@
 
 /* The attention of one layer in a pass: n tokens of one timeline, or one token of each of n. */
 struct attention {
-    struct transformer_xl_timeline *line; /* whose activations and threads the pass uses */
+    struct transformer_xl_timeline *line; /* the pass uses its activations and threads */
     struct timeline *const *each;         /* [n], or NULL: all rows are of line's own timeline */
     int l;                                /* the layer's number, */
     const struct layer *layer;            /* and its weights */

@@ -11,7 +11,7 @@ enum attention_type {
     ATTENTION_LEARNED_POSITION = 3  /* vanilla Transformer, learned positions on each layer */
 };
 
-/* Whether positions count from the token that looks; the vanilla types have no memory. */
+/* Whether scores depend on the distance between query and key.  The other types have no memory. */
 static inline bool attention_is_relative(enum attention_type type) {
     return type == ATTENTION_RELATIVE || type == ATTENTION_LEARNED_DISTANCE;
 }

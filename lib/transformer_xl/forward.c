@@ -9,8 +9,9 @@
  *         x = LayerNorm(x + W_2 relu(W_1 x + b_1) + b_2)
  *
  * with i and j positions on the timeline.  Keys and values are never computed twice: the ring holds
- * those of the memory and of the segment so far.  Nor are the position rows W_r R_d, which depend
- * on the distance alone.  pre_lnorm normalises the inputs of both halves instead of their sums. */
+ * those of the memory and of the segment so far.  The position rows W_r R_d, which depend on the
+ * distance alone, are not either.  With pre_lnorm the inputs of both sublayers are normalised
+ * instead of their sums. */
 #include "forward.h"
 #include "attention.h"
 
@@ -28,7 +29,7 @@ struct norm {
 
 enum { NORM_BLOCK = 16 };
 
-/* The published code's, PyTorch's default. */
+/* The published code uses PyTorch's default. */
 static const float NORM_EPSILON = 1e-5f;
 
 static void norm_task(void *context, int i, int thread) {
@@ -53,35 +54,35 @@ static void add_rows(const struct transformer_xl_timeline *line, size_t n, const
         line->hidden[i] += y[i];
 }
 
-/* The end of either half of a layer: hidden = hidden + y, normalised unless pre_lnorm. */
-static void finish_half(struct transformer_xl_timeline *line, const struct layer_norm *norm,
-                        size_t n, const float *y) {
+/* Ends a sublayer (attention or feed-forward): hidden = hidden + y, normalised unless pre_lnorm. */
+static void finish_sublayer(struct transformer_xl_timeline *line, const struct layer_norm *norm,
+                            size_t n, const float *y) {
     if (line->x->pre_lnorm)
         add_rows(line, n, y);
     else
         normalise(line, norm, n, line->hidden, y, line->hidden);
 }
 
-/* Its beginning: what the weights see. */
-static const float *begin_half(struct transformer_xl_timeline *line, const struct layer_norm *norm,
-                               size_t n) {
+/* Begins a sublayer: returns its input, normalised if pre_lnorm. */
+static const float *begin_sublayer(struct transformer_xl_timeline *line,
+                                   const struct layer_norm *norm, size_t n) {
     if (!line->x->pre_lnorm)
         return line->hidden;
     normalise(line, norm, n, line->hidden, NULL, line->normed);
     return line->normed;
 }
 
-static void attention_half(struct attention *a) {
+static void attention_sublayer(struct attention *a) {
     struct transformer_xl_timeline *line = a->line;
     const struct transformer_xl *x = line->x;
     const struct layer *layer = a->layer;
     size_t n = a->n, width = head_width(x), d_model = (size_t)x->d_model;
-    const float *input = begin_half(line, &layer->attention_norm, n);
+    const float *input = begin_sublayer(line, &layer->attention_norm, n);
     /* QKV[n, 3 width] = X[n, d_model] W_qkv^T */
     compute_product(&line->base.compute, n, input, d_model, &layer->qkv, NULL, LINEAR, line->qkv,
                     3 * width);
     if (!attention_is_relative(x->attn_type) && x->pre_lnorm) {
-        /* The vanilla kinds' published code leaves the queries' input as it is. */
+        /* The vanilla types' published code does not normalise the input of the queries. */
         struct matrix q = matrix_rows(&layer->qkv, 0, width);
         compute_product(&line->base.compute, n, line->hidden, d_model, &q, NULL, LINEAR, line->qkv,
                         3 * width);
@@ -94,21 +95,21 @@ static void attention_half(struct attention *a) {
     attention_run(a);
     compute_product(&line->base.compute, n, line->heads, width, &layer->o, NULL, LINEAR,
                     line->inner, d_model);
-    finish_half(line, &layer->attention_norm, n, line->inner);
+    finish_sublayer(line, &layer->attention_norm, n, line->inner);
 }
 
-static void feed_forward_half(struct transformer_xl_timeline *line, const struct layer *layer,
-                              size_t n) {
+static void feed_forward_sublayer(struct transformer_xl_timeline *line, const struct layer *layer,
+                                  size_t n) {
     size_t d_model = (size_t)line->x->d_model, d_inner = (size_t)line->x->d_inner;
-    const float *input = begin_half(line, &layer->feed_forward_norm, n);
+    const float *input = begin_sublayer(line, &layer->feed_forward_norm, n);
     compute_product(&line->base.compute, n, input, d_model, &layer->feed_forward_1,
                     layer->feed_forward_bias_1, RELU, line->inner, d_inner);
     compute_product(&line->base.compute, n, line->inner, d_inner, &layer->feed_forward_2,
                     layer->feed_forward_bias_2, LINEAR, line->normed, d_model);
-    finish_half(line, &layer->feed_forward_norm, n, line->normed);
+    finish_sublayer(line, &layer->feed_forward_norm, n, line->normed);
 }
 
-/* The vanilla kinds number positions from the end of the segment at hand. */
+/* The vanilla types number positions from the end of the current segment. */
 static void add_sinusoid(struct transformer_xl_timeline *line, size_t n) {
     position_sines(line->x->inv_freq, (size_t)line->x->d_model, line->base.settings.clamp_len,
                    n - 1, -1, n, line->normed);
@@ -146,8 +147,8 @@ static txl_status run_layers(struct attention *a, txl_error *error) {
             positions_fill(timeline_of(a, t)->positions, &line->base.compute, a->l, &weights);
         if (line->x->attn_type == ATTENTION_LEARNED_POSITION)
             add_learned_positions(line, a->layer, a->n);
-        attention_half(a);
-        feed_forward_half(line, a->layer, a->n);
+        attention_sublayer(a);
+        feed_forward_sublayer(line, a->layer, a->n);
     }
     return TXL_OK;
 }
@@ -179,7 +180,7 @@ static txl_status forward(struct transformer_xl_timeline *line, struct timeline 
 
 /* ---- The timeline ------------------------------------------------------------------------- */
 
-/* A full segment becomes memory as soon as another token is to come. */
+/* Length of the segment that the next token belongs to: a full one becomes memory first. */
 static uint64_t segment_length(const struct timeline *t) {
     uint64_t length = t->next - t->segment_start;
     return length == (uint64_t)t->settings.tgt_len ? 0 : length;
@@ -191,13 +192,14 @@ size_t transformer_xl_room(const struct timeline *t) {
     return smaller(t->chunk, (size_t)t->settings.tgt_len - (size_t)segment_length(t));
 }
 
-/* The memory advances by the full segment, if it is one. */
+/* Moves a full segment into the memory. */
 static void begin_pass(struct timeline *t) {
     if (is_same_length(&t->settings) || segment_length(t) == 0)
         t->segment_start = t->next;
 }
 
-/* Without memory, and with positions that depend on the segment's length: all of it again. */
+/* Positions depend on the segment's length, and there is no memory: computes the whole segment
+ * again. */
 static txl_status advance_anew(struct transformer_xl_timeline *line, const int32_t *ids, size_t n,
                                const float **hidden, txl_error *error) {
     struct timeline *t = &line->base;

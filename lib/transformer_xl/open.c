@@ -1,5 +1,5 @@
-/* Opening a Transformer-XL: its parts are found by the table of parameters; what layers and bands
- * share is then given to each of them. */
+/* Opening a Transformer-XL: the table of parameters says which tensors to find; then each layer and
+ * band is given the tensors that they share. */
 #include "open.h"
 #include "lib/base/error.h"
 #include "transformer_xl.h"
@@ -19,8 +19,8 @@ static txl_status allocate(struct transformer_xl *x, const struct transformer_xl
     return TXL_OK;
 }
 
-/* With div_val 1 the tensors numbered 0 have the rows of all bands, and their one embedding
- * projection. */
+/* With div_val 1 the tensors of band 0 contain the rows of all bands, and the embedding projection
+ * that they share. */
 static void divide_bands(struct ends *ends, const struct transformer_xl_settings *s) {
     const struct band whole = ends->band[0];
     for (int i = 0; i < s->n_band; i++) {

@@ -104,10 +104,10 @@ enum {
     KLEN_HEADS
 };
 
-/* When there is one. */
+/* Conditions under which a parameter exists. */
 enum {
     ALWAYS,
-    OWN_BAND, /* the band has tensors of its own, or is the first and has them for all */
+    OWN_BAND, /* the band has tensors of its own, or is the first and has those of all bands */
     OWN_BAND_PROJECTS,
     OWN_BAND_UNTIED,
     PROJECTS,

@@ -1,4 +1,4 @@
-/* What a Transformer-XL's weights file states: its settings, and which tensors follow from them.
+/* The settings of a Transformer-XL's weights file, and the tensors that follow from them.
  *
  * Dai et al. 2019, "Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context".
  * Dimensions keep the paper's code's names: n_layer, d_model, n_head, d_head, d_inner. */
@@ -12,7 +12,7 @@
 
 enum memory_start { MEMORY_EMPTY, MEMORY_ZEROS };
 enum cluster_order { CLUSTERS_REVERSED, CLUSTERS_FORWARD };
-/* As settings have them; NULL for a number that is none. */
+/* The names in a file's settings; NULL if there is none of that number. */
 const char *memory_start_name(uint32_t number);
 const char *cluster_order_name(uint32_t number);
 
@@ -63,7 +63,7 @@ enum transformer_xl_parameter {
 extern const struct setting_table transformer_xl_setting_table;
 extern const struct parameter_table transformer_xl_parameters;
 
-/* Whether the settings go together; as settings_read. */
+/* Checks that the settings fit together; fails as settings_read does. */
 txl_status transformer_xl_check(const void *settings, const char *name, txl_status failure,
                                 txl_error *error);
 
@@ -71,8 +71,8 @@ txl_status transformer_xl_check(const void *settings, const char *name, txl_stat
 int transformer_xl_band_tokens(const struct transformer_xl_settings *settings, int i);
 int transformer_xl_band_width(const struct transformer_xl_settings *settings, int i);
 
-/* Whether bands go through projections; published code projects wherever widths differ, and always
- * with a div_val. */
+/* Whether bands have projections: published code projects wherever widths differ, and always if
+ * div_val > 1. */
 bool transformer_xl_projects(const struct transformer_xl_settings *settings);
 
 #endif

@@ -16,7 +16,7 @@ struct timeline_plan {
     struct position_plan positions;
 };
 
-/* How many distances can be told apart. */
+/* The number of distances that have position rows of their own. */
 static size_t count_distances(const struct transformer_xl *x, const txl_settings *s) {
     if (!attention_is_relative(x->attn_type))
         return 0;
@@ -60,7 +60,7 @@ static struct timeline_plan make_plan(const struct transformer_xl *x, const txl_
     return plan;
 }
 
-/* Of scratch that an attention task needs: scores, position scores, two queries, results. */
+/* Floats of scratch that an attention task needs: scores, position scores, two queries, results. */
 static size_t attention_scratch(const struct transformer_xl *x, const struct timeline_plan *plan) {
     size_t queries = smaller(QUERY_BLOCK, plan->chunk);
     return queries * (plan->capacity + in_blocks(plan->positions.distances) +
@@ -97,8 +97,9 @@ static size_t all_packed(const struct transformer_xl *x, const struct kernels *k
     return compute_packed(kernels, larger(plan->chunk, POSITION_ROWS), k);
 }
 
-/* The TensorFlow dialect's first memory is mem_len inputs of zeros, seen through each layer's own
- * projection.  Without pre_lnorm that gives zeros; with it, the projection of the norm's bias. */
+/* In the TensorFlow dialect the first memory is mem_len zero inputs to each layer, which are
+ * projected to keys and values.  Without pre_lnorm these are zeros; with it, the projection of the
+ * norm's bias. */
 static bool projects_zeros(const struct transformer_xl *x, const txl_settings *s) {
     return x->network.zero_memory && x->pre_lnorm && s->mem_len > 0;
 }
@@ -256,7 +257,7 @@ void transformer_xl_reset(struct timeline *timeline) {
     line->base.next = line->base.segment_start = first_position(&line->base);
 }
 
-/* Position rows of all distances. */
+/* Computes the position rows of all distances. */
 static txl_status complete_positions(struct transformer_xl_timeline *line, txl_error *error) {
     struct positions *p = line->positions;
     positions_want(p, &line->base.compute, p->distances);
@@ -284,7 +285,7 @@ txl_status transformer_xl_copy(struct timeline *to_timeline, struct timeline *fr
     to->fresh = from->fresh;
     if (to->base.segment)
         memcpy(to->base.segment, from->base.segment, from->base.chunk * sizeof *to->base.segment);
-    /* Both hold the first memory, which may be large and untouched. */
+    /* Both have the same first memory, which may be large and not resident: it is not copied. */
     uint64_t low = first_visible(&from->base, from->base.next), first = first_position(&from->base);
     for (uint64_t p = (low > first ? low : first) / ROW_BLOCK; p * ROW_BLOCK < from->base.next;
          p++) {

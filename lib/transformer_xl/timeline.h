@@ -1,5 +1,5 @@
-/* What a session of a Transformer-XL keeps: the projected keys and values of the memory and of the
- * segment at hand, its position rows, and room for the activations of a pass. */
+/* The state of a Transformer-XL's session: keys and values of the memory and of the current
+ * segment, position rows, and room for the activations of a pass. */
 #ifndef TXL_TRANSFORMER_XL_TIMELINE_H
 #define TXL_TRANSFORMER_XL_TIMELINE_H
 
@@ -12,12 +12,12 @@ struct transformer_xl_timeline {
     struct timeline base; /* what all families have */
     const struct transformer_xl *x;
 
-    /* Positions count from the first row of the first memory.  Row p of every layer and head lies
-     * at p % capacity of its ring.  Keys lie transposed, so that the scores of a block are one
-     * product without repacking; values are filled up to a multiple of 16 elements. */
+    /* Positions count from the first row of the first memory.  Position p of every layer and head
+     * is row p % capacity of its ring.  Keys are stored transposed, so that the scores of a block
+     * are one product without repacking; values are padded to a multiple of 16 elements. */
     size_t capacity; /* rows of the ring, in whole blocks: memory and segment */
     struct rows keys, values;
-    bool fresh;       /* they still hold the zeros they were made with */
+    bool fresh;       /* keys and values are still the zeros of a new arena */
     float *zero_rows; /* [n_layer, 3 n_head d_head]: qkv of a row of zeros; see project_zeros */
 
     struct positions *positions;
@@ -28,7 +28,7 @@ struct transformer_xl_timeline {
     float *qkv;    /* [chunk, 3 n_head d_head] */
     float *heads;  /* [chunk, n_head d_head] */
     float *inner;  /* [chunk, d_inner], also [chunk, d_model] */
-    float *scores; /* [n_head, capacity + positions' places]: of a single token's heads */
+    float *scores; /* [n_head, capacity + positions' places]: of the heads of a single token */
 };
 
 enum { QUERY_BLOCK = 128 }; /* queries of one attention task, so that their scores stay in cache */
@@ -55,7 +55,7 @@ static inline uint64_t first_visible(const struct timeline *t, uint64_t p) {
     return t->segment_start > mem_len ? t->segment_start - mem_len : 0;
 }
 
-/* What the position rows of a layer are made of. */
+/* The weights from which the position rows of a layer are computed. */
 static inline struct position_weights position_weights(const struct layer *layer) {
     bool learned = layer->r_emb.n_row > 0;
     return (struct position_weights){learned ? &layer->r_emb : &layer->r, layer->v, layer->r_bias};
@@ -68,10 +68,10 @@ struct stored_rows {
     size_t n;
     uint64_t position;
     const float *qkv;
-    size_t stride; /* of its rows; 0 repeats one */
+    size_t stride; /* between its rows; 0 repeats one row */
 };
 
-/* Copies those of all heads into the ring, or of one. */
+/* Copy the keys and values of all heads, or of one, into the ring. */
 void timeline_store(struct stored_rows *rows);
 void timeline_store_head(const struct stored_rows *rows, size_t head);
 

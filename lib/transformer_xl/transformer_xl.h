@@ -1,4 +1,4 @@
-/* What a Transformer-XL is made of: its dimensions and where its weights lie.  Read-only. */
+/* A Transformer-XL: its dimensions and pointers to its weights.  Read-only. */
 #ifndef TXL_TRANSFORMER_XL_H
 #define TXL_TRANSFORMER_XL_H
 
@@ -14,7 +14,7 @@ struct layer {
     struct matrix o;     /* [d_model, n_head d_head] */
     struct matrix r;     /* [n_head d_head, d_model]; RELATIVE */
     const float *u, *v;  /* [n_head, d_head]; u: RELATIVE and LEARNED_DISTANCE, v: RELATIVE */
-    struct matrix r_emb; /* [max_klen, n_head d_head]; the LEARNED ones */
+    struct matrix r_emb; /* [max_klen, n_head d_head]; both LEARNED types */
     const float *r_bias; /* [max_klen, n_head]; LEARNED_DISTANCE */
     struct layer_norm attention_norm, feed_forward_norm;
     struct matrix feed_forward_1, feed_forward_2; /* [d_inner, d_model], [d_model, d_inner] */

@@ -47,17 +47,17 @@ static const struct xlnet_row *row_of(const struct xlnet_pass *p, struct xlnet_r
 }
 
 /* What some rows see between them. */
-struct sight {
+struct key_range {
     uint64_t low;          /* the first position */
     size_t block, n_key;   /* of keys: the first block, and rows in whole ones */
     int64_t least, most;   /* distances */
     size_t place, n_place; /* their position rows in whole blocks: the first, and their number */
 };
 
-static struct sight find_sight(const struct xlnet_pass *p, const struct xlnet_timeline *line,
-                               struct xlnet_rows rows) {
+static struct key_range find_range(const struct xlnet_pass *p, const struct xlnet_timeline *line,
+                                   struct xlnet_rows rows) {
     const struct distances *distances = line->distances;
-    struct sight s = {.low = xlnet_first_visible(&line->base)};
+    struct key_range s = {.low = xlnet_first_visible(&line->base)};
     uint64_t least = UINT64_MAX, most = 0, end = 0;
     for (size_t t = 0; t < rows.m; t++) {
         const struct xlnet_row *row = row_of(p, rows, t);
@@ -76,9 +76,9 @@ static struct sight find_sight(const struct xlnet_pass *p, const struct xlnet_ti
 
 void xlnet_distances_seen(const struct xlnet_pass *p, const struct xlnet_timeline *line,
                           struct xlnet_rows rows, int64_t *least, int64_t *most) {
-    struct sight sight = find_sight(p, line, rows);
-    *least = sight.least;
-    *most = sight.most;
+    struct key_range range = find_range(p, line, rows);
+    *least = range.least;
+    *most = range.most;
 }
 
 /* ---- One head of some rows ---------------------------------------------------------------- */
@@ -94,15 +94,15 @@ static void set_gaps(const struct xlnet_timeline *line, uint64_t low, uint64_t e
  * keys from the first of a block on, also some that the row does not see; b[n_place] the position
  * scores, of the farthest to the left first; `spread` has room for n_key. */
 static float attend_row(const struct xlnet_timeline *line, const struct xlnet_row *row,
-                        const struct sight *sight, float *s, const float *b, float *spread) {
+                        const struct key_range *range, float *s, const float *b, float *spread) {
     const struct distances *distances = line->distances;
-    size_t before = (size_t)(sight->low % ROW_BLOCK), n = (size_t)(row->end - sight->low);
+    size_t before = (size_t)(range->low % ROW_BLOCK), n = (size_t)(row->end - range->low);
     float scale = 1 / sqrtf((float)line->x->d_head), *seen = s + before;
     /* The keys stand at distances `most` down to `least`.  Of those beyond the clamp, n_left and
      * n_right share a position row. */
-    int64_t most = (int64_t)(row->at - sight->low);
+    int64_t most = (int64_t)(row->at - range->low);
     int64_t least = (int64_t)row->at - (int64_t)row->end + 1;
-    const float *zero = b + ((int64_t)distances->zero - (int64_t)sight->place);
+    const float *zero = b + ((int64_t)distances->zero - (int64_t)range->place);
     const float *position = zero - distances_clamp(distances, most);
     size_t n_left = most > distances->left ? smaller((size_t)(most - distances->left), n) : 0;
     if (least < -distances->right) {
@@ -113,12 +113,12 @@ static float attend_row(const struct xlnet_timeline *line, const struct xlnet_ro
             spread[j] = zero[distances->right];
         position = spread;
     }
-    set_gaps(line, sight->low, row->end, -INFINITY, seen);
+    set_gaps(line, range->low, row->end, -INFINITY, seen);
     float sum = line->base.compute.kernels->attend(
         seen, n, n_left, n_left > 0 ? zero[-distances->left] : 0, position, scale);
-    set_gaps(line, sight->low, row->end, 0, seen);
+    set_gaps(line, range->low, row->end, 0, seen);
     memset(s, 0, before * sizeof *s);
-    memset(seen + n, 0, (sight->n_key - before - n) * sizeof *s);
+    memset(seen + n, 0, (range->n_key - before - n) * sizeof *s);
     return 1 / sum;
 }
 
@@ -136,10 +136,10 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
                    struct xlnet_rows rows, int thread) {
     const struct kernels *kernels = line->base.compute.kernels;
     size_t d_head = (size_t)line->x->d_head, width = xlnet_width(line->x), m = rows.m;
-    struct sight sight = find_sight(p, line, rows);
+    struct key_range range = find_range(p, line, rows);
     float *s = p->line->base.compute.scratch[thread]; /* [m, n_key] */
-    float *b = s + m * sight.n_key;                   /* [m, n_place] */
-    float *q_u = b + m * sight.n_place;               /* [m, d_head] */
+    float *b = s + m * range.n_key;                   /* [m, n_place] */
+    float *q_u = b + m * range.n_place;               /* [m, d_head] */
     float *q_v = q_u + m * d_head;                    /* [m, d_head] */
     float *out = q_v + m * d_head;                    /* [m, value_row] */
     float *spread = out + m * line->values.width;     /* [n_key] */
@@ -150,18 +150,18 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
 
     /* (Q + u) K^T, and (Q + v) (W_r R)^T for all distances at once */
     const struct rows *far = &line->distances->rows;
-    const struct row_span keys = {p->l, head, sight.block, 0, sight.n_key};
-    const struct row_span seen = {p->l, head, sight.place / ROW_BLOCK, 0, sight.n_place};
-    rows_score(&line->keys, kernels, &keys, m, q_u, d_head, s, sight.n_key, rows_begin(far, &seen));
-    rows_score(far, kernels, &seen, m, q_v, d_head, b, sight.n_place,
+    const struct row_span keys = {p->l, head, range.block, 0, range.n_key};
+    const struct row_span seen = {p->l, head, range.place / ROW_BLOCK, 0, range.n_place};
+    rows_score(&line->keys, kernels, &keys, m, q_u, d_head, s, range.n_key, rows_begin(far, &seen));
+    rows_score(far, kernels, &seen, m, q_v, d_head, b, range.n_place,
                rows_begin(&line->values, &keys));
 
     float factor[XLNET_BLOCK];
     for (size_t t = 0; t < m; t++)
-        factor[t] = attend_row(line, row_of(p, rows, t), &sight, s + t * sight.n_key,
-                               b + t * sight.n_place, spread);
-    rows_round_factor(&line->values, kernels, m, sight.n_key, s, sight.n_key);
-    rows_weigh(&line->values, kernels, &keys, m, s, sight.n_key, out, NULL);
+        factor[t] = attend_row(line, row_of(p, rows, t), &range, s + t * range.n_key,
+                               b + t * range.n_place, spread);
+    rows_round_factor(&line->values, kernels, m, range.n_key, s, range.n_key);
+    rows_weigh(&line->values, kernels, &keys, m, s, range.n_key, out, NULL);
     for (size_t t = 0; t < m; t++) {
         float *to = p->line->heads + (rows.first + t * rows.step) * width + head * d_head;
         for (size_t j = 0; j < d_head; j++)
