@@ -10,7 +10,7 @@ static size_t n_block(const struct matrix *w) {
     return (w->n_row + compute_block_rows(w) - 1) / compute_block_rows(w);
 }
 
-/* Blocks of the widest softmax: a band's, or the head's with its clusters. */
+/* Blocks of the largest softmax: a band's, or the head's with its clusters. */
 static size_t max_blocks(const struct ends *ends) {
     size_t most = 0;
     for (int i = 0; i < ends->n_band; i++) {
@@ -114,19 +114,20 @@ void adaptive_embed(struct adaptive *a, const struct compute *compute, const int
 
 /* ---- Softmax of many positions ------------------------------------------------------------ */
 
-/* A softmax over the rows of one matrix, or of two one after the other (the head's tokens and its
- * clusters), at count positions. */
+/* A softmax at `count` positions over the rows of one matrix, or of two matrices, one after the
+ * other (the head's tokens and its clusters). */
 struct softmax {
     struct adaptive *adaptive;
     const struct compute *compute;
     size_t count;
     const float *projected; /* [count, d_band] */
-    struct operand operand; /* the same, made ready by add_nats */
+    struct operand operand; /* the same as an operand; add_nats prepares it */
     const struct matrix *w[2];
     const float *bias[2];
 };
 
-/* Block i of the entries: its largest logit and sum of exponentials, and the targets in it. */
+/* Computes block i of the entries: its largest logit, its sum of exponentials, and the logits of
+ * the targets in it. */
 static void softmax_task(void *context, int i, int thread) {
     const struct softmax *s = context;
     struct adaptive *a = s->adaptive;
@@ -140,7 +141,7 @@ static void softmax_task(void *context, int i, int thread) {
     const struct matrix *w = s->w[part];
     size_t rows = compute_block_rows(w), first = block * rows;
     size_t n = w->n_row - first < rows ? w->n_row - first : rows;
-    /* The logits lie behind the place where the block's weights are widened to. */
+    /* The logits follow the scratch in which the block's weights are widened. */
     float *logit = s->compute->scratch[thread] + compute_scratch(w, a->max_x) - a->max_x * rows;
     compute_product_block(s->compute, thread, &s->operand, w, first, n, s->bias[part], LINEAR,
                           logit, n);
@@ -152,12 +153,12 @@ static void softmax_task(void *context, int i, int thread) {
     }
 }
 
-/* log(sum of exp) of position t, from the blocks' parts. */
+/* log(sum of exp) at position t, combined from all blocks. */
 static double log_sum_exp(const struct adaptive *a, size_t blocks, size_t t) {
     double max = -INFINITY, sum = 0;
     for (size_t b = 0; b < blocks; b++) {
         double x = a->partial[(b * a->max_x + t) * 2];
-        max = x > max ? x : max; /* GCC 12 for 64-bit ARM fails at fmax here */
+        max = x > max ? x : max; /* GCC 12 for 64-bit ARM cannot compile fmax here */
     }
     for (size_t b = 0; b < blocks; b++) {
         const float *partial = a->partial + (b * a->max_x + t) * 2;
@@ -176,7 +177,7 @@ static void add_nats(struct softmax *s, float *nats) {
         nats[a->member[m]] += (float)(log_sum_exp(a, blocks, m) - a->logit[m]);
 }
 
-/* Narrows n rows of hidden to band i, if it has a projection. */
+/* Projects n rows of hidden to the width of band i, if it has a projection. */
 static const float *project(struct adaptive *a, const struct compute *compute, int i,
                             const float *hidden, size_t n) {
     const struct matrix *p = &a->ends->band[i].softmax_projection;
@@ -186,7 +187,7 @@ static const float *project(struct adaptive *a, const struct compute *compute, i
     return a->narrow;
 }
 
-/* Which of the head's cluster rows stands for band i >= 1. */
+/* The row of the head's clusters that stands for band i >= 1. */
 static size_t cluster_row(const struct ends *ends, int i) {
     return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
 }
@@ -230,7 +231,7 @@ void adaptive_score(struct adaptive *a, const struct compute *compute, const flo
 
 /* ---- Whole distributions ------------------------------------------------------------------ */
 
-/* Rows of logits that become log-probabilities, each in a task of its own. */
+/* Computes log-probabilities from logits, each row in a task of its own. */
 struct distributions {
     const struct ends *ends;
     const struct kernels *kernels;
@@ -244,7 +245,7 @@ static size_t n_token(const struct ends *ends) {
     return last->first + last->n_token;
 }
 
-/* The softmax over band 0's tokens and the clusters, which lie in the order of their matrix. */
+/* The softmax over band 0's tokens and the clusters; clusters are in the order of their matrix. */
 static void head_task(void *context, int t, int thread) {
     (void)thread;
     const struct distributions *d = context;

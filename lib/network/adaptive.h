@@ -21,14 +21,14 @@ struct ends {
     size_t d_model;
     float scale; /* of embeddings */
     int n_band;
-    struct band *band;         /* none is wider than the first */
+    struct band *band;         /* the first is the widest */
     struct matrix cluster;     /* [n_band - 1, d_band 0]: the head's entries of the other bands */
     const float *cluster_bias; /* [n_band - 1] */
     bool forward_order;        /* band i is cluster i - 1, not the i-th from the end */
 };
 
-/* The part of both ends that a token needs, in bytes and in additions and multiplications: one row
- * of the embedding, and of the softmax the first band with the entries of the others. */
+/* What one token needs of both ends, in bytes and in additions and multiplications: one row of the
+ * embedding, and the first band of the softmax with the entries of the other bands. */
 void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products);
 
 /* Working memory for up to max_x tokens at a time. */
@@ -37,10 +37,10 @@ struct adaptive {
     size_t max_x;
     float *narrow;  /* [max_x, d_embed]: rows of a band, before or after its projection */
     float *gather;  /* [max_x, d_model] */
-    size_t *member; /* [max_x]: which tokens are of the band at hand */
+    size_t *member; /* [max_x]: which tokens belong to the current band */
     size_t *entry;  /* [max_x]: their targets' places in its softmax */
     float *partial; /* [blocks, max_x, 2]: largest logit of a block, and its sum of exponentials */
-    float *logit;   /* [max_x]: the targets' */
+    float *logit;   /* [max_x]: of the targets */
     float *cluster; /* [max_x, n_band]: room for adaptive_head */
 };
 
@@ -58,13 +58,14 @@ void adaptive_embed(struct adaptive *adaptive, const struct compute *compute, co
                     size_t n, float *out);
 
 /* nats[i] = -log softmax(hidden[i])[targets[i]]: hidden[n, d_model], computing the head and only
- * those bands that a target is in. */
+ * the bands that contain a target. */
 void adaptive_score(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
                     size_t n, const int32_t *targets, float *nats);
 
-/* Whole distributions in two steps, for hidden[n, d_model].  The head: log-probabilities of band
- * 0's tokens, and of the other bands as wholes, cluster[n, n_band] (of 0 unused).  A tail: those of
- * band i's tokens.  logprob[n, n_token] is filled at the band's own place. */
+/* Computes distributions in two steps, for hidden[n, d_model].  adaptive_head gives the
+ * log-probabilities of band 0's tokens, and of each other band as a whole in cluster[n, n_band]
+ * (entry 0 is unused).  adaptive_tail gives those of band i's tokens.  Each fills only its band's
+ * part of logprob[n, n_token]. */
 void adaptive_head(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
                    size_t n, float *logprob, float *cluster);
 void adaptive_tail(struct adaptive *adaptive, const struct compute *compute, const float *hidden,

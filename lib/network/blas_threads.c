@@ -1,7 +1,7 @@
 /* OpenBLAS's number of threads, which is one for the whole process.
  *
- * So is what is needed to put it back: how many hold it, and the number from before.  These are the
- * only variables in lib/ that outlive a call and belong to no object; a lock guards them. */
+ * So the number of holders and the number to restore belong to the process too.  They are the only
+ * variables in lib/ that outlive a call and belong to no object; a lock guards them. */
 #include "blas_threads.h"
 
 #include <pthread.h>

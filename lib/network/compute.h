@@ -1,4 +1,4 @@
-/* What a session computes with: kernels, threads, and memory to work in. */
+/* What a session computes with: kernels, threads and scratch memory. */
 #ifndef TXL_COMPUTE_H
 #define TXL_COMPUTE_H
 
@@ -14,16 +14,16 @@ struct compute {
     struct pool *pool;
     float **scratch; /* one for each thread, scratch_size floats */
     size_t scratch_size;
-    float *packed; /* the rows of the product at hand, as its kernels take them */
+    float *packed; /* the rows of the current product, packed for its kernels */
     struct read_ahead *ahead;
 };
 
-/* Takes the memory.  `packed_size` is the most that compute_packed gives of the products to come;
- * `most_order` the most matrices that compute_order names. */
+/* Takes the memory.  `packed_size` is the largest compute_packed of all products to come,
+ * `most_order` the largest number of calls of compute_order. */
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
                      size_t most_order, struct arena *arena);
-/* A matrix that few rows meet behind those named before, for read_ahead_add; one without elements
- * is left out. */
+/* Tells read_ahead_add that products of few rows use this matrix after those named before. A matrix
+ * without elements is left out. */
 void compute_order(struct compute *compute, const struct matrix *w);
 /* Starts the threads, which allocate pool_bytes(threads). */
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
@@ -32,7 +32,7 @@ void compute_close(struct compute *compute);
 
 /* Floats of scratch that products with this matrix need, for up to n_x rows. */
 size_t compute_scratch(const struct matrix *matrix, size_t n_x);
-/* Floats of packed rows, for up to n_x rows of k, whatever type they meet. */
+/* Floats of packed rows, for up to n_x rows of k and any type of weights. */
 size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k);
 
 /* Y = activation(X W^T + bias): X[n_x, W.n_col] with row stride ldx, Y[n_x, W.n_row] with row
@@ -45,22 +45,23 @@ void compute_product(const struct compute *compute, size_t n_x, const float *x, 
 void compute_widen(const struct compute *compute, const struct matrix *w, size_t first, size_t n,
                    float *out);
 
-/* One side of a product, ready for its tasks; valid until the next is made ready. */
+/* The X of a product, ready for its tasks; valid until the next one is prepared. */
 struct operand {
     size_t n, k, ld;
     const float *x; /* [n, k] */
     const struct panels *panels;
-    float *packed;        /* the same in panels, or NULL where the tasks do without; */
-    const int16_t *round; /* few of them in 16 bits (see kernels.h), likewise */
+    float *packed;        /* the same in panels, or NULL if the tasks do not use them */
+    const int16_t *round; /* a few rows in 16 bits (see kernels.h), or NULL */
     const float *scale;   /* [n] */
 };
 
-/* The product is with `w`, or with another matrix as wide; if that is of its type, as fast. */
+/* Prepares X for a product with `w`.  It may be multiplied by another matrix of the same width too,
+ * which is as fast if the type is the same. */
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
                                size_t ldx, const struct matrix *w);
 
-/* The part of a product that one task computes: rows [first, first + n) of W.  The blocks depend on
- * W alone, so that the result is the same for any number of threads. */
+/* The part of a product that one task computes: rows [first, first + n) of W. Blocks depend on W
+ * alone, so the result is the same for any number of threads. */
 size_t compute_block_rows(const struct matrix *w);
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
                            const struct matrix *w, size_t first, size_t n, const float *bias,

@@ -1,4 +1,4 @@
-/* What all families do alike. */
+/* Functions that are the same for all families. */
 #include "family.h"
 #include "lib/base/json_memory.h"
 

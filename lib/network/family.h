@@ -1,4 +1,4 @@
-/* A family of networks: all that the rest of txl knows of one. */
+/* A family of networks: everything that the rest of txl knows about it. */
 #ifndef TXL_FAMILY_H
 #define TXL_FAMILY_H
 
@@ -14,48 +14,48 @@ struct network {
     struct ends ends; /* embedding and softmax */
     int n_layer;
     size_t row_width; /* floats of a layer's keys and values of one position */
-    bool has_memory;  /* else all that a session knows is the ids of its segment */
-    bool zero_memory; /* the first memory: mem_len rows of zeros, not none */
+    bool has_memory;  /* else a session keeps only the ids of its segment */
+    bool zero_memory; /* the first memory is mem_len rows of zeros, not empty */
 };
 
 /* The state of one session.  A family's own struct begins with it. */
 struct timeline {
     const struct network *network;
-    txl_settings settings; /* with as many threads as there are */
+    txl_settings settings; /* with the actual number of threads */
     struct compute compute;
     struct layers layers;
     struct adaptive adaptive;
-    size_t chunk;           /* most tokens of one pass */
-    size_t together;        /* most timelines of one pass */
-    uint64_t next;          /* position of the token to come, from the first row of memory on */
-    uint64_t segment_start; /* of the first token of the segment at hand */
+    size_t chunk;    /* most tokens of one pass */
+    size_t together; /* most timelines of one pass */
+    uint64_t next; /* position of the next token, counted from the first row of the first memory */
+    uint64_t segment_start; /* position of the current segment's first token */
     bool unfinished;        /* it has open gaps, or tokens without keys and values yet */
-    int32_t *segment;       /* its ids, [chunk], where there is no memory */
+    int32_t *segment;       /* the segment's ids, [chunk], for networks without memory */
 };
 
-/* Segments whose tokens see both sides. */
+/* Functions for segments whose tokens see both sides. */
 struct both_sides {
     /* Appends n <= tgt_len ids as a segment in which each token sees all.  `*hidden` receives the
      * hidden state [1, d_model] that predicts the next token. */
     txl_status (*block)(struct timeline *timeline, const int32_t *ids, size_t n,
                         const float **hidden, txl_error *error);
 
-    /* From an empty memory: the first `known` <= tgt_len ids as a block, then n - 1 from left to
-     * right; hidden[n, d_model] is of the n positions after the block.  n <= chunk and <=
-     * mem_len + 1. */
+    /* Starts from an empty memory: reads the first `known` <= tgt_len ids as a block, then n - 1
+     * ids from left to right.  hidden[n, d_model] are the states that predict the n positions after
+     * the block.  n <= chunk and <= mem_len + 1. */
     txl_status (*block_then_left)(struct timeline *timeline, const int32_t *ids, size_t known,
                                   size_t n, const float **hidden, txl_error *error);
 
-    /* Appends a segment of n <= tgt_len positions: ids[i], or where that is negative a gap.
-     * At least one token of the segment or of the memory must be known.  All gaps must be filled
+    /* Appends a segment of n <= tgt_len positions: ids[i] is an id or, if negative, a gap.  At
+     * least one token of the segment or of the memory must be known.  All gaps must be filled
      * before another segment begins. */
     txl_status (*gaps)(struct timeline *timeline, const int32_t *ids, size_t n, txl_error *error);
 
-    /* hidden[n, d_model] of n <= chunk open gaps, which are indices into the segment. */
+    /* Computes hidden[n, d_model] for n <= chunk open gaps, given as indices into the segment. */
     txl_status (*ask)(struct timeline *timeline, const size_t *gaps, size_t n, const float **hidden,
                       txl_error *error);
 
-    /* The open gap holds `id` from now on. */
+    /* Fills an open gap. */
     txl_status (*fill)(struct timeline *timeline, size_t gap, int32_t id, txl_error *error);
 };
 
@@ -63,8 +63,9 @@ struct family {
     txl_family number;
     const char *name; /* the setting "family" */
 
-    /* The settings, a struct of that size that begins with struct model_settings; `settings` is the
-     * table of the family's own.  `check` says whether they go together, as settings_read does. */
+    /* The settings are a struct of this size that begins with struct model_settings; `settings` is
+     * the table of the family's own ones.  `check` tests that they fit together, and fails as
+     * settings_read does. */
     size_t settings_size;
     const struct setting_table *settings;
     txl_status (*check)(const void *settings, const char *name, txl_status failure,
@@ -77,7 +78,7 @@ struct family {
     void (*close)(struct network *network); /* NULL is fine */
     void (*costs)(const struct network *network, const txl_settings *settings, txl_costs *costs);
 
-    /* Sessions: refuses settings that the network cannot do with. */
+    /* Sessions.  Refuses settings that the network cannot run with. */
     txl_status (*check_session)(const struct network *network, const txl_settings *settings,
                                 txl_error *error);
 
@@ -85,54 +86,55 @@ struct family {
      * NULL from an arena that only adds up. */
     struct timeline *(*lay_out)(const struct network *network, const struct kernels *kernels,
                                 const txl_settings *settings, struct arena *arena);
-    /* Starts it at the first memory.  `like`, unless NULL, is a timeline with the same settings:
-     * the two share the position rows, which `like` computes before its next pass. */
+    /* Starts a timeline at the first memory.  `like`, unless NULL, is a timeline with the same
+     * settings: the two share its position rows, which it must complete before the next pass of
+     * either. */
     txl_status (*timeline_open)(struct timeline *timeline, const struct kernels *kernels,
                                 struct timeline *like, txl_error *error);
     /* Bytes that timeline_open allocates when it shares nothing. */
     uint64_t (*timeline_bytes)(const struct network *network, const txl_settings *settings);
     void (*timeline_close)(struct timeline *timeline);
 
-    /* Back to the first memory. */
+    /* Returns to the first memory. */
     void (*reset)(struct timeline *timeline);
 
     /* The most ids that the next pass can take, at least 1. */
     size_t (*room)(const struct timeline *timeline);
 
     /* One pass over n <= room() ids.  `*hidden` receives the hidden states that predict the token
-     * after each of them, [n, d_model], or if `every` is false only the one after the last,
-     * [1, d_model]; they live until the next pass.  Only a model opened compressed can fail, and
-     * the timeline is then as before. */
+     * after each of them, [n, d_model], or if `every` is false only the one after the last, [1,
+     * d_model]; they live until the next pass.  Fails only if the model was opened compressed; the
+     * timeline is then as before. */
     txl_status (*advance)(struct timeline *timeline, const int32_t *ids, size_t n, bool every,
                           const float **hidden, txl_error *error);
 
-    /* The same for ids[t] appended to each of n timelines, n <= each[0]->together, of the same
-     * model with memory and the same settings.  The hidden states [n, d_model] live until each[0]'s
-     * next. */
+    /* Appends ids[t] to the t-th of n timelines, n <= each[0]->together, which have the same model,
+     * with memory, and the same settings.  The hidden states [n, d_model] live until the next pass
+     * of each[0]. */
     txl_status (*advance_each)(struct timeline *const *each, const int32_t *ids, size_t n,
                                const float **hidden, txl_error *error);
 
-    /* Makes `to`, just opened to be like `from`, the same timeline.  Fails as `advance` does, and
-     * `to` can only be closed then. */
+    /* Copies `from` to `to`, which was just opened like it.  Fails as `advance` does; then `to` can
+     * only be closed. */
     txl_status (*copy)(struct timeline *to, struct timeline *from, txl_error *error);
 
     /* The first position whose keys and values a later token may still see. */
     uint64_t (*first_row)(const struct network *network, const txl_settings *settings,
                           uint64_t next, uint64_t segment_start);
 
-    /* Copies one position's keys and values of a layer, row[row_width], keys first.  What is kept
-     * comes back exactly, whatever the type of its elements. */
+    /* Copies one position's keys and values of a layer, row[row_width], keys first.  Importing them
+     * again restores the stored elements exactly, whatever their type. */
     void (*export_row)(const struct timeline *timeline, int layer, uint64_t position, float *row);
     void (*import_row)(struct timeline *timeline, int layer, uint64_t position, const float *row);
 
     const struct both_sides *both_sides; /* NULL: tokens see only what is to their left */
 };
 
-/* Reads all settings but those of the text. */
+/* Reads all settings except those of the text. */
 txl_status family_read_settings(const struct family *family, const json_t *object, const char *name,
                                 txl_status failure, void *settings, txl_error *error);
 
-/* The settings as a file has them, or NULL: out of memory.  The caller frees it. */
+/* The settings as JSON, as in a file; NULL when out of memory.  The caller frees it. */
 char *family_settings_text(const struct family *family, const void *settings);
 
 #endif

@@ -1,4 +1,4 @@
-/* Layers where they are, or expanded. */
+/* Layers, used in place or expanded. */
 #include "layers.h"
 #include "lib/weights/expand.h"
 
@@ -29,7 +29,7 @@ void layers_order(const struct layer_list *list, struct compute *compute) {
     }
 }
 
-/* What a layer's compressed matrices take expanded. */
+/* Bytes and blocks of a layer's compressed matrices when expanded. */
 struct expansion {
     size_t bytes, n_block;
 };
@@ -45,7 +45,7 @@ static struct expansion layer_expansion(const struct layer_list *list, int l) {
     return e;
 }
 
-/* The most that any layer takes of either. */
+/* The largest of each over all layers. */
 static struct expansion largest_expansion(const struct layer_list *list) {
     struct expansion most = {0, 0};
     int n_layer = list->table->count(list->settings, PARAMETER_LAYER);

@@ -8,7 +8,7 @@
 #include "lib/base/threads.h"
 #include "parameters.h"
 
-/* The layers of an open network: which tensors they have, and where. */
+/* The layers of an open network: their tensors, and where these are. */
 struct layer_list {
     const struct parameter_table *table;
     const void *settings; /* the family's */
@@ -19,20 +19,20 @@ struct layer_list {
 struct layers {
     struct layer_list list;
     struct expander *expander; /* NULL: no layer is compressed */
-    size_t n_block;            /* of the layer that has most */
+    size_t n_block;            /* blocks of the layer that has most */
     void *memory;              /* where layers are expanded to */
-    void *layer; /* the one that is in memory, a family's struct of table->layer_size bytes */
-    int number;  /* which that is, or -1 */
+    void *layer; /* the expanded layer, a family's struct of table->layer_size bytes */
+    int number;  /* the number of the expanded layer, or -1 */
 };
 
 /* Names to compute_order the matrices that a generated token is multiplied by, layer by layer.  The
  * table lists them in the order of the forward pass. */
 void layers_order(const struct layer_list *list, struct compute *compute);
 
-/* Finds out what the layers need and takes that memory from the arena. */
+/* Takes the memory for expanding the largest layer from the arena. */
 void layers_lay_out(struct layers *layers, const struct layer_list *list, struct arena *arena);
 
-/* Bytes that layers_open allocates besides. */
+/* Bytes that layers_open allocates in addition. */
 uint64_t layers_bytes(const struct layer_list *list, int threads);
 
 /* `pool` does the work, and must outlive the layers. */

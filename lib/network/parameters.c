@@ -8,7 +8,7 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/* The pattern with `number` for its star. */
+/* Writes the pattern with `number` in place of its star. */
 static void make_name(char *out, size_t size, const char *pattern, int number) {
     const char *star = strchr(pattern, '*');
     if (star)
@@ -67,7 +67,7 @@ txl_status parameters_open(const struct parameter_table *table, const void *sett
     return status;
 }
 
-/* Whether the name is the pattern with some number for its star. */
+/* Whether the name matches the pattern, with a number in place of its star. */
 static bool is_named(const char *pattern, const char *name) {
     const char *star = strchr(pattern, '*');
     size_t before = (size_t)(star - pattern);

@@ -1,5 +1,5 @@
-/* The parameters of a family of networks: one table of its tensors, which the converter, opening,
- * random weights, costs, the expansion of single layers and training walk. */
+/* The parameters of a family of networks: one table of its tensors.  The converter, opening, random
+ * weights, costs, the expansion of single layers and training all walk it. */
 #ifndef TXL_PARAMETERS_H
 #define TXL_PARAMETERS_H
 
@@ -12,15 +12,15 @@ enum parameter_scope {
 };
 
 enum parameter_kind {
-    PARAMETER_MATRIX,    /* of a product, or an embedding; of the file's type */
-    PARAMETER_POSITIONS, /* a matrix of learned rows, each used as it is; q8 does not serve it */
+    PARAMETER_MATRIX,    /* multiplied, or an embedding; of the file's type */
+    PARAMETER_POSITIONS, /* a matrix of learned rows that are used unmultiplied, never in q8 */
     PARAMETER_VECTOR     /* f32 whatever the file's type */
 };
 
 enum parameter_use {
-    USED_BY_TOKEN,    /* every token goes through it */
-    USED_BY_ENDS,     /* embedding and softmax, of which a token uses parts */
-    USED_BY_POSITIONS /* what is computed of it is kept for all tokens */
+    USED_BY_TOKEN,    /* every token is multiplied by it */
+    USED_BY_ENDS,     /* embedding or softmax: a token uses parts of it */
+    USED_BY_POSITIONS /* computes position rows, which are kept for all tokens */
 };
 
 struct parameter {
@@ -28,23 +28,23 @@ struct parameter {
     enum parameter_scope scope;
     enum parameter_kind kind;
     enum parameter_use use;
-    int rows, columns; /* which of the family's sizes; `columns` of matrices only */
-    int when;          /* which of the family's conditions says that there is one */
-    size_t place;      /* where its struct matrix or const float * is in the part it belongs to */
-    float mean;        /* of the elements of a network that was not trained: 1 for a norm's gains */
+    int rows, columns; /* two of the family's sizes; `columns` for matrices only */
+    int when;          /* the family's condition under which it exists */
+    size_t place; /* offset of its struct matrix or const float * in the part that it belongs to */
+    float mean;   /* mean of its elements before training: 1 for a norm's gains */
 };
 
-/* What the table leaves to functions; `settings` are the family's.  `i` is the number of the band
- * or the layer. */
+/* A family's table, and functions for what depends on its `settings`.  `i` is the number of a band
+ * or layer. */
 struct parameter_table {
     const struct parameter *parameter;
     int n;
     int (*count)(const void *settings, enum parameter_scope scope);
     bool (*has)(const void *settings, int when, int i);
     uint64_t (*size)(const void *settings, int size, int i);
-    /* The part of an open network that places are counted in. */
+    /* The part of an open network in which `place` is an offset. */
     void *(*part)(void *network, enum parameter_scope scope, int i);
-    size_t layer_size; /* bytes of such a part of a layer */
+    size_t layer_size; /* bytes of such a part for a layer */
 };
 
 /* A tensor of a network: a parameter of one band, one layer, or the whole. */
@@ -64,19 +64,18 @@ struct parameter_walk {
     int i, next;
 };
 struct parameter_walk parameter_walk(const struct parameter_table *table, const void *settings);
-/* False when there are no more. */
+/* Returns false when there are no more. */
 bool parameter_next(struct parameter_walk *walk, struct parameter_tensor *tensor);
 
-/* Fills in where each tensor lies.  Fails if one is missing or its size is not what the settings
- * say.
- */
+/* Sets the pointers to all tensors.  Fails if one is missing or its size does not follow from the
+ * settings. */
 txl_status parameters_open(const struct parameter_table *table, const void *settings,
                            const struct tensors *tensors, void *network, txl_error *error);
 
 /* Whether a tensor of that name is a layer's matrix. */
 bool parameter_is_layer_matrix(const struct parameter_table *table, const char *name);
 
-/* The matrix that the parameter is in a part of the network. */
+/* The parameter's matrix in a part of the network. */
 struct matrix *parameter_matrix(const struct parameter *parameter, void *part);
 
 #endif

@@ -1,4 +1,4 @@
-/* Position rows: computed once, or for the first tokens not at all. */
+/* Position rows are computed once; the scores of the first tokens may do without them. */
 #include "positions.h"
 #include "lib/base/sizes.h"
 
@@ -18,7 +18,7 @@ static struct rows plan_rows(const struct position_plan *plan) {
                          .width = rows_width(plan->type, plan->d_head)};
 }
 
-/* A memory of zeros is seen at once and whole. */
+/* Only a first memory of zeros is seen as a whole from the first token on. */
 static bool has_few(const struct position_plan *plan) {
     return plan->kind == POSITIONS_SINUSOID && plan->zero_memory && plan->d_model % 16 == 0;
 }
@@ -103,7 +103,7 @@ struct sines {
     size_t count;
 };
 
-/* A block of the distances from n_sines to below count. */
+/* Computes a block of the sines for distances n_sines to count - 1. */
 static void sines_task(void *context, int i, int thread) {
     (void)thread;
     const struct sines *s = context;
@@ -124,8 +124,8 @@ static void need_sines(struct positions *p, const struct compute *compute, size_
 
 /* ---- Rows of all distances ---------------------------------------------------------------- */
 
-/* A position table's rows are computed farthest first, as they are kept: row t of n rows from
- * distance `first` on is that of distance first + n - 1 - t. */
+/* Rows are computed in the order in which they are stored, the farthest first: row t of the n rows
+ * from distance `first` on belongs to distance first + n - 1 - t. */
 static void store_rows(struct positions *p, const struct compute *compute, int l, size_t first,
                        size_t n) {
     size_t d_head = p->plan.d_head, n_head = p->plan.n_head;
@@ -136,7 +136,7 @@ static void store_rows(struct positions *p, const struct compute *compute, int l
     }
 }
 
-/* The learned row of distance d is the table's d-th from its end. */
+/* The learned row of distance d is the d-th from the end of the table. */
 static void load_learned_distances(struct positions *p, const struct compute *compute, int l,
                                    const struct position_weights *weights, size_t first, size_t n) {
     size_t n_head = p->plan.n_head, row = weights->r->n_row - first - n;
@@ -149,7 +149,7 @@ static void load_learned_distances(struct positions *p, const struct compute *co
     }
 }
 
-/* Sessions that share the rows only read them, since all are known. */
+/* Sessions that share the rows only read them, because all are known. */
 void positions_want(struct positions *p, const struct compute *compute, size_t count) {
     if (p->known == p->distances)
         return;

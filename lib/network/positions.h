@@ -1,9 +1,9 @@
 /* The position term of attention: scores by distance.
  *
  * W_r R_d depends on the distance d alone, so it is computed once for each (section 3.3 of Dai et
- * al. 2019, with the rows beyond clamp_len shared).  A first memory of zeros wants all of them
- * before its first token; until FEW_TOKENS have come, (q + v) . (W_r R_d) is computed as
- * ((q + v) W_r) . R_d instead, which costs a token more and the first token much less. */
+ * al. 2019, with the rows beyond clamp_len shared).  With a first memory of zeros the first token
+ * already sees all distances.  To spare it that work, the first FEW_TOKENS tokens compute (q + v) .
+ * (W_r R_d) as ((q + v) W_r) . R_d, which costs more for each token but needs no rows. */
 #ifndef TXL_POSITIONS_H
 #define TXL_POSITIONS_H
 
@@ -15,24 +15,24 @@
 enum {
     FEW_TOKENS = 16,
     POSITION_BLOCK = 64, /* rows computed at a time, always from a multiple of it */
-    POSITION_ROWS = 256  /* the most rows of a product here that is worth packing */
+    POSITION_ROWS = 256  /* the most rows of a product that are worth packing */
 };
 
 enum position_kind {
-    POSITIONS_NONE,     /* no such term */
+    POSITIONS_NONE,     /* no position term */
     POSITIONS_SINUSOID, /* W_r R_d of sinusoids R_d */
     POSITIONS_LEARNED   /* a learned row and bias for each distance */
 };
 
-/* What the position rows of a session follow from. */
+/* What determines the position rows of a session. */
 struct position_plan {
     enum position_kind kind;
     size_t n_layer, n_head, d_head, d_model;
-    size_t distances;       /* 0 .. distances - 1, the last one for all beyond */
+    size_t distances;       /* 0 .. distances - 1; the last one serves all beyond */
     int clamp_len;          /* as in txl_settings */
     const float *inv_freq;  /* [d_model / 2] of the sinusoids */
-    bool zero_memory;       /* more than FEW_TOKENS rows are seen before the first token */
-    enum weights_type type; /* of the rows that are kept */
+    bool zero_memory;       /* the first token sees more than FEW_TOKENS rows of zeros */
+    enum weights_type type; /* of the stored rows */
 };
 
 /* The weights of one layer. */
@@ -43,23 +43,24 @@ struct position_weights {
 };
 
 struct positions {
-    struct arena arena; /* that all of it lies in */
+    struct arena arena; /* holds all members */
     struct position_plan plan;
     size_t distances;
-    size_t places; /* their number in whole blocks */
+    size_t places; /* number of rows, in whole blocks */
 
-    /* Distance d has row places - 1 - d: the farthest come first, as keys do in the memory. */
+    /* Distance d has row places - 1 - d: the farthest comes first, as the oldest key does in the
+     * memory. */
     struct rows rows;
     float *bias;   /* [n_layer, n_head, places]; learned */
-    size_t known;  /* 0 .. known - 1 are filled in, of all layers */
-    size_t wanted; /* likewise when the pass at hand has been through its layers */
+    size_t known;  /* distances 0 .. known - 1 are filled in for all layers */
+    size_t wanted; /* `known` after the current pass */
 
-    /* Of use until all are known: */
+    /* Used until all are known: */
     float *projected; /* [POSITION_BLOCK, n_head d_head] */
     float *sines;     /* [distances, d_model], farthest first; of sinusoids */
-    size_t n_sines;   /* of the nearest distances they are filled in */
+    size_t n_sines;   /* the nearest distances whose sines are filled in */
 
-    /* For the first tokens; NULL where they are not treated apart. */
+    /* For the first tokens; NULL if these are treated like all others. */
     float *few_queries; /* [FEW_TOKENS, n_head, d_model]: (q + v) W_r */
     float *few_scores;  /* [FEW_TOKENS, n_head, distances] */
 
@@ -68,20 +69,19 @@ struct positions {
 
 txl_status positions_new(const struct position_plan *plan, struct positions **positions,
                          txl_error *error);
-/* The same rows for another session.  All of them must be known by then; see positions_want. */
+/* Shares the rows with another session.  All of them must be known; see positions_want. */
 struct positions *positions_share(struct positions *positions);
-/* Frees it when its last user has done so. */
+/* Frees the rows when the last user calls it. */
 void positions_free(struct positions *positions);
 /* Bytes that positions_new allocates. */
 uint64_t positions_bytes(const struct position_plan *plan);
-/* Floats of scratch that each thread needs, besides those of a product of POSITION_BLOCK rows with
+/* Floats of scratch that each thread needs, in addition to products of POSITION_BLOCK rows with
  * each layer's W_r. */
 size_t positions_scratch(const struct position_plan *plan);
 
-/* The rows of a layer are filled in when a pass comes to it, because its weights may not be
- * available before.  positions_want says that the pass sees distances 0 to count - 1;
- * positions_fill computes those that layer l still lacks; positions_finish is called after all
- * layers are filled. */
+/* Fill in the rows of a layer when a pass reaches it, because its weights may not be available
+ * earlier.  positions_want announces that the pass sees distances 0 to count - 1; positions_fill
+ * computes those that layer l lacks; positions_finish must follow when all layers are filled. */
 void positions_want(struct positions *positions, const struct compute *compute, size_t count);
 void positions_fill(struct positions *positions, const struct compute *compute, int l,
                     const struct position_weights *weights);
@@ -90,13 +90,13 @@ void positions_finish(struct positions *positions);
 /* Whether n more tokens after the first `before` are scored by positions_score_few. */
 bool positions_are_few(const struct positions *positions, uint64_t before, size_t n);
 
-/* few_scores of one layer for n queries: q[n, n_head d_head] with row stride ldq. */
+/* Computes few_scores of one layer for n queries: q[n, n_head d_head] with row stride ldq. */
 void positions_score_few(struct positions *positions, const struct compute *compute,
                          const struct position_weights *weights, size_t n, const float *q,
                          size_t ldq);
 
-/* Rows [sin(p f_0) .., cos(p f_0) ..] of n positions first, first + step, ...: out[n, d_model].
- * Those beyond clamp_len, if that is above 0, stand at it. */
+/* Computes the rows [sin(p f_0) .., cos(p f_0) ..] of n positions first, first + step, ...: out[n,
+ * d_model].  If clamp_len is above 0, positions beyond it count as clamp_len. */
 void position_sines(const float *inv_freq, size_t d_model, int clamp_len, size_t first, int step,
                     size_t n, float *out);
 

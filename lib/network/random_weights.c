@@ -1,5 +1,6 @@
-/* Random weights of a given shape.  Speed does not depend on what the weights are, as long as they
- * are ordinary numbers: deviation 0.02, which is what the published models started from. */
+/* Random weights of a given shape.  Speed does not depend on the weights, as long as none is
+ * subnormal or not finite; they have a standard deviation of 0.02, like the published models'
+ * initial weights. */
 #include "random_weights.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
@@ -15,12 +16,12 @@
 #include <sys/mman.h>
 
 static const float DEVIATION = 0.02f;
-/* The scale of every block of q8: the farthest of them, 3.5 deviations, just fit. */
+/* The scale of every q8 block: the largest number, 3.5 deviations, just fits. */
 static const float SCALE = 0.02f / 36;
 
 enum {
     FILL_ELEMENTS = 1 << 18, /* of one task */
-    FILL_TILE = 1 << 10      /* numbers that wait in cache to be narrowed */
+    FILL_TILE = 1 << 10      /* numbers that are narrowed together, while they are in the cache */
 };
 
 struct maker {
@@ -28,7 +29,7 @@ struct maker {
     void *settings; /* the family's */
     struct weights *weights;
     enum weights_type type; /* of the matrices */
-    float *mean;            /* of each tensor's elements */
+    float *mean;            /* the mean of each tensor's elements */
     uint64_t seed;
     bool initial; /* weights to be trained */
 };
@@ -96,10 +97,10 @@ static uint64_t aligned(uint64_t size) {
     return (size + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
 }
 
-/* The vocabulary's section and the tensors follow each other in one piece of memory. */
+/* The vocabulary section and the tensors lie one after the other in one allocation. */
 static txl_status place_tensors(struct weights *w, const void *vocabulary, size_t vocabulary_size,
                                 txl_error *error) {
-    const uint64_t most = (uint64_t)1 << 46; /* so many of them cannot overflow the sum */
+    const uint64_t most = (uint64_t)1 << 46; /* a sum of MAX_TENSOR such sizes cannot overflow */
     uint64_t total = aligned(vocabulary_size);
     for (size_t i = 0; i < w->n_tensor; i++) {
         if (w->tensor[i].size > most)
@@ -144,7 +145,7 @@ static txl_status make_vocabulary(size_t n, void **section, size_t *size, txl_er
 
 /* ---- Their elements ----------------------------------------------------------------------- */
 
-/* splitmix64's output function (Steele, Lea and Flood 2014): 64 random bits of a counter. */
+/* splitmix64's output function (Steele, Lea and Flood 2014): 64 random bits from a counter. */
 static uint64_t mix(uint64_t counter) {
     uint64_t z = counter * 0x9e3779b97f4a7c15;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -152,7 +153,7 @@ static uint64_t mix(uint64_t counter) {
     return z ^ z >> 31;
 }
 
-/* Near to normal with mean 0 and deviation 1: the sum of four uniform 16-bit numbers. */
+/* Approximately normal with mean 0 and deviation 1: the sum of four uniform 16-bit numbers. */
 static float near_normal(uint64_t bits) {
     uint32_t sum =
         (uint32_t)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
@@ -203,7 +204,7 @@ static void fill_task(void *context, int i, int thread) {
     const struct filling *f = context;
     size_t element_size = weights_type_size(f->tensor->type);
     uint64_t first = (uint64_t)i * FILL_ELEMENTS, end = first + FILL_ELEMENTS;
-    char *out = (char *)f->tensor->raw; /* not read-only yet */
+    char *out = (char *)f->tensor->raw; /* the maker's own memory, which is still writable */
     float tile[FILL_TILE], deviation = initial_deviation(f->tensor->name);
     if (end > f->tensor->n_element)
         end = f->tensor->n_element;
@@ -263,7 +264,7 @@ static txl_status make(struct maker *maker, const json_t *object, const void *vo
     if (status)
         return status;
     w->name = strdup("random weights");
-    /* Numbers are words, whatever the real model's symbols are. */
+    /* The symbols are numbers, so the kind is words, whatever the real model's is. */
     if (!vocabulary)
         ((struct model_settings *)maker->settings)->tokenizer = TXL_WORDS;
     w->settings = family_settings_text(maker->family, maker->settings);

@@ -8,17 +8,17 @@
 
 enum {
     FETCH_BYTES = 512,     /* at a time */
-    AHEAD_BYTES = 1 << 17, /* of a thread's part of one matrix, */
-    AHEAD_MATRICES = 2,    /* and of so many */
+    AHEAD_BYTES = 1 << 17, /* of a thread's part of one matrix */
+    AHEAD_MATRICES = 2,    /* matrices ahead */
     CACHE_LINE = 64
 };
 
-/* A thread's place: in products, and in its part of that one's matrix. */
+/* Where a thread fetches: in which product, and where in its part of that product's matrix. */
 struct place {
     size_t product;
-    const char *at, *end;   /* of the elements; NULL: not yet begun */
-    const float *scale;     /* of those at `at`, or NULL */
-    char apart[CACHE_LINE]; /* no two in one line */
+    const char *at, *end;   /* the elements left; NULL: not yet begun */
+    const float *scale;     /* scales of the elements at `at`, or NULL */
+    char apart[CACHE_LINE]; /* no two in one cache line */
 };
 
 struct read {
@@ -26,14 +26,14 @@ struct read {
     size_t rows; /* of a task */
 };
 
-/* Products are counted; those with matrix read[i] are i, i + n, i + 2 n.. */
+/* Products are numbered; numbers i, i + n, i + 2 n, ... are those with matrix read[i]. */
 struct read_ahead {
     int threads;
     size_t n, most;
     struct read *read;   /* [n] */
     struct place *place; /* [threads] */
-    size_t count;        /* products so far, with those left out */
-    atomic_size_t next;  /* the one to come, or NONE */
+    size_t count;        /* products so far, skipped ones included */
+    atomic_size_t next;  /* the next product, or NONE */
 };
 
 static const size_t NONE = SIZE_MAX;
@@ -78,7 +78,7 @@ static void begin_part(struct read_ahead *ahead, struct place *place, int thread
     place->scale = w->scale ? w->scale + first * q8_blocks(w->n_col) : NULL;
 }
 
-/* A little more of the thread's part of the matrices to come. */
+/* Fetches a little more of the thread's part of the next matrices. */
 bool read_ahead_fetch(void *context, int thread) {
     struct read_ahead *ahead = context;
     struct place *place = &ahead->place[thread];

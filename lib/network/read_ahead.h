@@ -1,6 +1,6 @@
-/* Reading ahead.  A generated token goes through the same matrices in the same order as the last:
- * a thread that waits for the others fetches what it is going to read next into its cache, so that
- * the memory is busy between the products too. */
+/* Reading ahead.  Each generated token is multiplied by the same matrices in the same order.  So a
+ * thread that waits for the others fetches what it will read next into its cache, and the memory is
+ * busy between the products too. */
 #ifndef TXL_READ_AHEAD_H
 #define TXL_READ_AHEAD_H
 
@@ -12,11 +12,11 @@ struct read_ahead;
 /* Takes the memory for so many threads and matrices; NULL from an arena that only adds up. */
 struct read_ahead *read_ahead_lay_out(int threads, size_t most, struct arena *arena);
 
-/* The matrix is read after those added before, in tasks of `rows` rows (see pool_run).  It stays
- * where it is. */
+/* Adds the matrix that is read after those added before, in tasks of `rows` rows (see pool_run).
+ * Its elements must not move. */
 void read_ahead_add(struct read_ahead *ahead, const struct matrix *w, size_t rows);
 
-/* A product with that matrix begins; NULL: one whose threads should fetch nothing. */
+/* Tells that a product with this matrix begins.  NULL: during this product nothing is fetched. */
 void read_ahead_begin(struct read_ahead *ahead, const struct matrix *w);
 
 /* For pool_new_with: `context` is a struct read_ahead. */

@@ -48,7 +48,7 @@ _Static_assert(sizeof(txl_kind) == sizeof(int), "an enum is as large as an int")
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-/* Where values come from, for messages, and what a wrong one is. */
+/* Where values come from, for messages, and the status of a wrong one. */
 struct origin {
     const char *name;
     txl_status failure;
@@ -134,7 +134,7 @@ static txl_status read_cutoffs(const struct origin *from, const char *key, const
     return TXL_OK;
 }
 
-/* What the list lacks is false. */
+/* Values missing at the end of the list are false. */
 static txl_status read_truths(const struct origin *from, const char *key, const json_t *value,
                               int count, bool *out, txl_error *error) {
     if (!json_is_array(value))
@@ -180,7 +180,7 @@ txl_status settings_read(const struct setting_table *table, const json_t *object
                          txl_status failure, void *settings, txl_error *error) {
     const struct origin from = {name, failure};
     txl_status status = TXL_OK;
-    /* Ids last: n_token bounds them. */
+    /* Ids come last, because n_token bounds them. */
     for (int ids = 0; ids < 2; ids++) {
         for (size_t i = 0; i < table->n && !status; i++)
             if ((table->setting[i].type == SETTING_ID) == (ids == 1))

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-/* What every family has.  The settings of a family are a struct that begins with this one. */
+/* The settings of every family.  A family's settings are a struct that begins with this one. */
 struct model_settings {
     txl_kind tokenizer;
     bool lower_case;
@@ -23,10 +23,10 @@ enum setting_type {
     SETTING_INTEGER, /* an int, or an enum, in [low, high] */
     SETTING_TRUTH,   /* a bool */
     SETTING_REAL,    /* a double in [low, high] */
-    SETTING_WORD,    /* an int, or an enum: which of its words it is */
+    SETTING_WORD,    /* an int, or an enum: the index of a word */
     SETTING_ID,      /* an int: the id of a symbol, or -1 for null */
-    SETTING_CUTOFFS, /* int[MAX_BAND], ascending to n_token; `count`: how many, and one */
-    SETTING_TRUTHS   /* bool[MAX_BAND]; `count`: how many */
+    SETTING_CUTOFFS, /* int[MAX_BAND], ascending to n_token; `count` is their number plus one */
+    SETTING_TRUTHS   /* bool[MAX_BAND]; `count` is their number */
 };
 
 struct setting {
@@ -34,10 +34,10 @@ struct setting {
     enum setting_type type;
     long long low, high;
     const char *(*spelling)(uint32_t number); /* NULL for a number beyond the last */
-    bool optional;                            /* a file may do without: then it is `fallback` */
+    bool optional;                            /* a file may leave it out; then it is `fallback` */
     int fallback;
     size_t place, count; /* offsets in the settings */
-    const char *help;    /* what its value says, for weights-format.md */
+    const char *help;    /* its meaning, for weights-format.md */
 };
 
 struct setting_table {
@@ -45,7 +45,7 @@ struct setting_table {
     size_t n;
 };
 
-/* The tables of what every family has: what belongs to the text comes first in a file, lengths and
+/* The tables of the settings of every family: those of the text come first in a file, lengths and
  * the type of the matrices last. */
 extern const struct setting_table settings_of_text, settings_of_lengths;
 
@@ -54,11 +54,11 @@ extern const struct setting_table settings_of_text, settings_of_lengths;
 txl_status settings_read(const struct setting_table *table, const json_t *object, const char *name,
                          txl_status failure, void *settings, txl_error *error);
 
-/* Adds the settings of a table to the object; false: out of memory.  An optional one that is as its
- * fallback is left out where it is a number. */
+/* Adds the settings of a table to the object; false: out of memory.  An optional number that equals
+ * its fallback is left out. */
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object);
 
-/* Which of the words `text` is, or -1; NULL is none. */
+/* The index of the word that `text` is, or -1; `text` may be NULL. */
 int setting_word(const char *(*spelling)(uint32_t number), const char *text);
 
 #endif

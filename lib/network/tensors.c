@@ -30,7 +30,7 @@ static txl_status map_arena(struct tensors *t, txl_error *error) {
     return TXL_OK;
 }
 
-/* Raw tensors are used where the file is mapped; what stays compressed is expanded by each
+/* Raw tensors are used in the mapped file; tensors that stay compressed are expanded by each
  * session. */
 txl_status tensors_open(struct tensors *t, const struct weights *weights,
                         bool (*stays_compressed)(const void *context, const char *name),
@@ -71,13 +71,13 @@ static size_t count_blocks(const struct tensors *t) {
     return n;
 }
 
-/* What expands to so many times the file's size was not trained. */
+/* Trained weights never compress this much. */
 enum { EXPANSION = 64 };
 
 txl_status tensors_expand(struct tensors *t, int threads, txl_error *error) {
     if (!t->arena)
         return TXL_OK;
-    /* A few bytes then get the memory that they ask for only when all of them are sound. */
+    /* A file that expands to far more than its size is checked completely before it gets memory. */
     if (t->arena_size / EXPANSION > t->weights->size) {
         txl_status status = weights_verify(t->weights, NULL, NULL, error);
         if (status)

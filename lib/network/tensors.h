@@ -1,5 +1,5 @@
-/* The tensors of an open weights file: raw ones lie in it, compressed ones are expanded into
- * memory. */
+/* The tensors of an open weights file: raw ones are used in place, compressed ones are expanded
+ * into memory. */
 #ifndef TXL_TENSORS_H
 #define TXL_TENSORS_H
 
@@ -9,7 +9,7 @@
 /* A matrix as a linear layer stores it: y = W x, W[n_row, n_col], row-major. */
 struct matrix {
     enum weights_type type;
-    const void *data; /* NULL: there is none, and x is passed on as it is, or see `compressed` */
+    const void *data; /* NULL: there is no matrix and y = x, or it is `compressed` */
     size_t n_row, n_col;
     const float *scale; /* of q8: [n_row, q8_blocks(n_col)]; else NULL */
 
@@ -20,7 +20,7 @@ struct matrix {
 /* Bytes of its elements, and of its scales. */
 uint64_t matrix_bytes(const struct matrix *matrix);
 
-/* Says where the elements of a matrix lie. */
+/* Sets where the elements of a matrix are. */
 void matrix_place(struct matrix *matrix, const void *elements);
 
 /* The matrix of rows [first, first + n). */
@@ -29,7 +29,7 @@ struct matrix matrix_rows(const struct matrix *matrix, size_t first, size_t n);
 struct tensors {
     const struct weights *weights;
     const void **element; /* of each tensor: its elements, raw or expanded, or NULL */
-    bool *expanded;       /* of each: whether it is in the arena */
+    bool *expanded;       /* for each tensor: whether it is in the arena */
     void *arena;          /* where compressed tensors are expanded to */
     size_t arena_size;
 };
@@ -41,7 +41,7 @@ txl_status tensors_open(struct tensors *tensors, const struct weights *weights,
                         const void *context, txl_error *error);
 void tensors_close(struct tensors *tensors);
 
-/* Expands what has a place in the arena, with so many threads (0: one for each processor). */
+/* Expands the tensors in the arena, with `threads` threads (0: one for each processor). */
 txl_status tensors_expand(struct tensors *tensors, int threads, txl_error *error);
 
 /* The matrix or the f32 vector of that name and exactly that size. */

@@ -1,4 +1,5 @@
-/* Attention: rows meet the keys in the ring and the position rows, and gather values. */
+/* Attention: scores rows against the keys in the ring and the position rows, and weighs the
+ * values. */
 #include "attention.h"
 #include "lib/base/sizes.h"
 
@@ -46,12 +47,12 @@ static const struct xlnet_row *row_of(const struct xlnet_pass *p, struct xlnet_r
     return &p->line->row[p->first + rows.first + t * rows.step];
 }
 
-/* What some rows see between them. */
+/* The range of keys and distances that some rows see together. */
 struct key_range {
     uint64_t low;          /* the first position */
-    size_t block, n_key;   /* of keys: the first block, and rows in whole ones */
+    size_t block, n_key;   /* keys: the first block, and the number of rows in whole blocks */
     int64_t least, most;   /* distances */
-    size_t place, n_place; /* their position rows in whole blocks: the first, and their number */
+    size_t place, n_place; /* position rows in whole blocks: the first row, and their number */
 };
 
 static struct key_range find_range(const struct xlnet_pass *p, const struct xlnet_timeline *line,
@@ -90,16 +91,17 @@ static void set_gaps(const struct xlnet_timeline *line, uint64_t low, uint64_t e
         s[line->gap[i] - low] = value;
 }
 
-/* One row of scores becomes attention weights, up to the factor that is returned.  s[n_key] are
- * keys from the first of a block on, also some that the row does not see; b[n_place] the position
- * scores, of the farthest to the left first; `spread` has room for n_key. */
+/* Turns one row of scores into attention weights, which are still to be multiplied by the returned
+ * factor.  s[n_key] are the scores of whole blocks of keys, some of which the row may not see;
+ * b[n_place] are the position scores, the farthest to the left first; `spread` has room for
+ * n_key. */
 static float attend_row(const struct xlnet_timeline *line, const struct xlnet_row *row,
                         const struct key_range *range, float *s, const float *b, float *spread) {
     const struct distances *distances = line->distances;
     size_t before = (size_t)(range->low % ROW_BLOCK), n = (size_t)(row->end - range->low);
     float scale = 1 / sqrtf((float)line->x->d_head), *seen = s + before;
-    /* The keys stand at distances `most` down to `least`.  Of those beyond the clamp, n_left and
-     * n_right share a position row. */
+    /* The keys are at distances `most` down to `least`.  Beyond the clamp, n_left keys on the left
+     * share a position row, and n_right on the right. */
     int64_t most = (int64_t)(row->at - range->low);
     int64_t least = (int64_t)row->at - (int64_t)row->end + 1;
     const float *zero = b + ((int64_t)distances->zero - (int64_t)range->place);
@@ -175,7 +177,7 @@ static size_t count_blocks(size_t rows) {
     return (rows + XLNET_BLOCK - 1) / XLNET_BLOCK;
 }
 
-/* One head for a block of rows of one kind, which stand near each other. */
+/* Computes one head for a block of rows of one kind at neighbouring positions. */
 static void block_task(void *context, int i, int thread) {
     const struct xlnet_pass *p = context;
     size_t n_head = (size_t)p->line->x->n_head, block = (size_t)i / n_head;
@@ -195,7 +197,8 @@ void xlnet_attend(struct xlnet_pass *p) {
     pool_run(p->line->base.compute.pool, (int)blocks * p->line->x->n_head, block_task, p);
 }
 
-/* One head for all rows of a timeline, its content rows' keys and values included. */
+/* Computes one head for all rows of a timeline, and stores the keys and values of its content
+ * rows. */
 static void few_task(void *context, int i, int thread) {
     const struct xlnet_pass *p = context;
     size_t n_head = (size_t)p->line->x->n_head, t = (size_t)i / n_head, head = (size_t)i % n_head;

@@ -1,29 +1,30 @@
-/* What one token needs at least, once the memory is full.
+/* The least work for one token, once the memory is full.
  *
  * A generated token, which takes a content and a query row, reads
  *
- *     the weights: each layer's but W_r, whose rows W_r R are kept; the softmax's; one embedding's
- *     in each layer, n_head d_head wide: mem_len + 1 rows of keys and as many of values, and as
- * many position rows; fewer of these with a clamp, beyond which all share one
+ *     the weights of each layer except W_r (the rows W_r R are stored), the softmax's, one
+ *     embedding;
+ *     in each layer, n_head d_head wide: mem_len + 1 rows of keys, as many of values and as many
+ *     position rows; fewer of the last with a clamp, beyond which all distances share one
  *
- * and a scored one takes, an addition and a multiplication each,
+ * and a scored one takes these products, each one multiplication and one addition:
  *
- *     for each weight of a layer but W_r: one for either row, but of W_k and W_v for one alone
+ *     for each weight of a layer except W_r: two, one for either row; for W_k and W_v: one
  *     for each weight of the softmax: one
- *     for each element of the keys, the values and the position rows that it sees, which are
- *     mem_len + (tgt_len + 1) / 2 on average over a segment: one for either row
+ *     for each element of the keys, values and position rows that it sees, which are
+ *     mem_len + (tgt_len + 1) / 2 rows on average over a segment: two, one for either row
  *
- * A token of a block, of which others need the keys and values alone, takes for each weight of a
- * layer but W_r one, and for each element of the keys, values and position rows of the tgt_len
- * tokens that it sees; of the last layer W_k and W_v.
+ * A token of a block has a content row only, of which the last layer computes just the keys and
+ * values.  It takes one product for each weight of a layer except W_r, and for each element of the
+ * keys, values and position rows of the tgt_len tokens that it sees; in the last layer, for each
+ * weight of W_k and W_v.
  *
- * What is left out, norms, activations, softmax and sampling, is linear in what is counted, and
- * small. */
+ * Norms, activations, softmax and sampling are left out: their work is small. */
 #include "costs.h"
 #include "lib/network/kv_rows.h"
 #include "xlnet.h"
 
-/* Bytes and products, for one row, of what is not embedding or softmax. */
+/* Adds the bytes and products, for one row, of all weights but embedding and softmax. */
 static void add_parameters(const struct xlnet *x, uint64_t *bytes, uint64_t *products) {
     struct parameter_walk walk = parameter_walk(&xlnet_parameters, x->network.settings);
     struct parameter_tensor t;

@@ -1,4 +1,4 @@
-/* What one token of an XLNet needs at least. */
+/* The least work for one token of an XLNet. */
 #ifndef TXL_XLNET_COSTS_H
 #define TXL_XLNET_COSTS_H
 

@@ -17,8 +17,8 @@ static int64_t signed_in_blocks(int64_t rows) {
     return (rows + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
 }
 
-/* The farthest that a row sees: the query behind a full segment the oldest row of memory, the first
- * of a block its last. */
+/* The farthest distances that rows see: from the query behind a full segment to the oldest row of
+ * memory, and from the first token of a block to its last. */
 static int64_t reach_left(const txl_settings *s) {
     int64_t reach = (int64_t)s->mem_len + s->tgt_len;
     return s->clamp_len > 0 ? smaller(reach, s->clamp_len) : reach;
@@ -55,7 +55,7 @@ size_t distances_scratch(const struct xlnet *x) {
     return most;
 }
 
-/* What a session's distances follow from. */
+/* Sizes of a session's distances. */
 struct plan {
     const struct xlnet *x;
     const txl_settings *settings;
@@ -123,7 +123,7 @@ struct span {
     int64_t most, least;
 };
 
-/* R_d of a block of the span. */
+/* Computes R_d for a block of the span. */
 static void sines_task(void *context, int i, int thread) {
     (void)thread;
     const struct span *span = context;
@@ -148,7 +148,7 @@ static void add_sines(struct distances *p, const struct compute *compute, int64_
         pool_run(compute->pool, (int)(signed_in_blocks(n) / DISTANCE_BLOCK), sines_task, &span);
 }
 
-/* Sessions that share the rows only read them, since all are known. */
+/* Sessions that share the rows only read them, because all are known. */
 void distances_want(struct distances *p, const struct compute *compute, int64_t least,
                     int64_t most) {
     p->wanted_left = larger(p->known_left, smaller(signed_in_blocks(most + 1), p->left + 1));

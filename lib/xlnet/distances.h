@@ -1,10 +1,10 @@
 /* The position term of attention: a row W_r R_d for each distance d = i - j of a row at i from a
  * key at j, positive for keys to the left and negative for those to the right.
  *
- * It depends on d alone, so it is computed once for the life of a session, when a pass first sees
- * that distance.  With clamp_len c > 0 all distances beyond c share the row of c, on either side.
- * R_d = [sin(d f_0) .., cos(d f_0) ..], f_k = 10000^(-2k / d_model): the angles are float64, since
- * those of float32 are off by 6e-8 d. */
+ * The row depends on d alone, so it is computed once in the life of a session, when a pass first
+ * sees that distance.  With clamp_len c > 0 all distances beyond c share the row of c, on either
+ * side.  R_d = [sin(d f_0) .., cos(d f_0) ..], f_k = 10000^(-2k / d_model): the angles are float64,
+ * since those of float32 are off by 6e-8 d. */
 #ifndef TXL_XLNET_DISTANCES_H
 #define TXL_XLNET_DISTANCES_H
 
@@ -15,21 +15,21 @@
 #include <stdatomic.h>
 
 struct distances {
-    struct arena arena; /* that all of it lies in */
+    struct arena arena; /* holds all members */
     const struct xlnet *x;
 
-    /* Rows lie from the farthest to the left to the farthest to the right, as keys do in the
-     * memory: that of distance d is row `zero` - d, where zero is the last row of a block. */
+    /* Rows are ordered from the farthest on the left to the farthest on the right, like the keys in
+     * the memory.  Distance d has row `zero` - d; row `zero` is the last of a block. */
     int64_t left, right; /* distances run from -right to left */
     size_t zero;
     struct rows rows;
 
-    /* Distances -known_right to known_left - 1 are filled in, of all layers; the others when the
-     * pass at hand has been through its layers. */
+    /* Distances -known_right to known_left - 1 are filled in for all layers; -wanted_right to
+     * wanted_left - 1 will be after the current pass. */
     int64_t known_left, known_right;
     int64_t wanted_left, wanted_right;
 
-    /* Of use until all are known: */
+    /* Used until all are known: */
     float *sines;     /* [left + 1 + right, d_model]: R_d, farthest to the left first */
     float *projected; /* [n_head d_head], room for a block of rows */
 
@@ -38,9 +38,9 @@ struct distances {
 
 txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
                          enum weights_type type, struct distances **distances, txl_error *error);
-/* The same rows for another session.  All of them must be known by then. */
+/* Shares the rows with another session.  All of them must be known. */
 struct distances *distances_share(struct distances *distances);
-/* Frees it when its last user has done so. */
+/* Frees the rows when the last user calls it. */
 void distances_free(struct distances *distances);
 /* Bytes that distances_new allocates. */
 uint64_t distances_bytes(const struct xlnet *x, const txl_settings *settings,
@@ -50,10 +50,10 @@ size_t distances_scratch(const struct xlnet *x);
 /* Number of rows, in whole blocks. */
 size_t distances_places(const txl_settings *settings);
 
-/* The rows of a layer are filled in when a pass comes to it, because its weights may not be
- * available before.  distances_want says which distances the pass sees, from least <= 0 to most >=
- * 0; distances_fill computes those that layer l still lacks; distances_finish is called after all
- * layers are filled. */
+/* Fill in the rows of a layer when a pass reaches it, because its weights may not be available
+ * earlier.  distances_want announces the distances that the pass sees, from least <= 0 to most >=
+ * 0; distances_fill computes those that layer l lacks; distances_finish must follow when all layers
+ * are filled. */
 void distances_want(struct distances *distances, const struct compute *compute, int64_t least,
                     int64_t most);
 void distances_fill(struct distances *distances, const struct compute *compute, int l,
@@ -65,7 +65,7 @@ static inline bool distances_are_known(const struct distances *p) {
     return p->known_left == p->left + 1 && p->known_right == p->right;
 }
 
-/* The distance whose row serves d. */
+/* The distance whose row is used for d. */
 static inline int64_t distances_clamp(const struct distances *p, int64_t d) {
     return d > p->left ? p->left : d < -p->right ? -p->right : d;
 }

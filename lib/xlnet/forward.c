@@ -12,10 +12,10 @@
  *             a_i = LayerNorm(a_i + W_o softmax(score) v)
  *             a_i = LayerNorm(a_i + W_2 activation(W_1 a_i + b_1) + b_2)
  *
- * with i and j positions on the timeline.  The softmax over what becomes of g_i is the distribution
- * of the token at i itself.  Both kinds go through each product together, so that weights are read
- * once; of the last layer content rows need k and v alone.  The segment term of the published code,
- * (q + s) . segment embedding, is one number for all keys of a row where a text is one segment, and
+ * with i and j positions on the timeline.  The softmax of the last g_i is the distribution of the
+ * token at i itself.  Both kinds go through each product together, so that weights are read once;
+ * in the last layer, content rows need only k and v.  The segment term of the published code, (q +
+ * s) . segment embedding, is one number for all keys of a row where a text is one segment, and
  * drops out of the softmax. */
 #include "forward.h"
 #include "attention.h"
@@ -24,7 +24,9 @@
 
 #include <string.h>
 
-enum { FEW = 2 * XLNET_TOGETHER }; /* rows of which the weights are what costs */
+enum {
+    FEW = 2 * XLNET_TOGETHER
+}; /* with so few rows, reading the weights takes most of the time */
 
 /* ---- Layers ------------------------------------------------------------------------------- */
 
@@ -56,7 +58,8 @@ static void normalise(const struct xlnet_timeline *line, const struct xlnet_norm
     pool_run(line->base.compute.pool, (int)((n + NORM_BLOCK - 1) / NORM_BLOCK), norm_task, &z);
 }
 
-/* What follows the attention: hidden[n, d_model] of the part from heads[n, n_head d_head]. */
+/* The rest of a layer after the attention: hidden[n, d_model] of the part from heads[n, n_head
+ * d_head]. */
 static void finish_layer(const struct xlnet_pass *p) {
     struct xlnet_timeline *line = p->line;
     const struct compute *compute = &line->base.compute;
@@ -73,7 +76,7 @@ static void finish_layer(const struct xlnet_pass *p) {
     normalise(line, &layer->feed_forward_norm, n, hidden, line->sum);
 }
 
-/* A layer for a few rows: one stream of weights for queries, keys and values of all. */
+/* A layer for a few rows: queries, keys and values of all rows in one product. */
 static void run_few(struct xlnet_pass *p) {
     struct xlnet_timeline *line = p->line;
     size_t width = xlnet_width(line->x), d_model = (size_t)line->x->d_model;
@@ -90,7 +93,7 @@ static void run_few(struct xlnet_pass *p) {
     finish_layer(p);
 }
 
-/* Keys and values of all content rows, a part at a time. */
+/* Stores keys and values of all content rows, a part at a time. */
 static void store_content(struct xlnet_pass *p) {
     struct xlnet_timeline *line = p->line;
     size_t width = xlnet_width(line->x), d_model = (size_t)line->x->d_model;
@@ -105,7 +108,8 @@ static void store_content(struct xlnet_pass *p) {
     }
 }
 
-/* A layer for many rows: first all keys, which the rows of a block see, then part by part. */
+/* A layer for many rows: first all keys and values, because the rows of a block see each other,
+ * then the rest part by part. */
 static void run_many(struct xlnet_pass *p) {
     struct xlnet_timeline *line = p->line;
     size_t width = xlnet_width(line->x), d_model = (size_t)line->x->d_model;
@@ -146,7 +150,7 @@ static void embed(const struct xlnet_pass *p, const int32_t *ids) {
         memcpy(line->hidden + t * d_model, line->x->mask, d_model * sizeof *line->hidden);
 }
 
-/* Takes the rows that line->row describes through the layers; ids[n_content]. */
+/* Passes the rows that line->row describes through the layers; ids[n_content]. */
 static txl_status forward(struct xlnet_pass *p, const int32_t *ids, txl_error *error) {
     struct xlnet_timeline *line = p->line;
     want_distances(p);
@@ -170,7 +174,7 @@ static txl_status forward(struct xlnet_pass *p, const int32_t *ids, txl_error *e
     return TXL_OK;
 }
 
-/* A pass of one timeline; `hidden`, unless NULL, receives the query rows. */
+/* Runs a pass of one timeline; `hidden`, unless NULL, receives the query rows. */
 static txl_status run(struct xlnet_timeline *line, const int32_t *ids, size_t n_content,
                       size_t n_query, const float **hidden, txl_error *error) {
     struct xlnet_pass pass = {
@@ -190,7 +194,7 @@ static struct xlnet_row query_left(uint64_t at) {
     return (struct xlnet_row){at, at};
 }
 
-/* Rows of a segment, which ends before `end`, that see both its sides. */
+/* Content rows that see both sides of their segment, which ends before `end`. */
 static struct xlnet_row content_block(const struct xlnet *x, uint64_t at, uint64_t end) {
     return (struct xlnet_row){at, x->uni ? at + 1 : end};
 }
@@ -201,7 +205,7 @@ static struct xlnet_row query_block(const struct xlnet *x, uint64_t at, uint64_t
 
 /* ---- Segments with gaps ------------------------------------------------------------------- */
 
-/* The pending content rows, and query rows at n gaps. */
+/* Runs a pass of the pending content rows and of query rows at n gaps. */
 static txl_status run_gaps(struct xlnet_timeline *line, const size_t *gaps, size_t n,
                            const float **hidden, txl_error *error) {
     const struct timeline *t = &line->base;
@@ -216,7 +220,7 @@ static txl_status run_gaps(struct xlnet_timeline *line, const size_t *gaps, size
     return status;
 }
 
-/* Ends a segment with gaps, if it is one, before another pass. */
+/* Before another pass: ends the segment if it has gaps, which must all be filled. */
 static txl_status finish_gaps(struct xlnet_timeline *line, txl_error *error) {
     if (line->n_gap > 0)
         return txl_fail(error, TXL_ARGUMENT, "%zu gaps of the segment at hand are not filled",
@@ -253,7 +257,7 @@ txl_status xlnet_gaps(struct timeline *t, const int32_t *ids, size_t n, txl_erro
     return TXL_OK;
 }
 
-/* The place of an open gap in the list of them, or n_gap. */
+/* The index of an open gap in the list of gaps, or n_gap. */
 static size_t find_gap(const struct xlnet_timeline *line, size_t gap) {
     size_t i = 0;
     while (i < line->n_gap && line->gap[i] != line->base.segment_start + gap)
@@ -274,8 +278,8 @@ txl_status xlnet_ask(struct timeline *t, const size_t *gaps, size_t n, const flo
     return run_gaps(line, gaps, n, hidden, error);
 }
 
-/* What is pending has its keys first: tokens of different ranks in one pass would see each other.
- */
+/* Pending tokens get their keys first: in one pass, tokens of different ranks would see each
+ * other. */
 txl_status xlnet_fill(struct timeline *t, size_t gap, int32_t id, txl_error *error) {
     struct xlnet_timeline *line = xlnet_timeline(t);
     size_t i = find_gap(line, gap);
@@ -295,7 +299,7 @@ txl_status xlnet_fill(struct timeline *t, size_t gap, int32_t id, txl_error *err
 
 /* ---- Left to right, and blocks ------------------------------------------------------------ */
 
-/* A full segment becomes memory as soon as another token is to come. */
+/* Length of the segment that the next token belongs to: a full one becomes memory first. */
 static uint64_t segment_length(const struct timeline *t) {
     uint64_t length = t->next - t->segment_start;
     return length == (uint64_t)t->settings.tgt_len ? 0 : length;

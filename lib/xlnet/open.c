@@ -1,4 +1,4 @@
-/* Opening an XLNet: its parts are found by the table of parameters. */
+/* Opening an XLNet: the table of parameters says which tensors to find. */
 #include "open.h"
 #include "lib/base/error.h"
 #include "xlnet.h"

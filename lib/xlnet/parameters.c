@@ -71,7 +71,7 @@ enum {
     SEGMENTS
 };
 
-/* When there is one. */
+/* Conditions under which a parameter exists. */
 enum { ALWAYS, UNTIED };
 
 #define BAND(kind, member)                                                                         \

@@ -1,4 +1,4 @@
-/* What an XLNet's weights file states: its settings, and which tensors follow from them.
+/* The settings of an XLNet's weights file, and the tensors that follow from them.
  *
  * Yang et al. 2019, "XLNet: Generalized Autoregressive Pretraining for Language Understanding".
  * Dimensions keep the paper's code's names: n_layer, d_model, n_head, d_head, d_inner. */
@@ -10,12 +10,12 @@
 
 /* The setting "attn_type". */
 enum xlnet_attention {
-    XLNET_BI, /* what a row sees follows from ranks alone */
-    XLNET_UNI /* and it sees nothing to its right */
+    XLNET_BI, /* ranks alone decide what a row sees */
+    XLNET_UNI /* in addition, a row sees nothing to its right */
 };
 
-/* The words of "ff_activation", whose numbers are one less than enum activation's, and of
- * "attn_type"; NULL for a number beyond the last. */
+/* The words of "ff_activation", numbered from RELU on (one less than in enum activation), and of
+ * "attn_type".  NULL for a number beyond the last. */
 const char *xlnet_activation_name(uint32_t activation);
 const char *xlnet_attention_name(uint32_t attention);
 
@@ -56,7 +56,7 @@ enum xlnet_parameter {
 extern const struct setting_table xlnet_setting_table;
 extern const struct parameter_table xlnet_parameters;
 
-/* Whether the settings go together; as settings_read. */
+/* Checks that the settings fit together; fails as settings_read does. */
 txl_status xlnet_check(const void *settings, const char *name, txl_status failure,
                        txl_error *error);
 

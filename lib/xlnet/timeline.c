@@ -7,7 +7,8 @@
 
 /* Sizes that follow from the model and the settings. */
 struct plan {
-    size_t most_rows; /* of a pass: the content of a block and one before it, and their queries */
+    size_t most_rows; /* of a pass: the content rows of a block and one before it, and the query
+                         rows */
     size_t capacity;
     struct rows keys, values;
 };
@@ -21,8 +22,8 @@ static struct plan make_plan(const struct xlnet *x, const txl_settings *s) {
     return plan;
 }
 
-/* Of scratch that an attention task needs: scores, position scores, two queries, results, and one
- * row's position scores spread out. */
+/* Floats of scratch that an attention task needs: scores, position scores, two queries, results,
+ * and one row's position scores for each key. */
 static size_t attention_scratch(const struct xlnet *x, const txl_settings *s,
                                 const struct plan *plan) {
     size_t row = plan->capacity + distances_places(s) + 2 * (size_t)x->d_head + plan->values.width;
@@ -148,7 +149,7 @@ void xlnet_reset(struct timeline *t) {
 
 /* ---- Copies and saved rows ---------------------------------------------------------------- */
 
-/* Position rows of all distances. */
+/* Computes the position rows of all distances. */
 static txl_status complete_distances(struct xlnet_timeline *line, txl_error *error) {
     struct distances *d = line->distances;
     distances_want(d, &line->base.compute, -d->right, d->left);

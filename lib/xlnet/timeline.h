@@ -1,5 +1,5 @@
-/* What a session of an XLNet keeps: keys and values of content rows, those of the memory and of the
- * segment at hand; position rows; and room for a pass.
+/* The state of an XLNet's session: keys and values of content rows, of the memory and of the
+ * current segment; position rows; and room for a pass.
  *
  * A segment is a run of positions, each with a rank; section 2.2 of Yang et al. 2019 calls their
  * order the factorisation order.  A row at i sees all memory, and the content at j of its segment
@@ -19,36 +19,36 @@
 #include "xlnet.h"
 
 enum {
-    XLNET_QUERIES = 512, /* query rows of a pass, at most */
+    XLNET_QUERIES = 512, /* most query rows of a pass */
     XLNET_CHUNK = 512,   /* rows of a product: more gains nothing, and activations grow */
     XLNET_BLOCK = 128,   /* rows of one attention task, so that their scores stay in cache */
-    XLNET_TOGETHER = 4   /* timelines that advance in one pass: two rows each, so that products are
-                            those of one timeline alone, to the bit */
+    XLNET_TOGETHER = 4   /* timelines that advance in one pass.  Each has two rows; with so few,
+                            products are the same, bit for bit, as for one timeline alone */
 };
 
 /* A row of a pass. */
 struct xlnet_row {
     uint64_t at;  /* its position */
-    uint64_t end; /* it sees positions below, but for open gaps */
+    uint64_t end; /* it sees the positions below, except open gaps */
 };
 
 struct xlnet_timeline {
     struct timeline base; /* what all families have */
     const struct xlnet *x;
 
-    /* Position p of every layer and head lies at row p % capacity of its ring.  Keys lie
+    /* Position p of every layer and head is row p % capacity of its ring.  Keys are stored
      * transposed, so that the scores of a block are one product without repacking; values are
-     * filled up to a multiple of 16 elements. */
+     * padded to a multiple of 16 elements. */
     size_t capacity; /* rows of the ring, in whole blocks: memory and segment */
     struct rows keys, values;
     struct distances *distances;
 
-    /* Of a segment with gaps. */
+    /* For a segment with gaps. */
     uint64_t *gap; /* [n_gap], ascending: the positions that are open */
     size_t n_gap;
     int32_t *pending; /* [n_pending] ids that have no keys and values yet: all known tokens, or the
-                         one that was filled in last */
-    uint64_t *where;  /* [n_pending] and their positions */
+                         one filled in last */
+    uint64_t *where;  /* [n_pending], their positions */
     size_t n_pending;
 
     /* A pass: its rows, content rows first. */
@@ -56,7 +56,7 @@ struct xlnet_timeline {
     struct xlnet_row *row; /* [most_rows] */
     float *hidden;         /* [most_rows, d_model] */
 
-    /* A part of it. */
+    /* The part of the pass that is being computed. */
     float *sum;   /* [XLNET_CHUNK, d_model] */
     float *qkv;   /* [XLNET_CHUNK, 3 n_head d_head] */
     float *heads; /* [XLNET_CHUNK, n_head d_head] */
@@ -67,7 +67,7 @@ static inline struct xlnet_timeline *xlnet_timeline(struct timeline *timeline) {
     return (struct xlnet_timeline *)timeline;
 }
 
-/* The earliest position that the segment at hand sees. */
+/* The earliest position that the current segment sees. */
 static inline uint64_t xlnet_first_visible(const struct timeline *t) {
     uint64_t mem_len = (uint64_t)t->settings.mem_len;
     return t->segment_start > mem_len ? t->segment_start - mem_len : 0;

@@ -1,4 +1,4 @@
-/* What an XLNet is made of: its dimensions and where its weights lie.  Read-only. */
+/* An XLNet: its dimensions and pointers to its weights.  Read-only. */
 #ifndef TXL_XLNET_H
 #define TXL_XLNET_H
 
@@ -13,7 +13,8 @@ struct xlnet_layer {
     struct matrix qkv;  /* [3 n_head d_head, d_model]: queries, keys, values */
     struct matrix o;    /* [d_model, n_head d_head] */
     struct matrix r;    /* [n_head d_head, d_model] */
-    const float *u, *v; /* [n_head d_head]: added to a query that meets keys, position rows */
+    const float *u, *v; /* [n_head d_head]: added to a query before products with keys (u) and
+                           position rows (v) */
     /* [n_head d_head] and [2, n_head d_head]: the term of several texts in one segment, which no
      * command computes. */
     const float *s, *segment;
@@ -24,12 +25,12 @@ struct xlnet_layer {
 
 struct xlnet {
     struct network network; /* what all families have */
-    struct band band;       /* both ends: one band, of the whole vocabulary */
+    struct band band;       /* embedding and softmax: one band of the whole vocabulary */
     int n_layer, n_head, d_head, d_model, d_inner;
     enum activation activation;
-    bool uni; /* no row sees what stands to its right */
+    bool uni; /* no row sees positions to its right */
     float epsilon;
-    const float *mask; /* [d_model]: what every query row starts as */
+    const float *mask; /* [d_model]: the input of every query row */
     struct xlnet_layer *layer;
 };
 
