@@ -317,9 +317,11 @@ static bool print_training_csv(const struct bench *b, const struct result *r) {
     return print_line(line, length);
 }
 
-/* A number, or nothing where it has no meaning. */
+/* The number as text, or empty text if it has no meaning. */
 static const char *field(char *text, size_t size, bool has_meaning, int64_t n) {
-    snprintf(text, size, has_meaning ? "%" PRId64 : "", n);
+    text[0] = '\0';
+    if (has_meaning)
+        snprintf(text, size, "%" PRId64, n);
     return text;
 }
 
