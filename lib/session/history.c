@@ -1,11 +1,11 @@
 /* The ids seen so far, and an index of their n-grams.
  *
- * The ids lie in a ring.  The index is a hash table in the manner of LZ77 compressors: an n-gram is
- * known by its end, the count of ids up to and with its last one.  The ends whose first n - 1 ids
- * have the same hash form a chain, the latest first, linked through a second ring.  What leaves the
- * window needs no deletion: a chain is over at the first end that lies too far back.  Every n-gram
- * is in its chain once, at its latest place, so that a chain is not longer than the vocabulary, but
- * for collisions. */
+ * The ids lie in a ring.  The index is a hash table as in LZ77 compressors.  An n-gram is
+ * identified by its end: the count of ids up to and including its last one.  N-grams whose first n
+ * - 1 ids have the same hash form a chain, the latest first, linked through a second ring.  N-grams
+ * that leave the window need no deletion: a chain ends at the first one that lies too far back.
+ * Each n-gram is in its chain once, at its latest place, so a chain is no longer than the
+ * vocabulary, except for collisions. */
 #include "history.h"
 #include "lib/base/error.h"
 
@@ -82,7 +82,8 @@ size_t txl_history_recent(const txl_history *h, int32_t *ids, size_t n) {
 
 /* ---- The n-grams -------------------------------------------------------------------------- */
 
-/* The chain of the n - 1 ids that end `back` places before the last. */
+/* The chain of the n-grams that begin with the n - 1 ids ending `back` places before the last
+ * id. */
 static uint64_t *chain_of(const txl_history *h, size_t back) {
     uint64_t hash = 0;
     for (size_t i = 0; i + 1 < h->n; i++) {
@@ -92,13 +93,13 @@ static uint64_t *chain_of(const txl_history *h, size_t back) {
     return &h->first[hash % h->window];
 }
 
-/* Whether all of the n-gram that ends there is still in the window. */
+/* Whether the whole n-gram that ends there is still in the window. */
 static bool is_remembered(const txl_history *h, uint64_t end) {
     return end != 0 && h->count - (end - h->n) <= h->window;
 }
 
-/* Whether the n - 1 ids before the last of that n-gram are those that end `back` places before the
- * last id of all. */
+/* Whether the n-gram that ends at `end` begins with the n - 1 ids that end `back` places before the
+ * last id. */
 static bool has_start(const txl_history *h, uint64_t end, size_t back) {
     size_t place = (size_t)(h->count - end) + 1;
     for (size_t i = 0; i + 1 < h->n; i++)
@@ -107,7 +108,8 @@ static bool has_start(const txl_history *h, uint64_t end, size_t back) {
     return true;
 }
 
-/* Takes an earlier occurrence of the last n-gram out of its chain and puts the last in front. */
+/* Removes an earlier occurrence of the last n-gram from its chain, and adds the last one at the
+ * front. */
 static void index_last(txl_history *h) {
     uint64_t *first = chain_of(h, 1), *link = first;
     int32_t last = history_id(h, 0);

@@ -1,10 +1,11 @@
-/* What drawing a token needs of a history: the ids that the rules against repetition apply to. */
+/* What drawing a token reads from a history: the ids to which the rules against repetition
+ * apply. */
 #ifndef TXL_HISTORY_H
 #define TXL_HISTORY_H
 
 #include "txl.h"
 
-/* Ids that the history remembers: what was pushed, at most its window. */
+/* The number of ids that the history remembers: those pushed, at most its window. */
 size_t history_length(const txl_history *history);
 size_t history_window(const txl_history *history);
 

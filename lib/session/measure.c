@@ -1,4 +1,5 @@
-/* What this machine can do at best: the two limits that generation and scoring run into. */
+/* Measures what this machine can do at best: memory bandwidth, which limits generation, and sgemm,
+ * which limits scoring. */
 #include "lib/base/error.h"
 #include "lib/base/pages.h"
 #include "lib/base/threads.h"
@@ -12,8 +13,8 @@
 #include <unistd.h>
 
 enum {
-    READ_PASSES = 6,      /* the best of which counts */
-    PIECE_BYTES = 1 << 21 /* of a buffer, for one task */
+    READ_PASSES = 6,      /* the best pass counts */
+    PIECE_BYTES = 1 << 21 /* bytes of the buffer for one task */
 };
 
 static double seconds_now(void) {
@@ -24,8 +25,9 @@ static double seconds_now(void) {
 
 /* ---- A buffer that no cache holds --------------------------------------------------------- */
 
-/* Twice the last cache, where the system tells its size: a cache that is read in order from end to
- * end and is too small for it has nothing left of the pass before.  From 256 MB to 1 GB. */
+/* Bytes of a buffer that no cache holds: twice the last-level cache if the system tells its size,
+ * from 256 MB to 1 GB. When such a buffer is read in order, nothing of the last pass is left in the
+ * cache. */
 static size_t cold_bytes(void) {
     const size_t least = (size_t)256 << 20, most = (size_t)1 << 30;
     size_t cache = 0;
@@ -40,8 +42,8 @@ static size_t cold_bytes(void) {
 
 struct cold {
     struct pool *pool;
-    const struct kernels *kernels; /* the best, whatever TXL_CPU says: narrow loads do not reach
-                                      every machine's bandwidth */
+    const struct kernels *kernels; /* the best, whatever TXL_CPU says: narrow loads do not reach the
+                                      full bandwidth of every machine */
     float *data;
     size_t size; /* bytes, a multiple of PIECE_BYTES */
 };
@@ -59,7 +61,7 @@ static void cold_close(struct cold *cold) {
     pages_unmap(cold->data, cold->size);
 }
 
-/* Written to, so that every page is memory of its own. */
+/* Writes to every page, so that each is memory of its own. */
 static txl_status cold_open(struct cold *cold, int threads, txl_error *error) {
     *cold = (struct cold){
         .pool = pool_new(threads), .kernels = kernels_available(0), .size = cold_bytes()};
@@ -100,8 +102,8 @@ txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second, txl
 
 /* ---- Multiplying -------------------------------------------------------------------------- */
 
-/* Y = X W^T on one thread: X[rows, D_IN], W[block, D_IN], Y[rows, block]: a segment or a few
- * through a part of a large model's matrix. */
+/* Y = X W^T on one thread: X[rows, D_IN], W[block, D_IN], Y[rows, block].  It is as large as a
+ * product of some segments with a part of a large model's matrix. */
 enum { D_IN = 1024, MAX_ROWS = 512, MAX_BLOCK = 2048, PRODUCT_PASSES = 4 };
 
 static const struct shape {
@@ -111,7 +113,7 @@ static const struct shape {
 struct product {
     struct shape shape;
     const struct cold *cold;
-    size_t first; /* block of the buffer, for task 0; the others follow */
+    size_t first; /* block of the buffer for task 0; the other tasks take the following ones */
     const float *x;
     float *y; /* [threads, MAX_ROWS * MAX_BLOCK] */
 };
@@ -125,7 +127,7 @@ static void product_task(void *context, int i, int thread) {
                 p->shape.block);
 }
 
-/* In every pass each thread has MAX_BLOCK rows of weights, which no pass has shortly before. */
+/* In each pass a thread reads MAX_BLOCK rows of weights that no recent pass has read. */
 static double measure_shape(struct product *product) {
     int n = pool_size(product->cold->pool) * (MAX_BLOCK / product->shape.block);
     double flops = 2.0 * product->shape.rows * product->shape.block * D_IN * n, best = 0;

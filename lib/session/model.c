@@ -1,4 +1,4 @@
-/* Opening models: settings are parsed, the network's parts found, compressed tensors expanded. */
+/* Opening models: parses the settings, finds the network's parts, expands compressed tensors. */
 #include "model.h"
 #include "families.h"
 #include "lib/base/error.h"
@@ -18,7 +18,7 @@ extern char *openblas_get_corename(void);
 
 /* ---- Settings ----------------------------------------------------------------------------- */
 
-/* Finds out the family, and reads what says how text becomes symbols. */
+/* Finds the family, and reads the settings of the text. */
 static txl_status read_family(txl_model *model, txl_error *error) {
     json_error_t where;
     const char *file = model->weights->name;
@@ -76,7 +76,7 @@ static txl_status open_model(struct weights *weights, bool compressed, int threa
         status = tensors_open(&m->tensors, weights, stays_compressed, m, error);
     if (!status)
         status = m->family->open(m->settings, &m->tensors, &m->network, error);
-    if (!status) /* last: what does not fit together is refused before all that work */
+    if (!status) /* last, because it takes longest: a wrong file is refused before */
         status = tensors_expand(&m->tensors, threads, error);
     if (status) {
         txl_model_close(m);
@@ -124,7 +124,7 @@ txl_status model_open_weights(struct weights *weights, int threads, txl_model **
     return open_model(weights, false, threads, model, error);
 }
 
-/* The settings of a model that is to be made, and its family. */
+/* Parses the settings of a new model, and finds its family. */
 static txl_status parse_settings(const char *text, json_t **object, const struct family **family,
                                  txl_error *error) {
     json_error_t where;

@@ -11,18 +11,18 @@
 
 struct txl_model {
     struct weights *weights;
-    json_t *json; /* the settings as they are in the file, */
+    json_t *json; /* the settings as in the file */
     const struct family *family;
-    void *settings; /* and as the family reads them; begins with struct model_settings */
+    void *settings; /* the settings as the family reads them; begins with struct model_settings */
     struct vocabulary vocabulary;
     const struct kernels *kernels;
-    bool compressed; /* the matrices of layers stay so */
+    bool compressed; /* the matrices of layers stay compressed */
     struct tensors tensors;
     struct network *network;
 };
 
-/* Opens a model over weights that are in memory.  The weights belong to the model afterwards, and
- * are freed if it cannot be opened. */
+/* Opens a model over weights in memory.  The model takes ownership of the weights, which are freed
+ * even if it cannot be opened. */
 txl_status model_open_weights(struct weights *weights, int threads, txl_model **model,
                               txl_error *error);
 

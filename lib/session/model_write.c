@@ -20,7 +20,7 @@ static size_t row_length(const struct weights_tensor *t) {
     return (size_t)(t->n_element / t->shape[0]);
 }
 
-/* Elements [first, first + count) as f32: whole rows widened one by one. */
+/* Reads elements [first, first + count) as f32, widening row by row. */
 static txl_status read_elements(void *context, uint64_t first, size_t count, float *out,
                                 txl_error *error) {
     const struct tensor_source *s = context;

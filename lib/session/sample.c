@@ -1,5 +1,6 @@
-/* Drawing the next token.  Of an adaptive softmax only those bands are computed that the draw can
- * depend on: the head gives the probability of each band as a whole, which bounds its tokens'. */
+/* Drawing the next token.  Of an adaptive softmax, only those bands are computed that the draw can
+ * depend on: the head gives the probability of each band as a whole, which bounds those of its
+ * tokens. */
 #include "history.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
@@ -77,8 +78,8 @@ static struct adjustment adjust(txl_session *s, const txl_sampling *p) {
 
 /* ---- Weights at temperature 1 ------------------------------------------------------------- */
 
-/* The probability that the adjustment leaves a token, relative to exp(best) so that nothing
- * underflows; not renormalised. */
+/* The adjusted probability of a token, relative to exp(best) so that it does not underflow; not
+ * normalised. */
 static double weigh_token(const txl_session *s, const struct adjustment *a, double best,
                           size_t id) {
     double score = (double)s->logprob[id];
@@ -87,7 +88,7 @@ static double weigh_token(const txl_session *s, const struct adjustment *a, doub
     return exp((a->mark[id] & MARK_PENALISED ? a->penalty * score : score) - best);
 }
 
-/* The same for the band as a whole, whose tokens are needed only where one is marked. */
+/* The same for a whole band; its tokens are computed only if one of them is marked. */
 static txl_status weigh_band(txl_session *s, const struct adjustment *a, double best, int i,
                              double *weight, txl_error *error) {
     const struct band *band = &s->model->network->ends.band[i];
@@ -106,7 +107,7 @@ static txl_status weigh_band(txl_session *s, const struct adjustment *a, double 
     return status;
 }
 
-/* The best score, and the weight of all tokens, which is 0 when none is left. */
+/* Finds the best score and the weight of all tokens, which is 0 if none is left. */
 static txl_status weigh_all(txl_session *s, const struct adjustment *a, double *best,
                             double *weight, txl_error *error) {
     size_t n;
@@ -138,7 +139,7 @@ static int32_t draw_in_band(const txl_session *s, const struct adjustment *a, do
     return last;
 }
 
-/* Temperature 1 and no filter: first the band, then the token in it. */
+/* Draws at temperature 1 without filters: first the band, then the token in it. */
 static txl_status draw_plain(txl_session *s, const struct adjustment *a, double u, int32_t *id,
                              txl_error *error) {
     int chosen = -1;
@@ -172,7 +173,7 @@ struct pool {
     double temperature;
 };
 
-/* A token's log-probability relative to the first's, and its probability likewise. */
+/* The log-probability of a token relative to the first one's; the probability likewise. */
 static double exponent(const struct pool *pool, size_t i) {
     return (pool->c[i].score - pool->c[0].score) / pool->temperature;
 }
@@ -188,9 +189,9 @@ static double sum(const struct pool *pool) {
     return total;
 }
 
-/* The locally typical set.  The entropy is the mean of -log p, so both can be taken relative to the
- * first token's; and as log p falls along the pool, the set is a run of it that grows from the
- * place of the mean to either side. */
+/* Keeps the locally typical set.  The entropy is the mean of -log p, so both can be relative to the
+ * first token's.  As log p falls along the pool, the set is a range of it, which grows to both
+ * sides from the place of the mean. */
 static void keep_typical(struct pool *pool, double typical) {
     double total = sum(pool), mean = 0, kept = 0;
     for (size_t i = 0; i < pool->n; i++) {
@@ -211,9 +212,9 @@ static void keep_typical(struct pool *pool, double typical) {
     pool->n = end - first;
 }
 
-/* How many of the likeliest the last two filters keep: the fewest that reach top_p of the weight
- * `total`, of those the ones that reach min_p of the first's.  Both keep a beginning of the pool
- * with the first, so that their order makes no difference. */
+/* How many of the likeliest tokens the last two filters keep: the fewest that reach top_p of the
+ * weight `total`, and of these the ones that reach min_p of the first one's weight.  Both keep a
+ * prefix of the pool, so their order makes no difference. */
 static size_t edge(const struct pool *pool, const txl_sampling *p, double total) {
     double kept = 0, enough = is_top_p(p) ? (double)p->top_p * total : INFINITY;
     size_t i = 0;
@@ -226,10 +227,10 @@ static size_t edge(const struct pool *pool, const txl_sampling *p, double total)
     return i;
 }
 
-/* A score that no token which min_p keeps is below. */
+/* Finds a lower bound of the scores that min_p keeps. */
 static txl_status find_least(txl_session *s, const txl_sampling *p, const struct adjustment *a,
                              double *least, txl_error *error) {
-    const double margin = 1e-6; /* of the weight: min_p itself decides */
+    const double margin = 1e-6; /* share of the weight, for rounding: min_p itself decides later */
     size_t n = 0;
     *least = -INFINITY;
     if (p->min_p <= 0)
@@ -240,8 +241,8 @@ static txl_status find_least(txl_session *s, const txl_sampling *p, const struct
     return status;
 }
 
-/* Gathers only as many of the likeliest as hold the edge.  For top_p that takes the weight of the
- * other tokens, which is known without computing them at temperature 1 alone. */
+/* Gathers only as many of the likeliest tokens as the filters can keep.  For top_p this needs the
+ * weight of all tokens, which is known without computing them only at temperature 1. */
 static txl_status gather_to_edge(txl_session *s, const txl_sampling *p, const struct adjustment *a,
                                  struct pool *pool, double *total, txl_error *error) {
     double best, least;
@@ -256,8 +257,8 @@ static txl_status gather_to_edge(txl_session *s, const txl_sampling *p, const st
     return status;
 }
 
-/* Fills the pool with what the filters after top_k need to see; `*total` is the weight that top_p
- * is a share of. */
+/* Fills the pool with the tokens that the filters after top_k need; `*total` is the weight of which
+ * top_p is a share. */
 static txl_status gather(txl_session *s, const txl_sampling *p, const struct adjustment *a,
                          struct pool *pool, double *total, txl_error *error) {
     size_t k = (size_t)s->model->vocabulary.n;

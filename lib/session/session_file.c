@@ -1,6 +1,5 @@
-/* Saved memory: all that a session knows, laid out as its file has it (see weights-format.md); in
- * memory and on disk it is the same bytes.  A file may come from anybody: every number in it is
- * compared with what it must agree with before it is used. */
+/* Saved memory: the whole state of a session, in memory as in a file (see weights-format.md). A
+ * file may come from anybody: every number in it is checked before it is used. */
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/output_file.h"
@@ -23,18 +22,18 @@
 #error "a saved memory is used as it lies in the file, so txl needs a little-endian machine"
 #endif
 
-/* As the weights file's, but for one letter. */
+/* Like the weights file's, except for one letter. */
 #define MEMORY_MAGIC "\x93TXM\r\n\x1a\n"
 
 enum {
     MEMORY_MAJOR = 1,
     MEMORY_MINOR = 1,
-    MAX_HEADER = 4096,   /* room for what later versions append */
-    MAX_NAME = 255,      /* a file's name is no longer */
-    MAX_RECENT = 1 << 20 /* ids, as many as the longest memory has */
+    MAX_HEADER = 4096,   /* room for members that later versions append */
+    MAX_NAME = 255,      /* file names are no longer */
+    MAX_RECENT = 1 << 20 /* ids; the longest memory has as many */
 };
 
-/* Beyond any timeline, and far from where sums of positions overflow. */
+/* Longer than any timeline, and small enough that sums of positions do not overflow. */
 static const uint64_t MAX_POSITION = UINT64_C(1) << 60;
 
 /* The parts follow the header in this order, without gaps. */
@@ -64,7 +63,7 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 184, "no padding");
 
-/* What minor version 1 has behind the header of texts that are read in rounds, and only there. */
+/* Follows the header in minor version 1, only for texts that are read in rounds. */
 struct rounds {
     uint32_t refresh, round; /* as in txl_resume */
     uint64_t checksum;       /* of both */
@@ -94,7 +93,7 @@ static void header_settings(const struct header *h, txl_settings *settings) {
                                .memory_type = (txl_memory_type)h->memory_type};
 }
 
-/* How many positions' rows are kept: of all that a later token can see. */
+/* The number of positions whose rows are saved: those that a later token can see. */
 static uint64_t kept_positions(const txl_model *model, const struct header *h) {
     txl_settings settings;
     header_settings(h, &settings);
@@ -144,7 +143,7 @@ void txl_memory_resume(const txl_memory *memory, txl_resume *resume) {
                            .round = memory->rounds.round};
 }
 
-/* What a model is called in a saved memory: its file without the folders. */
+/* The model's name in a saved memory: its file's name without the folders. */
 static const char *model_name(const txl_model *model) {
     const char *slash = strrchr(model->weights->name, '/');
     return slash ? slash + 1 : model->weights->name;
@@ -204,7 +203,7 @@ static bool are_finite(uint32_t memory_type, const uint8_t *bytes, uint64_t size
     return true;
 }
 
-/* What a reader asks for, too: no infinities, and nothing that is no number. */
+/* Whether all numbers are finite; a reader requires it too. */
 static bool holds_numbers(const txl_memory *memory) {
     const struct header *h = &memory->header;
     return are_finite(TXL_MEMORY_F32, part_bytes(memory, HIDDEN), h->part[HIDDEN].size) &&
@@ -372,7 +371,7 @@ static txl_status read_header(const struct source *in, struct header *h, txl_err
     return TXL_OK;
 }
 
-/* Header and parts fill the file, or in a later minor version leave something behind them. */
+/* Header and parts fill the file; in a later minor version more may follow them. */
 static bool parts_fit(const struct header *h) {
     if (h->header_size < sizeof *h || h->header_size > MAX_HEADER || h->header_size % 8 != 0 ||
         h->header_size > h->file_size)
@@ -386,8 +385,8 @@ static bool parts_fit(const struct header *h) {
     return left == 0 || h->minor > MEMORY_MINOR;
 }
 
-/* Whether the settings and the place on the timeline are such as a session of the model has, and
- * the parts have the sizes that follow from them. */
+/* Whether a session of the model can have these settings and this place on the timeline, and the
+ * sizes of the parts follow from them. */
 static bool is_possible(const txl_model *model, const struct header *h) {
     const struct network *network = model->network;
     if (h->tgt_len < 1 || h->tgt_len > TXL_MAX_TGT_LEN || h->mem_len < 0 ||
@@ -400,7 +399,7 @@ static bool is_possible(const txl_model *model, const struct header *h) {
         return false;
     if (!network->has_memory && h->segment_start > 0)
         return false;
-    /* Where zeros come first, memory is never less than full, so that the file's size bounds it. */
+    /* With zero_memory the memory is always full, so the file's size bounds mem_len. */
     if (network->zero_memory && h->segment_start < (uint64_t)h->mem_len)
         return false;
     uint64_t kept = kept_positions(model, h), each = position_bytes(model, h->memory_type);

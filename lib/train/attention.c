@@ -4,8 +4,8 @@
  *     s[i, j] = ((q_i + u) . k_j + (q_i + v) . r_d) / sqrt(d_head),   d = memory_length + i - j
  *     a = softmax over the visible j,   out_i = sum_j a[i, j] v_j
  *
- * Position rows lie farthest first, so that those a query needs are consecutive: the row for j is
- * number j + length - 1 - i, and the shift of the paper is an offset. */
+ * Position rows are stored farthest first, so that those of a query are consecutive: the row for j
+ * is number j + length - 1 - i.  So the paper's shift is an offset. */
 #include "lib/base/sizes.h"
 #include "training.h"
 
@@ -14,7 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-/* One stream and head.  The matrices are copied together, memory first; d is d_head, l all keys. */
+/* One stream and head.  Its matrices are copied so that rows are consecutive, memory first; d is
+ * d_head, l the number of keys. */
 struct head {
     size_t d, l, width; /* width: n_head d_head */
     const float *query; /* [length, d] in qkv */
@@ -24,7 +25,7 @@ struct head {
     float *probability; /* [length, l] */
     float *score;       /* [QUERY_PIECE, l] */
     char *left, *right; /* room for a product's packed operands */
-    float *rest;        /* the thread's scratch behind these */
+    float *rest;        /* the rest of the thread's scratch */
 };
 
 struct attention {
@@ -36,8 +37,8 @@ static size_t keys_of(const txl_trainer *t) {
     return (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
 }
 
-/* Bytes of the largest packed left and right operand of a product: those of the queries and
- * the keys, and those of the keys and d_head. */
+/* Bytes of the largest packed left and right operands: products are [queries, keys] or [keys,
+ * d_head]. */
 static size_t left_room(const txl_trainer *t) {
     const struct packed_product *p = t->products.packed;
     size_t along = pack_size(p, QUERY_PIECE, keys_of(t));
@@ -62,13 +63,13 @@ size_t train_attention_scratch(const txl_trainer *t) {
     return packs + forward + backward;
 }
 
-/* Queries at a time: in f32 fewer where there are few, so that less is computed of what nobody
- * sees.  In bf16 operands cost more than products. */
+/* Queries of one product.  In f32, a short segment has smaller pieces, so that fewer scores are
+ * computed that the mask drops.  In bf16, packing the operands costs more than the products. */
 static size_t query_piece(const txl_trainer *t) {
     return t->length <= QUERY_PIECE && !t->how.bf16 ? QUERY_PIECE / 2 : QUERY_PIECE;
 }
 
-/* Rows lie so far apart that the processor does not guess the next ones. */
+/* Rows are too far apart for the processor to prefetch them. */
 enum { ROWS_AHEAD = 8 };
 
 static void fetch_row(const float *x, size_t d, int to_write) {
@@ -138,8 +139,7 @@ static void visible(const txl_trainer *t, size_t i, size_t *first, size_t *end) 
     *first = t->how.same_length && mem_len > 0 && *end > mem_len ? *end - mem_len : 0;
 }
 
-/* C[m, n] (+)= A[m, k] B[k, n] of matrices as they lie, or the other way round: a transposed one
- * has its rows along what the formula has as columns. */
+/* C[m, n] (+)= A[m, k] B[k, n].  A transposed factor is stored as A[k, m] or B[n, k]. */
 static void multiply(const txl_trainer *t, const struct head *head, size_t m, size_t n, size_t k,
                      struct factor a, struct factor b, bool add, float *c, size_t ldc) {
     const struct packed_product *packed = t->products.packed;
@@ -155,13 +155,14 @@ static void multiply(const txl_trainer *t, const struct head *head, size_t m, si
         left.pack = (struct pack){head->left, k};
         packed->pack_left(&left.source, 0, m, &left.pack);
     }
-    const struct packed_source from_b = {b.x, b.ld, !b.transposed}; /* its rows are B's columns */
+    const struct packed_source from_b = {b.x, b.ld,
+                                         !b.transposed}; /* a transposed B's rows are B's columns */
     const struct pack right = {head->right, k};
     packed->pack_right(&from_b, 0, n, &right);
     multiply_left(packed, &left, &right, k, 0, m, 0, n, add, c, ldc);
 }
 
-/* A matrix as a factor, or its transpose. */
+/* A matrix as a factor, and (across) its transpose. */
 static struct factor as_is(const float *x, size_t ld) {
     return (struct factor){x, ld, false};
 }
@@ -170,7 +171,7 @@ static struct factor across(const float *x, size_t ld) {
     return (struct factor){x, ld, true};
 }
 
-/* Drops of n rows of probabilities, queries i on: x[n, ld]. */
+/* Applies dropout to the probabilities x[n, ld] of the n queries from i on. */
 static void drop_probabilities(const struct attention *a, size_t b, size_t h, size_t i, size_t n,
                                size_t keys, float *x, size_t ld) {
     const txl_trainer *t = a->t;
@@ -193,8 +194,8 @@ static void forward_task(void *context, int task, int thread) {
     float *out = t->layer[a->l].attended + b * t->length * head.width + h * d;
     for (size_t i = 0, n; i < t->length; i += n) {
         n = t->length - i < piece ? t->length - i : piece;
-        size_t keys = t->memory_length + i + n; /* that any of these queries sees */
-        size_t far = t->length - i - n;         /* rows beyond them */
+        size_t keys = t->memory_length + i + n; /* keys that any of these queries sees */
+        size_t far = t->length - i - n;         /* position rows farther than they need */
         float *p = head.probability + i * l;
         multiply(t, &head, n, keys, d, as_is(head.qu + i * d, d), across(head.key, d), false, p, l);
         multiply(t, &head, n, keys, d, as_is(head.qv + i * d, d),
@@ -225,7 +226,7 @@ void train_attention(txl_trainer *t, int l) {
 
 /* ---- Backward ----------------------------------------------------------------------------- */
 
-/* Gradients of one stream and head, summed over the pieces of queries. */
+/* Gradients of one stream and head, summed over all pieces of queries. */
 struct head_gradient {
     float *key, *value, *position; /* [l, d] */
     float *qu, *qv;                /* [length, d] */
@@ -245,7 +246,8 @@ static struct head_gradient open_gradient(const txl_trainer *t, const struct hea
     return g;
 }
 
-/* Queries [i, i + n): from the gradient of their outputs, d_out[n, d] with row stride width. */
+/* Takes queries [i, i + n) backward from the gradient of their outputs, d_out[n, d] with row stride
+ * width. */
 static void backward_piece(const struct attention *a, size_t b, size_t h, const struct head *head,
                            const struct head_gradient *g, size_t i, size_t n, const float *d_out) {
     txl_trainer *t = a->t;
@@ -254,7 +256,7 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
     const float scale = (float)(1 / sqrt((double)d));
     const float *p = head->probability + i * l;
     multiply(t, head, n, keys, d, as_is(d_out, width), across(head->value, d), false, g->score, l);
-    const float *used = p; /* what the values were multiplied by */
+    const float *used = p; /* the probabilities by which the values were multiplied */
     if (t->dropatt.threshold > 0) {
         for (size_t r = 0; r < n; r++)
             memcpy(head->score + r * l, p + r * l, keys * sizeof *p);
@@ -310,7 +312,7 @@ static void backward_task(void *context, int task, int thread) {
     write_rows(head.l, d, g.position, t->d_positions + b * head.l * width + h * d, width);
 }
 
-/* The streams' gradients of the position rows, added up in their order. */
+/* Adds up the streams' gradients of the position rows, in the order of the streams. */
 static void position_task(void *context, int piece, int thread) {
     (void)thread;
     txl_trainer *t = context;

@@ -1,4 +1,4 @@
-/* A layer of a training step, forward and backward.  Post-norm, as published models mostly are:
+/* A layer of a training step, forward and backward.  Post-norm, as in most published models:
  *
  *     sum_1 = x + drop(W_o attention(x)),                      y = norm(sum_1)
  *     sum_2 = y + drop(W_2 drop(relu(W_1 y + b_1)) + b_2),   out = norm(sum_2)
@@ -8,8 +8,8 @@
  *     sum_1 = x + drop(W_o attention(norm(x))),                y = norm(sum_1)
  *     out = sum_1 + drop(W_2 drop(relu(W_1 y + b_1)) + b_2)
  *
- * A gradient is called by the value's name with d_ before it.  What is summed over rows is summed
- * within pieces of rows first, and the pieces in their order. */
+ * The gradient of a value has its name with d_ before it.  Sums over rows are taken within pieces
+ * of rows first, and then over the pieces in their order. */
 #include "training.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ void train_sum_rows(txl_trainer *t, size_t rows, size_t n, const float *x, size_
 
 /* ---- Norms -------------------------------------------------------------------------------- */
 
-/* Rows x[n, d_model] normed on their own: pre_lnorm's inputs. */
+/* Layer norm of rows x[n, d_model], for the inputs of pre_lnorm. */
 struct norms {
     txl_trainer *t;
     size_t n;
@@ -72,7 +72,7 @@ struct residual {
     const float *bias; /* NULL: none */
     const float *base;
     float *sum;
-    const struct layer_norm *norm; /* NULL: none, and no out */
+    const struct layer_norm *norm; /* NULL: no norm, and no out */
     float *out, *mean, *inverse;
 };
 
@@ -105,12 +105,12 @@ struct residual_gradient {
     txl_trainer *t;
     size_t n;                      /* rows */
     const struct layer_norm *norm; /* NULL: none */
-    const float *x;                /* what was normed */
+    const float *x;                /* the input of the norm */
     const float *mean, *inverse;
     const float *d_out;
     bool add;
-    float *d_sum;  /* NULL: only of the norm's parameters */
-    bool branches; /* there is a t->d_c */
+    float *d_sum;  /* NULL: only the gradients of the norm's parameters are needed */
+    bool branches; /* whether t->d_c is computed */
     uint32_t place;
     const float *bias; /* NULL: none */
 };
@@ -139,7 +139,7 @@ static void residual_gradient_task(void *context, int i, int thread) {
     }
 }
 
-/* Returns the gradient of the branch: t->d_c, or d_sum itself where nothing is dropped. */
+/* Returns the gradient of the branch: t->d_c, or d_sum itself without dropout. */
 static const float *residual_gradient(struct residual_gradient s) {
     txl_trainer *t = s.t;
     size_t d = (size_t)t->x->d_model, n = pieces(s.n, ROW_PIECE);
@@ -160,7 +160,7 @@ struct inner {
     int l;
 };
 
-/* relu(W_1 y + b_1), dropped, of a tile. */
+/* Computes drop(relu(W_1 y + b_1)) for a tile. */
 static void finish_inner(void *context, size_t row, size_t rows, size_t column, size_t columns) {
     const struct inner *s = context;
     txl_trainer *t = s->t;
@@ -174,7 +174,7 @@ static void finish_inner(void *context, size_t row, size_t rows, size_t column, 
     }
 }
 
-/* A weight W[rows, columns] as the right factor of x W^T. */
+/* The weight W[rows, columns] as the right factor of x W^T. */
 static struct factor of_weight(const struct matrix *w) {
     return (struct factor){w->data, w->n_col, true};
 }
@@ -184,7 +184,7 @@ static struct factor of_gradient(const struct matrix *w) {
     return (struct factor){w->data, w->n_col, false};
 }
 
-/* Rows x[n, d] as a left factor, or as one of their gradients' sum over n. */
+/* Rows x[n, d] as a left factor, or as a factor of a sum over n. */
 static struct factor rows_of(const float *x, size_t d) {
     return (struct factor){x, d, false};
 }
@@ -199,7 +199,7 @@ static const float *sines_of(const txl_trainer *t) {
     return sines + beyond * (size_t)t->x->d_model;
 }
 
-/* The part of W_qkv for keys and values. */
+/* The part of W_qkv that gives keys and values. */
 static struct matrix kv_of(const struct layer *weights, size_t width) {
     return matrix_rows(&weights->qkv, width, 2 * width);
 }
@@ -310,8 +310,8 @@ static void finish_inner_gradient(void *context, size_t row, size_t rows, size_t
                                 t->d_inner + r * d_inner + column);
 }
 
-/* The feed-forward half: d_branch[n, d_model] is the gradient of W_2's output; `to` gets (or is
- * added) that of the half's input. */
+/* The gradient of the feed-forward sublayer: d_branch[n, d_model] is that of W_2's output; that of
+ * the sublayer's input is written to `to`, or added to it. */
 static void feed_forward_gradient(txl_trainer *t, int l, const float *d_branch, bool add,
                                   float *to) {
     const struct layer *weights = &t->x->layer[l];
@@ -359,8 +359,8 @@ static void feed_forward_gradient(txl_trainer *t, int l, const float *d_branch, 
     products_run(&t->products, first, 2);
 }
 
-/* The attention half, likewise; with pre_lnorm t->d_memory gets the gradient of the memory as the
- * products see it. */
+/* The same for the attention sublayer; with pre_lnorm t->d_memory receives the gradient of the
+ * normalised memory. */
 static void attention_gradient(txl_trainer *t, int l, const float *d_branch, bool add, float *to) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];

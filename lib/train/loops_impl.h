@@ -53,11 +53,11 @@ static void sum_rows(size_t rows, size_t n, const float *restrict x, size_t ldx,
 
 /* ---- Dropout ------------------------------------------------------------------------------ */
 
-/* Counters that are worked on at once, of consecutive blocks: four words of two draws each are the
- * draws of a group of elements. */
+/* Counters of consecutive blocks that are computed together.  A block has four words of two draws
+ * each, so they give the draws of a group of elements. */
 enum { BLOCKS = 16 };
 
-/* Words in the low halves of 64-bit lanes; what is in the high ones means nothing. */
+/* Words in the low halves of 64-bit lanes; the high halves are meaningless. */
 typedef uint64_t words __attribute__((vector_size(LANES * 4)));
 
 enum { WORDS = LANES / 2, VECTORS = BLOCKS / WORDS };
@@ -147,8 +147,8 @@ static void softmax(size_t n, const float *position, float scale, float *s) {
     divide(n, exp_in_place(n, s, max), s);
 }
 
-/* The mean of da is divided by the sum of a, which rounding leaves a little off 1: where one weight
- * is nearly 1, its gradient is what is left of a difference. */
+/* Divides the mean of da by the sum of a, which rounding makes differ a little from 1: where one
+ * weight is nearly 1, its gradient is a difference of nearly equal numbers. */
 static void softmax_gradient(size_t n, const float *restrict a, float scale, float *restrict da) {
     vec sum = {0}, all = {0};
     size_t i = 0;
@@ -261,7 +261,7 @@ static void norm_gradient(size_t n, const float *x, float mean, float inverse, c
 /* ---- The optimiser ------------------------------------------------------------------------ */
 
 static double squares(size_t n, const float *x) {
-    const size_t piece = 4096; /* of which the sum in f32 is good */
+    const size_t piece = 4096; /* elements whose sum in f32 is accurate enough */
     double total = 0;
     for (size_t first = 0; first < n; first += piece)
         total += (double)squared_distance(n - first < piece ? n - first : piece, x + first, 0);

@@ -1,5 +1,5 @@
-/* The products of training: large matrices, cut into tiles that do not depend on the number of
- * threads, each a product of packed operands, or an sgemm on one thread. */
+/* The products of training: large matrices are cut into tiles that do not depend on the number of
+ * threads; each tile is a product of packed operands, or an sgemm on one thread. */
 #ifndef TXL_PRODUCTS_H
 #define TXL_PRODUCTS_H
 
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A matrix as it lies, with its row stride; `transposed`: the product takes it the other way. */
+/* A stored matrix with its row stride; `transposed`: the product takes its transpose. */
 struct factor {
     const float *x;
     size_t ld;
@@ -26,13 +26,13 @@ struct product {
     float *c;
     size_t ldc;
 
-    /* What follows for the elements of rows [row, row + rows) and columns [column, column +
-     * columns), while a tile is in cache; NULL: nothing.  First columns are multiples of 128. */
+    /* Called for each finished tile, rows [row, row + rows) and columns [column, column + columns),
+     * while it is in the cache; may be NULL. First columns are multiples of 128. */
     void (*finish)(void *context, size_t row, size_t rows, size_t column, size_t columns);
     void *context;
 };
 
-/* What products are computed with. */
+/* What computes products: threads, kernels and memory. */
 struct products {
     struct pool *pool;
     const struct packed_product *packed; /* NULL: OpenBLAS's sgemm */
@@ -43,8 +43,8 @@ struct products {
 /* Bytes of room that a product needs. */
 size_t products_room(const struct packed_product *packed, size_t m, size_t n, size_t k);
 
-/* Computes all of them, at most MAX_PRODUCTS, in no order: none may read what another writes.  A
- * product without elements, or without anything to sum up, is left out. */
+/* Computes at most MAX_PRODUCTS products in any order: none may read what another writes. Skips
+ * products whose m, n or k is 0. */
 enum { MAX_PRODUCTS = 8 };
 void products_run(const struct products *products, const struct product *product, int n);
 

@@ -1,4 +1,4 @@
-/* Files of a training's state, and going on from them.  weights-format.md says what is in them. */
+/* Files of a training's state, and resuming from them.  weights-format.md specifies them. */
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/output_file.h"
@@ -28,7 +28,7 @@ struct saved_header {
     struct {
         uint64_t size, checksum; /* XXH3 */
     } part[N_PART];
-    uint64_t checksum; /* of what is before */
+    uint64_t checksum; /* of everything before */
 };
 
 struct txl_saved {
@@ -45,7 +45,7 @@ struct txl_saved {
 /* ---- Writing ------------------------------------------------------------------------------ */
 
 static json_t *ids_facts(const txl_ids *ids) {
-    /* JSON's integers have a sign. */
+    /* JSON integers are signed. */
     return json_pack("{s:I, s:I}", "count", (json_int_t)txl_ids_count(ids), "checksum",
                      (json_int_t)txl_ids_checksum(ids));
 }
@@ -66,7 +66,7 @@ static char *make_facts(const txl_trainer *t, const char *note) {
     return text;
 }
 
-/* A part is one or more pieces of memory. */
+/* A part of the file consists of one or more pieces of memory. */
 struct piece {
     const void *data;
     size_t size;
@@ -96,8 +96,8 @@ static txl_status write_part(struct writer *w, enum saved_part part, const struc
     return status;
 }
 
-/* The memory of all processes' streams, layer by layer, for free(): summed up where each has
- * nothing of the others'. */
+/* Gathers the memory of all processes' streams, layer by layer; the caller frees it.  It is a sum
+ * over the processes, in which each has zeros for the others' streams. */
 static txl_status gather_memory(const txl_trainer *t, float **memory, txl_error *error) {
     const txl_peers *peers = t->how.peers;
     size_t layers = (size_t)t->x->n_layer, row = t->memory_length * (size_t)t->x->d_model;
@@ -120,7 +120,7 @@ static txl_status gather_memory(const txl_trainer *t, float **memory, txl_error 
     return status;
 }
 
-/* `gathered`: the memory of all processes; NULL: there is none but this. */
+/* `gathered` is the memory of all processes; NULL if there is only this one. */
 static txl_status write_memory(struct writer *w, const txl_trainer *t, const float *gathered,
                                txl_error *error) {
     size_t layers = (size_t)t->x->n_layer;
@@ -221,7 +221,7 @@ static txl_status map_file(txl_saved *s, const char *path, txl_error *error) {
     return TXL_OK;
 }
 
-/* Header and parts: sizes and checksums. */
+/* Checks the sizes and checksums of header and parts. */
 static txl_status check_parts(txl_saved *s, txl_error *error) {
     static const uint8_t magic[8] = SAVED_MAGIC;
     struct saved_header *h = &s->header;
@@ -246,7 +246,7 @@ static txl_status check_parts(txl_saved *s, txl_error *error) {
     return at == s->size ? TXL_OK : damaged(s, "the state is damaged", error);
 }
 
-/* A member that is missing or of another kind; unpacking takes memory too. */
+/* Says why unpacking failed: a member is missing or of the wrong type, or memory is short. */
 static txl_status not_unpacked(const txl_saved *s, json_error_t *where, txl_error *error) {
     if (json_lacked_memory(where))
         return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
@@ -279,7 +279,7 @@ static txl_status read_facts(txl_saved *s, txl_error *error) {
     return TXL_OK;
 }
 
-/* A model of the shape and vocabulary. */
+/* Makes a model of the saved shape and vocabulary. */
 static txl_status make_model(txl_saved *s, txl_error *error) {
     json_t *settings = json_object_get(s->facts, "model");
     if (!json_is_object(settings))

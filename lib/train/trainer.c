@@ -1,9 +1,9 @@
 /* Training: the memory, and a step from the text to the update.
  *
- * What is computed is the published training code's procedure (train.py and mem_transformer.py of
- * kimiyoung/transformer-xl) but for its warm-up: the text is cut into streams, a step takes the
- * next segment of each, the loss is the mean over all its tokens, the memory holds the layers'
- * inputs and is projected with today's weights, and nothing flows into it. */
+ * The procedure is that of the published training code (train.py and mem_transformer.py of
+ * kimiyoung/transformer-xl), except for its warm-up.  The text is cut into streams; a step takes
+ * the next segment of each; the loss is the mean over all its tokens.  The memory holds the layers'
+ * inputs, which are projected with the current weights; no gradient flows into it. */
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/pages.h"
@@ -22,7 +22,7 @@ enum { ELEMENT_PIECE = 1 << 16 }; /* parameters of one task */
 
 /* ---- The plan of the memory --------------------------------------------------------------- */
 
-/* Hands out pieces of one memory, or with a NULL base adds up their sizes. */
+/* Hands out pieces of one allocation; with a NULL base it only adds up their sizes. */
 struct plan {
     char *base;
     uint64_t used;
@@ -39,7 +39,7 @@ static float *take_floats(struct plan *plan, uint64_t n) {
     return take(plan, n, sizeof(float));
 }
 
-/* The most entries of any softmax: a band's, or the head's with its clusters. */
+/* Entries of the largest softmax: a band's, or the head's with its clusters. */
 static size_t widest_softmax(const struct ends *ends) {
     size_t most = ends->band[0].n_token + (size_t)ends->n_band - 1;
     for (int i = 1; i < ends->n_band; i++)
@@ -47,7 +47,7 @@ static size_t widest_softmax(const struct ends *ends) {
     return most;
 }
 
-/* Rows whose logits are computed at a time: 32 MiB of them, if that is a piece. */
+/* Rows whose logits are computed together: those that fit into 32 MiB, but at least a piece. */
 static size_t softmax_rows(const txl_trainer *t, size_t n) {
     size_t rows = ((size_t)8 << 20) / widest_softmax(t->ends) / ROW_PIECE * ROW_PIECE;
     rows = rows < ROW_PIECE ? ROW_PIECE : rows;
@@ -122,8 +122,8 @@ static void plan_work(txl_trainer *t, struct plan *plan, uint64_t n, uint64_t m)
     t->norm_partial = take(plan, pieces(t->n_parameter, ELEMENT_PIECE), sizeof *t->norm_partial);
 }
 
-/* Room for the operands of any products that are computed together: of the softmax's gradients, of
- * the feed-forward half's or of the attention half's. */
+/* Room for the operands of any products that are computed together: for the gradients of the
+ * softmax, of the feed-forward sublayer or of the attention. */
 static size_t packed_room(const txl_trainer *t, size_t n, size_t m) {
     const struct packed_product *p = t->products.packed;
     const struct transformer_xl *x = t->x;
@@ -153,8 +153,8 @@ static size_t packed_room(const txl_trainer *t, size_t n, size_t m) {
     return most;
 }
 
-/* Lays everything out from `base` on, or with NULL counts only; returns the bytes.  t->how, x, the
- * pool's size and the numbers of weights are known. */
+/* Lays everything out from `base` on, or only adds up sizes if that is NULL; returns the bytes.
+ * t->how, t->x, the size of the pool and the numbers of weights must be set. */
 static uint64_t plan_memory(txl_trainer *t, char *base, int threads) {
     struct plan plan = {.base = base};
     uint64_t n = (uint64_t)t->how.batch * (uint64_t)t->how.tgt_len;
@@ -186,7 +186,7 @@ static uint64_t padded(uint64_t n) {
     return (n + 15) / 16 * 16;
 }
 
-/* Which bands' softmax projections are their embedding's, which then is what is trained. */
+/* Finds the bands whose softmax projection is the embedding's, which then is the one to train. */
 static void find_tied(txl_trainer *t, const txl_model *model) {
     const json_t *tied = json_object_get(model->json, "tied_projections");
     for (int i = 0; i < model->network->ends.n_band; i++)
@@ -228,8 +228,8 @@ static int compare_names(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Gives the tensors of `w` their places: an order that does not depend on the file's, so that a
- * state fits a model made anew. */
+/* Gives the tensors of `w` their places, in an order that does not depend on the file: so a state
+ * fits a new model of the same shape. */
 static txl_status place_tensors(txl_trainer *t, struct weights *w, txl_error *error) {
     float *trained = t->weight, *rest = t->weight + t->n_parameter;
     struct weights_tensor **order = calloc(w->n_tensor + 1, sizeof *order);
@@ -247,7 +247,7 @@ static txl_status place_tensors(txl_trainer *t, struct weights *w, txl_error *er
     return TXL_OK;
 }
 
-/* Copies the tensors to where they are trained, and lists them in `w` as of that place. */
+/* Copies the tensors to their places in the trainer, and lists those places in `w`. */
 static txl_status copy_tensors(txl_trainer *t, const txl_model *model, struct weights *w,
                                txl_error *error) {
     const struct weights *from = model->weights;
@@ -274,7 +274,7 @@ static txl_status copy_tensors(txl_trainer *t, const txl_model *model, struct we
     return status;
 }
 
-/* The model's settings with those of the training. */
+/* The model's settings with the lengths of the training. */
 static char *make_settings(const txl_trainer *t, const txl_model *model) {
     json_t *settings = json_copy_object(model->json);
     char *text = NULL;
@@ -294,7 +294,7 @@ static void set_network(txl_trainer *t, const txl_model *model) {
     t->ends = &t->x->network.ends;
 }
 
-/* t->model: a model whose tensors are t's. */
+/* Makes t->model, a model that uses the trainer's tensors. */
 static txl_status open_view(txl_trainer *t, const txl_model *model, txl_error *error) {
     struct weights *w = calloc(1, sizeof *w);
     if (!w)
@@ -319,7 +319,7 @@ static txl_status open_view(txl_trainer *t, const txl_model *model, txl_error *e
     return status;
 }
 
-/* Tied projections are trained as the embedding's; the model's softmax has them transposed. */
+/* Tied projections are trained in the embedding; writes their transpose to the model's softmax. */
 static void transpose_tied(txl_trainer *t) {
     for (int i = 0; i < t->ends->n_band; i++) {
         const struct band *band = &t->ends->band[i];
@@ -339,7 +339,7 @@ const txl_model *txl_trainer_model(txl_trainer *t) {
 
 /* ---- Opening ------------------------------------------------------------------------------ */
 
-/* The network, or NULL where the model is of another family. */
+/* The network, or NULL if the model is of another family. */
 static const struct transformer_xl *trainable(const txl_model *model) {
     bool is_one = model->family->number == TXL_FAMILY_TRANSFORMER_XL;
     return is_one ? (const struct transformer_xl *)model->network : NULL;
@@ -359,7 +359,7 @@ static txl_status check(const txl_model *model, const txl_training *how, txl_err
         {"tgt_len", how->tgt_len, 1, TXL_MAX_TGT_LEN},
         {"mem_len", how->mem_len, 0, TXL_MAX_MEM_LEN},
         {"clip", how->clip, 0, INFINITY},
-        {"epsilon", how->epsilon, 1e-30, 1}, /* 0 divides no gradient by nothing */
+        {"epsilon", how->epsilon, 1e-30, 1}, /* with 0 a zero gradient would be divided by 0 */
         {"dropout", how->dropout, 0, 0.99},
         {"dropatt", how->dropatt, 0, 0.99},
     };
@@ -383,12 +383,12 @@ static txl_status check(const txl_model *model, const txl_training *how, txl_err
     return TXL_OK;
 }
 
-/* Of `streams`, those of processes before `rank`. */
+/* How many of `streams` belong to processes before `rank`. */
 static size_t streams_before(size_t streams, const txl_peers *peers, int rank) {
     return streams * (size_t)rank / (size_t)peers->n;
 }
 
-/* What the plan depends on, as far as `t` has it not from its own model. */
+/* Sets what plan_memory needs. */
 static void describe(txl_trainer *t, const txl_model *model, const txl_training *how) {
     const txl_peers *peers = how->peers;
     t->how = *how;
@@ -442,7 +442,7 @@ static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl
             "the text's %zu tokens are too few for one step of %zu streams of %d tokens",
             txl_ids_count(ids), t->streams, t->how.tgt_len);
     t->loops = loops_choose(model->kernels);
-    uint64_t state = subnormals_to_zero(); /* for its threads */
+    uint64_t state = subnormals_to_zero(); /* the pool's threads inherit it */
     t->pool = pool_new(t->how.threads);
     subnormals_set(state);
     if (!t->pool)
@@ -540,21 +540,21 @@ static void clear_task(void *context, int i, int thread) {
     (void)thread;
     txl_trainer *t = context;
     const struct weights_tensor *tensor = &t->model->weights->tensor[i];
-    /* Gradients of layers' matrices are written, all others added to. */
+    /* Gradients of layers' matrices are overwritten; all others are added to, from zero. */
     if (is_trained(t, tensor->name) &&
         !parameter_is_layer_matrix(t->model->family->parameters, tensor->name))
         memset(gradient_of(t, tensor->raw), 0, (size_t)tensor->n_element * sizeof(float));
 }
 
-/* Dropout of rows: of the position rows or the last layer's output into copies, or of the
- * gradient in place. */
+/* Dropout of rows: into a copy (of the position rows or the last layer's output), or in place (of a
+ * gradient). */
 struct dropped {
     txl_trainer *t;
     size_t n;
     const float *from;
     float *to;
     enum dropout_place place;
-    size_t first; /* positions: the number of the first row */
+    size_t first; /* the number of the first row, for positions */
 };
 
 static void drop_task(void *context, int i, int thread) {
@@ -641,8 +641,8 @@ static void update_weights(txl_trainer *t, double rate, double norm) {
     pool_run(t->pool, (int)pieces(t->n_parameter, ELEMENT_PIECE), update_task, &u);
 }
 
-/* The last mem_len rows of memory and segment become the memory, in place: streams grow, so the
- * last one goes first. */
+/* Makes the last mem_len rows of memory and segment the memory, in place.  The rows of a stream may
+ * become more, so the last stream moves first. */
 static void move_memory(txl_trainer *t) {
     size_t d = (size_t)t->x->d_model, mem_len = (size_t)t->how.mem_len, m = t->memory_length;
     size_t all = m + t->length, rows = all < mem_len ? all : mem_len;
@@ -659,7 +659,7 @@ static void move_memory(txl_trainer *t) {
     t->memory_length = rows;
 }
 
-/* Adds up over all processes: the gradients, and the nats. */
+/* Adds up the gradients and the nats over all processes. */
 static txl_status sum_up(txl_trainer *t, double *nats, txl_error *error) {
     const txl_peers *peers = t->how.peers;
     if (!peers)
@@ -693,8 +693,7 @@ static txl_status take_step(txl_trainer *t, double rate, txl_step *step, txl_err
     return TXL_OK;
 }
 
-/* The softmax of a model that knows its text is full of numbers that differ from zero in nothing
- * but the time they take. */
+/* A model that knows its text has many subnormal probabilities and gradients. */
 txl_status txl_trainer_step(txl_trainer *t, double rate, txl_step *step, txl_error *error) {
     uint64_t state = subnormals_to_zero();
     txl_status status = take_step(t, rate, step, error);

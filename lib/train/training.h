@@ -1,9 +1,9 @@
-/* What training holds: parameters with gradients and moments, the activations of a step, the
- * memory.  All of it lies in one piece of memory that is laid out before the first step.
+/* The state of a training: parameters with gradients and moments, the activations of a step, the
+ * memory.  All of it is one allocation that is laid out before the first step.
  *
- * The parameters are the tensors of a model in f32, whose network finds them where they are
- * trained: so the model can be scored and sampled from between steps, and the gradient of a weight
- * lies where the weight does, in another array. */
+ * The parameters are the f32 tensors of a model, whose network points to them; so the model can be
+ * scored and sampled from between steps.  The gradient of a weight has the same index as the
+ * weight, in another array. */
 #ifndef TXL_TRAINING_H
 #define TXL_TRAINING_H
 
@@ -14,28 +14,28 @@
 #include "products.h"
 
 enum {
-    ROW_PIECE = 64,     /* rows of one task: what is summed over them is summed piece by piece */
+    ROW_PIECE = 64,     /* rows of one task; sums over rows are taken piece by piece */
     COLUMN_PIECE = 128, /* columns of one task that sums over rows */
-    QUERY_PIECE = 128   /* queries of one product of attention, at most */
+    QUERY_PIECE = 128   /* most queries of one product of attention */
 };
 
-/* Where dropout takes place, once in the network or in each layer. */
+/* The places of dropout: once in the network, or in each layer. */
 enum dropout_place {
     DROP_EMBEDDING,
     DROP_POSITIONS,
     DROP_LAST,
-    DROP_LAYERS /* the first of layer 0's */
+    DROP_LAYERS /* the first place of layer 0 */
 };
 enum dropout_layer_place { DROP_ATTENTION, DROP_PROBABILITY, DROP_RELU, DROP_FEED_FORWARD };
 enum { DROP_LAYER_PLACES = 4 };
 
-/* What the forward pass keeps of a layer for the backward pass.  n is batch * tgt_len rows, m
- * batch * mem_len. */
+/* What the forward pass of a layer keeps for the backward pass.  n is batch * tgt_len rows, m batch
+ * * mem_len. */
 struct trained_layer {
     float *memory;        /* [m, d_model]: inputs of the layer before this segment */
     const float *input;   /* [n, d_model] */
-    float *normed_input;  /* pre_lnorm: [n, d_model] and [m, d_model], what the product sees */
-    float *normed_memory; /* else they are the input and the memory themselves */
+    float *normed_input;  /* pre_lnorm: [n, d_model] and [m, d_model], the input of the product */
+    float *normed_memory; /* without pre_lnorm they are the input and the memory themselves */
     float *input_mean, *input_inverse;   /* pre_lnorm: [n] */
     float *memory_mean, *memory_inverse; /* pre_lnorm: [m] */
     float *qkv;                          /* [n, 3 n_head d_head] */
@@ -44,12 +44,12 @@ struct trained_layer {
     float *probability;                  /* [batch, n_head, tgt_len, mem_len + tgt_len] */
     float *attended;                     /* [n, n_head d_head] */
     float *sum_1;                        /* [n, d_model]: input + attention */
-    float *normed_1;                     /* [n, d_model]: the feed-forward half's input */
-    float *mean_1, *inverse_1;           /* [n], of the norm between them */
+    float *normed_1;                     /* [n, d_model]: the feed-forward sublayer's input */
+    float *mean_1, *inverse_1;           /* [n], of the norm between sum_1 and normed_1 */
     float *inner;                        /* [n, d_inner], after ReLU and dropout */
-    float *sum_2;                        /* [n, d_model]: the residual sum of that half */
-    float *mean_2, *inverse_2;           /* [n]; not pre_lnorm */
-    float *output;                       /* [n, d_model] */
+    float *sum_2;              /* [n, d_model]: the feed-forward sublayer's residual sum */
+    float *mean_2, *inverse_2; /* [n]; not pre_lnorm */
+    float *output;             /* [n, d_model] */
 };
 
 struct txl_trainer {
@@ -60,27 +60,26 @@ struct txl_trainer {
     txl_model *model;
     const struct transformer_xl *x;
     const struct ends *ends;        /* x's */
-    bool tied_projection[MAX_BAND]; /* the band's softmax projects with the embedding's */
+    bool tied_projection[MAX_BAND]; /* whether the band's softmax uses the embedding's projection */
 
     void *memory; /* everything below */
     size_t memory_size;
 
-    /* The tensors in f32 in the order of their names, those that are trained first. */
+    /* The tensors in f32 in the order of their names; trained ones come first. */
     float *weight, *gradient, *moment_1, *moment_2;
     size_t n_weight, n_parameter;
 
     void *vocabulary; /* the model's */
 
-    /* The streams: how.batch of them are this process's, the first of which is number first_stream
-     * of all `streams`. */
+    /* The streams of all processes; this one has how.batch of them, from number first_stream on. */
     size_t streams, first_stream;
 
-    /* The text: each stream has `stream` of its ids, and the next step begins at `at` in it. */
+    /* The text: each stream has `stream` of its ids; the next step begins at index `at` of each. */
     const txl_ids *ids_read;
     size_t stream, at;
     uint64_t step, epoch; /* of the next step */
 
-    /* The step at hand. */
+    /* The current step. */
     size_t batch;         /* streams */
     size_t length;        /* tokens of each, at most tgt_len */
     size_t n;             /* tokens of all */
@@ -94,20 +93,20 @@ struct txl_trainer {
     float *sines;          /* [mem_len + tgt_len, d_model], farthest first */
     float *dropped_sines;  /* a copy with dropout, where there is any */
     float *embedding;      /* [n, d_model], the first layer's input */
-    float *hidden;         /* [n, d_model], what the softmax sees */
+    float *hidden;         /* [n, d_model], the input of the softmax */
     struct trained_layer *layer;
 
-    /* Room to work in. */
-    float *narrow, *d_narrow;        /* [n, d_embed] */
-    float *gather, *d_gather;        /* [n, d_model]; NULL with one band */
-    float *logit;                    /* [softmax_rows, the widest softmax] */
-    size_t softmax_rows;             /* of hidden at a time */
-    float *output;                   /* [n, d_model]: of a product, before the residual sum */
-    float *d_a, *d_b, *d_c;          /* [n, d_model]: gradients on their way down */
-    float *d_inner;                  /* [n, d_inner] */
-    float *d_qkv, *d_attended;       /* [n, 3 n_head d_head], [n, n_head d_head] */
-    float *d_memory_kv;              /* [m, 2 n_head d_head] */
-    float *d_memory;                 /* pre_lnorm: [m, d_model] */
+    /* Scratch. */
+    float *narrow, *d_narrow;  /* [n, d_embed] */
+    float *gather, *d_gather;  /* [n, d_model]; NULL with one band */
+    float *logit;              /* [softmax_rows, the widest softmax] */
+    size_t softmax_rows;       /* rows of `hidden` that are computed together */
+    float *output;             /* [n, d_model]: of a product, before the residual sum */
+    float *d_a, *d_b, *d_c;    /* [n, d_model]: gradients of the layer that is being computed */
+    float *d_inner;            /* [n, d_inner] */
+    float *d_qkv, *d_attended; /* [n, 3 n_head d_head], [n, n_head d_head] */
+    float *d_memory_kv;        /* [m, 2 n_head d_head] */
+    float *d_memory;           /* pre_lnorm: [m, d_model] */
     float *d_positions, *d_position; /* [batch, mem_len + tgt_len, n_head d_head], their sum */
     float *d_uv;                     /* [batch, 2, n_head d_head] */
     float *partial;                  /* sums of each piece of rows: [pieces, 3 d_model] */
@@ -134,32 +133,34 @@ static inline uint32_t dropout_row(const txl_trainer *t, size_t i) {
     return (uint32_t)((t->first_stream + i / t->length) * (size_t)t->how.tgt_len + i % t->length);
 }
 
-/* The position rows of the model's frequencies. */
+/* Computes the position rows from the model's frequencies. */
 void train_positions(txl_trainer *t);
 
 /* ---- The parts of a step ------------------------------------------------------------------- */
 
-/* ids to t->embedding. */
+/* Embeds t->ids in t->embedding. */
 void train_embed(txl_trainer *t);
-/* From the gradient of t->embedding, which is changed. */
+/* The gradient of train_embed; overwrites d_embedding. */
 void train_embed_gradient(txl_trainer *t, float *d_embedding);
 
-/* t->nats of the targets, and from them the softmax's gradients and d_hidden[n, d_model]. */
+/* Computes t->nats of the targets, the gradients of the softmax's weights, and d_hidden[n,
+ * d_model]. */
 void train_softmax(txl_trainer *t, float *d_hidden);
 
-/* Layer l from its input to its output. */
+/* Runs layer l from its input to its output. */
 void train_layer(txl_trainer *t, int l);
-/* t->d_a: the gradient of its output, which becomes that of its input. */
+/* Turns t->d_a, the gradient of the layer's output, into that of its input. */
 void train_layer_gradient(txl_trainer *t, int l);
 
-/* Layer l's attention: qkv, memory_kv and positions to probability and attended. */
+/* Layer l's attention: from qkv, memory_kv and positions to probability and attended. */
 void train_attention(txl_trainer *t, int l);
-/* t->d_attended to t->d_qkv, t->d_memory_kv and t->d_position, and the gradients of u and v. */
+/* Its gradient: from t->d_attended to t->d_qkv, t->d_memory_kv and t->d_position, and those of u
+ * and v. */
 void train_attention_gradient(txl_trainer *t, int l);
 /* Floats of scratch a thread needs for both. */
 size_t train_attention_scratch(const txl_trainer *t);
 
-/* sum[n] += the rows of x[rows, n], columns divided among the threads. */
+/* sum[n] += the rows of x[rows, n]; the threads divide the columns. */
 void train_sum_rows(txl_trainer *t, size_t rows, size_t n, const float *x, size_t ldx, float *sum);
 
 #endif

@@ -1,7 +1,6 @@
-/* Where the vocabulary meets the network in a training step: the adaptive embedding and the
- * adaptive softmax (Grave et al. 2017, Baevski and Auli 2019), forward and backward.  The softmax
- * takes a piece of the rows at a time, forward and backward at once, so that its logits need
- * little memory. */
+/* The adaptive embedding and the adaptive softmax of a training step (Grave et al. 2017, Baevski
+ * and Auli 2019), forward and backward.  The softmax runs forward and backward for a piece of the
+ * rows at a time, so that its logits need little memory. */
 #include "training.h"
 
 #include <math.h>
@@ -25,7 +24,7 @@ static size_t members(txl_trainer *t, int i, const int32_t *ids) {
 
 /* ---- Embedding ---------------------------------------------------------------------------- */
 
-/* A band's tokens: their rows of its embedding, of which the wide ones are a product. */
+/* The embeddings of a band's tokens; with a projection, `wide` is their product with it. */
 struct embedding {
     txl_trainer *t;
     const struct band *band;
@@ -82,7 +81,7 @@ void train_embed(txl_trainer *t) {
     }
 }
 
-/* wide = the members' gradients before scale and dropout. */
+/* wide = the gradients of the members' embeddings before scale and dropout. */
 static void unembed_task(void *context, int i, int thread) {
     (void)thread;
     const struct embedding *e = context;
@@ -150,18 +149,18 @@ void train_embed_gradient(txl_trainer *t, float *d_embedding) {
 
 /* ---- Softmax ------------------------------------------------------------------------------ */
 
-/* A band's softmax, of the head with its clusters behind its tokens, for `count` rows of hidden. */
+/* A band's softmax (for the head: its tokens, then its clusters) for `count` rows of hidden. */
 struct softmax {
     txl_trainer *t;
     int band;
-    size_t count;        /* rows at hand */
-    size_t first;        /* of them in t->member */
+    size_t count;        /* rows of the current piece */
+    size_t first;        /* index of the first one in t->member */
     size_t n, n_cluster; /* entries: the band's tokens, and the clusters */
     const float *hidden; /* [count, d_model] */
     const float *narrow; /* [count, d_band]: the same, projected if there is a projection */
 };
 
-/* The entry that stands for target `id` in the softmax. */
+/* The entry for target `id` in the softmax. */
 static size_t entry_of(const struct softmax *s, int32_t id) {
     const struct ends *ends = s->t->ends;
     int band = band_of(ends, id);
@@ -188,8 +187,8 @@ static void entropy_task(void *context, int i, int thread) {
     }
 }
 
-/* Band i's projection as the right factor of hidden P, and its transpose; `stored` is where its
- * elements lie: the embedding's [d_model, d_band], or its own [d_band, d_model]. */
+/* Band i's projection P as the right factor of hidden P, or its transpose.  `stored` points to its
+ * elements: the embedding's [d_model, d_band], or its own [d_band, d_model]. */
 static struct factor projection(const txl_trainer *t, int i, bool transposed, const float **stored,
                                 bool *own) {
     const struct band *band = &t->ends->band[i];
@@ -199,7 +198,7 @@ static struct factor projection(const txl_trainer *t, int i, bool transposed, co
     return (struct factor){p->data, p->n_col, *own != transposed};
 }
 
-/* Forward and backward of the rows at hand; d_hidden[count, d_model] is written. */
+/* Runs forward and backward for the current piece; writes d_hidden[count, d_model]. */
 static void softmax_rows(struct softmax *s, float *d_hidden) {
     txl_trainer *t = s->t;
     const struct band *band = &t->ends->band[s->band];
