@@ -31,3 +31,16 @@ txl_status txl_fail_not_regular(txl_error *error, txl_status status, const char 
 txl_status txl_fail_memory(txl_error *error, const char *purpose, uint64_t bytes) {
     return txl_fail(error, TXL_MEMORY, "out of memory: %s needs %" PRIu64 " bytes", purpose, bytes);
 }
+
+void txl_before_callback(txl_error *error) {
+    if (error)
+        error->message[0] = '\0';
+}
+
+txl_status txl_after_callback(txl_error *error, txl_status status, const char *message) {
+    if (status && error && error->message[0] == '\0')
+        return txl_fail(error, status, "%s", message);
+    if (status && error)
+        error->status = status;
+    return status;
+}

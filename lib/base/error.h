@@ -18,4 +18,10 @@ txl_status txl_fail_not_regular(txl_error *error, txl_status status, const char 
 /* The same for a failed allocation of `bytes`, for the purpose named. */
 txl_status txl_fail_memory(txl_error *error, const char *purpose, uint64_t bytes);
 
+/* Around a callback of the caller, which may return a failure without filling in `error`.  The
+ * first clears the message; the second returns `status`, and if it is a failure completes the error
+ * with it and, unless the callback wrote a message, with this one. */
+void txl_before_callback(txl_error *error);
+txl_status txl_after_callback(txl_error *error, txl_status status, const char *message);
+
 #endif

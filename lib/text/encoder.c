@@ -42,19 +42,13 @@ static txl_symbol symbol_at(const char *text, size_t length, int32_t id, const s
                         .bytes = bytes};
 }
 
-/* The caller's callback may stop without a message. */
 static txl_status emit(txl_encoder *encoder, const char *text, size_t length, int32_t id,
                        const struct place *place, uint64_t bytes, txl_error *error) {
     encoder->counts.symbols += id >= 0;
     const txl_symbol symbol = symbol_at(text, length, id, place, bytes);
-    if (error)
-        error->message[0] = '\0';
+    txl_before_callback(error);
     txl_status status = encoder->how.symbol(encoder->how.context, &symbol, error);
-    if (status && error && error->message[0] == '\0')
-        return txl_fail(error, status, "stopped by whoever receives the symbols");
-    if (status && error)
-        error->status = status;
-    return status;
+    return txl_after_callback(error, status, "stopped by the receiver of the symbols");
 }
 
 txl_status encode_line_end(txl_encoder *encoder, txl_error *error) {

@@ -99,19 +99,18 @@ static txl_status write_part(struct writer *w, enum saved_part part, const struc
 /* Gathers the memory of all processes' streams, layer by layer; the caller frees it.  It is a sum
  * over the processes, in which each has zeros for the others' streams. */
 static txl_status gather_memory(const txl_trainer *t, float **memory, txl_error *error) {
-    const txl_peers *peers = t->how.peers;
     size_t layers = (size_t)t->x->n_layer, row = t->memory_length * (size_t)t->x->d_model;
     size_t n = layers * t->streams * row;
     float *all = calloc(n + 1, sizeof *all);
     double lacking = all ? 0 : 1;
-    txl_status status = peers->sum_doubles(peers->context, &lacking, 1, error);
+    txl_status status = train_sum_double(t, &lacking, error);
     if (!status && lacking > 0)
         status = txl_fail_memory(error, "a state", n * sizeof *all);
     for (size_t l = 0; l < layers && !status; l++)
         memcpy(all + (l * t->streams + t->first_stream) * row, t->layer[l].memory,
                t->batch * row * sizeof *all);
     if (!status)
-        status = peers->sum(peers->context, all, n, error);
+        status = train_sum(t, all, n, error);
     if (status) {
         free(all);
         all = NULL;

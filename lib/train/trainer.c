@@ -659,13 +659,26 @@ static void move_memory(txl_trainer *t) {
     t->memory_length = rows;
 }
 
+static const char SUM_FAILED[] = "the sum over all processes failed";
+
+txl_status train_sum(const txl_trainer *t, float *x, size_t n, txl_error *error) {
+    const txl_peers *peers = t->how.peers;
+    txl_before_callback(error);
+    return txl_after_callback(error, peers->sum(peers->context, x, n, error), SUM_FAILED);
+}
+
+txl_status train_sum_double(const txl_trainer *t, double *x, txl_error *error) {
+    const txl_peers *peers = t->how.peers;
+    txl_before_callback(error);
+    return txl_after_callback(error, peers->sum_doubles(peers->context, x, 1, error), SUM_FAILED);
+}
+
 /* Adds up the gradients and the nats over all processes. */
 static txl_status sum_up(txl_trainer *t, double *nats, txl_error *error) {
-    const txl_peers *peers = t->how.peers;
-    if (!peers)
+    if (!t->how.peers)
         return TXL_OK;
-    txl_status status = peers->sum(peers->context, t->gradient, t->n_parameter, error);
-    return status ? status : peers->sum_doubles(peers->context, nats, 1, error);
+    txl_status status = train_sum(t, t->gradient, t->n_parameter, error);
+    return status ? status : train_sum_double(t, nats, error);
 }
 
 static txl_status take_step(txl_trainer *t, double rate, txl_step *step, txl_error *error) {

@@ -163,4 +163,8 @@ size_t train_attention_scratch(const txl_trainer *t);
 /* sum[n] += the rows of x[rows, n]; the threads divide the columns. */
 void train_sum_rows(txl_trainer *t, size_t rows, size_t n, const float *x, size_t ldx, float *sum);
 
+/* Replace x[n], or one number, by its sum over all processes: t->how.peers must be set. */
+txl_status train_sum(const txl_trainer *t, float *x, size_t n, txl_error *error);
+txl_status train_sum_double(const txl_trainer *t, double *x, txl_error *error);
+
 #endif

@@ -675,6 +675,76 @@ static void several_processes(void **state) {
     close_larger(&group.larger);
 }
 
+static txl_status fail_floats(void *context, float *x, size_t n, txl_error *error) {
+    (void)context;
+    (void)x;
+    (void)n;
+    (void)error;
+    return TXL_IO;
+}
+
+static txl_status fail_doubles(void *context, double *x, size_t n, txl_error *error) {
+    (void)x;
+    (void)n;
+    if (error && context)
+        strcpy(error->message, context);
+    return TXL_IO;
+}
+
+static txl_status sum_of_one(void *context, float *x, size_t n, txl_error *error) {
+    (void)context;
+    (void)x;
+    (void)n;
+    (void)error;
+    return TXL_OK;
+}
+
+/* The error says the status of a callback that failed, and its message if it wrote one. */
+static void failures_of_peers(void **state) {
+    (void)state;
+    char why[] = "why";
+    const txl_peers peers[] = {
+        {.n = 1, .sum = fail_floats, .sum_doubles = fail_doubles},
+        {.n = 1, .sum = sum_of_one, .sum_doubles = fail_doubles},
+        {.n = 1, .sum = sum_of_one, .sum_doubles = fail_doubles, .context = why}};
+    struct larger larger = open_larger();
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+        txl_trainer *t = larger_peer(&larger, false, 1, &peers[i]);
+        for (int saves = 0; saves < 2; saves++) {
+            txl_error error = {.status = TXL_FORMAT, .message = "of an earlier call"};
+            txl_step step;
+            txl_status status = saves ? txl_trainer_save(t, scratch_path("failed"), "", &error)
+                                      : txl_trainer_step(t, 1e-3, &step, &error);
+            assert_int_equal(status, TXL_IO);
+            assert_int_equal(error.status, TXL_IO);
+            if (peers[i].context)
+                assert_string_equal(error.message, why);
+            else
+                assert_true(error.message[0] != '\0' && !strstr(error.message, "earlier"));
+        }
+        txl_trainer_free(t);
+    }
+    close_larger(&larger);
+}
+
+static void reserved_members(void **state) {
+    (void)state;
+    struct larger larger = open_larger();
+    txl_trainer *t;
+    txl_error error;
+    txl_peers peers = {.n = 1, .sum = sum_floats, .sum_doubles = sum_doubles, .reserved = {1}};
+    txl_training training = {.batch = 6, .tgt_len = 8, .epsilon = 1e-8, .peers = &peers};
+    assert_int_equal(txl_trainer_new(larger.model, larger.ids, &training, &t, &error),
+                     TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "txl_peers"));
+    training.peers = NULL;
+    training.reserved[6] = 1;
+    assert_int_equal(txl_trainer_new(larger.model, larger.ids, &training, &t, &error),
+                     TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "txl_training"));
+    close_larger(&larger);
+}
+
 static void expect_refused(const char *path, txl_status expected) {
     txl_saved *saved;
     txl_error error;
@@ -731,7 +801,8 @@ int main(void) {
         cmocka_unit_test(dropout_shares),    cmocka_unit_test(any_number_of_threads),
         cmocka_unit_test(near_f32_in_bf16),  cmocka_unit_test(going_on),
         cmocka_unit_test(foreign_states),    cmocka_unit_test(no_number),
-        cmocka_unit_test(several_processes),
+        cmocka_unit_test(several_processes), cmocka_unit_test(failures_of_peers),
+        cmocka_unit_test(reserved_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
