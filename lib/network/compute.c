@@ -19,7 +19,8 @@ enum {
     SGEMM_BLOCK = 512,      /* rows at most, when they are many, */
     /* and so many elements of weights, about half of a second-level cache */
     SGEMM_ELEMENTS = 1 << 19,
-    WIDE_ROWS = 144 /* of weights that many rows meet in a task, where they are packed */
+    WIDE_ROWS = 48 /* of weights that many rows meet in a task, where they are packed: so few that
+                      threads end together */
 };
 
 /* OpenBLAS maps a buffer for each thread that calls it, and tries for ever when it cannot: so it is
