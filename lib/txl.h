@@ -286,7 +286,8 @@ TXL_API void txl_session_free(txl_session *session);
 TXL_API void txl_session_settings(const txl_session *session, txl_settings *settings);
 
 /* Bytes that a session with these settings allocates, all of them in txl_session_new; they become
- * resident as they are used.  A copy shares the position rows with its original. */
+ * resident as they are used.  A copy shares the position rows with its original, and at first
+ * most of its keys and values, so that less of it becomes resident (see txl_session_copy). */
 TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings);
 
 /* The least work for one token with a full memory.  Divided by the machine's limits (below) it
@@ -313,14 +314,19 @@ TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, si
                                     txl_error *error);
 
 /* Appends ids[i] to the i-th of `n` different sessions.  It does what txl_session_feed does for
- * each, but reads the weights once for all.  The sessions must have the same model and settings;
- * the threads of the first do the work.  Up to 8 copies (below) each get the same results, bit for
- * bit, whatever sessions are fed with them; with more, the last digits may differ. */
+ * each, but reads the weights once for all, and what copies (below) share of keys and values for up
+ * to 8 of them at a time, if they stand next to each other in `sessions`.  The sessions must have
+ * the same model and settings; the threads of the first do the work.  Up to 8 copies (below) each
+ * get the same results, bit for bit, whatever sessions are fed with them; with more, the last
+ * digits may differ. */
 TXL_API txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                          txl_error *error);
 
 /* Makes a second session at the same place of the same timeline.  Afterwards the two are
- * independent, but for the position rows, which this call computes and both share. */
+ * independent: each may be fed, reset or freed, by a thread of its own.  They share what neither
+ * writes again: the position rows, which this call computes, and a Transformer-XL's keys and values
+ * until now, which are freed when the last session's memory has moved past them.  Where the
+ * original was fed since it was made or copied last, it takes room for keys and values anew. */
 TXL_API txl_status txl_session_copy(txl_session *session, txl_session **copy, txl_error *error);
 
 /* Appends `n` ids, and after each one scores the token that follows it:

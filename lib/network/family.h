@@ -114,8 +114,8 @@ struct family {
     txl_status (*advance_each)(struct timeline *const *each, const int32_t *ids, size_t n,
                                const float **hidden, txl_error *error);
 
-    /* Copies `from` to `to`, which was just opened like it.  Fails as `advance` does; then `to` can
-     * only be closed. */
+    /* Copies `from` to `to`, which was just opened like it.  Fails as `advance` does, or with
+     * TXL_MEMORY; then `to` can only be closed. */
     txl_status (*copy)(struct timeline *to, struct timeline *from, txl_error *error);
 
     /* The first position whose keys and values a later token may still see. */

@@ -215,8 +215,8 @@ void rows_weigh(const struct rows *rows, const struct kernels *kernels, const st
     for (size_t i = span->first / ROW_BLOCK; i < count_parts(span); i++) {
         const struct part part = get_part(rows, span, i);
         const void *next = i + 1 < count_parts(span) ? get_part(rows, span, i + 1).start : after;
-        multiply_part(rows, kernels, m, s, lds, i * ROW_BLOCK + part.first, &part,
-                      i > span->first / ROW_BLOCK, out, rows->width, next);
+        multiply_part(rows, kernels, m, s, lds, i * ROW_BLOCK + part.first, &part, true, out,
+                      rows->width, next);
     }
 }
 

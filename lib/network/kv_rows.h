@@ -80,7 +80,7 @@ const void *rows_begin(const struct rows *rows, const struct row_span *span);
 void rows_score(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,
                 size_t m, const float *q, size_t d_head, float *s, size_t lds, const void *after);
 
-/* out[m, width] = S V for a span of values: S[m, end] of rows_round_factor with row stride lds,
+/* out[m, width] += S V for a span of values: S[m, end] of rows_round_factor with row stride lds,
  * zero in the rest of its last block.  Up to 15 rows before `first` take part, so that there the
  * weights or the values are zero. */
 void rows_weigh(const struct rows *rows, const struct kernels *kernels, const struct row_span *span,

@@ -12,7 +12,20 @@ struct attention {
     const struct layer *layer;            /* and its weights */
     size_t n;
     bool few; /* the position scores are in positions->few_scores */
+
+    /* With `each`: rows group[g] to group[g + 1] - 1 read together what they share. */
+    const size_t *group; /* [n_group + 1] */
+    size_t n_group;
 };
+
+/* The timeline that a row of a pass belongs to. */
+static inline struct transformer_xl_timeline *attention_timeline(const struct attention *a,
+                                                                 size_t row) {
+    return a->each ? xl_timeline(a->each[row]) : a->line;
+}
+
+/* Divides the rows of a pass of several timelines into groups. */
+void attention_group(struct attention *attention);
 
 /* heads[n, n_head d_head] from qkv[n, 3 n_head d_head], which also goes into the ring. */
 void attention_run(struct attention *attention);

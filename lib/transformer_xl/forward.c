@@ -128,11 +128,6 @@ static size_t distances_seen(const struct transformer_xl_timeline *line, size_t 
     return (size_t)(line->base.next + n - 1 - first_visible(&line->base, line->base.next)) + 1;
 }
 
-/* The timeline that row t of a pass belongs to. */
-static struct transformer_xl_timeline *timeline_of(const struct attention *a, size_t t) {
-    return a->each ? xl_timeline(a->each[t]) : a->line;
-}
-
 /* The layers of a pass, over hidden[n, d_model]. */
 static txl_status run_layers(struct attention *a, txl_error *error) {
     struct transformer_xl_timeline *line = a->line;
@@ -144,7 +139,8 @@ static txl_status run_layers(struct attention *a, txl_error *error) {
         a->layer = layer;
         const struct position_weights weights = position_weights(a->layer);
         for (size_t t = 0; t < (a->each ? a->n : 1); t++)
-            positions_fill(timeline_of(a, t)->positions, &line->base.compute, a->l, &weights);
+            positions_fill(attention_timeline(a, t)->positions, &line->base.compute, a->l,
+                           &weights);
         if (line->x->attn_type == ATTENTION_LEARNED_POSITION)
             add_learned_positions(line, a->layer, a->n);
         attention_sublayer(a);
@@ -161,7 +157,7 @@ static txl_status forward(struct transformer_xl_timeline *line, struct timeline 
     attention.few = !each && positions_are_few(line->positions,
                                                line->base.next - first_position(&line->base), n);
     for (size_t t = 0; t < n_timeline; t++) {
-        struct transformer_xl_timeline *timeline = timeline_of(&attention, t);
+        struct transformer_xl_timeline *timeline = attention_timeline(&attention, t);
         timeline->fresh = false;
         positions_want(timeline->positions, &line->base.compute,
                        attention.few ? 0 : distances_seen(timeline, n_each));
@@ -169,11 +165,14 @@ static txl_status forward(struct transformer_xl_timeline *line, struct timeline 
     adaptive_embed(&line->base.adaptive, &line->base.compute, ids, n, line->hidden);
     if (line->x->attn_type == ATTENTION_SINUSOID)
         add_sinusoid(line, n);
+    if (each)
+        attention_group(&attention);
     txl_status status = run_layers(&attention, error);
     for (size_t t = 0; t < n_timeline && !status; t++) {
-        struct transformer_xl_timeline *timeline = timeline_of(&attention, t);
+        struct transformer_xl_timeline *timeline = attention_timeline(&attention, t);
         positions_finish(timeline->positions);
         timeline->base.next += n_each;
+        timeline_forget(timeline);
     }
     return status;
 }

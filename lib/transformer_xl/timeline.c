@@ -10,9 +10,8 @@ enum { MAX_CHUNK = 512 }; /* tokens of a pass: more gains nothing, and activatio
 
 /* Sizes that follow from the model and the settings. */
 struct timeline_plan {
-    size_t chunk;    /* most tokens of one pass */
-    size_t capacity; /* rows of the ring, in whole blocks: memory and segment */
-    struct rows keys, values;
+    size_t chunk; /* most tokens of one pass */
+    struct kv_ring ring;
     struct position_plan positions;
 };
 
@@ -54,8 +53,8 @@ static struct timeline_plan make_plan(const struct transformer_xl *x, const txl_
     plan.chunk = is_same_length(s) ? MAX_CHUNK : smaller(tgt_len, MAX_CHUNK);
     if (!attention_is_relative(x->attn_type))
         plan.chunk = tgt_len;
-    plan.capacity = rows_plan(s->memory_type, x->n_layer, x->n_head, x->d_head,
-                              mem_len + larger(tgt_len, plan.chunk), &plan.keys, &plan.values);
+    plan.ring = ring_plan(s->memory_type, x->n_layer, x->n_head, x->d_head,
+                          mem_len + larger(tgt_len, plan.chunk));
     plan.positions = plan_positions(x, s);
     return plan;
 }
@@ -63,8 +62,8 @@ static struct timeline_plan make_plan(const struct transformer_xl *x, const txl_
 /* Floats of scratch that an attention task needs: scores, position scores, two queries, results. */
 static size_t attention_scratch(const struct transformer_xl *x, const struct timeline_plan *plan) {
     size_t queries = smaller(QUERY_BLOCK, plan->chunk);
-    return queries * (plan->capacity + in_blocks(plan->positions.distances) +
-                      2 * (size_t)x->d_head + plan->values.width);
+    return queries * (plan->ring.capacity + in_blocks(plan->positions.distances) +
+                      2 * (size_t)x->d_head + plan->ring.values.width);
 }
 
 static struct layer_list layer_list(const struct transformer_xl *x) {
@@ -133,9 +132,7 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
                                                       .chunk = plan.chunk,
                                                       .together = plan.chunk},
                                              .x = x,
-                                             .capacity = plan.capacity,
-                                             .keys = plan.keys,
-                                             .values = plan.values,
+                                             .ring = plan.ring,
                                              .fresh = true};
     struct timeline *t = &line->base;
     compute_lay_out(&t->compute, settings->threads, all_scratch(x, &plan),
@@ -148,15 +145,15 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
     line->qkv = arena_take(arena, plan.chunk * 3 * width, sizeof(float));
     line->heads = arena_take(arena, plan.chunk * width, sizeof(float));
     line->inner = arena_take(arena, plan.chunk * larger(d_inner, d_model), sizeof(float));
-    line->scores =
-        arena_take(arena, (size_t)x->n_head * (plan.capacity + in_blocks(plan.positions.distances)),
-                   sizeof(float));
+    line->scores = arena_take(
+        arena, (size_t)x->n_head * (plan.ring.capacity + in_blocks(plan.positions.distances)),
+        sizeof(float));
+    line->group = arena_take(arena, plan.chunk + 1, sizeof *line->group);
     if (!network->has_memory)
         t->segment = arena_take(arena, plan.chunk, sizeof *t->segment);
     if (projects_zeros(x, settings))
         line->zero_rows = arena_take(arena, (size_t)x->n_layer * 3 * width, sizeof(float));
-    rows_lay_out(&line->keys, arena);
-    rows_lay_out(&line->values, arena);
+    ring_lay_out(&line->ring, arena);
     if (!taken)
         return NULL;
     layers_order(&list, &t->compute);
@@ -183,9 +180,9 @@ uint64_t transformer_xl_timeline_bytes(const struct network *network,
                                        const txl_settings *settings) {
     const struct transformer_xl *x = (const struct transformer_xl *)network;
     const struct layer_list list = layer_list(x);
-    const struct position_plan positions = plan_positions(x, settings);
+    const struct timeline_plan plan = make_plan(x, settings);
     return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
-           positions_bytes(&positions);
+           ring_bytes(&plan.ring) + positions_bytes(&plan.positions);
 }
 
 txl_status transformer_xl_timeline_open(struct timeline *t, const struct kernels *kernels,
@@ -195,6 +192,8 @@ txl_status transformer_xl_timeline_open(struct timeline *t, const struct kernels
     txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
     if (!status)
         status = layers_open(&t->layers, t->compute.pool, error);
+    if (!status)
+        status = ring_open(&line->ring, error);
     if (!status && like)
         line->positions = positions_share(xl_timeline(like)->positions);
     else if (!status)
@@ -208,6 +207,7 @@ txl_status transformer_xl_timeline_open(struct timeline *t, const struct kernels
 
 void transformer_xl_timeline_close(struct timeline *t) {
     positions_free(xl_timeline(t)->positions);
+    ring_close(&xl_timeline(t)->ring);
     layers_close(&t->layers);
     compute_close(&t->compute);
 }
@@ -217,13 +217,14 @@ void transformer_xl_timeline_close(struct timeline *t) {
 void timeline_store_head(const struct stored_rows *s, size_t head) {
     const struct transformer_xl_timeline *line = s->line;
     const struct kernels *kernels = line->base.compute.kernels;
+    const struct kv_store *own = line->ring.own;
     size_t d_head = (size_t)line->x->d_head, width = head_width(line->x);
-    size_t layer = (size_t)s->layer, row = s->position % line->capacity;
+    size_t layer = (size_t)s->layer, row = s->position % line->ring.capacity;
     const float *k = s->qkv + width + head * d_head, *v = k + width;
     for (size_t t = 0; t < s->n; t++) {
-        rows_put(&line->keys, kernels, layer, row, head, k + t * s->stride, d_head);
-        rows_put(&line->values, kernels, layer, row, head, v + t * s->stride, d_head);
-        row = row + 1 == line->capacity ? 0 : row + 1;
+        rows_put(&own->keys, kernels, layer, row, head, k + t * s->stride, d_head);
+        rows_put(&own->values, kernels, layer, row, head, v + t * s->stride, d_head);
+        row = row + 1 == line->ring.capacity ? 0 : row + 1;
     }
 }
 
@@ -252,6 +253,7 @@ static void store_zero_memory(struct transformer_xl_timeline *line) {
 
 void transformer_xl_reset(struct timeline *timeline) {
     struct transformer_xl_timeline *line = xl_timeline(timeline);
+    ring_reset(&line->ring);
     if (first_position(&line->base) > 0)
         store_zero_memory(line);
     line->base.next = line->base.segment_start = first_position(&line->base);
@@ -273,6 +275,11 @@ static txl_status complete_positions(struct transformer_xl_timeline *line, txl_e
     return TXL_OK;
 }
 
+/* The first position that a later token, or a saved memory, may still see. */
+static uint64_t first_row(const struct timeline *t) {
+    return transformer_xl_first_row(t->network, &t->settings, t->next, t->segment_start);
+}
+
 txl_status transformer_xl_copy(struct timeline *to_timeline, struct timeline *from_timeline,
                                txl_error *error) {
     struct transformer_xl_timeline *to = xl_timeline(to_timeline);
@@ -285,14 +292,15 @@ txl_status transformer_xl_copy(struct timeline *to_timeline, struct timeline *fr
     to->fresh = from->fresh;
     if (to->base.segment)
         memcpy(to->base.segment, from->base.segment, from->base.chunk * sizeof *to->base.segment);
-    /* Both have the same first memory, which may be large and not resident: it is not copied. */
-    uint64_t low = first_visible(&from->base, from->base.next), first = first_position(&from->base);
-    for (uint64_t p = (low > first ? low : first) / ROW_BLOCK; p * ROW_BLOCK < from->base.next;
-         p++) {
-        rows_copy_block(&to->keys, &from->keys, (size_t)(p % from->keys.n_block));
-        rows_copy_block(&to->values, &from->values, (size_t)(p % from->keys.n_block));
-    }
-    return TXL_OK;
+    if (!from->base.network->has_memory)
+        return TXL_OK;
+    /* Both have the same first memory, which may be large and not resident: it is not shared. */
+    uint64_t seen = first_row(&from->base), first = first_position(&from->base);
+    return ring_share(&to->ring, &from->ring, seen > first ? seen : first, from->base.next, error);
+}
+
+void timeline_forget(struct transformer_xl_timeline *line) {
+    ring_forget(&line->ring, first_row(&line->base));
 }
 
 /* ---- Saving the ring ---------------------------------------------------------------------- */
@@ -310,13 +318,15 @@ uint64_t transformer_xl_first_row(const struct network *network, const txl_setti
 void transformer_xl_export_row(const struct timeline *timeline, int layer, uint64_t position,
                                float *row) {
     const struct transformer_xl_timeline *line = (const struct transformer_xl_timeline *)timeline;
-    rows_export(&line->keys, &line->values, (size_t)layer, position % line->capacity,
+    const struct kv_store *store = ring_find(&line->ring, position);
+    rows_export(&store->keys, &store->values, (size_t)layer, position % line->ring.capacity,
                 (size_t)line->x->d_head, row);
 }
 
 void transformer_xl_import_row(struct timeline *timeline, int layer, uint64_t position,
                                const float *row) {
     struct transformer_xl_timeline *line = xl_timeline(timeline);
-    rows_import(&line->keys, &line->values, line->base.compute.kernels, (size_t)layer,
-                position % line->capacity, (size_t)line->x->d_head, row);
+    const struct kv_store *own = line->ring.own;
+    rows_import(&own->keys, &own->values, line->base.compute.kernels, (size_t)layer,
+                position % line->ring.capacity, (size_t)line->x->d_head, row);
 }

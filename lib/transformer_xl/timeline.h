@@ -4,7 +4,7 @@
 #define TXL_TRANSFORMER_XL_TIMELINE_H
 
 #include "lib/base/sizes.h"
-#include "lib/network/kv_rows.h"
+#include "lib/network/kv_ring.h"
 #include "lib/network/positions.h"
 #include "transformer_xl.h"
 
@@ -12,12 +12,11 @@ struct transformer_xl_timeline {
     struct timeline base; /* what all families have */
     const struct transformer_xl *x;
 
-    /* Positions count from the first row of the first memory.  Position p of every layer and head
-     * is row p % capacity of its ring.  Keys are stored transposed, so that the scores of a block
-     * are one product without repacking; values are padded to a multiple of 16 elements. */
-    size_t capacity; /* rows of the ring, in whole blocks: memory and segment */
-    struct rows keys, values;
-    bool fresh;       /* keys and values are still the zeros of a new arena */
+    /* Memory and segment; positions count from the first row of the first memory.  Keys are stored
+     * transposed, so that the scores of a block are one product without repacking; values are
+     * padded to a multiple of 16 elements. */
+    struct kv_ring ring;
+    bool fresh;       /* its own rows are still the zeros of a new arena */
     float *zero_rows; /* [n_layer, 3 n_head d_head]: qkv of a row of zeros; see project_zeros */
 
     struct positions *positions;
@@ -29,6 +28,7 @@ struct transformer_xl_timeline {
     float *heads;  /* [chunk, n_head d_head] */
     float *inner;  /* [chunk, d_inner], also [chunk, d_model] */
     float *scores; /* [n_head, capacity + positions' places]: of the heads of a single token */
+    size_t *group; /* [chunk + 1]: of a pass of several timelines, see attention_group */
 };
 
 enum { QUERY_BLOCK = 128 }; /* queries of one attention task, so that their scores stay in cache */
@@ -74,6 +74,9 @@ struct stored_rows {
 /* Copy the keys and values of all heads, or of one, into the ring. */
 void timeline_store(struct stored_rows *rows);
 void timeline_store_head(const struct stored_rows *rows, size_t head);
+
+/* Gives up the rows of copies' common past that no later token sees. */
+void timeline_forget(struct transformer_xl_timeline *line);
 
 /* As in struct family. */
 txl_status transformer_xl_check_session(const struct network *network, const txl_settings *settings,

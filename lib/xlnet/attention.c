@@ -163,6 +163,7 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
         factor[t] = attend_row(line, row_of(p, rows, t), &range, s + t * range.n_key,
                                b + t * range.n_place, spread);
     rows_round_factor(&line->values, kernels, m, range.n_key, s, range.n_key);
+    memset(out, 0, m * line->values.width * sizeof *out);
     rows_weigh(&line->values, kernels, &keys, m, s, range.n_key, out, NULL);
     for (size_t t = 0; t < m; t++) {
         float *to = p->line->heads + (rows.first + t * rows.step) * width + head * d_head;

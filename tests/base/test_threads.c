@@ -112,6 +112,71 @@ static void sessions(void **state) {
             check_case(case_names[k], types[t]);
 }
 
+/* ---- Copies ------------------------------------------------------------------------------- */
+
+enum { N_BEFORE = 200, N_AFTER = 260, N_COPIED = 30, N_FREED = 220, MOST_SYMBOLS = 256 };
+
+/* A session that shares rows with others, and what follows. */
+struct life {
+    txl_session *session;
+    int32_t n_token, first;
+    float logprob[MOST_SYMBOLS];
+    txl_status status;
+};
+
+/* Feeds it; from N_COPIED to N_FREED, together with a copy. */
+static void *run_life(void *context) {
+    struct life *l = context;
+    txl_session *pair[N_PAIR] = {l->session};
+    for (int i = 0; i < N_AFTER && !l->status; i++) {
+        const int32_t ids[N_PAIR] = {(l->first + i * 7) % l->n_token, i % l->n_token};
+        if (i == N_COPIED)
+            l->status = txl_session_copy(pair[0], &pair[1], NULL);
+        if (!l->status)
+            l->status = txl_session_feed_each(pair, pair[1] ? N_PAIR : 1, ids, NULL);
+        if (i == N_FREED) {
+            txl_session_free(pair[1]);
+            pair[1] = NULL;
+        }
+    }
+    txl_session_free(pair[1]);
+    if (!l->status)
+        l->status = txl_session_logprobs(l->session, l->logprob, NULL);
+    txl_session_free(l->session);
+    return NULL;
+}
+
+/* The original and its copies go on in threads of their own, past what they share. */
+static void copies(void **state) {
+    (void)state;
+    struct model_case c;
+    static struct life alone[N_THREAD], together[N_THREAD];
+    case_open(&c, "enwik8-zip", NULL, -1);
+    const txl_settings settings = {.tgt_len = 8, .mem_len = 150, .clamp_len = -1, .threads = 1};
+    txl_session *source = case_session(&c, &settings);
+    int32_t ids[N_BEFORE], n_token = txl_model_n_token(c.model);
+    assert_true(n_token <= MOST_SYMBOLS);
+    for (int i = 0; i < N_BEFORE; i++)
+        ids[i] = i * 11 % n_token;
+    assert_int_equal(txl_session_feed(source, ids, N_BEFORE, NULL), TXL_OK);
+    for (int i = 0; i < N_THREAD; i++) {
+        alone[i] = together[i] = (struct life){.n_token = n_token, .first = i};
+        assert_int_equal(txl_session_copy(source, &alone[i].session, NULL), TXL_OK);
+        run_life(&alone[i]);
+        assert_int_equal(alone[i].status, TXL_OK);
+    }
+    for (int i = 1; i < N_THREAD; i++)
+        assert_int_equal(txl_session_copy(source, &together[i].session, NULL), TXL_OK);
+    together[0].session = source;
+    run_together(run_life, together, sizeof *together);
+    for (int i = 0; i < N_THREAD; i++) {
+        assert_int_equal(together[i].status, TXL_OK);
+        assert_memory_equal(together[i].logprob, alone[i].logprob,
+                            (size_t)n_token * sizeof *alone[i].logprob);
+    }
+    case_close(&c);
+}
+
 /* ---- Text --------------------------------------------------------------------------------- */
 
 /* A text that is encoded, and decoded again. */
@@ -230,6 +295,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models),
         cmocka_unit_test(sessions),
+        cmocka_unit_test(copies),
         cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -345,16 +345,19 @@ static txl_status save_and_load(const txl_model *model, txl_session *session, tx
 
 static txl_status remember(const void *context, uint64_t *result, txl_error *error) {
     const txl_model *model = context;
-    const int32_t ids[] = {1, 2, 3};
+    enum { N = 70 }; /* more than a block of keys and values, which a copy shares */
+    int32_t ids[N];
     txl_settings settings;
     txl_session *session;
+    for (int i = 0; i < N; i++)
+        ids[i] = i % 5;
     txl_model_defaults(model, &settings);
     settings.threads = 1;
     *result = 0;
     txl_status status = txl_session_new(model, &settings, &session, error);
     if (status)
         return status;
-    status = txl_session_feed(session, ids, 3, error);
+    status = txl_session_feed(session, ids, N, error);
     if (!status)
         status = save_and_load(model, session, error);
     if (!status)

@@ -1,6 +1,7 @@
 /* What txl_session_bytes states is what a session asks the system for, to the byte, and what it
  * comes to hold.  The linker puts the functions below between the library and the allocator. */
 #include "lib/session/session.h"
+#include "lib/transformer_xl/timeline.h"
 #include "tests/model_cases.h"
 
 #include <setjmp.h>
@@ -18,19 +19,22 @@
 
 /* ---- Counting ----------------------------------------------------------------------------- */
 
-static uint64_t asked; /* bytes; only this thread asks */
+static uint64_t asked;  /* bytes; only this thread asks */
+static uint64_t mapped; /* bytes of the system's that were asked for and not given back */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *memory, size_t size);
 int __real_posix_memalign(void **memory, size_t alignment, size_t size);
 void *__real_mmap64(void *at, size_t size, int protection, int flags, int file, off_t offset);
+int __real_munmap(void *memory, size_t size);
 
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 int __wrap_posix_memalign(void **memory, size_t alignment, size_t size);
 void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int file, off_t offset);
+int __wrap_munmap(void *memory, size_t size);
 
 void *__wrap_malloc(size_t size) {
     asked += size;
@@ -56,7 +60,13 @@ int __wrap_posix_memalign(void **memory, size_t alignment, size_t size) {
 void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int file, off_t offset) {
     if (protection != PROT_NONE)
         asked += size;
+    mapped += size;
     return __real_mmap64(at, size, protection, flags, file, offset);
+}
+
+int __wrap_munmap(void *memory, size_t size) {
+    mapped -= size;
+    return __real_munmap(memory, size);
 }
 
 /* ---- A session's life --------------------------------------------------------------------- */
@@ -96,23 +106,47 @@ static void use(txl_session *session, const txl_model *model, size_t n) {
     free(rows);
 }
 
-static void assert_exact(const txl_model *model, const txl_settings *settings, const char *name) {
-    uint64_t stated = txl_session_bytes(model, settings), before = asked;
-    txl_session *session = new_session(model, settings), *copy;
+/* The ring of a Transformer-XL's session that remembers, or NULL. */
+static const struct kv_ring *ring_of(const txl_session *session, const txl_model *model) {
+    bool shares =
+        txl_model_family(model) == TXL_FAMILY_TRANSFORMER_XL && model->network->has_memory;
+    return shares ? &xl_timeline(session->timeline)->ring : NULL;
+}
+
+static uint64_t copy_bytes(txl_session *session, txl_session **copy) {
     txl_error error;
+    uint64_t before = asked;
+    assert_int_equal(txl_session_copy(session, copy, &error), TXL_OK);
+    return asked - before;
+}
+
+/* A copy shares the position rows, and is less by at least the room to compute them in.  The first
+ * of two also makes the original take new room for keys and values. */
+static void assert_copies_exact(txl_session *session, uint64_t stated, const struct kv_ring *ring) {
+    txl_session *first, *second;
+    uint64_t first_bytes = copy_bytes(session, &first);
+    uint64_t second_bytes = copy_bytes(session, &second);
+    assert_true(second_bytes < stated);
+    bool shares = ring && ring->n_shared > 0;
+    assert_int_equal(first_bytes, second_bytes + (shares ? ring_bytes(ring) : 0));
+    use(first, first->model, 5);
+    txl_session_free(first);
+    use(second, second->model, 5);
+    txl_session_free(second);
+}
+
+static void assert_exact(const txl_model *model, const txl_settings *settings, const char *name) {
+    uint64_t stated = txl_session_bytes(model, settings), before = asked, mapped_before = mapped;
+    txl_session *session = new_session(model, settings);
     if (asked - before != stated)
         fail_msg("%s: stated %llu bytes, asked for %llu", name, (unsigned long long)stated,
                  (unsigned long long)(asked - before));
     use(session, model, N_IDS);
-    /* A copy shares the position rows, and is less by at least the room to compute them in. */
-    before = asked;
-    assert_int_equal(txl_session_copy(session, &copy, &error), TXL_OK);
-    assert_true(asked - before < stated);
+    assert_copies_exact(session, stated, ring_of(session, model));
     use(session, model, 5);
-    use(copy, model, 5);
     txl_session_reset(session);
-    txl_session_free(copy);
     txl_session_free(session);
+    assert_int_equal(mapped, mapped_before);
 }
 
 /* ---- All cases ---------------------------------------------------------------------------- */

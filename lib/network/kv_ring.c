@@ -1,0 +1,152 @@
+/* Rings of keys and values, and what copies of them share. */
+#include "kv_ring.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct kv_ring ring_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_head,
+                         size_t reach) {
+    struct kv_ring ring = {0};
+    ring.capacity =
+        rows_plan(memory_type, n_layer, n_head, d_head, reach, &ring.keys, &ring.values);
+    return ring;
+}
+
+/* ---- Rows --------------------------------------------------------------------------------- */
+
+static struct kv_store *lay_out_store(const struct kv_ring *ring, struct arena *arena) {
+    struct kv_store unused, *taken = arena_take(arena, 1, sizeof *taken);
+    struct kv_store *store = taken ? taken : &unused;
+    *store = (struct kv_store){.keys = ring->keys, .values = ring->values};
+    rows_lay_out(&store->keys, arena);
+    rows_lay_out(&store->values, arena);
+    return taken;
+}
+
+uint64_t ring_bytes(const struct kv_ring *plan) {
+    struct arena sizes = {0};
+    lay_out_store(plan, &sizes);
+    return sizes.used;
+}
+
+static txl_status new_store(const struct kv_ring *ring, struct kv_store **store, txl_error *error) {
+    struct arena arena;
+    txl_status status = arena_open(&arena, ring_bytes(ring), "keys and values", error);
+    if (status)
+        return status;
+    struct kv_store *s = lay_out_store(ring, &arena);
+    s->arena = arena;
+    atomic_init(&s->users, 1);
+    *store = s;
+    return TXL_OK;
+}
+
+static void leave_store(struct kv_store *store) {
+    if (!store || atomic_fetch_sub(&store->users, 1) > 1)
+        return;
+    struct arena arena = store->arena;
+    arena_close(&arena);
+}
+
+/* ---- The ring ----------------------------------------------------------------------------- */
+
+/* Parts that a ring still reads differ in their blocks; another may be added before those that it
+ * reads no more are given up. */
+static size_t most_shared(const struct kv_ring *ring) {
+    return ring->keys.n_block + 1;
+}
+
+void ring_lay_out(struct kv_ring *ring, struct arena *arena) {
+    ring->shared = arena_take(arena, most_shared(ring), sizeof *ring->shared);
+}
+
+txl_status ring_open(struct kv_ring *ring, txl_error *error) {
+    return new_store(ring, &ring->own, error);
+}
+
+void ring_close(struct kv_ring *ring) {
+    ring_reset(ring);
+    leave_store(ring->own);
+    ring->own = NULL;
+}
+
+void ring_reset(struct kv_ring *ring) {
+    for (size_t i = 0; i < ring->n_shared; i++)
+        leave_store(ring->shared[i].store);
+    ring->n_shared = 0;
+}
+
+void ring_forget(struct kv_ring *ring, uint64_t first) {
+    size_t past = 0;
+    while (past < ring->n_shared && ring->shared[past].end <= first)
+        leave_store(ring->shared[past++].store);
+    ring->n_shared -= past;
+    memmove(ring->shared, ring->shared + past, ring->n_shared * sizeof *ring->shared);
+}
+
+struct ring_part ring_part(const struct kv_ring *ring, size_t i) {
+    if (i == ring->n_shared)
+        return (struct ring_part){ring->own, UINT64_MAX};
+    return (struct ring_part){ring->shared[i].store, ring->shared[i].end};
+}
+
+size_t ring_common(const struct kv_ring *a, const struct kv_ring *b) {
+    size_t n = 0;
+    while (n < a->n_shared && n < b->n_shared && a->shared[n].store == b->shared[n].store &&
+           a->shared[n].end == b->shared[n].end)
+        n++;
+    return n;
+}
+
+const struct kv_store *ring_find(const struct kv_ring *ring, uint64_t position) {
+    size_t i = 0;
+    while (ring_part(ring, i).end <= position)
+        i++;
+    return ring_part(ring, i).store;
+}
+
+/* ---- Copies ------------------------------------------------------------------------------- */
+
+/* Where the ring's own rows begin to count. */
+static uint64_t own_begin(const struct kv_ring *ring) {
+    return ring->n_shared > 0 ? ring->shared[ring->n_shared - 1].end : 0;
+}
+
+/* Copies the rows from the beginning of a block to `next`, if there are any. */
+static void copy_last_block(struct kv_store *to, const struct kv_store *from, uint64_t next) {
+    if (next % ROW_BLOCK == 0)
+        return;
+    size_t block = (size_t)(next / ROW_BLOCK % from->keys.n_block);
+    rows_copy_block(&to->keys, &from->keys, block);
+    rows_copy_block(&to->values, &from->values, block);
+}
+
+/* The ring's own rows up to `end` become a shared part, of which it is the only user yet. */
+static txl_status share_own(struct kv_ring *ring, uint64_t end, uint64_t next, txl_error *error) {
+    struct kv_store *fresh;
+    assert(ring->n_shared < most_shared(ring));
+    txl_status status = new_store(ring, &fresh, error);
+    if (status)
+        return status;
+    copy_last_block(fresh, ring->own, next);
+    ring->shared[ring->n_shared++] = (struct shared_part){ring->own, end};
+    ring->own = fresh;
+    return TXL_OK;
+}
+
+txl_status ring_share(struct kv_ring *to, struct kv_ring *from, uint64_t first, uint64_t next,
+                      txl_error *error) {
+    uint64_t end = next / ROW_BLOCK * ROW_BLOCK, begin = own_begin(from);
+    txl_status status = TXL_OK;
+    if (end > (first > begin ? first : begin))
+        status = share_own(from, end, next, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < from->n_shared; i++) {
+        to->shared[i] = from->shared[i];
+        atomic_fetch_add(&to->shared[i].store->users, 1);
+    }
+    to->n_shared = from->n_shared;
+    copy_last_block(to->own, from->own, next);
+    return TXL_OK;
+}
