@@ -1,6 +1,6 @@
 /* txl bench: measures how fast a model scores, generates and trains, and how near that is to what
- * the machine allows.  A figure means little by itself where the bandwidth of the memory changes
- * from one second to the next, so the machine's limits are measured anew before every sample. */
+ * the machine allows.  On many machines the bandwidth of the memory changes from one second to the
+ * next, so the limits are measured again before every sample. */
 #include "bench_training.h"
 #include "cli/generate/reading.h"
 #include "cli/options/numbers.h"
@@ -21,20 +21,20 @@
 
 enum {
     LEAST_SAMPLES = 3,
-    SAMPLES = 10,      /* in --seconds, where a sample can be so short */
-    MANY_TOKENS = 512, /* scored in one call: as many whole segments as come to that */
+    SAMPLES = 10,      /* in --seconds, if samples can be that short */
+    MANY_TOKENS = 512, /* scored in one call, in whole segments */
     SEED = 1
 };
 
 #define KNOWN_TOKENS 200
 #define SECONDS 4
-/* What training multiplies in, as `computes`, and what q8 weights are multiplied in. */
+/* For training as in `computes`, then for q8 weights. */
 static const char *const bench_computes[] = {"f32", "bf16", "int8", NULL};
 enum { COMPUTE_INT8 = 2 };
 
 struct bench_options {
     struct common_options common;
-    struct session_options session; /* mem_len stays unset: mem_lens tells it */
+    struct session_options session; /* mem_len stays unset: mem_lens replaces it */
     const char *mem_lens;
     int shape, type, mode, compute;
     int64_t refresh, known, batch;
@@ -56,9 +56,9 @@ struct bench {
     unsigned short random[3]; /* erand48's */
     txl_random draws;
     size_t unit;  /* ids of one call */
-    int32_t *ids; /* [unit + 1], or as many as are known if that is more */
+    int32_t *ids; /* [unit + 1], or one for each known token if these are more */
     float *nats;  /* [unit] */
-    int32_t last; /* generated */
+    int32_t last; /* the last generated id */
     int measurements;
 };
 
@@ -66,14 +66,14 @@ struct measurement {
     enum mode mode;
     txl_costs costs;
     size_t n;
-    double worked; /* seconds, the machine's limits not counted */
+    double worked; /* seconds, without measuring the machine's limits */
     double rate[SAMPLES], bandwidth[SAMPLES], sgemm[SAMPLES];
 };
 
 /* One row of the result. */
 struct result {
     enum mode mode;
-    double bytes, flops; /* of a token */
+    double bytes, flops; /* for one token */
     double rate, p10, p90, bandwidth, sgemm, share;
 };
 
@@ -84,7 +84,7 @@ static bool failed(const txl_error *error) {
 
 /* ---- The work ----------------------------------------------------------------------------- */
 
-/* An id by Zipf's law, as those of a text: the vocabularies are sorted by frequency. */
+/* Draws an id by Zipf's law, as in a text: vocabularies are sorted by frequency. */
 static int32_t draw_id(void *context) {
     struct bench *b = context;
     double n_token = txl_model_n_token(b->model.handle);
@@ -111,12 +111,12 @@ static txl_status generate_one(struct bench *b, size_t *tokens, txl_error *error
     txl_status status =
         txl_session_sample(b->session, &sampling, &b->draws, &b->last, &logprob, error);
     if (model_sees_both_sides(&b->model))
-        txl_session_end_segment(b->session); /* each token is one */
+        txl_session_end_segment(b->session); /* each token is a segment */
     return status ? status : txl_session_feed(b->session, &b->last, 1, error);
 }
 
-/* A round of txl generate --refresh: what is known as one block, then a token after the other.  The
- * last one is read with the next block. */
+/* A round of txl generate --refresh: reads the known tokens as one block, then generates one token
+ * after another.  The last one is read with the next block. */
 static txl_status generate_round(struct bench *b, size_t *tokens, txl_error *error) {
     const txl_sampling sampling = {.temperature = 0.95F, .top_k = 40, .top_p = 1};
     size_t known = (size_t)b->options->known, refresh = (size_t)b->options->refresh;
@@ -148,7 +148,7 @@ static txl_status work_once(struct bench *b, enum mode mode, size_t *tokens, txl
     return bench_training_step(&b->training, tokens, error);
 }
 
-/* Works for that long at least, and tells the speed.  False when it failed or is to stop. */
+/* Works for at least `seconds` and gives the speed.  False on failure or when asked to stop. */
 static bool work(struct bench *b, enum mode mode, double seconds, double *rate) {
     double start = terminal_seconds(), elapsed = 0;
     uint64_t done = 0;
@@ -190,7 +190,7 @@ static bool fill_memory(struct bench *b) {
 static bool take_sample(struct bench *b, struct measurement *m, double seconds) {
     txl_error error;
     size_t i = m->n;
-    bool reads = m->mode != MODE_TRAIN; /* whose limit is sgemm alone */
+    bool reads = m->mode != MODE_TRAIN; /* only sgemm limits training */
     if ((reads && txl_measure_read_bandwidth(b->settings.threads, &m->bandwidth[i], &error)) ||
         txl_measure_sgemm(b->settings.threads, &m->sgemm[i], &error) != TXL_OK)
         return failed(&error);
@@ -202,7 +202,7 @@ static bool take_sample(struct bench *b, struct measurement *m, double seconds) 
     return true;
 }
 
-/* A first sample warms up and does not count. */
+/* The first sample is a warm-up and does not count. */
 static bool take_samples(struct bench *b, struct measurement *m) {
     double seconds = b->options->seconds, slice = seconds / SAMPLES, unused;
     static const char *const tasks[] = {"scoring", "generating", "generating in rounds",
@@ -225,14 +225,14 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Of sorted numbers, between two of them in proportion. */
+/* A quantile of sorted numbers, interpolated linearly. */
 static double quantile(const double *sorted, size_t n, double p) {
     double place = p * (double)(n - 1);
     size_t i = (size_t)place;
     return i + 1 < n ? sorted[i] + (place - (double)i) * (sorted[i + 1] - sorted[i]) : sorted[i];
 }
 
-/* A round reads the weights for each of its tokens but the first, which comes of the block. */
+/* A round reads the weights for each of its tokens except the first, which the block predicts. */
 static void share_round(const struct bench *b, const txl_costs *costs, struct result *r) {
     double refresh = (double)b->options->refresh, known = (double)b->options->known;
     r->bytes = (double)costs->bytes * (refresh - 1) / refresh;
@@ -348,7 +348,7 @@ static bool print_csv(const struct bench *b, const struct result *r) {
     return print_line(line, length);
 }
 
-/* Of a round both limits count. */
+/* Both limits apply to a round. */
 static void say_limits(const struct result *r, char *needs, char *has, size_t size) {
     const double giga = 1e-9;
     if (r->mode == MODE_SCORE || r->mode == MODE_TRAIN) {
@@ -381,7 +381,7 @@ static bool print_text(const struct bench *b, const struct result *r) {
 
 /* ---- The command -------------------------------------------------------------------------- */
 
-/* `settings` say what a token costs. */
+/* The cost of a token depends on `settings`. */
 static bool measure(struct bench *b, enum mode mode, const txl_settings *settings) {
     struct measurement m = {.mode = mode, .costs = {.flops = b->training.flops}};
     if (mode != MODE_TRAIN)
@@ -423,7 +423,7 @@ static bool is_wanted(const struct bench *b, enum mode mode) {
     return b->options->mode == CHOICE_UNSET || b->options->mode == (int)mode;
 }
 
-/* Both modes in one session: scoring comes first, as it needs whole segments. */
+/* Measures both modes in one session; scoring comes first because it needs whole segments. */
 static bool measure_memory(struct bench *b, int mem_len) {
     b->settings.mem_len = mem_len;
     b->settings.threads = (int)b->options->common.threads;
@@ -441,7 +441,7 @@ static bool measure_memory(struct bench *b, int mem_len) {
     return good;
 }
 
-/* Rounds: what stands in a session's memory is theirs alone. */
+/* Measures rounds, in a session of their own, which they reset. */
 static bool measure_rounds(struct bench *b) {
     const int known = (int)b->options->known, refresh = (int)b->options->refresh;
     txl_settings settings = b->settings;

@@ -4,7 +4,7 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 
-/* Steps of an epoch: its first ones have an empty memory, but are too few to count. */
+/* Steps of an epoch: the first ones have an empty memory, but they are few. */
 enum { EPOCH_STEPS = 1000 };
 
 static bool failed(const txl_error *error) {

@@ -6,13 +6,13 @@
 
 struct bench_training {
     txl_training how;
-    uint64_t flops, bytes; /* of a token, and of memory taken */
+    uint64_t flops, bytes; /* for one token; and of memory */
     txl_ids *ids;
     txl_trainer *trainer;
 };
 
-/* Prepares steps of the sizes `how`, on tokens that `draw` hands out, and takes so many that the
- * memory is full.  False with the error printed, or at a signal; end with bench_training_close. */
+/* Prepares steps of the sizes in `how` on tokens from `draw`, and takes steps until the memory is
+ * full.  False with the error printed, or at a signal; end with bench_training_close. */
 bool bench_training_open(struct bench_training *training, const txl_model *model,
                          const txl_training *how, int32_t (*draw)(void *context), void *context);
 void bench_training_close(struct bench_training *training);

@@ -8,14 +8,14 @@ extern const struct command generate_command, fill_command, ppl_command, convert
     info_command, verify_command, tokenize_command, train_command, bench_command,
     completion_command, help_command, manual_command, version_command;
 
-/* All of them, ending with NULL, in the order that help lists them. */
+/* All commands in the order in which help lists them; NULL after the last. */
 extern const struct command *const commands[];
 
 /* The command of that name, or NULL. */
 const struct command *command_find(const char *name);
 
-/* Prints that there is no such command, and the nearest one; returns STATUS_USAGE.  `by` is the
- * command that was asked, NULL: txl itself. */
+/* Prints that there is no such command, and the nearest name; returns STATUS_USAGE.  `by` is the
+ * command that looked it up; NULL: txl itself. */
 int command_unknown(const struct command *by, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
-/* The built-in model: a weights file in the program itself, used where it lies.  The assembler puts
- * it there, because no compiler reads megabytes of an array in reasonable time.  It is aligned to a
- * page, so that its raw blocks are as if mapped from a file. */
+/* The built-in model: a weights file in the program itself, used where it lies.  The assembler
+ * embeds it, because compilers take too long for an array of megabytes.  It is aligned to a page,
+ * like a file that is mapped. */
 #include <stddef.h>
 
 extern const unsigned char txl_default_model[];

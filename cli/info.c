@@ -1,4 +1,4 @@
-/* txl info: what a weights file or a checkpoint says of itself. */
+/* txl info: describes a weights file or a checkpoint. */
 #include "cli/system/clean.h"
 #include "cli/system/confine.h"
 #include "cli/system/output.h"
@@ -24,7 +24,7 @@ struct info_options {
 /* The first bytes of a weights file (weights-format.md). */
 static const char magic[] = {'\x93', 'T', 'X', 'L'};
 
-/* False also for what cannot be read: whoever opens it next says why. */
+/* False also if the file cannot be read: opening it again says why. */
 static bool is_weights_file(const char *path) {
     char start[sizeof magic];
     int handle = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -55,7 +55,7 @@ static json_t *tensor_object(const char *name, const char *dtype, int n_dim,
     return object;
 }
 
-/* What PyTorch calls the type. */
+/* PyTorch's name of the type. */
 static const char *dtype_of(const char *type) {
     return strcmp(type, "f16") == 0    ? "float16"
            : strcmp(type, "bf16") == 0 ? "bfloat16"
@@ -84,7 +84,7 @@ static json_t *weights_tensors(const txl_model *model) {
     return tensors;
 }
 
-/* What the weights, as they are open, and a session with these settings take together. */
+/* Memory of the open weights and a session with these settings together. */
 static uint64_t resident(const txl_model *model, const txl_settings *settings) {
     uint64_t stored, expanded;
     txl_model_bytes(model, &stored, &expanded);
@@ -105,7 +105,7 @@ static txl_status resident_low_memory(const char *path, int threads, uint64_t *b
     return status;
 }
 
-/* Numbers that training found; the sinusoids' frequencies, which it did not, are left out. */
+/* The number of trained parameters: without the sinusoids' frequencies. */
 static uint64_t parameters(const txl_model *model) {
     uint64_t sum = 0;
     for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
@@ -119,7 +119,8 @@ static uint64_t parameters(const txl_model *model) {
     return sum;
 }
 
-/* What a session with the published settings takes, and with it the whole process at most. */
+/* Adds the memory of a session with the published settings, and the most that the whole process
+ * takes with it. */
 static int set_memory(json_t *object, const txl_model *model, uint64_t low_memory) {
     txl_settings settings;
     txl_model_defaults(model, &settings);
@@ -192,7 +193,7 @@ static void add_tensor(void *context, const struct convert_tensor *tensor) {
         listing->tensors, tensor_object(tensor->name, tensor->dtype, tensor->n_dim, tensor->shape));
 }
 
-/* The options of convert that would tell what is missing, as a list. */
+/* The options of convert that would state what is missing, as a list. */
 static json_t *missing_list(const char *missing) {
     json_t *list = json_array();
     for (const char *option = strstr(missing, "--"); list && option;) {
@@ -207,7 +208,7 @@ static json_t *missing_list(const char *missing) {
     return list;
 }
 
-/* What convert recognises, or why it does not. */
+/* Adds what convert recognises, or why it does not recognise the checkpoint. */
 static int set_recognised(json_t *object, const char *path, txl_error *error) {
     struct convert_description d;
     txl_status status = convert_describe(path, &d, error);
@@ -251,7 +252,7 @@ static json_t *describe_checkpoint(const char *path, const struct info_options *
 
 /* ---- Printing ----------------------------------------------------------------------------- */
 
-/* A string of a stranger's file, made harmless. */
+/* Prints a string from a stranger's file, made harmless. */
 static void print_string(const char *text, size_t width) {
     char *line = strdup(text);
     if (!line) {
@@ -339,7 +340,8 @@ static void print_text(json_t *object) {
     }
 }
 
-/* Which files are read with those beside them, and which alone.  False with the error printed. */
+/* Confines the process: checkpoints are read with the files beside them, weights files alone. False
+ * with the error printed. */
 static bool confine_to(char **files, int n) {
     const char **sources = calloc((size_t)n + 1, sizeof *sources);
     const char **alone = calloc((size_t)n + 1, sizeof *alone);
@@ -359,8 +361,8 @@ static bool confine_to(char **files, int n) {
     return good;
 }
 
-/* `path` NULL: the model within the program.  `after`: behind another one.  False with the error
- * printed. */
+/* `path` NULL: the model within the program.  `after`: another file was printed before.  False with
+ * the error printed. */
 static bool print_file(const char *path, const struct info_options *options, bool after) {
     txl_error error;
     json_t *object = !path || is_weights_file(path) ? describe_weights(path, options, &error)

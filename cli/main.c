@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A file that is opened must not take the number of a standard stream that the caller closed;
- * reading the stand-in finds nothing, writing it fails. */
+/* Opens a substitute for each standard stream that the caller closed, so that no file gets its
+ * number.  Reading it finds nothing, writing to it fails. */
 static void fill_standard_streams(void) {
     for (int handle = STDIN_FILENO; handle <= STDERR_FILENO; handle++)
         if (fcntl(handle, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != handle)

@@ -211,7 +211,7 @@ static char *setting_word(const struct model *model, const char *key) {
     return copy;
 }
 
-/* What an XLNet's settings have besides, and what means nothing to it. */
+/* Adds the settings that only an XLNet has, and removes those that mean nothing to it. */
 static bool both_sides_to_json(json_t *object, const struct model *model,
                                const struct run_settings *run) {
     bool ordered = run->fills || (run->generates && run->refresh == 0);
@@ -252,7 +252,7 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
            (!model_sees_both_sides(model) || both_sides_to_json(object, model, run));
 }
 
-/* The part of the line that the families differ in. */
+/* The part of the line in which the families differ. */
 static void family_to_text(char *text, size_t size, const struct model *model,
                            const txl_settings *settings, const struct run_settings *run) {
     const txl_model *handle = model->handle;

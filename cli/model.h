@@ -34,8 +34,8 @@ struct model_checksum model_checksum(const struct model *model);
 /* True for an XLNet, whose tokens see both sides. */
 bool model_sees_both_sides(const struct model *model);
 
-/* Adds the symbols that are never drawn unless the user allows it: <unk>, and pieces that no text
- * has.  False with the error printed; some may have been added. */
+/* Adds the symbols that are not drawn unless the user allows it: <unk>, and control pieces.  False
+ * with the error printed; some may have been added. */
 bool model_list_banned(const struct model *model, struct id_list *banned);
 
 /* An option that was given, and why it means nothing to an XLNet. */
@@ -44,7 +44,7 @@ struct meaningless {
     const char *option, *reason;
 };
 
-/* False with the error printed where one of the `n` is given for an XLNet. */
+/* False with the error printed if one of the `n` is given and the model is an XLNet. */
 bool model_allows(const struct model *model, const struct meaningless *options, size_t n);
 
 /* The same for options that mean something to an XLNet alone. */
@@ -131,14 +131,14 @@ bool text_form_choose(txl_kind kind, int asked, int standard, int *form);
          .offset = offsetof(type, member.same_length)},                                            \
         MEMORY_TYPE_ROW(type, member)
 
-/* Replaces the settings that the command line gives. */
+/* Overrides the settings that the command line gives. */
 void settings_override(txl_settings *settings, const struct session_options *options,
                        const struct common_options *common);
 
 /* Opens a session; false with the error printed. */
 bool session_open(const struct model *model, const txl_settings *settings, txl_session **session);
 
-/* What a result depends on besides a session's settings. */
+/* What a result depends on in addition to the session's settings. */
 struct run_settings {
     int64_t streams;  /* 0: without a meaning */
     const char *mode; /* segments, lines, sliding; NULL: without a meaning */
@@ -146,8 +146,8 @@ struct run_settings {
 
     /* Of an XLNet: */
     bool generates, fills;
-    uint64_t refresh;  /* new tokens before all known ones are read afresh; 0: never */
-    const char *order; /* how it reads the prompt, where it never refreshes; how it fills gaps */
+    uint64_t refresh;  /* new tokens before all known ones are read again; 0: never */
+    const char *order; /* how it reads the prompt if it never refreshes, or how it fills gaps */
 };
 
 /* Appends the settings to a JSON object: tgt_len, mem_len, clamp_len, same_length, memory_start,

@@ -79,7 +79,7 @@ static char *xlnet_settings_json(bool large) {
     return text;
 }
 
-/* No published model's: what a processor can train on pieces of text. */
+/* Not a published model's: a shape that a processor can train on SentencePiece text. */
 static const struct published small = {"small", 6,  320, 5,       64,   1280, 128,
                                        128,     -1, 16,  "words", 4096, PLAIN};
 

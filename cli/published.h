@@ -16,21 +16,20 @@ struct published {
     int n_token, div_val, n_cutoff, cutoffs[PUBLISHED_MAX_CUTOFFS];
 };
 
-/* What the shapes are called on a command line, "small" for one that nobody published; ends with
- * NULL. */
+/* The names of the shapes on a command line; "small" is not a published one.  Ends with NULL. */
 extern const char *const published_shapes[];
 
 /* The published model of this model's shape, or NULL. */
 const struct published *published_find(const txl_model *model);
 
-/* The settings of its evaluation; threads stays as it is. */
+/* Sets the settings of its evaluation, but not `threads`. */
 void published_apply(const struct published *published, txl_settings *settings);
 
 /* False for an XLNet's. */
 bool published_is_transformer_xl(int shape);
 
-/* What a weights file of published_shapes[shape] states, as JSON: the caller's to free; NULL when
- * memory is short. */
+/* The settings of a weights file of published_shapes[shape], as JSON, for the caller to free; NULL
+ * when memory is short. */
 char *published_settings_json(int shape);
 
 #endif

@@ -34,7 +34,7 @@ static void print_bash_names(const struct option_row *row) {
         printf("|-%c", row->letter);
 }
 
-/* What follows an option that takes an argument: choices, a file's name, or nothing known. */
+/* Completes an option's argument: choices, a file's name, or nothing. */
 static void print_bash_arguments(const struct option_row *rows) {
     fputs("        case $before in\n", stdout);
     for (const struct option_row *row = rows; row->name; row++) {
@@ -118,7 +118,7 @@ static void print_bash(void) {
 
 /* ---- zsh ---------------------------------------------------------------------------------- */
 
-/* Within _arguments' specifications brackets and colons are theirs. */
+/* Brackets and colons have a meaning in specifications of _arguments. */
 static void print_zsh_help(const char *text) {
     for (; *text != '\0'; text++) {
         if (strchr("[]:\\", *text))
@@ -234,7 +234,7 @@ static void print_fish_quoted(const char *text) {
     putchar('\'');
 }
 
-/* The command stands first: behind it its name may be an argument, as in txl help ppl. */
+/* The command is the first word: later its name may be an argument, as in txl help ppl. */
 static void print_fish_condition(const char *command) {
     printf("complete -c txl -n 'contains %s (commandline -opc)[2]'", command);
 }

@@ -28,7 +28,7 @@ static bool read_all(const char *path, struct buffer *text) {
     return good && n == 0 && !signals_stopped();
 }
 
-/* The names become strings in place; returns how many there are, `items` NULL: only counts. */
+/* Makes the names strings in place and returns their number; `items` NULL: only counts them. */
 static size_t split(struct buffer *text, char end, char **items) {
     size_t n = 0;
     for (size_t i = 0; i < text->length;) {
@@ -48,7 +48,7 @@ bool files_from_read(const char *path, struct operands *operands) {
     struct buffer text = {0};
     bool good = read_all(path, &text);
     char end = good && text.length > 0 && memchr(text.data, '\0', text.length) ? '\0' : '\n';
-    /* Behind a last name without an end there is room for one. */
+    /* Makes room to end the last name. */
     good = good && (buffer_append(&text, "", 1) || fail_memory());
     operands->text = text.data;
     if (!good)

@@ -10,7 +10,7 @@
 /* Of the release, TXL_VERSION. */
 #define DATE "2026-11-21"
 
-/* Text with what roff would take for its own made plain. */
+/* Prints text, escaping what roff would interpret. */
 static void print_plain(const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) {
         bool line_start = i == 0 || text[i - 1] == '\n';
@@ -47,7 +47,7 @@ static void print_upper(const char *text) {
         putchar(toupper((unsigned char)*text));
 }
 
-/* Paragraphs divided by empty lines; lines after a blank as they are. */
+/* Prints paragraphs divided by empty lines; lines that start with a blank are kept as they are. */
 static void print_prose(const char *text) {
     for (bool first = true; *text != '\0'; first = false) {
         bool literal = *text == ' ';
@@ -123,7 +123,7 @@ static void print_examples(const struct example *example) {
     }
 }
 
-/* Every variable that txl reads, and the commands that do; NULL: all of them. */
+/* Every environment variable that txl reads, and the commands that read it; NULL: all. */
 static const struct {
     const char *name, *commands, *help;
 } variables[] = {
@@ -154,7 +154,7 @@ static bool reads_variable(const char *command, const char *list) {
     return false;
 }
 
-/* `command` NULL: of all. */
+/* `command` NULL: of all commands. */
 static void print_environment(const char *command) {
     bool begun = false;
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {

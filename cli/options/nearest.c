@@ -1,4 +1,4 @@
-/* Distances between names: how many letters were left out, added, mistaken or exchanged. */
+/* The distance between names: how many letters are missing, added, wrong or exchanged. */
 #include "nearest.h"
 
 #include <stdint.h>
@@ -15,7 +15,7 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Optimal string alignment: Damerau (1964)'s four mistakes, none of them twice at one place. */
+/* Optimal string alignment: the four mistakes of Damerau (1964), with no substring edited twice. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m) {
     size_t row[3][MOST + 1], *before = row[0], *above = row[1], *at = row[2];
     for (size_t j = 0; j <= m; j++)
@@ -35,8 +35,7 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m) {
     return above[m];
 }
 
-/* Names that share a beginning are the better guess: of words cut short nothing but the rest is
- * missing. */
+/* Prefers names with the same beginning: the word may only be cut short. */
 void nearest_try(struct nearest *nearest, const char *name) {
     size_t n = strlen(nearest->typed), m = strlen(name), d;
     if (n == 0 || n > MOST || m > MOST)

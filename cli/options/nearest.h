@@ -1,4 +1,4 @@
-/* Finds the name that somebody meant who mistyped it. */
+/* Finds the name that a mistyped one most likely means. */
 #ifndef CLI_NEAREST_H
 #define CLI_NEAREST_H
 
@@ -10,13 +10,13 @@ struct nearest {
     size_t distance;  /* of it */
 };
 
-/* Begins a search; `typed` and all names tried must stay in place until its end. */
+/* Begins a search; `typed` and all names tried must live until its end. */
 struct nearest nearest_to(const char *typed);
 
 void nearest_try(struct nearest *nearest, const char *name);
 
-/* The nearest of the names tried (of several the first), or NULL when none is near enough to be
- * meant. */
+/* The nearest of the names tried (the first of equally near ones), or NULL if none is near
+ * enough. */
 const char *nearest_name(const struct nearest *nearest);
 
 #endif

@@ -21,7 +21,7 @@
 
 enum { MAX_OPTIONS = 64, HELP_WIDTH = 80, HELP_COLUMN = 28 };
 
-/* getopt_long's value for row i, out of the way of every letter. */
+/* getopt_long's value for row i is this plus i, beyond every letter. */
 enum { ROW_VALUE = 256 };
 
 int options_wrong(const struct command *command, const char *format, ...) {
@@ -177,7 +177,7 @@ static int take_standard_input(const struct command *command, struct operands *o
     return OPTIONS_RUN;
 }
 
-/* A long option that is none, perhaps with =VALUE behind its name. */
+/* Reports an unknown long option, whose name =VALUE may follow. */
 static int unknown_option(const struct command *command, const char *text) {
     char name[64];
     const char *dashless = text + strspn(text, "-");
@@ -224,7 +224,7 @@ static bool add_inputs(struct file_list *list, const char *role, const char *con
     return good;
 }
 
-/* The files that options name, and the model that none names. */
+/* Adds the files that options name, and the model of $TXL_MODEL if no option names one. */
 static bool add_option_files(struct file_list *list, const struct option_row *rows,
                              const void *values) {
     bool good = true;
@@ -242,7 +242,7 @@ static bool add_option_files(struct file_list *list, const struct option_row *ro
     return good;
 }
 
-/* Takes the list; `gathered`: there was memory for it. */
+/* Checks and frees the list; `gathered` is false if there was no memory for it. */
 static int check_files(struct file_list *list, bool gathered) {
     if (!gathered)
         terminal_error("out of memory");
@@ -274,7 +274,7 @@ int options_check_output(const struct command *command, const void *values,
 
 /* ---- The command line --------------------------------------------------------------------- */
 
-/* Writes the table in getopt_long's two forms. */
+/* Writes the table in the two forms that getopt_long takes. */
 static void describe(const struct option_row *rows, struct option *longs, char *letters) {
     size_t n = 0, l = 0;
     letters[l++] = ':';
@@ -294,7 +294,7 @@ static void describe(const struct option_row *rows, struct option *longs, char *
     letters[l] = '\0';
 }
 
-/* More threads than processors are slower, and change no result: beyond a few it is a mistake. */
+/* More threads than processors are slower and change no result, so many more are a mistake. */
 static void limit_threads(struct common_options *common) {
     enum { ALWAYS = 16 };
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -386,7 +386,7 @@ void options_print_filled(FILE *out, const char *text, size_t indent, size_t wid
     fputc('\n', out);
 }
 
-/* Prose: paragraphs divided by empty lines, and lines after a blank as they are. */
+/* Prints paragraphs divided by empty lines; lines that start with a blank are kept as they are. */
 static void print_prose(const char *text, size_t indent, FILE *out) {
     while (*text != '\0') {
         const char *end = *text == ' ' ? strchr(text, '\n') : strstr(text, "\n\n");
@@ -419,8 +419,7 @@ static void print_usage(const struct command *command, FILE *out) {
     fputs("\n\n", out);
 }
 
-/* The second column, after so many columns of the first: the sentence, then the default.
- */
+/* Prints the second column, behind `left` columns of the first: the sentence, then the default. */
 static void print_entry(int left, const char *help, const char *standard, FILE *out) {
     char text[1024];
     snprintf(text, sizeof text, "%s%s%s%s", help, standard ? " (default: " : "",

@@ -1,8 +1,8 @@
-/* The option table of a command, from which everything a user learns about it is made: the parsing
- * of its command line, --help, the manual page and the completion of the shells.
+/* The option table of a command.  Parsing, --help, the manual page and the shells' completions are
+ * all made from it.
  *
- * A row says where the value goes (an offset into the command's own structure), so that a command
- * is a table, a structure with the defaults, and a function. */
+ * A row says where its value goes, as an offset into the command's own structure.  So a command is
+ * a table, a structure with the defaults, and a function. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The member that a row's offset names is of the type in brackets. */
+/* The kinds of options; in brackets the type of the member at the row's offset. */
 enum option_kind {
     OPTION_FLAG,    /* no argument (bool) */
     OPTION_STRING,  /* (const char *) */
@@ -24,7 +24,7 @@ enum option_kind {
     OPTION_CHOICE   /* the index into the row's choices (int) */
 };
 
-/* What an integer or a choice holds when the command line does not say. */
+/* The values of options that the command line does not give. */
 #define INTEGER_UNSET INT64_MIN
 #define REAL_UNSET (-1.0) /* of options that are never negative */
 #define CHOICE_UNSET (-1)
@@ -39,22 +39,22 @@ struct string_list {
 #define TEXT_OF_EXPANDED(number) #number
 
 struct option_row {
-    const char *section; /* heading of the rows from here on; NULL: as the row before */
+    const char *section; /* heading before this row; NULL: none */
     const char *name;    /* without the two dashes */
     char letter;         /* 0: none */
     enum option_kind kind;
     const char *argument;            /* placeholder; NULL for flags and choices */
     const char *const *choices;      /* ends with NULL */
-    const char *(*choice)(size_t i); /* in the place of `choices`: NULL beyond the last */
+    const char *(*choice)(size_t i); /* instead of `choices`: NULL beyond the last */
     const char *standard;            /* the default as help states it; NULL: nothing to say */
     const char *help;                /* starts lower case, no full stop */
     size_t offset;
     double least, most; /* bounds of a number, both allowed */
-    enum file_use file; /* how the file is used that the argument names; FILE_NONE: it names none */
+    enum file_use file; /* how the file that the argument names is used; FILE_NONE: it names none */
     const char *over;   /* the option whose file this output may replace; NULL: none */
 };
 
-/* An argument that is no option. */
+/* An argument that is not an option. */
 struct operand_row {
     const char *name;
     const char *help;
@@ -69,7 +69,7 @@ struct example {
 };
 
 /* A section of prose at the end of --help and of the manual page.  A line that starts with a blank
- * is set as it is, the others are filled. */
+ * is printed as it is; other text is filled. */
 struct note {
     const char *title, *text;
 };
@@ -78,16 +78,16 @@ struct command {
     const char *name;
     const char *summary;                /* one line, lower case, no full stop */
     const char *description;            /* paragraphs divided by an empty line */
-    bool hidden;                        /* for building the program, not for its users */
+    bool hidden;                        /* not shown to users: the build runs it */
     const struct option_row *options;   /* ends with a row without a name */
     const struct operand_row *operands; /* ends with a row without a name; NULL: none */
-    const char *operand_hint;           /* how to say what is no operand; NULL: nothing to say */
-    const struct example *examples;     /* ends with a row without a command; NULL: none */
-    const struct note *notes;           /* ends with a row without a title; NULL: none */
+    const char *operand_hint; /* added to the error about an unexpected argument; NULL: nothing */
+    const struct example *examples; /* ends with a row without a command; NULL: none */
+    const struct note *notes;       /* ends with a row without a title; NULL: none */
     int (*run)(const struct command *command, int argc, char **argv);
 };
 
-/* Every command has these; the structure is the first member of its own. */
+/* Options that every command has; the first member of its own structure. */
 struct common_options {
     const char *model, *files_from;
     int64_t threads; /* 0: one for each processor */
@@ -143,7 +143,7 @@ struct common_options {
         .offset = offsetof(struct common_options, low_memory)                                      \
     }
 
-/* Of commands that print a model's text. */
+/* For commands that print a model's text. */
 #define RAW_OUTPUT_ROW(type, member)                                                               \
     {                                                                                              \
         .name = "raw-output", .kind = OPTION_FLAG,                                                 \
@@ -158,27 +158,27 @@ struct operands {
     char **list, *text; /* of --files-from, else NULL */
 };
 
-/* For commands that take --files-from; harmless for others. */
+/* Needed after --files-from, harmless otherwise. */
 void operands_free(struct operands *operands);
 
 /* What options_parse returns when the command is to run. */
 #define OPTIONS_RUN (-1)
 
-/* Fills `values`, which starts with a struct common_options and holds the defaults, and checks that
- * the files that rows and operands name may be used so (named_files.h).  Prints help or the error
- * itself; returns OPTIONS_RUN or the status to exit with. */
+/* Fills in `values`, which starts with a struct common_options and holds the defaults.  Checks the
+ * files that options and operands name (named_files.h).  Prints help or the error itself; returns
+ * OPTIONS_RUN or the status to exit with. */
 int options_parse(const struct command *command, int argc, char **argv, void *values,
                   struct operands *operands);
 
-/* The same check of an output that is named later, against what the options read.  OPTIONS_RUN, or
- * STATUS_FAILURE with the error printed. */
+/* Checks an output that is named later against the files that the options read.  Returns
+ * OPTIONS_RUN, or STATUS_FAILURE with the error printed. */
 int options_check_output(const struct command *command, const void *values,
                          const struct named_file *output);
 
 void options_help(const struct command *command, FILE *out);
 
-/* Prints that `what` (command, option, setting) named `name`, which follows `mark`, is unknown,
- * with the `nearest` name if there is one; returns STATUS_USAGE.  `command` NULL: of txl itself. */
+/* Prints that the `what` (command, option, setting) `name`, with `mark` before it, is unknown, and
+ * names the `nearest` one unless NULL.  Returns STATUS_USAGE.  `command` NULL: txl itself. */
 int options_unknown(const struct command *command, const char *what, const char *mark,
                     const char *name, const char *nearest);
 
@@ -189,8 +189,8 @@ int options_wrong(const struct command *command, const char *format, ...)
 /* Choice number `i` of an OPTION_CHOICE; NULL beyond the last. */
 const char *options_choice(const struct option_row *row, size_t i);
 
-/* The argument as help shows it: the placeholder, or the choices between bars; nothing for
- * flags.  Returns how many columns that took. */
+/* Prints the argument as help shows it: the placeholder, or the choices between bars; nothing for
+ * flags.  Returns the number of columns. */
 int options_print_argument(const struct option_row *row, FILE *out);
 
 /* Prints `text` filled to `width` columns, every line but the first after `indent` blanks, and

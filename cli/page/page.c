@@ -55,7 +55,7 @@ void page_write_head(FILE *stream, const char *name, const struct page_nonce *no
     page_write(stream, page_head_html, nonce, &(struct page_part){"@name@", name}, 1);
 }
 
-/* JSON has angle brackets and ampersands in strings alone, where they may be spelled by number. */
+/* JSON has angle brackets and ampersands only in strings, where \u escapes can spell them. */
 bool page_write_facts(FILE *stream, const json_t *facts) {
     char *text = json_text(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
     if (!text)

@@ -1,4 +1,4 @@
-/* What all pages share, as it is written by hand. */
+/* The texts that all pages share. */
 #include "embed.h"
 
 EMBED_TEXT(page_head_html, "page/head.html");
