@@ -26,20 +26,20 @@ struct tokenize {
     struct input input;
     struct progress progress;
     struct token_reader reader;       /* unused to decode spellings */
-    struct unknown lacking;           /* of the text at hand */
+    struct unknown lacking;           /* in the current text */
     uint64_t symbols, unknown, bytes; /* of all texts */
-    bool at_end, terminated;          /* the input's end is reached, behind a line end */
+    bool at_end, terminated;          /* the input has ended; its last byte is a line end */
     bool spelled_line_end; /* the last symbol is a line end inside of a text of letters */
 
     /* To symbols. */
     bool in_line;
     /* To text. */
     txl_decoder *decoder;
-    struct buffer spelling; /* of the symbol at hand, still escaped */
+    struct buffer spelling; /* of the current symbol, still escaped */
 };
 
-/* Bytes and text8 have no symbol for the line end, so the lines of the output stand for the lines
- * of the text, and back. */
+/* Bytes and text8 have no symbol for the line end, so the lines of the output are those of the
+ * text, and back. */
 static bool line_end_is_text(const struct tokenize *t) {
     return txl_kind_line_end(t->kind) == TXL_LINE_END_NONE && (!t->at_end || t->terminated);
 }
@@ -50,8 +50,8 @@ static bool is_line_end(const char *text, size_t length) {
     return length == 1 && text[0] == '\n';
 }
 
-/* Whether symbols may be the very characters that part them in the output, which are escaped then.
- */
+/* Whether symbols may be the characters that separate them in the output; these are escaped
+ * then. */
 static bool escapes(const struct tokenize *t) {
     return txl_kind_unit(t->kind) == TXL_UNIT_CHARACTER && !txl_kind_takes_bytes(t->kind);
 }
@@ -64,7 +64,7 @@ static txl_status fail_memory(txl_error *error) {
 
 /* ---- Text to symbols ---------------------------------------------------------------------- */
 
-/* In characters and letters the blank between symbols must not be taken for one of them. */
+/* In characters and letters, a blank is a symbol too, and so it is escaped. */
 static bool write_symbol(const struct tokenize *t, const txl_symbol *symbol) {
     bool single = symbol->length == 1 && escapes(t);
     if (single && symbol->text[0] == ' ')
@@ -76,8 +76,8 @@ static bool write_symbol(const struct tokenize *t, const txl_symbol *symbol) {
     return output_text(symbol->text, symbol->length);
 }
 
-/* In decimal, for ids alone, of which there may be as many as characters: printf would take most of
- * the time. */
+/* Writes an id in decimal.  There may be one for each character, so printf would take most of the
+ * time. */
 static bool write_id(int32_t id) {
     char digits[16], *first = digits + sizeof digits;
     do {
@@ -125,7 +125,7 @@ static txl_status finish_decoder(struct tokenize *t, txl_error *error) {
     return status == TXL_OK && !output_text(text, length) ? TXL_STOPPED : status;
 }
 
-/* Where text has no line ends of its own, a line of symbols or of ids is a text. */
+/* For kinds whose text has no line ends, each line of symbols or ids is a text. */
 static bool lines_are_texts(const struct tokenize *t) {
     return txl_kind_line_end(t->kind) == TXL_LINE_END_SPACE;
 }
@@ -144,7 +144,7 @@ static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *e
     return !line_end_is_text(t) || output_write("\n", 1) ? TXL_OK : TXL_STOPPED;
 }
 
-/* Undoes \x20 and its like in place; any other backslash stands for itself. */
+/* Replaces escapes such as \x20 in place; any other backslash stands for itself. */
 static void unescape(struct buffer *spelling) {
     size_t n = 0;
     for (size_t i = 0; i < spelling->length; i++) {
@@ -166,7 +166,8 @@ static void unescape(struct buffer *spelling) {
     spelling->length = n;
 }
 
-/* A symbol that the vocabulary lacks is text as it is spelled, a byte's number that byte. */
+/* Decodes a symbol.  One that the vocabulary lacks becomes its spelling, a byte's number that
+ * byte. */
 static txl_status end_spelling(struct tokenize *t, txl_error *error) {
     struct buffer *spelling = &t->spelling;
     if (spelling->length == 0)
@@ -186,7 +187,7 @@ static txl_status end_spelling(struct tokenize *t, txl_error *error) {
     return status;
 }
 
-/* Where the lines of symbols are the lines of the text, but for a line end that was spelled out. */
+/* Ends a line of symbols where it is a line of the text, unless its line end was a symbol. */
 static txl_status end_output_line(struct tokenize *t) {
     bool writes = line_end_is_text(t) && !t->spelled_line_end;
     t->spelled_line_end = false;
@@ -289,7 +290,7 @@ static bool open_text(struct tokenize *t, const char *path) {
            token_reader_open(&t->reader, t->model.handle, &t->input, &encoding, options->decode);
 }
 
-/* What the text adds to the counts of all. */
+/* Adds the text's counts to those of all texts. */
 static void close_text(struct tokenize *t) {
     txl_encoded counts;
     token_reader_counts(&t->reader, &counts);
@@ -301,11 +302,10 @@ static void close_text(struct tokenize *t) {
     t->decoder = NULL;
 }
 
-/* False with the error printed; a signal or a reader that is gone ends it without one. */
+/* False with the error printed; a signal or a closed pipe ends it without an error. */
 static bool tokenize_file(struct tokenize *t, const char *path) {
     txl_status status = TXL_IO;
-    /* The symbols of two texts do not stand on one line; decoded texts follow each other as they
-     * are. */
+    /* Symbols of two texts never share a line; decoded texts follow each other directly. */
     if (!t->options->decode)
         output_start_line();
     t->reader = (struct token_reader){0};

@@ -60,7 +60,7 @@ static txl_status feed_character(struct token_reader *reader, char c, txl_error 
             ids->start = ids->column;
             ids->begin = ids->offset;
         }
-        if (ids->number <= INT32_MAX) /* one digit beyond is wrong already */
+        if (ids->number <= INT32_MAX) /* beyond this every number is wrong */
             ids->number = 10 * ids->number + (c - '0');
     } else if (c == '\n') {
         status = end_line(reader, error);
@@ -83,7 +83,7 @@ static txl_status feed_ids(struct token_reader *reader, const char *text, size_t
     return status;
 }
 
-/* An unterminated last line ends here; of a prompt there is nothing that ends. */
+/* Ends an unterminated last line of a corpus; a prompt's last line stays open. */
 static txl_status finish_ids(struct token_reader *reader, txl_error *error) {
     if (reader->ids.column == 1)
         return TXL_OK;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many are named. */
+/* The most symbols that a note names. */
 enum { NAMED = 5 };
 
 void unknown_reset(struct unknown *unknown) {
@@ -16,7 +16,7 @@ void unknown_reset(struct unknown *unknown) {
     unknown->n_names = 0;
 }
 
-/* The place of the symbol: a hash into the names, and on from there; n is 0 where it is new. */
+/* The symbol's place in the hash table of names; its n is 0 if it is new. */
 static struct unknown_name *find(struct unknown *unknown, const txl_symbol *symbol) {
     uint32_t hash = 2166136261; /* FNV-1a */
     size_t kept = symbol->length < UNKNOWN_BYTES ? symbol->length : UNKNOWN_BYTES;
@@ -49,8 +49,8 @@ void unknown_add(void *context, const txl_symbol *symbol, uint64_t column) {
     }
 }
 
-/* The commonest that is not among the `n` named yet; of equally common ones the first in the table.
- */
+/* The most frequent symbol that is not among the `n` named ones; the first of equally frequent
+ * ones. */
 static const struct unknown_name *commonest(const struct unknown *unknown,
                                             const struct unknown_name *const *named, size_t n) {
     const struct unknown_name *best = NULL;
@@ -65,7 +65,7 @@ static const struct unknown_name *commonest(const struct unknown *unknown,
     return best;
 }
 
-/* A line in a buffer of its own: for a note no memory is asked for. */
+/* A line in a fixed buffer, so that a note needs no memory. */
 struct line {
     char text[2048];
     size_t length;
@@ -80,7 +80,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
     line->length += n > 0 && (size_t)n < room ? (size_t)n : 0;
 }
 
-/* What shows nothing is written by its number, a long one cut. */
+/* Invisible characters are written by their number; long names are cut. */
 static void add_name(struct line *line, const struct unknown_name *name) {
     size_t kept = name->length < UNKNOWN_BYTES ? name->length : UNKNOWN_BYTES - 1;
     while (kept < name->length && ((unsigned char)name->text[kept] & 0xc0) == 0x80)

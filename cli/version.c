@@ -1,4 +1,4 @@
-/* txl version: which txl this is, and what it computes with. */
+/* txl version: the version of txl, its kernels and OpenBLAS's. */
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
 #include "commands.h"

@@ -1,4 +1,4 @@
-/* txl fill: fills the gaps of a text by what stands on both sides of them. */
+/* txl fill: fills the gaps of a text, using the text on both sides of them. */
 #include "cli/commands.h"
 #include "cli/generate/sampling.h"
 #include "cli/system/output.h"
@@ -14,7 +14,7 @@
 enum { ORDER_LEFT, ORDER_SUREST };
 static const char *const orders[] = {"left", "surest", NULL};
 
-enum { ASKED = 64 }; /* gaps whose distributions are held at a time */
+enum { ASKED = 64 }; /* gaps whose distributions are in memory at a time */
 
 struct fill_options {
     struct common_options common;
@@ -36,7 +36,7 @@ struct fill {
     txl_sampling sampling;
     txl_history *history;
     txl_random random;
-    float *logprob; /* [ASKED, n_token]; order surest */
+    float *logprob; /* [ASKED, n_token]; for --order surest */
     double seconds;
 };
 
@@ -80,7 +80,7 @@ static bool ask(struct fill *f, const struct segment *s, size_t from, size_t n, 
     return txl_session_ask(f->session, gap, n, logprob, &error) == TXL_OK || failed(&error);
 }
 
-/* Which of the open pieces comes next: the first, or the one that the model is surest of, and asks
+/* Chooses the next of the open pieces, the first or the one that the model is surest of, and asks
  * for it. */
 static bool choose(struct fill *f, const struct segment *s, size_t *next) {
     size_t n_token = (size_t)txl_model_n_token(f->model.handle);
@@ -127,7 +127,7 @@ static bool fill_piece(struct fill *f, struct segment *s) {
     return true;
 }
 
-/* The known ids of the segment are what repetition is of. */
+/* The rules against repetition apply to the known ids of the segment. */
 static void remember(struct fill *f, const struct segment *s) {
     for (size_t i = s->first; i < s->first + s->n; i++)
         if (f->text.list.ids[i] != TXL_GAP)
@@ -161,7 +161,7 @@ static bool fill_segments(struct fill *f, size_t *open, struct progress *progres
             progress_update(progress, (double)(done - s.n_open) / (double)n_piece, done - s.n_open);
         }
         if (done == n_piece)
-            return true; /* what follows decides nothing */
+            return true; /* nothing follows that needs the segment */
     }
     return !signals_stopped();
 }

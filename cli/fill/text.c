@@ -1,4 +1,4 @@
-/* Reading a text with gaps, and printing it without. */
+/* Reads a text with gaps, and prints it with the gaps filled. */
 #include "text.h"
 
 #include "cli/system/output.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The sign in pieces that stands for white space before a word. */
+/* The character that stands for white space before a word in a piece. */
 static const char word_mark[] = "\xe2\x96\x81";
 enum { WORD_MARK = 3 };
 
@@ -50,7 +50,7 @@ static txl_status see_text(void *context, const char *text, size_t length, txl_e
     return buffer_append(&t->source, text, length) ? TXL_OK : lack_memory(error);
 }
 
-/* The places of the pieces, with room for the likeliest of each. */
+/* Lists the places of the pieces, with room for the likeliest tokens of each. */
 static bool list_pieces(struct fill_text *t) {
     size_t k = 0;
     t->piece = calloc(t->n_gap * t->pieces + 1, sizeof *t->piece);
@@ -97,7 +97,7 @@ static bool is_space(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* A piece as text; `first`: without the mark of a word's begin, which the caller sees to. */
+/* Appends a piece as text; `first`: without the mark before a word, which the caller handles. */
 static bool append_piece(const struct fill_text *t, int32_t id, bool first, struct buffer *out) {
     size_t length;
     const char *symbol = txl_model_symbol(t->model->handle, id, &length);
@@ -129,8 +129,8 @@ static bool append_number(int32_t id, bool first, struct buffer *out) {
     return buffer_append(out, number, (size_t)length);
 }
 
-/* What a gap's k-th piece puts behind `before`: a piece that begins a word gets a blank where there
- * is no white space but at the text's begin. */
+/* Appends the text of a gap's k-th piece behind `before`: a piece that begins a word gets a blank
+ * before it, unless there is white space already or the text begins there. */
 static bool append_filling(const struct fill_text *t, int32_t id, size_t k,
                            const struct buffer *before, struct buffer *out) {
     if (t->ids)
@@ -141,8 +141,9 @@ static bool append_filling(const struct fill_text *t, int32_t id, size_t k,
     return append_piece(t, id, k == 0, out);
 }
 
-/* Makes `out` what gap `i` puts behind `before`, which is all that comes before it.  `*drop`
- * receives how many of its last bytes go: the white space, unless the first piece begins a word. */
+/* Sets `out` to the text of gap `i`; `before` is the whole text before it.  `*drop` receives how
+ * many of the last bytes of `before` to drop: the white space, unless the first piece begins a
+ * word. */
 static bool make_fillings(const struct fill_text *t, size_t i, const struct buffer *before,
                           struct buffer *out, size_t *drop) {
     const struct piece *piece = &t->piece[i * t->pieces];
@@ -158,14 +159,14 @@ static bool make_fillings(const struct fill_text *t, size_t i, const struct buff
 
 /* ---- Printing ----------------------------------------------------------------------------- */
 
-/* Adds to `whole` all between the gap before and gap `i`. */
+/* Adds the text between the previous gap and gap `i` to `whole`. */
 static bool append_source(const struct fill_text *t, size_t i, struct buffer *whole) {
     const struct gap *gap = &t->gap[i];
     uint64_t from = i > 0 ? gap[-1].offset + gap[-1].bytes : 0;
     return buffer_append(whole, t->source.data + from, (size_t)(gap->offset - from));
 }
 
-/* Puts `gained` behind `whole` less its last `drop` bytes. */
+/* Drops the last `drop` bytes of `whole` and appends `gained`. */
 static bool append_gained(struct buffer *whole, size_t drop, const struct buffer *gained) {
     whole->length -= drop;
     return buffer_append(whole, gained->data, gained->length);
@@ -186,7 +187,7 @@ bool fill_text_print(const struct fill_text *t) {
     return good;
 }
 
-/* The likeliest in the place of a gap's k-th piece, each with the text that it would be there. */
+/* The likeliest tokens for a gap's k-th piece, each with the text that it would be there. */
 static json_t *top_to_json(const struct fill_text *t, const struct piece *piece, size_t k,
                            const struct buffer *before) {
     struct buffer text = {0};
@@ -207,7 +208,7 @@ static json_t *top_to_json(const struct fill_text *t, const struct piece *piece,
     return top;
 }
 
-/* `before` is all before the gap, `gained` what it becomes. */
+/* `before` is the text before the gap, `gained` the text that fills it. */
 static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buffer *before,
                            const struct buffer *gained) {
     const struct gap *gap = &t->gap[i];

@@ -12,13 +12,13 @@ struct piece {
     size_t at; /* of the ids */
     int32_t id;
     float logprob;       /* before bans */
-    int32_t *top;        /* [n_top] the likeliest in its place, */
-    float *top_logprobs; /* and theirs */
+    int32_t *top;        /* [n_top] the likeliest tokens in its place */
+    float *top_logprobs; /* [n_top] their log-probabilities */
 };
 
-/* A <mask> of the text, which is `pieces` neighbouring ones. */
+/* A <mask> of the text, which is filled with `pieces` neighbouring pieces. */
 struct gap {
-    uint64_t line, offset, bytes; /* of its name in the text */
+    uint64_t line, offset, bytes; /* the place of its name in the text */
 };
 
 struct fill_text {
@@ -26,7 +26,7 @@ struct fill_text {
     const char *name; /* of the file */
     bool ids;         /* the text is decimal ids */
     int32_t mask;
-    size_t pieces; /* of a gap */
+    size_t pieces; /* pieces of a gap */
     size_t n_top;
 
     struct buffer source;

@@ -1,4 +1,5 @@
-/* Going on with a text: several samples at a time, so that the weights are read once for all. */
+/* Continues a text: makes several samples together, so that the weights are read once for all of
+ * them. */
 #include "continue.h"
 
 #include "cli/system/output.h"
@@ -12,21 +13,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Samples made together: as many as the library's sessions can be fed together without a
- * difference to each by itself (txl_session_feed_each). */
+/* Samples made together: as many as sessions can be fed together with the same results as alone
+ * (txl_session_feed_each). */
 enum { TOGETHER = 8 };
 
-/* What the memories of samples that are made together may take. */
+/* The most memory that samples made together may take. */
 static const uint64_t TOGETHER_BYTES = (uint64_t)4 << 30;
 
 /* ---- Samples that are made together ------------------------------------------------------- */
 
 struct batch {
     struct sample *each[TOGETHER]; /* [n] */
-    struct sample copy[TOGETHER];  /* all of them but the last of all samples */
+    struct sample copy[TOGETHER];  /* all of them except the last of all samples */
     size_t n;
-    size_t turn; /* whose output is printed as it comes; the others' waits */
-    bool begun;  /* it has been introduced */
+    size_t turn; /* the sample whose output is printed as it comes; the others wait */
+    bool begun;  /* its introduction was printed */
 
     struct progress progress; /* of all batches */
     uint64_t made;            /* tokens, likewise */
@@ -38,8 +39,8 @@ static size_t batch_size(const struct generate *g) {
     return fit > TOGETHER ? TOGETHER : fit > 0 ? (size_t)fit : 1;
 }
 
-/* The last of all samples goes on with the session that was fed the prompt, which is needed no more
- * after it. */
+/* The last of all samples uses the session that was fed the prompt, which no other sample needs any
+ * more. */
 static txl_status open_batch(struct generate *g, struct batch *b) {
     size_t most = batch_size(g);
     int64_t first = g->samples + 1;
@@ -64,7 +65,7 @@ static void close_batch(struct generate *g, struct batch *b) {
             sample_close(b->each[i]);
 }
 
-/* What stands before a sample; before the first the prompt has been echoed while it was fed. */
+/* Prints what precedes a sample.  Before the first, feeding has echoed the prompt. */
 static txl_status introduce(struct generate *g, const struct sample *s) {
     if (s->number == 1 || g->options->json)
         return TXL_OK;
@@ -75,7 +76,8 @@ static txl_status introduce(struct generate *g, const struct sample *s) {
     return prompt_repeat(&g->prompt);
 }
 
-/* Prints what has come of the sample whose turn it is, and so on with the next if it has ended. */
+/* Prints the new output of the sample whose turn it is; if it has ended, that of the next, and so
+ * on. */
 static txl_status show(struct generate *g, struct batch *b) {
     for (;;) {
         struct sample *s = b->each[b->turn];
@@ -98,7 +100,7 @@ static txl_status show(struct generate *g, struct batch *b) {
     }
 }
 
-/* After a failure: what was made of all of them. */
+/* Prints what was made of all samples, after a failure. */
 static void show_rest(struct generate *g, struct batch *b) {
     for (size_t i = 0; i < b->n; i++)
         if (!b->each[i]->done)
@@ -106,7 +108,7 @@ static void show_rest(struct generate *g, struct batch *b) {
     show(g, b);
 }
 
-/* Another token for every sample that has not ended. */
+/* Draws another token for every sample that has not ended. */
 static txl_status make_tokens(struct generate *g, struct batch *b) {
     for (size_t i = 0; i < b->n; i++) {
         struct sample *s = b->each[i];
@@ -123,8 +125,8 @@ static txl_status make_tokens(struct generate *g, struct batch *b) {
     return TXL_OK;
 }
 
-/* Whether with the token just drawn a round is over: all that is known is then read afresh instead
- * of feeding it. */
+/* Whether the token just drawn ends a round: then all known tokens are read again, instead of
+ * feeding it. */
 static bool ends_round(const struct generate *g, struct sample *s) {
     if (!g->reading.both_sides)
         return false;
@@ -164,7 +166,7 @@ static txl_status feed_tokens(const struct generate *g, const struct batch *b, s
     return status;
 }
 
-/* One step of all samples.  `*left` becomes how many go on. */
+/* Takes one step of all samples.  `*left` receives how many have not ended. */
 static txl_status step(struct generate *g, struct batch *b, size_t *left) {
     txl_status status = make_tokens(g, b);
     if (status != TXL_OK)
@@ -191,7 +193,7 @@ static txl_status run_batch(struct generate *g, struct batch *b) {
 
 /* ---- A text ------------------------------------------------------------------------------- */
 
-/* Where generated text is seen, it is its own progress. */
+/* Whether a terminal shows the generated text, which makes a progress bar superfluous. */
 static bool hides_progress(void) {
     struct stat status;
     return !(fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode));
@@ -237,7 +239,7 @@ txl_status continue_prompt(struct generate *g, int64_t samples) {
 
 /* ---- How tokens are drawn ----------------------------------------------------------------- */
 
-/* Reads sentence, line, or a number of tokens; `*n` becomes that number where it is less. */
+/* Reads "sentence", "line", or a number of tokens, to which `*n` is lowered. */
 static bool choose_turn(const char *name, enum turn *turn, uint64_t *n) {
     *turn = strcmp(name, "sentence") == 0 ? TURN_SENTENCE
             : strcmp(name, "line") == 0   ? TURN_LINE
@@ -264,7 +266,7 @@ bool continue_choose_sampling(struct generate *g) {
     const struct generate_options *options = g->options;
     int32_t eos = txl_model_eos(g->model.handle);
     g->sampling = sampling_terms(&options->sampling);
-    id_list_free(&g->banned); /* of the settings before */
+    id_list_free(&g->banned); /* from the settings before */
     if (!options->allow_unk && !model_list_banned(&g->model, &g->banned))
         return false;
     if (eos >= 0 && options->eos == EOS_BAN && !id_list_add(&g->banned, eos)) {

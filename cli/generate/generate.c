@@ -39,7 +39,7 @@ static bool open_prompt(struct generate *g) {
     return options->samples == 1 || input_make_seekable(&prompt->input);
 }
 
-/* Refuses what the model's family can do nothing with. */
+/* Refuses options that mean nothing to the model's family. */
 static bool check_family(const struct generate *g) {
     const struct generate_options *o = g->options;
     const struct meaningless not_there[] = {
@@ -53,7 +53,7 @@ static bool check_family(const struct generate *g) {
            model_needs_both_sides(&g->model, not_here, sizeof not_here / sizeof *not_here);
 }
 
-/* How what is known is read: as the saved text was, or as the options say. */
+/* Chooses how known tokens are read: as for the saved text, or as the options say. */
 static bool choose_reading(struct generate *g) {
     const struct generate_options *o = g->options;
     txl_resume resume = {0};
@@ -157,7 +157,7 @@ static void print_summary(const struct generate *g, int64_t samples) {
         options->allow_unk ? "yes" : "no", text_form(&g->model, g->text, options->ids), settings);
 }
 
-/* Between an interactive text's turns it is a saved memory already. */
+/* Saves the memory; between the turns of an interactive text it exists already. */
 static bool save_memory(const struct generate *g) {
     txl_error error;
     txl_memory *made = NULL;
@@ -200,7 +200,7 @@ static int interact(struct generate *g, struct generate_options *options,
     return finish(g, status, texts);
 }
 
-/* Shells pass '\n' on as it is, and so does txl: it is a backslash and an n. */
+/* Hints that '\n' is a backslash and an n: neither the shell nor txl makes it a line feed. */
 static void note_literal_stops(const struct generate_options *options) {
     for (size_t i = 0; i < options->stop.n; i++) {
         const char *backslash = strchr(options->stop.items[i], '\\');

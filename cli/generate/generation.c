@@ -1,4 +1,4 @@
-/* What names a run's choices, and what results state about them. */
+/* Names of a run's choices, and what results state about them. */
 #include "generation.h"
 
 const char *const eos_ways[] = {"newline", "stop", "ban", NULL};

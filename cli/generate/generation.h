@@ -1,4 +1,5 @@
-/* One run of txl generate: its options, what all samples have in common, and each sample's own. */
+/* One run of txl generate: its options, the state that all samples share, and that of each
+ * sample. */
 #ifndef CLI_GENERATION_H
 #define CLI_GENERATION_H
 
@@ -37,7 +38,7 @@ struct generate_options {
 /* Where a turn of an interactive text ends; -n is the most for all of them. */
 enum turn { TURN_NONE, TURN_SENTENCE, TURN_LINE, TURN_TOKENS };
 
-/* What belongs to one sample; what all have in common is in struct generate. */
+/* The state of one sample. */
 struct sample {
     int64_t number; /* from 1 */
     txl_session *session;
@@ -49,46 +50,47 @@ struct sample {
     char tail;         /* the last byte of the text as shown, 0: none */
     uint64_t made;
     struct sentence sentence; /* of an interactive text's turn */
-    bool refused;             /* the id last drawn ends the turn before it, and is no part of it */
-    size_t round;             /* tokens since the known ones were read afresh */
+    bool refused;             /* the id last drawn ends the turn and is no part of it */
+    size_t round;             /* tokens since the known ones were read again */
     json_t *top;              /* of the last draw, for --logprobs, until it is printed */
     double start;
     const char *done; /* why it ended; NULL: it goes on */
 
-    struct buffer decoded; /* from the decoder, or an id, on its way to the stop strings */
-    struct buffer text;    /* past them; with --json perhaps an incomplete character */
-    struct buffer output;  /* for standard output, when it is the sample's turn */
+    struct buffer decoded; /* text from the decoder, or an id, before the search for stop strings */
+    struct buffer
+        text; /* text behind that search; with --json it may end in an incomplete character */
+    struct buffer output; /* for standard output, when it is the sample's turn */
 };
 
-/* One run of the command: what all samples have in common. */
+/* One run of the command: the state that all samples share. */
 struct generate {
     const struct generate_options *options;
     struct model model;
     int text; /* TEXT_RAW, TEXT_TOKENS */
     txl_settings settings;
     struct prompt prompt;
-    struct sample sample; /* the prompt is fed to it, the others are copies of it */
+    struct sample sample; /* it is fed the prompt; the others are copies of it */
     struct reading reading;
     struct id_list banned;
-    txl_sampling sampling; /* but for the history, which is each sample's own */
+    txl_sampling sampling; /* without the history, which each sample has of its own */
     uint64_t seed;
-    txl_memory *memory; /* from which a text starts; NULL: afresh */
-    bool keeps;         /* it is to be saved, so that the last token drawn is fed too */
+    txl_memory *memory; /* from which a text starts; NULL: from the beginning */
+    bool keeps;         /* the memory will be saved, so the last token drawn is fed too */
     uint64_t n;         /* tokens of a sample; 0: no end */
     enum turn turn;
-    uint64_t retries;         /* that the text's random numbers are away from its own */
-    struct buffer transcript; /* what generating has printed of an interactive text */
+    uint64_t retries; /* how many times the turn was retried, each with its own random numbers */
+    struct buffer transcript; /* what was printed of an interactive text */
 
-    int32_t *top_ids; /* [logprobs], of the draw at hand */
+    int32_t *top_ids; /* [logprobs], of the current draw */
     float *top_logprobs;
-    txl_decoder *scratch; /* gives what their texts would be; NULL for ids, or without them */
+    txl_decoder *scratch; /* decodes them; NULL with --ids or without --logprobs */
     const char *done;     /* why the sample that ended last did so */
     int64_t samples;      /* begun */
     uint64_t tokens;      /* of all samples */
     double seconds;       /* without the prompt */
 };
 
-/* What results state about the run besides the session's settings. */
+/* What results state about the run in addition to the session's settings. */
 struct run_settings generation_settings(const struct generate *g);
 
 #endif

@@ -1,5 +1,5 @@
-/* A text by turns.  Between the turns it is a saved memory, from which each turn starts, so that
- * whatever ends a turn, the text is still as it was before, and the last turn can be undone. */
+/* A text that is written by turns.  Between the turns it is a saved memory, from which each turn
+ * starts.  So if a turn fails, the text is as before, and the last turn can be undone. */
 #include "interactive.h"
 
 #include "cli/options/nearest.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The text at one time: what the model remembers of it, and as it is shown, by both sides. */
+/* The text at one time: the model's memory of it, and the text as shown, by both sides. */
 struct state {
     txl_memory *memory; /* NULL: the beginning */
     struct buffer text;
@@ -27,11 +27,11 @@ struct interaction {
     const struct command *command;
     struct generate_options *options; /* the command line's, which /set changes */
     struct line_reader reader;
-    struct buffer text;  /* with g->memory the state at hand */
+    struct buffer text;  /* together with g->memory the current state */
     struct state before; /* what /undo goes back to */
     bool can_undo;
-    struct buffer added; /* to the text by the last turn's line: what /retry adds again */
-    bool can_retry;      /* the state before is that before the last turn */
+    struct buffer added; /* what the last turn's line added to the text: /retry adds it again */
+    bool can_retry;      /* `before` is the state before the last turn */
     int64_t texts;
     uint64_t prompt_tokens, unknown;
 };
@@ -43,8 +43,8 @@ static bool fail_memory(void) {
 
 /* ---- The text ----------------------------------------------------------------------------- */
 
-/* The text is now `memory`, which may be NULL, and `text`, both of which are taken; the one that it
- * was can be had back. */
+/* Makes `memory`, which may be NULL, and `text` the current state, taking both; keeps the old state
+ * for /undo. */
 static void replace_state(struct interaction *i, txl_memory *memory, struct buffer *text) {
     txl_memory_free(i->before.memory);
     buffer_free(&i->before.text);
@@ -61,7 +61,7 @@ static bool equal_settings(const txl_settings *a, const txl_settings *b) {
            a->same_length == b->same_length && a->memory_type == b->memory_type;
 }
 
-/* A session with the settings that the memory was saved with. */
+/* Opens a session with the settings of the saved memory, unless there is one. */
 static bool need_session(struct interaction *i, const txl_memory *memory) {
     struct generate *g = i->g;
     txl_settings settings;
@@ -84,7 +84,7 @@ static bool is_blank(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* The text behind a turn: that before it, what was added, what the model made. */
+/* The text after a turn: the text before, what was added, what the model generated. */
 static bool join(const struct interaction *i, struct buffer *text) {
     const struct buffer *const parts[] = {&i->text, &i->added, &i->g->transcript};
     bool good = true;
@@ -93,7 +93,7 @@ static bool join(const struct interaction *i, struct buffer *text) {
     return good || fail_memory();
 }
 
-/* Feeds the prompt's input and lets the model go on.  What fails leaves the text as it was. */
+/* Feeds the prompt's input and lets the model continue.  After a failure the text is as before. */
 static txl_status take_turn(struct interaction *i) {
     struct generate *g = i->g;
     struct buffer text = {0};
@@ -115,7 +115,7 @@ static txl_status take_turn(struct interaction *i) {
     return TXL_OK;
 }
 
-/* Begins with the text of --prompt, which the echo tells. */
+/* Begins with the text of --prompt, which the echo shows. */
 static txl_status take_prompt(struct interaction *i) {
     struct prompt *prompt = &i->g->prompt;
     i->added.length = 0;
@@ -125,7 +125,7 @@ static txl_status take_prompt(struct interaction *i) {
     return status;
 }
 
-/* The added text continues the text at hand; a line end alone is one. */
+/* Continues the current text with the added text, which may be a line end alone. */
 static txl_status take_added(struct interaction *i) {
     struct prompt *prompt = &i->g->prompt;
     const struct buffer *added = &i->added;
@@ -137,15 +137,15 @@ static txl_status take_added(struct interaction *i) {
                                    .left = length,
                                    .size = length};
     prompt->blank = begun && length > 0 && is_blank(added->data[0]);
-    /* Models of bytes read the blank itself. */
+    /* Models of bytes have a symbol for the blank. */
     prompt->blank = prompt->blank && !txl_kind_takes_bytes(txl_model_kind(i->g->model.handle));
     prompt->ends_line = ends_line;
     prompt->echo = false;
     return take_turn(i);
 }
 
-/* A typed line continues the text where it stands, with a blank between where neither side has one;
- * an empty one ends the line. */
+/* A typed line continues the text, after a blank unless either side has one; an empty line ends the
+ * current line. */
 static txl_status take_line(struct interaction *i, const char *line, size_t length) {
     char tail = i->text.length > 0 ? i->text.data[i->text.length - 1] : 0;
     if (i->text.length == 0 && i->g->memory) {
@@ -172,7 +172,7 @@ static bool reset(struct interaction *i, char *argument) {
     return true;
 }
 
-/* Back to the state before; false with the reason printed. */
+/* Returns to the state before; false with the reason printed. */
 static bool go_back(struct interaction *i) {
     if (!need_session(i, i->before.memory))
         return false;
@@ -200,7 +200,7 @@ static bool go(struct interaction *i, char *argument) {
     return take_added(i) == TXL_OK;
 }
 
-/* The last turn once more, with other random numbers. */
+/* Repeats the last turn with other random numbers. */
 static bool retry(struct interaction *i, char *argument) {
     (void)argument;
     if (!i->can_retry) {
@@ -214,7 +214,7 @@ static bool retry(struct interaction *i, char *argument) {
     return good;
 }
 
-/* The whole text, for the eyes: standard output has the model's part alone. */
+/* Shows the whole text; standard output has only the model's part. */
 static bool show_text(struct interaction *i, char *argument) {
     (void)argument;
     if (i->text.length == 0) {
@@ -280,14 +280,14 @@ static bool load(struct interaction *i, char *argument) {
     return true;
 }
 
-/* The options that a turn takes anew. */
+/* The options that can change between turns. */
 static const char *const settable[] = {
     "temperature", "top-k",  "top-p",           "min-p", "typical", "repetition-penalty",
     "repeat-last", "tokens", "no-repeat-ngram", "seed",  "eos",     "turn"};
 
 enum { N_SETTABLE = sizeof settable / sizeof settable[0] };
 
-/* Says that there is no such name, and which one may have been meant. */
+/* Reports an unknown name, and the one that may have been meant. */
 static void refuse_name(const char *what, const char *mark, const struct nearest *nearest) {
     const char *meant = nearest_name(nearest);
     if (meant)
@@ -309,7 +309,7 @@ static bool is_settable(const char *name) {
     return false;
 }
 
-/* An option may ask for another index of the history, which every turn fills anew. */
+/* Makes a new history: an option may need another index, and every turn fills it again. */
 static bool renew_history(struct generate *g) {
     txl_history_free(g->sample.history);
     g->sample.history = NULL;
@@ -318,7 +318,7 @@ static bool renew_history(struct generate *g) {
     return good;
 }
 
-/* The value is read as that of the option on the command line. */
+/* Parses the value as on the command line. */
 static bool set(struct interaction *i, char *argument) {
     char *value = strchr(argument, ' ');
     if (!value) {
@@ -333,7 +333,7 @@ static bool set(struct interaction *i, char *argument) {
     char command[] = "generate", *arguments[] = {command, option, value + strspn(value, " "), NULL};
     struct generate_options options = *i->options;
     struct operands operands;
-    optind = 0; /* getopt is to begin anew */
+    optind = 0; /* restarts getopt */
     if (options_parse(i->command, 3, arguments, &options, &operands) != OPTIONS_RUN ||
         sampling_check(i->command, &options.sampling) != OPTIONS_RUN ||
         continue_check_turn(i->command, options.turn) != OPTIONS_RUN)
@@ -354,7 +354,7 @@ static bool settings(struct interaction *i, char *argument) {
     return true;
 }
 
-/* `run` is false when there is no going on, with the error printed. */
+/* `run` returns false, with the error printed, if the session must end. */
 static const struct {
     const char *name, *argument, *help;
     bool (*run)(struct interaction *, char *argument);
@@ -392,7 +392,7 @@ static bool help(struct interaction *i, char *argument) {
     return true;
 }
 
-/* Runs what follows the / of the line.  False when there is no going on. */
+/* Runs the command behind the line's /. False if the session must end. */
 static bool run_command(struct interaction *i, char *line) {
     char *argument = line + strcspn(line, " \t\r");
     if (*argument != '\0') {
@@ -434,7 +434,7 @@ static txl_status answer(struct interaction *i, const char *line, size_t length)
     return good ? TXL_OK : TXL_MEMORY;
 }
 
-/* Until the input ends.  At a terminal Ctrl-C empties the line that is being typed. */
+/* Takes turns until the input ends.  At a terminal Ctrl-C clears the line that is being typed. */
 static txl_status take_turns(struct interaction *i) {
     txl_status status = TXL_OK;
     while (status == TXL_OK) {

@@ -5,9 +5,9 @@
 #include "cli/options/options.h"
 #include "generation.h"
 
-/* Begins with the prompt if one was named, and goes on until the input ends; `g->memory` then holds
- * the text, the prompt's counts are of all that was typed, and `*texts` says how often the model
- * had its turn.  The status is that of what cannot be mended by typing something else. */
+/* Begins with the prompt if one was given, and continues until the input ends.  Then `g->memory`
+ * holds the text, the prompt's counts include all typed lines, and `*texts` is the number of the
+ * model's turns.  Fails only where typing something else cannot help. */
 txl_status interactive_run(struct generate *g, struct generate_options *options,
                            const struct command *command, int64_t *texts);
 

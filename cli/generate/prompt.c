@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SLICE = 512 }; /* bytes that are read, fed and echoed in one go */
+enum { SLICE = 512 }; /* bytes that are read, fed and echoed together */
 
 static bool show(struct prompt *prompt, const char *text, size_t length) {
     if (prompt->transcript && !buffer_append(prompt->transcript, text, length))
@@ -22,7 +22,7 @@ static bool show(struct prompt *prompt, const char *text, size_t length) {
     return !prompt->echo || output_text(text, length);
 }
 
-/* Length of the line end that the text ends with, which may be cut after CR. */
+/* The length of the line end at the end of the text, which may be cut after CR. */
 static size_t open_line_end(const struct prompt *prompt, const char *text, size_t length) {
     bool carriage = !txl_kind_takes_bytes(txl_model_kind(prompt->model->handle));
     if (length > 0 && text[length - 1] == '\n')
@@ -30,7 +30,7 @@ static size_t open_line_end(const struct prompt *prompt, const char *text, size_
     return carriage && length > 0 && text[length - 1] == '\r' ? 1 : 0;
 }
 
-/* Shows all but a line end that may turn out to be the prompt's last. */
+/* Shows everything except a line end that may be the prompt's last. */
 static bool echo(struct prompt *prompt, const char *text, size_t length) {
     char joined[sizeof prompt->line_end + SLICE];
     memcpy(joined, prompt->line_end, prompt->n_line_end);
@@ -42,7 +42,7 @@ static bool echo(struct prompt *prompt, const char *text, size_t length) {
     return show(prompt, joined, length) && (!prompt->echo || output_flush());
 }
 
-/* A line end is dropped; a lone CR is none. */
+/* Drops a held line end, but shows a lone CR, which is none. */
 static bool finish_echo(struct prompt *prompt) {
     bool lone = prompt->n_line_end == 1 && prompt->line_end[0] == '\r';
     bool good = !lone || show(prompt, prompt->line_end, 1);
@@ -74,7 +74,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
     return prompt->n_chunk >= prompt->chunk_size ? feed_chunk(prompt, error) : TXL_OK;
 }
 
-/* A token of the context. */
+/* Receives a token of the context. */
 static txl_status receive_before(void *context, const txl_symbol *symbol, txl_error *error) {
     struct prompt *prompt = context;
     if (!symbol->text)
@@ -85,7 +85,7 @@ static txl_status receive_before(void *context, const txl_symbol *symbol, txl_er
     return prompt->n_chunk >= prompt->chunk_size ? feed_chunk(prompt, error) : TXL_OK;
 }
 
-/* A bar among the words that the terminal shows would be in the way. */
+/* Whether the terminal shows the text, where a bar would be in the way. */
 static bool hides_progress(const struct prompt *prompt) {
     struct stat status;
     return prompt->echo && !(fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode));
@@ -113,7 +113,7 @@ static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
     return status == TXL_OK && !finish_echo(prompt) ? TXL_STOPPED : status;
 }
 
-/* A line end of its own, which is no part of the text. */
+/* Feeds a line end that is no part of the input. */
 static void end_line(struct prompt *prompt) {
     int32_t id = recent_line_end(prompt->model->handle);
     if (id >= 0 && !prompt->reading->both_sides) { /* XLNet has no line ends */
@@ -122,7 +122,7 @@ static void end_line(struct prompt *prompt) {
     }
 }
 
-/* A blank before the input, of which the encoder would make nothing. */
+/* Feeds a blank before the input, where the encoder would drop it. */
 static void begin_with_blank(struct prompt *prompt) {
     int32_t id = recent_blank(prompt->model->handle);
     if (!prompt->blank || id < 0)
@@ -132,13 +132,13 @@ static void begin_with_blank(struct prompt *prompt) {
     prompt->tokens++;
 }
 
-/* What is still in the chunk, or the context of an empty prompt. */
+/* Feeds what is left in the chunk, or the context of an empty prompt. */
 static txl_status feed_rest(struct prompt *prompt) {
     txl_error error;
     if (prompt->tokens + prompt->before == 0 && !prompt->memory) {
         int32_t first = txl_model_first_context(prompt->model->handle);
         prompt->chunk[prompt->n_chunk++] = first;
-        if (prompt->reading->both_sides) /* it is known, and read again with the rest */
+        if (prompt->reading->both_sides) /* known tokens are read again with the rest */
             txl_history_push(prompt->history, &first, 1);
     }
     if (prompt->ends_line) {
@@ -183,7 +183,7 @@ static bool start_from_memory(struct prompt *prompt) {
 }
 
 static bool start(struct prompt *prompt) {
-    /* With room for a blank before and a line end after what is typed. */
+    /* Has room for a blank before the typed text and a line end after it. */
     prompt->chunk_size = reading_chunk(prompt->reading);
     prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
     prompt->n_chunk = prompt->n_line_end = 0;
@@ -198,7 +198,7 @@ static bool start(struct prompt *prompt) {
     return true;
 }
 
-/* What comes before the prompt, as a text of whole lines, and is not shown. */
+/* Feeds the context: a text of whole lines before the prompt, which is not shown. */
 static txl_status feed_context(struct prompt *prompt) {
     const txl_encoding encoding = {.raw = prompt->raw,
                                    .skip_unknown = prompt->skip_unknown,

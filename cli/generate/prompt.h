@@ -13,38 +13,38 @@ struct prompt {
     const struct model *model;
     struct input input;
     bool raw, ids, skip_unknown;
-    bool echo;      /* print it */
-    bool shown;     /* what follows goes on behind it: --json does not print what it continues */
-    bool blank;     /* begin with the symbol of a blank, where there is one */
-    bool ends_line; /* end with a line end, which is no part of the input */
-    struct buffer *transcript; /* NULL, or gains what is shown */
+    bool echo;                 /* print it */
+    bool shown;                /* generated text is printed behind it; not so with --json */
+    bool blank;                /* begin with the symbol of a blank, if the model has one */
+    bool ends_line;            /* end with a line end, which is no part of the input */
+    struct buffer *transcript; /* NULL, or receives what is shown */
 
     const struct reading *reading;
     const char *context; /* FILE whose tokens precede the prompt's; NULL: none */
     txl_session *session;
-    int32_t *chunk; /* [chunk_size]: read and not yet fed */
+    int32_t *chunk; /* [chunk_size]: ids that are read and not yet fed */
     size_t chunk_size, n_chunk;
     txl_history *history;     /* of the text so far */
     const txl_memory *memory; /* of the text that the prompt continues; NULL: of none */
     uint64_t tokens;          /* of the prompt alone */
     uint64_t before;          /* of the context */
-    bool turns;               /* every prompt begins a round of its own */
-    size_t round;             /* when it has been fed: tokens of the round at hand */
+    bool turns;               /* every prompt begins a new round */
+    size_t round;             /* after feeding: tokens of the current round */
     struct unknown unknown;
     char line_end[2]; /* not yet echoed: it may be the one that is dropped */
     size_t n_line_end;
     char tail;    /* last byte shown, 0: none */
-    bool in_line; /* it goes on in a line that was begun */
-    bool goes_on; /* the text goes on with the line that the memory ended in */
+    bool in_line; /* it continues a line that was begun */
+    bool goes_on; /* the text continues the line in which the memory ended */
 };
 
-/* Reads the prompt from its beginning and feeds it to the session, which starts afresh or from the
- * memory.  Without a token in either the model's first context is fed.  TXL_STOPPED after a signal
- * or when the reader of the echo is gone; other failures have had their error printed. */
+/* Reads the prompt from its beginning and feeds it to the session, which starts new or from the
+ * memory.  If neither has a token, feeds the model's first context.  TXL_STOPPED after a signal or
+ * when the reader of the echo is gone; other failures have had their error printed. */
 txl_status prompt_feed(struct prompt *prompt);
 
-/* Echoes it once more, if it is to be echoed, for a text that is printed behind another; also after
- * a signal.  The input must be one that can be read again.  Failures as above. */
+/* Echoes the prompt again, if it is to be echoed, before another text; also after a signal.  The
+ * input must be seekable.  Fails as prompt_feed does. */
 txl_status prompt_repeat(struct prompt *prompt);
 
 #endif

@@ -1,5 +1,5 @@
-/* How the known text is fed to the session: from left to right; or, for models that see both sides,
- * as blocks, which may be read afresh before every round of new tokens. */
+/* How known text is fed to the session: from left to right; or, for models that see both sides, as
+ * blocks, which may be read again before every round of new tokens. */
 #ifndef CLI_READING_H
 #define CLI_READING_H
 
@@ -9,13 +9,13 @@
 #define REFRESH_TOKENS 16
 
 struct reading {
-    bool both_sides; /* if false, the other members mean nothing */
+    bool both_sides; /* if false, the other members have no meaning */
     bool left;       /* read the prompt from left to right nevertheless */
-    size_t refresh;  /* new tokens of a round; 0: nothing is read afresh */
+    size_t refresh;  /* new tokens of a round; 0: nothing is read again */
     size_t tgt_len;  /* tokens of a block */
 };
 
-/* The least number of ids of a prompt that one call feeds, but for the last call. */
+/* The least number of ids of a prompt that a call feeds, except the last call. */
 size_t reading_chunk(const struct reading *reading);
 
 /* Feeds ids of the prompt.  In rounds they wait for reading_afresh. */

@@ -32,7 +32,7 @@ int32_t recent_blank(const txl_model *model) {
     return space ? txl_model_id(model, space, strlen(space)) : -1;
 }
 
-/* Where the line ends that the text ends with begin. */
+/* Where the line ends at the end of the text begin. */
 static size_t before_line_ends(const int32_t *ids, size_t n, const txl_model *model) {
     while (n > 0 && ids[n - 1] == recent_line_end(model))
         n--;
@@ -43,7 +43,7 @@ size_t recent_line(const int32_t *ids, size_t n, const txl_model *model) {
     if (txl_kind_unit(txl_model_kind(model)) != TXL_UNIT_WORD)
         return n;
     size_t i = before_line_ends(ids, n, model);
-    if (i < n) /* the word before tells which <S> closes a line */
+    if (i < n) /* the word before decides whether an <S> closes a line */
         return i > 0 ? i - 1 : 0;
     while (i > 0 && ids[i - 1] != txl_model_eos(model))
         i--;

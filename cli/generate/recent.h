@@ -1,4 +1,4 @@
-/* The end of a text, as ids: what going on with it takes to know of it. */
+/* The end of a text, as ids: what is needed to continue it. */
 #ifndef CLI_RECENT_H
 #define CLI_RECENT_H
 
@@ -13,13 +13,13 @@ struct recent {
 bool recent_copy(struct recent *recent, const txl_history *history);
 void recent_free(struct recent *recent);
 
-/* From where on the ids decide what a decoder makes of the next one. */
+/* The index from which on the ids affect how a decoder shows the next one. */
 size_t recent_line(const int32_t *ids, size_t n, const txl_model *model);
 
-/* The symbol that ends a line, or where line ends are no symbols, the blank.  -1: there is none. */
+/* The symbol that ends a line, or the blank if line ends are no symbols; -1: there is none. */
 int32_t recent_line_end(const txl_model *model);
 
-/* The symbol of a blank, or -1 where none stands by itself. */
+/* The symbol that is a blank and nothing else, or -1. */
 int32_t recent_blank(const txl_model *model);
 
 /* Whether the text is within a line.  Where lines stand between two boundaries (lm1b): whether the

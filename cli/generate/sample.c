@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistr.h>
 
-/* Streams of random numbers between a turn and its next try: more than there are samples. */
+/* The distance between the random streams of a turn and of its retry: more than there are
+ * samples. */
 static const uint64_t RETRY_STREAMS = (uint64_t)1 << 32;
 
 static txl_status fail_memory(void) {
@@ -20,7 +21,7 @@ static txl_status fail_memory(void) {
     return TXL_MEMORY;
 }
 
-/* Passes a status on, printing the library's message of a failure. */
+/* Returns the status; prints the library's message if it is a failure. */
 static txl_status report(txl_status status, const txl_error *error) {
     if (status != TXL_OK)
         terminal_error("%s", error->message);
@@ -29,7 +30,7 @@ static txl_status report(txl_status status, const txl_error *error) {
 
 /* ---- Beginning and end -------------------------------------------------------------------- */
 
-/* All but the session. */
+/* Opens everything but the session. */
 static bool open_parts(const struct generate *g, struct sample *s) {
     const struct generate_options *options = g->options;
     txl_error error;
@@ -72,7 +73,7 @@ void sample_close(struct sample *s) {
     txl_session_free(s->session);
 }
 
-/* Gives the decoder the line that it continues. */
+/* Tells the decoder the line that it continues. */
 static txl_status continue_decoder(const struct generate *g, struct sample *s) {
     txl_error error;
     struct recent recent;
@@ -87,7 +88,7 @@ static txl_status continue_decoder(const struct generate *g, struct sample *s) {
     return report(status, &error);
 }
 
-/* The first draw: where the saved text's draws ended, if it goes on with one. */
+/* The first draw: it follows the saved text's last one, if there is a saved text. */
 static txl_random first_random(const struct generate *g, int64_t number) {
     txl_resume resume = {0};
     if (g->memory)
@@ -126,7 +127,7 @@ static json_t *settings_object(const struct generate *g) {
     return settings;
 }
 
-/* Puts a line into the output.  Takes the reference; NULL counts as out of memory. */
+/* Adds a line to the output.  Takes the reference; NULL counts as out of memory. */
 static txl_status put_json(struct sample *s, json_t *object) {
     char *line = output_json_text(object, OUTPUT_JSON_FORM);
     bool good =
@@ -170,7 +171,7 @@ bool sample_save(const struct generate *g, const struct sample *s, txl_memory **
 
 /* ---- From ids to what is printed ---------------------------------------------------------- */
 
-/* An id as text, set off from what stands before it. */
+/* Appends the id as a number, with a blank before it if needed. */
 static bool append_id(struct sample *s) {
     char text[16];
     bool blank = s->tail != 0 && !isspace((unsigned char)s->tail);
@@ -182,7 +183,7 @@ static bool ends_text(const struct generate *g, int32_t id) {
     return id == txl_model_eos(g->model.handle) && g->options->eos == EOS_STOP;
 }
 
-/* What the decoder still holds. */
+/* Takes the text that the decoder still holds. */
 static txl_status finish_decoder(struct sample *s) {
     txl_error error;
     const char *text;
@@ -194,7 +195,7 @@ static txl_status finish_decoder(struct sample *s) {
     return !s->decoder || buffer_append(&s->decoded, text, length) ? TXL_OK : fail_memory();
 }
 
-/* The token's text; with `last` also what the decoder still holds. */
+/* Takes the token's text; with `last` also what the decoder still holds. */
 static txl_status decode(const struct generate *g, struct sample *s, bool last) {
     txl_error error;
     const char *text;
@@ -222,7 +223,7 @@ static bool search_stops(struct sample *s, const char **done) {
     return found || !*done || stop_search_finish(&s->stops, &s->text);
 }
 
-/* Bytes of the text that an unfinished UTF-8 sequence at its end does not take. */
+/* Bytes of the text without an incomplete UTF-8 sequence at its end. */
 static size_t complete_characters(const struct buffer *text) {
     size_t least = text->length > 3 ? text->length - 3 : 0;
     for (size_t i = text->length; i > least; i--) {
@@ -266,7 +267,7 @@ static txl_status put_token(const struct generate *g, struct sample *s, float lo
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
 
-/* What the decoder would make of the id behind the text so far.  False when memory is short. */
+/* The text that the id would add to the text so far.  False when memory is short. */
 static bool token_text(const struct generate *g, const struct sample *s, int32_t id,
                        struct buffer *text) {
     int32_t last;
@@ -321,8 +322,8 @@ static txl_status find_top(const struct generate *g, struct sample *s, txl_error
     return TXL_MEMORY;
 }
 
-/* Whether the turn ends before the token just drawn: white space behind a sentence, or a line end.
- * False when memory is short. */
+/* Sets whether the turn ends before the token just drawn: it is white space after a sentence, or a
+ * line end.  False when memory is short. */
 static bool see_turn(const struct generate *g, struct sample *s) {
     struct buffer text = {0};
     bool good = token_text(g, s, s->id, &text);

@@ -22,7 +22,7 @@ struct sampling_options {
     }
 
 /* Ids that a history keeps.  PLAIN_WINDOW of them are kept even without a rule against repetition:
- * a decoder needs them, and a text that is continued later may get such a rule.  HISTORY_WINDOW is
+ * a decoder needs them, and a text that is continued later may use such a rule.  HISTORY_WINDOW is
  * the most. */
 #define PLAIN_WINDOW 65536
 #define HISTORY_WINDOW 1048576
@@ -104,7 +104,7 @@ struct sampling_options {
         .offset = offsetof(type, member.greedy)                                                    \
     }
 
-/* The largest seed: what JSON readers keep exactly. */
+/* The largest seed: JSON readers keep integers exactly up to it. */
 #define MAX_SEED 9007199254740991
 
 #define SEED_ROW(type, member)                                                                     \
@@ -140,7 +140,8 @@ struct sampling_options {
                 HISTORY_WINDOW) " of them. When everything is banned the command fails."           \
     }
 
-/* What the table's bounds do not say: OPTIONS_RUN, or the error printed and its status. */
+/* Checks what the table's bounds cannot express.  Returns OPTIONS_RUN, or the status after printing
+ * the error. */
 int sampling_check(const struct command *command, const struct sampling_options *options);
 
 /* Sets the options that were not given to the library's defaults, of which top_k and min_p depend
@@ -159,7 +160,7 @@ txl_sampling sampling_terms(const struct sampling_options *options);
  * printed. */
 bool sampling_history(const struct sampling_options *options, txl_history **history);
 
-/* Both give temperature, top_k and top_p, and of the others those that are on: min_p, typical,
+/* Both state temperature, top_k and top_p, and those of the others that are on: min_p, typical,
  * repetition_penalty with repeat_last, no_repeat_ngram. */
 bool sampling_to_json(json_t *object, const struct sampling_options *options);
 void sampling_to_text(char *text, size_t size, const struct sampling_options *options);

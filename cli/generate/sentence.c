@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* UTF-8 of what closes, beyond ASCII: the right quotes of English and of others. */
+/* Closing quotes beyond ASCII, in UTF-8. */
 static const char *const closing[] = {"\u2019", "\u201d", "\u203a"};
 static const char ellipsis[] = "\u2026", guillemet[] = "\u00bb";
 
@@ -13,7 +13,7 @@ static bool ends_with(const unsigned char bytes[3], const char *character) {
     return memcmp(bytes + 3 - n, character, n) == 0;
 }
 
-/* Bytes within a character of three that may yet close a sentence change nothing. */
+/* Whether the byte is inside one of these three-byte characters, and so changes nothing yet. */
 static bool is_within(unsigned char byte, unsigned char before) {
     return byte == 0xe2 || byte == 0xc2 || (byte == 0x80 && before == 0xe2);
 }

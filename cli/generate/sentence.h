@@ -1,5 +1,5 @@
-/* Where a sentence of a text that comes piece by piece ends: at . ! ? or an ellipsis, with the
- * quotes and brackets that close behind it, after at least two words. */
+/* Finds where a sentence ends in a text that comes piece by piece: at . ! ? or an ellipsis and the
+ * closing quotes and brackets behind it, after at least two words. */
 #ifndef CLI_SENTENCE_H
 #define CLI_SENTENCE_H
 
@@ -11,7 +11,7 @@
 struct sentence {
     uint64_t words;
     bool in_word, ended;
-    unsigned char last[2]; /* the bytes before, for characters of three */
+    unsigned char last[2]; /* the bytes before, for three-byte characters */
 };
 
 void sentence_add(struct sentence *sentence, const char *text, size_t length);

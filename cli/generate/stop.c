@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One byte on: the length of the longest prefix that ends the text now. */
+/* Takes one byte: returns the length of the longest prefix of the stop string that ends the
+ * text. */
 static size_t advance(const struct stop *stop, size_t matched, char c) {
     while (matched > 0 && (matched == stop->length || stop->text[matched] != c))
         matched = stop->border[matched - 1];

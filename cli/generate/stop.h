@@ -1,5 +1,5 @@
 /* --stop: finds the first of several strings in a text that comes piece by piece, and holds back
- * what may yet become one of them. */
+ * text that may become one of them. */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
 
@@ -10,7 +10,7 @@
 struct stop {
     const char *text;
     size_t length;
-    size_t *border; /* [length]: longest proper prefix of text[0..i] that is its suffix too */
+    size_t *border; /* [length]: the longest proper prefix of text[0..i] that is also its suffix */
     size_t matched; /* bytes of it that end the text so far */
 };
 
@@ -25,9 +25,9 @@ struct stop_search {
 bool stop_search_new(struct stop_search *search, const struct string_list *strings);
 void stop_search_free(struct stop_search *search);
 
-/* Appends to `out` what is certain not to belong to a stop string.  Sets `*found`, with `out`
- * ending just before the string, when one is complete: of several that end together, before the
- * longest.  False when memory is short. */
+/* Appends the text that cannot belong to a stop string to `out`.  When a stop string is complete,
+ * sets `*found`; `out` then ends just before it, or before the longest of several.  False when
+ * memory is short. */
 bool stop_search_feed(struct stop_search *search, const char *text, size_t length,
                       struct buffer *out, bool *found);
 

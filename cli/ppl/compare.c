@@ -26,7 +26,7 @@ void divergence_merge(struct divergence *divergence, const struct divergence *ot
     divergence->agreed += other->agreed;
 }
 
-/* Of two distributions p, q over n tokens by their logarithms: the sum of p (log p - log q), and
+/* For two distributions p, q over n tokens, given as logarithms: the sum of p (log p - log q), and
  * whether both have the same likeliest token (ties: the lowest id). */
 static double divergence_of(const float *p, const float *q, size_t n, bool *agreed) {
     double sum = 0;
@@ -37,7 +37,7 @@ static double divergence_of(const float *p, const float *q, size_t n, bool *agre
         best_q = q[i] > q[best_q] ? i : best_q;
     }
     *agreed = best_p == best_q;
-    return fmax(sum, 0); /* below it only by rounding */
+    return fmax(sum, 0); /* only rounding makes it negative */
 }
 
 txl_status comparison_token(void *context, const struct scored *token, txl_error *error) {

@@ -1,4 +1,4 @@
-/* Two models on the same text (--compare): how much the second's predictions differ. */
+/* Compares two models on the same text (--compare): how much the second's predictions differ. */
 #ifndef CLI_COMPARE_H
 #define CLI_COMPARE_H
 
@@ -9,11 +9,11 @@
 /* Sums over tokens that both scored. */
 struct divergence {
     struct score other;      /* by the second model */
-    struct score difference; /* the second's nats less the first's, token by token */
+    struct score difference; /* the second's nats minus the first's, token by token */
     double kl;               /* sum of KL(first || second) of the distributions */
     uint64_t agreed;         /* tokens for which both find the same token likeliest */
-    double largest;          /* difference in nats, of either sign */
-    uint64_t largest_index;  /* the token of it */
+    double largest;          /* the largest difference in nats, of either sign */
+    uint64_t largest_index;  /* the token with that difference */
 };
 
 void divergence_merge(struct divergence *divergence, const struct divergence *other);

@@ -10,8 +10,9 @@
 
 /* ---- Streams of tokens -------------------------------------------------------------------- */
 
-/* Adds the scorer's stream to the text's score.  Streams are summed each by itself, then merged in
- * order: so parts of a text that were scored apart can be merged to the same bits. */
+/* Adds the scorer's stream to the text's score.  Each stream is summed by itself, then the sums are
+ * merged in order: so parts of a text that were scored separately can be merged to the same
+ * bits. */
 static void end_stream(struct evaluation *e) {
     score_merge(&e->score, &e->scorer.score);
     e->scorer.score = (struct score){0};
@@ -30,7 +31,7 @@ static void show_progress(struct evaluation *e, double fraction, uint64_t tokens
     progress_update(e->progress, fraction, e->passed + tokens);
 }
 
-/* The first token of a stream is context, which the scorer does not tell of. */
+/* Passes on a token.  The first one of a stream is context, which the scorer does not report. */
 static txl_status push(struct evaluation *e, int32_t id, const struct place *place,
                        txl_error *error) {
     txl_status status = TXL_OK;
@@ -43,7 +44,7 @@ static txl_status push(struct evaluation *e, int32_t id, const struct place *pla
 
 /* ---- The spool ---------------------------------------------------------------------------- */
 
-/* Places are kept for the tables alone. */
+/* Places are only kept for the tables. */
 static off_t spooled_bytes(const struct evaluation *e) {
     return (off_t)(sizeof(int32_t) + (tables_any(e->tables) ? sizeof(struct place) : 0));
 }
@@ -78,7 +79,7 @@ static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t le
     return scorer_flush(&e->scorer, error);
 }
 
-/* The streams are independent of each other: one after the other gives what side by side would. */
+/* Streams are independent of each other, so they can be scored one after the other. */
 static txl_status score_streams(struct evaluation *e, txl_error *error) {
     uint64_t length = e->tokens / e->options.streams;
     uint64_t begin = e->options.stream > 0 ? e->options.stream - 1 : 0;
@@ -97,8 +98,8 @@ static txl_status score_streams(struct evaluation *e, txl_error *error) {
 
 /* ---- Lines -------------------------------------------------------------------------------- */
 
-/* The line's context is the first of all contexts; a line that brings it along (One Billion
- * Words) does not have it scored. */
+/* The context of every line is the model's first context.  If the line begins with it (One Billion
+ * Words), it is not scored. */
 static txl_status push_in_line(struct evaluation *e, int32_t id, const struct place *place,
                                txl_error *error) {
     if (!e->in_line) {
@@ -148,14 +149,14 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
     return status == TXL_OK ? push(e, symbol->id, &place, error) : status;
 }
 
-/* The text on its way to the encoder, before the symbols that come of it. */
+/* Receives the text before its symbols. */
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct evaluation *e = context;
     txl_status status = tables_see(e->tables, text, length, error);
     return status == TXL_OK && e->heat ? heat_text(e->heat, text, length, error) : status;
 }
 
-/* Where the work stands: by the bytes read, or by the tokens where their number is known. */
+/* Shows progress by the bytes read, or by the tokens if their number is known. */
 static void show_reading(void *context) {
     struct evaluation *e = context;
     const struct input *input = e->reader.input;
@@ -167,7 +168,7 @@ static void show_reading(void *context) {
     show_progress(e, fraction, e->tokens);
 }
 
-/* What still waits when the text has ended. */
+/* Scores what still waits at the end of the text. */
 static txl_status finish_text(struct evaluation *e, txl_error *error) {
     if (e->spool)
         return score_streams(e, error);
@@ -250,7 +251,7 @@ static txl_status fail_short(const struct evaluation *e, const char *name,
     return TXL_TEXT;
 }
 
-/* Ends the tables' rows of the text; what was scored before a signal is in them too. */
+/* Ends the tables' rows of the text, which include what was scored before a signal. */
 static txl_status end_tables(struct evaluation *e, const char *name, txl_status status) {
     txl_error error;
     bool good = status == TXL_OK || status == TXL_STOPPED;

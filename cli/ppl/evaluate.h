@@ -1,4 +1,4 @@
-/* Evaluates a text: its tokens, cut as the options say, go through a scorer. */
+/* Evaluates a text: passes its tokens, divided as the options say, to a scorer. */
 #ifndef CLI_EVALUATE_H
 #define CLI_EVALUATE_H
 
@@ -12,7 +12,7 @@
 
 struct evaluation_options {
     bool raw, ids, skip_unknown;
-    bool per_line;       /* every line alone */
+    bool per_line;       /* every line is scored by itself */
     uint64_t max_tokens; /* 0: all */
     uint64_t streams;    /* equal parts that the tokens are cut into; the remainder is dropped */
     uint64_t stream;     /* the only one to score, from 1; 0: all of them */
@@ -27,23 +27,23 @@ struct evaluation {
     struct heat *heat;             /* NULL, or shows the text */
     struct report *report;         /* likewise */
     struct progress *progress;
-    int pass, passes; /* of the same text, from 0: the progress is of all of them */
+    int pass, passes; /* over the same text, from 0; progress covers all of them */
     uint64_t passed;  /* tokens of the passes before */
 
-    /* The text at hand. */
+    /* The current text. */
     struct token_reader reader;
-    struct score score; /* of what is behind the scorer's stream */
+    struct score score; /* of the streams before the scorer's current one */
     uint64_t tokens;
     struct unknown unknown;
     FILE *spool; /* the tokens of several streams, until their number is known */
     bool in_line;
-    struct place line; /* where the line at hand begins */
+    struct place line; /* where the current line begins */
     uint64_t end;      /* of the last token's bytes */
 };
 
-/* Reads `input` and scores it; tables name it `file`, as the result does.  TXL_OK, or
- * TXL_STOPPED after a signal or when nobody reads standard output any more: what was scored until
- * then is a result too.  Any other status has had its error printed. */
+/* Reads `input` and scores it; tables name it `file`, as the result does.  Returns TXL_OK, or
+ * TXL_STOPPED after a signal or when the reader of standard output is gone: what was scored until
+ * then is a result too.  The error of any other status was printed. */
 txl_status evaluate(struct evaluation *evaluation, const char *file, struct input *input,
                     struct result *result);
 

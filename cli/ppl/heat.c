@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Text that may wait; more of it, which has no tokens, passes without colours. */
+/* The most text that waits; more text without tokens is printed without colours. */
 enum { MOST_TEXT = 1 << 23 };
 
 /* ---- Colours ------------------------------------------------------------------------------ */
 
-/* From so many nats on, a background of xterm's 256 colours. */
+/* The backgrounds, of xterm's 256 colours, and the nats from which on each is used. */
 static const struct {
     float nats;
     int colour;
@@ -52,8 +52,8 @@ static void set_level(struct heat *heat, int level) {
     heat->level = level;
 }
 
-/* A line end keeps no colour, which a terminal would draw to its edge; nor does the colour change
- * within the bytes of a code point. */
+/* Line ends have no colour, because a terminal would draw it to its edge; and the colour does not
+ * change inside a code point. */
 static bool print(struct heat *heat, const char *text, size_t length, int level) {
     if (length == 0)
         return true;
@@ -99,8 +99,8 @@ static txl_status fail_memory(txl_error *error) {
     return TXL_MEMORY;
 }
 
-/* Moves what waits to the array's beginning, and makes the array larger where that is not enough:
- * `more` elements fit after *end. */
+/* Makes room for `more` elements after *end: moves the waiting ones to the beginning of the array,
+ * and enlarges it if needed. */
 static bool make_room(void **array, size_t *room, size_t size, size_t *begin, size_t *end,
                       size_t more) {
     if (*room - *end >= more)
@@ -121,7 +121,7 @@ static bool make_room(void **array, size_t *room, size_t size, size_t *begin, si
     return true;
 }
 
-/* Prints the text up to that place, as far as it is not yet. */
+/* Prints the text that was not printed yet, up to `place`. */
 static bool print_to(struct heat *heat, uint64_t place, int level) {
     uint64_t waiting = heat->text_end - heat->text_begin;
     if (place <= heat->printed)
@@ -141,7 +141,7 @@ static bool print_extent(struct heat *heat, int level) {
 }
 
 txl_status heat_text(struct heat *heat, const char *text, size_t length, txl_error *error) {
-    /* Too much text waits: it goes out as it is. */
+    /* Too much text waits: prints it without colours. */
     if (heat->text_end - heat->text_begin > MOST_TEXT && !print_to(heat, UINT64_MAX, 0))
         return TXL_STOPPED;
     void *array = heat->text;
@@ -166,7 +166,7 @@ txl_status heat_symbol(struct heat *heat, const txl_symbol *symbol, txl_error *e
     return TXL_OK;
 }
 
-/* Tokens that were passed over are context. */
+/* Tokens that were skipped are context. */
 txl_status heat_token(void *context, const struct scored *token, txl_error *error) {
     (void)error;
     struct heat *heat = context;

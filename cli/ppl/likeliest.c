@@ -9,7 +9,7 @@ static bool before(const float *logprob, int32_t a, int32_t b) {
     return logprob[a] > logprob[b] || (logprob[a] == logprob[b] && a < b);
 }
 
-/* Restores the heap below ids[at]: each comes after its two children in the order. */
+/* Restores the heap below ids[at]: each element comes after its two children in the order. */
 static void sink(const float *logprob, int32_t *ids, int32_t k, int32_t at) {
     for (;;) {
         int32_t child = 2 * at + 1;
@@ -26,7 +26,8 @@ static void sink(const float *logprob, int32_t *ids, int32_t k, int32_t at) {
     }
 }
 
-/* A heap of the k best so far, the last of them on top; sorted by taking off the top. */
+/* Keeps a heap of the k best so far with the worst of them on top; then sorts it by removing the
+ * top again and again. */
 void likeliest(const float *logprob, int32_t n, int32_t *ids, int32_t k) {
     for (int32_t i = 0; i < k; i++)
         ids[i] = i;
@@ -58,5 +59,5 @@ double entropy_of(const float *logprob, int32_t n) {
     for (int32_t i = 0; i < n; i++)
         if (isfinite(logprob[i]))
             sum -= (double)(expf(logprob[i]) * logprob[i]);
-    return fmax(sum, 0); /* -0 where one is certain */
+    return fmax(sum, 0); /* -0 if one token is certain */
 }

@@ -1,4 +1,4 @@
-/* Where a token stands in a distribution, and which are the likeliest there. */
+/* The rank of a token in a distribution, and the likeliest tokens. */
 #ifndef CLI_LIKELIEST_H
 #define CLI_LIKELIEST_H
 
@@ -9,7 +9,8 @@
  * come first.  k is at most n. */
 void likeliest(const float *logprob, int32_t n, int32_t *ids, int32_t k);
 
-/* 1 for the likeliest of logprob[n]; of equally likely ones the lower ids come first. */
+/* The rank of `id` in logprob[n], from 1 for the likeliest; of equally likely ones the lower ids
+ * come first. */
 int32_t rank_of(int32_t id, const float *logprob, int32_t n);
 
 /* -sum p log p, in nats. */

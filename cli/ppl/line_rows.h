@@ -7,7 +7,7 @@
 
 struct line_rows {
     struct table table;
-    const char *file; /* of the text at hand, as the table names it */
+    const char *file; /* the current text's name in the table */
     struct source *source;
 };
 
@@ -15,7 +15,8 @@ struct line_rows {
  * end with table_commit of its table. */
 bool line_rows_open(struct line_rows *rows, bool objects);
 
-/* A line of the text, from its first byte to before its line end.  `score` is of its tokens. */
+/* Adds a line of the text, from its first byte to before its line end.  `score` is that of its
+ * tokens. */
 txl_status line_rows_line(struct line_rows *rows, const struct place *place,
                           const struct score *score, txl_error *error);
 

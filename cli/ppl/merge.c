@@ -42,7 +42,7 @@ bool shard_to_json(json_t *object, const struct shard *shard, const struct resul
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-/* What must be the same of all shards, by the object that it is in. */
+/* Members that must be the same in all shards, by the object that they are in. */
 static const char *const same_text[] = {"tokens", "unknown", "bytes", "characters", NULL};
 static const char *const same_settings[] = {
     "tgt_len",       "mem_len", "clamp_len",   "same_length", "memory_start",
@@ -64,7 +64,7 @@ static bool refuse(const char *path, const char *what) {
     return false;
 }
 
-/* A count, or null where `known` may become false. */
+/* Reads a count; null makes *known false, and is an error if `known` is NULL. */
 static bool get_count(const json_t *object, const char *key, uint64_t *count, bool *known) {
     const json_t *value = json_object_get(object, key);
     if (known && json_is_null(value)) {
@@ -125,7 +125,7 @@ static bool parse(struct part *part) {
     return true;
 }
 
-/* What jansson reads by. */
+/* jansson's callback for reading. */
 static size_t read_more(void *buffer, size_t size, void *context) {
     ssize_t n = input_read(context, buffer, size);
     return n < 0 ? (size_t)-1 : (size_t)n;
@@ -227,7 +227,7 @@ static void note_mixed(const struct part *parts, int n) {
                           i == 0 ? "kernels" : "kernels of OpenBLAS");
 }
 
-/* What may differ without making another evaluation of it is "mixed". */
+/* Strings that may differ between shards of one evaluation become "mixed". */
 static bool merge_strings(json_t *settings, const struct part *parts, int n) {
     static const char *const keys[] = {"txl", "model", "kernels", "blas"};
     bool good = true;
@@ -241,7 +241,7 @@ static bool merge_strings(json_t *settings, const struct part *parts, int n) {
     return good;
 }
 
-/* Threads change no bit and may differ: then no number is printed. */
+/* The number of threads changes no bit and may differ; then none is printed. */
 static bool merge_threads(json_t *settings, const struct part *parts, int n) {
     for (int i = 1; i < n; i++) {
         json_t *other = json_object_get(parts[i].object, "settings");
@@ -262,7 +262,7 @@ static void print_setting(FILE *out, const char *key, const json_t *value) {
     fputc(' ', out);
 }
 
-/* What settings_to_text makes of a run. */
+/* The settings as settings_to_text prints them for a run. */
 static char *settings_line(const json_t *settings, const struct part *parts, int n) {
     char *text = NULL;
     size_t size;

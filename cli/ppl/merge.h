@@ -1,31 +1,31 @@
-/* An evaluation in parts: what a shard (--shard I/N) states beside its result, and the whole result
- * from all shards (--merge), the same bits as of one run with --batch N. */
+/* An evaluation in parts: what a shard (--shard I/N) states in addition to its result, and how
+ * --merge computes the whole result from all shards, bit for bit that of --batch N. */
 #ifndef CLI_MERGE_H
 #define CLI_MERGE_H
 
 #include "result.h"
 
 struct shard {
-    uint64_t number, of; /* the number from 1; of 0: it is none */
+    uint64_t number, of; /* `number` counts from 1; `of` is 0 if there are no shards */
 };
 
-/* Reads "3/10".  False when it is not such. */
+/* Parses a shard such as "3/10".  False if it is none. */
 bool shard_parse(struct shard *shard, const char *text);
 
-/* Adds to the result's object all that a merge needs to know. */
+/* Adds everything that a merge needs to the result's object. */
 bool shard_to_json(json_t *object, const struct shard *shard, const struct result *result,
                    const struct run_facts *facts, const struct model *model);
 
-/* What a merge gives; end with merged_free. */
+/* The result of a merge; end with merged_free. */
 struct merged {
     struct run_facts facts;
     struct result result;
     json_t *first; /* the object of shard 1, whose strings the others point to */
 };
 
-/* Reads the shards' files, in any order.  False after a signal, or with the error printed, which
- * names the file that is no shard, not of the same evaluation, interrupted or there already, or the
- * shard that is missing. */
+/* Reads the shards' files, in any order.  False after a signal, or with the error printed: it names
+ * the missing shard, or the file that is no shard, belongs to another evaluation, was interrupted,
+ * or repeats a shard. */
 bool merge_files(struct merged *merged, char **paths, int n);
 void merged_free(struct merged *merged);
 

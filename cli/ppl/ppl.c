@@ -30,7 +30,7 @@ struct ppl {
     struct evaluation evaluation;
     struct comparison comparison;
     struct tables tables;
-    struct result *held; /* results that a table on standard output comes before */
+    struct result *held; /* results that wait until the table on standard output is complete */
     int n_held;
     struct heat heat;
     struct report report;
@@ -46,7 +46,7 @@ static bool same_settings(const txl_settings *a, const txl_settings *b) {
            a->same_length == b->same_length;
 }
 
-/* Refuses what the model's family can do nothing with. */
+/* Refuses options that mean nothing to the model's family. */
 static bool check_family(const struct ppl_options *o, const struct model *model) {
     const struct meaningless not_there[] = {
         {o->sliding_window > 0, "--sliding-window", "of which no such evaluation is known"},
@@ -60,7 +60,8 @@ static bool check_family(const struct ppl_options *o, const struct model *model)
            model_needs_both_sides(model, not_here, sizeof not_here / sizeof *not_here);
 }
 
-/* The checkpoint's settings, the preset's, what the command line says: each over the one before. */
+/* The settings of the checkpoint, of the preset and of the command line; later ones override
+ * earlier ones. */
 static bool choose_settings(const struct ppl_options *options, const struct model *model,
                             txl_settings *settings) {
     const struct published *published = published_find(model->handle);
@@ -76,7 +77,7 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
         published_apply(published, settings);
     settings_override(settings, &options->session, &options->common);
     if (options->refresh > 0)
-        settings->mem_len = (int)options->refresh; /* all of a round */
+        settings->mem_len = (int)options->refresh; /* holds a whole round */
     if (options->sliding_window > 0) {
         settings->tgt_len = (int)options->sliding_window;
         settings->mem_len = 0;
@@ -95,7 +96,7 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
     return true;
 }
 
-/* How many streams the tokens are cut into. */
+/* The number of streams that the tokens are divided into. */
 static int64_t choose_streams(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     bool in_order = options->sliding_window > 0 || options->per_line || options->heat;
@@ -185,14 +186,14 @@ static bool needs_distributions(const struct ppl *ppl) {
 
 static bool open_report(struct ppl *ppl) {
     const char *path = ppl->options->report;
-    /* Of ids there is no text. */
+    /* Ids have no text. */
     bool shows = path && !ppl->options->ids && txl_model_unk(ppl->model.handle) >= 0;
     ppl->tables.shows_source = shows;
     return !path || report_open(&ppl->report, path, ppl->model.handle, ppl->other.handle ? 2 : 1,
                                 shows ? &ppl->tables.source : NULL);
 }
 
-/* Each sees the tokens after the ones before. */
+/* Adds the observers, in the order in which they see the tokens. */
 static void observe(struct ppl *ppl) {
     struct scorer *scorer = &ppl->evaluation.scorer;
     if (ppl->evaluation.comparison)
@@ -207,8 +208,8 @@ static void observe(struct ppl *ppl) {
         scorer_observe(scorer, report_token, &ppl->report);
 }
 
-/* Sessions with the settings, the scorer over them, and the settings as messages state them.  End
- * with close_scorer. */
+/* Opens sessions with the settings, and the scorer over them, and states the settings.  End with
+ * close_scorer. */
 static bool open_scorer(struct ppl *ppl) {
     bool compare = ppl->other.handle != NULL;
     if (!session_open(&ppl->model, &ppl->settings, &ppl->sessions[0]) ||
@@ -262,7 +263,7 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
     return status == TXL_OK || status == TXL_STOPPED;
 }
 
-/* What was not scored at all, because of a signal, has no place in a report. */
+/* Adds the result to the report, unless a signal came before anything was scored. */
 static bool report_scored(struct ppl *ppl, const struct result *result) {
     if (!ppl->options->report || result->score.predicted == 0)
         return true;
@@ -280,8 +281,8 @@ static bool print_json(const struct ppl *ppl, const struct result *result) {
     return output_json_exact(object);
 }
 
-/* What the vocabulary lacks of the text just scored, and where that is more than one symbol in
- * twenty of text that should be split already, what may be the matter. */
+/* Notes how many symbols the vocabulary lacked.  If they are more than one in twenty, and the text
+ * should have been split already, suggests what may be wrong. */
 static void note_unknown(const struct ppl *ppl, const struct result *result) {
     const struct ppl_options *options = ppl->options;
     enum { FEW = 20 };
@@ -297,7 +298,7 @@ static void note_unknown(const struct ppl *ppl, const struct result *result) {
 
 static bool print_result(const struct ppl *ppl, const struct result *result) {
     if (result->score.predicted == 0 || output_closed())
-        return true; /* ended by a signal or by the reader of the output */
+        return true; /* a signal or a closed pipe ended it */
     if (ppl->options->json)
         return print_json(ppl, result);
     return ppl->options->per_line || ppl->options->heat || result_print_text(&ppl->facts, result);
@@ -321,8 +322,8 @@ static void print_held(const struct ppl *ppl) {
             return;
 }
 
-/* Scores one after the other; what cannot be read or scored is named in an error and left out.
- * Returns how many those were; `*total` is of the `*done` others. */
+/* Scores one file after the other.  A file that cannot be read or scored is reported and left out.
+ * Returns the number of these; `*total` is the result of the `*done` others. */
 static int score_each(struct ppl *ppl, char **files, int n_files, int *done, struct result *total) {
     int failed = 0;
     bool goes_on = true;
@@ -455,7 +456,7 @@ static int merge_shards(const struct ppl_options *options, const struct operands
 
 /* ---- The command -------------------------------------------------------------------------- */
 
-/* The arguments that are more than a number or a name. */
+/* Parses the arguments that are more than a number or a name. */
 static int parse_arguments(const struct command *command, struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     if (options->shard && !shard_parse(&ppl->shard, options->shard)) {

@@ -1,4 +1,4 @@
-/* The command line of txl ppl: its options, which of them go together, and what help says. */
+/* The command line of txl ppl: its options, which of them can be combined, and its help. */
 #ifndef CLI_PPL_OPTIONS_H
 #define CLI_PPL_OPTIONS_H
 
@@ -21,7 +21,7 @@ extern const struct operand_row ppl_operands[];
 extern const struct note ppl_notes[];
 extern const struct example ppl_examples[];
 
-/* OPTIONS_RUN, or the status after telling which options do not go together. */
+/* OPTIONS_RUN, or the status after printing which options cannot be combined. */
 int ppl_options_check(const struct command *command, const struct ppl_options *options,
                       const struct operands *files);
 

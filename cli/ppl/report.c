@@ -1,4 +1,4 @@
-/* Writes the page of a report: the hand-written frame, and the data in its place. */
+/* Writes the page of a report: the frame from report.html, with the data in its place. */
 #include "report.h"
 
 #include "cli/system/terminal.h"
@@ -13,7 +13,7 @@ enum { CHUNK = 4096, N_TOP = 5 };
 /* Surprises of alternatives are written in steps of 1 / SURPRISE_STEPS nats. */
 static const float SURPRISE_STEPS = 2048;
 
-/* The tokens at hand. */
+/* The tokens of the current chunk. */
 struct report_chunk {
     int32_t n_token;
     int n_top, id_bytes;
@@ -29,7 +29,7 @@ struct report_chunk {
 
 /* ---- Base64 ------------------------------------------------------------------------------- */
 
-/* Bytes that wait to make a group of three. */
+/* Bytes that wait for a group of three. */
 struct base64 {
     FILE *stream;
     uint32_t group;
@@ -198,7 +198,7 @@ void report_line_end(struct report *report, uint64_t index) {
         report->line_ends[index]++;
 }
 
-/* The likeliest tokens, and the place of `id` among all; ties go to the lower id. */
+/* Finds the likeliest tokens and the rank of `id`; ties go to the lower id. */
 static void rank(const struct report *report, struct report_scores *scores, int32_t id,
                  const float *logprob) {
     const struct report_chunk *chunk = report->chunk;
@@ -227,7 +227,7 @@ static bool append_number(struct buffer *bytes, uint32_t value) {
     return buffer_append(bytes, low_first, sizeof low_first);
 }
 
-/* Keeps what the source has in the place of an <unk>: its beginning, of whole characters. */
+/* Keeps the source's text for an <unk>: its beginning, in whole characters. */
 static txl_status keep_surface(struct report *report, uint64_t index, const struct place *place,
                                txl_error *error) {
     enum { MOST = 200 };
@@ -283,7 +283,7 @@ txl_status report_context(struct report *report, uint64_t index, int32_t id,
 }
 
 txl_status report_token(void *context, const struct scored *token, txl_error *error) {
-    struct report *report = context; /* of a file that fails outfile_usable prints the error */
+    struct report *report = context; /* outfile_usable prints the error of a file that fails */
     struct report_chunk *chunk = report->chunk;
     if (token->index >= REPORT_TOKENS)
         return TXL_OK;

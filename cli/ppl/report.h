@@ -1,11 +1,11 @@
 /* The report of txl ppl: one HTML page that shows a text coloured by the nats of its tokens, with
  * everything it needs inside.
  *
- * The page is written as the tokens come, in constant memory.  Nothing of the text, the vocabulary
- * or a file's name can become markup: tokens and symbols are base64, the rest is JSON of ASCII
- * without angle brackets, and the page's own policy runs no script but the one with its nonce.
+ * The page is written as the tokens come, in constant memory.  Nothing in the text, the vocabulary
+ * or a file's name can become markup: tokens and symbols are base64, the rest is ASCII JSON without
+ * angle brackets, and the page's content security policy runs only the script with its nonce.
  *
- * The data, which report.js reads, are in script elements that nothing executes.  Numbers are
+ * The data, which report.js reads, are in script elements that are not executed.  Numbers are
  * little-endian, ids and ranks of id_bytes each, and arrays follow one another:
  *
  *   class tokens        base64 of a chunk of n tokens: nats float32[n_model][n], NaN of a token
@@ -28,7 +28,8 @@
 #include "score.h"
 #include "source.h"
 
-/* Tokens that a page shows: those from the text's beginning.  Its figures are of the whole text. */
+/* The most tokens that a page shows, from the beginning of the text.  Its figures are those of the
+ * whole text. */
 #define REPORT_TOKENS 1000000
 
 struct report {
@@ -38,12 +39,12 @@ struct report {
     struct report_chunk *chunk;
     uint8_t *line_ends;     /* [REPORT_TOKENS]: before token i, at most 255 */
     bool *named;            /* [n_token]: the symbol's spelling is needed */
-    struct source *source;  /* of the text; NULL: its <unk> have no other form */
+    struct source *source;  /* the text's source; NULL: <unk> is shown as it is */
     struct buffer surfaces; /* of the chunk */
     struct page_nonce nonce;
-    const char *rest; /* of the page, after its data */
+    const char *rest; /* the rest of the page, after its data */
     json_t *results;
-    size_t shown; /* the one whose tokens the page shows */
+    size_t shown; /* the result whose tokens the page shows */
 };
 
 /* Begins the page at `path`, of `n_model` models with the vocabulary of `model`, which must stay
@@ -52,25 +53,25 @@ struct report {
 bool report_open(struct report *report, const char *path, const txl_model *model, size_t n_model,
                  struct source *source);
 
-/* A line of the text ended before its token `index`, which has not been scored yet. */
+/* Tells that a line of the text ended before token `index`, which has not been scored yet. */
 void report_line_end(struct report *report, uint64_t index);
 
-/* The next token is context only: shown, not scored. */
+/* Adds a token that is only context: shown, not scored. */
 txl_status report_context(struct report *report, uint64_t index, int32_t id,
                           const struct place *place, txl_error *error);
 
-/* The next token; `report` is the context of an observer that asked for distributions. */
+/* Adds a scored token; `report` is the context of an observer that asked for distributions. */
 txl_status report_token(void *report, const struct scored *token, txl_error *error);
 
-/* Adds an object of --json, which is taken; NULL counts as out of memory.  `shown`: the page's
- * tokens belong to it.  False with the error printed. */
+/* Adds an object of --json and takes it; NULL counts as out of memory.  `shown`: the page shows its
+ * tokens.  False with the error printed. */
 bool report_result(struct report *report, json_t *result, bool shown);
 
-/* Ends the page and puts it in its place; `name` is the first model's.  True, without a page, where
+/* Ends the page and puts it in place; `name` is the first model's.  Returns true without a page if
  * there is no report or no result.  False with the error printed. */
 bool report_finish(struct report *report, const char *name);
 
-/* Leaves no file; harmless after report_finish, or where there is no report. */
+/* Leaves no file; harmless after report_finish, or without a report. */
 void report_abandon(struct report *report);
 
 #endif

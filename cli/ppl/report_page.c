@@ -1,4 +1,4 @@
-/* The report's page as it is written by hand. */
+/* The texts of the report's page. */
 #include "report_page.h"
 
 #include "cli/page/embed.h"

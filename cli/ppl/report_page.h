@@ -1,4 +1,4 @@
-/* The texts that a report's page is put together from. */
+/* The texts that make up a report's page. */
 #ifndef CLI_REPORT_PAGE_H
 #define CLI_REPORT_PAGE_H
 

@@ -75,7 +75,7 @@ static double bits_per_byte(const struct result *result, const struct score *sco
     return known ? score->nats / LN_2 / (double)result->bytes : NAN;
 }
 
-/* Of either model's score. */
+/* The headline of either model's score. */
 static struct headline make_headline(const struct run_facts *facts, const struct result *result,
                                      const struct score *score) {
     double nats = nats_per_token(score), error = score_standard_error(score);
@@ -156,7 +156,7 @@ json_t *result_to_json(const struct run_facts *facts, const struct result *resul
 
 /* ---- Text --------------------------------------------------------------------------------- */
 
-/* As a person reads it. */
+/* The name for people. */
 static const char *name_of(const struct result *result) {
     if (!result->file)
         return "total";
@@ -183,7 +183,7 @@ static bool print_score(const struct run_facts *facts, const struct result *resu
                        name, by, other, headline.value, spread, exp(nats), score->predicted);
 }
 
-/* What a comparison is made for comes before the numbers of either model. */
+/* Prints the difference, which comes before the numbers of either model. */
 static bool print_difference(const struct result *result) {
     const struct divergence *d = &result->divergence;
     double n = (double)d->difference.predicted, error = score_standard_error(&d->difference);

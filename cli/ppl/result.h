@@ -6,7 +6,7 @@
 #include "compare.h"
 #include "score.h"
 
-/* What is known of one file, or of all of them. */
+/* The result of one file, or of all files. */
 struct result {
     const char *file; /* NULL: the total */
     struct score score;
@@ -14,23 +14,23 @@ struct result {
     uint64_t tokens, unknown;
     bool whole; /* the text was read to its end, so bytes and characters mean something */
     uint64_t bytes, characters;
-    bool part; /* a shard: they are of more than was scored */
+    bool part; /* a shard: they count more than was scored */
     double seconds;
 };
 
-/* A model, as far as its results depend on it. */
+/* A model and the settings that its results depend on. */
 struct evaluated {
     const char *name;
     json_t *settings; /* as JSON shows them */
     char *facts;      /* as the summary line does */
 };
 
-/* What all results of one run have in common. */
+/* Facts that all results of one run share. */
 struct run_facts {
     bool words;            /* the symbols are words or pieces of them */
     bool pieces;           /* they are pieces */
-    bool in_table;         /* results are rows of a table, in which no other lines stand */
-    bool ids;              /* the input was ids, so that nothing can have been unknown */
+    bool in_table;         /* results are rows of a table, which has no other lines */
+    bool ids;              /* the input was ids, so nothing can be unknown */
     bool replaces_unknown; /* else they are left out */
     const char *mode;      /* segments, lines, sliding */
     const char *text;      /* raw, tokens, ids, - */
@@ -48,13 +48,13 @@ void result_add(struct result *total, const struct result *result);
 
 double result_nats_per_token(const struct result *result);
 
-/* As papers report it: of a token where a token is a character; NAN where the characters of what
- * was scored are not known. */
+/* Bits per character as papers report them: per token if a token is a character; NAN if the number
+ * of scored characters is not known. */
 double result_bits_per_character(const struct run_facts *facts, const struct result *result);
 
 /* The number that --fail-above compares.  Characters: bits per character.  Words: perplexity, as
- * papers report it.  Pieces, whose perplexity says as much of their lengths as of the text: bits
- * per character, or perplexity where the characters of what was scored are not known. */
+ * papers report it.  Pieces: bits per character, because their perplexity depends on their lengths
+ * too; or perplexity if the number of scored characters is not known. */
 struct headline {
     bool is_perplexity;
     double value, error; /* with its standard error, which may be NAN */
@@ -70,10 +70,10 @@ json_t *result_to_json(const struct run_facts *facts, const struct result *resul
 /* Lines for people on standard output. */
 bool result_print_text(const struct run_facts *facts, const struct result *result);
 
-/* How many symbols the vocabulary lacked, if any. */
+/* Notes how many symbols the vocabulary lacked, if any. */
 void result_note_unknown(const struct run_facts *facts, const struct result *result);
 
-/* The summary line on standard error, after one for the other model of --compare. */
+/* Prints the summary line on standard error, after one for the other model of --compare. */
 void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total);
 
 /* STATUS_FAILURE, with the error printed, when the result is above `limit`; NAN: there is none. */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids scored in one call: enough for the session's longest passes, and not so many that Ctrl-C
- * waits for long, or that their distributions take more than 64 MB for each session. */
+/* Ids scored in one call: enough for the session's longest passes, but few enough for a quick
+ * Ctrl-C and for distributions of at most 64 MB for each session. */
 enum { LEAST_CHUNK = 512, MOST_CHUNK = 4096, DISTRIBUTIONS = 1 << 24 };
 
 void score_add(struct score *score, double nats) {
@@ -49,7 +49,7 @@ static size_t common_multiple(size_t a, size_t b) {
     return a / x * b;
 }
 
-/* Whole segments, as models without memory must have them; those with memory may be cut. */
+/* Whole segments if the model has no memory, which needs them. */
 static size_t chunk_of(const struct scorer *scorer, bool distributions) {
     size_t whole = 1, longest = 1;
     for (size_t i = 0; i < scorer->n_lane; i++) {
@@ -123,7 +123,7 @@ void scorer_start(struct scorer *scorer, uint64_t index) {
     scorer->score = (struct score){0};
 }
 
-/* Of each of ids[n] the token that follows it, ids[1 .. n]. */
+/* Scores the token after each of ids[n], which is ids[1 .. n]. */
 static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int32_t *ids, size_t n,
                             txl_error *error) {
     if (!lane->logprob)
@@ -134,7 +134,7 @@ static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int3
     return status;
 }
 
-/* Passes on the i-th of the tokens just scored, which is ids[at]. */
+/* Reports the i-th of the tokens just scored, which is ids[at]. */
 static txl_status record(struct scorer *scorer, size_t i, size_t at, txl_error *error) {
     struct scored token = {
         .index = scorer->index + at, .id = scorer->ids[at], .place = &scorer->places[at]};
@@ -150,7 +150,7 @@ static txl_status record(struct scorer *scorer, size_t i, size_t at, txl_error *
     return status;
 }
 
-/* ids[n - 1] from a fresh segment of all before it. */
+/* Scores ids[n - 1] in a new segment of all ids before it. */
 static txl_status score_window(struct scorer *scorer, txl_error *error) {
     size_t last = scorer->n - 1;
     txl_status status = TXL_OK;
@@ -175,7 +175,7 @@ static txl_status score_window(struct scorer *scorer, txl_error *error) {
     return signals_stopped() ? TXL_STOPPED : TXL_OK;
 }
 
-/* The ids that are not known yet, from a block of all before them that fit. */
+/* Scores the ids behind the known ones, which are read as a block, as many as fit. */
 static txl_status score_round(struct scorer *scorer, txl_error *error) {
     size_t known = scorer->known, n = scorer->n - known;
     size_t block = known < scorer->tgt_len ? known : scorer->tgt_len;

@@ -14,20 +14,20 @@ struct score {
 
 void score_add(struct score *score, double nats);
 
-/* Merging the same scores in the same order gives the same bits; merging one into nothing gives it
- * unchanged. */
+/* Merging the same scores in the same order gives the same bits; merging a score into an empty one
+ * gives it unchanged. */
 void score_merge(struct score *score, const struct score *other);
 
-/* Of the mean; NAN below two tokens. */
+/* The standard error of the mean; NAN below two tokens. */
 double score_standard_error(const struct score *score);
 
-/* Where in the text's source a token is (txl_symbol). */
+/* The place of a token in the text's source (txl_symbol). */
 struct place {
     uint64_t line; /* from 1 */
     uint64_t offset, bytes;
 };
 
-/* What may be known of a scored token.  Of two sessions (--compare), both score it. */
+/* A scored token.  With two sessions (--compare), both score it. */
 enum { MOST_SESSIONS = 2 };
 
 struct scored {
@@ -35,11 +35,12 @@ struct scored {
     int32_t id;
     const struct place *place;
     float nats[MOST_SESSIONS];
-    const float *logprob[MOST_SESSIONS]; /* [n_token] of every token that could have stood there;
+    const float *logprob[MOST_SESSIONS]; /* [n_token] of every token that could be in its place;
                                             NULL unless asked for */
 };
 
-/* Sees every scored token, in order.  What it returns, if not TXL_OK, ends the scoring. */
+/* Receives every scored token, in order.  If it returns anything but TXL_OK, scoring ends with
+ * that. */
 struct observer {
     txl_status (*token)(void *context, const struct scored *token, txl_error *error);
     void *context;
@@ -55,18 +56,19 @@ struct scorer {
     } lane[MOST_SESSIONS];
     size_t n_lane;
     size_t n_token;
-    size_t refresh; /* > 0: so many tokens from a block of all before them, at most tgt_len */
-    size_t known;   /* ids that are the block of the tokens that wait */
+    size_t refresh; /* > 0: this many tokens are predicted from a block of all before them, at most
+                       tgt_len */
+    size_t known;   /* number of ids in the block before the waiting tokens */
     size_t tgt_len;
-    size_t window;        /* > 0: every token from a fresh segment of that many before it */
-    size_t chunk;         /* ids scored in one call */
-    int32_t *ids;         /* [chunk + 1] or [window + 1]: ids waiting to be scored */
+    size_t window; /* > 0: every token is predicted from a new segment of this many before it */
+    size_t chunk;  /* ids scored in one call */
+    int32_t *ids;  /* [chunk + 1] or [window + 1]: ids waiting to be scored */
     struct place *places; /* of the ids */
     size_t n;
     uint64_t index; /* in the stream, of ids[0] */
     struct observer observer[MOST_OBSERVERS];
     size_t n_observer;
-    struct score score; /* of the stream at hand, by the first session */
+    struct score score; /* of the current stream, by the first session */
 };
 
 /* Sessions of models with `n_token` symbols.  `window` and `refresh` 0: segment after segment, with

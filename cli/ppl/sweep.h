@@ -10,12 +10,12 @@ struct sweep {
     int n;
 };
 
-/* Reads "0,64,128".  False when it is no list of lengths or memory is short; end with sweep_free.
- */
+/* Parses a list such as "0,64,128".  False if it is no list of lengths, or memory is short; end
+ * with sweep_free. */
 bool sweep_parse(struct sweep *sweep, const char *list);
 void sweep_free(struct sweep *sweep);
 
-/* Which of the lengths is the longest; of several the first. */
+/* The index of the longest length; of several the first. */
 int sweep_longest(const struct sweep *sweep);
 
 /* The table on standard output, a row at a time. */

@@ -10,7 +10,8 @@
 #include <unistd.h>
 #include <unistr.h>
 
-/* Bytes of a text that are looked at together; a longer one is quoted whether it need be or not. */
+/* The longest text that is tested for characters that need quotes; a longer one is always
+ * quoted. */
 enum { PIECE = 1 << 15 };
 
 /* ---- The file ----------------------------------------------------------------------------- */
@@ -34,7 +35,7 @@ static char separator(const struct table *table) {
     return table->form == TABLE_TABS ? '\t' : ',';
 }
 
-/* Makes of "a b" the names "a\0b\0", ended by an empty one, and prints the header. */
+/* Makes "a b" the names "a\0b\0", ended by an empty one, and prints the header. */
 static bool set_columns(struct table *table, const char *columns) {
     size_t length = strlen(columns);
     table->names = calloc(length + 2, 1);

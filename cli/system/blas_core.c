@@ -1,4 +1,4 @@
-/* The choice of OpenBLAS's kernels.  Its environment variable is the only way in. */
+/* Chooses OpenBLAS's kernels, by its environment variable: there is no other way. */
 #include "blas_core.h"
 #include "txl.h"
 
@@ -12,7 +12,7 @@
 static const char core_variable[] = "OPENBLAS_CORETYPE";
 static const char threads_variable[] = "OPENBLAS_NUM_THREADS";
 
-/* The kernels for the widest vectors that the processor has, and which others are as good. */
+/* The kernels for the widest vectors of the processor, and others that are as good. */
 struct core {
     const char *name;
     const char *equals[8];
@@ -52,7 +52,7 @@ bool blas_core_mend(char **argv) {
     if ((set_core && setenv(core_variable, core, 1) != 0) || setenv(threads_variable, "1", 1) != 0)
         return false;
     execv("/proc/self/exe", argv);
-    if (set_core) /* it was not to be: go on as it is */
+    if (set_core) /* could not start anew: go on without */
         unsetenv(core_variable);
     return true;
 }

@@ -13,8 +13,8 @@
  */
 bool blas_core_mend(char **argv);
 
-/* When the user's own OPENBLAS_CORETYPE slows the program down: what to say about it, else NULL.
- * Lives until the next call. */
+/* A hint for the user whose own OPENBLAS_CORETYPE slows the program down, else NULL.  Lives until
+ * the next call. */
 const char *blas_core_hint(void);
 
 #endif

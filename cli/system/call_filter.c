@@ -1,6 +1,6 @@
-/* A filter (seccomp) that lists what is allowed: what the C library, zlib, zstd and jansson take to
- * read files, write one, start threads and end.  It is made by hand: libseccomp frees twice what it
- * had no memory for. */
+/* A filter (seccomp) that lists the allowed calls: those with which the C library, zlib, zstd and
+ * jansson read files, write one, start threads and exit.  It is built without libseccomp, which
+ * frees memory twice when an allocation fails. */
 #include "call_filter.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@
 #define MACHINE AUDIT_ARCH_AARCH64
 #endif
 
-#ifndef MACHINE /* calls and their arguments may be others there */
+#ifndef MACHINE /* on other machines calls and their arguments may differ */
 
 void call_filter_install(bool sanitized) {
     (void)sanitized;
@@ -32,14 +32,14 @@ void call_filter_install(bool sanitized) {
 
 #else
 
-/* x86-64 has every call a second time, for x32 programs, from this number on. */
+/* From this number on, x86-64 repeats all calls for x32 programs. */
 enum { X32_CALLS = 0x40000000 };
 
 /* ---- The calls ---------------------------------------------------------------------------- */
 
-/* Files that are open, or that Landlock lets be opened; memory; threads; time; the process itself.
- * Not here, though Landlock knows nothing of them: truncating, and changing owners, modes, times
- * and attributes of files by their names. */
+/* Calls on open files, or on files that Landlock allows to be opened; memory; threads; time; the
+ * process itself.  Not allowed, because Landlock does not restrict them: truncating, and changing
+ * owners, modes, times and attributes of files by name. */
 static const uint16_t allowed[] = {SYS_read,
                                    SYS_pread64,
                                    SYS_readv,
@@ -72,7 +72,7 @@ static const uint16_t allowed[] = {SYS_read,
                                    SYS_renameat2,
                                    SYS_ppoll,
                                    SYS_pselect6,
-#ifdef SYS_open /* older calls, which newer machines do without */
+#ifdef SYS_open /* older calls, which newer machines lack */
                                    SYS_stat,
                                    SYS_lstat,
                                    SYS_access,
@@ -128,7 +128,7 @@ static const uint16_t allowed[] = {SYS_read,
                                    SYS_exit,
                                    SYS_exit_group};
 
-/* The leak checker traces its own process by another, which shares its memory. */
+/* The leak checker starts a process that shares the memory of this one and traces it. */
 static const uint16_t allowed_sanitized[] = {
 #ifdef __x86_64__
     SYS_getdents,
@@ -136,12 +136,12 @@ static const uint16_t allowed_sanitized[] = {
     SYS_clone,    SYS_ptrace,   SYS_wait4, SYS_prctl,     SYS_process_vm_readv,
     SYS_pipe2,    SYS_mprotect, SYS_mmap,  SYS_prlimit64, SYS_personality};
 
-/* Calls for which the C library has another way when the kernel lacks them, since what they do
- * stands in memory, where a filter sees nothing. */
+/* Calls whose arguments are in memory, where a filter cannot see them.  They fail as if the kernel
+ * lacked them, and the C library uses others. */
 static const uint16_t absent[] = {SYS_clone3, SYS_openat2};
 
-/* Calls that are allowed where one argument, of 32 bits, is one of the values, or has none of the
- * bits, or one of them. */
+/* Calls that are allowed if one argument, of 32 bits, is one of the values, or has none of the
+ * bits, or has one of them. */
 enum test { IS, HAS_NONE, HAS };
 
 struct condition {
@@ -152,19 +152,20 @@ struct condition {
     size_t n;
 };
 
-/* Truncating goes by every way of opening that has O_TRUNC, which needs no right to write. */
+/* O_TRUNC truncates in every mode of opening, even without the right to write. */
 static const struct condition conditions[] = {
     {SYS_openat, 2, HAS_NONE, {O_TRUNC}, 1},
 #ifdef __x86_64__
     {SYS_open, 1, HAS_NONE, {O_TRUNC}, 1},
 #endif
-    /* Nothing new is run, from memory neither. */
+    /* No new code is run, not from memory either. */
     {SYS_mmap, 2, HAS_NONE, {PROT_EXEC}, 1},
     {SYS_mprotect, 2, HAS_NONE, {PROT_EXEC}, 1},
     {SYS_clone, 0, HAS, {CLONE_THREAD}, 1},
-    /* Whether it is a terminal, and how wide; others type into it, or attach devices. */
+    /* Asks whether it is a terminal and how wide; other requests type into it, or attach
+     * devices. */
     {SYS_ioctl, 1, IS, {TCGETS, TIOCGWINSZ}, 2},
-    /* Others make a file signal another process. */
+    /* Other commands make a file signal another process. */
     {SYS_fcntl, 1, IS, {F_GETFD, F_SETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC}, 5},
     /* The limits of this process, not another's. */
     {SYS_prlimit64, 0, IS, {0}, 1},
@@ -199,7 +200,7 @@ static void end(struct filter *f, uint32_t action) {
     add(f, BPF_RET | BPF_K, action, 0, 0);
 }
 
-/* The call's number is loaded. */
+/* Decides by the call's number, which is loaded. */
 static void decide(struct filter *f, const uint16_t *calls, size_t n, uint32_t action) {
     for (size_t i = 0; i < n; i++) {
         add(f, BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
@@ -207,7 +208,7 @@ static void decide(struct filter *f, const uint16_t *calls, size_t n, uint32_t a
     }
 }
 
-/* The same; afterwards it is loaded still. */
+/* Decides by the number and an argument; afterwards the number is loaded again. */
 static void decide_by_argument(struct filter *f, const struct condition *c) {
     uint16_t test = BPF_JMP | BPF_K | (c->test == IS ? BPF_JEQ : BPF_JSET);
     uint32_t met = c->test == HAS_NONE ? REFUSAL : SECCOMP_RET_ALLOW;
@@ -223,7 +224,7 @@ static void decide_by_argument(struct filter *f, const struct condition *c) {
 
 void call_filter_install(bool sanitized) {
     struct filter f = {.n = 0};
-    /* A signal to itself is how a process ends by one. */
+    /* A process sends itself the signal by which it is to end. */
     const struct condition own_signals = {SYS_tgkill, 0, IS, {(uint32_t)getpid()}, 1};
     load(&f, offsetof(struct seccomp_data, arch));
     add(&f, BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0);

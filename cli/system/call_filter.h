@@ -5,10 +5,8 @@
 
 #include <stdbool.h>
 
-/* Holds for all threads, those that exist already and those to come.  A kernel or a processor
- * without such filters is left as it is.  `sanitized`: a sanitizer works in this process, which
- * takes more.
- */
+/* Applies to all threads, existing and future ones.  Does nothing if the kernel or the processor
+ * has no such filters.  `sanitized`: the process runs under a sanitizer, which needs more calls. */
 void call_filter_install(bool sanitized);
 
 #endif

@@ -1,4 +1,4 @@
-/* Replaces what would steer a terminal. */
+/* Replaces characters that would control a terminal. */
 #include "clean.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ static int next_character(const char *text, size_t length, bool *harmful) {
     ucs4_t code;
     int used = u8_mbtoucr(&code, (const uint8_t *)text, length);
     *harmful = used < 0 || is_control(code) || is_bidirectional(code);
-    /* Of an invalid sequence the longest part that could have begun a character is one. */
+    /* In an invalid sequence, the longest beginning of a character counts as one. */
     return used == -1 ? u8_mbtouc(&code, (const uint8_t *)text, length) : used;
 }
 
@@ -53,7 +53,7 @@ static size_t replace(char *out) {
     return 3;
 }
 
-/* Cleans text[0 .. length) but for an incomplete character at its end, whose bytes it counts. */
+/* Cleans text[0 .. length) except an incomplete character at its end, whose bytes it counts. */
 static size_t clean_part(const char *text, size_t length, char *out, size_t *left) {
     size_t n = 0;
     for (size_t i = 0; i < length;) {

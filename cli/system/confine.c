@@ -1,4 +1,5 @@
-/* Confinement by Landlock, which knows files, and by a filter of system calls for the rest. */
+/* Confinement by Landlock, which restricts files, and by a filter of system calls for everything
+ * else. */
 #include "confine.h"
 
 #include "call_filter.h"
@@ -17,19 +18,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The third version of Landlock's interface brought this one, after Debian 12's headers. */
+/* New in version 3 of Landlock's interface, later than Debian 12's headers. */
 #define ACCESS_TRUNCATE (UINT64_C(1) << 14)
 enum { TRUNCATE_VERSION = 3 };
 
-/* A sanitizer looks at /proc, its leak checker traces the process, and both name functions out of
- * the program's file. */
+/* A sanitizer reads /proc, its leak checker traces the process, and both read the names of
+ * functions from the program's file. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { IS_SANITIZED = true };
 #else
 enum { IS_SANITIZED = false };
 #endif
 
-/* A program that counts what it executes writes that down at its end, where it was compiled. */
+/* A program that counts its lines (coverage) writes the counts to its build folder when it
+ * exits. */
 #if defined(COUNTS_COVERAGE)
 enum { IS_CONFINED = false };
 #else
@@ -41,7 +43,7 @@ enum { IS_CONFINED = true };
 static const uint64_t reading = LANDLOCK_ACCESS_FS_READ_FILE;
 static const uint64_t writing =
     LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE;
-/* Of which the process keeps what a rule gives back. */
+/* Rights that the process gives up, except where a rule allows them. */
 static const uint64_t taken =
     LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE |
     LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
@@ -49,10 +51,11 @@ static const uint64_t taken =
     LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
     LANDLOCK_ACCESS_FS_MAKE_SYM;
 
-/* jansson's seed against crafted keys, and what the C library asks when it gives memory back. */
+/* jansson's seed against crafted keys, and a setting that the C library reads when it frees
+ * memory. */
 static const char *const system_files[] = {"/dev/urandom", "/proc/sys/vm/overcommit_memory"};
 
-/* What cannot be opened gets no rule: the command says why when it comes to it. */
+/* A path that cannot be opened gets no rule: the command reports it when it opens it. */
 static void allow(int rules, int folder, const char *path, uint64_t access) {
     struct landlock_path_beneath_attr rule = {.allowed_access = access};
     rule.parent_fd = openat(folder, path, O_PATH | O_CLOEXEC);
@@ -62,15 +65,15 @@ static void allow(int rules, int folder, const char *path, uint64_t access) {
     }
 }
 
-/* A folder is none, which the command can say when it may look at it, and at nothing in it. */
+/* For a folder, allows to look at it but not into it: the command reports that it is no file. */
 static void allow_alone(int rules, const char *path) {
     struct stat about;
     bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
     allow(rules, AT_FDCWD, path, folder ? LANDLOCK_ACCESS_FS_READ_DIR : reading);
 }
 
-/* Each file by itself, since links may lead elsewhere, as in Hugging Face's cache, and folders
- * below are nobody's business. */
+/* Allows each file by itself, because links may lead elsewhere, as in Hugging Face's cache, and
+ * folders below are not needed. */
 static void allow_files(int rules, const char *path) {
     DIR *folder = opendir(path);
     if (!folder)
@@ -98,7 +101,7 @@ static void allow_source(int rules, const char *source) {
     free(folder);
 }
 
-/* Where the file will be: a link's target is replaced, not the link. */
+/* Allows the folder where the file will be: a link's target is replaced, not the link. */
 static void allow_output(int rules, const char *output, uint64_t access) {
     char *path = realpath(output, NULL);
     if (!path)
@@ -135,16 +138,16 @@ static void confine_files(const struct confinement *to) {
 
 /* ---- Threads ------------------------------------------------------------------------------ */
 
-/* Threads of this process, which are the links of that folder beyond its own; 0 where the system
- * does not tell.  This needs no memory. */
+/* The number of threads of this process: the links of /proc/self/task except its own two.  0 if the
+ * system does not tell.  Needs no memory. */
 static size_t count_threads(void) {
     struct stat tasks;
     bool known = stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 2;
     return known ? (size_t)tasks.st_nlink - 2 : 0;
 }
 
-/* Landlock holds for the thread that asks for it and for those that it starts.  OpenBLAS has
- * started its own before, where the program could not start anew without them (blas_core.h). */
+/* Landlock applies to the calling thread and to those that it starts.  OpenBLAS has started threads
+ * before if the program could not start anew without them (blas_core.h). */
 static void tell_of_threads(void) {
     size_t n = count_threads();
     if (n > 1)

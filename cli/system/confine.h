@@ -1,5 +1,5 @@
-/* Least privilege: a command that reads strangers' files gives up every right that it does not need
- * for that, so that a bug in a reader is of little use to them. */
+/* Least privilege: a command that reads strangers' files gives up every right that it does not
+ * need, so that a bug in a reader gains an attacker little. */
 #ifndef CLI_CONFINE_H
 #define CLI_CONFINE_H
 

@@ -28,7 +28,7 @@ bool input_open(struct input *input, const char *path) {
     if (strcmp(path, "-") == 0) {
         input->name = "standard input";
     } else {
-        signals_end_reads(true); /* opening a pipe waits for its writer */
+        signals_end_reads(true); /* opening a pipe waits for a writer */
         input->handle = signals_stopped() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
         signals_end_reads(false);
         if (input->handle < 0 && signals_stopped())

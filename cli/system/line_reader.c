@@ -1,4 +1,4 @@
-/* Reads lines, with libedit where a person types them. */
+/* Reads lines, with libedit if a person types them. */
 #include "line_reader.h"
 
 #include "signals.h"
@@ -31,7 +31,7 @@ static void make_folders(char *path) {
     }
 }
 
-/* As the XDG Base Directory Specification says. */
+/* The path that the XDG Base Directory Specification gives. */
 static char *find_history(void) {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     char *path = NULL;
@@ -43,7 +43,7 @@ static char *find_history(void) {
     return length < 0 ? NULL : path;
 }
 
-/* Without a history the program is as good as with it, so that a failure is only a note. */
+/* A history is not essential, so a failure is only a note. */
 static void save_history(struct line_reader *reader) {
     HistEvent event;
     char *temporary;
@@ -60,13 +60,13 @@ static void save_history(struct line_reader *reader) {
 
 /* ---- The reader --------------------------------------------------------------------------- */
 
-/* What is typed may be UTF-8 whatever the locale says; nothing else of it is of use here. */
+/* Typed text may be UTF-8, whatever the locale; the rest of the locale does not matter. */
 static void use_utf8(void) {
     if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
         setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-/* The typed line is shown where it does not mix with the text. */
+/* The stream that shows the typed line without mixing it with the text. */
 static FILE *shown_on(void) {
     return isatty(STDERR_FILENO) ? stderr : isatty(STDOUT_FILENO) ? stdout : NULL;
 }

@@ -8,12 +8,12 @@
 #include <stddef.h>
 
 struct line_reader {
-    EditLine *edit; /* NULL: standard input is no terminal, or the terminal is not shown */
+    EditLine *edit; /* NULL: standard input is no terminal, or no terminal shows what is typed */
     History *history;
-    char *history_path; /* NULL: there is no place for it */
-    char *line;         /* of what is no terminal */
+    char *history_path; /* NULL: there is no history */
+    char *line;         /* the line, if not read by libedit */
     size_t capacity;
-    bool failed; /* reading it, with the error printed */
+    bool failed; /* reading failed, with the error printed */
 };
 
 /* False with the error printed. */
@@ -22,8 +22,8 @@ bool line_reader_open(struct line_reader *reader);
 /* Keeps the history. */
 void line_reader_close(struct line_reader *reader);
 
-/* The next line without its end, or NULL: there is none, a signal came, or reading failed.  It
- * lives until the next call. */
+/* The next line without its end; NULL if there is none, a signal came, or reading failed.  It lives
+ * until the next call. */
 const char *line_reader_next(struct line_reader *reader, size_t *length);
 
 #endif

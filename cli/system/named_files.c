@@ -10,9 +10,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Where a name leads. */
+/* The place that a path leads to. */
 struct place {
-    bool exists;       /* `about` is of the file; else of the folder that it would be made in */
+    bool exists;       /* `about` describes the file; else the folder in which it would be made */
     const char *name;  /* within that folder; NULL where the file exists */
     struct stat about; /* inode 0: there is no such folder either */
 };
@@ -87,7 +87,8 @@ static const char *standard_stream(const struct place *place) {
     return NULL;
 }
 
-/* A file is made beside the one that it replaces; a link's target is replaced, not the link. */
+/* The new file is made beside the one that it replaces: in the folder of a link's target, which is
+ * replaced, not the link. */
 static bool can_replace(const struct named_file *file, const struct place *place) {
     char *path = place->exists ? realpath(file->path, NULL) : strdup(file->path);
     char *folder = path ? folder_of(path) : NULL;

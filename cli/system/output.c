@@ -1,4 +1,4 @@
-/* Standard output with its failures, and streams to files. */
+/* Standard output and its failures, and streams to files. */
 #include "output.h"
 
 #include "clean.h"
@@ -19,9 +19,9 @@
 
 static struct {
     bool closed, failed;
-    bool in_line; /* the last byte was no line end */
+    bool in_line; /* the last byte was not a line end */
     enum { UNKNOWN, YES, NO } terminal;
-    bool raw; /* text goes to a terminal as it is */
+    bool raw; /* text goes to a terminal unchanged */
     struct clean_text text;
 } state;
 
@@ -35,7 +35,7 @@ static bool is_terminal(void) {
     return state.terminal == YES;
 }
 
-/* A bar of standard error must not stand before what the same terminal is to show. */
+/* Removes a progress bar if standard output goes to a terminal too. */
 static void make_room(void) {
     if (is_terminal())
         progress_clear();
@@ -57,7 +57,7 @@ static bool put(const void *bytes, size_t length) {
     if (length == 0)
         return true;
     make_room();
-    /* One thread alone writes: locks cost most of the time where it is a few bytes each. */
+    /* Only one thread writes, and for a few bytes a lock would take most of the time. */
     if (fwrite_unlocked(bytes, 1, length, stdout) != length)
         return note_failure();
     state.in_line = ((const char *)bytes)[length - 1] != '\n';
@@ -136,7 +136,7 @@ bool output_json_exact(json_t *object) {
 }
 
 json_t *output_json_bytes(const char *bytes, size_t length) {
-    /* A byte gives at most the three of U+FFFD. */
+    /* A byte becomes at most three, U+FFFD. */
     char *text = length > SIZE_MAX / 3 ? NULL : malloc(3 * length + 1);
     if (!text)
         return NULL;
@@ -175,8 +175,7 @@ bool output_failed(void) {
     return state.failed;
 }
 
-/* Whether the other end of the pipe is closed: of a write that nobody looked at errno tells no
- * more. */
+/* Whether the other end of the pipe is closed: errno of an earlier write is lost. */
 static bool lost_reader(void) {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&output, 1, 0) == 1 && (output.revents & POLLERR);
@@ -184,7 +183,7 @@ static bool lost_reader(void) {
 
 int output_finish(int status) {
     if (output_write("", 0) && output_flush() && ferror(stdout)) {
-        errno = lost_reader() ? EPIPE : EIO; /* of help or the like */
+        errno = lost_reader() ? EPIPE : EIO; /* errors of unchecked writes, such as help */
         note_failure();
     }
     return state.failed ? STATUS_FAILURE : status;
@@ -203,7 +202,7 @@ static int standard_handle(const struct stat *status) {
     return -1;
 }
 
-/* Another stream to what the handle is open on, which stays open when the stream is closed. */
+/* Another stream to the same open file; the handle stays open when the stream is closed. */
 static FILE *open_again(int handle) {
     int again = fcntl(handle, F_DUPFD_CLOEXEC, 0);
     FILE *stream = again < 0 ? NULL : fdopen(again, "w");
@@ -212,7 +211,7 @@ static FILE *open_again(int handle) {
     return stream;
 }
 
-/* What goes to a standard stream too stands there in whole lines between the others. */
+/* A stream that shares a standard stream with other output; it writes whole lines. */
 static FILE *share(int standard) {
     FILE *stream = open_again(standard);
     if (stream)
@@ -268,7 +267,7 @@ bool outfile_open(struct outfile *file, const char *path) {
     return file->stream != NULL;
 }
 
-/* The first failure is the one that errno still tells of. */
+/* Reports the first failure, while errno still tells its cause. */
 static bool note_file_failure(struct outfile *file) {
     if (!file->failed && errno == EPIPE) {
         state.closed = true;

@@ -10,15 +10,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A wrapper such as timeout(1) delivers one signal twice, to the process and to its group; only one
- * that comes so much later means that the user has lost patience. */
+/* A wrapper such as timeout(1) delivers one signal twice, to the process and to its group.  A
+ * second signal counts only if it comes at least this much later. */
 enum { IMPATIENCE = 300 /* milliseconds */ };
 
 static volatile sig_atomic_t stop_signal;
 static volatile sig_atomic_t stop_time; /* milliseconds */
-/* Names are longer on no system; a part of one is better than none. */
+/* Longer names are cut. */
 static char mapped_name[4096];
-/* More than any command writes at a time. */
+/* More files than any command writes at the same time. */
 static const char *volatile temporary_paths[4];
 enum { N_TEMPORARY = sizeof temporary_paths / sizeof temporary_paths[0] };
 
@@ -30,7 +30,8 @@ static void remove_temporaries(void) {
     }
 }
 
-/* A signal that comes just before a system call does not end it: so the call is disturbed again. */
+/* A signal that comes just before a system call does not end the call, so an alarm interrupts it
+ * again. */
 static void on_alarm(int number) {
     (void)number;
     alarm(1);
@@ -58,7 +59,7 @@ static void on_stop(int number) {
 
 static void say(const char *text) {
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
-        return; /* nobody to tell */
+        return; /* there is nowhere else to say it */
 }
 
 static void on_bus_error(int number) {
@@ -76,7 +77,7 @@ static void handle_stops(int flags) {
     const int stops[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
         struct sigaction before;
-        /* What the parent had ignored (nohup, a shell's background job) stays ignored. */
+        /* A signal that the parent ignores (nohup, a shell's background job) stays ignored. */
         if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(stops[i], &action, NULL);
     }
@@ -85,12 +86,12 @@ static void handle_stops(int flags) {
 }
 
 void signals_install(void) {
-    /* Of a write that ended early stdio would lose the rest. */
+    /* After an interrupted write stdio would lose the rest. */
     handle_stops(SA_RESTART);
     struct sigaction action = {.sa_handler = on_bus_error};
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
-    action.sa_handler = SIG_IGN; /* a closed pipe and a full quota are seen where it is written */
+    action.sa_handler = SIG_IGN; /* writing reports a closed pipe and a full quota itself */
     sigaction(SIGPIPE, &action, NULL);
     sigaction(SIGXFSZ, &action, NULL);
 }

@@ -1,5 +1,5 @@
-/* Messages and progress on standard error.  A bar on the terminal is wiped before any other line.
- */
+/* Messages and progress on standard error.  Before any other line, a bar on the terminal is
+ * erased. */
 #include "terminal.h"
 
 #include "clean.h"
@@ -21,7 +21,7 @@ static const double BAR_SECONDS = 0.1, LINE_SECONDS = 10, FIRST_SECONDS = 1;
 static struct {
     const char *command;
     bool quiet, summary;
-    bool bar; /* a bar stands on the terminal's last line */
+    bool bar; /* the terminal's last line is a bar */
     bool keeps;
     char kept[512];
 } state;
@@ -53,8 +53,8 @@ void progress_clear(void) {
     }
 }
 
-/* One write for the whole line, so that lines of several processes do not mix, and no allocation:
- * there may be no memory, and that is the message. */
+/* Writes the whole line at once, so that lines of several processes do not mix, and allocates
+ * nothing: the message may be that memory is short. */
 __attribute__((format(printf, 2, 0))) static void print_line(const char *label, const char *format,
                                                              va_list arguments) {
     char line[LINE_BYTES];
@@ -64,7 +64,7 @@ __attribute__((format(printf, 2, 0))) static void print_line(const char *label, 
                          state.command ? state.command : "", label);
     vsnprintf(line + start, sizeof line - (size_t)start, format, arguments);
     size_t length = clean_line(line);
-    line[length] = '\n'; /* the terminator's place: the length is known */
+    line[length] = '\n'; /* replaces the terminator, because the length is known */
     progress_clear();
     fwrite(line, 1, length + 1, stderr);
 }
@@ -134,7 +134,7 @@ static void format_duration(double seconds, char *text, size_t size) {
         snprintf(text, size, "%lld:%02lld", s / 60, s % 60);
 }
 
-/* How much, how fast, how long yet. */
+/* Formats count, speed and time left. */
 static void format_figures(const struct progress *progress, double now, double fraction,
                            uint64_t count, char *text, size_t size) {
     double elapsed = now - progress->start;
@@ -148,7 +148,7 @@ static void format_figures(const struct progress *progress, double now, double f
     }
 }
 
-/* "[####--------] ", of a narrow terminal what there is room for, or nothing. */
+/* "[####--------] ", shorter or empty on a narrow terminal. */
 static void format_bar(double fraction, int columns, char *text) {
     int width = columns / 3 < BAR_WIDTH ? columns / 3 : BAR_WIDTH;
     text[0] = '\0';
@@ -160,7 +160,7 @@ static void format_bar(double fraction, int columns, char *text) {
     }
 }
 
-/* The end of a name says more than its beginning. */
+/* The end of a name, which says more than its beginning. */
 static const char *last_columns(const char *name, int columns) {
     size_t length = strlen(name), least = columns > 0 ? (size_t)columns : 0;
     const char *end = length > least ? name + length - least : name;
@@ -169,8 +169,8 @@ static const char *last_columns(const char *name, int columns) {
     return end;
 }
 
-/* Columns for the bar: a terminal shows Ctrl-C as ^C behind it, which must not begin a line that
- * would not be wiped. */
+/* Columns for the bar.  A terminal shows Ctrl-C as ^C behind it, which must not start a new line,
+ * because that would not be erased. */
 static int terminal_columns(void) {
     enum { ROOM = 3 };
     struct winsize window = {0};
@@ -185,7 +185,7 @@ static void fit_figures(char *figures, int columns) {
         *comma = '\0';
 }
 
-/* Figures come first, then the name: the bar has a part of what they leave. */
+/* Figures come first, then the name; the bar gets a part of the columns that they leave. */
 static void draw_bar(const struct progress *progress, double fraction, char *figures) {
     char percent[16] = "", bar[BAR_WIDTH + 4], line[LINE_MAX_COLUMNS];
     int columns = terminal_columns();

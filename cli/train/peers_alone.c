@@ -1,5 +1,5 @@
-/* Built without MPI, every process is alone; one that mpirun started beside others would write what
- * they write. */
+/* Built without MPI, every process is alone.  Several that mpirun starts would all write the same
+ * files. */
 #include "peers.h"
 
 #include "cli/system/terminal.h"

@@ -1,5 +1,6 @@
-/* Processes that mpirun started, by MPI.  It is initialised only where a launcher's variables say
- * that there are others: alone it would take a while, and start helpers of its own. */
+/* Processes that mpirun started, connected by MPI.  It is only initialised if a launcher's
+ * variables say that there are others: for one process it would take a while, and start helpers of
+ * its own. */
 #include "peers.h"
 
 #include "cli/system/terminal.h"
@@ -13,7 +14,7 @@ static struct {
     bool lost;
 } state;
 
-/* Elements of one call: what MPI counts in is an int, and what it buffers stays small. */
+/* Elements of one call: MPI counts in ints, and its buffers stay small. */
 enum { PIECE = 1 << 24 };
 
 static txl_status fail(txl_error *error) {

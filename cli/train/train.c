@@ -1,4 +1,4 @@
-/* txl train: makes a model from text, or carries an existing one on. */
+/* txl train: makes a model from text, or trains an existing one further. */
 #include "cli/commands.h"
 #include "cli/options/numbers.h"
 #include "cli/published.h"
@@ -35,15 +35,15 @@ struct train {
     struct heldout heldout;
     struct train_log log;
     struct curves curves;
-    char *prompt;   /* of what the report has the model write; NULL: nothing yet */
+    char *prompt;   /* of the text that the model writes for the report; NULL: none yet */
     uint64_t total; /* steps of the run, 0: the hours bound it */
     double start;   /* the clock when the first step of this process began */
-    double late;    /* nats a token of the last steps, a running mean; NAN at first */
+    double late;    /* running mean of the last steps' nats a token; NAN at first */
     double seconds_before;
     struct heldout_score last; /* evaluation */
 };
 
-/* Whether this process is the one that prints and writes. */
+/* Whether this process is the one that prints and writes files. */
 static bool is_first(const struct train *t) {
     return !t->peers || t->peers->rank == 0;
 }
@@ -64,7 +64,7 @@ static txl_status feed(void *context, const char *bytes, size_t length) {
     return token_reader_feed(&((struct train *)context)->reader, bytes, length);
 }
 
-/* The texts to ids, and the held-out part. */
+/* Reads the texts to ids, and the held-out part. */
 static bool read_text(struct train *t, const txl_model *model) {
     const txl_encoding encoding = {
         .raw = t->run.text == TEXT_RAW, .lookup = true, .symbol = receive, .context = t};
@@ -101,7 +101,7 @@ static int size_of(int64_t asked, const json_t *shape, const char *key, int stan
     return value ? (int)json_integer_value(value) : standard;
 }
 
-/* The list of --cutoffs, or of the shape those that the vocabulary reaches. */
+/* The list of --cutoffs, or the shape's cutoffs below the size of the vocabulary. */
 static json_t *make_cutoffs(const char *asked, const json_t *shape, int32_t n_token) {
     json_t *cutoffs = json_array();
     bool good = cutoffs != NULL;
@@ -129,7 +129,7 @@ static json_t *id_or_null(int32_t id) {
     return id < 0 ? json_null() : json_integer(id);
 }
 
-/* What weights-format.md calls the settings; NULL when memory is short. */
+/* The settings of weights-format.md as JSON; NULL when memory is short. */
 static char *new_settings(const struct train *t, const struct train_vocabulary *v) {
     const struct train_options *options = t->options;
     char *published =
@@ -189,7 +189,7 @@ static bool make_model(struct train *t) {
     return good;
 }
 
-/* The model that is trained, or that the state says; NULL with the error printed. */
+/* The model to train: a new one, --init's, or the state's; NULL with the error printed. */
 static const txl_model *open_model(struct train *t) {
     const char *init = t->options->init;
     txl_error error;
@@ -245,8 +245,8 @@ static bool lack_memory(void) {
     return false;
 }
 
-/* Notes for the report what was measured, NAN if nothing was, and what the model writes after the
- * beginning of the held-out text, or else of the text. */
+/* Notes for the report what was measured (NAN: nothing), and what the model writes after the
+ * beginning of the held-out text, or of the text if none is held out. */
 static bool note_evaluation(struct train *t, uint64_t step, double nats, double bits) {
     enum { FIRST = 256 };
     const txl_settings settings = session_settings(t);
@@ -270,7 +270,7 @@ static bool note_evaluation(struct train *t, uint64_t step, double nats, double 
     return good || lack_memory();
 }
 
-/* Measures the model after step `step`, and writes it if it is the best, in the first process.
+/* Measures the model after step `step`; if it is the best, the first process writes it.
  * TXL_STOPPED at a signal; other failures print their error. */
 static txl_status evaluate(struct train *t, uint64_t step) {
     if (!is_first(t)) {
@@ -295,7 +295,7 @@ static txl_status evaluate(struct train *t, uint64_t step) {
     double nats = score.nats / (double)score.predicted;
     if (!note_evaluation(t, step, nats, heldout_bits(&t->heldout, &score)))
         return TXL_IO;
-    if (!(nats >= t->run.best)) { /* the first is better than none */
+    if (!(nats >= t->run.best)) { /* also true for the first, when the best is NAN */
         t->run.best = nats;
         t->run.best_step = (int64_t)step;
         return write_output(t) ? TXL_OK : TXL_IO;
@@ -320,7 +320,7 @@ static bool save(struct train *t) {
 
 /* ---- Steps -------------------------------------------------------------------------------- */
 
-/* How much of the run is over, by the clock of the first process. */
+/* The share of the run that is over, by the clock of the first process. */
 static double share_done(const struct train *t, uint64_t step) {
     if (t->total > 0)
         return (double)step / (double)t->total;
@@ -362,8 +362,8 @@ static void describe(const struct train *t, uint64_t step, uint64_t epoch, char 
                  epoch + 1, late, held);
 }
 
-/* What is due after `done` steps, unless it was done before the run was interrupted.  TXL_STOPPED
- * at a signal; other failures print their error. */
+/* Does what is due after `done` steps, unless it was done before the run was interrupted.
+ * TXL_STOPPED at a signal; other failures print their error. */
 static txl_status finish_step(struct train *t, uint64_t done) {
     bool last = is_over(t, done);
     bool evaluates = t->run.holds_out && (last || done % (uint64_t)t->run.eval_every == 0) &&
@@ -373,7 +373,7 @@ static txl_status finish_step(struct train *t, uint64_t done) {
     return !status && saves && !save(t) ? TXL_IO : status;
 }
 
-/* One step.  A failure prints its error. */
+/* Takes one step.  A failure prints its error. */
 static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
     double before = terminal_seconds();
     double rate = txl_schedule_rate(&t->run.schedule, number, share_done(t, number));
@@ -389,7 +389,7 @@ static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
     return train_log_write(&t->log, line) ? TXL_OK : TXL_IO;
 }
 
-/* Until it is over, or a signal asks to stop.  The same in all processes. */
+/* Trains until the run is over or a signal asks to stop.  All processes return the same. */
 static txl_status take_steps(struct train *t) {
     struct progress progress;
     char task[160] = "training";
@@ -416,7 +416,7 @@ static txl_status take_steps(struct train *t) {
 
 /* ---- The run ------------------------------------------------------------------------------ */
 
-/* What --resume may change. */
+/* Overrides what --resume may change. */
 static bool override_bounds(struct train *t) {
     const struct train_options *options = t->options;
     struct train_run *run = &t->run;
@@ -510,7 +510,7 @@ static bool open_trainer(struct train *t, const txl_model *model) {
     return true;
 }
 
-/* Everything up to the first step.  False with the error printed, or at a signal. */
+/* Prepares everything up to the first step.  False with the error printed, or at a signal. */
 static bool prepare(struct train *t, char **paths, int n) {
     const char *valid = t->options->valid;
     bool none = valid && strcmp(valid, "none") == 0;
@@ -535,7 +535,7 @@ static bool prepare(struct train *t, char **paths, int n) {
                           txl_trainer_steps(t->trainer));
 }
 
-/* The same in all processes, each of which has prepared by itself. */
+/* Each process prepares by itself; then all return the same. */
 static txl_status prepare_all(struct train *t, char **paths, int n) {
     txl_status status = TXL_OK;
     for (int i = 0; t->peers && i < n && !status; i++) {
@@ -555,7 +555,7 @@ static txl_status prepare_all(struct train *t, char **paths, int n) {
     return t->peers ? peers_agree(t->peers, status) : status;
 }
 
-/* All that the run depended on, and what came of it. */
+/* Everything that the run depended on, and its results. */
 static json_t *report_settings(struct train *t) {
     json_t *all = json_loads(txl_model_settings_json(txl_trainer_model(t->trainer)), 0, NULL);
     json_t *run = train_run_to_json(&t->run);
@@ -605,7 +605,8 @@ static void print_summary(const struct train *t) {
 static int train(struct train *t) {
     t->start = terminal_seconds();
     txl_status status = take_steps(t);
-    /* A step that was no number is not in the weights, so the state before it stands. */
+    /* A step whose loss was not finite did not change the weights, so the state before it
+     * remains. */
     bool good = status == TXL_OK || status == TXL_STOPPED;
     if (status == TXL_STOPPED)
         good = save(t);

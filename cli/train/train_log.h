@@ -10,12 +10,12 @@
 struct train_log {
     const char *path; /* NULL: there is none */
     FILE *stream;
-    bool failed; /* a write did, with the error printed */
+    bool failed; /* a write failed, with the error printed */
 };
 
-/* Begins the log, or goes on with one: what it says of steps from `step` on is cut off, of a
- * regular file.  False with the error printed, or when a signal ended the waiting for a pipe's
- * reader; end with train_log_close. */
+/* Begins the log, or continues one: lines about steps from `step` on are removed if it is a regular
+ * file.  False with the error printed, or when a signal ended the waiting for a pipe's reader; end
+ * with train_log_close. */
 bool train_log_open(struct train_log *log, const char *path, uint64_t step);
 
 /* Writes one line and flushes it.  Takes the reference; NULL counts as out of memory. */

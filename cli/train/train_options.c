@@ -21,7 +21,7 @@ static double real_or(double asked, double standard) {
 
 /* ---- Settings ----------------------------------------------------------------------------- */
 
-/* A model that is trained further says how long its segments are. */
+/* A model that is trained further has its own segment length. */
 void train_run_init(struct train_run *run, const struct train_options *options,
                     const txl_model *model) {
     txl_settings own = {.tgt_len = TRAIN_TGT_LEN, .mem_len = TRAIN_MEM_LEN, .clamp_len = -1};
@@ -62,7 +62,7 @@ void train_run_init(struct train_run *run, const struct train_options *options,
         .evaluated = -1};
 }
 
-/* One row for each member that the note keeps. */
+/* A member that the note keeps. */
 struct field {
     const char *key;
     enum { FIELD_INT, FIELD_INT64, FIELD_REAL, FIELD_BOOL } kind;

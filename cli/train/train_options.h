@@ -1,11 +1,11 @@
-/* The options of txl train, and what they come to. */
+/* The options of txl train, and the settings of a run that follow from them. */
 #ifndef CLI_TRAIN_OPTIONS_H
 #define CLI_TRAIN_OPTIONS_H
 
 #include "cli/model.h"
 #include "curves.h"
 
-/* What an option is that is not given: half an hour of two cores for one novel of characters. */
+/* Defaults: a model of characters that two cores train on a novel in half an hour. */
 #define TRAIN_VOCAB "characters"
 #define TRAIN_MIN_COUNT 1
 #define TRAIN_N_LAYER 6
@@ -41,41 +41,41 @@ struct train_options {
 
 extern const struct option_row train_option_rows[];
 
-/* Whether one was given that a state has. */
+/* Whether an option was given that a state fixes. */
 bool train_options_fixed(const struct train_options *options);
 
-/* All that a run of training depends on besides the model and the texts, and how far it is.  It is
- * kept in the state. */
+/* Everything that a run of training depends on, except the model and the texts, and its progress.
+ * The state keeps it. */
 struct train_run {
     txl_training training;
     txl_schedule schedule;
-    int64_t steps, epochs;          /* 0: not bounded so */
+    int64_t steps, epochs;          /* 0: no bound */
     double hours;                   /* likewise */
     int64_t eval_every, save_every; /* steps */
     int text;                       /* TEXT_RAW, TEXT_TOKENS */
     bool ids;                       /* the texts are ids */
     int type;                       /* of the output, an index into train_types */
     bool holds_out;                 /* there is a held-out text */
-    double seconds;                 /* worked so far, over all resumptions */
+    double seconds;                 /* of work so far, over all resumptions */
     double best;                    /* nats a token of the held-out text; NAN: not measured yet */
     int64_t best_step;              /* -1: none */
-    int64_t evaluated;              /* the last step that was measured after; -1: none */
+    int64_t evaluated;              /* the last step after which was measured; -1: none */
     uint64_t valid_checksum;        /* of the held-out ids */
 };
 
 extern const char *const train_types[];
 
-/* Takes the options, and defaults for those not given; `model` is what is trained, NULL while it is
- * to be made. */
+/* Takes the options, and defaults for those not given; `model` is the model to train, NULL for a
+ * new one. */
 void train_run_init(struct train_run *run, const struct train_options *options,
                     const txl_model *model);
 
-/* With the curves to the note of a state and back.  NULL when memory is short, to be freed; false
- * when the note is none of this command. */
+/* Convert a run and its curves to the note of a state and back.  The text is the caller's to free,
+ * NULL when memory is short; false if the note is not this command's. */
 char *train_run_to_text(const struct train_run *run, const struct curves *curves);
 bool train_run_from_text(struct train_run *run, struct curves *curves, const char *text);
 
-/* All of it as an object, and what it was trained with.  NULL when memory is short. */
+/* The run and the settings of its training as an object; NULL when memory is short. */
 json_t *train_run_to_json(const struct train_run *run);
 
 #endif

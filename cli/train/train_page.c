@@ -1,4 +1,4 @@
-/* The page of a training's report, as it is written by hand. */
+/* The texts of a training report's page. */
 #include "cli/page/embed.h"
 
 EMBED_TEXT(train_report_html, "train/report.html");

@@ -1,4 +1,4 @@
-/* Writes the page, and what stands in it of the model's own. */
+/* Writes the page, and the text that the model writes for it. */
 #include "train_report.h"
 
 #include "cli/page/page.h"

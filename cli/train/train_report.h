@@ -6,8 +6,8 @@
 #include "curves.h"
 #include "txl.h"
 
-/* What the model writes after `ids`, of which it takes the last few: text to be freed, with
- * `*prompt` the text of those ids, which is freed too.  NULL with the error in `error`. */
+/* The text that the model writes after the last few of `ids`, and in `*prompt` the text of these;
+ * the caller frees both.  NULL with the error in `error`. */
 char *train_report_write(const txl_model *model, const txl_settings *settings, const int32_t *ids,
                          size_t n, char **prompt, txl_error *error);
 
@@ -15,11 +15,11 @@ struct train_report {
     const char *output; /* the model's file */
     const char *prompt; /* NULL: nothing was written */
     bool letters;       /* its symbols are characters */
-    json_t *settings;   /* an object: all that the run depends on, and what came out */
+    json_t *settings;   /* an object: what the run depends on, and its results */
     const struct curves *curves;
 };
 
-/* Puts the page at `path` as a whole.  False with the error printed. */
+/* Writes the whole page to `path`, or nothing.  False with the error printed. */
 bool train_report_save(const struct train_report *report, const char *path);
 
 #endif

@@ -9,8 +9,8 @@
 
 enum {
     READ_BYTES = 1 << 16,
-    MOST_HELD = 1 << 20, /* bytes of the held-out part, and */
-    HELD_SHARE = 50,     /* one of so many */
+    MOST_HELD = 1 << 20, /* most bytes of the held-out part */
+    HELD_SHARE = 50,     /* the held-out part is at most one of this many */
     SLACK = 1 << 18      /* bytes read beyond what is held back before they are moved */
 };
 
@@ -42,8 +42,8 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* Where the held-out part begins in the tail: after the next line end, or else where a character
- * or an id ends. */
+/* Where the held-out part begins in the tail: after the next line end; if there is none, where a
+ * character or an id ends. */
 static size_t find_cut(const struct train_text *text) {
     const char *tail = text->tail.data;
     size_t length = text->tail.length;
@@ -60,7 +60,7 @@ static size_t find_cut(const struct train_text *text) {
     return cut;
 }
 
-/* Passes on what lies before the last MOST_HELD bytes. */
+/* Passes on the text before the last `keep` bytes. */
 static txl_status pass_on(struct train_text *text, size_t keep,
                           txl_status (*take)(void *, const char *, size_t), void *context) {
     size_t n = text->tail.length > keep ? text->tail.length - keep : 0;

@@ -1,6 +1,5 @@
-/* The texts of txl train: read once, or twice where a vocabulary is made of them, in constant
- * memory but for the ids.  The end of the text is held back, so that a part of it can be held
- * out. */
+/* The texts of txl train: read once, or twice if a vocabulary is made from them, in constant memory
+ * except for the ids.  The end of the text is kept back, so that a part of it can be held out. */
 #ifndef CLI_TRAIN_TEXT_H
 #define CLI_TRAIN_TEXT_H
 
@@ -11,8 +10,8 @@
 struct train_text {
     struct input *input; /* [n] */
     int n;
-    bool ids;           /* decimal ids, which are not cut inside of a number */
-    bool holds_out;     /* else all of the text is trained on */
+    bool ids;           /* decimal ids, which are never cut inside a number */
+    bool holds_out;     /* a part of the text is held out; else all of it is trained on */
     bool seekable;      /* it will be read again */
     struct buffer tail; /* after reading: the held-out part */
     uint64_t bytes;     /* of all texts */
@@ -22,9 +21,9 @@ struct train_text {
 bool train_text_open(struct train_text *text, char **paths, int n);
 void train_text_close(struct train_text *text);
 
-/* Reads all texts from their start, one after the other as one, and passes on what is trained on.
- * What `take` returns, if not TXL_OK, ends the reading.  TXL_STOPPED after a signal; every other
- * failure has printed its error. */
+/* Reads all texts from their start, one after the other, as one text, and passes the part to train
+ * on to `take`, which ends the reading if it returns anything but TXL_OK.  TXL_STOPPED after a
+ * signal; every other failure has printed its error. */
 txl_status train_text_read(struct train_text *text,
                            txl_status (*take)(void *context, const char *bytes, size_t length),
                            void *context);

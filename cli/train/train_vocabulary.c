@@ -88,7 +88,7 @@ static void counter_free(struct counter *c) {
     free(c->slot);
 }
 
-/* Falling count; what is equal stays in the order of its first appearance. */
+/* By falling count; equal ones in the order of their first appearance. */
 static int compare_counts(const void *a, const void *b) {
     const struct counted *x = a, *y = b;
     if (x->count != y->count)
@@ -109,7 +109,7 @@ static txl_status feed(void *context, const char *bytes, size_t length) {
     return token_reader_feed(&((struct counter *)context)->reader, bytes, length);
 }
 
-/* A model whose encoder cuts text into symbols of the kind. */
+/* Opens a model whose encoder cuts text into symbols of the kind. */
 static txl_status open_splitter(const char *tokenizer, txl_model **model) {
     static const char form[] =
         "{\"family\": \"transformer-xl\", \"tokenizer\": \"%s\", \"lower_case\": false, "
@@ -143,7 +143,7 @@ static txl_status count_text(struct counter *c, const txl_model *splitter, bool 
     return status ? status : token_reader_finish(&c->reader);
 }
 
-/* Says so where words of tokens look like prose: one in so many ends in a punctuation mark. */
+/* Notes that words of --text tokens look like prose, if too many end in a punctuation mark. */
 static void note_prose(const struct counter *c) {
     enum { FEW = 20 };
     uint64_t all = 0, marked = 0;
@@ -160,7 +160,7 @@ static void note_prose(const struct counter *c) {
                       FEW);
 }
 
-/* Packs entries that are frequent enough; the unknown and the boundary symbol always are. */
+/* Packs the entries that are frequent enough, and always the unknown and the boundary symbol. */
 static txl_status pack(struct train_vocabulary *v, struct counter *c, int64_t min_count) {
     txl_error error;
     if (!count(c, boundary, strlen(boundary), 0) || !count(c, unknown, strlen(unknown), 0))

@@ -1,10 +1,10 @@
-/* The symbols of a new model: counted in its text, fixed, or of a file. */
+/* The symbols of a new model: counted in its text, fixed, or from a file. */
 #ifndef CLI_TRAIN_VOCABULARY_H
 #define CLI_TRAIN_VOCABULARY_H
 
 #include "train_text.h"
 
-/* As the settings and the vocabulary section of a weights file have it. */
+/* A vocabulary for the settings and the vocabulary section of a weights file. */
 struct train_vocabulary {
     const char *tokenizer;
     bool lower_case;
@@ -13,14 +13,14 @@ struct train_vocabulary {
     size_t size;
 };
 
-/* What `name` calls for: characters or words that occur at least `min_count` times in the text,
- * most frequent first, bytes, text8, or those of the file of that name.  `raw`: words of prose.
- * TXL_STOPPED after a signal; every other failure has printed its error. */
+/* Makes the vocabulary that `name` asks for: characters or words that occur at least `min_count`
+ * times in the text, most frequent first; bytes; text8; or the symbols in the file of that name.
+ * `raw`: words of prose.  TXL_STOPPED after a signal; every other failure has printed its error. */
 txl_status train_vocabulary_make(struct train_vocabulary *vocabulary, const char *name,
                                  int64_t min_count, bool raw, struct train_text *text);
 void train_vocabulary_free(struct train_vocabulary *vocabulary);
 
-/* Whether that takes the text itself, which then is read twice. */
+/* Whether this counts symbols in the text, which then is read twice. */
 bool train_vocabulary_counts(const char *name);
 
 #endif
