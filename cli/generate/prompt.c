@@ -178,7 +178,8 @@ static bool start_from_memory(struct prompt *prompt) {
     prompt->round = resume.round;
     bool open = recent_line_is_open(resume.recent, resume.n_recent, model);
     prompt->goes_on = open && !prompt->blank;
-    prompt->in_line = open && !prompt->ids && txl_model_kind(model) == TXL_LM1B;
+    bool pair = txl_kind_line_end(txl_model_kind(model)) == TXL_LINE_END_PAIR;
+    prompt->in_line = open && !prompt->ids && pair;
     return true;
 }
 

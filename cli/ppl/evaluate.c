@@ -104,7 +104,8 @@ static txl_status push_in_line(struct evaluation *e, int32_t id, const struct pl
                                txl_error *error) {
     if (!e->in_line) {
         int32_t context = txl_model_first_context(e->model);
-        bool opening = txl_model_kind(e->model) == TXL_LM1B && id == context;
+        bool opening =
+            txl_kind_line_end(txl_model_kind(e->model)) == TXL_LINE_END_PAIR && id == context;
         e->in_line = true;
         /* The line's own first token is number 0. */
         scorer_start(&e->scorer, opening ? 0 : UINT64_MAX);
