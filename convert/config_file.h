@@ -1,4 +1,4 @@
-/* The config.json that Hugging Face lays beside a checkpoint. */
+/* The config.json that Hugging Face puts beside a checkpoint. */
 #ifndef CONVERT_CONFIG_FILE_H
 #define CONVERT_CONFIG_FILE_H
 
@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* Reads config.json in the folder of the file `checkpoint`: a JSON object and its path, both the
- * caller's to free; left as they are where there is none. */
+/* Reads config.json in the folder of the file `checkpoint`: gives a JSON object and its path, both
+ * for the caller to free; leaves both unchanged if there is no such file. */
 txl_status config_file_load(const char *checkpoint, char **config_path, json_t **config,
                             txl_error *error);
 

@@ -1,5 +1,5 @@
-/* The conversion: the facts become settings, the checkpoint's tensors become those of
- * weights-format.md, streamed through from the mapped checkpoint. */
+/* The conversion: facts become settings, and the mapped checkpoint's tensors are streamed into
+ * those of weights-format.md. */
 #include "convert.h"
 #include "convert/containers/mapped_file.h"
 #include "lib/base/error.h"
@@ -28,18 +28,20 @@ enum { DEFAULT_LEVEL = 1 };
 
 /* ---- Where a tensor's elements come from -------------------------------------------------- */
 
-/* One after the other: whole tensors or slices of them, or one transposed, or computed numbers. */
+/* A tensor of the checkpoint, or a slice of it. */
 struct piece {
     const struct checkpoint_tensor *tensor;
-    uint64_t first, n; /* elements of it */
+    uint64_t first, n; /* its elements [first, first + n) */
 };
 
+/* Where the elements of one written tensor come from: pieces, one after the other, or `elements`.
+ */
 struct part {
     const char *path; /* of the checkpoint */
     struct piece piece[XLNET_MAX_PIECE];
     int n_piece;
-    struct checkpoint_tensor view[XLNET_MAX_PIECE]; /* what pieces are of, where it is made here */
-    float *elements; /* transposed or computed beforehand, instead of pieces; owned */
+    struct checkpoint_tensor view[XLNET_MAX_PIECE]; /* views made for pieces */
+    float *elements; /* transposed or computed beforehand, or NULL; owned */
     enum parameter_kind kind;
 };
 
@@ -74,7 +76,7 @@ static txl_status read_part(void *context, uint64_t first, size_t count, float *
             first += n;
             out += n;
             count -= (size_t)n;
-            /* What has no gaps is not needed again; the rest would have to be mapped anew. */
+            /* Contiguous elements are not needed again; others would have to be mapped again. */
             if (n == left || checkpoint_is_contiguous(piece->tensor))
                 checkpoint_release(piece->tensor);
         }
@@ -89,9 +91,9 @@ struct subject {
     const struct family *family;
     struct recognised transformer_xl;
     struct xlnet_recognised xlnet;
-    void *settings;      /* the family's, in one of the two */
+    void *settings;      /* the family's, in one of the two structs */
     char *config_path;   /* of the config.json that was read, or NULL; owned */
-    const char *missing; /* options that would tell what nothing tells, each after a blank */
+    const char *missing; /* options that would state the missing facts, each after a blank */
 };
 
 static txl_status open_subject(const char *source, const struct convert_options *options,
@@ -120,7 +122,7 @@ struct conversion {
     const struct recognised *r; /* of a Transformer-XL */
     const char *path;
     struct weights_source *source;
-    struct part **part; /* what each source reads */
+    struct part **part; /* what each source reads from */
     size_t n, capacity;
 };
 
@@ -174,9 +176,9 @@ static txl_status add(struct conversion *c, const struct parameter_tensor *to,
 
 /* ---- What published code calls the parameters --------------------------------------------- */
 
-/* `N` in a name is the number of the band or layer. */
+/* The origins of the parameters; `N` in a name is the number of the band or layer. */
 static const struct origin {
-    const char *first, *second; /* of two tied tensors safetensors files keep one */
+    const char *first, *second; /* of two tied tensors, safetensors files keep one */
     bool per_head;              /* [n_head, d_head] in its last two dimensions */
     bool transposed; /* [d_model, d_band] becomes [d_band, d_model], as products expect */
 } origins[N_TRANSFORMER_XL_PARAMETER] = {
@@ -213,8 +215,7 @@ static struct part_name numbered(const char *name, int number) {
               : part_name("%s", name);
 }
 
-/* The name of the one tensor that is there.  With div_val 1 one embedding projection serves all
- * bands. */
+/* The name of the tensor that exists.  With div_val 1 one embedding projection serves all bands. */
 static struct part_name origin_name(const struct recognised *r, const struct origin *from,
                                     const struct parameter_tensor *to) {
     struct part_name first = numbered(from->first, to->i);
@@ -234,7 +235,7 @@ static txl_status add_whole(struct conversion *c, const struct parameter_tensor 
     return status ? status : add(c, to, &piece, 1, NULL, error);
 }
 
-/* Item `to->i` of a tensor that has one for each layer: from[n_layer, shape...]. */
+/* Adds item `to->i` of a tensor that has one for each layer: from[n_layer, shape...]. */
 static txl_status add_item(struct conversion *c, const struct parameter_tensor *to,
                            struct part_name from, int n_dim, const uint64_t *shape,
                            txl_error *error) {
@@ -248,7 +249,7 @@ static txl_status add_item(struct conversion *c, const struct parameter_tensor *
 
 /* ---- Tensors that are put together -------------------------------------------------------- */
 
-/* From [n_column, n_row]. */
+/* Adds the transpose of a tensor [n_column, n_row]. */
 static txl_status add_transposed(struct conversion *c, const struct parameter_tensor *to,
                                  struct part_name from, txl_error *error) {
     const uint64_t n_row = to->n_column, n_col = to->n_row;
@@ -273,7 +274,7 @@ static txl_status add_transposed(struct conversion *c, const struct parameter_te
     return add(c, to, &piece, 1, out, error);
 }
 
-/* The vanilla kinds keep queries apart from keys and values. */
+/* The vanilla attention types store queries separately from keys and values. */
 static txl_status add_q_and_kv(struct conversion *c, const struct parameter_tensor *to,
                                txl_error *error) {
     const uint64_t width = to->n_row / 3, d_model = to->n_column;
@@ -359,7 +360,7 @@ static txl_status list_tensors(struct conversion *c, txl_error *error) {
 
 /* ---- Types -------------------------------------------------------------------------------- */
 
-/* The narrowest type that loses nothing of any matrix. */
+/* The narrowest type that represents all matrices exactly. */
 static enum weights_type source_type(const struct conversion *c) {
     bool f16 = true, bf16 = true;
     for (size_t i = 0; i < c->n; i++) {
@@ -371,7 +372,7 @@ static enum weights_type source_type(const struct conversion *c) {
     return f16 ? WEIGHTS_F16 : bf16 ? WEIGHTS_BF16 : WEIGHTS_F32;
 }
 
-/* What q8 does not serve becomes f16, or f32 if it does not fit. */
+/* Matrices that cannot be q8 become f16, or f32 if they do not fit. */
 static txl_status choose_half(struct weights_source *s, txl_error *error) {
     uint64_t n = s->shape[0] * s->shape[1];
     float x[1024];
@@ -388,7 +389,8 @@ static txl_status choose_half(struct weights_source *s, txl_error *error) {
     return TXL_OK;
 }
 
-/* Matrices get the type that was asked for, or the checkpoint's own; vectors stay f32. */
+/* Chooses the type: matrices get the one that was asked for, or the checkpoint's; vectors stay
+ * f32. */
 static txl_status choose_type(struct conversion *c, const char *asked, enum weights_type *type,
                               txl_error *error) {
     int number = asked ? weights_type_of_name(asked) : (int)source_type(c);
@@ -418,7 +420,7 @@ static txl_status choose_kind(const char *asked, txl_kind guessed, txl_kind *kin
     return txl_fail(error, TXL_ARGUMENT, "unknown tokenizer \"%s\"", asked);
 }
 
-/* The symbols as a section of the weights file, and what they say about the text. */
+/* Packs the symbols as a section of the weights file, and sets what they say about the text. */
 static txl_status pack_vocabulary(const struct vocabulary_file *file, const char *tokenizer,
                                   struct model_settings *text, void **section, size_t *size,
                                   txl_error *error) {
@@ -497,7 +499,7 @@ void convert_options_init(struct convert_options *options) {
                                         .mem_len = -1};
 }
 
-/* Of the files beside the checkpoint only those that are read for it are in the way. */
+/* Refuses to overwrite an input: the checkpoint, or a file beside it that is read. */
 static txl_status refuse_input(const struct subject *s, const char *vocabulary, const char *output,
                                txl_error *error) {
     if (checkpoint_reads(s->checkpoint, output) || mapped_file_same(vocabulary, output) ||
@@ -506,7 +508,7 @@ static txl_status refuse_input(const struct subject *s, const char *vocabulary, 
     return TXL_OK;
 }
 
-/* From recognised facts and a vocabulary to the file. */
+/* Writes the file from recognised facts and a vocabulary. */
 static txl_status write_file(struct conversion *c, struct model_settings *facts, const char *output,
                              const char *vocabulary, const struct convert_options *options,
                              txl_error *error) {
@@ -567,8 +569,8 @@ txl_status convert_checkpoint(const char *source, const char *output,
     return status;
 }
 
-/* What the vocabulary tells of the text; `*known` is false without one, or with one that the
- * conversion would refuse.  Only a lack of memory is a failure. */
+/* Sets what the vocabulary says about the text; `*known` is false without one, or with one that the
+ * conversion would refuse.  Fails only when memory is short. */
 static txl_status guess_text(const struct subject *s, const char *path, struct model_settings *text,
                              bool *known, txl_error *error) {
     void *section = NULL;
@@ -580,7 +582,7 @@ static txl_status guess_text(const struct subject *s, const char *path, struct m
     return status == TXL_MEMORY ? status : TXL_OK;
 }
 
-/* Sets to null what an option would have to tell: "--n-head N" the key n_head. */
+/* Sets the settings that options would have to state to null: "--n-head N" the key n_head. */
 static bool forget_missing(json_t *settings, const char *missing) {
     bool good = true;
     for (const char *option = missing; good && (option = strstr(option, "--")); option++) {

@@ -7,8 +7,8 @@
 
 enum convert_choice { CONVERT_UNSET = -1, CONVERT_NO = 0, CONVERT_YES = 1 };
 
-/* What the caller says about the model.  Each fact overrides the checkpoint's own.  Where a fact is
- * unset and the checkpoint does not have it either, the conversion fails and names the options. */
+/* Facts that the caller states about the model.  Each overrides the checkpoint's own.  If a fact is
+ * unset and the checkpoint does not state it either, the conversion fails and names the options. */
 struct convert_options {
     const char *vocabulary; /* a file; NULL: the one beside the checkpoint */
     const char *type;       /* "f32", "f16", "bf16", "q8"; NULL: the checkpoint's own */
@@ -38,22 +38,23 @@ void convert_options_init(struct convert_options *options);
 txl_status convert_checkpoint(const char *source, const char *output,
                               const struct convert_options *options, txl_error *error);
 
-/* What convert_checkpoint would recognise. */
+/* The result of recognising a checkpoint. */
 struct convert_description {
-    char *settings;    /* JSON: the settings that the weights file would have, without the type, and
-                          with null for unknown ones; NULL: the checkpoint is not recognised */
-    char *vocabulary;  /* the path of the one it would take; NULL: there is none beside it */
+    char *settings;   /* JSON: the settings that the weights file would have, without the type, and
+                         with null for unknown ones; NULL: the checkpoint is not recognised */
+    char *vocabulary; /* the path of the vocabulary that it would use; NULL: there is none beside it
+                       */
     char missing[544]; /* the options that state the unknown settings, each after a blank */
 };
 
-/* Describes the checkpoint at `source`, which must be one that can be read.  Where it is no model
- * that the converter knows, `error` says why, and the settings are NULL.  End with
+/* Describes the checkpoint at `source`, which must be one that can be read.  If the converter does
+ * not know the model, `error` says why, and the settings are NULL.  End with
  * convert_description_free. */
 txl_status convert_describe(const char *source, struct convert_description *description,
                             txl_error *error);
 void convert_description_free(struct convert_description *description);
 
-/* A vocabulary by itself, as a weights file has it. */
+/* A vocabulary without a model, as in a weights file. */
 struct convert_vocabulary {
     const char *tokenizer; /* the setting */
     bool lower_case;

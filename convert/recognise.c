@@ -1,8 +1,7 @@
-/* Recognising a Transformer-XL.  Shapes tell most facts, whatever the container.  The rest comes
- * from the flags, from a pickled module's attributes, or from a Hugging Face config.json; what none
- * of them tells is asked for, all of it in one message.  Of two sources that disagree the flags
- * win, then the attributes or config.json; what they say about shapes must agree with the shapes.
- */
+/* Recognising a Transformer-XL.  Most facts follow from shapes, in every container.  The rest comes
+ * from the options, from a pickled module's attributes, or from a Hugging Face config.json; one
+ * message asks for everything that none of them states.  Options take precedence over attributes or
+ * config.json; what these state about shapes must agree with the shapes. */
 #include "recognise.h"
 #include "config_file.h"
 #include "lib/base/error.h"
@@ -21,13 +20,13 @@
 
 /* Where a checkpoint may state a fact: a module's attributes, or config.json. */
 struct statements {
-    const char *path;                     /* of the checkpoint */
-    const char *stated_in;                /* of the file that states: config.json, or the same */
+    const char *path;      /* of the checkpoint */
+    const char *stated_in; /* path of the file with the statements: config.json or the checkpoint */
     const struct pickle_value *module;    /* of class MemTransformerLM, or NULL */
     const struct pickle_value *embedding; /* its word_emb */
     const struct pickle_value *half;      /* its layers[0].pos_ff */
     json_t *config;                       /* or NULL */
-    struct recognised *recognised;        /* whose missing facts are noted */
+    struct recognised *recognised;        /* receives the missing facts */
 };
 
 /* ---- Tensors by name ---------------------------------------------------------------------- */
@@ -41,7 +40,7 @@ struct part_name part_name(const char *format, ...) {
     return name;
 }
 
-/* In the checkpoint's own spelling. */
+/* A tensor's name as the checkpoint spells it. */
 struct full_name {
     char text[MAX_PREFIX + sizeof(struct part_name)];
 };
@@ -115,7 +114,7 @@ txl_status recognise_need(const struct recognised *r, struct part_name name, int
     return status;
 }
 
-/* What stands before `suffix` in the name of the first tensor that ends so. */
+/* Finds the prefix: the part before `suffix` in the name of the first tensor that ends with it. */
 static bool find_prefix(const struct checkpoint *checkpoint, const char *suffix, char *prefix,
                         size_t size) {
     for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
@@ -179,7 +178,7 @@ static bool stated_bool(const struct statements *s, const struct pickle_value *o
         *value = json_is_true(truth);
         return true;
     }
-    int number; /* old code's 0 and 1 */
+    int number; /* 0 and 1 of older code */
     if (stated_int(s, object, key, &number)) {
         *value = number != 0;
         return true;
@@ -188,8 +187,8 @@ static bool stated_bool(const struct statements *s, const struct pickle_value *o
 }
 
 /* The pickled module, found by the names of its tensors: in "model.module.word_emb..." it is the
- * root's "model"'s "module".  Only of the published class: what another one's dialect is its
- * attributes do not tell. */
+ * root's "model"'s "module".  Only of the published class: the attributes of another class do not
+ * show its dialect. */
 static const struct pickle_value *find_module(const struct recognised *r) {
     static const char class_name[] = "MemTransformerLM";
     const struct pickle_value *value = checkpoint_root(r->checkpoint);
@@ -268,7 +267,8 @@ static bool divides(const int *width, int n_band, int div_val) {
     return true;
 }
 
-/* Of the values that the widths of the bands allow (one, as a rule) the stated one or the least. */
+/* Chooses div_val: of the values that the widths of the bands allow (usually one), the stated one
+ * or the least. */
 static txl_status find_div_val(struct recognised *r, const struct statements *s, const int *width,
                                int n_band, txl_error *error) {
     int stated = 0, least = 1;
@@ -289,7 +289,7 @@ static txl_status find_div_val(struct recognised *r, const struct statements *s,
     return TXL_OK;
 }
 
-/* Bands that have an embedding of their own, and their widths' ratio. */
+/* Reads the bands that have an embedding of their own, and the ratio of their widths. */
 static txl_status read_embedding_shapes(struct recognised *r, const struct statements *s,
                                         txl_error *error) {
     struct transformer_xl_settings *f = &r->facts;
@@ -314,7 +314,7 @@ static txl_status read_embedding_shapes(struct recognised *r, const struct state
     return find_div_val(r, s, width, n, error);
 }
 
-/* Each kind of attention has tensors that no other has. */
+/* Each type of attention has tensors that no other type has. */
 static enum attention_type attention_type(const struct recognised *r) {
     bool learned = recognise_tensor(r, part_name("r_emb")) != NULL;
     if (recognise_tensor(r, part_name("layers.0.dec_attn.q_net.weight")) ||
@@ -332,7 +332,7 @@ static txl_status read_head_shapes(struct recognised *r, int width, txl_error *e
     txl_status status;
     f->biases_per_layer = f->attn_type == ATTENTION_LEARNED_DISTANCE || recognise_tensor(r, own);
     if (f->attn_type == ATTENTION_SINUSOID)
-        return TXL_OK; /* nothing tells */
+        return TXL_OK; /* nothing shows it */
     if (f->attn_type == ATTENTION_RELATIVE)
         status = need_dimensions(r, recognise_either(r, own, all), 2, &heads, error);
     else
@@ -367,8 +367,8 @@ static txl_status read_layer_shapes(struct recognised *r, txl_error *error) {
     return read_head_shapes(r, (int)o->shape[1], error);
 }
 
-/* What is stated of the shapes has to be so, and within what a weights file's reader accepts.  A
- * dimension of 0 is one that shapes do not tell. */
+/* Checks that statements about the shapes are true, and that the shapes are within the limits of a
+ * weights file.  A dimension of 0 does not follow from the shapes. */
 static txl_status check_shapes(const struct recognised *r, const struct statements *s,
                                txl_error *error) {
     const struct transformer_xl_settings *f = &r->facts;
@@ -451,7 +451,7 @@ static txl_status read_cutoffs_flag(const char *flag, struct cutoffs *cutoffs, t
     return TXL_OK;
 }
 
-/* What is no number becomes 0, which is no cutoff. */
+/* An item that is not a number becomes 0, which is no cutoff. */
 static bool stated_cutoffs(const struct statements *s, struct cutoffs *cutoffs) {
     const struct pickle_value *list = checkpoint_attribute(s->embedding, "cutoffs"), *item;
     const json_t *array = json_object_get(s->config, "cutoffs");
@@ -508,8 +508,8 @@ static txl_status settle_cutoffs(struct recognised *r, struct statements *s, con
     return TXL_OK;
 }
 
-/* The dialect follows from who trained it: published PyTorch code pickles its module; a Hugging
- * Face config.json comes with TensorFlow-trained weights. */
+/* The dialect follows from the code that trained the model: published PyTorch code pickles its
+ * module; a Hugging Face config.json comes with weights that TensorFlow trained. */
 static void settle_dialect(struct recognised *r, struct statements *s,
                            const struct convert_options *o) {
     struct transformer_xl_settings *f = &r->facts;
@@ -650,8 +650,8 @@ txl_status recognise_is_copy(const struct checkpoint_tensor *a, const struct che
     return status;
 }
 
-/* Tied are: one storage under two names, copies, and a tensor that is stored once, unless the
- * softmax is said to have its own. */
+/* Weights are tied if one storage has two names, if both are copies, or if there is only one
+ * tensor, unless the softmax is stated to have its own. */
 static txl_status find_tie(const struct recognised *r, struct part_name input,
                            struct part_name output, bool has_own, bool *tied, txl_error *error) {
     const struct checkpoint_tensor *in = recognise_tensor(r, input);
@@ -676,7 +676,7 @@ static bool has_own_weights(const struct statements *s) {
     return !tied;
 }
 
-/* Hugging Face's older configurations list the bands, later ones have a rule for all but the
+/* Hugging Face's older configurations list the bands; later ones have one rule for all but the
  * first. */
 static bool has_own_projection(const struct statements *s, int band) {
     const json_t *list = json_object_get(s->config, "tie_projs");

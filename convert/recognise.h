@@ -1,4 +1,4 @@
-/* Recognising a Transformer-XL in a checkpoint: its facts, and which tensor is which part. */
+/* Recognising a Transformer-XL in a checkpoint: its facts, and which tensor is which parameter. */
 #ifndef CONVERT_RECOGNISE_H
 #define CONVERT_RECOGNISE_H
 
@@ -17,9 +17,8 @@ struct recognised {
                                      those facts are unset */
 };
 
-/* Finds out all facts; the options take precedence.  It is no failure if some stay unknown.
- * `*config_path` receives the path of the config.json that was read, or stays as it is; the
- * caller frees it. */
+/* Finds all facts; the options take precedence.  Unknown facts are not a failure.  `*config_path`
+ * receives the path of the config.json that was read, if any; the caller frees it. */
 txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,
                      struct recognised *recognised, char **config_path, txl_error *error);
 
@@ -30,12 +29,12 @@ txl_status recognise_is_copy(const struct checkpoint_tensor *a, const struct che
 /* TXL_OK if no fact is unknown; else the error that names the options. */
 txl_status recognise_complete(const struct recognised *recognised, txl_error *error);
 
-/* Finds the tensor of that name, which has to be there, of floating point, and of so many
+/* Finds the tensor of that name, which must exist, be of floating point, and have `n_dim`
  * dimensions, none of which is 0. */
 txl_status recognise_dimensions(const struct checkpoint *checkpoint, const char *name, int n_dim,
                                 const struct checkpoint_tensor **tensor, txl_error *error);
 
-/* What a checkpoint calls a part, after the prefix. */
+/* A part's name in a checkpoint, after the prefix. */
 struct part_name {
     char text[64];
 };
@@ -45,7 +44,7 @@ struct part_name part_name(const char *format, ...) __attribute__((format(printf
 const struct checkpoint_tensor *recognise_tensor(const struct recognised *recognised,
                                                  struct part_name name);
 
-/* The same, which has to be there, of floating point, and of exactly this shape. */
+/* The same, but the tensor must exist, be of floating point, and have exactly this shape. */
 txl_status recognise_need(const struct recognised *recognised, struct part_name name, int n_dim,
                           const uint64_t *shape, const struct checkpoint_tensor **tensor,
                           txl_error *error);

@@ -1,4 +1,4 @@
-/* Vocabularies out of pickles, JSON and text. */
+/* Reads vocabularies from pickles, JSON and text. */
 #include "vocabulary_file.h"
 
 #include "convert/containers/checkpoint.h"
@@ -30,11 +30,11 @@ static const char file_names_text[] = "cache.pt, cache.pkl, vocab.bin, vocab.pkl
 /* How much of a symbol a message shows. */
 #define SHOWN(string) ((string).length < 60 ? (int)(string).length : 60), (string).bytes
 
-/* What is being put together.  The strings belong to the file, until `finish` copies them. */
+/* A vocabulary that is being built.  The strings belong to the file, until `finish` copies them. */
 struct draft {
     const char *path;
     uint64_t file_size;
-    struct pickle_string *symbols; /* by id; bytes NULL: not there yet */
+    struct pickle_string *symbols; /* by id; bytes NULL: no symbol yet */
     size_t n_symbol;
     uint64_t total; /* bytes of the symbols */
     struct vocabulary_file *vocabulary;
@@ -160,7 +160,7 @@ static txl_status mark_ids(const struct draft *draft, const struct pickle_value 
     return TXL_OK;
 }
 
-/* sym2idx has to lead to each spelling's lowest id, and to nothing else. */
+/* Checks that sym2idx has the lowest id of each spelling, and nothing else. */
 static txl_status check_sym2idx(const struct draft *draft, const struct pickle_value *sym2idx) {
     bool *first = NULL, *marked = calloc(draft->n_symbol, sizeof *marked);
     txl_status status = marked ? find_first(draft, &first)
@@ -292,8 +292,7 @@ static size_t count_lines(const unsigned char *text, size_t length) {
     return n_line;
 }
 
-/* As the training code builds a vocabulary from a file, a symbol that comes again is passed over.
- */
+/* Skips repeated symbols, as the training code does when it builds a vocabulary from a file. */
 static txl_status drop_repeated(struct draft *draft) {
     bool *first = NULL;
     txl_status status = find_first(draft, &first);
@@ -413,7 +412,7 @@ static txl_status read_plain(struct draft *draft, const struct mapped_file *file
     return status;
 }
 
-/* What it says is for sentencepiece_pack to check. */
+/* Keeps the model unchecked; sentencepiece_pack checks it. */
 static txl_status keep_model(struct draft *draft, const struct mapped_file *file) {
     struct vocabulary_file *vocabulary = draft->vocabulary;
     vocabulary->model = malloc(file->size);

@@ -1,4 +1,4 @@
-/* Vocabularies: the symbols of a model in the order of their ids, read out of every container that
+/* Vocabularies: the symbols of a model in the order of their ids, read from every container that
  * publishers use. */
 #ifndef CONVERT_VOCABULARY_FILE_H
 #define CONVERT_VOCABULARY_FILE_H
@@ -7,7 +7,7 @@
 
 enum vocabulary_case { VOCABULARY_CASE_UNKNOWN, VOCABULARY_KEEPS_CASE, VOCABULARY_LOWER_CASE };
 
-/* What its text was split at. */
+/* The delimiter at which its text was split. */
 enum vocabulary_delimiter {
     VOCABULARY_DELIMITER_UNKNOWN,
     VOCABULARY_WHITE_SPACE,    /* None */
@@ -18,18 +18,18 @@ enum vocabulary_delimiter {
 struct vocabulary_file {
     char *path; /* the file it was read from */
     size_t n_symbol;
-    /* In order of ids.  Two ids may have the same spelling; the lower one is then what the
-     * spelling stands for. */
+    /* In order of ids.  Two ids may have the same spelling; the spelling then stands for the lower
+     * one. */
     struct pickle_string *symbols;
-    int32_t unk; /* the id for unknown symbols as the file states it; -1: it does not */
+    int32_t unk; /* the id for unknown symbols, if the file states it; else -1 */
     enum vocabulary_case lower_case;
     enum vocabulary_delimiter delimiter;
     char *dataset; /* the name that a cached corpus gives itself ("wt103", "enwik8"); NULL: none */
 
     char *bytes; /* of the symbols and the dataset */
 
-    /* The whole file, where it is a SentencePiece model, for sentencepiece_pack; there are no
-     * symbols then.  NULL: it is none. */
+    /* The whole file if it is a SentencePiece model, for sentencepiece_pack; then there are no
+     * symbols. Else NULL. */
     void *model;
     size_t model_size;
 };

@@ -1,5 +1,5 @@
-/* Recognising an XLNet.  Shapes give the dimensions; config.json says the rest and must agree with
- * them.  The published names are those of a state dict of XLNetLMHeadModel. */
+/* Recognising an XLNet.  Shapes give the dimensions; config.json states the rest and must agree
+ * with them.  The published names are those of a state dict of XLNetLMHeadModel. */
 #include "xlnet.h"
 #include "config_file.h"
 #include "lib/base/error.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The published pretraining's, where config.json is silent. */
+/* The published pretraining's lengths, used if config.json states none. */
 enum { TGT_LEN = 512, MEM_LEN = 384 };
 
 static const char query_name[] = "layer.0.rel_attn.q";
@@ -57,7 +57,7 @@ bool xlnet_is_in(const struct checkpoint *checkpoint) {
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
-/* The tensor of so many dimensions, whatever their sizes. */
+/* Finds a tensor with n_dim dimensions of any size. */
 static txl_status need_tensor(const struct xlnet_recognised *r, struct tensor_name name, int n_dim,
                               const struct checkpoint_tensor **tensor, txl_error *error) {
     return recognise_dimensions(r->checkpoint, name.text, n_dim, tensor, error);
@@ -65,7 +65,7 @@ static txl_status need_tensor(const struct xlnet_recognised *r, struct tensor_na
 
 /* ---- What config.json says ---------------------------------------------------------------- */
 
-/* A number that config.json may state; null says nothing. */
+/* Reads a number that config.json may state; null counts as not stated. */
 static txl_status config_integer(const char *path, const json_t *config, const char *key, int low,
                                  int high, int *value, txl_error *error) {
     const json_t *number = json_object_get(config, key);
@@ -193,8 +193,8 @@ static txl_status read_shapes(struct xlnet_recognised *r, txl_error *error) {
     return TXL_OK;
 }
 
-/* What config.json states of the shapes has to be so, and within what a weights file's reader
- * accepts. */
+/* Checks that config.json agrees with the shapes, and that they are within the limits of a weights
+ * file. */
 static txl_status check_shapes(const struct xlnet_recognised *r, const json_t *config,
                                txl_error *error) {
     const struct xlnet_settings *s = &r->settings;
@@ -230,7 +230,7 @@ static txl_status check_shapes(const struct xlnet_recognised *r, const json_t *c
 
 /* ---- What is refused by name -------------------------------------------------------------- */
 
-/* Tensors of models that were made from an XLNet and say what it became. */
+/* The task of a fine-tuned XLNet, which some of its tensors show; NULL if there are none. */
 static const char *fine_tuned_for(const struct checkpoint *checkpoint) {
     static const struct {
         const char *part, *task;
@@ -263,7 +263,7 @@ static txl_status refuse_headless(const struct xlnet_recognised *r, txl_error *e
                     path);
 }
 
-/* Options of Transformer-XL. */
+/* Refuses options that apply only to a Transformer-XL. */
 static txl_status refuse_options(const struct convert_options *o, txl_error *error) {
     const struct {
         bool given;
@@ -353,7 +353,7 @@ txl_status xlnet_recognise(const struct checkpoint *checkpoint,
 
 /* ---- The parts of a parameter ------------------------------------------------------------- */
 
-/* Adds the tensor of exactly that shape, as it is. */
+/* Adds the tensor of exactly that shape unchanged. */
 static txl_status add_view(const struct xlnet_recognised *r, struct xlnet_pieces *pieces,
                            struct tensor_name name, int n_dim, const uint64_t *shape,
                            txl_error *error) {

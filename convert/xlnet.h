@@ -10,7 +10,7 @@ enum { XLNET_MAX_PREFIX = 256, XLNET_MAX_PIECE = 3 };
 
 struct xlnet_recognised {
     const struct checkpoint *checkpoint;
-    struct xlnet_settings settings;     /* but for those of the text and the type */
+    struct xlnet_settings settings;     /* without those of the text and the type */
     char prefix[XLNET_MAX_PREFIX];      /* before "word_embedding.", "layer." ... */
     char head_prefix[XLNET_MAX_PREFIX]; /* before "lm_loss." */
 };
@@ -18,16 +18,16 @@ struct xlnet_recognised {
 /* Whether the tensors are those of an XLNet. */
 bool xlnet_is_in(const struct checkpoint *checkpoint);
 
-/* Finds out all facts, from config.json beside the checkpoint and from the shapes, the options
- * taking precedence.  `*config_path` receives the path of that file; the caller frees it. */
+/* Finds all facts, from config.json beside the checkpoint and from the shapes; the options take
+ * precedence.  `*config_path` receives the path of that file; the caller frees it. */
 txl_status xlnet_recognise(const struct checkpoint *checkpoint,
                            const struct convert_options *options,
                            struct xlnet_recognised *recognised, char **config_path,
                            txl_error *error);
 
-/* What parameter `number` of layer i consists of: views of the checkpoint's tensors, one after the
- * other, of which each has the order of the weights file.  They must be floating point and of the
- * shapes that the settings call for. */
+/* The pieces of parameter `number` of layer i: views of the checkpoint's tensors, one after the
+ * other, each in the order of the weights file.  They must be of floating point and have the shapes
+ * that follow from the settings. */
 struct xlnet_pieces {
     struct checkpoint_tensor view[XLNET_MAX_PIECE];
     int n;

@@ -1,4 +1,4 @@
-/* Opening checkpoints: what a path leads to, which container that is, shards. */
+/* Opens checkpoints: finds the file that a path leads to, its container, and shards. */
 #include "checkpoint_internal.h"
 
 #include "foreign.h"
@@ -52,7 +52,7 @@ static txl_status read_source(struct checkpoint *checkpoint, struct checkpoint_s
     txl_status status = foreign_refuse(file, error);
     if (status != TXL_OK)
         return status;
-    /* A safetensors file begins with a length, whose first byte may be any other format's. */
+    /* A safetensors file begins with a length, whose first byte may look like another format. */
     bool has_brace = file->size > 8 && file->data[8] == '{';
     if (has_brace && read_u64(file->data) <= file->size - 8)
         return safetensors_read(checkpoint, source, error);
@@ -104,7 +104,8 @@ static txl_status add_shard(struct checkpoint *checkpoint, const char *name, txl
     return status;
 }
 
-/* Opens every file that the map from tensors to files names, once, in order of appearance. */
+/* Opens every file that the map from tensors to files names, once, in the order in which it
+ * appears. */
 static txl_status add_shards(struct checkpoint *checkpoint, json_t *weight_map, txl_error *error) {
     json_t *opened = json_object();
     txl_status status = opened ? TXL_OK : txl_fail_memory(error, "a list of shards", 0);
@@ -137,7 +138,7 @@ static txl_status add_index(struct checkpoint *checkpoint, const char *path, con
     return add_shards(checkpoint, weight_map, error);
 }
 
-/* Every tensor that the index promises has to be there. */
+/* Checks that every tensor of the index is there. */
 static txl_status check_index(const struct checkpoint *checkpoint, json_t *index,
                               txl_error *error) {
     json_t *weight_map = json_object_get(index, "weight_map");
@@ -214,7 +215,7 @@ static bool is_index(const char *path) {
     return length >= strlen(end) && strcmp(path + length - strlen(end), end) == 0;
 }
 
-/* The checkpoint in the directory `path`. */
+/* Chooses the checkpoint in the directory `path`. */
 static txl_status choose(const char *path, char **chosen, txl_error *error) {
     for (size_t i = 0; i < sizeof directory_names / sizeof *directory_names; i++) {
         size_t room = strlen(path) + strlen(directory_names[i]) + 2;

@@ -11,7 +11,7 @@
 
 #include "pickle.h"
 
-#define CHECKPOINT_MAX_DIM 8 /* twice what any part of the model has */
+#define CHECKPOINT_MAX_DIM 8 /* twice the dimensions of any part of a model */
 
 enum checkpoint_dtype {
     CHECKPOINT_F32,
@@ -27,7 +27,7 @@ enum checkpoint_dtype {
     CHECKPOINT_U32,
     CHECKPOINT_U64,
     CHECKPOINT_BOOL,
-    CHECKPOINT_F8_E4M3, /* from here on listed, but not read */
+    CHECKPOINT_F8_E4M3, /* this type and those below are listed, but not read */
     CHECKPOINT_F8_E5M2,
     CHECKPOINT_C64,
     CHECKPOINT_C128,
@@ -72,7 +72,8 @@ const struct pickle_value *checkpoint_attribute(const struct pickle_value *objec
 
 size_t checkpoint_n_tensor(const struct checkpoint *checkpoint);
 
-/* Tensor `i` in the order of the file.  A module's come under the names of its state_dict. */
+/* Tensor `i` in the order of the file.  The tensors of a module have the names of its
+ * state_dict. */
 const struct checkpoint_tensor *checkpoint_tensor_at(const struct checkpoint *checkpoint, size_t i);
 
 /* The tensor of that name, or NULL. */
@@ -87,13 +88,12 @@ size_t checkpoint_dtype_size(enum checkpoint_dtype dtype);
  * tensor. */
 bool checkpoint_is_contiguous(const struct checkpoint_tensor *tensor);
 
-/* Whether both are the same view of the same storage: how tied weights look in a torch.save
- * file. */
+/* Whether both are the same view of the same storage, as tied weights are in a torch.save file. */
 bool checkpoint_same_view(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b);
 
 /* Elements [first, first + count) in row-major order; the range must lie within the tensor.  The
- * first reading of a storage in a zip container compares its checksum.  Of one checkpoint, one
- * thread may read at a time. */
+ * first reading of a storage in a zip container compares its checksum.  Only one thread at a time
+ * may read a checkpoint. */
 txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_t first,
                                  uint64_t count, float *out, txl_error *error);
 txl_status checkpoint_read_double(const struct checkpoint_tensor *tensor, uint64_t first,

@@ -1,23 +1,23 @@
-/* What the readers of the containers share: a checkpoint that is being put together. */
+/* Shared by the readers of all containers: a checkpoint that is being built. */
 #ifndef CONVERT_CHECKPOINT_INTERNAL_H
 #define CONVERT_CHECKPOINT_INTERNAL_H
 
 #include "checkpoint.h"
 #include "mapped_file.h"
 
-/* Bytes that tensors are views of. */
+/* A storage: bytes of which tensors are views. */
 struct checkpoint_storage {
     const struct mapped_file *file;
     const unsigned char *data; /* NULL: not found in the file yet */
     uint64_t size;
     struct pickle_string key; /* torch.save's name for it; safetensors: empty */
     size_t element_size;      /* of the type that torch.save gave it; safetensors: 0 */
-    bool has_crc32;           /* and it has not been compared yet */
+    bool has_crc32;           /* there is a checksum, not compared yet */
     uint32_t crc32;
 };
 
 /* One file; a checkpoint in shards has several.  Within a plain pickle each storage is a torch.save
- * file of its own: such a source's `file` is those bytes, which are not its to unmap. */
+ * file of its own: the `file` of such a source is these bytes, which it must not unmap. */
 struct checkpoint_source {
     struct mapped_file file;
     const struct mapped_file *whole; /* the file that is mapped: `file`, or the one around it */
@@ -38,7 +38,7 @@ struct checkpoint {
     const struct checkpoint_tensor **by_name;
 };
 
-/* A tensor as its container describes it, before it is believed. */
+/* A tensor as its container describes it, not yet checked. */
 struct tensor_claim {
     const char *name;
     enum checkpoint_dtype dtype;
@@ -63,10 +63,10 @@ int checkpoint_dtype_of_safetensors(const char *name);
 /* Product of the shape, false if it exceeds 64 bits. */
 bool checkpoint_n_element(int n_dim, const uint64_t *shape, uint64_t *n_element);
 
-/* Frees what torch_save_read has filled but the file; a zeroed source is fine. */
+/* Frees what torch_save_read has filled in, except the file; a zeroed source is fine. */
 void torch_save_free(struct checkpoint_source *source);
 
-/* Adds every tensor that the source's pickle leads to. */
+/* Adds every tensor that can be reached in the source's pickle. */
 txl_status torch_collect_tensors(struct checkpoint *checkpoint,
                                  const struct checkpoint_source *source, txl_error *error);
 

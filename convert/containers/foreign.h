@@ -1,10 +1,10 @@
-/* Files that are taken for checkpoints or vocabularies, and are something else. */
+/* Refuses files that look like checkpoints or vocabularies and are something else. */
 #ifndef CONVERT_FOREIGN_H
 #define CONVERT_FOREIGN_H
 
 #include "mapped_file.h"
 
-/* Refuses, by its name and with the remedy, a file that is known to be something else. */
+/* Refuses a file of a known other format: the message names the format and the remedy. */
 txl_status foreign_refuse(const struct mapped_file *file, txl_error *error);
 
 /* The same for a directory without a checkpoint: says so, and what is there instead. */

@@ -1,5 +1,5 @@
-/* The pickle machine: protocols 0 to 5, every opcode that the pickling of data emits.  The opcodes
- * are documented in the Python library's pickletools.py. */
+/* The pickle machine: protocols 0 to 5, every opcode that pickled data contains.  The opcodes are
+ * documented in the Python library's pickletools.py. */
 #include "pickle_internal.h"
 
 #include "lib/base/error.h"
@@ -151,7 +151,7 @@ static void *reserve(struct pickle_reader *reader, void *array, size_t count, si
 
 static bool push(struct pickle_reader *reader, struct pickle_value *value) {
     if (!value)
-        return false; /* whoever failed to make it has said so */
+        return false; /* the function that failed to make it has reported why */
     void *stack = reserve(reader, reader->stack, reader->n_stack, &reader->stack_capacity,
                           sizeof *reader->stack);
     if (!stack)
@@ -165,7 +165,7 @@ static size_t top_mark(const struct pickle_reader *reader) {
     return reader->n_mark ? reader->marks[reader->n_mark - 1] : 0;
 }
 
-/* The `count` values at the top of the stack; they stay there. */
+/* The `count` values at the top of the stack, which stay there. */
 static struct pickle_value **peek(struct pickle_reader *reader, size_t count) {
     if (reader->n_stack - top_mark(reader) < count) {
         pickle_fail(reader, TXL_FORMAT, "the stack holds too few values for opcode 0x%02x",
@@ -175,7 +175,7 @@ static struct pickle_value **peek(struct pickle_reader *reader, size_t count) {
     return reader->stack + reader->n_stack - count;
 }
 
-/* The same, but takes them off; they may be used until the next push. */
+/* The same, but removes them; they may be used until the next push. */
 static struct pickle_value **pop(struct pickle_reader *reader, size_t count) {
     struct pickle_value **values = peek(reader, count);
     if (values)
@@ -193,7 +193,7 @@ static bool push_mark(struct pickle_reader *reader) {
     return true;
 }
 
-/* Takes off the values above the last mark, and the mark. */
+/* Removes the last mark and the values above it, and returns these. */
 static struct pickle_value **pop_mark(struct pickle_reader *reader, size_t *count) {
     if (reader->n_mark == 0) {
         pickle_fail(reader, TXL_FORMAT, "opcode 0x%02x needs a mark on the stack",
@@ -250,7 +250,7 @@ static bool push_long(struct pickle_reader *reader, int width) {
     return push_int(reader, (int64_t)number);
 }
 
-/* Copies a line that is a number to where strtoll and strtod may read it. */
+/* Copies a line that is a number, for strtoll and strtod. */
 static bool number_text(struct pickle_reader *reader, const struct pickle_string *line,
                         char text[MAX_NUMBER]) {
     if (line->length == 0 || line->length >= MAX_NUMBER)
@@ -313,7 +313,7 @@ static bool push_binary_float(struct pickle_reader *reader) {
     const unsigned char *bytes = take(reader, 8);
     if (!bytes)
         return false;
-    uint64_t bits = 0; /* big-endian, alone among the arguments */
+    uint64_t bits = 0; /* the only argument that is big-endian */
     for (int i = 0; i < 8; i++)
         bits = bits << 8 | bytes[i];
     double real;
@@ -456,8 +456,8 @@ static bool push_marked(struct pickle_reader *reader, enum pickle_kind kind) {
     return push_items(reader, kind, items, count);
 }
 
-/* The value that items of a `kind` (LIST, SET, DICT) go to: an object of a class that extends one
- * of these has one beside its attributes. */
+/* The value that receives items of a `kind` (LIST, SET, DICT): an object whose class extends one of
+ * these has such a value in addition to its attributes. */
 static struct pickle_value *container(struct pickle_reader *reader, struct pickle_value *target,
                                       enum pickle_kind kind) {
     if (target->kind == PICKLE_OBJECT) {
@@ -601,15 +601,15 @@ static bool build(struct pickle_reader *reader) {
     struct pickle_value **target = state ? peek(reader, 1) : NULL;
     if (!target)
         return false;
-    /* What is no object has been reduced to plain data, and its attributes are nothing to us: the
-     * _metadata of a state dict, say. */
+    /* A value that is not an object was reduced to plain data.  Its attributes, such as the
+     * _metadata of a state dict, are dropped. */
     if ((*target)->kind == PICKLE_OBJECT)
         (*target)->object->state = *state;
     return true;
 }
 
-/* torch.save's id of a class that it stores the source of is ("module", class, file, source): the
- * class is meant.  Every other id is left to who reads the storages. */
+/* For a class with its source, torch.save writes the id ("module", class, file, source), which
+ * stands for the class.  The reader of the storages handles every other id. */
 static bool push_persistent(struct pickle_reader *reader, struct pickle_value *id) {
     if (!id)
         return false;
@@ -641,7 +641,7 @@ static bool memoize(struct pickle_reader *reader, uint64_t index) {
     struct pickle_value **value = peek(reader, 1);
     if (!value)
         return false;
-    /* Picklers number what they store from 0 or 1, and each took at least a byte. */
+    /* Picklers number stored values from 0 or 1, and each value takes at least a byte. */
     if (index > reader->at - reader->start)
         return pickle_fail(reader, TXL_FORMAT,
                            "the memo's entry %" PRIu64 " is beyond what the stream can have stored",
@@ -663,7 +663,7 @@ static bool memoize(struct pickle_reader *reader, uint64_t index) {
     return true;
 }
 
-/* MEMOIZE: under the next number, which is how many there are. */
+/* MEMOIZE: stores a value under the next number, the count of those stored. */
 static bool memoize_next(struct pickle_reader *reader) {
     return memoize(reader, reader->n_memoized++);
 }
@@ -687,7 +687,8 @@ static bool take_index(struct pickle_reader *reader, int width, uint64_t *index)
         return pickle_fail(reader, TXL_FORMAT, "expected a decimal number");
     if (!number_text(reader, &line, text))
         return false;
-    *index = strtoull(text, NULL, 10); /* too large a number becomes the largest */
+    *index =
+        strtoull(text, NULL, 10); /* strtoull returns its maximum for a number that is too large */
     return true;
 }
 
@@ -716,7 +717,7 @@ static bool check_protocol(struct pickle_reader *reader) {
     return true;
 }
 
-/* Frames tell a reader from a pipe how much to fetch; here their bytes only have to be there. */
+/* A frame tells a reader of a pipe how much to fetch; here it only must not exceed the stream. */
 static bool check_frame(struct pickle_reader *reader) {
     uint64_t length = 0;
     if (!take_number(reader, 8, &length))
@@ -875,13 +876,13 @@ static bool execute(struct pickle_reader *reader, unsigned char opcode) {
         return get(reader, 4);
 
     case OP_STOP:
-        break; /* the loop's */
+        break; /* of the loop */
     }
     return pickle_fail(reader, TXL_UNSUPPORTED, "unknown pickle opcode 0x%02x", opcode);
 }
 
 static bool run(struct pickle_reader *reader) {
-    /* There always is a stack, so that no values at all still have an address. */
+    /* Allocates the stack at once, so that a range of no values has an address too. */
     reader->stack = reserve(reader, NULL, 0, &reader->stack_capacity, sizeof *reader->stack);
     if (!reader->stack)
         return false;

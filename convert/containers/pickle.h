@@ -1,9 +1,9 @@
-/* Python's pickle as data: what a stream would build becomes a graph of inert values.
+/* Reads Python's pickle as data: the objects of a stream become a graph of inert values.
  *
- * Nothing that the stream names is imported, called or built.  An object of a class is a record of
- * the class's name, its arguments and its state.  The few callables that stand for plain data
- * (collections.OrderedDict, set, _codecs.encode ...) become that data, some others (the list is in
- * pickle_construct.c) become records, and a stream that calls anything else is refused by name.
+ * Nothing that the stream names is imported, called or built.  An object of a class becomes a
+ * record of the class's name, its arguments and its state.  Calls of a few callables
+ * (collections.OrderedDict, set, _codecs.encode ...) become plain data, calls of some others
+ * records (pickle_construct.c lists them); a stream that calls anything else is refused by name.
  *
  * A stream may refer to its values again and again, in cycles too, so code that walks the graph
  * must bound depth and work itself.  Reading a stream takes time and memory in proportion to its
@@ -24,18 +24,18 @@ txl_status pickle_read(const unsigned char *data, uint64_t size, uint64_t start,
 /* Frees the pickle with all of its values; NULL is fine. */
 void pickle_free(struct pickle *pickle);
 
-/* What the stream stands for. */
+/* The value of the stream. */
 const struct pickle_value *pickle_root(const struct pickle *pickle);
 
-/* The stream's length.  No container can have been filled with more items than that. */
+/* The stream's length.  No container has more items than that. */
 uint64_t pickle_n_byte(const struct pickle *pickle);
 
 /* The PERSISTENT values in order; torch.save writes one each time a storage is referred to. */
 size_t pickle_n_persistent(const struct pickle *pickle);
 const struct pickle_value *pickle_persistent(const struct pickle *pickle, size_t i);
 
-/* The objects in order, as often as they were made, that stand for what is in a torch.save file
- * within the stream (torch.storage._load_from_bytes). */
+/* The records of torch.save files within the stream (torch.storage._load_from_bytes), in order, as
+ * often as they occur. */
 size_t pickle_n_nested(const struct pickle *pickle);
 const struct pickle_value *pickle_nested(const struct pickle *pickle, size_t i);
 

@@ -1,18 +1,18 @@
-/* The callables that a pickle may call, and what plain data each call stands for. */
+/* The callables that a pickle may call, and the plain data that each call becomes. */
 #include "pickle_internal.h"
 
 #include <string.h>
 
 enum meaning {
     RECORD,    /* the callable's name and its arguments */
-    DICT,      /* of nothing, of the first argument's entries, or of a list of its pairs */
-    DEFAULT,   /* the same; its first argument makes defaults */
-    SET,       /* of the first argument's items */
+    DICT,      /* empty, or with the first argument's entries or pairs */
+    DEFAULT,   /* the same; the first argument makes defaults */
+    SET,       /* with the first argument's items */
     FIRST,     /* its first argument */
     NEW,       /* an object of the class that is its first argument */
     ENCODED,   /* a string's bytes in an encoding */
-    FROM_TYPE, /* what its first argument makes of its third */
-    NESTED,    /* a record, of a torch.save file that is its first argument */
+    FROM_TYPE, /* the third argument, converted by the first */
+    NESTED,    /* a record of a torch.save file, which is the first argument */
 };
 
 static const struct constructor {
@@ -109,7 +109,7 @@ static struct pickle_value *make_dict(struct pickle_reader *reader, const char *
     if (!source)
         return pickle_new(reader, PICKLE_DICT);
     if (source->kind == PICKLE_DICT)
-        return source; /* nobody else holds it: pickling made it for this call */
+        return source; /* nothing else refers to it: pickling made it for this call */
     if (source->kind == PICKLE_LIST || source->kind == PICKLE_TUPLE)
         return dict_of_pairs(reader, name, source);
     return refuse(reader, name, source);

@@ -1,4 +1,4 @@
-/* What the parts of the pickle reader share: the arena of values, the state of a reading. */
+/* Shared by the parts of the pickle reader: the arena of values, and the reader's state. */
 #ifndef CONVERT_PICKLE_INTERNAL_H
 #define CONVERT_PICKLE_INTERNAL_H
 
@@ -20,7 +20,7 @@ struct pickle_reader {
     struct pickle *pickle;
     const unsigned char *data;
     uint64_t size, start, at;
-    uint64_t opcode; /* offset of the one at work */
+    uint64_t opcode; /* offset of the current opcode */
     const char *where;
 
     struct pickle_value **stack;
@@ -31,8 +31,8 @@ struct pickle_reader {
     size_t n_memo;
     uint64_t n_memoized; /* values stored so far: the number that MEMOIZE stores under */
 
-    /* What opcodes copied that had been in the stream before.  A few bytes can ask for a copy of
-     * much, so the sum is held to the size of the stream. */
+    /* How much opcodes copied from earlier in the stream.  A few bytes can ask for a large copy, so
+     * the sum may not exceed the size of the stream. */
     uint64_t copied;
 
     struct pickle_items dicts; /* all of them */
@@ -48,7 +48,7 @@ bool pickle_fail(struct pickle_reader *reader, txl_status status, const char *fo
 /* `size` bytes that live as long as the pickle; NULL: failed. */
 void *pickle_allocate(struct pickle_reader *reader, size_t size);
 
-/* A value with nothing in it yet; NULL: failed. */
+/* A new, empty value; NULL: failed. */
 struct pickle_value *pickle_new(struct pickle_reader *reader, enum pickle_kind kind);
 struct pickle_value *pickle_new_object(struct pickle_reader *reader, const char *class_name,
                                        struct pickle_value *args);
@@ -61,10 +61,10 @@ bool pickle_append(struct pickle_reader *reader, struct pickle_items *items,
 bool pickle_store(struct pickle_reader *reader, struct pickle_pairs *pairs,
                   struct pickle_value *key, struct pickle_value *value);
 
-/* Refuses a dict with a string or an integer for a key twice. */
+/* Refuses a dict in which a string or an integer is a key twice. */
 bool pickle_check_keys(struct pickle_reader *reader);
 
-/* What calling `callable` with the tuple `args` stands for; NULL: failed. */
+/* The value of calling `callable` with the tuple `args`; NULL: failed. */
 struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickle_value *callable,
                                       struct pickle_value *args);
 

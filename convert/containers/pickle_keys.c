@@ -1,5 +1,5 @@
-/* Keys that a dict has twice.  Python's own dict keeps the last value of such a key, other readers
- * may find the first; pickling writes none, so that a stream with one is refused. */
+/* Finds keys that a dict has twice.  Python keeps the last value of such a key, other readers may
+ * find the first.  Picklers never write one, so a stream that has one is refused. */
 #include "pickle_internal.h"
 
 #include "lib/base/error.h"
@@ -26,9 +26,9 @@ static int compare_keys(const void *a, const void *b) {
     return memcmp(x->string.bytes, y->string.bytes, x->string.length);
 }
 
-/* Gives every key a rank above 0, equal ones the same; returns how many ranks there are.  A value
- * that is a key of many dicts is sorted once, so that the bytes compared are those of the stream,
- * times the logarithm of their number, whatever refers to them. */
+/* Gives every key a rank above 0, equal ones the same; returns the number of ranks.  A value that
+ * is a key of many dicts is sorted only once, so the work is bounded by the size of the stream
+ * times a logarithm. */
 static uint32_t rank_keys(const struct pickle_items *dicts, struct pickle_value **keys) {
     size_t n = 0;
     for (size_t i = 0; i < dicts->count; i++)

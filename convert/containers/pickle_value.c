@@ -1,4 +1,4 @@
-/* The values of a pickle: their arena, how to look at them, and failing while they are made. */
+/* The values of a pickle: their arena, access to them, and errors while they are made. */
 #include "pickle_internal.h"
 
 #include "lib/base/error.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bound of last resort: 2 GB of values, ten times what the largest published vocabulary needs. */
+/* A last bound: 2 GB of values, ten times the need of the largest published vocabulary. */
 #define MAX_VALUE (UINT64_C(1) << 26)
 #define CHUNK_SIZE ((size_t)1 << 16)
 
@@ -92,7 +92,7 @@ bool pickle_may_copy(struct pickle_reader *reader, uint64_t amount) {
     return true;
 }
 
-/* A larger array in the arena; the old one is left behind, which at most doubles the memory. */
+/* Makes a larger array in the arena; the old one stays there, which at most doubles the memory. */
 static void *grow(struct pickle_reader *reader, const void *old, size_t count, size_t *capacity,
                   size_t wanted, size_t size) {
     size_t larger = *capacity < 2 ? 4 : 2 * *capacity;

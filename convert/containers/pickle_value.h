@@ -1,4 +1,4 @@
-/* The values that a pickle is read into, and how to look at them. */
+/* The values of a pickle, and access to them. */
 #ifndef CONVERT_PICKLE_VALUE_H
 #define CONVERT_PICKLE_VALUE_H
 
@@ -43,15 +43,15 @@ struct pickle_pairs {
 
 struct pickle_object {
     const char *class_name;     /* "module.Name", of the class or the callable */
-    struct pickle_value *args;  /* what it was made with */
-    struct pickle_value *state; /* a dict of its attributes as a rule; NULL: none */
+    struct pickle_value *args;  /* the constructor's arguments */
+    struct pickle_value *state; /* usually a dict of its attributes; NULL: none */
     struct pickle_value *items; /* list or set: what was added to it; NULL: nothing */
     struct pickle_value *pairs; /* dict: what was stored in it by key; NULL: nothing */
 };
 
 struct pickle_value {
     enum pickle_kind kind;
-    uint32_t key_rank; /* of the reader: equal keys have the same */
+    uint32_t key_rank; /* for the reader: equal keys have the same rank */
     union {
         bool boolean;
         int64_t integer;

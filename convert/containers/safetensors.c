@@ -13,7 +13,7 @@
 
 #define MAX_HEADER 100000000 /* the format's own limit */
 
-/* Where a tensor's elements are, to find overlaps and holes. */
+/* The bytes of a tensor's elements, to find overlaps and gaps. */
 struct range {
     uint64_t begin, end;
 };
@@ -41,7 +41,7 @@ static txl_status read_shape(const struct checkpoint_source *source, const json_
     for (int i = 0; i < claim->n_dim; i++)
         if (!unsigned_of(json_array_get(shape, (size_t)i), &claim->shape[i]))
             return refuse(source, claim->name, "its shape is not made of numbers", error);
-    /* A product beyond 64 bits wraps here, and is refused with the shape. */
+    /* A product beyond 64 bits wraps here; checking the shape refuses it. */
     uint64_t stride = 1;
     for (int i = claim->n_dim; i-- > 0; stride *= claim->shape[i])
         claim->stride[i] = stride;
@@ -86,7 +86,7 @@ static int compare_ranges(const void *a, const void *b) {
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* The tensors have to cover the data, each byte once. */
+/* Checks that the tensors cover every byte of the data once. */
 static txl_status check_cover(const struct checkpoint_source *source, struct range *ranges,
                               size_t n_range, txl_error *error) {
     uint64_t end = 0;
@@ -148,7 +148,8 @@ txl_status safetensors_read(struct checkpoint *checkpoint, struct checkpoint_sou
         return txl_fail(error, json_lacked_memory(&about) ? TXL_MEMORY : TXL_FORMAT,
                         "%s: offset %" PRIu64 ": the header is not JSON: %s", file->path,
                         8 + (uint64_t)about.position, about.text);
-    /* Its first brace told what the file is, but another may write to the file. */
+    /* The first brace identified the format, but another process may have changed the file
+     * since. */
     txl_status status =
         json_is_object(header)
             ? read_header(checkpoint, source, header, error)

@@ -98,12 +98,12 @@ static txl_status check_claim(const struct tensor_claim *claim, uint64_t *n_elem
                               txl_error *error) {
     const struct mapped_file *file = claim->storage->file;
     size_t size = dtypes[claim->dtype].size;
-    /* The containers' readers have seen to that. */
+    /* The readers of the containers guarantee this. */
     assert(claim->start <= claim->storage->size &&
            claim->n_item <= (claim->storage->size - claim->start) / size);
 
-    /* Strides of 0 let a few bytes pose as any number of elements; a reader allocates by the
-     * number. */
+    /* With strides of 0, a few bytes can claim any number of elements, for which a reader would
+     * allocate. */
     if (!checkpoint_n_element(claim->n_dim, claim->shape, n_element) ||
         *n_element > file->size / size)
         return txl_fail(error, TXL_FORMAT,
@@ -153,7 +153,7 @@ txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_cla
         .data = claim->storage->data + claim->start,
         .storage = claim->storage,
     };
-    if (n_element) /* else the offset has not been checked, and nothing is read */
+    if (n_element) /* without elements the offset was not checked, and nothing is read */
         tensor->data += claim->offset * dtypes[claim->dtype].size;
     memcpy(tensor->shape, claim->shape, sizeof tensor->shape);
     memcpy(tensor->stride, claim->stride, sizeof tensor->stride);
@@ -249,7 +249,8 @@ static double double_at(enum checkpoint_dtype dtype, const unsigned char *at) {
 static void floats_of(enum checkpoint_dtype dtype, const unsigned char *at, uint64_t count,
                       float *out) {
     size_t size = dtypes[dtype].size;
-    switch (dtype) { /* the types of large checkpoints without a switch for each element */
+    switch (
+        dtype) { /* a loop for each type of large checkpoints, without a switch for each element */
     case CHECKPOINT_F32:
         for (uint64_t i = 0; i < count; i++)
             out[i] = float_of_bits(read_u32(at + 4 * i));
@@ -274,8 +275,8 @@ static void doubles_of(enum checkpoint_dtype dtype, const unsigned char *at, uin
         out[i] = double_at(dtype, at + dtypes[dtype].size * i);
 }
 
-/* Bytes that were decoded, of a file within a pickle, would be lost: only a file's map has them
- * again. */
+/* Releases only bytes of the mapped file: decoded bytes (of a file within a pickle) would be
+ * lost. */
 static void release(const struct checkpoint_storage *storage, const unsigned char *start,
                     uint64_t size) {
     const struct mapped_file *file = storage->file;
@@ -287,7 +288,8 @@ static txl_status check_crc32(struct checkpoint_storage *storage, txl_error *err
     if (!storage->has_crc32)
         return TXL_OK;
     uLong sum = crc32_z(0, NULL, 0);
-    for (uint64_t at = 0, n; at < storage->size; at += n) { /* keeping little of it in memory */
+    for (uint64_t at = 0, n; at < storage->size;
+         at += n) { /* in parts, so that little of it is in memory */
         n = storage->size - at < RELEASED ? storage->size - at : RELEASED;
         sum = crc32_z(sum, storage->data + at, (size_t)n);
         release(storage, storage->data + at, n);

@@ -14,7 +14,7 @@
 
 #define LEGACY_PROTOCOL 1001
 
-/* The number that a legacy file begins with, 0x1950a86a20f9469cfc6c. */
+/* The number at the beginning of a legacy file, 0x1950a86a20f9469cfc6c. */
 static const unsigned char legacy_magic[10] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,
                                                0x20, 0x6a, 0xa8, 0x50, 0x19};
 
@@ -192,7 +192,7 @@ static bool is_legacy_magic(const struct pickle_value *root) {
            memcmp(root->string.bytes, legacy_magic, sizeof legacy_magic) == 0;
 }
 
-/* The second and third pickle: the container's version, and facts of the machine. */
+/* Checks the second and third pickle: the container's version, and properties of the machine. */
 static txl_status check_legacy_facts(const struct checkpoint_source *source, uint64_t *at,
                                      txl_error *error) {
     struct pickle *version = NULL, *facts = NULL;
@@ -217,7 +217,7 @@ static txl_status check_legacy_facts(const struct checkpoint_source *source, uin
     return status;
 }
 
-/* A storage is its number of elements and then the elements. */
+/* Reads a storage: the number of elements, then the elements. */
 static txl_status place_legacy_storage(const struct checkpoint_source *source,
                                        const struct pickle_value *key, uint64_t *at,
                                        txl_error *error) {
@@ -322,8 +322,8 @@ void torch_save_free(struct checkpoint_source *source) {
  * torch.storage._load_from_bytes with a whole torch.save file of that storage alone, in the legacy
  * container.  (PyTorch's torch/storage.py, __reduce__.) */
 
-/* What is in it must be a storage.  A file in a file in a file is never written, and refused: its
- * objects would not outlive this call. */
+/* Takes the storage in the inner file, which must be one.  A third level of files is never written,
+ * and is refused: its objects would not outlive this call. */
 static txl_status take_storage(const struct checkpoint_source *inner, struct torch_nested *nested,
                                txl_error *error) {
     const struct pickle_value *root = pickle_root(inner->pickle);
@@ -362,7 +362,7 @@ static txl_status read_nested_file(const struct checkpoint_source *source,
     return status;
 }
 
-/* Records may share their bytes: each file is read once. */
+/* Several records may share their bytes; each file is read once. */
 static txl_status read_nested(struct checkpoint_source *source, txl_error *error) {
     size_t n_record = pickle_n_nested(source->pickle);
     struct torch_nested *nested = calloc(n_record + 1, sizeof *nested);

@@ -24,8 +24,8 @@ static bool unsigned_of(const struct pickle_value *value, uint64_t *number) {
     return true;
 }
 
-/* The sixth part of a legacy id: None, or (key, first item, items) of the storage that is meant
- * within the one that was saved. */
+/* Reads the sixth part of a legacy id: None, or (key, first item, items) of a view of the saved
+ * storage. */
 static bool read_view(const struct pickle_value *view, struct torch_reference *reference) {
     reference->view_start = 0;
     reference->view_n = reference->n_item;

@@ -6,12 +6,12 @@
 
 #define TORCH_MAX_KEY 256 /* of a storage; PyTorch writes numbers of up to 20 digits */
 
-/* What torch.save writes where a tensor refers to its storage. */
+/* A tensor's reference to its storage, as torch.save writes it. */
 struct torch_reference {
     struct pickle_string key;
     enum checkpoint_dtype dtype;
     uint64_t n_item;             /* of the storage */
-    uint64_t view_start, view_n; /* the items of it that are meant; all, as a rule */
+    uint64_t view_start, view_n; /* the items that are referred to; usually all */
 };
 
 /* Reads the id of a PERSISTENT value. */
@@ -23,7 +23,7 @@ txl_status torch_read_reference(const struct checkpoint_source *source,
 struct checkpoint_storage *torch_find_storage(const struct checkpoint_source *source,
                                               const struct pickle_string *key);
 
-/* Fills source->storages, sorted by key, with what the pickle refers to. */
+/* Fills source->storages, sorted by key, with the storages that the pickle refers to. */
 txl_status torch_list_storages(struct checkpoint_source *source, txl_error *error);
 
 /* The storage in a torch.save file within a pickle. */
@@ -33,13 +33,13 @@ struct torch_nested {
     struct torch_reference reference; /* without its key */
 };
 
-/* The bytes of the file that the record `value` stands for. */
+/* The bytes of the file in the record `value`. */
 const struct pickle_string *torch_nested_bytes(const struct pickle_value *value);
 
 /* Orders by the address of the bytes. */
 int torch_compare_nested(const void *a, const void *b);
 
-/* What source->nested has for the value; NULL if it is no such record. */
+/* The entry of source->nested for the value; NULL if it is no such record. */
 struct torch_nested *torch_find_nested(const struct checkpoint_source *source,
                                        const struct pickle_value *value);
 

@@ -9,8 +9,8 @@
 
 #define MAX_NAME 512  /* of a tensor, its keys joined: ten times the longest published */
 #define MAX_DEPTH 100 /* of the graph: the walk recurses, and modules nest far less deep */
-/* The graph may lead to a value on several ways; a crafted one on exponentially many.  So a walk
- * follows so many edges for each byte of the pickle. */
+/* A value may be reached in several ways, in a crafted graph in exponentially many.  So a walk
+ * follows at most this many edges for each byte of the pickle. */
 #define EDGES_PER_BYTE 4
 
 struct walk {
@@ -18,13 +18,13 @@ struct walk {
     const struct checkpoint_source *source;
     char name[MAX_NAME + 1];
     size_t length;                              /* of the name, its part beyond MAX_NAME included */
-    const struct pickle_value *path[MAX_DEPTH]; /* from the root to the value at hand */
+    const struct pickle_value *path[MAX_DEPTH]; /* from the root to the current value */
     size_t depth;
     uint64_t edges_left;
     txl_error *error;
 };
 
-/* The value of a module's state under one of these keys has the module's own names. */
+/* Whether the names of tensors omit this key of a module's state. */
 static bool is_transparent(const struct pickle_value *key) {
     return pickle_is_string(key, "_parameters") || pickle_is_string(key, "_buffers") ||
            pickle_is_string(key, "_modules");
@@ -163,14 +163,14 @@ static bool may_lead_to_tensors(const struct walk *walk, const struct pickle_val
         return false;
     for (size_t i = 0; i < walk->depth; i++)
         if (walk->path[i] == value)
-            return false; /* a cycle: everything in it has a name already */
+            return false; /* a cycle, in which everything has a name already */
     return true;
 }
 
 static txl_status visit(struct walk *walk, const struct pickle_value *value);
 
-/* Goes on to `value`, which its container has under `key`, or without a key as number `index`.  If
- * `named`, that becomes part of the names of the tensors that it leads to. */
+/* Follows the edge to `value`, which its container has under `key`, or without a key as item
+ * `index`.  If `named`, the key or index becomes part of the names of the tensors below it. */
 static txl_status follow(struct walk *walk, const struct pickle_value *value,
                          const struct pickle_value *key, size_t index, bool named) {
     if (walk->edges_left-- == 0)

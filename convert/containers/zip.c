@@ -1,4 +1,4 @@
-/* Zip archives in memory, as far as torch.save writes them. */
+/* Reads zip archives in memory, as torch.save writes them. */
 #include "zip.h"
 
 #include "lib/base/error.h"
@@ -84,7 +84,7 @@ static txl_status find_directory(const struct zip *zip, struct directory *direct
     return TXL_OK;
 }
 
-/* Replaces the sizes and the offset that did not fit into 32 bits by those of the ZIP64 field. */
+/* Replaces sizes and offsets that did not fit into 32 bits by those of the ZIP64 field. */
 static bool read_zip64_field(const unsigned char *extra, size_t length, struct zip_entry *entry) {
     uint64_t *wanted[3];
     size_t n_wanted = 0;
@@ -187,7 +187,7 @@ txl_status zip_open(const unsigned char *data, uint64_t size, const char *path, 
     if (status != TXL_OK)
         return status;
 
-    /* A name and its NUL take less room than the entry it comes from. */
+    /* A name and its NUL take less room than its entry in the directory. */
     zip->names = malloc((size_t)directory.size + 1);
     zip->entries = calloc((size_t)directory.n_entry + 1, sizeof *zip->entries);
     if (!zip->names || !zip->entries)
