@@ -174,7 +174,8 @@ void positions_fill(struct positions *p, const struct compute *compute, int l,
 }
 
 void positions_finish(struct positions *p) {
-    p->known = p->wanted;
+    if (p->known < p->wanted)
+        p->known = p->wanted;
 }
 
 /* ---- The first tokens --------------------------------------------------------------------- */

@@ -151,6 +151,8 @@ static void add_sines(struct distances *p, const struct compute *compute, int64_
 /* Sessions that share the rows only read them, because all are known. */
 void distances_want(struct distances *p, const struct compute *compute, int64_t least,
                     int64_t most) {
+    if (distances_are_known(p))
+        return;
     p->wanted_left = larger(p->known_left, smaller(signed_in_blocks(most + 1), p->left + 1));
     p->wanted_right = larger(p->known_right, smaller(signed_in_blocks(-least), p->right));
     add_sines(p, compute, p->wanted_left - 1, p->known_left);
@@ -182,6 +184,8 @@ void distances_fill(struct distances *p, const struct compute *compute, int l,
 }
 
 void distances_finish(struct distances *p) {
+    if (distances_are_known(p))
+        return;
     p->known_left = p->wanted_left;
     p->known_right = p->wanted_right;
 }
