@@ -650,7 +650,7 @@ static const struct option_row options[] = {
      .choices = modes,
      .standard = "score, generate and refreshed",
      .help = "what to measure: scoring whole segments, generating with a full memory, of an XLNet "
-             "generating with all known tokens read afresh, or training",
+             "generating and reading all known tokens again in each round, or training",
      .offset = offsetof(struct bench_options, mode)},
     {.name = "refresh",
      .kind = OPTION_INTEGER,
@@ -732,18 +732,17 @@ static const struct note notes[] = {
      "forward and once for each gradient; for rows of memory the matrices of keys and values "
      "twice; for position rows their own matrix twice; and attention's three products three times "
      "over the positions that a token sees."},
-    {"JSON and CSV",
-     "The fields, of each measurement:\n\n"
-     " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
-     " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
-     " sgemm_peak share_of_limit kernels blas refresh known\n\n"
-     "or with --mode train\n\n"
-     " mode compute batch dropout threads tgt_len mem_len\n"
-     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
-     " sgemm_peak share_of_limit kernels blas\n\n"
-     "read_bandwidth is in bytes a second, sgemm_peak in operations a second, "
-     "memory_bytes is what training takes besides the text. Only mode refreshed has "
-     "refresh and known; only the others have mem_len."},
+    {"JSON and CSV", "The fields, of each measurement:\n\n"
+                     " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
+                     " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
+                     " sgemm_peak share_of_limit kernels blas refresh known\n\n"
+                     "or with --mode train\n\n"
+                     " mode compute batch dropout threads tgt_len mem_len\n"
+                     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
+                     " sgemm_peak share_of_limit kernels blas\n\n"
+                     "read_bandwidth is in bytes a second, sgemm_peak in operations a second, "
+                     "memory_bytes is the memory that training takes, without the text. Only mode "
+                     "refreshed has refresh and known; only the others have mem_len."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line holds the settings as "
      "key=value between blanks, always in "
@@ -769,9 +768,9 @@ const struct command bench_command = {
     .summary = "measure speed beside what the machine allows",
     .description =
         "Measures speed in tokens a second: scoring whole segments; generating tokens one by one "
-        "with a full memory, or (XLNet) with all known tokens read afresh; or training. It also "
-        "measures which share this is of what the machine's memory bandwidth and matrix products "
-        "allow.",
+        "with a full memory, or (XLNet) reading all known tokens again before new ones; or "
+        "training. It also measures the machine's memory bandwidth and matrix products, and the "
+        "share of their limit that txl reaches.",
     .options = options,
     .notes = notes,
     .examples = examples,

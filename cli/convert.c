@@ -183,7 +183,7 @@ static const struct option_row options[] = {
     {.name = "cutoffs",
      .kind = OPTION_STRING,
      .argument = "LIST",
-     .help = "the id that each band of the adaptive softmax begins with, but for the first band; "
+     .help = "the ids that the bands of the adaptive softmax begin with, except the first band; "
              "separated by commas; empty: one band",
      .offset = offsetof(struct convert_command_options, cutoffs)},
     {.name = "pre-lnorm",
@@ -255,9 +255,7 @@ static const struct option_row options[] = {
     {0}};
 
 static const struct operand_row operands[] = {
-    {.name = "SOURCE",
-     .help = "a directory as the checkpoint's publisher lays it out, or one file"},
-    {0}};
+    {.name = "SOURCE", .help = "a directory with a published checkpoint, or one file"}, {0}};
 
 static const struct note notes[] = {
     {"Sources",

@@ -297,7 +297,7 @@ typedef struct txl_costs {
     uint64_t bytes; /* read to generate a token: weights, keys, values, position rows */
     uint64_t flops; /* additions and multiplications to score a token of a long text */
     /* XLNet: of reading one in a block of tgt_len tokens without memory, which is what reading
-     * known tokens afresh takes; 0 for other families. */
+     * known tokens again takes; 0 for other families. */
     uint64_t block_flops;
     uint64_t reserved[3];
 } txl_costs;
@@ -355,7 +355,7 @@ TXL_API txl_status txl_session_distributions(txl_session *session, const int32_t
  *
  * Published code generates in two ways.  One reads a block, and then feeds tokens one at a time,
  * each as a segment of its own: txl_session_end_segment and txl_session_feed.  The other reads all
- * known tokens afresh as a block after every few new ones: txl_session_reset and
+ * known tokens again as a block after every few new ones: txl_session_reset and
  * txl_session_feed_block; txl_session_score_block scores a text in this way.  With a Transformer-XL
  * these functions fail with TXL_UNSUPPORTED, except txl_session_end_segment. */
 
@@ -508,7 +508,7 @@ typedef struct txl_resume {
     const int32_t *recent; /* [n_recent] the text's last ids: for a decoder, for a history */
     size_t n_recent;
     char tail; /* its last byte as shown, 0: none */
-    /* XLNet: all known tokens are read afresh as a block after every `refresh` new ones (0: never);
+    /* XLNet: all known tokens are read again as a block after every `refresh` new ones (0: never);
      * `round` tokens have come since the last time. */
     uint32_t refresh, round;
     uint64_t reserved[4];

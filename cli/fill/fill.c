@@ -424,9 +424,9 @@ static const struct example examples[] = {
 const struct command fill_command = {
     .name = "fill",
     .summary = "fill the gaps of a text",
-    .description = "Prints the text of FILE with every <mask> in it filled by what stands on both "
-                   "sides, byte for byte the same elsewhere. It takes an XLNet: a Transformer-XL "
-                   "sees only what is to the left.",
+    .description = "Prints the text of FILE with every <mask> filled by the model, which uses the "
+                   "text on both sides; every other byte stays the same. It needs an XLNet: a "
+                   "Transformer-XL sees only the text to the left.",
     .options = rows,
     .operands = operands,
     .examples = examples,

@@ -73,7 +73,7 @@ static bool choose_reading(struct generate *g) {
     if (!g->reading.both_sides)
         return true;
     if (o->order != CHOICE_UNSET && refresh > 0) {
-        terminal_error("--order needs --refresh 0: what is read afresh is a block");
+        terminal_error("--order needs --refresh 0: otherwise the prompt is always read as a block");
         return false;
     }
     g->reading.refresh = (size_t)refresh;
@@ -303,7 +303,7 @@ static const struct option_row options[] = {
      .kind = OPTION_INTEGER,
      .argument = "R",
      .standard = TEXT_OF(REFRESH_TOKENS),
-     .help = "XLNet: before every R new tokens read the last tgt-len tokens afresh, so that old "
+     .help = "XLNet: before every R new tokens read the last tgt-len tokens again, so that old "
              "ones see new ones; 0: never, which is faster and gives worse text",
      .offset = offsetof(struct generate_options, refresh),
      .least = 0,
@@ -326,7 +326,7 @@ static const struct option_row options[] = {
     {.name = "interactive",
      .letter = 'i',
      .kind = OPTION_FLAG,
-     .help = "write by turns: what is typed continues the text, and the model goes on with it; "
+     .help = "write by turns: a typed line continues the text, and then the model continues it; "
              "/help lists commands",
      .offset = offsetof(struct generate_options, interactive)},
     {.name = "turn",
@@ -439,24 +439,20 @@ static const struct note notes[] = {
      "     text tgt_len mem_len clamp_len same_length memory_start\n"
      "     cluster_order type memory_type threads streams kernels blas model\n\n"
      "Of an XLNet, same_length and cluster_order are left out, and before type come family, "
-     "activation, refresh and perhaps order. What stands between brackets is there when it is on; "
-     "seconds leave out the prompt; done is "
-     "closed when the reader of standard output went away; text is raw, tokens or ids; the model's "
-     "name runs to the end of the line."},
-    {"XLNet", "An XLNet sees both sides of a token. By default all known tokens, at most tgt-len, "
-              "are read afresh as one block before every " TEXT_OF(
-                  REFRESH_TOKENS) " new ones (--refresh): the tokens of a "
-                                  "block see each other. This takes longer than going on from what "
-                                  "is remembered, and "
-                                  "gives better texts; --mem-len then has no effect. With "
-                                  "--refresh 0 nothing is read "
-                                  "again, and mem-len tokens are remembered. A short prompt gives "
-                                  "poor text: put some "
-                                  "paragraphs before it with --context. <eod> ends a document; "
-                                  "--eos says what happens "
-                                  "then. A loaded text goes on in the round that it was saved in, "
-                                  "unless there is a "
-                                  "prompt or a new turn, which begin a new round."},
+     "activation, refresh and perhaps order. Keys in brackets appear if their option is on; "
+     "seconds do not count the prompt; done is closed if the reader of standard output went away; "
+     "text is raw, tokens or ids; the model's name runs to the end of the line."},
+    {"XLNet",
+     "An XLNet sees both sides of a token. By default all known tokens, at most tgt-len, "
+     "are read again as one block before every " TEXT_OF(
+         REFRESH_TOKENS) " new ones (--refresh): the tokens of a "
+                         "block see each other. This takes longer than continuing from the memory "
+                         "and gives better texts; --mem-len then has no effect. With --refresh 0 "
+                         "nothing is read again, and the memory holds mem-len tokens. A short "
+                         "prompt gives poor text: put some paragraphs before it with --context. "
+                         "<eod> ends a document; --eos says what happens then. A loaded text "
+                         "continues the round in which it was saved; a prompt or a new turn begins "
+                         "a new round."},
     {"Saved memory",
      "--save-memory keeps the text's memory, the place in the sequence of random numbers "
      "and the last tokens, after Ctrl-C too. With --load-memory the saved settings of "
@@ -497,8 +493,8 @@ static const struct example examples[] = {
 const struct command generate_command = {
     .name = "generate",
     .summary = "continue a prompt with generated text",
-    .description = "Prints the prompt and goes on with text that the model generates, token by "
-                   "token. Without a prompt the text begins afresh.",
+    .description = "Prints the prompt and continues it with text that the model generates, token "
+                   "by token. Without a prompt it begins a new text.",
     .operand_hint = "--prompt FILE continues the text of a file, --prompt-text STRING one of your "
                     "own",
     .options = options,

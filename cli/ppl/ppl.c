@@ -517,12 +517,11 @@ static int run(const struct command *command, int argc, char **argv) {
 const struct command ppl_command = {
     .name = "ppl",
     .summary = "measure perplexity and bits per character of texts",
-    .description =
-        "Scores every token of each FILE given all that the model remembers of the tokens before "
-        "it, and prints the number that papers report: perplexity for models of words, bits per "
-        "character for all others, and for models of pieces both. The memory starts afresh with "
-        "each FILE. A FILE that cannot be read, or has fewer than two tokens, is named and left "
-        "out; the exit status is then 1.",
+    .description = "Scores every token of each FILE, given the tokens before it that the model "
+                   "remembers, and prints the number that papers report: perplexity for models of "
+                   "words, bits per character for all others, and for models of pieces both. Each "
+                   "FILE starts with a new memory. A FILE that cannot be read, or has fewer than "
+                   "two tokens, is named and left out; the exit status is then 1.",
     .options = ppl_option_rows,
     .operands = ppl_operands,
     .examples = ppl_examples,

@@ -113,22 +113,22 @@ const struct option_row ppl_option_rows[] = {
     {.name = "sliding-window",
      .kind = OPTION_INTEGER,
      .argument = "N",
-     .help = "score each token from a fresh segment of the N before it, without memory",
+     .help = "score each token in a new segment after the N tokens before it, without memory",
      .offset = offsetof(struct ppl_options, sliding_window),
      .least = 1,
      .most = TXL_MAX_TGT_LEN},
     {.name = "refresh",
      .kind = OPTION_INTEGER,
      .argument = "R",
-     .help = "XLNet: before every R tokens read the tgt-len before them afresh as one block, as "
-             "txl generate does; without it, from left to right",
+     .help = "XLNet: before every R tokens read the tgt-len tokens before them again as one block, "
+             "as txl generate does; without it, from left to right",
      .offset = offsetof(struct ppl_options, refresh),
      .least = 1,
      .most = TXL_MAX_ASKED},
     {.name = "compare",
      .kind = OPTION_STRING,
      .argument = "OTHER.txl",
-     .help = "score the same tokens with another model of the same vocabulary too, and tell how "
+     .help = "score the same tokens with another model of the same vocabulary too, and print how "
              "much its predictions differ",
      .offset = offsetof(struct ppl_options, compare),
      .file = FILE_READ},
