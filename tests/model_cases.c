@@ -1,4 +1,4 @@
-/* Opening the made checkpoints. */
+/* Opens the checkpoints of tests/cases. */
 #include "model_cases.h"
 #include "convert/convert.h"
 

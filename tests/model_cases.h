@@ -1,5 +1,5 @@
-/* The made checkpoints under tests/cases: each a published layout, with what the reference
- * implementation computes from it. */
+/* The checkpoints under tests/cases: small models in published layouts, with results of the
+ * reference implementation. */
 #ifndef TESTS_MODEL_CASES_H
 #define TESTS_MODEL_CASES_H
 

@@ -1,5 +1,5 @@
-/* Several threads that use one model at the same time, each with a session, an encoder and a
- * decoder of its own: each gets what it gets alone.  Meant for the thread sanitizer above all. */
+/* Several threads use one model at the same time, each with a session, an encoder and a decoder of
+ * its own: each must get the results that it gets alone.  Mainly for the thread sanitizer. */
 #include "tests/model_cases.h"
 
 #include <setjmp.h>
@@ -28,7 +28,7 @@ static void run_together(void *(*run)(void *), void *work, size_t size) {
 
 /* ---- Sessions ----------------------------------------------------------------------------- */
 
-/* What one session is to do, and what came of it. */
+/* The work of one session, and its results. */
 struct work {
     const txl_model *model;
     txl_settings settings;
@@ -57,7 +57,7 @@ static txl_status draw(struct work *w, txl_session *const *pair) {
     return status;
 }
 
-/* Scores its part of the case's text, and goes on with it. */
+/* Scores its part of the case's text, and continues it. */
 static void *run_session(void *context) {
     struct work *w = context;
     txl_session *pair[N_PAIR];
@@ -146,7 +146,7 @@ static void *run_life(void *context) {
     return NULL;
 }
 
-/* The original and its copies go on in threads of their own, past what they share. */
+/* The original and its copies continue in threads of their own, beyond what they share. */
 static void check_copies(const char *name) {
     struct model_case c;
     static struct life alone[N_THREAD], together[N_THREAD];
@@ -282,7 +282,7 @@ static void *run_opening(void *context) {
     return NULL;
 }
 
-/* Comes first: what is chosen once in a process, such as the kernels, is chosen here. */
+/* Comes first, so that choices made once in a process, such as the kernels, are made here. */
 static void models(void **state) {
     (void)state;
     struct opening openings[N_THREAD];

@@ -1,4 +1,4 @@
-/* What is harmless comes out as it went in, what is not is replaced, however the text is cut. */
+/* Harmless text stays unchanged, and harmful characters are replaced, however the text is cut. */
 #include "cli/system/clean.h"
 
 #include <setjmp.h>

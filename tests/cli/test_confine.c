@@ -1,5 +1,5 @@
-/* What a confined process can still do, and what it no longer can.  Each attempt is made by a
- * process of its own, which it tells its errno. */
+/* What a confined process can still do, and what it cannot do any more.  Each attempt runs in a
+ * process of its own, which reports its errno. */
 #include "cli/system/confine.h"
 #include "tests/convert/checkpoint_files.h"
 
@@ -60,7 +60,7 @@ static void *read_in_thread(void *path) {
     return (void *)(intptr_t)read_it(path);
 }
 
-/* Of a thread that starts later. */
+/* In a thread that starts later. */
 static int read_elsewhere(const char *path) {
     pthread_t thread;
     void *found;
@@ -90,7 +90,7 @@ static int confined(attempt *try, const char *path) {
     return WEXITSTATUS(how);
 }
 
-/* What a leak checker takes stays allowed in its builds. */
+/* Builds with a leak checker allow the calls that it makes. */
 static bool is_sanitized(void) {
 #if defined(__SANITIZE_ADDRESS__)
     return true;
@@ -287,7 +287,7 @@ static void what_is_not_allowed_is_refused(void **state) {
         CALL(settimeofday, 1, 0),
         CALL(seccomp, 0, -1, 0),
         CALL(prctl, PR_SET_DUMPABLE, 9, 0, 0, 0),
-        /* What kernels do not have yet. */
+        /* Calls that no kernel has yet. */
         {"a call to come", CALL_UNKNOWN, {0}},
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -300,7 +300,7 @@ static void what_is_not_allowed_is_refused(void **state) {
     close((int)readable);
 }
 
-/* A filter holds for threads that were there before, Landlock does not: that is told. */
+/* A filter applies to threads that started before, Landlock does not; this is reported. */
 static void *call_when_told(void *told) {
     char byte;
     while (read(*(int *)told, &byte, 1) < 0 && errno == EINTR)
@@ -339,7 +339,7 @@ static void threads_from_before_are_told(void **state) {
     close(told[1]);
 }
 
-/* A file alone has its folder's for company, and nothing can be written without an output. */
+/* A file in `alone` does not open its folder, and nothing can be written without an output. */
 static void a_file_may_be_the_source(void **state) {
     (void)state;
     needs_landlock();

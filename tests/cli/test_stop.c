@@ -1,5 +1,5 @@
-/* Stop strings against a search that looks at the whole text again and again, for texts that come
- * in pieces of every size. */
+/* Compares the search for stop strings with a search of the whole text, for texts that come in
+ * pieces of every size. */
 #include "cli/generate/stop.h"
 
 #include <setjmp.h>
@@ -13,8 +13,8 @@
 
 enum { MAX_STOPS = 3 };
 
-/* Where the text stops: the string that is complete first, of several the longest.  Its length
- * where none is in it. */
+/* Where the text stops: before the stop string that is complete first, the longest of several.  The
+ * text's length if it contains none. */
 static size_t first_stop(const char *text, const struct string_list *stops) {
     size_t length = strlen(text);
     for (size_t end = 1; end <= length; end++) {
@@ -40,7 +40,7 @@ static void check(const char *text, const struct string_list *stops, size_t piec
     for (size_t at = 0; at < length && !found; at += piece) {
         size_t n = length - at < piece ? length - at : piece;
         assert_true(stop_search_feed(&search, text + at, n, &out, &found));
-        assert_true(out.length <= expected); /* nothing is shown that may yet be a stop string's */
+        assert_true(out.length <= expected); /* no text is shown that may belong to a stop string */
     }
     assert_int_equal(found, expected < length);
     if (!found)

@@ -1,4 +1,4 @@
-/* The progress of long work, by a clock and on a terminal that are the test's own. */
+/* The progress of long work, with a clock and a terminal that the test provides. */
 #include "cli/system/terminal.h"
 
 #include <setjmp.h>
@@ -126,7 +126,7 @@ static void a_bar_is_redrawn_and_wiped(void **state) {
     assert_shown("\r\033[K");
 }
 
-/* Behind a bar as wide as a terminal lets it be there is room for the ^C that Ctrl-C shows. */
+/* Behind the widest bar there is room for the ^C that Ctrl-C shows. */
 static void a_bar_leaves_room(void **state) {
     (void)state;
     struct progress progress;
@@ -188,7 +188,7 @@ static void quiet_shows_nothing(void **state) {
     assert_shown("");
 }
 
-/* Of a name as long as no file has, the beginning, in a line of its own. */
+/* Shows the beginning of an impossibly long name, on a line of its own. */
 static void a_line_is_cut(void **state) {
     (void)state;
     enum { LENGTH = 20000, MOST = 16384 };

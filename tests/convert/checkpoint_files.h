@@ -36,7 +36,7 @@ static inline int remove_scratch(void **state) {
     return system(command);
 }
 
-/* The path of a made case's file; valid until the next call but three. */
+/* The path of a case's file; valid for three more calls. */
 static inline const char *case_path(const char *name) {
     static char paths[4][4096];
     static unsigned next;
@@ -46,7 +46,7 @@ static inline const char *case_path(const char *name) {
     return path;
 }
 
-/* The path of a file in the scratch folder; valid until the next call but three. */
+/* The path of a file in the scratch folder; valid for three more calls. */
 static inline const char *scratch_path(const char *name) {
     static char paths[4][4096];
     static unsigned next;
@@ -94,8 +94,8 @@ static inline void assert_says(const txl_error *error, const char *text) {
 }
 
 /* Calls `open` on a copy of the file again and again: cut to every length (in steps that grow with
- * the file), and `n_altered` times with some of its first `size_altered` bytes changed.  Nothing is
- * expected of the results but that there is one, and that no sanitizer speaks up. */
+ * the file), and `n_altered` times with some of its first `size_altered` bytes changed.  Any result
+ * is accepted, as long as there is one and no sanitizer reports an error. */
 static inline void abuse_file(const char *path, const char *copy_name, size_t size_altered,
                               int n_altered, void (*open_it)(const char *path)) {
     size_t size;

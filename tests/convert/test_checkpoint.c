@@ -1,4 +1,4 @@
-/* Checkpoints: the containers, the tensors in them, and files that are damaged or made to harm. */
+/* Checkpoints: the containers, the tensors in them, and damaged or malicious files. */
 #include "checkpoint_files.h"
 
 #include "convert/containers/checkpoint.h"
@@ -220,7 +220,7 @@ static const char *write_zip(const char *name, const struct made_entry *entries,
         add_number(&directory, 2, 0);
         add_number(&directory, 4, zip64 ? UINT32_MAX : header);
         add(&directory, entry->name, name_length);
-        if (zip64) { /* after a field that is of no interest */
+        if (zip64) { /* behind a field that is to be skipped */
             add_number(&directory, 2, 0x5455);
             add_number(&directory, 2, 2);
             add_number(&directory, 2, 0);
@@ -497,7 +497,7 @@ static void test_names(void **state) {
     assert_refuses(write_tensor(replaced, twelve, sizeof twelve), TXL_FORMAT,
                    "tensor.pt: m/data.pkl: a dict has the key \"a\" twice");
 
-    /* What a class with __slots__, or one derived from a list or a dict, has. */
+    /* Tensors in an object with __slots__, or of a class derived from list or dict. */
     static const char object[] = "cm\nC\n)\x81(N(dVslot\n" T("1") "stb"
                                                                   "g1\na"
                                                                   "Vkey\n(lg1\nas.";
@@ -568,7 +568,7 @@ static void test_archives(void **state) {
     assert_refuses(write_zip("pickle-crc.pt", (struct made_entry[]){bad, storage}, 2, false),
                    TXL_FORMAT, "m/data.pkl: the checksum does not match");
 
-    /* Altered weights are found when they are read. */
+    /* Altered weights are detected when they are read. */
     bad = storage;
     bad.wrong_crc = 1;
     checkpoint = open_or_fail(write_zip("data-crc.pt", (struct made_entry[]){data, bad}, 2, false));

@@ -1,5 +1,6 @@
-/* Recognition and conversion: what a checkpoint tells, what has to be told, what is refused.  The
- * made cases are altered: their tensors rewritten as safetensors files, their pickles patched. */
+/* Recognition and conversion: facts that a checkpoint states, facts that options must state, and
+ * what is refused.  The cases are altered: their tensors are rewritten as safetensors files, their
+ * pickles patched. */
 #include "checkpoint_files.h"
 #include "convert/containers/checkpoint.h"
 #include "convert/convert.h"
@@ -220,8 +221,8 @@ static struct convert_options options_for(const char *vocabulary) {
     return options;
 }
 
-/* All that a state dict of a made case cannot tell, as its expect.json has it. */
-static void tell_all(struct convert_options *o, const char *name) {
+/* States all facts that the state dict of a case does not have, from its expect.json. */
+static void state_all(struct convert_options *o, const char *name) {
     char path[128];
     static char cutoffs[128];
     snprintf(path, sizeof path, "%s/expect.json", name);
@@ -383,7 +384,7 @@ static void bare_state_dicts_ask_for_what_they_lack(void **unused) {
         const char *path = write_state(&state, "bare.safetensors");
         struct convert_options options = options_for(bare[i].vocabulary);
         assert_refused(path, &options, TXL_ARGUMENT, bare[i].asked);
-        tell_all(&options, bare[i].name);
+        state_all(&options, bare[i].name);
         assert_converts_to(path, &options, bare[i].name);
 
         options.mem_len = -1;
@@ -400,7 +401,7 @@ static void prefixes_and_wrappers_are_seen_through(void **unused) {
     (void)unused;
     static const char *const prefixes[] = {"module.", "model.", "_orig_mod.module.transformer."};
     struct convert_options options = options_for("wt103-zip/cache.pt");
-    tell_all(&options, "wt103-zip");
+    state_all(&options, "wt103-zip");
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         struct state state;
         read_state(&state, case_path("wt103-zip/model.pt"));
@@ -418,9 +419,9 @@ static void prefixes_and_wrappers_are_seen_through(void **unused) {
     options = options_for("hf-bin/vocab.bin");
     for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++) {
         assert_refused(dicts[i], &options, TXL_ARGUMENT, "--memory-start empty|zeros");
-        struct convert_options told = options;
-        tell_all(&told, "hf-bin");
-        assert_converts_to(dicts[i], &told, "hf-bin");
+        struct convert_options stated = options;
+        state_all(&stated, "hf-bin");
+        assert_converts_to(dicts[i], &stated, "hf-bin");
     }
 }
 
@@ -440,7 +441,7 @@ static void headers_may_begin_like_pickles(void **unused) {
     assert_int_equal(longer.data[0], 0x80);
     free(file.data);
     struct convert_options options = options_for("hf-safetensors/vocab.pkl");
-    tell_all(&options, "hf-safetensors");
+    state_all(&options, "hf-safetensors");
     assert_converts_to(write_bytes(&longer, "a.safetensors"), &options, "hf-safetensors");
 }
 
@@ -497,7 +498,7 @@ static void flags_override_richer_checkpoints(void **unused) {
         assert_refused(source, &o, TXL_ARGUMENT, "attention type 1 is claimed");
     }
     struct convert_options o = options_for(NULL);
-    o.n_head = 1; /* of attention type 2 shapes do not tell it */
+    o.n_head = 1; /* with attention type 2 it does not follow from shapes */
     assert_setting_of(case_path("absolute-sinusoid"), &o, "n_head", "1");
     o = options_for(NULL);
     o.cutoffs = "10, 20 30";
@@ -591,7 +592,7 @@ static void modules_without_cutoffs_ask_for_them(void **unused) {
     struct convert_options o = options_for("wt103-legacy/cache.pt");
     struct buffer file = read_bytes(case_path("wt103-legacy/model.pt"));
     find_name(&file, "cutoffs")[0] = 'C';
-    assert_converts_to(write_bytes(&file, "a.pt"), &o, "wt103-legacy"); /* the sizes tell */
+    assert_converts_to(write_bytes(&file, "a.pt"), &o, "wt103-legacy"); /* the sizes show it */
 }
 
 /* ---- config.json -------------------------------------------------------------------------- */
@@ -711,14 +712,14 @@ static void too_many_bands_are_refused(void **unused) {
     clusters->x = realloc(clusters->x, clusters->n * sizeof *clusters->x);
     memset(clusters->x, 0, clusters->n * sizeof *clusters->x);
     struct convert_options o = options_for("projected-div1/cache.pt");
-    tell_all(&o, "projected-div1");
+    state_all(&o, "projected-div1");
     assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "up to 65 bands");
     free_state(&state);
 
     read_state(&state, case_path("wt103-zip/model.pt"));
     strcpy(tensor_of(&state, "crit.out_layers.3.weight")->name, "crit.out_layers.99.weight");
     o = options_for("wt103-zip/cache.pt");
-    tell_all(&o, "wt103-zip");
+    state_all(&o, "wt103-zip");
     assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "more than 65 bands");
     free_state(&state);
 }
@@ -729,7 +730,7 @@ static void ties_are_found(void **unused) {
     (void)unused;
     struct state state;
     struct convert_options o = options_for("wt103-zip/cache.pt");
-    tell_all(&o, "wt103-zip");
+    state_all(&o, "wt103-zip");
     read_state(&state, case_path("wt103-zip/model.pt"));
 
     /* Copies. */
@@ -765,7 +766,7 @@ static void ties_are_found(void **unused) {
 
     /* With one band of d_embed other than d_model the first projection serves all. */
     o = options_for("projected-div1/cache.pt");
-    tell_all(&o, "projected-div1");
+    state_all(&o, "projected-div1");
     read_state(&state, case_path("projected-div1/model.pt"));
     drop(&state, "word_emb.emb_projs.0");
     assert_converts_to(write_state(&state, "a.safetensors"), &o, "projected-div1");
@@ -784,7 +785,7 @@ static void every_missing_tensor_is_named(void **unused) {
         snprintf(file, sizeof file, "%s/model.pt", cases[c]);
         snprintf(cache, sizeof cache, "%s/cache.pt", cases[c]);
         struct convert_options o = options_for(cache);
-        tell_all(&o, cases[c]);
+        state_all(&o, cases[c]);
         read_state(&state, case_path(file));
         for (size_t i = 0; i < state.n; i++) {
             char name[160];
@@ -799,7 +800,7 @@ static void every_missing_tensor_is_named(void **unused) {
             txl_status status = convert_checkpoint(path, output_path(), &o, &error);
             if (!spare && status == TXL_OK)
                 fail_msg("%s: converted without %s", cases[c], name);
-            /* What tells the kind of model makes it another one. */
+            /* Without the tensor that identifies it, the model is another one. */
             bool tells =
                 (o.attn_type == ATTENTION_LEARNED_POSITION && strcmp(name, "r_emb") == 0) ||
                 strcmp(name, "crit.cluster_weight") == 0 || strstr(name, "out_layers");
@@ -821,7 +822,7 @@ static void wrong_shapes_are_named(void **unused) {
         snprintf(file, sizeof file, "%s/model.pt", cases[c]);
         snprintf(cache, sizeof cache, "%s/cache.pt", cases[c]);
         struct convert_options o = options_for(cache);
-        tell_all(&o, cases[c]);
+        state_all(&o, cases[c]);
         read_state(&state, case_path(file));
         for (size_t i = 0; i < state.n; i++) {
             struct tensor *t = &state.tensor[i];
@@ -863,7 +864,7 @@ static void heads_of_positions_are_as_wide_as_the_model(void **unused) {
         }
     }
     struct convert_options o = options_for("absolute-learned/cache.pt");
-    tell_all(&o, "absolute-learned");
+    state_all(&o, "absolute-learned");
     assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT,
                    "2 heads of 4 are not as wide as the model, 16");
     free_state(&state);
@@ -873,7 +874,7 @@ static void layers_have_no_gaps(void **unused) {
     (void)unused;
     struct state state;
     struct convert_options o = options_for("enwik8-zip/cache.pt");
-    tell_all(&o, "enwik8-zip");
+    state_all(&o, "enwik8-zip");
     read_state(&state, case_path("enwik8-zip/model.pt"));
     for (size_t i = 0; i < state.n; i++) {
         char *name = state.tensor[i].name;
@@ -891,7 +892,7 @@ static void weights_are_finite_numbers(void **unused) {
     static const char *const names[] = {"layers.1.pos_ff.CoreNet.0.weight", "crit.out_projs.0",
                                         "r_w_bias", "crit.out_layers.3.bias"};
     struct convert_options o = options_for("wt103-zip/cache.pt");
-    tell_all(&o, "wt103-zip");
+    state_all(&o, "wt103-zip");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct state state;
         char message[160];
@@ -931,7 +932,7 @@ static void vocabularies_have_to_fit(void **unused) {
     assert_refused(case_path("hf-bin"), &o, TXL_IO, "none");
     struct state state;
     o = options_for(NULL);
-    tell_all(&o, "text8");
+    state_all(&o, "text8");
     mkdir(scratch_path("alone"), 0777);
     read_state(&state, case_path("text8/model.pt"));
     write_state(&state, "alone/model.safetensors");
@@ -944,7 +945,7 @@ static void types_follow_the_source(void **unused) {
     struct state state;
     struct convert_options o = options_for("half-precision/cache.pt");
     assert_setting_of(case_path("half-precision"), &o, "type", "\"f16\"");
-    tell_all(&o, "half-precision");
+    state_all(&o, "half-precision");
     read_state(&state, case_path("half-precision/model.pt"));
     for (size_t i = 0; i < state.n; i++)
         strcpy(state.tensor[i].dtype, "F64");
@@ -978,7 +979,7 @@ static void types_follow_the_source(void **unused) {
 /* The type of one tensor of what the checkpoint becomes in q8. */
 static void assert_q8_makes(const struct state *state, const char *name, const char *type) {
     struct convert_options o = options_for("learnable-positions/cache.pt");
-    tell_all(&o, "learnable-positions");
+    state_all(&o, "learnable-positions");
     o.type = "q8";
     txl_model *model = convert_or_fail(write_state(state, "a.safetensors"), &o);
     assert_setting(model, "type", "\"q8\"");
@@ -1013,7 +1014,7 @@ static void q8_leaves_what_it_does_not_serve(void **unused) {
     assert_q8_makes(&state, "layer.1.attention.o", "f32");
     assert_q8_makes(&state, "layer.0.attention.o", "f16");
     struct convert_options o = options_for("learnable-positions/cache.pt");
-    tell_all(&o, "learnable-positions");
+    state_all(&o, "learnable-positions");
     o.type = "q8";
     tensor_of(&state, "r_emb")->x[1] = NAN;
     assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "must be finite");

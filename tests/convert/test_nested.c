@@ -1,5 +1,5 @@
-/* Plain pickles of a state dict, in which every storage is a torch.save file of its own: made of
- * the cases' checkpoints as Python's pickle writes them, in each protocol. */
+/* Plain pickles of a state dict, in which every storage is a torch.save file of its own.  They are
+ * made from the cases' checkpoints as Python's pickle writes them, in each protocol. */
 #include "convert/containers/checkpoint_internal.h"
 
 #include "checkpoint_files.h"
@@ -28,7 +28,7 @@ static void global(FILE *out, int protocol, const char *module, const char *name
     fprintf(out, "\x8c%c%s\x8c%c%s\x93", (char)strlen(module), module, (char)strlen(name), name);
 }
 
-/* Protocols below 3 have no bytes: they write the text whose Latin-1 code they are. */
+/* Protocols below 3 have no bytes: they write them as Latin-1 text. */
 static void bytes(FILE *out, int protocol, const char *data, size_t size) {
     if (protocol >= 3) {
         putc(protocol == 3 ? 'B' : '\x8e', out);
@@ -204,7 +204,7 @@ static double *elements(const struct checkpoint_tensor *tensor) {
     return x;
 }
 
-/* Twice, since releasing gives memory back, which is there again when it is read. */
+/* Reads twice, because released memory must be there again. */
 static void assert_same_tensor(const struct checkpoint_tensor *a,
                                const struct checkpoint_tensor *b) {
     assert_string_equal(a->name, b->name);

@@ -1,4 +1,4 @@
-/* The pickle machine: every opcode it knows, and streams made to harm their reader. */
+/* The pickle machine: every opcode that it knows, and malicious streams. */
 #include "checkpoint_files.h"
 
 #include "convert/containers/checkpoint.h"

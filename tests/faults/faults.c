@@ -1,5 +1,5 @@
-/* The functions of the C library that are to fail, under their own names: the dynamic linker finds
- * these first.  The true ones are those of a sanitizer where there is one. */
+/* Functions that replace those of the C library and can fail: the dynamic linker finds these first.
+ * The real ones are a sanitizer's if there is one. */
 #include "faults.h"
 
 #include <cblas.h>
@@ -62,7 +62,7 @@ static bool fails(enum fault_kind kind) {
 
 /* ---- Memory ------------------------------------------------------------------------------- */
 
-/* Looking the true ones up would allocate; both have names of their own. */
+/* Looking up the real functions would allocate; these two have other names. */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
@@ -215,7 +215,7 @@ REPLACED int fsync(int file) {
     return disk_full() ? -1 : (int)syscall(SYS_fsync, file);
 }
 
-/* Those that have no system call of their own on every machine, or take more than one. */
+/* Functions that do not have one system call on every machine. */
 #define TRUE_ONE(name) (__extension__(__typeof__(&name)) dlsym(RTLD_NEXT, #name))
 
 REPLACED int rename(const char *from, const char *to) {
@@ -237,9 +237,9 @@ REPLACED int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-/* jansson 2.14's lexer goes on without the bytes that it had no memory for, and beyond the end of
- * what it has.  So reading a text fails as a whole: as one allocation, of which jansson tells no
- * more than that there is no value. */
+/* When memory is short, jansson 2.14's lexer continues without the bytes, and reads beyond its
+ * buffer.  So reading a text counts as one allocation: it fails as a whole, and jansson reports
+ * only that there is no value. */
 static bool json_refused(json_error_t *error) {
     if (!refused())
         return false;
@@ -283,8 +283,8 @@ REPLACED json_t *json_load_file(const char *path, size_t flags, json_error_t *er
 
 /* ---- Products ----------------------------------------------------------------------------- */
 
-/* OpenBLAS 0.3.21 takes memory for products of small matrices, and does not look whether it got
- * any; who calls it can neither lend it some nor learn of the failure. */
+/* OpenBLAS 0.3.21 allocates memory for products of small matrices without checking for failure; its
+ * caller can neither provide the memory nor detect the failure. */
 REPLACED void cblas_sgemm(OPENBLAS_CONST enum CBLAS_ORDER order,
                           OPENBLAS_CONST enum CBLAS_TRANSPOSE trans_a, CBLAS_TRANSPOSE trans_b,
                           blasint m, blasint n, blasint k, float alpha, const float *a, blasint lda,
@@ -318,14 +318,14 @@ int __libc_start_main(main_function *program, int argc, char **argv, void (*init
 
 static main_function *true_main;
 
-/* What libraries do at the end is as much their affair as what they did at the start. */
+/* Allocations of libraries at exit do not count, like those at the start. */
 static int main_with_faults(int argc, char **argv, char **environment) {
     int status = true_main(argc, argv, environment);
     faults_disarm();
     return status;
 }
 
-/* All libraries are initialised by now: what those do without memory is their affair. */
+/* All libraries are initialised by now; their own allocations do not count. */
 REPLACED int __libc_start_main(main_function *program, int argc, char **argv, void (*init)(void),
                                void (*fini)(void), void (*rtld_fini)(void), void *stack_end) {
     __typeof__(&__libc_start_main) start = TRUE_ONE(__libc_start_main);

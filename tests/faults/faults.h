@@ -1,9 +1,8 @@
-/* Faults made on purpose.  faults.c stands before the C library's functions that allocate and that
- * work on files, those called within other libraries included, and lets a chosen call fail.  It is
- * linked into the test programs of this folder; as a library to preload it does the same to any
- * program from the start of main on: TXL_FAULT=memory:12 fails the 12th allocation, memory:12+ all
- * from the 12th on; shrink:12:FILE cuts the file short at the 12th, and interrupt:12 is Ctrl-C at
- * that moment. */
+/* Injects faults.  faults.c intercepts the C library's functions that allocate or work on files,
+ * also when other libraries call them, and lets a chosen call fail.  It is linked into the test
+ * programs of this folder; as a library to preload it does the same to any program from the start
+ * of main on: TXL_FAULT=memory:12 fails the 12th allocation, memory:12+ all from the 12th on;
+ * shrink:12:FILE cuts the file short at the 12th, and interrupt:12 is Ctrl-C at that moment. */
 #ifndef TESTS_FAULTS_H
 #define TESTS_FAULTS_H
 

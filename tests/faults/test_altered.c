@@ -1,6 +1,5 @@
 /* Weights files with any byte altered or cut at any length, and checkpoints cut at every percent:
- * what is wrong is refused, in one line that says where, and what is accepted gives the same
- * scores. */
+ * each is refused, in one line that says where it is wrong, or gives the same scores. */
 #include "convert/convert.h"
 #include "lib/weights/weights.h"
 #include "tests/model_cases.h"
@@ -124,7 +123,7 @@ static bool check_verified(const struct file *file, size_t at) {
     if (!status && tensor)
         fail_msg("byte %zu of tensor %s: not noticed", at, tensor->name);
     if (!status)
-        return true; /* what the scores have to say to that, check_opened asks */
+        return true; /* check_opened compares the scores */
     if (!strstr(error.message, file->path) || strchr(error.message, '\n'))
         fail_msg("byte %zu: \"%s\"", at, error.message);
     char place[512] = "";
@@ -136,7 +135,7 @@ static bool check_verified(const struct file *file, size_t at) {
     return false;
 }
 
-/* Raw elements are not read before they are used; all else is as it was, or is refused. */
+/* Raw elements are read only when they are used; any other change is harmless or refused. */
 static void check_opened(const struct file *file, size_t at) {
     txl_error error;
     float nats[N_ID];

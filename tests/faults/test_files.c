@@ -1,5 +1,6 @@
-/* Every call on a file fails once, disks are full at every size, reads and writes are cut short and
- * interrupted: what fails says what and where, leaves an older file as it was, and no other. */
+/* Every call on a file fails once, disks are full at every size, reads and writes are short or
+ * interrupted.  Each failure says what failed and where, leaves an older file unchanged, and leaves
+ * no other file. */
 #include "convert/convert.h"
 #include "faults.h"
 #include "tests/model_cases.h"
@@ -112,7 +113,7 @@ static void assert_content(const char *path, const struct content *expected, con
     free(found.bytes);
 }
 
-/* Nothing but the output, if there is one. */
+/* The folder contains only the output, if there is one. */
 static void assert_no_other_file(const char *when) {
     DIR *entries = opendir(folder);
     assert_non_null(entries);
@@ -124,7 +125,8 @@ static void assert_no_other_file(const char *when) {
 
 static const struct content older = {(char *)"an older file", 13};
 
-/* One run of what writes `whole`, over an older file: the status as told, and the file by it. */
+/* One run of what writes `whole`, over an older file: the status that it returned, and the file
+ * that it left. */
 static txl_status run_writing(txl_status (*run)(txl_error *), enum fault_kind kind, long n, bool on,
                               const struct content *whole, txl_error *error) {
     char when[64];
@@ -138,7 +140,7 @@ static txl_status run_writing(txl_status (*run)(txl_error *), enum fault_kind ki
     return status;
 }
 
-static void assert_told(txl_status status, const txl_error *error, const char *name, long n) {
+static void assert_reported(txl_status status, const txl_error *error, const char *name, long n) {
     if (status && (status != TXL_IO || error->status != status || !strchr(error->message, ':') ||
                    strchr(error->message, '\n')))
         fail_msg("%s: call %ld: status %d, \"%s\"", name, n, (int)status, error->message);
@@ -164,10 +166,10 @@ static void check_writing(const char *name, txl_status (*run)(txl_error *)) {
     long n_call = count_calls(run, FAULT_FILE), n_failed = 0;
     for (long n = 1; n <= n_call; n++) {
         txl_status status = run_writing(run, FAULT_FILE, n, false, &whole, &error);
-        assert_told(status, &error, name, n);
+        assert_reported(status, &error, name, n);
         n_failed += status != TXL_OK;
     }
-    /* A nameless file is not to be had everywhere, which is no failure. */
+    /* Not every file system has nameless files; that is no failure. */
     assert_true(n_failed >= n_call - 1);
     print_message("%s: %ld calls\n", name, n_call);
     long n_cut = count_calls(run, FAULT_SIGNAL);
@@ -207,7 +209,7 @@ static void check_full_disk(const char *name, txl_status (*run)(txl_error *)) {
         txl_status status = run(&error);
         limit_files(RLIM_INFINITY);
         assert_int_equal(status, TXL_IO);
-        assert_told(status, &error, name, (long)room);
+        assert_reported(status, &error, name, (long)room);
         assert_non_null(strstr(error.message, output));
         assert_content(output, &older, "a full disk");
         assert_no_other_file("a full disk");
@@ -236,7 +238,7 @@ static void check_reading(const char *name, txl_status (*run)(txl_error *)) {
         txl_status status = run(&error);
         faults_disarm();
         assert_int_not_equal(status, TXL_OK);
-        assert_told(status, &error, name, n);
+        assert_reported(status, &error, name, n);
     }
     faults_arm(FAULT_CUT, 1, true);
     txl_status cut = run(&error);

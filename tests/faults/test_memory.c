@@ -1,6 +1,6 @@
-/* Every allocation fails once: whatever is being done ends with TXL_MEMORY and a message, leaves no
- * file, and leaks nothing (which the address sanitizer sees).  What can do without the memory has
- * to give the result that it gives with it. */
+/* Every allocation fails once: the call must end with TXL_MEMORY and a message, leave no file, and
+ * leak nothing (which the address sanitizer detects).  A call that succeeds without the memory must
+ * give the same result. */
 #include "convert/convert.h"
 #include "faults.h"
 #include "lib/text/decoder.h"
@@ -23,7 +23,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* Something to be done: *result depends on all that it gives. */
+/* An action to test: *result depends on all of its results. */
 typedef txl_status operation(const void *context, uint64_t *result, txl_error *error);
 
 static char folder[128], output[160], saved[160];
@@ -90,7 +90,7 @@ static void run_failing(const char *name, operation *run, const void *context, l
 static void fail_each(const char *name, operation *run, const void *context, long all) {
     txl_error error;
     uint64_t expected = 0, result = 0;
-    if (run(context, &expected, &error) != TXL_OK) /* what is made but once, is now */
+    if (run(context, &expected, &error) != TXL_OK) /* makes what is only made once */
         fail_msg("%s: %s", name, error.message);
     expected += take_file(output) + take_file(saved);
     faults_arm(FAULT_MEMORY, 0, false);

@@ -1,4 +1,4 @@
-/* Small files that ask for much: of at most 10 KB none makes the readers allocate more than 64 MiB,
+/* Small files that claim much: no file of at most 10 KB makes a reader allocate more than 64 MiB,
  * or work for more than a second, before it is refused.  Each is read in a process of its own,
  * whose memory and time are measured. */
 #include "convert/convert.h"
@@ -99,7 +99,7 @@ static size_t own_resident(void) {
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What a child tells. */
+/* What a child process reports. */
 struct outcome {
     txl_status status;
     size_t allocated, resident; /* bytes at most, since it began */
@@ -242,7 +242,7 @@ static void deep_pickles(void **state) {
     check("marks.pkl", read_checkpoint, "too few values");
 }
 
-/* Everything that one opcode or a few can make much of. */
+/* Pickles in which a few opcodes make large objects. */
 static void greedy_pickles(void **state) {
     (void)state;
     char name[512];

@@ -1,5 +1,5 @@
-/* Checkpoint files of any kind: the input is one.  The mutator sets checksums right, without which
- * little of a zip container would be read. */
+/* Checkpoint files of any kind: the input is one.  The mutator corrects checksums; otherwise little
+ * of a zip container would be read. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

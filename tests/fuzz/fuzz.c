@@ -1,4 +1,4 @@
-/* What the harnesses share: files in memory, and the use of what was read. */
+/* Shared by the harnesses: files in memory, and functions that use what was read. */
 #include "fuzz.h"
 
 #include "convert/containers/checkpoint.h"

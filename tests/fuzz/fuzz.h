@@ -1,6 +1,6 @@
-/* What the fuzzed harnesses share.  Each harness is a file NAME.c with the functions that libFuzzer
+/* Shared by the fuzz harnesses.  Each harness is a file NAME.c with the functions that libFuzzer
  * calls; tests/fuzz/run says how they are built and run, and replay.c runs them without libFuzzer.
- * A harness may do whatever it likes with an input, but must leave nothing behind. */
+ * A harness may do anything with an input, but must leave nothing behind. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -38,15 +38,15 @@ void fuzz_require(bool holds, const char *sentence);
 /* The same for a call that has to succeed: tells its message. */
 void fuzz_require_ok(txl_status status, const txl_error *error);
 
-/* What the program prints from now on is of no interest; libFuzzer has its own stream. */
+/* Discards what the program prints from now on; libFuzzer has its own stream. */
 void fuzz_silence(void);
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-/* Does with the file all that txl does with a checkpoint before it writes anything. */
+/* Does everything with the file that txl does with a checkpoint before it writes anything. */
 void fuzz_checkpoint(const char *path);
 
-/* What a model makes of some ids; all zero where it cannot. */
+/* A model's results for some ids; all zero if it has none. */
 enum { FUZZ_TOKENS = 7, FUZZ_SEGMENT = 3 };
 struct fuzz_scores {
     float nats[FUZZ_TOKENS];
@@ -55,7 +55,7 @@ struct fuzz_scores {
     float after[FUZZ_SEGMENT], filled[FUZZ_SEGMENT];
 };
 
-/* Asks a model of everything that can be asked, and scores some ids with short segments. */
+/* Calls every query on a model, and scores some ids with short segments. */
 struct fuzz_scores fuzz_model(const txl_model *model);
 
 /* A safetensors file of that header with `data_size` zeros for elements; the caller frees it. */

@@ -1,6 +1,5 @@
-/* Decimal ids (--ids): the input is a byte of choices, then the text.  Cut anywhere it has to give
- * the ids, or the message, that it gives in one piece, and they have to be those that strtol reads.
- */
+/* Decimal ids (--ids): the input is a byte of choices, then the text.  However it is cut, it must
+ * give the same ids or the same message as in one piece, and the ids that strtol reads. */
 #include "fuzz.h"
 #include "tiny.h"
 
@@ -15,7 +14,7 @@ enum { PROMPT = 1 };
 
 enum { MAX_TEXT = 1000 };
 
-/* What a text gives: ids, -1 for a line end, and what is told of a failure. */
+/* The result of a text: ids, -1 for a line end, and the message of a failure. */
 struct reading {
     int32_t ids[MAX_TEXT + 1];
     size_t n;

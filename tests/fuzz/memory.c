@@ -1,6 +1,6 @@
-/* Saved memory: the input is a byte that chooses the model, then the file.  What is accepted must
- * be such that a session can go on with it, and be saved again.  The mutator sets the sizes and
- * checksums of weights-format.md right, without which nothing of a changed file would be read. */
+/* Saved memory: the input is a byte that chooses the model, then the file.  A session must be able
+ * to continue from an accepted file, and be saved again.  The mutator corrects the sizes and
+ * checksums of weights-format.md; otherwise nothing of a changed file would be read. */
 #include "fuzz.h"
 #include "tiny.h"
 
@@ -12,8 +12,8 @@ enum { MAX_LENGTH = 1000 };
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
-/* What can be saved can be read; numbers so large that they are not finite cannot, unless all of
- * them came of a file. */
+/* A saved memory can be read again.  Saving fails if numbers are not finite, unless all came from a
+ * file. */
 static void save_again(const txl_session *session, const txl_model *model, const txl_resume *resume,
                        bool all_read) {
     txl_memory *memory, *again;

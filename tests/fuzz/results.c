@@ -1,5 +1,5 @@
 /* Results of shards, which txl ppl --merge reads: the input is up to four files, each ended by a
- * NUL. What fits together gives a result that can be told in every way. */
+ * NUL. Files that fit together give a result that can be printed in every form. */
 #include "fuzz.h"
 
 #include "cli/ppl/merge.h"

@@ -1,4 +1,4 @@
-/* What the fuzzers start from. */
+/* The inputs that the fuzzers start from. */
 #include "seeds.h"
 
 #include "convert/containers/checkpoint_internal.h"

@@ -1,5 +1,5 @@
-/* What the fuzzers start from: the test cases, and small inputs made here, which are of every kind
- * that a reader has to read. */
+/* The inputs that the fuzzers start from: the test cases, and small inputs of every kind that a
+ * reader reads. */
 #ifndef FUZZ_SEEDS_H
 #define FUZZ_SEEDS_H
 

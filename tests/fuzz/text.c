@@ -1,5 +1,6 @@
-/* Text to ids and back: the input is two bytes of choices, then the text.  Cut anywhere it has to
- * give what it gives in one piece, and its ids, shown as text, have to be read as the same ids. */
+/* Text to ids and back: the input is two bytes of choices, then the text.  However it is cut, it
+ * must give the same result as in one piece, and the text of its ids must be read as the same
+ * ids. */
 #include "fuzz.h"
 
 #include "lib/base/id_list.h"
@@ -198,8 +199,8 @@ static char *decode(const struct vocabulary *vocabulary, const uint8_t *choices,
     return text;
 }
 
-/* Whether ids that came of this text are told by the text that they give.  An unknown character
- * becomes several, text8's _ a space, and lm1b's literal <S> a line end. */
+/* Whether the text of this text's ids gives the same ids again.  It does not where an unknown
+ * character becomes several, text8's _ a space, or lm1b's literal <S> a line end. */
 static bool is_reversible(const struct vocabulary *vocabulary, uint8_t choices, const char *text,
                           size_t length, const struct encoding *e) {
     if (!(choices & LOOKUP) || choices & (RAW | PROMPT))

@@ -1,4 +1,5 @@
-/* Vocabulary files: the input is one, of any kind.  What is read has to do as a model's. */
+/* Vocabulary files: the input is one, of any kind.  A vocabulary that can be read must be usable as
+ * a model's. */
 #include "fuzz.h"
 
 #include "convert/vocabulary_file.h"

@@ -1,6 +1,5 @@
 /* Weights files: the input is one, opened both ways.  The mutator changes one part at a time and
- * sets offsets, sizes and checksums right, without which nothing of a changed file would be read.
- */
+ * corrects offsets, sizes and checksums; otherwise nothing of a changed file would be read. */
 #include "fuzz.h"
 
 #include "lib/weights/layout.h"

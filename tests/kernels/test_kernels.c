@@ -143,7 +143,7 @@ static void products(void **state) {
     }
 }
 
-/* Texts that are made together come out as each by itself. */
+/* Texts that are generated together are the same as each generated alone. */
 static void products_of_a_row_are_the_same_among_others(void **state) {
     (void)state;
     static float a[8 * MAX], b[40 * MAX], narrow[40 * MAX], scale[40 * MAX], c[8 * 40], alone[40];
@@ -451,7 +451,7 @@ static void narrowing(void **state) {
     }
 }
 
-/* Also in place. */
+/* In place too. */
 static void narrowing_to_bf16(void **state) {
     (void)state;
     static float in[MAX];

@@ -1,6 +1,5 @@
-/* The bounds of model_limits.h and of a session's settings: what is at a bound passes it, and one
- * more is refused by name, by the loader, by the random models, by sessions and by the converter.
- */
+/* The bounds of lib/base/limits.h and of a session's settings: a value at a bound is accepted, and
+ * one more is refused by name, by the loader, random models, sessions and the converter. */
 #include "convert/convert.h"
 #include "convert/vocabulary_file.h"
 #include "lib/base/limits.h"
@@ -268,7 +267,7 @@ static void checkpoints_are_bounded(void **state) {
 }
 
 /* Of the vanilla Transformer only an option tells how many heads there are. */
-static void told_heads_are_bounded(void **state) {
+static void stated_heads_are_bounded(void **state) {
     (void)state;
     static const struct {
         int n_head, d_head;
@@ -298,7 +297,7 @@ static void told_heads_are_bounded(void **state) {
     }
 }
 
-static void told_lengths_are_bounded(void **state) {
+static void stated_lengths_are_bounded(void **state) {
     (void)state;
     struct convert_options options;
     txl_error error;
@@ -372,8 +371,8 @@ int main(void) {
         cmocka_unit_test(sessions_are_bounded),
         cmocka_unit_test(sessions_have_to_fit_the_machine),
         cmocka_unit_test(checkpoints_are_bounded),
-        cmocka_unit_test(told_heads_are_bounded),
-        cmocka_unit_test(told_lengths_are_bounded),
+        cmocka_unit_test(stated_heads_are_bounded),
+        cmocka_unit_test(stated_lengths_are_bounded),
         cmocka_unit_test(bands_are_bounded),
         cmocka_unit_test(tensors_are_bounded),
         cmocka_unit_test(symbols_are_bounded),

@@ -1,5 +1,5 @@
-/* Models opened compressed: every result is that of the expanded model to the bit, whoever else
- * uses the model meanwhile, and a damaged block is told by the session that reaches it. */
+/* Models opened compressed: every result is bit for bit that of the expanded model, even if others
+ * use the model at the same time, and the session that reaches a damaged block reports it. */
 #include "convert/convert.h"
 #include "lib/weights/weights.h"
 #include "tests/model_cases.h"
@@ -279,7 +279,7 @@ static void assert_damaged(txl_status status, const txl_error *error) {
 }
 
 /* A session that could not go on has the timeline that it had before. */
-static void damage_is_told_by_the_session(void **state) {
+static void damage_is_reported_by_the_session(void **state) {
     (void)state;
     static const char *const names[] = {"wt103-zip", "hf-bin", "learnable-positions",
                                         "absolute-sinusoid", NULL};
@@ -385,7 +385,7 @@ int main(void) {
         cmocka_unit_test(projected_zeros_are_the_same),
         cmocka_unit_test(layers_stay_compressed),
         cmocka_unit_test(sessions_share_a_model),
-        cmocka_unit_test(damage_is_told_by_the_session),
+        cmocka_unit_test(damage_is_reported_by_the_session),
         cmocka_unit_test(damage_stops_copies),
         cmocka_unit_test(damage_stops_copies_and_new_sessions),
     };

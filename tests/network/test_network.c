@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nats per token may differ so much from the reference's float64 arithmetic. */
+/* How much nats per token may differ from the reference's float64 arithmetic. */
 static const double REFERENCE = 2e-4;
-/* And so much between two ways to the same number. */
+/* How much they may differ between two ways to compute the same. */
 static const double AGREEMENT = 1e-4;
 
 /* Scores all tokens, `step` at a time; nats[n - 1], the caller's to free. */
@@ -249,7 +249,7 @@ static void many_distributions_agree_with_one(void **state) {
                 for (size_t id = 0; id < n_token; id++)
                     assert_close(&c, "one of many", id, many[last * n_token + id], one[id],
                                  rounding * fmax(1, fabs((double)one[id]) / 10));
-                /* The session stands where it would without. */
+                /* The session is where it would be without the call. */
                 assert_int_equal(txl_session_logprobs(session, one, &error), TXL_OK);
                 assert_close(&c, "next", last, one[0], many[last * n_token], rounding);
             }

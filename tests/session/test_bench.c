@@ -1,4 +1,5 @@
-/* What txl bench stands on: models of random weights, what a token costs, the machine's limits. */
+/* The foundations of txl bench: models of random weights, the costs of a token, the machine's
+ * limits. */
 #include "lib/session/model.h"
 #include "txl.h"
 

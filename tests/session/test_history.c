@@ -71,7 +71,7 @@ static void repeats_are_those_of_the_window(void **state) {
     }
 }
 
-/* What a saved memory relies on, at every length around the window's. */
+/* A saved memory relies on this, at every length around the window's. */
 static void recent_ids_make_the_same_history(void **state) {
     (void)state;
     enum { WINDOW = 50 };

@@ -143,7 +143,7 @@ static txl_status pass(void *context, const txl_symbol *symbol, txl_error *error
     return TXL_OK;
 }
 
-/* What a later version's caller may have set, or one who did not zero the structure. */
+/* A caller of a later version may have set these, or one that did not zero the structure. */
 static void reserved_members_must_be_zero(void **state) {
     (void)state;
     struct model_case c;
@@ -198,7 +198,7 @@ static bool stop_progress(void *context, uint64_t done, uint64_t total) {
     return false;
 }
 
-/* Whatever stopped the call, the error says the status that it returned, and something. */
+/* Whatever stopped the call, the error has the status that it returned, and a message. */
 static void a_stopped_call_fills_in_its_error(void **state) {
     (void)state;
     struct model_case c;
@@ -232,7 +232,7 @@ static void a_stopped_call_fills_in_its_error(void **state) {
     case_close(&c);
 }
 
-/* Whoever uses OpenBLAS beside txl finds it as it was. */
+/* OpenBLAS's other users in the process find it as it was. */
 static void the_number_of_blas_threads_is_put_back(void **state) {
     (void)state;
     struct model_case first, second;

@@ -45,7 +45,7 @@ static void streams_and_draws_differ(void **state) {
 
 /* ---- The definition ----------------------------------------------------------------------- */
 
-/* A way to draw, and what was seen before: the test's own list of ids beside the history. */
+/* A way to draw, and the past: the test's own list of ids, and the history. */
 struct way {
     txl_sampling sampling;
     size_t ngram;
@@ -61,8 +61,8 @@ static void renormalise(double *p, size_t n) {
         p[i] /= total;
 }
 
-/* Sets to 0 all but those of the greatest keys, at most `most` and no more than reach `share`, in
- * the plainest way: the best of what is left, again and again. */
+/* Keeps the elements with the greatest keys, at most `most` and no more than reach `share`, and
+ * sets all others to 0.  It is simple: it takes the best of the rest again and again. */
 static void keep(double *p, const double *key, size_t n, size_t most, double share) {
     double *kept = calloc(n, sizeof *kept), sum = 0;
     assert_non_null(kept);
@@ -147,8 +147,9 @@ static void define(const struct way *way, const int32_t *past, const float *logp
 
 enum { DRAWS = 2000 };
 
-/* What chi-square exceeds once in a million times (Wilson and Hilferty 1931): with a fixed seed a
- * test that passes goes on passing, and a wrong distribution is beyond it many times over. */
+/* The value that chi-square exceeds once in a million times (Wilson and Hilferty 1931).  The seed
+ * is fixed, so a test that passes keeps passing; a wrong distribution exceeds the value many times
+ * over. */
 static double critical_value(int degrees) {
     const double normal = 4.7534; /* is exceeded once in a million times */
     double variance = 2.0 / (9 * degrees);
@@ -224,8 +225,8 @@ static void check_draws(const struct model_case *c, txl_session *session, const 
     free(drawn);
 }
 
-/* A past that the rules against repetition have much to do with: the likeliest tokens, the last two
- * of which have been in a row before, and one of the last band. */
+/* A past to which the rules against repetition apply: the likeliest tokens, of which the last two
+ * occurred in a row before, and one token of the last band. */
 static void make_past(const struct model_case *c, txl_session *session, int32_t *past) {
     int32_t best[4], rare = txl_model_n_token(c->model) - 1;
     float logprobs[4];
@@ -484,8 +485,8 @@ static void extremes_are_harmless(void **state) {
     case_close(&c);
 }
 
-/* min_p keeps what is just at its bound: at a temperature that makes all tokens equally likely to
- * the last bit, every one stays at min_p 1. */
+/* min_p keeps a token exactly at its bound: at a temperature that makes all tokens equally likely
+ * to the last bit, min_p 1 keeps every one. */
 static void the_bound_of_min_p_stays(void **state) {
     (void)state;
     struct model_case c;

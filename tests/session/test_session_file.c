@@ -1,5 +1,5 @@
-/* Saved memories: what is saved at any point and loaded, from memory or from a file, goes on bit
- * for bit as it would have; and whatever happens to the file is noticed. */
+/* Saved memories: a session that is saved at any point and loaded, from memory or from a file,
+ * continues bit for bit as it would have; and any change of the file is detected. */
 #include "tests/model_cases.h"
 
 #include <setjmp.h>
@@ -359,7 +359,7 @@ static void seal(uint8_t *bytes) {
     memcpy(bytes + HEADER_CHECKSUM, &checksum, sizeof checksum);
 }
 
-/* What a stranger may write, with checksums that are right. */
+/* Values that a stranger may write, with correct checksums. */
 static void impossible_values_are_refused(void **state) {
     (void)state;
     static uint8_t bytes[ROOM], forged[ROOM];

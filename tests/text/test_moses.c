@@ -377,8 +377,8 @@ static size_t draw(uint64_t *seed, size_t bound) {
     return (size_t)(*seed >> 33) % bound;
 }
 
-/* No token has white space in it, and no text put together from tokens has a joiner left or blanks
- * at its ends or two in a row, whatever the line. */
+/* Whatever the line, no token contains white space, and no text made from tokens contains a joiner,
+ * a blank at either end, or two blanks in a row. */
 static void test_random_lines(void **state) {
     (void)state;
     static const char *const pieces[] = {

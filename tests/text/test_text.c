@@ -80,7 +80,7 @@ static void unmake(struct made *made) {
 
 enum { CORPUS = 0, PROMPT = 1, SKIP = 2, SPLIT = 4, RAW = 8 };
 
-/* What came out of an encoder. */
+/* The output of an encoder. */
 struct result {
     struct buffer symbols; /* spellings, each followed by a blank; \n for a line end; white space
                               as \s \t \r \n or \x.. */
@@ -153,7 +153,7 @@ static void free_result(struct result *result) {
     buffer_free(&result->ranges);
 }
 
-/* Feeds a copy of its own size, so that a sanitizer sees a read beyond it. */
+/* Feeds a copy of exactly this size, so that a sanitizer detects a read beyond it. */
 static txl_status feed_piece(txl_encoder *encoder, const char *text, size_t length,
                              txl_error *error) {
     char *piece = malloc(length + !length);
@@ -1040,7 +1040,8 @@ static void test_ranges_of_characters(void **state) {
     unmake(made);
 }
 
-/* A token names what it was made of; what was swapped, or was one character, is named whole. */
+/* A token names the bytes that it was made from; swapped text, and a single character, are named
+ * whole. */
 static void test_ranges_of_raw_text(void **state) {
     (void)state;
     struct made *made = make(TXL_WORDS, false, WORDS);

@@ -1,5 +1,5 @@
-/* The weights file: what is written is read back to the bit, in every type and encoding; what is
- * damaged anywhere is refused and harms nothing; what fails leaves no file. */
+/* The weights file: it is read back bit for bit, in every type and encoding; damage anywhere is
+ * refused and does no harm; a failure leaves no file. */
 #include "convert/convert.h"
 #include "lib/base/half.h"
 #include "lib/base/q8.h"
@@ -474,8 +474,7 @@ static void impossible_settings_are_refused(void **state) {
     free(image.data);
 }
 
-/* Stored as they are, weights are used without a look at their checksums: what is no number is
- * noticed in the results. */
+/* Raw weights are used without comparing their checksums; NaN is detected in the results. */
 static void results_have_to_be_finite(void **state) {
     (void)state;
     static const char *const tensors[] = {"layer.0.feed_forward.2.weight", "softmax.3.projection"};
