@@ -23,8 +23,8 @@
  * its arguments after it returns, unless their comment says so.
  *
  * Threads: any number of threads may use a model at the same time; only one at a time may use any
- * other object.  A session has threads of its own, in which all signals but SIGBUS are blocked. Its
- * results are the same, bit for bit, for any number of threads.  The library prints nothing and
+ * other object.  A session has threads of its own, in which all signals except SIGBUS are blocked.
+ * Its results are the same, bit for bit, for any number of threads.  The library prints nothing and
  * never exits.  It keeps no state outside of objects, with one exception: OpenBLAS has one number
  * of threads for the whole process.  While any model is open that number is 1, because sessions
  * divide the work themselves; closing the last model restores the number from before the first was
@@ -199,7 +199,7 @@ TXL_API int32_t txl_model_unk(const txl_model *model);
 TXL_API int32_t txl_model_eos(const txl_model *model);
 
 /* True for a control piece of a SentencePiece model (<s>, <pad>, <mask>) that is not the boundary:
- * it stands for nothing in a text, so that what writes text bans it. */
+ * it stands for nothing in a text, so a program that writes text should ban it. */
 TXL_API bool txl_model_is_control(const txl_model *model, int32_t id);
 
 /* The token that an empty prompt begins with: <eos>, <S>, the byte 32 or _, or id 0 where the
@@ -249,10 +249,10 @@ typedef enum txl_memory_type {
     TXL_MEMORY_BF16
 } txl_memory_type;
 
-/* What products of many rows of activations with the weights are computed in.  With weights in q8
- * TXL_COMPUTE_INT8 rounds the activations to 8 bits too, 64 of them to a scale; what that costs and
- * brings is in SPEED.md.  It is for scoring: a token's scores then depend on whether it is
- * fed with few others or many. */
+/* The numbers in which products of many rows of activations with the weights are computed.  With
+ * weights in q8, TXL_COMPUTE_INT8 rounds the activations to 8 bits too, 64 of them to a scale;
+ * SPEED.md has its speed and its loss.  It is for scoring: a token's scores then depend on whether
+ * it is fed with few others or many. */
 typedef enum txl_compute {
     TXL_COMPUTE_BY_TYPE = 0, /* as the weights' type asks */
     TXL_COMPUTE_INT8
@@ -296,8 +296,8 @@ TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *s
 typedef struct txl_costs {
     uint64_t bytes; /* read to generate a token: weights, keys, values, position rows */
     uint64_t flops; /* additions and multiplications to score a token of a long text */
-    /* XLNet: of reading one in a block of tgt_len tokens without memory, which is what reading
-     * known tokens again takes; 0 for other families. */
+    /* XLNet: to read a token in a block of tgt_len tokens without memory, as when known tokens are
+     * read again; 0 for other families. */
     uint64_t block_flops;
     uint64_t reserved[3];
 } txl_costs;
@@ -409,8 +409,7 @@ TXL_API txl_status txl_session_logprobs(txl_session *session, float *out, txl_er
 
 /* The `k` likeliest next tokens, from 0 to n_token, best first (ties: the lower id first), with
  * their log-probabilities: ids[k], logprobs[k].  At least one id must have been fed.  Bands of an
- * adaptive softmax that cannot hold one of them are not computed.
- */
+ * adaptive softmax that cannot contain one of them are not computed. */
 TXL_API txl_status txl_session_top(txl_session *session, int k, int32_t *ids, float *logprobs,
                                    txl_error *error);
 
@@ -430,7 +429,7 @@ TXL_API txl_status txl_history_new(size_t window, size_t n, txl_history **histor
 TXL_API void txl_history_push(txl_history *history, const int32_t *ids, size_t n);
 
 /* Copies the last n ids, oldest first, or all if there are fewer, and returns their number.  To
- * copy a history, get as many as its window holds and push them to a new one. */
+ * copy a history, get as many ids as its window holds and push them to a new one. */
 TXL_API size_t txl_history_recent(const txl_history *history, int32_t *ids, size_t n);
 
 /* Forgets everything. */
@@ -549,12 +548,12 @@ typedef struct txl_encoder txl_encoder;
  *
  * Each symbol names the bytes of the text that it stands for.  White space that no symbol stands
  * for, a byte order mark and, in bytes models, line feeds belong to none.  A line boundary (<eos>,
- * lm1b's closing <S>) stands for LF or CR LF.  Where several symbols come of the same bytes, as
- * where the Moses tokenizer makes more of a character, each names all of them.  A symbol that
+ * lm1b's closing <S>) stands for LF or CR LF.  Where several symbols come from the same bytes, as
+ * when the Moses tokenizer makes several of a character, each names all of them.  A symbol that
  * stands for nothing (lm1b's opening <S>, the boundary of an unterminated line) has 0 bytes, at the
  * place where they would be.  Neither `offset` nor its end is ever less than the symbol's before.
- * The bytes themselves are the caller's to keep: what the encoder still holds back begins where the
- * next symbol's `offset` will be, or later. */
+ * A caller that needs the bytes keeps them itself: no later symbol begins before the last one's
+ * `offset`. */
 typedef struct txl_symbol {
     const char *text; /* its spelling as split, before the vocabulary is asked, not NUL-terminated,
                          alive during the call; NULL: a line ended */
@@ -615,8 +614,8 @@ TXL_API void txl_encoder_free(txl_encoder *encoder);
 
 typedef struct txl_decoder txl_decoder;
 
-/* Makes a decoder, which turns ids into text.  `raw`: words and lm1b through the Moses detokenizer.
- */
+/* Makes a decoder, which turns ids into text.  `raw`: words and lm1b go through the Moses
+ * detokenizer. */
 TXL_API txl_status txl_decoder_new(const txl_model *model, bool raw, txl_decoder **decoder,
                                    txl_error *error);
 
@@ -750,10 +749,9 @@ typedef struct txl_step {
 } txl_step;
 
 /* Takes one step of Adam at the learning rate `rate`; all peers call it.  Every stream moves on by
- * tgt_len tokens, or to the end of the epoch; then it begins again
- * with the first memory (txl_model_memory_start).  A loss
- * or gradient that is not finite is TXL_FORMAT: the step updates nothing, and every later step
- * fails too. */
+ * tgt_len tokens, or to the end of the epoch; after that it begins again with the first memory
+ * (txl_model_memory_start).  A loss or gradient that is not finite is TXL_FORMAT: the step updates
+ * nothing, and every later step fails too. */
 TXL_API txl_status txl_trainer_step(txl_trainer *trainer, double rate, txl_step *step,
                                     txl_error *error);
 

@@ -1,4 +1,5 @@
-/* What the scripts of all pages begin with: the facts, elements, and text that is safe to show. */
+/* The beginning of all pages' scripts: the facts, functions that make elements, and text that is
+ * safe to show. */
 "use strict";
 
 const facts = JSON.parse(document.getElementById("facts").textContent);
@@ -23,7 +24,7 @@ function fixed(value, digits) {
   return value === null ? "-" : value.toFixed(digits);
 }
 
-/* What shows nothing, or changes how others are shown. */
+/* Characters that are invisible, or change how others are shown. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}\p{Cs}]/gu;
 
 function visible(text) {
@@ -40,7 +41,7 @@ function baseName(path) {
   return visible(path.split("/").at(-1));
 }
 
-/* A figure as --json has it, but for the quotes of a string. */
+/* A figure as in --json, without the quotes of a string. */
 function plain(figure) {
   return typeof figure === "string" ? visible(figure) : JSON.stringify(figure) ?? "";
 }

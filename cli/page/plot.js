@@ -1,4 +1,5 @@
-/* Lines in a figure, with axes, a cursor that tells the values, and places that can be picked. */
+/* Draws lines in a figure, with axes, a cursor that shows the values, and places that can be
+ * picked. */
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -28,7 +29,7 @@ function roundTicks(low, high, about) {
   return ticks;
 }
 
-/* Values of an axis to places from `start` to `end`. */
+/* Maps the values of an axis to places from `start` to `end`. */
 function axis(low, high, start, end, scale = (value) => value) {
   const span = scale(high) - scale(low) || 1;
   return (value) => start + (end - start) * (scale(value) - scale(low)) / span;

@@ -1,7 +1,7 @@
-/* A report's page at work, on the data of report_data.js.
+/* Runs a report's page on the data of report_data.js.
  *
- * The text stands in the page as plain text, in pieces; a piece near the window is replaced by an
- * element for each cell, so that a long text costs no more than what is seen of it. */
+ * The page holds the text as plain text, in pieces; a piece near the window is replaced by an
+ * element for each cell, so that a long text costs no more than its visible part. */
 "use strict";
 
 /* The scales of colour.  Words have a wider range of surprise than characters do. */
@@ -10,14 +10,14 @@ const NATS_A_STEP = words ? 1 : 0.5;
 const DIFFERENCES = 11;
 const MIDDLE = (DIFFERENCES - 1) / 2;
 
-/* Differences are as large as the models are different: all but the largest are on the scale. */
+/* Differences vary with the models: the scale covers all but the largest. */
 const differences = compare ? models[0].nats.map((nats, i) => nats - models[1].nats[i]) : null;
 const NATS_A_DIFFERENCE = compare ? roundUp(quantile(differences.map(Math.abs), 0.98) / MIDDLE) : 0;
 
 /* Tokens of a piece: enough to fill a window, few enough to be replaced within a frame. */
 const PIECE = 800;
 
-/* Of the numbers among the values; positive, even if all are 0. */
+/* A quantile of the finite values; positive, even if all are 0. */
 function quantile(values, part) {
   const sorted = values.filter(Number.isFinite).sort();
   return sorted[Math.floor(part * (sorted.length - 1))] || 1e-6;
@@ -33,7 +33,7 @@ function percent(probability) {
 
 /* ---- Colour ------------------------------------------------------------------------------- */
 
-/* What the colour tells: the surprise of one model, or the difference of both. */
+/* What the colour shows: the surprise of one model, or the difference of both. */
 let view = { model: models[0] };
 
 function colour(i) {
@@ -47,7 +47,7 @@ function colour(i) {
   return `d${MIDDLE + Math.max(-MIDDLE, Math.min(MIDDLE, step))}`;
 }
 
-/* Of labels that would stand in each other's way the one further right stays. */
+/* Of labels that would overlap, keeps the one further to the right. */
 function thinOut(labels) {
   let free = Infinity;
   for (const label of labels.toReversed()) {
@@ -132,8 +132,8 @@ function begins(i) {
   return i === 0 || linesBefore(i) > 0;
 }
 
-/* Pieces end at the end of a line; where none comes for long, after a blank; at last anywhere.  One
- * that is not whole lines is a part of a line, which its neighbours go on with. */
+/* Pieces end at the end of a line, after a blank if the line is long, or else anywhere.  A piece
+ * that is not whole lines is a part of one line, which its neighbours continue. */
 function cutPieces() {
   let first = 0;
   for (let i = 1; i <= n; i++) {
@@ -257,7 +257,7 @@ function cellElement(i) {
 
 /* ---- The current token -------------------------------------------------------------------- */
 
-/* The name of what a glyph would hardly show, or null. */
+/* The name of a character that is hardly visible, or null. */
 function unseen(id) {
   return id === boundary ? "line end" : symbols.get(id) === " " ? "space" : null;
 }
@@ -297,7 +297,7 @@ function choose(i, block = "nearest") {
   markCourse(i);
 }
 
-/* Pieces on the way get their true heights only when they are laid out: look again. */
+/* Pieces in between get their true heights only when they are laid out, so this scrolls again. */
 function jump(i) {
   choose(i, "center");
   requestAnimationFrame(() => requestAnimationFrame(() => {
@@ -367,7 +367,7 @@ const keys = {
   " ": (i) => i,
 };
 
-/* The token under the pointer: of a character of several bytes, the one with that stripe. */
+/* The token under the pointer; in a character of several bytes, the one whose stripe it is. */
 function under(event) {
   const cell = event.target.closest("b");
   if (!cell) {
@@ -495,8 +495,8 @@ function withKey(text) {
 
 let markCourse = () => {};
 
-/* What the plot follows: bits of each model, or where the difference is seen the second's nats less
- * the first's, as in the figures. */
+/* What the plot shows: bits of each model, or, with the difference, the second's nats minus the
+ * first's, as in the figures. */
 function courseSeries() {
   if (view.model) {
     return {
@@ -516,7 +516,7 @@ function courseSeries() {
   };
 }
 
-/* The running mean, of so many tokens that a long text's line is no noise. */
+/* The running mean over enough tokens that the curve of a long text is not noise. */
 function drawCourse() {
   const box = byId("course");
   const { name, label, lines, tell } = courseSeries();
@@ -556,7 +556,8 @@ function drawCourse() {
 
 /* ---- Figures ------------------------------------------------------------------------------ */
 
-/* Perplexity for words, bits per character for the other kinds, where of pieces they are known. */
+/* Perplexity for words, bits per character for the other kinds; for pieces only if they are
+ * known. */
 const perplexing = words && !(marked && result.bits_per_character !== null);
 
 function headlineOf(each) {
@@ -582,7 +583,7 @@ function headline(each, model) {
     element("p", { class: "more" }, more.join(" · ")));
 }
 
-/* What a comparison is made for. */
+/* The difference of the two models. */
 function differenceHeadline() {
   const { difference, difference_standard_error: error } = compare;
   const sign = difference > 0 ? "+" : "";
@@ -598,7 +599,7 @@ function differenceHeadline() {
     element("p", { class: "more" }, more.join(" · ")));
 }
 
-/* Every figure, a column for each model; a name that both have stands once. */
+/* Every figure, with a column for each model; a name that both have appears once. */
 function drawFigures() {
   const columns = [{ model: facts.model, ...result }, ...(compare ? [compare] : [])]
     .map(({ settings, ...figures }) => ({ ...figures, ...settings }));
@@ -608,7 +609,7 @@ function drawFigures() {
     ...columns.map((figures) => element("td", {}, plain(figures[key]))))));
 }
 
-/* The lengths that were tried, and no other, can be pointed at. */
+/* Only the lengths that were measured can be pointed at. */
 function drawSweep() {
   const box = byId("sweep");
   const tried = new Map(results.map((each) => [each.settings.mem_len, headlineOf(each)]));

@@ -1,5 +1,5 @@
-/* A report's data: the tokens of the text, what the models say of them, and the cells that they are
- * seen as.  report.h describes what stands in the page. */
+/* A report's data: the tokens of the text, the models' results for them, and the cells that show
+ * them.  report.h describes the data in the page. */
 "use strict";
 
 /* ---- Decoding ----------------------------------------------------------------------------- */
@@ -60,15 +60,15 @@ const CHUNK = facts.chunk;
 const marked = facts.unit === "piece";
 const words = facts.unit !== "character";
 
-/* Words stand apart; pieces have the blank within them, as this mark. */
+/* Blanks separate words; pieces contain the blank, as this mark. */
 const blank = words && !marked ? " " : "";
 const MARK = /\u2581/g;
 const unit = words ? "token" : "character";
 
-/* The id that ends a line, where one does. */
+/* The id that ends a line, if there is one. */
 const boundary = facts.line_pairs ? -1 : eos;
 
-/* The spellings by id, and of what stands for a byte that byte. */
+/* The spellings by id, and the bytes of symbols that stand for a byte. */
 const symbols = new Map();
 const byteOf = new Map();
 
@@ -79,8 +79,8 @@ let lineEnds;
 
 const { compare, ...result } = results[facts.shown];
 
-/* What each model says of the text: nats[n], ranks[n] from 0, and for token i the sum and the number
- * of the nats before it, so that the mean of any stretch is one division. */
+/* Each model's results: nats[n], ranks[n] from 0, and for token i the sum and the number of the
+ * nats before it, so that the mean over any range is one division. */
 const models = (compare ? [facts.model, compare.model] : [facts.model])
   .map((path) => ({ name: baseName(path) }));
 
@@ -145,7 +145,7 @@ function readTokens() {
   });
 }
 
-/* What the source has where the vocabulary has nothing but <unk>, by token. */
+/* The source's text for each <unk>, by token. */
 const surfaces = new Map();
 
 function readSurfaces() {
@@ -200,7 +200,7 @@ function alternatives(i) {
 
 /* ---- Cells: what is seen as one, a token or the bytes of a character ---------------------- */
 
-/* joined[i]: byte i goes on with the character of the byte before. */
+/* joined[i]: byte i continues the character of the byte before. */
 let joined = null;
 
 function joinBytes() {
@@ -247,7 +247,7 @@ function linesBefore(i) {
   return lineEnds[i] || (i > 0 && ids[i - 1] === boundary ? 1 : 0);
 }
 
-/* What stands before a cell; a line that begins anyway needs one line end less. */
+/* The text before a cell; where a new line begins anyway, it has one line end less. */
 function gap(i, begins) {
   const lines = linesBefore(i);
   if (lines > 0 || begins) {
