@@ -476,7 +476,7 @@ static const struct note notes[] = {
      "Ctrl-D ends the program. Standard output has only the model's text, with a line end "
      "after each turn. Typed lines are kept in $XDG_STATE_HOME/txl/history, or "
      "~/.local/state/txl/history."},
-    {"Interruption", "After Ctrl-C every text ends with the token at hand and is printed, and the "
+    {"Interruption", "After Ctrl-C every text ends with the current token and is printed, and the "
                      "exit status is 130."},
     {0}};
 

@@ -110,7 +110,7 @@ void table_integer(struct table *table, uint64_t value) {
     fprintf(table->file.stream, "%" PRIu64, value);
 }
 
-/* A logarithm of 0 is no number in JSON. */
+/* JSON has no infinity, the logarithm of 0. */
 void table_real(struct table *table, double value) {
     begin_field(table);
     bool finite = value - value == 0;
@@ -126,8 +126,8 @@ txl_status table_end_row(struct table *table) {
 
 /* ---- Text --------------------------------------------------------------------------------- */
 
-/* Adds bytes to the field, escaped.  A character may be cut by the end of the piece unless it is
- * the `last` one; then the rest of it is to come. */
+/* Adds bytes to the field, escaped.  A piece may end inside a character, whose rest follows, unless
+ * it is the `last` one. */
 static bool add_escaped(struct table *table, const char *text, size_t length, bool last) {
     char escape[8];
     bool good = true;
@@ -154,7 +154,7 @@ static bool add_escaped(struct table *table, const char *text, size_t length, bo
     return good;
 }
 
-/* The same behind what the piece before has left. */
+/* The same after an incomplete character at the end of the piece before. */
 static bool add_piece(struct table *table, const char *text, size_t length, bool last) {
     char joined[2 * sizeof table->partial];
     size_t held = table->n_partial, taken = 0;
@@ -252,7 +252,7 @@ txl_status table_source(struct table *table, struct source *source, uint64_t off
         if (!add_piece(table, bytes, n, done == length))
             return fail_memory(error);
         if (done < length && length <= PIECE)
-            continue; /* the end of a block: all of it is looked at for quotes */
+            continue; /* the end of a block: all of it is tested for characters that need quotes */
         quoted = quoted || needs_quotes(table);
         if (!begun)
             put_quote(table, quoted);

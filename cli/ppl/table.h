@@ -1,9 +1,9 @@
 /* A table of rows for other programs: comma-separated, tab-separated, or an object a line, as the
  * name of its file says.
  *
- * Fields are quoted as RFC 4180 has it, but records end in LF; so line feeds, quotes and separators
- * stand in a field as they are.  The table is UTF-8 without NUL: bytes of a text that are no whole
- * character, and NUL, are written \xHH, and a backslash \\. */
+ * Fields are quoted as in RFC 4180, but records end in LF; so line feeds, quotes and separators in
+ * a field are unchanged.  The table is UTF-8 without NUL: bytes that are no whole character, and
+ * NUL, are written \xHH, and a backslash \\. */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 
@@ -19,22 +19,23 @@ struct table {
     char *names;      /* of the columns, each ended by NUL */
     const char *name; /* of the next field of a row */
     bool in_row;
-    struct buffer field; /* the text at hand, escaped */
-    char partial[4];     /* of a text in pieces: the beginning of a character */
+    struct buffer field; /* the current text, escaped */
+    char partial[4];     /* the beginning of a character, for text in pieces */
     size_t n_partial;
-    off_t mark; /* what table_take_back goes back to; < 0: it cannot */
+    off_t mark; /* where table_take_back returns to; < 0: it cannot */
 };
 
 /* True for the names of standard output. */
 bool table_is_standard_output(const char *path);
 
-/* Opens the table and prints the header, `columns` being names with blanks between them. `objects`:
- * whatever the name says.  False with the error printed; end with table_commit or table_abandon. */
+/* Opens the table and prints the header; `columns` are names with blanks between them.  `objects`:
+ * an object a line, whatever the file's name.  False with the error printed; end with table_commit
+ * or table_abandon. */
 bool table_open(struct table *table, const char *path, const char *columns, bool objects);
 bool table_commit(struct table *table);
 void table_abandon(struct table *table);
 
-/* Remembers the rows so far; takes back those since.  A pipe keeps what it was given. */
+/* Remember the rows so far; remove those written since.  A pipe keeps what was written to it. */
 void table_mark(struct table *table);
 void table_take_back(struct table *table);
 
@@ -45,7 +46,7 @@ void table_text(struct table *table, const char *text, size_t length);
 txl_status table_source(struct table *table, struct source *source, uint64_t offset,
                         uint64_t length, txl_error *error);
 
-/* TXL_STOPPED when there is no use in going on (outfile_usable). */
+/* TXL_STOPPED when the output is not usable any more (outfile_usable). */
 txl_status table_end_row(struct table *table);
 
 #endif

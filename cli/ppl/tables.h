@@ -6,20 +6,20 @@
 #include "token_rows.h"
 #include "word_rows.h"
 
-/* Those that are not asked for have no stream. */
+/* Tables that are not asked for have no stream. */
 struct tables {
     struct token_rows tokens;
     struct word_rows words;
     struct line_rows lines;
-    struct source source; /* of the text at hand */
+    struct source source; /* of the current text */
     bool shows_source;    /* a report reads it too */
-    bool has_marks;       /* a byte order mark is no text */
+    bool has_marks;       /* byte order marks are not part of the text */
 };
 
 struct tables_options {
     const char *per_token, *per_word; /* paths; NULL: none */
     bool per_line, objects;           /* objects: lines as JSON */
-    bool previous;                    /* white space counts to the word before it */
+    bool previous;                    /* white space counts towards the word before it */
     bool ids;
     int32_t n_top;
 };
@@ -42,8 +42,8 @@ void tables_end_text(struct tables *tables, bool good);
 /* The text, piece by piece, before its tokens. */
 txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error);
 
-/* A line was scored by itself: from `*line`, which becomes the beginning of the next one, to `end`,
- * where its line end is. */
+/* Adds a line that was scored by itself, from `*line` to `end`, where its line end is.  `*line`
+ * becomes the beginning of the next one. */
 txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
                        const struct score *score, txl_error *error);
 

@@ -59,7 +59,7 @@ static void put_symbol(struct token_rows *rows, int32_t id) {
     table_text(&rows->table, symbol, length);
 }
 
-/* What the decoder makes of the id alone. */
+/* The text of the id alone. */
 static txl_status put_decoded(struct token_rows *rows, int32_t id, txl_error *error) {
     struct buffer all = {0};
     const char *text;

@@ -10,8 +10,8 @@ struct token_rows {
     struct table table;
     const txl_model *model;
     const struct comparison *comparison; /* NULL unless there is another model */
-    const char *file;                    /* of the text at hand, as the table names it */
-    struct source *source;               /* NULL: the text is what `decoder` makes of an id */
+    const char *file;                    /* the current text's name in the table */
+    struct source *source;               /* NULL: the text is that of the id, by `decoder` */
     txl_decoder *decoder;
     int32_t n_top; /* --logprobs */
     int32_t *top;  /* [n_top] */

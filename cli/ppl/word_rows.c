@@ -39,7 +39,8 @@ static bool find_begins(struct word_rows *rows) {
 
 bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model,
                     bool previous) {
-    /* Words have no token for the space: to which of them it counts makes no difference. */
+    /* Kinds with words have no token for the space, so it makes no difference which word it counts
+     * towards. */
     *rows = (struct word_rows){.model = model,
                                .has_marks = !txl_kind_takes_bytes(txl_model_kind(model)),
                                .previous = previous && unit_of(model) != TXL_UNIT_WORD};
@@ -67,8 +68,8 @@ void word_rows_start(struct word_rows *rows, const char *file, struct source *so
 
 /* ---- The source --------------------------------------------------------------------------- */
 
-/* Bytes of the white space that the text begins with, 0: none.  It is what Python's str.isspace
- * says, in UTF-8. */
+/* Bytes of the white space character (as in Python's str.isspace) at the beginning of the UTF-8
+ * text; 0: none. */
 static size_t space_length(const char *text, size_t length) {
     const unsigned char *c = (const unsigned char *)text;
     if (c[0] == ' ' || (c[0] >= 0x09 && c[0] <= 0x0d) || (c[0] >= 0x1c && c[0] <= 0x1f))
@@ -101,12 +102,12 @@ static txl_status peek(struct source *source, uint64_t offset, char bytes[3], si
     return TXL_OK;
 }
 
-/* Whether the last word of the source so far is the one whose tokens are summed. */
+/* Whether the tokens being summed belong to the last word of the source so far. */
 static bool is_at_hand(const struct word_rows *rows) {
     return rows->in_word && rows->word.place.offset == rows->word_begin;
 }
 
-/* One character or byte on; `*n` becomes 0 at the text's end. */
+/* Moves on by one character or byte; `*n` becomes 0 at the end of the text. */
 static txl_status step(struct word_rows *rows, size_t *n, txl_error *error) {
     char bytes[3];
     txl_status status = peek(rows->source, rows->at, bytes, n, error);
@@ -143,7 +144,7 @@ static txl_status find_word(struct word_rows *rows, uint64_t offset, uint64_t en
     return status;
 }
 
-/* To the end of the word at hand. */
+/* Reads to the end of the current word. */
 static txl_status finish_word(struct word_rows *rows, txl_error *error) {
     size_t n = 1;
     txl_status status = TXL_OK;
@@ -154,7 +155,7 @@ static txl_status finish_word(struct word_rows *rows, txl_error *error) {
 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
-/* `after`: ln P(B | after its last), 0 where that is not known. */
+/* Writes a word's row; `after` is ln P(B | after its last), or 0 if that is not known. */
 static txl_status write_word(struct word_rows *rows, struct word *word, double after,
                              txl_error *error) {
     struct table *table = &rows->table;
@@ -185,12 +186,12 @@ static void add_token(struct word *word, const struct scored *token, double befo
     word->last_index = token->index;
 }
 
-/* ln P(B | after `word`), before token number `index` at which it is `before`. */
+/* ln P(B | after `word`): it is `before`, if token `index` directly follows the word. */
 static double log_after(const struct word *word, uint64_t index, double before) {
     return index == word->last_index + 1 ? before : 0;
 }
 
-/* The word at hand has ended; `index` is that of the next token, at which ln P(B) is `before`. */
+/* Ends the current word; `index` is that of the next token, at which ln P(B) is `before`. */
 static txl_status end_word(struct word_rows *rows, uint64_t index, double before,
                            txl_error *error) {
     if (!rows->in_word)
@@ -203,7 +204,7 @@ static txl_status end_word(struct word_rows *rows, uint64_t index, double before
     return write_word(rows, &rows->word, log_after(&rows->word, index, before), error);
 }
 
-/* White space before the first word, if it is a row by itself. */
+/* Ends white space before the first word, if it is a row by itself. */
 static txl_status end_boundary(struct word_rows *rows, const struct scored *next, double before,
                                txl_error *error) {
     if (!rows->boundary)
@@ -212,7 +213,7 @@ static txl_status end_boundary(struct word_rows *rows, const struct scored *next
     return write_word(rows, &rows->space, log_after(&rows->space, next->index, before), error);
 }
 
-/* ln P(B) of the distribution that predicted the token. */
+/* ln P(B) in the distribution that predicted the token. */
 static double log_begins(const struct word_rows *rows, const struct scored *token) {
     double sum = 0;
     if (!rows->begins)
@@ -223,13 +224,13 @@ static double log_begins(const struct word_rows *rows, const struct scored *toke
     return log(sum);
 }
 
-/* A token of white space alone. */
+/* Adds a token that is only white space. */
 static txl_status take_space(struct word_rows *rows, const struct scored *token, double before,
                              txl_error *error) {
     bool line_end = token->id == txl_model_eos(rows->model);
-    bool movable = !rows->begins || line_end; /* a mark of its own waits for its word */
+    bool movable = !rows->begins || line_end; /* a word mark alone waits for its word */
     if (rows->previous && rows->in_word && movable) {
-        /* Marks that waited have found the line's end. */
+        /* The line ended, so marks that waited for another word belong to this one. */
         rows->word.tokens += rows->space.tokens;
         rows->word.nats += rows->space.nats;
         rows->space = (struct word){0};
@@ -242,7 +243,7 @@ static txl_status take_space(struct word_rows *rows, const struct scored *token,
     return status;
 }
 
-/* A token of the source's last word, which is another than the one before. */
+/* Adds the first token of a new word, the last one of the source so far. */
 static txl_status begin_word(struct word_rows *rows, const struct scored *token, double before,
                              txl_error *error) {
     txl_status status = end_word(rows, token->index, before, error);

@@ -1,4 +1,4 @@
-/* Points of a curve, and what was measured. */
+/* The points of a curve, and evaluations. */
 #include "curves.h"
 
 #include "cli/system/output.h"
@@ -16,7 +16,7 @@ void curves_free(struct curves *c) {
     *c = (struct curves){0};
 }
 
-/* Two points become one. */
+/* Joins every two points into one. */
 static void halve(struct curves *c) {
     for (size_t i = 0; i < CURVE_POINTS / 2; i++) {
         const struct curve_point *a = &c->point[2 * i], *b = a + 1;

@@ -1,4 +1,4 @@
-/* Weighs a training against the memory that is free. */
+/* Compares the memory of a training with the memory that is free. */
 #include "fit.h"
 
 #include "cli/system/terminal.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* Bytes that may still be taken without pushing others out, or the process's own limit. */
+/* Bytes of available memory, or what is left of the process's own limit. */
 static double free_memory(void) {
     unsigned long long kib = 0;
     char line[256];
@@ -29,8 +29,8 @@ static double size_of(const json_t *settings, const char *key) {
     return (double)json_integer_value(json_object_get(settings, key));
 }
 
-/* Weights, and while they are trained a copy of them, gradients and two moments, of the layers'
- * matrices and the first embedding alone. */
+/* A lower bound: counts only the layers' matrices and the first embedding, as weights, and in
+ * training also a copy, gradients and two moments. */
 bool fit_new_model(const char *settings) {
     json_t *object = json_loads(settings, 0, NULL);
     double d = size_of(object, "d_model"), free_bytes = free_memory();
@@ -59,7 +59,7 @@ static bool fits(const txl_model *model, const txl_training *how, int batch, int
     return (double)txl_trainer_bytes(model, &less) <= bytes;
 }
 
-/* The largest batch that fits, 0: none. */
+/* The largest batch that fits; 0: none fits. */
 static int largest_batch(const txl_model *model, const txl_training *how, double bytes) {
     int low = 0, high = how->batch; /* low fits, or is 0; high does not */
     while (high - low > 1) {

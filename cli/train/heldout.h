@@ -13,26 +13,24 @@ struct heldout {
     txl_encoded counts; /* of the text; zero of ids */
 };
 
-/* As ppl measures it. */
+/* Measures as txl ppl does. */
 struct heldout_score {
     uint64_t predicted;
     double nats;
 };
 
-/* Takes the text of `bytes`, or of the file at `path` if that is no NULL; `raw` and `ids` as for
- * the text that is trained on.  False with the error printed, or at a signal; end with
- * heldout_free. */
+/* Takes the text in `bytes`, or in the file at `path` unless that is NULL; `raw` and `ids` as for
+ * the training text.  False with the error printed, or at a signal; end with heldout_free. */
 bool heldout_read(struct heldout *heldout, const txl_model *model, const char *path,
                   const struct buffer *bytes, bool raw, bool ids);
 void heldout_free(struct heldout *heldout);
 
-/* Scores it in segments with the settings, each with the memory before.  TXL_STOPPED at a
- * signal. */
+/* Scores the text in segments with the settings, with memory.  TXL_STOPPED at a signal. */
 txl_status heldout_score(const struct heldout *heldout, const txl_model *model,
                          const txl_settings *settings, struct heldout_score *score,
                          txl_error *error);
 
-/* Bits a character, or of ids bits a token. */
+/* Bits a character, or for ids bits a token. */
 double heldout_bits(const struct heldout *heldout, const struct heldout_score *score);
 
 #endif

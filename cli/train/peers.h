@@ -1,4 +1,4 @@
-/* The processes of a run that mpirun started, one of which, the first, prints and writes. */
+/* The processes of a run that mpirun started.  Only the first one prints and writes files. */
 #ifndef CLI_PEERS_H
 #define CLI_PEERS_H
 
@@ -8,13 +8,13 @@
  * end with peers_close either way. */
 bool peers_open(const txl_peers **peers);
 
-/* Leaves the others, or after a loss of one of them ends them too. */
+/* Leaves the others; if one was lost, ends the others too. */
 void peers_close(void);
 
 /* ---- All of these are called by all processes in the same order --------------------------- */
 
-/* What is to be done after each had `status`: TXL_STOPPED if one was stopped; and if one failed,
- * its own failure or TXL_IO, with the first one's error printed.  With NULL peers `status`. */
+/* Agrees on a common status: TXL_STOPPED if a process was stopped; if one failed, its own failure
+ * or TXL_IO, with the first process's error printed.  Returns `status` if `peers` is NULL. */
 txl_status peers_agree(const txl_peers *peers, txl_status status);
 
 /* The first process's `value`. */

@@ -223,7 +223,7 @@ static txl_status run_gaps(struct xlnet_timeline *line, const size_t *gaps, size
 /* Before another pass: ends the segment if it has gaps, which must all be filled. */
 static txl_status finish_gaps(struct xlnet_timeline *line, txl_error *error) {
     if (line->n_gap > 0)
-        return txl_fail(error, TXL_ARGUMENT, "%zu gaps of the segment at hand are not filled",
+        return txl_fail(error, TXL_ARGUMENT, "%zu gaps of the current segment are not filled",
                         line->n_gap);
     if (line->n_pending == 0)
         return TXL_OK;
