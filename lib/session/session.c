@@ -233,7 +233,8 @@ static txl_status check_alike(txl_session *const *sessions, size_t n, txl_error 
         const txl_settings *other = &sessions[i]->timeline->settings;
         if (sessions[i]->model != sessions[0]->model || other->tgt_len != first->tgt_len ||
             other->mem_len != first->mem_len || other->clamp_len != first->clamp_len ||
-            other->same_length != first->same_length || other->memory_type != first->memory_type)
+            other->same_length != first->same_length || other->memory_type != first->memory_type ||
+            other->compute != first->compute)
             return txl_fail(error, TXL_ARGUMENT,
                             "sessions that are fed together must have one model and one settings");
     }

@@ -569,16 +569,17 @@ static void sessions_unlike_the_first_are_not_fed(void **state) {
     (void)state;
     struct model_case c;
     txl_error error;
-    case_open(&c, "enwik8-zip", NULL, -1);
+    case_open(&c, "enwik8-zip", "q8", -1);
     const txl_settings settings = {.tgt_len = 5, .mem_len = 9, .clamp_len = 4, .threads = 1};
     txl_session *first = case_session(&c, &settings), *twin = case_session(&c, &settings);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         txl_settings unlike = settings;
         unlike.tgt_len += i == 0;
         unlike.mem_len += i == 1;
         unlike.clamp_len += i == 2;
         unlike.same_length = i == 3;
         unlike.memory_type = i == 4 ? TXL_MEMORY_F16 : TXL_MEMORY_F32;
+        unlike.compute = i == 5 ? TXL_COMPUTE_INT8 : TXL_COMPUTE_BY_TYPE;
         txl_session *other = case_session(&c, &unlike);
         assert_int_equal(txl_session_feed_each((txl_session *[]){first, twin, other}, 3,
                                                (const int32_t[]){0, 0, 0}, &error),
