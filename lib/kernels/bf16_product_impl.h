@@ -10,9 +10,11 @@
 
 /* ---- Packing ------------------------------------------------------------------------------ */
 
-/* A pack is made of squares: LANES rows by as many pairs.  Rows that lie along k have their pairs
- * in the lanes of a vector, those that lie across it have a pair of each row there; where the block
- * wants the other, the square is turned over.  `rows` and k are what is left of the matrix. */
+/* A pack is filled in squares of LANES rows by LANES pairs.  square_along reads rows that are
+ * consecutive in memory: a vector holds pairs of one row.  square_across reads a transposed source:
+ * a vector holds one pair of each row.  A left block consists of vectors of the first kind, a right
+ * block of the second; a square of the other kind is transposed.  `rows` and k are what is left of
+ * the matrix from the square on; the rest of the square is zero. */
 
 static inline __attribute__((always_inline)) void
 square_along(const float *x, size_t ld, size_t rows, size_t k, vec square[LANES]) {
@@ -69,7 +71,7 @@ static inline __attribute__((always_inline)) void pack_block(const bool left, co
     }
 }
 
-/* Blocks in the order in which the source lies. */
+/* Packs the blocks in the order of the source in memory. */
 static inline __attribute__((always_inline)) void pack_rows(const bool left,
                                                             const struct packed_source *x,
                                                             size_t first, size_t end,
@@ -104,9 +106,10 @@ static void bf16_pack_right(const struct packed_source *x, size_t first, size_t 
 
 /* ---- Multiplying -------------------------------------------------------------------------- */
 
-/* A tile of C needs `depth` blocks of each row and column; lda and ldb lie between a pack's blocks
- * of one depth.  `rows` and `columns` say how much of the tile is wanted; a and b are those of its
- * first row and column. */
+/* bf16_tile computes a tile of C (+)= A B over `depth` blocks.  a and b are the packed elements of
+ * its first row and first column; lda and ldb are the elements from one group of 16 rows of the
+ * pack to the next.  It may compute the whole tile, though only `rows` and `columns` of it are
+ * needed. */
 
 #if !defined(BF16_TILE_ROWS)
 #if LANES == 16
@@ -143,7 +146,7 @@ static inline void copy_tile(size_t rows, size_t columns, const float *from, siz
         memcpy(to + r * ld_to, from + r * ld_from, columns * sizeof *to);
 }
 
-/* A tile that is not whole is computed aside. */
+/* A partial tile is computed in a buffer. */
 static void bf16_any_tile(size_t rows, size_t columns, size_t depth, const uint16_t *a, size_t lda,
                           const uint16_t *b, size_t ldb, bool add, float *c, size_t ldc) {
     _Alignas(64) float aside[BF16_TILE_ROWS * BF16_TILE_COLUMNS];
@@ -158,8 +161,8 @@ static void bf16_any_tile(size_t rows, size_t columns, size_t depth, const uint1
     copy_tile(rows, columns, aside, BF16_TILE_COLUMNS, c, ldc);
 }
 
-/* Blocks of depth in one go, so that the part of a tile's columns stays in the first-level cache.
- */
+/* Blocks of depth multiplied in one pass, so that this part of B's columns stays in the first-level
+ * cache. */
 enum { BF16_CHUNK = 16 };
 
 static void bf16_multiply(const struct pack *a, const struct pack *b, size_t k, size_t i_first,

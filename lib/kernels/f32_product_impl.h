@@ -9,20 +9,22 @@
 
 #include <stdbool.h>
 
-/* The sums of a tile of C, as many as stay in registers with a line of B and an element of A. */
+/* The size of a tile of C: as many sums as registers hold beside a line of B and an element of
+ * A. */
 enum { F32_TILE_ROWS = LANES == 8 ? 4 : 8, F32_TILE_VECTORS = 3 };
 
 enum {
-    F32_GROUP = 64,         /* rows that are packed at a time */
-    F32_AHEAD = 32,         /* elements of a row that are fetched ahead */
-    F32_CHUNK = 24 * LANES, /* elements of a row in one go, at most, so that the part of a tile's
-                               columns stays near */
-    F32_FETCHED = 16        /* rows of a matrix across which is packed that are fetched ahead */
+    F32_GROUP = 64,         /* rows that are packed together from a transposed source */
+    F32_AHEAD = 32,         /* elements of each row of a packed left operand to prefetch ahead */
+    F32_CHUNK = 24 * LANES, /* columns of A multiplied in one pass, at most, so that this part of
+                               B's columns stays in the cache */
+    F32_FETCHED = 16        /* rows in memory of a transposed source to prefetch ahead */
 };
 
 /* ---- Packing ------------------------------------------------------------------------------ */
 
-/* Element k of LANES rows beginning with `row`, to blocks of `block` rows and all elements. */
+/* Stores x, element k of the LANES rows from `row` on.  The pack consists of blocks of `block`
+ * rows, [depth, block] each. */
 static inline __attribute__((always_inline)) void
 store_rows(const size_t block, float *pack, size_t depth, size_t row, size_t k, vec x) {
     const size_t part = block < LANES ? block : LANES;
@@ -38,7 +40,7 @@ static inline __attribute__((always_inline)) void pack_f32(const size_t block,
     float *to = pack->elements;
     const size_t depth = pack->k;
     if (x->transposed) {
-        /* Some blocks at a time: more would be written too far from each other. */
+        /* A few blocks at a time: with more, the stores would be too far apart. */
         for (size_t group = first; group < end; group += F32_GROUP) {
             size_t last = end - group < F32_GROUP ? end : group + F32_GROUP;
             for (size_t k = 0; k < depth; k++) {
@@ -80,9 +82,9 @@ static void f32_pack_right(const struct packed_source *x, size_t first, size_t e
 
 /* ---- Multiplying -------------------------------------------------------------------------- */
 
-/* C[F32_TILE_ROWS, vectors LANES] (+)= A B of k elements.  A's row r lies lda from row r - 1, rows
- * from number `rows` on are the last one once more; or A is `packed`, a block of F32_TILE_ROWS.  B
- * is `vectors` blocks, which lie ldb from each other. */
+/* C[F32_TILE_ROWS, vectors LANES] (+)= A B over k elements.  If `packed`, A is one block of a pack;
+ * else it has row stride lda, and its last row stands in for rows from `rows` on.  B is `vectors`
+ * blocks of a pack, ldb elements apart. */
 static inline __attribute__((always_inline)) void f32_tile(const bool packed, const int vectors,
                                                            size_t k, const float *a, size_t lda,
                                                            size_t rows, const float *b, size_t ldb,
@@ -112,7 +114,7 @@ static inline __attribute__((always_inline)) void f32_tile(const bool packed, co
     }
 }
 
-/* A tile whose columns fill no whole vectors, or that lacks rows, is computed aside. */
+/* A tile that lacks rows, or whose columns do not fill whole vectors, is computed in a buffer. */
 static inline __attribute__((always_inline)) void
 f32_any_tile(const bool packed, size_t rows, size_t columns, size_t k, const float *a, size_t lda,
              const float *b, size_t ldb, bool add, float *c, size_t ldc) {
@@ -137,8 +139,8 @@ f32_any_tile(const bool packed, size_t rows, size_t columns, size_t k, const flo
         memcpy(c + r * ldc, aside + r * WIDTH, columns * sizeof *c);
 }
 
-/* Rows [i_first, i_end) and columns [j_first, j_end) of C.  Element 0 of A's row i is a[i * lda],
- * its other elements follow, or those of F32_TILE_ROWS rows alternate if A is `packed`. */
+/* Computes rows [i_first, i_end) and columns [j_first, j_end) of C.  Row i of A begins at
+ * a[i * lda]; if `packed`, the block of F32_TILE_ROWS rows from row i on begins there. */
 static inline __attribute__((always_inline)) void f32_tiles(const bool packed, const float *a,
                                                             size_t lda, const struct pack *b,
                                                             size_t k, size_t i_first, size_t i_end,

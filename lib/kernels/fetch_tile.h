@@ -1,11 +1,11 @@
-/* What the multiplying loops of packed products share. */
+/* Prefetching for the multiplying loops of packed products. */
 #ifndef TXL_FETCH_TILE_H
 #define TXL_FETCH_TILE_H
 
 #include <stddef.h>
 
-/* Fetches the next tile of C, at most `most` rows from number `row` on and none from `end` on, so
- * that it is near when its sums are stored.  `c` is the address of row `row`. */
+/* Prefetches the next tile of C, so that it is in the cache when its sums are stored: at most
+ * `most` rows from row `row` on, and none from `end` on.  `c` is the address of row `row`. */
 static inline void fetch_tile(size_t most, float *c, size_t row, size_t end, size_t columns,
                               size_t ldc) {
     end = end < row + most ? end : row + most;

@@ -1,7 +1,11 @@
-/* Products of activations with weights, divided among threads.  Few rows of activations are a
- * stream of weights through the kernels; more are packed into panels, which the weights pass by;
- * many meet blocks of weights that are packed, or where the kernels have no product for that are an
- * sgemm for each block, unless they have panels for their type that are faster. */
+/* Products of activations with weights, divided among threads.  The way depends on the number of
+ * rows of activations:
+ *
+ *     up to FEW_ROWS            the product kernels, which read the weights once
+ *     up to panels->most_rows   activations are packed into panels, and all panels are multiplied
+ *                               by one part of the weights after another
+ *     more                      each task packs its weights (f32_product); kernels without that
+ *                               product use sgemm for each block of weights */
 #include "compute.h"
 #include "lib/base/error.h"
 #include "lib/base/q8.h"
@@ -12,19 +16,18 @@
 
 enum {
     BLAS_BUFFER = 1 << 27,  /* bytes that OpenBLAS maps for each thread */
-    FEW_ROWS = 8,           /* up to so many rows of activations the product kernels are fastest */
-    STREAM_BYTES = 1 << 18, /* about so much of the weights in a task, when they are few, */
-    LEAST_BYTES = 1 << 13,  /* but of small matrices no more than is needed to divide them, */
-    STREAM_UNIT = 16,       /* in multiples of so many rows, and */
-    SGEMM_BLOCK = 512,      /* rows at most, when they are many, */
-    /* and so many elements of weights, about half of a second-level cache */
+    FEW_ROWS = 8,           /* rows of activations up to which the product kernels are fastest */
+    STREAM_BYTES = 1 << 18, /* bytes of weights in a task, at most, if rows are few */
+    LEAST_BYTES = 1 << 13,  /* the same, at least: small matrices are divided no further */
+    STREAM_UNIT = 16,       /* rows of weights in such a task are a multiple of this */
+    SGEMM_BLOCK = 512,      /* rows of weights in a block, at most, if rows are many */
+    /* elements of weights in such a block, at most: about half of a second-level cache */
     SGEMM_ELEMENTS = 1 << 19,
-    WIDE_ROWS = 48 /* of weights that many rows meet in a task, where they are packed: so few that
-                      threads end together */
+    WIDE_ROWS = 48 /* rows of weights that a task packs: few, so that threads end together */
 };
 
-/* OpenBLAS maps a buffer for each thread that calls it, and tries for ever when it cannot: so it is
- * tried here first. */
+/* OpenBLAS maps a buffer for each thread that calls it, and retries for ever if it cannot.  So the
+ * same size is tried here first. */
 static txl_status check_blas_memory(int n_thread, txl_error *error) {
     size_t size = (size_t)n_thread * ((size_t)BLAS_BUFFER + 4096);
     void *trial = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -50,7 +53,8 @@ void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, 
     compute->ahead = read_ahead_lay_out(threads, most_order, arena);
 }
 
-/* Long enough to be read at full speed, and several for every thread. */
+/* Rows of weights in a task, if rows of activations are few: enough to be read at full speed, and
+ * few enough that every thread has several tasks. */
 static size_t stream_rows(const struct matrix *w) {
     size_t row = w->n_col * weights_type_size(w->type);
     size_t most = STREAM_BYTES / row / STREAM_UNIT * STREAM_UNIT;
@@ -87,7 +91,7 @@ size_t compute_block_rows(const struct matrix *w) {
     return rows < 16 ? 16 : rows > SGEMM_BLOCK ? SGEMM_BLOCK : rows;
 }
 
-/* Rows that are packed together. */
+/* Rows of weights that are packed together. */
 static size_t packed_rows(const struct matrix *w) {
     size_t rows = compute_block_rows(w);
     return rows < WIDE_ROWS ? rows : WIDE_ROWS;
@@ -113,7 +117,7 @@ static size_t n_panel(size_t n_x) {
     return (n_x + PANEL_WIDTH - 1) / PANEL_WIDTH;
 }
 
-/* The first row of panel i: they are cut as evenly as their unit allows. */
+/* The first row of panel i.  Panels are as equal as their unit allows. */
 static size_t panel_start(const struct panels *panels, size_t n_x, size_t i) {
     size_t units = (n_x + panels->unit - 1) / panels->unit;
     size_t start = units * i / n_panel(n_x) * panels->unit;
@@ -121,17 +125,17 @@ static size_t panel_start(const struct panels *panels, size_t n_x, size_t i) {
 }
 
 struct panel {
-    size_t start, n, width; /* rows of activations, and their number with what fills it up */
+    size_t start, n, width; /* the panel's rows of X; width: n rounded up to the unit */
     void *numbers;
     float *scale; /* [width] */
 };
 
-/* Floats that hold a column of a panel for each of its rows. */
+/* Floats of one row in a panel. */
 static size_t panel_column(const struct panels *panels, size_t k) {
     return panel_depth(k) * panels->element / sizeof(float);
 }
 
-/* The panels' numbers follow each other, and then their scales. */
+/* All panels' numbers come first, then all their scales. */
 static struct panel get_panel(const struct operand *x, size_t i) {
     const struct panels *panels = x->panels;
     struct panel panel = {.start = panel_start(panels, x->n, i)};
@@ -143,7 +147,7 @@ static struct panel get_panel(const struct operand *x, size_t i) {
     return panel;
 }
 
-/* Floats that hold a row in 16 bits. */
+/* Floats that one row in 16 bits takes. */
 static size_t rounded_row(size_t k) {
     return q8_blocks(k) * Q8_BLOCK * sizeof(int16_t) / sizeof(float);
 }
@@ -202,7 +206,7 @@ static void finish_block(const struct compute *compute, size_t n_x, size_t n, co
     activate_rows(compute, n_x, n, activation, y, ldy);
 }
 
-/* Rows of W as f32, where they lie or in the thread's scratch. */
+/* Rows of W as f32: those of W itself, or a copy in the thread's scratch. */
 static const float *wide_rows(const struct compute *compute, int thread, const struct matrix *w,
                               size_t first, size_t n) {
     if (w->type == WEIGHTS_F32)
@@ -211,7 +215,7 @@ static const float *wide_rows(const struct compute *compute, int thread, const s
     return compute->scratch[thread];
 }
 
-/* At most PANEL_ROWS rows of W. */
+/* Y[x.n, n] = activation(X B^T + bias) for at most PANEL_ROWS rows of W. */
 static void product_panels(const struct compute *compute, int thread, const struct operand *x,
                            const struct matrix *w, size_t first, size_t n, const float *bias,
                            enum activation activation, float *y, size_t ldy) {
@@ -234,7 +238,7 @@ static void product_panels(const struct compute *compute, int thread, const stru
         activate_rows(compute, x->n, n, activation, y, ldy);
 }
 
-/* Where a task's weights are packed: behind those that are widened. */
+/* Scratch for a task's packed weights.  It follows the scratch for widened weights. */
 static void *pack_room(const struct compute *compute, int thread, const struct matrix *w) {
     size_t rows = w->type == WEIGHTS_F32 ? 0 : packed_rows(w);
     return compute->scratch[thread] + rows * w->n_col;

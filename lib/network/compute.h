@@ -14,25 +14,26 @@ struct compute {
     struct pool *pool;
     float **scratch; /* one for each thread, scratch_size floats */
     size_t scratch_size;
-    float *packed; /* the rows of the current product, packed for its kernels */
+    float *packed; /* [packed_size]: the rows of the current product, packed for its kernels */
     struct read_ahead *ahead;
 };
 
-/* Takes the memory.  `packed_size` is the largest compute_packed of all products to come,
- * `most_order` the largest number of calls of compute_order. */
+/* Takes the memory from the arena.  `packed_size` is the largest compute_packed of all products to
+ * come, `most_order` the largest number of calls of compute_order. */
 void compute_lay_out(struct compute *compute, int threads, size_t scratch_size, size_t packed_size,
                      size_t most_order, struct arena *arena);
-/* Tells read_ahead_add that products of few rows use this matrix after those named before. A matrix
- * without elements is left out. */
+/* Says that products of few rows read this matrix after those named before, so that it can be
+ * prefetched.  A matrix without data is ignored. */
 void compute_order(struct compute *compute, const struct matrix *w);
-/* Starts the threads, which allocate pool_bytes(threads). */
+/* Starts the threads, which allocate pool_bytes(threads).  Fails with TXL_MEMORY. */
 txl_status compute_open(struct compute *compute, const struct kernels *kernels, int threads,
                         txl_error *error);
 void compute_close(struct compute *compute);
 
 /* Floats of scratch that products with this matrix need, for up to n_x rows. */
 size_t compute_scratch(const struct matrix *matrix, size_t n_x);
-/* Floats of packed rows, for up to n_x rows of k and any type of weights. */
+/* Floats of packed rows that a product needs, for up to n_x rows of k elements and any type of
+ * weights. */
 size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k);
 
 /* Y = activation(X W^T + bias): X[n_x, W.n_col] with row stride ldx, Y[n_x, W.n_row] with row
@@ -51,17 +52,18 @@ struct operand {
     const float *x; /* [n, k] */
     const struct panels *panels;
     float *packed;        /* the same in panels, or NULL if the tasks do not use them */
-    const int16_t *round; /* a few rows in 16 bits (see kernels.h), or NULL */
-    const float *scale;   /* [n] */
+    const int16_t *round; /* few rows in 16 bits (see kernels.h), or NULL */
+    const float *scale;   /* [n]: of `round` */
 };
 
-/* Prepares X for a product with `w`.  It may be multiplied by another matrix of the same width too,
- * which is as fast if the type is the same. */
+/* Prepares X for a product with `w`.  The operand serves other matrices of the same width too;
+ * those of another type may be slower. */
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
                                size_t ldx, const struct matrix *w);
 
-/* The part of a product that one task computes: rows [first, first + n) of W. Blocks depend on W
- * alone, so the result is the same for any number of threads. */
+/* compute_product_block is one task of a product: Y[x.n, n] for rows [first, first + n) of W, with
+ * scratch of `thread`.  compute_block_rows is the number of rows of such a block; it depends on W
+ * alone, so that the result is the same for any number of threads. */
 size_t compute_block_rows(const struct matrix *w);
 void compute_product_block(const struct compute *compute, int thread, const struct operand *x,
                            const struct matrix *w, size_t first, size_t n, const float *bias,

@@ -1,4 +1,4 @@
-/* Rings of keys and values, and what copies of them share. */
+/* Rings of keys and values, and the parts that their copies share. */
 #include "kv_ring.h"
 
 #include <assert.h>
@@ -50,8 +50,8 @@ static void leave_store(struct kv_store *store) {
 
 /* ---- The ring ----------------------------------------------------------------------------- */
 
-/* Parts that a ring still reads differ in their blocks; another may be added before those that it
- * reads no more are given up. */
+/* The parts that a ring still reads end in different blocks.  One more may be added before
+ * ring_forget gives up the others. */
 static size_t most_shared(const struct kv_ring *ring) {
     return ring->keys.n_block + 1;
 }
@@ -107,12 +107,12 @@ const struct kv_store *ring_find(const struct kv_ring *ring, uint64_t position) 
 
 /* ---- Copies ------------------------------------------------------------------------------- */
 
-/* Where the ring's own rows begin to count. */
+/* The first position whose rows are the ring's own. */
 static uint64_t own_begin(const struct kv_ring *ring) {
     return ring->n_shared > 0 ? ring->shared[ring->n_shared - 1].end : 0;
 }
 
-/* Copies the rows from the beginning of a block to `next`, if there are any. */
+/* Copies the block that `next` falls in, unless `next` is its first row. */
 static void copy_last_block(struct kv_store *to, const struct kv_store *from, uint64_t next) {
     if (next % ROW_BLOCK == 0)
         return;
@@ -121,7 +121,7 @@ static void copy_last_block(struct kv_store *to, const struct kv_store *from, ui
     rows_copy_block(&to->values, &from->values, block);
 }
 
-/* The ring's own rows up to `end` become a shared part, of which it is the only user yet. */
+/* Turns the ring's own rows up to `end` into a shared part, which only this ring uses so far. */
 static txl_status share_own(struct kv_ring *ring, uint64_t end, uint64_t next, txl_error *error) {
     struct kv_store *fresh;
     assert(ring->n_shared < most_shared(ring));

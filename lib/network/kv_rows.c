@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-    PIECE = 64,         /* elements that are converted at a time */
-    RUN_BYTES = 1 << 15 /* of a head's blocks that lie in a row */
+    PIECE = 64,         /* elements converted at a time */
+    RUN_BYTES = 1 << 15 /* bytes of a run */
 };
 
 enum weights_type rows_type(txl_memory_type memory_type) {
@@ -58,8 +58,7 @@ void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t hea
     return rows->data + index * bytes;
 }
 
-/* A row's elements: the first of them, and how far the third is from it, and the second, which may
- * be its neighbour. */
+/* A row.  Element i is i / 2 * two + i % 2 * one elements after `start`. */
 struct row {
     char *start;
     size_t two, one;
@@ -85,7 +84,7 @@ static struct row get_row(const struct rows *rows, size_t layer, size_t row, siz
     return r;
 }
 
-/* Element i's distance from the first. */
+/* Element i's distance from the first, in elements. */
 static size_t place_in(const struct row *row, size_t i) {
     return i / 2 * row->two + i % 2 * row->one;
 }
@@ -157,10 +156,10 @@ void rows_round_factor(const struct rows *rows, const struct kernels *kernels, s
     }
 }
 
-/* The part of a span that lies in its i-th block, widened to multiples of PART rows. */
+/* The part of a span in its i-th block, widened to multiples of PART rows. */
 struct part {
     const char *start;
-    size_t first, n; /* of the block's rows */
+    size_t first, n; /* within the block */
 };
 
 enum { PART = 16 };
@@ -174,7 +173,8 @@ static struct part get_part(const struct rows *rows, const struct row_span *span
     size_t end = left < ROW_BLOCK ? (left + PART - 1) / PART * PART : ROW_BLOCK;
     struct part part = {.first = span->first > low ? (span->first - low) / PART * PART : 0};
     part.n = end - part.first;
-    /* In bf16 two rows of the block, or two of its columns, lie together. */
+    /* The distance between rows, in elements.  Transposed bf16 stores pairs of a row's elements.
+     * Otherwise bf16 stores pairs of rows, which `first` does not split since it is even. */
     size_t apart = !rows->transposed ? rows->width : rows->type == WEIGHTS_BF16 ? 2 : 1;
     part.start =
         rows_block(rows, (size_t)span->layer, (span->block + i) % rows->n_block, span->head);
@@ -186,8 +186,8 @@ const void *rows_begin(const struct rows *rows, const struct row_span *span) {
     return get_part(rows, span, 0).start;
 }
 
-/* C (+)= A B, B being a part and A's columns those from `first` on of what rows_round_factor made,
- * with row stride lda still in floats. */
+/* C (+)= A B.  B is a part; A is a result of rows_round_factor, from its column `first` on, and lda
+ * is its row stride in floats. */
 static void multiply_part(const struct rows *rows, const struct kernels *kernels, size_t m,
                           const float *a, size_t lda, size_t first, const struct part *b, bool add,
                           float *c, size_t ldc, const void *next) {

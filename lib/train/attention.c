@@ -1,11 +1,11 @@
-/* Attention of a training step, a task for each stream and head.  For query i and key j of a
- * stream, j counting memory and segment (Dai et al. 2019, appendix B):
+/* Attention of a training step, one task for each stream and head.  Keys j are those of the memory,
+ * then those of the segment; queries i are those of the segment (Dai et al. 2019, appendix B):
  *
  *     s[i, j] = ((q_i + u) . k_j + (q_i + v) . r_d) / sqrt(d_head),   d = memory_length + i - j
  *     a = softmax over the visible j,   out_i = sum_j a[i, j] v_j
  *
- * Position rows are stored farthest first, so that those of a query are consecutive: the row for j
- * is number j + length - 1 - i.  So the paper's shift is an offset. */
+ * Position rows are stored farthest first, so those of a query are consecutive: the row for key j
+ * is row j + length - 1 - i.  So the paper's shift is an offset. */
 #include "lib/base/sizes.h"
 #include "training.h"
 
@@ -14,18 +14,18 @@
 #include <math.h>
 #include <string.h>
 
-/* One stream and head.  Its matrices are copied so that rows are consecutive, memory first; d is
- * d_head, l the number of keys. */
+/* One stream and head.  Keys, values and queries with their biases are copied into scratch, so that
+ * their rows are consecutive; memory comes first.  d is d_head, l the number of keys. */
 struct head {
     size_t d, l, width; /* width: n_head d_head */
-    const float *query; /* [length, d] in qkv */
+    const float *query; /* [length, d] with row stride 3 width */
     float *key, *value; /* [l, d] */
     float *qu, *qv;     /* [length, d]: q + u, q + v */
     const float *position;
     float *probability; /* [length, l] */
     float *score;       /* [QUERY_PIECE, l] */
-    char *left, *right; /* room for a product's packed operands */
-    float *rest;        /* the rest of the thread's scratch */
+    char *left, *right; /* room for the packed operands of a product */
+    float *rest;        /* the part of the thread's scratch that is not used above */
 };
 
 struct attention {
@@ -63,13 +63,14 @@ size_t train_attention_scratch(const txl_trainer *t) {
     return packs + forward + backward;
 }
 
-/* Queries of one product.  In f32, a short segment has smaller pieces, so that fewer scores are
- * computed that the mask drops.  In bf16, packing the operands costs more than the products. */
+/* Queries of one product.  In f32, a short segment is divided into smaller pieces, so that fewer
+ * masked scores are computed.  In bf16, packing the operands again would cost more than that
+ * saves. */
 static size_t query_piece(const txl_trainer *t) {
     return t->length <= QUERY_PIECE && !t->how.bf16 ? QUERY_PIECE / 2 : QUERY_PIECE;
 }
 
-/* Rows are too far apart for the processor to prefetch them. */
+/* Rows to prefetch: they are too far apart for the processor to do so. */
 enum { ROWS_AHEAD = 8 };
 
 static void fetch_row(const float *x, size_t d, int to_write) {
@@ -80,7 +81,7 @@ static void fetch_row(const float *x, size_t d, int to_write) {
             __builtin_prefetch(x + i, 0);
 }
 
-/* to[n, d] = from[n, d] with row stride ld. */
+/* to[n, d] = from[n, d], which has row stride ld. */
 static void copy_rows(size_t n, size_t d, const float *from, size_t ld, float *to) {
     for (size_t i = 0; i < n; i++) {
         if (n - i > ROWS_AHEAD)
@@ -139,7 +140,7 @@ static void visible(const txl_trainer *t, size_t i, size_t *first, size_t *end) 
     *first = t->how.same_length && mem_len > 0 && *end > mem_len ? *end - mem_len : 0;
 }
 
-/* C[m, n] (+)= A[m, k] B[k, n].  A transposed factor is stored as A[k, m] or B[n, k]. */
+/* C[m, n] (+)= A[m, k] B[k, n].  A transposed factor is stored as [k, m] or [n, k]. */
 static void multiply(const txl_trainer *t, const struct head *head, size_t m, size_t n, size_t k,
                      struct factor a, struct factor b, bool add, float *c, size_t ldc) {
     const struct packed_product *packed = t->products.packed;
@@ -156,13 +157,13 @@ static void multiply(const txl_trainer *t, const struct head *head, size_t m, si
         packed->pack_left(&left.source, 0, m, &left.pack);
     }
     const struct packed_source from_b = {b.x, b.ld,
-                                         !b.transposed}; /* a transposed B's rows are B's columns */
+                                         !b.transposed}; /* packed rows are columns of B */
     const struct pack right = {head->right, k};
     packed->pack_right(&from_b, 0, n, &right);
     multiply_left(packed, &left, &right, k, 0, m, 0, n, add, c, ldc);
 }
 
-/* A matrix as a factor, and (across) its transpose. */
+/* A stored matrix as a factor; `across` takes its transpose. */
 static struct factor as_is(const float *x, size_t ld) {
     return (struct factor){x, ld, false};
 }
@@ -171,7 +172,7 @@ static struct factor across(const float *x, size_t ld) {
     return (struct factor){x, ld, true};
 }
 
-/* Applies dropout to the probabilities x[n, ld] of the n queries from i on. */
+/* Applies dropout to x[n, keys], row stride ld: the probabilities of n queries from i on. */
 static void drop_probabilities(const struct attention *a, size_t b, size_t h, size_t i, size_t n,
                                size_t keys, float *x, size_t ld) {
     const txl_trainer *t = a->t;
@@ -195,7 +196,7 @@ static void forward_task(void *context, int task, int thread) {
     for (size_t i = 0, n; i < t->length; i += n) {
         n = t->length - i < piece ? t->length - i : piece;
         size_t keys = t->memory_length + i + n; /* keys that any of these queries sees */
-        size_t far = t->length - i - n;         /* position rows farther than they need */
+        size_t far = t->length - i - n; /* position rows that are too far for these queries */
         float *p = head.probability + i * l;
         multiply(t, &head, n, keys, d, as_is(head.qu + i * d, d), across(head.key, d), false, p, l);
         multiply(t, &head, n, keys, d, as_is(head.qv + i * d, d),
@@ -226,7 +227,8 @@ void train_attention(txl_trainer *t, int l) {
 
 /* ---- Backward ----------------------------------------------------------------------------- */
 
-/* Gradients of one stream and head, summed over all pieces of queries. */
+/* Gradients of one stream and head, summed over all pieces of queries.  `score` and `shifted` are
+ * of one piece. */
 struct head_gradient {
     float *key, *value, *position; /* [l, d] */
     float *qu, *qv;                /* [length, d] */
@@ -246,8 +248,8 @@ static struct head_gradient open_gradient(const txl_trainer *t, const struct hea
     return g;
 }
 
-/* Takes queries [i, i + n) backward from the gradient of their outputs, d_out[n, d] with row stride
- * width. */
+/* Adds the gradients of queries [i, i + n), given d_out[n, d], the gradient of their outputs, with
+ * row stride width. */
 static void backward_piece(const struct attention *a, size_t b, size_t h, const struct head *head,
                            const struct head_gradient *g, size_t i, size_t n, const float *d_out) {
     txl_trainer *t = a->t;
@@ -256,7 +258,7 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
     const float scale = (float)(1 / sqrt((double)d));
     const float *p = head->probability + i * l;
     multiply(t, head, n, keys, d, as_is(d_out, width), across(head->value, d), false, g->score, l);
-    const float *used = p; /* the probabilities by which the values were multiplied */
+    const float *used = p; /* the probabilities after dropout */
     if (t->dropatt.threshold > 0) {
         for (size_t r = 0; r < n; r++)
             memcpy(head->score + r * l, p + r * l, keys * sizeof *p);
@@ -312,7 +314,7 @@ static void backward_task(void *context, int task, int thread) {
     write_rows(head.l, d, g.position, t->d_positions + b * head.l * width + h * d, width);
 }
 
-/* Adds up the streams' gradients of the position rows, in the order of the streams. */
+/* Sums the streams' gradients of the position rows, in the order of the streams. */
 static void position_task(void *context, int piece, int thread) {
     (void)thread;
     txl_trainer *t = context;

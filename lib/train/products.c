@@ -1,4 +1,4 @@
-/* Products in tiles. */
+/* Products of training, divided into tiles. */
 #include "products.h"
 
 #include <assert.h>
@@ -7,14 +7,14 @@
 enum {
     TILE_ROWS = 256,
     TILE_COLUMNS = 640,
-    TILE_UNIT = 128,          /* of columns, and */
-    TILE_ROW_UNIT = 16,       /* of rows */
-    TILE_WORK = 80 * 1000000, /* operations: a tile takes less than a millisecond, so that threads
-                                 end at about the same time */
-    TASK_ROWS = 64            /* of an operand that a task packs */
+    TILE_UNIT = 128,          /* tile columns are a multiple of this */
+    TILE_ROW_UNIT = 16,       /* tile rows likewise */
+    TILE_WORK = 80 * 1000000, /* operations of a tile: less than a millisecond, so that threads end
+                                 at about the same time */
+    TASK_ROWS = 64            /* rows of an operand that a task packs */
 };
 
-/* A product cut into rows * columns tiles. */
+/* A product cut into `rows` by `columns` tiles. */
 struct cut {
     const struct product *product;
     size_t tile_rows, tile_columns, rows, columns;
@@ -23,17 +23,17 @@ struct cut {
 /* An operand of a product. */
 struct packed {
     struct packed_operand operand;
-    size_t rows; /* that are to be packed: 0 where it is used as it lies */
+    size_t rows; /* rows to pack; 0: the operand needs no pack, or does not exist */
     bool right;
 };
 
-enum { PACKS = 4 }; /* of a product: the left and the right of both pairs */
+enum { PACKS = 4 }; /* operands of a product: left and right of both pairs */
 
 struct batch {
     const struct products *products;
     int n;
     struct cut cut[MAX_PRODUCTS];
-    struct packed packed[MAX_PRODUCTS][PACKS]; /* rows 0: there is none */
+    struct packed packed[MAX_PRODUCTS][PACKS]; /* rows as in struct packed */
 };
 
 static size_t in_units(size_t n, size_t parts, size_t unit) {
@@ -45,7 +45,7 @@ static size_t parts_of(size_t n, size_t each) {
     return (n + each - 1) / each;
 }
 
-/* Halves the longer side until a tile is small enough, or cannot be cut. */
+/* Shortens the sides of a tile until its work is at most TILE_WORK, or it cannot be cut further. */
 static struct cut cut_product(const struct product *p) {
     struct cut cut = {.product = p};
     size_t k = p->k + p->more, rows = parts_of(p->m, TILE_ROWS);
@@ -82,7 +82,8 @@ size_t products_room(const struct packed_product *packed, size_t m, size_t n, si
     return pack_size(packed, m, k) + pack_size(packed, n, k);
 }
 
-/* A factor's rows run along k: those of the right one are B's columns. */
+/* Adds operand `which` of a product.  packed_source has rows along k, so the rows of a right
+ * operand are the columns of B. */
 static void add_pack(struct batch *batch, int product, int which, const struct factor *factor,
                      size_t rows, size_t k, size_t *used) {
     const struct products *products = batch->products;

@@ -1,5 +1,6 @@
-/* The products of training: large matrices are cut into tiles that do not depend on the number of
- * threads; each tile is a product of packed operands, or an sgemm on one thread. */
+/* Matrix products of training.  Large ones are cut into tiles in a way that does not depend on the
+ * number of threads, so the results do not either.  Each tile is a product of packed operands, or
+ * an sgemm on one thread. */
 #ifndef TXL_PRODUCTS_H
 #define TXL_PRODUCTS_H
 
@@ -9,25 +10,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A stored matrix with its row stride; `transposed`: the product takes its transpose. */
+/* A stored matrix with row stride ld.  `transposed`: the product uses its transpose. */
 struct factor {
     const float *x;
     size_t ld;
     bool transposed;
 };
 
-/* C[m, n] (+)= A[m, k] B[k, n], plus a second pair of factors where `more` is above 0. */
+/* C[m, n] (+)= A[m, k] B[k, n], plus the product of a second pair of factors if `more` is not 0. */
 struct product {
     size_t m, n, k;
     struct factor a, b;
-    size_t more; /* k of the second pair */
+    size_t more; /* the second pair's k */
     struct factor more_a, more_b;
     bool add;
     float *c;
     size_t ldc;
 
     /* Called for each finished tile, rows [row, row + rows) and columns [column, column + columns),
-     * while it is in the cache; may be NULL. First columns are multiples of 128. */
+     * while it is in the cache; may be NULL.  `column` is a multiple of 128. */
     void (*finish)(void *context, size_t row, size_t rows, size_t column, size_t columns);
     void *context;
 };
@@ -40,11 +41,11 @@ struct products {
     size_t room_size;
 };
 
-/* Bytes of room that a product needs. */
+/* Bytes of room for one pair of factors.  The pairs of all products of a products_run add up. */
 size_t products_room(const struct packed_product *packed, size_t m, size_t n, size_t k);
 
-/* Computes at most MAX_PRODUCTS products in any order: none may read what another writes. Skips
- * products whose m, n or k is 0. */
+/* Computes n <= MAX_PRODUCTS products in any order: none may read what another writes.  Skips
+ * products whose m or n is 0, or whose k and `more` are both 0. */
 enum { MAX_PRODUCTS = 8 };
 void products_run(const struct products *products, const struct product *product, int n);
 

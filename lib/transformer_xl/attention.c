@@ -1,4 +1,4 @@
-/* Attention: queries meet the keys in the ring and the position rows, and gather values. */
+/* Attention: scores of queries with keys from the ring and position rows, and sums of values. */
 #include "attention.h"
 
 #include <math.h>
@@ -6,9 +6,10 @@
 
 /* ---- Attention ---------------------------------------------------------------------------- */
 
-/* One row of scores becomes attention weights, up to the factor that is returned.  s[n_key] are
- * keys at positions low .. low + n_key - 1, also some that the query does not see; b[n_distance]
- * the position scores, farthest first. */
+/* Turns a row of scores into attention weights and returns the factor by which they are still to be
+ * multiplied.  s[n_key] are the scores of the keys at positions low .. low + n_key - 1; keys that
+ * the query at position p does not see get weight 0.  b[n_distance] are the position scores,
+ * farthest first. */
 static float attend_row(const struct transformer_xl_timeline *line, uint64_t p, uint64_t low,
                         size_t n_key, float *s, const float *b, size_t n_distance) {
     uint64_t from = first_visible(&line->base, p);
@@ -17,7 +18,7 @@ static float attend_row(const struct transformer_xl_timeline *line, uint64_t p, 
     if (n_distance == 0) {
         sum = line->base.compute.kernels->attend(s + before, n, n, 0, NULL, scale);
     } else {
-        /* Distances n - 1 .. 0; those from n_distance on share the farthest row. */
+        /* Distances n - 1 .. 0; those of n_distance and more share the farthest row. */
         size_t n_far = n > n_distance ? n - n_distance : 0;
         const float *position = b + n_distance - (n - n_far);
         sum = line->base.compute.kernels->attend(s + before, n, n_far, b[0], position, scale);
@@ -27,7 +28,7 @@ static float attend_row(const struct transformer_xl_timeline *line, uint64_t p, 
     return 1 / sum;
 }
 
-/* out[m, d_head] = q[m, d_head] + bias[d_head], which may be NULL. */
+/* out[m, d_head] = q[m, d_head] + bias[d_head]; bias may be NULL. */
 static void add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const float *bias,
                      float *out) {
     for (size_t t = 0; t < m; t++)
@@ -35,29 +36,29 @@ static void add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const 
             out[t * d_head + j] = q[t * ldq + j] + (bias ? bias[j] : 0);
 }
 
-/* Keys and values before that position are zeros, which need not be read: they score zero and add
- * nothing. */
+/* The position before which all keys and values are zero.  They need not be read: they score zero
+ * and add nothing. */
 static uint64_t zeros_end(const struct transformer_xl_timeline *line) {
     return line->zero_rows ? 0 : first_position(&line->base);
 }
 
-/* The range of keys and distances that m queries of one head see together: keys from the first that
- * any of them sees, or the first that is not zero, and the position rows of the nearest distances.
- * The queries are rows `row` and on of the pass: of one timeline, or one of each of several. */
+/* The keys and distances that m queries of one head see together: the keys from the first that any
+ * of them sees and that is not zero, and the position rows of the nearest distances.  The queries
+ * are rows `row` and on of the pass, of one timeline or one of each of several. */
 struct key_range {
     const struct attention *a;
-    const struct transformer_xl_timeline *line; /* of the first of them */
-    bool several;                               /* each is of another timeline */
+    const struct transformer_xl_timeline *line; /* of the first query */
+    bool several;                               /* each query is of another timeline */
     size_t head, row, m;
-    uint64_t low;              /* of the first key of the first block */
-    struct row_span keys;      /* and values */
-    struct row_span positions; /* place 0 is the farthest */
-    size_t n_key, n_place;     /* both spans' whole blocks */
-    size_t n_distance, place;  /* place: where the first block of position rows begins */
-    size_t n_common;           /* parts of the ring that all of them read */
+    uint64_t low;              /* position of the first row of the first block */
+    struct row_span keys;      /* also the span of values; counted from `low` */
+    struct row_span positions; /* farthest distance first */
+    size_t n_key, n_place;     /* rows of both spans, in whole blocks */
+    size_t n_distance, place;  /* place: the position row that `positions` counts from */
+    size_t n_common;           /* leading parts of the ring that all queries read */
 };
 
-/* The timeline of query t, and its position. */
+/* The timeline and the position of query t. */
 static const struct transformer_xl_timeline *line_of(const struct key_range *v, size_t t) {
     return v->several ? xl_timeline(v->a->each[v->row + t]) : v->line;
 }
@@ -66,7 +67,7 @@ static uint64_t position_of(const struct key_range *v, size_t t) {
     return line_of(v, t)->base.next + (v->a->each ? 0 : v->row + t);
 }
 
-/* The first key that query t sees, and the first that it reads. */
+/* The position of the first key that query t sees, and of the first that is read for it. */
 static uint64_t first_seen(const struct key_range *v, size_t t) {
     return first_visible(&line_of(v, t)->base, position_of(v, t));
 }
@@ -110,17 +111,18 @@ static struct key_range find_range(const struct attention *a, size_t head, size_
 
 /* ---- Pieces ------------------------------------------------------------------------------- */
 
-/* A piece of a range: keys and values in one store, which all queries read, or that of one timeline
- * alone.  They come in the order of positions for each query. */
+/* A piece of a range: keys and values in one store.  All queries read it if their rings share the
+ * store; else the query of one timeline does.  Each query's pieces come in the order of
+ * positions. */
 struct piece {
-    const struct kv_store *store; /* NULL: there is none */
+    const struct kv_store *store; /* NULL: there is no such piece */
     struct row_span span;
     size_t t, m;  /* queries t .. t + m - 1 */
-    size_t owner; /* whose ring it is part of, */
-    size_t part;  /* and which */
+    size_t owner; /* the query whose ring the piece belongs to */
+    size_t part;  /* its part of that ring */
 };
 
-/* The first that is not empty, from that part of that query's ring on. */
+/* Finds the first piece that is not empty, from part `part` of query `owner`'s ring on. */
 static struct piece find_piece(const struct key_range *v, size_t owner, size_t part) {
     size_t n_owner = v->several ? v->m : 1;
     for (; owner < n_owner; owner++, part = v->n_common) {
@@ -156,7 +158,8 @@ static struct piece next_piece(const struct key_range *v, const struct piece *s)
     return find_piece(v, s->owner, s->part + 1);
 }
 
-/* Where a piece's keys or values begin, to be fetched; `after` if there is none. */
+/* The address where a piece's keys or values begin, for prefetching; `after` if there is no
+ * piece. */
 static const void *begin_keys(const struct piece *s, const void *after) {
     return s->store ? rows_begin(&s->store->keys, &s->span) : after;
 }
@@ -167,7 +170,7 @@ static const void *begin_values(const struct piece *s, const void *after) {
 
 /* ---- One head ----------------------------------------------------------------------------- */
 
-/* Memory of a task. */
+/* Scratch of a task. */
 struct work {
     float *s;   /* [m, n_key]: scores, then weights */
     float *b;   /* [m, n_place]: position scores */
@@ -183,7 +186,8 @@ static struct work divide_scratch(const struct key_range *v, float *scratch) {
     return w;
 }
 
-/* The queries plus a bias, u or v, as the rows they meet want them. */
+/* out[m, d_head] = the queries plus a bias (u, v or NULL), in the form that products with `rows`
+ * take. */
 static void make_queries(const struct key_range *v, const float *bias, const struct rows *rows,
                          float *out) {
     const struct transformer_xl *x = v->line->x;
@@ -193,7 +197,7 @@ static void make_queries(const struct key_range *v, const float *bias, const str
     rows_round_factor(rows, v->line->base.compute.kernels, v->m, d_head, out, d_head);
 }
 
-/* S = (Q + u) K^T.  `after` is what will be read next. */
+/* S = (Q + u) K^T.  `after` is the address that will be read next, to be prefetched. */
 static void score_keys(const struct key_range *v, const struct work *w, const void *after) {
     const struct kernels *kernels = v->line->base.compute.kernels;
     size_t d_head = (size_t)v->line->x->d_head;
@@ -207,7 +211,7 @@ static void score_keys(const struct key_range *v, const struct work *w, const vo
     }
 }
 
-/* B += the learned distances' biases. */
+/* B += the learned biases of the distances, if there are any. */
 static void add_distance_biases(const struct key_range *v, float *b) {
     const struct positions *p = v->line->positions;
     if (!p->bias)
@@ -220,7 +224,7 @@ static void add_distance_biases(const struct key_range *v, float *b) {
             b[t * v->n_place + j] += bias[j];
 }
 
-/* B = (Q + v) (W_r R)^T, unless the position scores are there already. */
+/* B = (Q + v) (W_r R)^T, unless the position scores were computed before.  `after` as above. */
 static void score_positions(const struct key_range *v, const struct work *w, const void *after) {
     const struct rows *rows = &v->line->positions->rows;
     if (v->positions.end == 0)
@@ -231,7 +235,7 @@ static void score_positions(const struct key_range *v, const struct work *w, con
     add_distance_biases(v, w->b);
 }
 
-/* S becomes attention weights, up to the rows' factors. */
+/* Turns S into attention weights; row t is still to be multiplied by factor[t]. */
 static void weigh(const struct key_range *v, const struct work *w, float *factor) {
     const struct positions *p = v->line->positions;
     const float *far = w->b + v->n_place - v->n_distance;
@@ -245,7 +249,7 @@ static void weigh(const struct key_range *v, const struct work *w, float *factor
                                w->s + t * v->n_key, far + t * ldb, v->n_distance);
 }
 
-/* heads = softmax(S + B) V.  `after` is what will be read next. */
+/* heads = softmax(S + B) V.  `after` as above. */
 static void gather_values(const struct key_range *v, const struct work *w, const void *after) {
     const struct kernels *kernels = v->line->base.compute.kernels;
     const struct rows *values = &v->line->ring.values;
@@ -269,7 +273,7 @@ static const void *begin_positions(const struct key_range *v) {
     return v->positions.end > 0 ? rows_begin(&v->line->positions->rows, &v->positions) : NULL;
 }
 
-/* Attention of one head for m queries, rows `row` and on of the pass. */
+/* Computes one head for m queries, rows `row` and on of the pass. */
 static void attend(const struct attention *a, size_t head, size_t row, size_t m, int thread) {
     const struct key_range v = find_range(a, head, row, m);
     const struct work w = divide_scratch(&v, a->line->base.compute.scratch[thread]);
@@ -282,10 +286,11 @@ static void attend(const struct attention *a, size_t head, size_t row, size_t m,
 
 /* ---- Groups ------------------------------------------------------------------------------- */
 
-enum { MOST_GROUP = 8 }; /* timelines: no product's last digits depend on so few rows */
+/* Timelines of a group: up to this many rows, a product gives each row the same bits. */
+enum { MOST_GROUP = 8 };
 
-/* Whether the timelines of these rows have position rows in common, and what they see lies near
- * enough together for the scratch of an attention task. */
+/* Whether the timelines of these m rows use the same position rows, and their visible keys are near
+ * enough for all scores to fit into the scratch of a task. */
 static bool can_share(const struct attention *a, size_t row, size_t m) {
     const struct transformer_xl_timeline *first = attention_timeline(a, row);
     for (size_t t = 1; t < m; t++)
@@ -295,7 +300,8 @@ static bool can_share(const struct attention *a, size_t row, size_t m) {
     return m * v.n_key <= smaller(QUERY_BLOCK, first->base.chunk) * first->ring.capacity;
 }
 
-/* The most rows of a group that keep all threads about as busy as single rows would. */
+/* The most rows of a group such that the busiest thread does at most 9/8 of an even share of the
+ * work. */
 static size_t largest_group(const struct attention *a) {
     size_t threads = (size_t)pool_size(a->line->base.compute.pool);
     size_t n_head = (size_t)a->line->x->n_head, size = smaller(a->n, MOST_GROUP);
@@ -324,7 +330,7 @@ void attention_group(struct attention *a) {
 
 /* ---- Tasks -------------------------------------------------------------------------------- */
 
-/* One head for a block of queries, whose keys are all in the ring. */
+/* Computes one head for a block of queries, whose keys are all in the ring. */
 static void block_task(void *context, int i, int thread) {
     const struct attention *a = context;
     size_t n_head = (size_t)a->line->x->n_head, first = (size_t)i / n_head * QUERY_BLOCK;
@@ -338,7 +344,8 @@ static void store_token(const struct attention *a, size_t row, size_t head) {
     timeline_store_head(&rows, head);
 }
 
-/* One head for a single token of each timeline of a group, its key and value included. */
+/* Stores the key and value of one head for each timeline of a group, and computes the head for its
+ * single token. */
 static void group_task(void *context, int i, int thread) {
     const struct attention *a = context;
     size_t n_head = (size_t)a->line->x->n_head, g = (size_t)i / n_head, head = (size_t)i % n_head;
@@ -347,8 +354,9 @@ static void group_task(void *context, int i, int thread) {
     attend(a, head, a->group[g], a->group[g + 1] - a->group[g], thread);
 }
 
-/* The only token of a pass goes through its heads in two loops, since they may be too few to keep
- * all threads busy.  Its scores lie in the timeline. */
+/* Scratch of a pass of a single token.  Its heads may be too few to keep all threads busy, so two
+ * loops of tasks compute them: scores, then values.  The timeline keeps the scores between the
+ * two. */
 static struct work token_work(const struct key_range *v, int thread) {
     const struct transformer_xl_timeline *line = v->line;
     size_t row = line->ring.capacity + in_blocks(line->positions->distances);
@@ -358,14 +366,15 @@ static struct work token_work(const struct key_range *v, int thread) {
     return w;
 }
 
-/* The first piece of the next head, for the task that follows. */
+/* The first piece of the next head, which the next task reads; for prefetching. */
 static struct piece first_of_next(const struct key_range *v) {
     struct piece s = first_piece(v);
     s.span.head++;
     return s.span.head < (size_t)v->line->x->n_head ? s : (struct piece){0};
 }
 
-/* First the key, the value and the scores of the keys of each head, and its position scores. */
+/* The first loop.  Task 2 h stores the key and value of head h and computes its scores with the
+ * keys; task 2 h + 1 computes its position scores. */
 static void score_task(void *context, int i, int thread) {
     const struct attention *a = context;
     const struct key_range v = find_range(a, (size_t)i / 2, 0, 1);

@@ -1,6 +1,6 @@
-/* Copies share the keys and values of what they have in common.  Each goes on as a session that was
- * fed the same alone, bit for bit: while the shared rows are seen, as they leave the window and
- * after, whatever happens to the others. */
+/* Copies of a session share the keys and values of their common past.  Each gives the same numbers,
+ * bit for bit, as a session that was fed the same tokens alone: while the shared rows are visible,
+ * while they leave the window, after that, and whatever happens to the other copies. */
 #include "convert/convert.h"
 #include "lib/kernels/kernels.h"
 #include "lib/session/session.h"
@@ -22,11 +22,11 @@
 
 enum { STEPS = 330, MOST_CALLS = 512, MOST_PAIRS = 6, MOST_TOKENS = 32000 };
 
-/* A session that shares rows, and one that was fed the same alone. */
+/* A session that shares rows, and one that is fed the same tokens alone. */
 struct pair {
     txl_session *shared, *alone;
-    size_t call[MOST_CALLS], n_call; /* ids of each call so far */
-    uint32_t seed;                   /* of its ids */
+    size_t call[MOST_CALLS], n_call; /* number of ids in each call so far */
+    uint32_t seed;                   /* the random state that makes its ids */
     int32_t id[MOST_CALLS + 512];
     size_t n;
 };
@@ -44,7 +44,7 @@ static void good(txl_status status, const txl_error *error) {
         fail_msg("%s", error->message);
 }
 
-/* The pair's next ids, which are counted as one call. */
+/* Makes the pair's next n ids and records them as one call. */
 static const int32_t *next_ids(const struct trial *t, struct pair *p, size_t n) {
     int32_t *ids = p->id + p->n;
     assert_true(p->n_call < MOST_CALLS && p->n + n <= sizeof p->id / sizeof *p->id);
@@ -108,7 +108,7 @@ static void compare(const struct trial *t, size_t step) {
     }
 }
 
-/* One token for each, and for one of them not in every step. */
+/* Feeds one token to each session in one call; session 2 is left out of every third step. */
 static void feed_together(struct trial *t, size_t step) {
     txl_session *session[MOST_PAIRS];
     int32_t ids[MOST_PAIRS];
@@ -142,7 +142,8 @@ static size_t saved_bytes(const txl_session *session, const char *name, char **b
     return n;
 }
 
-/* Both sessions of `from` save the same, which those of `to` go on with. */
+/* Checks that both sessions of pair `from` save the same bytes, and loads these into both sessions
+ * of pair `to`. */
 static void move_memory(struct trial *t, size_t from, size_t to) {
     char *bytes[2];
     txl_error error;
@@ -164,14 +165,15 @@ static void move_memory(struct trial *t, size_t from, size_t to) {
 
 /* ---- Lives -------------------------------------------------------------------------------- */
 
-/* What becomes of the sessions; each ends, or has left behind what it shared, by the last step. */
+/* Copies, ends, feeds, loads or resets sessions at fixed steps.  By the last step, each session has
+ * ended or no longer sees shared rows. */
 static void event(struct trial *t, size_t step) {
     if (step == 10)
-        copy(t, 1, 4); /* a copy of a copy, at once */
+        copy(t, 1, 4); /* a copy of a copy that was just made */
     if (step == 30)
         end(&t->pair[3]);
     if (step == 40)
-        feed(t, &t->pair[0], 9); /* the original, which runs ahead */
+        feed(t, &t->pair[0], 9); /* the original runs ahead of its copies */
     if (step == 80)
         copy(t, 2, 5); /* a copy of a copy that has whole blocks of its own */
     if (step == 90)
@@ -240,7 +242,8 @@ static void try_case(const char *name, const txl_settings *settings) {
 
 /* ---- Cases -------------------------------------------------------------------------------- */
 
-/* The ring goes round once or more; a window that moves with every token, and with segments. */
+/* The ring wraps around at least once.  The window moves with segments (the first two) or with
+ * every token (the last). */
 static const txl_settings by_segments = {
     .tgt_len = 16, .mem_len = 150, .clamp_len = 40, .threads = 1};
 static const txl_settings short_segments = {
@@ -259,7 +262,7 @@ static void with_every_kind_of_memory(void **state) {
     }
 }
 
-/* The first memory is what the network makes of zeros, which is none. */
+/* Before the first token, the memory is the projection of zeros instead of empty. */
 static void after_projected_zeros(void **state) {
     (void)state;
     struct model_case c = {.name = "pre-lnorm, zeros"};
@@ -290,8 +293,8 @@ static void with_all_kernels(void **state) {
     unsetenv("TXL_CPU");
 }
 
-/* Sessions of one past are one group, however far apart they are in the window; without threads to
- * divide them for. */
+/* Sessions with a common past form one group, however far apart their positions in the window are.
+ * There is one thread, so groups are not divided among threads. */
 static void what_is_shared_is_read_together(void **state) {
     (void)state;
     enum { N = 8 };
@@ -310,7 +313,7 @@ static void what_is_shared_is_read_together(void **state) {
     const size_t *group = xl_timeline(session[0]->timeline)->group;
     assert_int_equal(group[0], 0);
     assert_int_equal(group[1], N);
-    /* One that shares nothing stands for itself. */
+    /* A session that shares nothing is a group of its own. */
     txl_session_free(session[3]);
     session[3] = case_session(&c, &by_segments);
     good(txl_session_feed_each(session, N, ids, &error), &error);

@@ -1,5 +1,6 @@
-/* XLNet against the reference implementation's numbers, and against itself: however the same tokens
- * arrive, with whatever kernels, threads and memory, the log-probabilities are the same. */
+/* XLNet gives the reference implementation's numbers.  They do not depend on how the tokens are
+ * divided among calls, nor on kernels and threads; narrow types of weights and memory come
+ * close. */
 #include "lib/kernels/kernels.h"
 #include "tests/model_cases.h"
 
@@ -15,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Nats per token may differ so much from the reference's float64 arithmetic. */
+/* Largest difference from the reference, which computes in float64: nats per token. */
 static const double REFERENCE = 2e-4;
-/* And so much between two ways to the same number. */
+/* Largest difference between two ways to compute the same number. */
 static const double AGREEMENT = 1e-4;
 
 static const char *const cases[] = {"xlnet/base-zip",
@@ -43,7 +44,7 @@ static double real_of(const json_t *object, const char *key, size_t i) {
     return json_real_value(json_array_get(json_object_get(object, key), i));
 }
 
-/* The ids of a list, with `extra` places behind them; the caller's to free. */
+/* The ids of a list, followed by room for `extra` more; the caller frees them. */
 static int32_t *ids_of(const json_t *list, size_t extra, size_t *n) {
     *n = json_array_size(list);
     int32_t *ids = calloc(*n + extra + 1, sizeof *ids);
@@ -86,7 +87,7 @@ static txl_settings settings_of(const json_t *run, int mem_len) {
 
 /* ---- Scoring ------------------------------------------------------------------------------ */
 
-/* Scores all tokens, `step` at a time; nats[n - 1], the caller's to free. */
+/* Scores all tokens, `step` at a time.  The caller frees nats[n - 1]. */
 static float *score(const struct model_case *c, const txl_settings *settings, size_t step) {
     txl_error error;
     txl_session *session = case_session(c, settings);
@@ -100,7 +101,8 @@ static float *score(const struct model_case *c, const txl_settings *settings, si
     return nats;
 }
 
-/* Every token may be off by `most` nats, and all together by `mean`. */
+/* Fails if a token is off by more than `most` nats, or all tokens by more than `mean` on
+ * average. */
 static void check_runs(const struct model_case *c, txl_memory_type memory_type, double most,
                        double mean) {
     size_t r, n = 0;
@@ -120,7 +122,8 @@ static void check_runs(const struct model_case *c, txl_memory_type memory_type, 
         fail_msg("%s: tokens are off by %.6f nats on average", c->name, sum / (double)n);
 }
 
-/* A text in rounds of one block and `refresh` tokens after it. */
+/* Scores a text in rounds: each feeds the tokens before it as one block and scores the `refresh`
+ * tokens after it. */
 static void check_refreshed(const struct model_case *c, const json_t *run) {
     txl_error error;
     size_t tgt_len = (size_t)int_of(run, "tgt_len"), refresh = (size_t)int_of(run, "refresh");
@@ -142,7 +145,7 @@ static void check_refreshed(const struct model_case *c, const json_t *run) {
 
 /* ---- Generating --------------------------------------------------------------------------- */
 
-/* The likeliest token, which has to be the i-th of the run, with its nats. */
+/* Checks that the likeliest token and its nats are the i-th of the run; returns the token. */
 static int32_t expect_likeliest(const struct model_case *c, txl_session *session, const json_t *run,
                                 size_t i) {
     txl_error error;
@@ -260,8 +263,8 @@ static void kernels_agree_with_the_reference(void **state) {
 
 /* ---- The same in other ways --------------------------------------------------------------- */
 
-/* With nothing dropped from memory no division of the text changes a number, neither that into
- * segments nor that into calls, nor does the number of threads. */
+/* If the memory drops nothing, numbers do not depend on the division of the text into segments and
+ * calls, nor on the number of threads. */
 static void divisions_agree(void **state) {
     (void)state;
     static const size_t steps[] = {1, 7, 50, 1000};
@@ -285,7 +288,7 @@ static void divisions_agree(void **state) {
     }
 }
 
-/* Whole distributions are those that scores are taken from, and sum to one. */
+/* Distributions contain the scores and sum to one. */
 static void distributions_agree(void **state) {
     (void)state;
     struct model_case c;
@@ -311,7 +314,7 @@ static void distributions_agree(void **state) {
     case_close(&c);
 }
 
-/* Several gaps asked for in one pass have the distributions that each has alone. */
+/* Several gaps asked for in one pass get the same distributions as each alone. */
 static void gaps_asked_together_agree(void **state) {
     (void)state;
     enum { GAPS = 12, LENGTH = 60 };
@@ -350,8 +353,9 @@ static void gaps_asked_together_agree(void **state) {
     }
 }
 
-/* The largest difference of a gap's log-probabilities, where three others are gaps that were filled
- * in two orders, or (`known`) are known. */
+/* The largest difference between a gap's log-probabilities in two texts.  Three other tokens are
+ * gaps, filled in order `one` in the first text; in the second they are filled in order `two`, or
+ * known from the start (`known`). */
 static double order_matters(const struct model_case *c, const size_t *one, const size_t *two,
                             bool known) {
     enum { LENGTH = 40, LAST = 11 };
@@ -382,7 +386,7 @@ static double order_matters(const struct model_case *c, const size_t *one, const
     return most;
 }
 
-/* A gap's rank is the place in the order of filling: who sees whom depends on it. */
+/* The order of filling decides which gaps see each other, so it changes the numbers. */
 static void the_order_of_filling_decides(void **state) {
     (void)state;
     static const size_t up[] = {6, 21, 30}, down[] = {30, 21, 6};
@@ -394,7 +398,7 @@ static void the_order_of_filling_decides(void **state) {
     case_close(&c);
 }
 
-/* Copies that go on together, which share passes, are each what it would be alone, to the bit. */
+/* Copies that are fed together, and so share passes, give the same bits as each alone. */
 static void copies_agree(void **state) {
     (void)state;
     enum { COPIES = 7, STEPS = 20 };
@@ -429,7 +433,7 @@ static void copies_agree(void **state) {
     case_close(&c);
 }
 
-/* Both sessions' next distributions are the same, to the bit. */
+/* Checks that both sessions give the same next distribution, bit for bit. */
 static void assert_same_next(const struct model_case *c, txl_session *a, txl_session *b) {
     txl_error error;
     size_t n_token = (size_t)txl_model_n_token(c->model);
@@ -441,7 +445,7 @@ static void assert_same_next(const struct model_case *c, txl_session *a, txl_ses
     free(two);
 }
 
-/* A text that was cut by saving and loading goes on as one that was not. */
+/* A session that is saved and loaded continues as one that was not. */
 static void saved_memory_goes_on(void **state) {
     (void)state;
     struct model_case c;
@@ -472,8 +476,8 @@ static void saved_memory_goes_on(void **state) {
 
 /* ---- Types and memory --------------------------------------------------------------------- */
 
-/* These weights are strong, and rounding them shows.  Bounds are about twice what was measured.
- * Rows of fewer than 64 stay f16 in a file of type q8. */
+/* These weights are large, so rounding them shows.  Bounds are about twice the measured
+ * differences.  Matrices with rows of fewer than 64 elements stay f16 in a file of type q8. */
 static void narrow_types_are_near(void **state) {
     (void)state;
     static const struct {
@@ -489,7 +493,8 @@ static void narrow_types_are_near(void **state) {
     }
 }
 
-/* The model of `type` with rows long enough for q8; the same weights for every type, rounded. */
+/* A random model of `type` with rows long enough for q8.  Its weights are the same for every type,
+ * except for rounding. */
 static txl_model *wide_model(const char *type) {
     static const char settings[] =
         "{\"family\":\"xlnet\",\"tokenizer\":\"words\",\"lower_case\":false,\"unk_id\":null,"
@@ -504,7 +509,7 @@ static txl_model *wide_model(const char *type) {
     return model;
 }
 
-/* All distributions of a text by a block and what follows it, and by left to right. */
+/* The distributions of the tokens after a block, then of a text read left to right. */
 static float *wide_distributions(const char *type, size_t n_token) {
     enum { KNOWN = 40, AFTER = 20, LEFT = 60 };
     txl_model *model = wide_model(type);
@@ -530,7 +535,7 @@ static float *wide_distributions(const char *type, size_t n_token) {
     return logprob;
 }
 
-/* Bounds are twice what was measured. */
+/* Bounds are twice the measured differences. */
 static void weights_in_8_bits_are_near(void **state) {
     (void)state;
     enum { N_TOKEN = 300, N = 80 * N_TOKEN };
@@ -541,14 +546,15 @@ static void weights_in_8_bits_are_near(void **state) {
         most = fmax(most, d);
         sum += d;
     }
-    assert_true(most > 1e-4); /* it is rounded */
+    assert_true(most > 1e-4); /* the weights really are rounded */
     if (!(most <= 0.012 && sum / N <= 0.003))
         fail_msg("distributions are off by %.6f nats at most, %.6f on average", most, sum / N);
     free(one);
     free(two);
 }
 
-/* Bounds are up to twice what was measured; every kernel set is off by the same. */
+/* Bounds are up to twice the measured differences, which are the same for every table of
+ * kernels. */
 static void memory_in_16_bits_is_near(void **state) {
     (void)state;
     for (size_t i = 0; cases[i]; i++) {
@@ -560,7 +566,7 @@ static void memory_in_16_bits_is_near(void **state) {
     }
 }
 
-/* A model that stays compressed gives the same results, to the bit. */
+/* A model opened in compressed form gives the same bits. */
 static void compressed_models_agree(void **state) {
     (void)state;
     for (size_t i = 0; i < 3; i++) {
@@ -602,7 +608,7 @@ static txl_status compare_id(void *context, const txl_symbol *symbol, txl_error 
     return TXL_OK;
 }
 
-/* Every case's own SentencePiece model makes of its text the ids that were scored. */
+/* Each case's SentencePiece model turns its text into the ids that were scored. */
 static void texts_have_the_reference_ids(void **state) {
     (void)state;
     for (size_t i = 0; cases[i]; i++) {
@@ -671,7 +677,8 @@ static void headers_state_the_facts(void **state) {
     }
 }
 
-/* Multiply-adds of a content row, a query row and their attention, counted by hand. */
+/* Costs are the multiply-adds of a content row, a query row and their attention, counted by
+ * hand. */
 static void costs_count_both_rows(void **state) {
     (void)state;
     struct model_case c;
@@ -687,7 +694,7 @@ static void costs_count_both_rows(void **state) {
     txl_model_costs(c.model, &settings, &costs);
     assert_int_equal(costs.flops, 2 * (n * (content + query + 2 * 3 * 28 * wide) + head));
     assert_int_equal(costs.block_flops, 2 * ((n - 1) * (content + 3 * 15 * wide) + 2 * d * wide));
-    settings.mem_len = 21; /* a row more of keys, values and distances */
+    settings.mem_len = 21; /* one more row of keys, values and distances */
     txl_model_costs(c.model, &settings, &longer);
     assert_int_equal(longer.bytes - costs.bytes, 4 * n * 3 * wide);
     case_close(&c);
