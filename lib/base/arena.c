@@ -34,3 +34,19 @@ void arena_close(struct arena *arena) {
     pages_unmap(arena->memory, (size_t)arena->size);
     *arena = (struct arena){0};
 }
+
+void arena_share(struct shared_arena *shared, const struct arena *arena) {
+    shared->arena = *arena;
+    atomic_init(&shared->users, 1);
+}
+
+void arena_join(struct shared_arena *shared) {
+    atomic_fetch_add(&shared->users, 1);
+}
+
+void arena_leave(struct shared_arena *shared) {
+    if (atomic_fetch_sub(&shared->users, 1) > 1)
+        return;
+    struct arena arena = shared->arena;
+    arena_close(&arena);
+}

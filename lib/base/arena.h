@@ -6,6 +6,8 @@
 
 #include "txl.h"
 
+#include <stdatomic.h>
+
 /* All zero: an arena that only adds up sizes. */
 struct arena {
     char *memory;
@@ -20,5 +22,17 @@ void *arena_take(struct arena *arena, uint64_t n, size_t size);
  * names `purpose`. */
 txl_status arena_open(struct arena *arena, uint64_t size, const char *purpose, txl_error *error);
 void arena_close(struct arena *arena);
+
+/* An arena with several users.  It holds all of the object that this struct is a member of. */
+struct shared_arena {
+    struct arena arena;
+    atomic_int users;
+};
+
+/* Moves `arena` into the object that was laid out in it, and counts the first user. */
+void arena_share(struct shared_arena *shared, const struct arena *arena);
+void arena_join(struct shared_arena *shared);
+/* Leaves the object; the last user frees it. */
+void arena_leave(struct shared_arena *shared);
 
 #endif

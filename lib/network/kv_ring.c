@@ -35,17 +35,14 @@ static txl_status new_store(const struct kv_ring *ring, struct kv_store **store,
     if (status)
         return status;
     struct kv_store *s = lay_out_store(ring, &arena);
-    s->arena = arena;
-    atomic_init(&s->users, 1);
+    arena_share(&s->memory, &arena);
     *store = s;
     return TXL_OK;
 }
 
 static void leave_store(struct kv_store *store) {
-    if (!store || atomic_fetch_sub(&store->users, 1) > 1)
-        return;
-    struct arena arena = store->arena;
-    arena_close(&arena);
+    if (store)
+        arena_leave(&store->memory);
 }
 
 /* ---- The ring ----------------------------------------------------------------------------- */
@@ -144,7 +141,7 @@ txl_status ring_share(struct kv_ring *to, struct kv_ring *from, uint64_t first, 
         return status;
     for (size_t i = 0; i < from->n_shared; i++) {
         to->shared[i] = from->shared[i];
-        atomic_fetch_add(&to->shared[i].store->users, 1);
+        arena_join(&to->shared[i].store->memory);
     }
     to->n_shared = from->n_shared;
     copy_last_block(to->own, from->own, next);

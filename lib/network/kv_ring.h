@@ -9,13 +9,10 @@
 
 #include "kv_rows.h"
 
-#include <stdatomic.h>
-
 /* Keys and values of a whole ring. */
 struct kv_store {
-    struct arena arena; /* holds all of the store, this struct too */
+    struct shared_arena memory; /* its users are rings; with more than one, it is read-only */
     struct rows keys, values;
-    atomic_int users; /* number of rings that use it; if more than one, it is read-only */
 };
 
 /* The positions from the end of the part before, or 0, to below `end`. */

@@ -65,22 +65,19 @@ txl_status positions_new(const struct position_plan *plan, struct positions **po
     if (status)
         return status;
     struct positions *p = lay_out(plan, &arena);
-    p->arena = arena;
-    atomic_init(&p->users, 1);
+    arena_share(&p->memory, &arena);
     *positions = p;
     return TXL_OK;
 }
 
 struct positions *positions_share(struct positions *p) {
-    atomic_fetch_add(&p->users, 1);
+    arena_join(&p->memory);
     return p;
 }
 
 void positions_free(struct positions *p) {
-    if (!p || atomic_fetch_sub(&p->users, 1) > 1)
-        return;
-    struct arena arena = p->arena;
-    arena_close(&arena);
+    if (p)
+        arena_leave(&p->memory);
 }
 
 void position_sines(const float *inv_freq, size_t d_model, int clamp_len, size_t first, int step,

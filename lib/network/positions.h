@@ -10,8 +10,6 @@
 #include "compute.h"
 #include "kv_rows.h"
 
-#include <stdatomic.h>
-
 enum {
     FEW_TOKENS = 16,
     POSITION_BLOCK = 64, /* rows computed at a time, always from a multiple of it */
@@ -43,7 +41,8 @@ struct position_weights {
 };
 
 struct positions {
-    struct arena arena; /* holds all members */
+    struct shared_arena memory; /* its users are sessions; with more than one, all distances are
+                                   known */
     struct position_plan plan;
     size_t distances;
     size_t places; /* number of rows, in whole blocks */
@@ -63,8 +62,6 @@ struct positions {
     /* For the first tokens; NULL if these are treated like all others. */
     float *few_queries; /* [FEW_TOKENS, n_head, d_model]: (q + v) W_r */
     float *few_scores;  /* [FEW_TOKENS, n_head, distances] */
-
-    atomic_int users; /* sessions; with more than one, all distances are known */
 };
 
 txl_status positions_new(const struct position_plan *plan, struct positions **positions,

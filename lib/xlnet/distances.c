@@ -93,22 +93,19 @@ txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
     if (status)
         return status;
     struct distances *p = lay_out(&plan, &arena);
-    p->arena = arena;
-    atomic_init(&p->users, 1);
+    arena_share(&p->memory, &arena);
     *distances = p;
     return TXL_OK;
 }
 
 struct distances *distances_share(struct distances *p) {
-    atomic_fetch_add(&p->users, 1);
+    arena_join(&p->memory);
     return p;
 }
 
 void distances_free(struct distances *p) {
-    if (!p || atomic_fetch_sub(&p->users, 1) > 1)
-        return;
-    struct arena arena = p->arena;
-    arena_close(&arena);
+    if (p)
+        arena_leave(&p->memory);
 }
 
 /* ---- Filling in --------------------------------------------------------------------------- */

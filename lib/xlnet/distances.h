@@ -12,10 +12,9 @@
 #include "lib/network/kv_rows.h"
 #include "xlnet.h"
 
-#include <stdatomic.h>
-
 struct distances {
-    struct arena arena; /* holds all members */
+    struct shared_arena memory; /* its users are sessions; with more than one, all distances are
+                                   known */
     const struct xlnet *x;
 
     /* Rows are ordered from the farthest on the left to the farthest on the right, like the keys in
@@ -32,8 +31,6 @@ struct distances {
     /* Used until all are known: */
     float *sines;     /* [left + 1 + right, d_model]: R_d, farthest to the left first */
     float *projected; /* [n_head d_head], room for a block of rows */
-
-    atomic_int users; /* sessions; with more than one, all distances are known */
 };
 
 txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
