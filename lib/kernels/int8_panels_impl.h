@@ -213,8 +213,9 @@ static void multiply_int8(size_t width, size_t n, size_t blocks, const void *pac
 
 static void panel_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
                        const float *x_scale, const void *b, const float *scale, const float *bias,
-                       bool relu, float *y, size_t ldy) {
+                       bool relu, float *y, size_t ldy, const void *next) {
     (void)x_scale;
+    (void)next;
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
     multiply_int8(width, n, q8_blocks(k), packed, b, scale, c);
     finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);

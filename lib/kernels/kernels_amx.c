@@ -152,8 +152,8 @@ static void copy_weights(size_t n, size_t k, const void *b, const float *scale, 
 
 static void multiply_panel(size_t m, size_t width, size_t n, size_t k, const void *packed,
                            const float *x_scale, const void *b, const float *scale,
-                           const float *bias, bool relu, float *y, size_t ldy) {
-    (void)x_scale, (void)scale;
+                           const float *bias, bool relu, float *y, size_t ldy, const void *next) {
+    (void)x_scale, (void)scale, (void)next;
     _Alignas(64) float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
     const struct pack left = {(void *)b, k}, right = {(void *)packed, k};
     bf16_multiply(&left, &right, k, 0, n, 0, width, false, c, width);

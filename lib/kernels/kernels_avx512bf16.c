@@ -77,8 +77,9 @@ static inline __attribute__((always_inline)) void columns_bf16(const int rows, c
 
 static void panel_bf16(size_t m, size_t width, size_t n, size_t k, const void *packed,
                        const float *x_scale, const void *b, const float *scale, const float *bias,
-                       bool relu, float *y, size_t ldy) {
+                       bool relu, float *y, size_t ldy, const void *next) {
     (void)x_scale;
+    (void)next;
     (void)scale;
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
     if (width == 64)

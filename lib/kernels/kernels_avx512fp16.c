@@ -176,7 +176,8 @@ static inline __attribute__((always_inline)) void columns_f16(const int rows, co
 
 static void panel_f16(size_t m, size_t width, size_t n, size_t k, const void *packed,
                       const float *x_scale, const void *b, const float *scale, const float *bias,
-                      bool relu, float *y, size_t ldy) {
+                      bool relu, float *y, size_t ldy, const void *next) {
+    (void)next;
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
     if (width == 64)
         columns_f16(12, 2, n, k, packed, b, scale, c);

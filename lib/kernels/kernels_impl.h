@@ -233,11 +233,12 @@ enum { MOST_TILE_ROWS = 16 };
 enum { DEPTH_BLOCK = 128 };
 
 /* Computes one tile of C, `rows` x `vectors` vectors; these and `half` (B is f16) are constants
- * where it is inlined.  `next`, unless NULL, is the next B, which is prefetched. */
+ * where it is inlined.  `next` and `next_a`, unless NULL, are the next B and the next A, which are
+ * prefetched. */
 static inline __attribute__((always_inline)) void
 multiply_tile(const int rows, const int vectors, const bool half, size_t k, const float *a,
               size_t lda, const void *b, size_t ldb, bool add, float *c, size_t ldc,
-              const char *next) {
+              const char *next, const float *next_a) {
     const size_t size = half ? sizeof(uint16_t) : sizeof(float);
     vec sum[MOST_TILE_ROWS][TILE_VECTORS];
     UNROLL for (int r = 0; r < rows; r++) {
@@ -248,6 +249,9 @@ multiply_tile(const int rows, const int vectors, const bool half, size_t k, cons
         vec row[TILE_VECTORS];
         for (size_t line = 0; next && line < (size_t)vectors * LANES * size; line += 64)
             __builtin_prefetch(next + i * ldb * size + line, 0, 2);
+        if (next_a && i % (64 / sizeof(float)) == 0)
+            UNROLL for (int r = 0; r < rows; r++)
+                __builtin_prefetch(next_a + (size_t)r * lda + i, 0, 2);
         UNROLL for (int v = 0; v < vectors; v++) row[v] =
             half ? load_f16((const uint16_t *)b + i * ldb + v * LANES)
                  : load_f32((const float *)b + i * ldb + v * LANES);
@@ -273,12 +277,12 @@ multiply_columns(const int vectors, const bool half, size_t m, size_t k, const f
         for (size_t i = 0; i < step && row < k; i++, row++)
             for (size_t line = 0; line < (size_t)vectors * LANES * size; line += 64)
                 __builtin_prefetch(next + row * ldb * size + line, 0, 2);
-        multiply_tile(6, vectors, half, k, a, lda, b, ldb, add, c, ldc, NULL);
+        multiply_tile(6, vectors, half, k, a, lda, b, ldb, add, c, ldc, NULL, NULL);
     }
     for (; m >= 2; m -= 2, a += 2 * lda, c += 2 * ldc)
-        multiply_tile(2, vectors, half, k, a, lda, b, ldb, add, c, ldc, NULL);
+        multiply_tile(2, vectors, half, k, a, lda, b, ldb, add, c, ldc, NULL, NULL);
     if (m == 1)
-        multiply_tile(1, vectors, half, k, a, lda, b, ldb, add, c, ldc, next);
+        multiply_tile(1, vectors, half, k, a, lda, b, ldb, add, c, ldc, next, NULL);
 }
 
 /* Computes the last columns, fewer than a tile has: vectors LANES of them. */
@@ -359,46 +363,60 @@ static void pack(size_t m, size_t width, size_t k, const float *x, size_t ldx, v
     }
 }
 
-/* C[n, ldc] = B P for n rows of B, in tiles of `rows` x `vectors`. */
+/* C[n, ldc] = B P for n rows of B, in tiles of `rows` x `vectors`.  If `fetch`, the B at `next` is
+ * prefetched. */
 static inline __attribute__((always_inline)) void
-panel_columns(const int rows, const int vectors, size_t n, size_t k, const float *p, size_t ldp,
-              const float *b, size_t ldb, bool add, float *c, size_t ldc) {
+panel_columns(const int rows, const int vectors, const bool fetch, size_t n, size_t k,
+              const float *p, size_t ldp, const float *b, size_t ldb, bool add, float *c,
+              size_t ldc, const float *next) {
     size_t r = 0;
     for (; r + (size_t)rows <= n; r += (size_t)rows)
         multiply_tile(rows, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc,
-                      NULL);
+                      NULL, fetch ? next + r * ldb : NULL);
     for (; r < n; r++)
-        multiply_tile(1, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc, NULL);
+        multiply_tile(1, vectors, false, k, b + r * ldb, ldb, p, ldp, add, c + r * ldc, ldc, NULL,
+                      NULL);
 }
 
 /* Steps of k that are processed together, so that a panel's part of them stays in the second-level
  * cache. */
 enum { PANEL_STEPS = 1024 };
 
-static void panel(size_t m, size_t width, size_t n, size_t k, const void *packed,
-                  const float *x_scale, const void *b, const float *scale, const float *bias,
-                  bool relu, float *y, size_t ldy) {
-    (void)x_scale;
-    (void)scale;
-    float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
+static inline __attribute__((always_inline)) void panel_sums(const bool fetch, size_t width,
+                                                             size_t n, size_t k, const float *p,
+                                                             const float *b, float *c,
+                                                             const float *next) {
     for (size_t first = 0; first < k; first += PANEL_STEPS) {
         size_t depth = k - first < PANEL_STEPS ? k - first : PANEL_STEPS, v = 0;
-        const float *p = (const float *)packed + first * width, *rows = (const float *)b + first;
         bool add = first > 0;
 #if LANES == 16
         if (width == 48)
-            panel_columns(8, 3, n, depth, p, width, rows, k, add, c, width);
+            panel_columns(8, 3, fetch, n, depth, p, width, b, k, add, c, width, next);
         else if (width == 32)
-            panel_columns(12, 2, n, depth, p, width, rows, k, add, c, width);
+            panel_columns(12, 2, fetch, n, depth, p, width, b, k, add, c, width, next);
         else if (width == 16)
-            panel_columns(16, 1, n, depth, p, width, rows, k, add, c, width);
-        if (width < TILE_LANES)
-            continue;
+            panel_columns(16, 1, fetch, n, depth, p, width, b, k, add, c, width, next);
+        v = width < TILE_LANES ? width : 0;
 #endif
         for (; v < width; v += TILE_LANES)
-            panel_columns(TILE_ROWS, TILE_VECTORS, n, depth, p + v, width, rows, k, add, c + v,
-                          width);
+            panel_columns(TILE_ROWS, TILE_VECTORS, fetch, n, depth, p + v, width, b, k, add, c + v,
+                          width, next);
+        p += depth * width;
+        b += depth;
+        next += fetch ? depth : 0;
     }
+}
+
+static void panel(size_t m, size_t width, size_t n, size_t k, const void *packed,
+                  const float *x_scale, const void *b, const float *scale, const float *bias,
+                  bool relu, float *y, size_t ldy, const void *next) {
+    (void)x_scale;
+    (void)scale;
+    float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
+    if (next)
+        panel_sums(true, width, n, k, packed, b, c, next);
+    else
+        panel_sums(false, width, n, k, packed, b, c, NULL);
     finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
 }
 
@@ -460,26 +478,14 @@ static inline float add_position(float *s, size_t n, const float *position, floa
     return max;
 }
 
-/* Makes weights zero that are too small to change a sum: their products with values would be
- * subnormal, which processors take a hundred times as long to compute. */
-static inline void drop_least(size_t n, float *s) {
-    const vec least = splat(0x1p-80f);
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vec x = load_f32(s + i);
-        store_f32(s + i, choose(x < least, splat(0), x));
-    }
-    for (; i < n; i++)
-        s[i] = s[i] < 0x1p-80f ? 0 : s[i];
-}
-
 static float attend(float *s, size_t n, size_t n_far, float far, const float *position,
                     float scale) {
     float max = add_position(s, n_far, NULL, far, scale, -INFINITY);
     max = add_position(s + n_far, n - n_far, position, 0, scale, max);
-    float sum = exp_in_place(n, s, max);
-    drop_least(n, s);
-    return sum;
+    /* Smaller weights cannot change a sum, and their products with values would be subnormal, which
+     * processors take a hundred times as long to compute. */
+    const float least = 0x1p-80f;
+    return exp_in_place(n, s, max, least);
 }
 
 static void layer_norm(size_t n, const float *x, const float *y, const float *weight,

@@ -92,20 +92,22 @@ static inline void store_tail(float *p, size_t n, vec x) {
     memcpy(p, &x, n * sizeof *p);
 }
 
-/* x[i] = exp(x[i] - max); returns their sum. */
-static inline float exp_in_place(size_t n, float *x, float max) {
-    vec sum = {0}, shift = splat(max);
+/* x[i] = exp(x[i] - max), or zero if that is below `least`; returns the sum of the exponentials. */
+static inline float exp_in_place(size_t n, float *x, float max, float least) {
+    vec sum = {0}, shift = splat(max), bound = splat(least);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         vec e = exp_lanes(load_f32(x + i) - shift);
-        store_f32(x + i, e);
+        store_f32(x + i, choose(e < bound, splat(0), e));
         sum += e;
     }
     float total = sum_lanes(sum);
     if (i < n) {
         store_tail(x + i, n - i, exp_lanes(load_tail(x + i, n - i, max) - shift));
-        for (; i < n; i++)
+        for (; i < n; i++) {
             total += x[i];
+            x[i] = x[i] < least ? 0 : x[i];
+        }
     }
     return total;
 }

@@ -19,8 +19,13 @@ enum {
     FEW_ROWS = 8,           /* rows of activations up to which the product kernels are fastest */
     STREAM_BYTES = 1 << 18, /* bytes of weights in a task, at most, if rows are few */
     LEAST_BYTES = 1 << 13,  /* the same, at least: small matrices are divided no further */
+    CACHED_BYTES = 1 << 21, /* matrices of more bytes are read from memory for each token */
     STREAM_UNIT = 16,       /* rows of weights in such a task are a multiple of this */
-    SGEMM_BLOCK = 512,      /* rows of weights in a block, at most, if rows are many */
+    /* Panels prefetch weights of more bytes than this, which no cache holds, if a row has fewer
+     * than a page: the processor's own prefetching ends at a page. */
+    DISTANT_BYTES = 1 << 24,
+    PAGE = 4096,
+    SGEMM_BLOCK = 512, /* rows of weights in a block, at most, if rows are many */
     /* elements of weights in such a block, at most: about half of a second-level cache */
     SGEMM_ELEMENTS = 1 << 19,
     WIDE_ROWS = 48 /* rows of weights that a task packs: few, so that threads end together */
@@ -59,7 +64,8 @@ static size_t stream_rows(const struct matrix *w) {
     size_t row = w->n_col * weights_type_size(w->type);
     size_t most = STREAM_BYTES / row / STREAM_UNIT * STREAM_UNIT;
     size_t least = (LEAST_BYTES / row + STREAM_UNIT) / STREAM_UNIT * STREAM_UNIT;
-    size_t rows = w->n_row / 32 / STREAM_UNIT * STREAM_UNIT;
+    size_t tasks = w->n_row * row > CACHED_BYTES ? 16 : 32;
+    size_t rows = w->n_row / tasks / STREAM_UNIT * STREAM_UNIT;
     rows = rows < most ? rows : most;
     return rows > least ? rows : least;
 }
@@ -215,13 +221,20 @@ static const float *wide_rows(const struct compute *compute, int thread, const s
     return compute->scratch[thread];
 }
 
+static bool prefetches(const struct matrix *w) {
+    size_t row = w->n_col * weights_type_size(w->type);
+    return row < PAGE && w->n_row * row > DISTANT_BYTES;
+}
+
 /* Y[x.n, n] = activation(X B^T + bias) for at most PANEL_ROWS rows of W. */
 static void product_panels(const struct compute *compute, int thread, const struct operand *x,
                            const struct matrix *w, size_t first, size_t n, const float *bias,
                            enum activation activation, float *y, size_t ldy) {
     struct matrix rows = matrix_rows(w, first, n);
-    const void *b = rows.data;
+    const void *b = rows.data, *next = NULL;
     const float *scale = rows.scale;
+    if (prefetches(w) && !x->panels->prepare && first + n < w->n_row)
+        next = matrix_rows(w, first + n, 1).data;
     if (x->panels->prepare) {
         float *prepared = compute->scratch[thread];
         float *prepared_scale = prepared + PANEL_ROWS * panel_depth(w->n_col);
@@ -232,7 +245,7 @@ static void product_panels(const struct compute *compute, int thread, const stru
     for (size_t i = 0; i < n_panel(x->n); i++) {
         struct panel panel = get_panel(x, i);
         x->panels->panel(panel.n, panel.width, n, x->k, panel.numbers, panel.scale, b, scale, bias,
-                         activation == RELU, y + panel.start * ldy, ldy);
+                         activation == RELU, y + panel.start * ldy, ldy, i == 0 ? next : NULL);
     }
     if (activation != RELU)
         activate_rows(compute, x->n, n, activation, y, ldy);

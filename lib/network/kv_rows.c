@@ -6,7 +6,8 @@
 
 enum {
     PIECE = 64,         /* elements converted at a time */
-    RUN_BYTES = 1 << 15 /* bytes of a run */
+    LEAST_RUN = 1 << 15, /* bytes of the first two runs */
+    MOST_UNITS = 8       /* how much longer the others are, at most: a power of two */
 };
 
 enum weights_type rows_type(txl_memory_type memory_type) {
@@ -50,7 +51,10 @@ void rows_lay_out(struct rows *rows, struct arena *arena) {
 }
 
 void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head) {
-    size_t bytes = block_bytes(rows), run = bytes < RUN_BYTES ? RUN_BYTES / bytes : 1;
+    size_t bytes = block_bytes(rows), unit = bytes < LEAST_RUN ? LEAST_RUN / bytes : 1;
+    size_t run = unit; /* as many blocks as all runs before, within the limits */
+    while (run < MOST_UNITS * unit && 2 * run <= block)
+        run *= 2;
     size_t first = block / run * run, left = rows->n_block - first;
     size_t length = left < run ? left : run;
     size_t index = (first * rows->n_layer + layer * length) * rows->n_head;

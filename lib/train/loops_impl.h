@@ -144,7 +144,7 @@ static void softmax(size_t n, const float *position, float scale, float *s) {
         s[i] = scale * (s[i] + position[i]);
         max = s[i] > max ? s[i] : max;
     }
-    divide(n, exp_in_place(n, s, max), s);
+    divide(n, exp_in_place(n, s, max, 0), s);
 }
 
 /* Divides the mean of da by the sum of a, which rounding makes differ a little from 1: where one
@@ -176,7 +176,7 @@ static float cross_entropy(size_t n, size_t target, float scale, float *x) {
     float max = max_lanes(best);
     for (; i < n; i++)
         max = x[i] > max ? x[i] : max;
-    float sum = exp_in_place(n, x, max);
+    float sum = exp_in_place(n, x, max, 0);
     divide(n, sum / scale, x);
     x[target] -= scale;
     return logf(sum) + (max - wanted);

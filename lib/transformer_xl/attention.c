@@ -113,7 +113,8 @@ static struct key_range find_range(const struct attention *a, size_t head, size_
 
 /* A piece of a range: keys and values in one store.  All queries read it if their rings share the
  * store; else the query of one timeline does.  Each query's pieces come in the order of
- * positions. */
+ * positions.  A whole block of queries has a piece for each block of keys, which only those queries
+ * read that see some of it. */
 struct piece {
     const struct kv_store *store; /* NULL: there is no such piece */
     struct row_span span;
@@ -122,8 +123,25 @@ struct piece {
     size_t part;  /* its part of that ring */
 };
 
-/* Finds the first piece that is not empty, from part `part` of query `owner`'s ring on. */
-static struct piece find_piece(const struct key_range *v, size_t owner, size_t part) {
+static bool in_single_blocks(const struct key_range *v) {
+    return v->m == QUERY_BLOCK && !v->several;
+}
+
+/* Cuts a piece after its first block, and takes the queries away that see nothing of that. */
+static void keep_block(const struct key_range *v, struct piece *s) {
+    size_t begin = s->span.first / ROW_BLOCK * ROW_BLOCK;
+    uint64_t first = v->low + begin, position = position_of(v, 0);
+    s->span.end = smaller(s->span.end, begin + ROW_BLOCK);
+    s->t = first > position ? (size_t)(first - position) : 0;
+    size_t end = v->m;
+    while (end > s->t && first_seen(v, end - 1) >= first + ROW_BLOCK)
+        end--;
+    s->m = end - s->t;
+}
+
+/* Finds the first piece that is not empty, from part `part` of query `owner`'s ring on, that begins
+ * with row `from` of the range or later. */
+static struct piece find_piece(const struct key_range *v, size_t owner, size_t part, size_t from) {
     size_t n_owner = v->several ? v->m : 1;
     for (; owner < n_owner; owner++, part = v->n_common) {
         const struct kv_ring *ring = &line_of(v, owner)->ring;
@@ -138,24 +156,29 @@ static struct piece find_piece(const struct key_range *v, size_t owner, size_t p
                 s.span.first = (size_t)(first_read(v, owner) - v->low);
                 s.span.end = (size_t)(position_of(v, owner) + 1 - v->low);
             }
+            s.span.first = larger(s.span.first, from);
             if (begin > v->low)
                 s.span.first = larger(s.span.first, (size_t)(begin - v->low));
             if (p.end < v->low + s.span.end)
                 s.span.end = p.end > v->low ? (size_t)(p.end - v->low) : 0;
             begin = p.end;
-            if (s.span.first < s.span.end)
+            if (s.span.first < s.span.end) {
+                if (in_single_blocks(v))
+                    keep_block(v, &s);
                 return s;
+            }
         }
     }
     return (struct piece){0};
 }
 
 static struct piece first_piece(const struct key_range *v) {
-    return find_piece(v, 0, 0);
+    return find_piece(v, 0, 0, 0);
 }
 
 static struct piece next_piece(const struct key_range *v, const struct piece *s) {
-    return find_piece(v, s->owner, s->part + 1);
+    return in_single_blocks(v) ? find_piece(v, s->owner, s->part, s->span.end)
+                               : find_piece(v, s->owner, s->part + 1, 0);
 }
 
 /* The address where a piece's keys or values begin, for prefetching; `after` if there is no
@@ -273,15 +296,14 @@ static const void *begin_positions(const struct key_range *v) {
     return v->positions.end > 0 ? rows_begin(&v->line->positions->rows, &v->positions) : NULL;
 }
 
-/* Computes one head for m queries, rows `row` and on of the pass. */
-static void attend(const struct attention *a, size_t head, size_t row, size_t m, int thread) {
-    const struct key_range v = find_range(a, head, row, m);
-    const struct work w = divide_scratch(&v, a->line->base.compute.scratch[thread]);
-    const struct piece first = first_piece(&v);
-    const void *values = begin_values(&first, NULL), *positions = begin_positions(&v);
-    score_keys(&v, &w, positions ? positions : values);
-    score_positions(&v, &w, values);
-    gather_values(&v, &w, NULL);
+/* Computes one head for the queries.  `after` as above. */
+static void attend(const struct key_range *v, int thread, const void *after) {
+    const struct work w = divide_scratch(v, v->line->base.compute.scratch[thread]);
+    const struct piece first = first_piece(v);
+    const void *values = begin_values(&first, NULL), *positions = begin_positions(v);
+    score_keys(v, &w, positions ? positions : values);
+    score_positions(v, &w, values);
+    gather_values(v, &w, after);
 }
 
 /* ---- Groups ------------------------------------------------------------------------------- */
@@ -334,7 +356,9 @@ void attention_group(struct attention *a) {
 static void block_task(void *context, int i, int thread) {
     const struct attention *a = context;
     size_t n_head = (size_t)a->line->x->n_head, first = (size_t)i / n_head * QUERY_BLOCK;
-    attend(a, (size_t)i % n_head, first, smaller(QUERY_BLOCK, a->n - first), thread);
+    const struct key_range v =
+        find_range(a, (size_t)i % n_head, first, smaller(QUERY_BLOCK, a->n - first));
+    attend(&v, thread, NULL);
 }
 
 static void store_token(const struct attention *a, size_t row, size_t head) {
@@ -351,12 +375,12 @@ static void group_task(void *context, int i, int thread) {
     size_t n_head = (size_t)a->line->x->n_head, g = (size_t)i / n_head, head = (size_t)i % n_head;
     for (size_t row = a->group[g]; row < a->group[g + 1]; row++)
         store_token(a, row, head);
-    attend(a, head, a->group[g], a->group[g + 1] - a->group[g], thread);
+    const struct key_range v = find_range(a, head, a->group[g], a->group[g + 1] - a->group[g]);
+    attend(&v, thread, NULL);
 }
 
-/* Scratch of a pass of a single token.  Its heads may be too few to keep all threads busy, so two
- * loops of tasks compute them: scores, then values.  The timeline keeps the scores between the
- * two. */
+/* Scratch of a single token whose heads cannot be divided evenly among the threads.  Two loops of
+ * tasks compute them: scores, then values.  The timeline keeps the scores between the two. */
 static struct work token_work(const struct key_range *v, int thread) {
     const struct transformer_xl_timeline *line = v->line;
     size_t row = line->ring.capacity + in_blocks(line->positions->distances);
@@ -373,8 +397,17 @@ static struct piece first_of_next(const struct key_range *v) {
     return s.span.head < (size_t)v->line->x->n_head ? s : (struct piece){0};
 }
 
-/* The first loop.  Task 2 h stores the key and value of head h and computes its scores with the
- * keys; task 2 h + 1 computes its position scores. */
+/* Stores the key and value of one head for a single token, and computes the head. */
+static void head_task(void *context, int i, int thread) {
+    const struct attention *a = context;
+    const struct key_range v = find_range(a, (size_t)i, 0, 1);
+    const struct piece next = first_of_next(&v);
+    store_token(a, 0, v.head);
+    attend(&v, thread, begin_keys(&next, NULL));
+}
+
+/* The first loop of two.  Task 2 h stores the key and value of head h and computes its scores with
+ * the keys; task 2 h + 1 computes its position scores. */
 static void score_task(void *context, int i, int thread) {
     const struct attention *a = context;
     const struct key_range v = find_range(a, (size_t)i / 2, 0, 1);
@@ -399,6 +432,10 @@ static void value_task(void *context, int i, int thread) {
 void attention_run(struct attention *a) {
     struct transformer_xl_timeline *line = a->line;
     struct pool *pool = line->base.compute.pool;
+    if (a->n == 1 && line->x->n_head % pool_size(pool) == 0) {
+        pool_run(pool, line->x->n_head, head_task, a);
+        return;
+    }
     if (a->n == 1) {
         pool_run(pool, 2 * line->x->n_head, score_task, a);
         pool_run(pool, line->x->n_head, value_task, a);

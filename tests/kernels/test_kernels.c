@@ -271,7 +271,8 @@ static void check_panels(const struct kernels *kernels, int type, size_t s, size
         b_scale = prepared_scale;
     }
     p->pack(m, width, k, x, ldx, packed, x_scale);
-    p->panel(m, width, n, k, packed, x_scale, b, b_scale, with_bias ? bias : NULL, relu, y, ldy);
+    p->panel(m, width, n, k, packed, x_scale, b, b_scale, with_bias ? bias : NULL, relu, y, ldy,
+             NULL);
     const double rounding = p->element == sizeof(float) ? 0 : type == 2 ? 0x1p-8 : 0x1p-10;
     for (size_t t = 0; t < m; t++) {
         assert_true(!with_bias || isnan(y[t * ldy + n - 1]));
@@ -334,7 +335,7 @@ static void check_int8_panels(const struct kernels *kernels, size_t s, size_t m)
         y[i] = 3;
     p->prepare(n, k, narrow, scale, prepared, prepared_scale);
     p->pack(m, width, k, x, ldx, packed, x_scale);
-    p->panel(m, width, n, k, packed, x_scale, prepared, prepared_scale, bias, m % 2, y, ldy);
+    p->panel(m, width, n, k, packed, x_scale, prepared, prepared_scale, bias, m % 2, y, ldy, NULL);
     for (size_t t = 0; t < m; t++) {
         bool finite = t == 0 || t + 1 < m;
         for (size_t j = 0; j < n; j++) {
@@ -374,7 +375,7 @@ static void through_panels(const struct panels *p, size_t m, size_t n, size_t k,
         b = prepared;
         scale = prepared_scale;
     }
-    p->panel(m, width, n, k, packed, x_scale, b, scale, NULL, false, y, n);
+    p->panel(m, width, n, k, packed, x_scale, b, scale, NULL, false, y, n, b);
 }
 
 /* A sum over many steps is cut where the panel's part would leave the cache, and is the same
