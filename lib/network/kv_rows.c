@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    PIECE = 64,         /* elements converted at a time */
+    PIECE = 64,          /* elements converted at a time */
     LEAST_RUN = 1 << 15, /* bytes of the first two runs */
     MOST_UNITS = 8       /* how much longer the others are, at most: a power of two */
 };

@@ -1,8 +1,9 @@
 /* Storage for keys, values and position rows of every layer and head, in blocks of ROW_BLOCK rows.
  *
- * A few consecutive blocks of a head form a run, which the processor prefetches well.  The same
- * blocks of the next head follow, then those of the next layer.  So a memory that fills up touches
- * its pages one after the other. */
+ * Consecutive blocks of a head form a run, which the processor prefetches well.  The same blocks of
+ * the next head follow, then those of the next layer.  The first runs are short, so that the first
+ * tokens touch few pages; later ones are longer, so that reading a long memory stays longer in
+ * each. */
 #ifndef TXL_ROWS_H
 #define TXL_ROWS_H
 
