@@ -43,8 +43,8 @@ struct panels {
     void (*prepare)(size_t n, size_t k, const void *b, const float *scale, void *out,
                     float *out_scale);
 
-    /* Y[m, n] with row stride ldy; bias[n] or NULL; act is max(0, .) if `relu`.  `next` is the B of
-     * a later call, which may be prefetched, or NULL. */
+    /* Y[m, n] with row stride ldy; bias[n] or NULL; act is max(0, .) if `relu`.  `next` is the
+     * B[n, k] of a later call, which may be prefetched, or NULL. */
     void (*panel)(size_t m, size_t width, size_t n, size_t k, const void *packed,
                   const float *x_scale, const void *b, const float *scale, const float *bias,
                   bool relu, float *y, size_t ldy, const void *next);

@@ -233,7 +233,7 @@ static void product_panels(const struct compute *compute, int thread, const stru
     struct matrix rows = matrix_rows(w, first, n);
     const void *b = rows.data, *next = NULL;
     const float *scale = rows.scale;
-    if (prefetches(w) && !x->panels->prepare && first + n < w->n_row)
+    if (prefetches(w) && !x->panels->prepare && first + 2 * n <= w->n_row)
         next = matrix_rows(w, first + n, 1).data;
     if (x->panels->prepare) {
         float *prepared = compute->scratch[thread];
