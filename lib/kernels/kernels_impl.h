@@ -403,7 +403,8 @@ static inline __attribute__((always_inline)) void panel_sums(const bool fetch, s
                           width, next);
         p += depth * width;
         b += depth;
-        next += fetch ? depth : 0;
+        if (fetch)
+            next += depth;
     }
 }
 
