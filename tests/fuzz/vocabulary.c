@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "convert/vocabulary_file.h"
+#include "lib/text/sentencepiece.h"
 #include "lib/text/vocabulary.h"
 
 #include <stdlib.h>
@@ -22,7 +23,23 @@ static void look_up(const struct vocabulary *vocabulary) {
     }
 }
 
-static void use(const struct vocabulary_file *file) {
+/* A SentencePiece model, which is read only now. */
+static void use_model(const struct vocabulary_file *file) {
+    struct packed_pieces packed;
+    struct vocabulary vocabulary;
+    txl_error error;
+    if (sentencepiece_pack(file->model, file->model_size, TXL_PIECES, "input", &packed, &error) !=
+        TXL_OK)
+        return;
+    fuzz_require_ok(vocabulary_open(&vocabulary, packed.section, packed.size, packed.n, TXL_PIECES,
+                                    false, packed.unk, packed.eos, "input", &error),
+                    &error);
+    look_up(&vocabulary);
+    vocabulary_close(&vocabulary);
+    free(packed.section);
+}
+
+static void use_symbols(const struct vocabulary_file *file) {
     struct vocabulary vocabulary;
     struct vocabulary_entry *entries = calloc(file->n_symbol, sizeof *entries);
     void *section;
@@ -49,7 +66,7 @@ static void read_file(const char *path) {
     struct vocabulary_file file;
     txl_error error;
     if (vocabulary_file_read(path, &file, &error) == TXL_OK)
-        use(&file);
+        (file.model ? use_model : use_symbols)(&file);
     vocabulary_file_free(&file);
 }
 
