@@ -708,8 +708,9 @@ typedef struct txl_training {
     uint64_t seed;          /* of dropout */
     bool bf16;              /* multiply in bf16 with sums in f32, instead of in f32 */
     int threads;            /* 0: one for each processor */
+    int forget_every;       /* steps after which the memory becomes as at first; 0: never */
     const txl_peers *peers; /* NULL: this process alone; must outlive the trainer */
-    uint64_t reserved[7];
+    uint64_t reserved[6];
 } txl_training;
 
 /* The learning rate rises to lr in `warmup` steps, then falls to lr_min along a cosine. */

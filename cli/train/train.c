@@ -702,6 +702,7 @@ static int run(const struct command *command, int argc, char **argv) {
                                     .div_val = INTEGER_UNSET,
                                     .tgt_len = INTEGER_UNSET,
                                     .mem_len = INTEGER_UNSET,
+                                    .forget_every = INTEGER_UNSET,
                                     .clamp_len = INTEGER_UNSET,
                                     .batch = INTEGER_UNSET,
                                     .warmup = INTEGER_UNSET,

@@ -44,6 +44,7 @@ void train_run_init(struct train_run *run, const struct train_options *options,
                      .dropatt = real_or(options->dropatt, TRAIN_DROPATT),
                      .seed = (uint64_t)integer_or(options->seed, TRAIN_SEED),
                      .bf16 = options->compute == COMPUTE_BF16,
+                     .forget_every = (int)integer_or(options->forget_every, 0),
                      .threads = (int)options->common.threads},
         .schedule = {.lr = real_or(options->lr, TRAIN_LR),
                      .lr_min = real_or(options->lr_min, TRAIN_LR_MIN),
@@ -131,10 +132,11 @@ char *train_run_to_text(const struct train_run *run, const struct curves *curves
 json_t *train_run_to_json(const struct train_run *run) {
     const txl_training *how = &run->training;
     json_t *object = json_pack(
-        "{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:I, s:s}", "batch", how->batch, "tgt_len",
-        how->tgt_len, "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length",
-        how->same_length, "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout,
-        "dropatt", how->dropatt, "seed", (json_int_t)how->seed, "compute", computes[how->bf16]);
+        "{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:I, s:s, s:i}", "batch", how->batch,
+        "tgt_len", how->tgt_len, "mem_len", how->mem_len, "clamp_len", how->clamp_len,
+        "same_length", how->same_length, "clip", how->clip, "epsilon", how->epsilon, "dropout",
+        how->dropout, "dropatt", how->dropatt, "seed", (json_int_t)how->seed, "compute",
+        computes[how->bf16], "forget_every", how->forget_every);
     json_t *rest = fields_to_json(run);
     bool good = object && rest && json_object_update(object, rest) == 0 &&
                 json_object_set_new(object, "text", json_string(text_forms[run->text])) == 0 &&
@@ -176,11 +178,12 @@ bool train_run_from_text(struct train_run *run, struct curves *curves, const cha
 }
 
 bool train_options_fixed(const struct train_options *options) {
-    const int64_t integers[] = {
-        options->min_count, options->n_layer,    options->n_head,     options->d_head,
-        options->d_model,   options->d_inner,    options->d_embed,    options->div_val,
-        options->tgt_len,   options->mem_len,    options->clamp_len,  options->batch,
-        options->warmup,    options->eval_every, options->save_every, options->seed};
+    const int64_t integers[] = {options->min_count, options->n_layer,     options->n_head,
+                                options->d_head,    options->d_model,     options->d_inner,
+                                options->d_embed,   options->div_val,     options->tgt_len,
+                                options->mem_len,   options->clamp_len,   options->batch,
+                                options->warmup,    options->eval_every,  options->save_every,
+                                options->seed,      options->forget_every};
     const double reals[] = {options->lr,      options->lr_min,  options->clip,
                             options->epsilon, options->dropout, options->dropatt};
     bool any = options->init || options->vocab || options->cutoffs ||
@@ -345,6 +348,15 @@ const struct option_row train_option_rows[] = {
      .help = "let every token see exactly mem-len positions, itself included",
      PLACE(same_length)},
     SIZE_ROW("batch", batch, TEXT_OF(TRAIN_BATCH), "streams that the text is cut into", 1 << 20),
+    {.name = "forget-every",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "0",
+     .help = "empty the memory every N steps, so that the model learns to begin in the middle of "
+             "a text; 0: only where the text begins",
+     PLACE(forget_every),
+     .least = 0,
+     .most = INT32_MAX},
     REAL_ROW("lr", lr, TEXT_OF(TRAIN_LR), "largest learning rate", 1),
     REAL_ROW("lr-min", lr_min, TEXT_OF(TRAIN_LR_MIN),
              "learning rate at the end of the run; it falls along a cosine", 1),

@@ -35,7 +35,8 @@ struct train_options {
     int text, shape, pre_lnorm, same_length, type, compute;
     bool ids;
     int64_t min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
-    int64_t tgt_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every, save_every, seed;
+    int64_t tgt_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every, save_every, seed,
+        forget_every;
     double lr, lr_min, clip, epsilon, dropout, dropatt, hours;
 };
 

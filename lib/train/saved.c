@@ -53,14 +53,15 @@ static json_t *ids_facts(const txl_ids *ids) {
 static char *make_facts(const txl_trainer *t, const char *note) {
     const txl_training *how = &t->how;
     json_t *facts = json_pack(
-        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I}, s:I, s:I, s:I, s:I, s:o, "
-        "s:s}",
+        "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I, s:i}, s:I, s:I, s:I, s:I, "
+        "s:o, s:s}",
         "model", t->model->json, "training", "batch", (int)t->streams, "tgt_len", how->tgt_len,
         "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length", how->same_length,
         "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout, "dropatt",
-        how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed, "step", (json_int_t)t->step,
-        "epoch", (json_int_t)t->epoch, "at", (json_int_t)t->at, "memory_length",
-        (json_int_t)t->memory_length, "text", ids_facts(t->ids_read), "note", note);
+        how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed, "forget_every",
+        how->forget_every, "step", (json_int_t)t->step, "epoch", (json_int_t)t->epoch, "at",
+        (json_int_t)t->at, "memory_length", (json_int_t)t->memory_length, "text",
+        ids_facts(t->ids_read), "note", note);
     char *text = facts ? json_text(facts, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(facts);
     return text;
@@ -263,12 +264,12 @@ static txl_status read_facts(txl_saved *s, txl_error *error) {
         return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
     if (!s->facts)
         return damaged(s, "the state's settings are damaged", error);
-    if (json_unpack_ex(s->facts, &where, 0,
-                       "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I}}", "training",
-                       "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len", &how->mem_len,
-                       "clamp_len", &how->clamp_len, "same_length", &same_length, "clip",
-                       &how->clip, "epsilon", &how->epsilon, "dropout", &how->dropout, "dropatt",
-                       &how->dropatt, "bf16", &bf16, "seed", &seed) != 0)
+    if (json_unpack_ex(
+            s->facts, &where, 0, "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s?i}}",
+            "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len", &how->mem_len,
+            "clamp_len", &how->clamp_len, "same_length", &same_length, "clip", &how->clip,
+            "epsilon", &how->epsilon, "dropout", &how->dropout, "dropatt", &how->dropatt, "bf16",
+            &bf16, "seed", &seed, "forget_every", &how->forget_every) != 0)
         return not_unpacked(s, &where, error);
     if (!json_is_string(json_object_get(s->facts, "note")))
         return damaged(s, "the state's settings are damaged", error);

@@ -362,6 +362,7 @@ static txl_status check(const txl_model *model, const txl_training *how, txl_err
         {"epsilon", how->epsilon, 1e-30, 1}, /* with 0 a zero gradient would be divided by 0 */
         {"dropout", how->dropout, 0, 0.99},
         {"dropatt", how->dropatt, 0, 0.99},
+        {"forget_every", how->forget_every, 0, INT32_MAX},
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++) {
         if (!(range[i].value >= range[i].low && range[i].value <= range[i].high))
@@ -523,6 +524,8 @@ static void next_segment(txl_trainer *t) {
     if (t->at >= t->stream - 1) {
         t->at = 0;
         t->epoch++;
+        reset_memory(t);
+    } else if (t->how.forget_every > 0 && t->step % (uint64_t)t->how.forget_every == 0) {
         reset_memory(t);
     }
     size_t left = t->stream - 1 - t->at, tgt_len = (size_t)t->how.tgt_len;

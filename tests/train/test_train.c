@@ -530,6 +530,46 @@ static void going_on(void **state) {
     unlink(path);
 }
 
+/* A memory that is emptied before every step is none, and a state keeps when it is emptied. */
+static void forgetting(void **state) {
+    (void)state;
+    struct larger larger = open_larger();
+    txl_training how = {
+        .batch = 6, .tgt_len = 80, .mem_len = 0, .clip = 0.25, .epsilon = 1e-8, .threads = 1};
+    txl_trainer *without = make_trainer(larger.model, larger.ids, &how);
+    how.mem_len = 90;
+    txl_trainer *never = make_trainer(larger.model, larger.ids, &how);
+    how.forget_every = 1;
+    txl_trainer *always = make_trainer(larger.model, larger.ids, &how);
+    how.forget_every = 2;
+    txl_trainer *now_and_then = make_trainer(larger.model, larger.ids, &how);
+    for (int s = 0; s < 4; s++) {
+        double loss = take_step(without, 1e-3).loss, loss_of_never = take_step(never, 1e-3).loss;
+        assert_true(fabs(take_step(always, 1e-3).loss - loss) < 1e-6);
+        double loss_of_some = take_step(now_and_then, 1e-3).loss;
+        if (s < 2) /* until the second emptying it is as if there were none */
+            assert_true(loss_of_some == loss_of_never);
+        else
+            assert_true(loss_of_some != loss_of_never && loss_of_some != loss);
+        assert_true((loss_of_never == loss) == (s == 0));
+    }
+    txl_saved *saved;
+    txl_error error;
+    const char *path = scratch_path("forgetting.state");
+    if (txl_trainer_save(now_and_then, path, "", &error) != TXL_OK ||
+        txl_saved_open(path, &saved, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    txl_saved_training(saved, &how);
+    assert_int_equal(how.forget_every, 2);
+    txl_saved_free(saved);
+    unlink(path);
+    txl_trainer_free(without);
+    txl_trainer_free(never);
+    txl_trainer_free(always);
+    txl_trainer_free(now_and_then);
+    close_larger(&larger);
+}
+
 /* Nothing is updated then. */
 static void no_number(void **state) {
     (void)state;
@@ -738,7 +778,7 @@ static void reserved_members(void **state) {
                      TXL_ARGUMENT);
     assert_non_null(strstr(error.message, "txl_peers"));
     training.peers = NULL;
-    training.reserved[6] = 1;
+    training.reserved[5] = 1;
     assert_int_equal(txl_trainer_new(larger.model, larger.ids, &training, &t, &error),
                      TXL_ARGUMENT);
     assert_non_null(strstr(error.message, "txl_training"));
@@ -801,8 +841,8 @@ int main(void) {
         cmocka_unit_test(dropout_shares),    cmocka_unit_test(any_number_of_threads),
         cmocka_unit_test(near_f32_in_bf16),  cmocka_unit_test(going_on),
         cmocka_unit_test(foreign_states),    cmocka_unit_test(no_number),
-        cmocka_unit_test(several_processes), cmocka_unit_test(failures_of_peers),
-        cmocka_unit_test(reserved_members),
+        cmocka_unit_test(forgetting),        cmocka_unit_test(several_processes),
+        cmocka_unit_test(failures_of_peers), cmocka_unit_test(reserved_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
