@@ -90,6 +90,15 @@ void model_close(struct model *model) {
     model->handle = NULL;
 }
 
+size_t model_score_tokens(const txl_model *model) {
+    enum { FEW = 512, MANY = 1024 };
+    txl_settings settings;
+    txl_costs costs;
+    txl_model_defaults(model, &settings);
+    txl_model_costs(model, &settings, &costs);
+    return costs.flops < (uint64_t)200e9 / MANY ? MANY : FEW;
+}
+
 bool model_has_words(const struct model *model) {
     return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_WORD;
 }

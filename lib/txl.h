@@ -292,7 +292,7 @@ TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *s
 
 /* The least work for one token with a full memory.  Divided by the machine's limits (below) it
  * gives the shortest possible time.  The token is assumed to be in the softmax's first band, as
- * nearly all tokens of a text are. */
+ * nearly all tokens of a text are; txl_model_target_flops gives what the others add. */
 typedef struct txl_costs {
     uint64_t bytes; /* read to generate a token: weights, keys, values, position rows */
     uint64_t flops; /* additions and multiplications to score a token of a long text */
@@ -303,6 +303,10 @@ typedef struct txl_costs {
 } txl_costs;
 TXL_API void txl_model_costs(const txl_model *model, const txl_settings *settings,
                              txl_costs *costs);
+
+/* Additions and multiplications that scoring takes besides costs.flops where `id`, from 0 to
+ * n_token - 1, is to be predicted: the logits of its band of the softmax; 0 in the first band. */
+TXL_API uint64_t txl_model_target_flops(const txl_model *model, int32_t id);
 
 /* Returns the session to its beginning, as if nothing had been fed. */
 TXL_API void txl_session_reset(txl_session *session);

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids scored in one call: enough for the session's longest passes, but few enough for a quick
- * Ctrl-C and for distributions of at most 64 MB for each session. */
-enum { LEAST_CHUNK = 512, MOST_CHUNK = 4096, DISTRIBUTIONS = 1 << 24 };
+/* Distributions take at most 64 MB for each session. */
+enum { MOST_CHUNK = 4096, DISTRIBUTIONS = 1 << 24 };
 
 void score_add(struct score *score, double nats) {
     score->predicted++;
@@ -49,8 +48,9 @@ static size_t common_multiple(size_t a, size_t b) {
     return a / x * b;
 }
 
-/* Whole segments if the model has no memory, which needs them. */
-static size_t chunk_of(const struct scorer *scorer, bool distributions) {
+/* Ids scored in one call: `together`, or a longer segment; whole segments if the model has no
+ * memory, which needs them. */
+static size_t chunk_of(const struct scorer *scorer, size_t together, bool distributions) {
     size_t whole = 1, longest = 1;
     for (size_t i = 0; i < scorer->n_lane; i++) {
         txl_settings settings;
@@ -59,7 +59,7 @@ static size_t chunk_of(const struct scorer *scorer, bool distributions) {
         whole = settings.mem_len > 0 ? whole : common_multiple(whole, tgt_len);
         longest = tgt_len > longest ? tgt_len : longest;
     }
-    size_t chunk = longest < LEAST_CHUNK  ? LEAST_CHUNK / longest * longest
+    size_t chunk = longest < together     ? together / longest * longest
                    : longest > MOST_CHUNK ? MOST_CHUNK
                                           : longest;
     if (distributions && chunk > DISTRIBUTIONS / scorer->n_token)
@@ -68,13 +68,16 @@ static size_t chunk_of(const struct scorer *scorer, bool distributions) {
 }
 
 bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_session,
-                int32_t n_token, size_t window, size_t refresh, bool distributions) {
+                int32_t n_token, size_t together, size_t window, size_t refresh,
+                bool distributions) {
     assert(n_session <= MOST_SESSIONS);
     *scorer = (struct scorer){
         .n_lane = n_session, .n_token = (size_t)n_token, .refresh = refresh, .window = window};
     for (size_t i = 0; i < n_session; i++)
         scorer->lane[i].session = sessions[i];
-    scorer->chunk = window > 0 ? 1 : refresh > 0 ? refresh : chunk_of(scorer, distributions);
+    scorer->chunk = window > 0    ? 1
+                    : refresh > 0 ? refresh
+                                  : chunk_of(scorer, together, distributions);
     size_t most = (window > 0 ? window : scorer->chunk) + 1;
     if (refresh > 0) {
         txl_settings settings;

@@ -71,12 +71,14 @@ struct scorer {
     struct score score; /* of the current stream, by the first session */
 };
 
-/* Sessions of models with `n_token` symbols.  `window` and `refresh` 0: segment after segment, with
+/* Sessions of models with `n_token` symbols, which score `together` ids in a call where segments
+ * allow it (model_score_tokens).  `window` and `refresh` 0: segment after segment, with
  * the sessions' memories.  With `window` they must have that tgt_len and no memory; with `refresh`
  * they must see both sides, and have that mem_len.  `distributions`: the
  * observers receive them.  False when memory is short; end with scorer_free. */
 bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_session,
-                int32_t n_token, size_t window, size_t refresh, bool distributions);
+                int32_t n_token, size_t together, size_t window, size_t refresh,
+                bool distributions);
 void scorer_free(struct scorer *scorer);
 
 void scorer_observe(struct scorer *scorer,

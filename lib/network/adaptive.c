@@ -44,6 +44,10 @@ void adaptive_lay_out(struct adaptive *a, const struct ends *ends, size_t max_x,
     a->partial = arena_take(arena, max_x * max_blocks(ends), 2 * sizeof *a->partial);
     a->logit = arena_take(arena, max_x, sizeof *a->logit);
     a->cluster = arena_take(arena, max_x * (size_t)ends->n_band, sizeof *a->cluster);
+    if (ends->n_band > 1) {
+        a->waiting = arena_take(arena, max_x, sizeof *a->waiting);
+        a->waiting_hidden = arena_take(arena, max_x * ends->d_model, sizeof *a->waiting_hidden);
+    }
 }
 
 void adaptive_order(const struct ends *ends, struct compute *compute) {
@@ -75,6 +79,16 @@ static int band_of(const struct ends *ends, size_t id) {
     while (id >= ends->band[i].first + ends->band[i].n_token)
         i++;
     return i;
+}
+
+uint64_t ends_target_products(const struct ends *ends, int32_t id) {
+    int i = band_of(ends, (size_t)id);
+    uint64_t bytes = 0, products = 0;
+    if (i > 0) {
+        add_matrix(&ends->band[i].softmax_projection, &bytes, &products);
+        add_matrix(&ends->band[i].softmax, &bytes, &products);
+    }
+    return products;
 }
 
 /* Lists in a->member which of ids[n] are in band i. */
@@ -167,14 +181,17 @@ static double log_sum_exp(const struct adaptive *a, size_t blocks, size_t t) {
     return max + log(sum);
 }
 
-/* Adds to nats[member[m]] the nats of entry[m] in the softmax. */
-static void add_nats(struct softmax *s, float *nats) {
-    struct adaptive *a = s->adaptive;
+/* Computes all blocks, and returns how many they are. */
+static size_t run_softmax(struct softmax *s) {
     size_t blocks = n_block(s->w[0]) + (s->w[1] ? n_block(s->w[1]) : 0);
     s->operand = compute_prepare(s->compute, s->count, s->projected, s->w[0]->n_col, s->w[0]);
     pool_run(s->compute->pool, (int)blocks, softmax_task, s);
-    for (size_t m = 0; m < s->count; m++)
-        nats[a->member[m]] += (float)(log_sum_exp(a, blocks, m) - a->logit[m]);
+    return blocks;
+}
+
+/* The nats of entry[m]. */
+static float nats_of(const struct adaptive *a, size_t blocks, size_t m) {
+    return (float)(log_sum_exp(a, blocks, m) - a->logit[m]);
 }
 
 /* Projects n rows of hidden to the width of band i, if it has a projection. */
@@ -192,10 +209,20 @@ static size_t cluster_row(const struct ends *ends, int i) {
     return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
 }
 
+/* Lets a position wait to be scored in its target's band. */
+static void add_waiting(struct adaptive *a, const struct compute *compute, const float *hidden,
+                        int32_t target, float *nats) {
+    size_t d_model = a->ends->d_model;
+    if (a->n_waiting == a->max_x)
+        adaptive_score_end(a, compute);
+    a->waiting[a->n_waiting] = (struct waiting){target, nats};
+    memcpy(a->waiting_hidden + a->n_waiting * d_model, hidden, d_model * sizeof *hidden);
+    a->n_waiting++;
+}
+
 void adaptive_score(struct adaptive *a, const struct compute *compute, const float *hidden,
                     size_t n, const int32_t *targets, float *nats) {
     const struct ends *ends = a->ends;
-    size_t d_model = ends->d_model;
     struct softmax head = {.adaptive = a,
                            .compute = compute,
                            .count = n,
@@ -204,29 +231,54 @@ void adaptive_score(struct adaptive *a, const struct compute *compute, const flo
                            .bias = {ends->band[0].softmax_bias, ends->cluster_bias}};
     for (size_t t = 0; t < n; t++) {
         int i = band_of(ends, (size_t)targets[t]);
-        a->member[t] = t;
         a->entry[t] = i == 0 ? (size_t)targets[t] : ends->band[0].n_token + cluster_row(ends, i);
-        nats[t] = 0;
     }
-    add_nats(&head, nats);
-    for (int i = 1; i < ends->n_band; i++) {
-        const struct band *band = &ends->band[i];
-        size_t count = members(a, i, targets, n);
+    size_t blocks = run_softmax(&head);
+    for (size_t t = 0; t < n; t++)
+        nats[t] = nats_of(a, blocks, t);
+    for (size_t t = 0; t < n; t++)
+        if (band_of(ends, (size_t)targets[t]) > 0)
+            add_waiting(a, compute, hidden + t * ends->d_model, targets[t], &nats[t]);
+}
+
+/* Lists in a->member which of those that wait are in band i, and gathers their rows. */
+static size_t gather_waiting(struct adaptive *a, int i) {
+    const struct ends *ends = a->ends;
+    size_t count = 0, d_model = ends->d_model;
+    for (size_t w = 0; w < a->n_waiting; w++) {
+        size_t target = (size_t)a->waiting[w].target;
+        if (band_of(ends, target) != i)
+            continue;
+        a->member[count] = w;
+        a->entry[count] = target - ends->band[i].first;
+        memcpy(a->gather + count * d_model, a->waiting_hidden + w * d_model,
+               d_model * sizeof *a->gather);
+        count++;
+    }
+    return count;
+}
+
+void adaptive_score_end(struct adaptive *a, const struct compute *compute) {
+    for (int i = 1; i < a->ends->n_band && a->n_waiting > 0; i++) {
+        const struct band *band = &a->ends->band[i];
+        size_t count = gather_waiting(a, i);
         if (count == 0)
             continue;
-        for (size_t m = 0; m < count; m++) {
-            a->entry[m] = (size_t)targets[a->member[m]] - band->first;
-            memcpy(a->gather + m * d_model, hidden + a->member[m] * d_model,
-                   d_model * sizeof *hidden);
-        }
         struct softmax tail = {.adaptive = a,
                                .compute = compute,
                                .count = count,
                                .projected = project(a, compute, i, a->gather, count),
                                .w = {&band->softmax, NULL},
                                .bias = {band->softmax_bias, NULL}};
-        add_nats(&tail, nats);
+        size_t blocks = run_softmax(&tail);
+        for (size_t m = 0; m < count; m++)
+            *a->waiting[a->member[m]].nats += nats_of(a, blocks, m);
     }
+    a->n_waiting = 0;
+}
+
+void adaptive_score_cancel(struct adaptive *a) {
+    a->n_waiting = 0;
 }
 
 /* ---- Whole distributions ------------------------------------------------------------------ */

@@ -31,6 +31,16 @@ struct ends {
  * embedding, and the first band of the softmax with the entries of the other bands. */
 void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products);
 
+/* Additions and multiplications that scoring takes besides if `id` is the target: those of its
+ * band, unless that is the first. */
+uint64_t ends_target_products(const struct ends *ends, int32_t id);
+
+/* A position whose target is in another band than the first, and waits to be scored with others. */
+struct waiting {
+    int32_t target;
+    float *nats; /* those of its band's entry in the head, to which its own are added */
+};
+
 /* Working memory for up to max_x tokens at a time. */
 struct adaptive {
     const struct ends *ends;
@@ -42,6 +52,9 @@ struct adaptive {
     float *partial; /* [blocks, max_x, 2]: largest logit of a block, and its sum of exponentials */
     float *logit;   /* [max_x]: of the targets */
     float *cluster; /* [max_x, n_band]: room for adaptive_head */
+    size_t n_waiting;
+    struct waiting *waiting; /* [max_x] */
+    float *waiting_hidden;   /* [max_x, d_model] */
 };
 
 /* Takes the memory from the arena. */
@@ -58,9 +71,13 @@ void adaptive_embed(struct adaptive *adaptive, const struct compute *compute, co
                     size_t n, float *out);
 
 /* nats[i] = -log softmax(hidden[i])[targets[i]]: hidden[n, d_model], computing the head and only
- * the bands that contain a target. */
+ * the bands that contain a target.  Positions with a target beyond the first band wait until they
+ * are many, so nats[] is complete after adaptive_score_end, until when it must stay. */
 void adaptive_score(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
                     size_t n, const int32_t *targets, float *nats);
+void adaptive_score_end(struct adaptive *adaptive, const struct compute *compute);
+/* Drops the positions that wait. */
+void adaptive_score_cancel(struct adaptive *adaptive);
 
 /* Computes distributions in two steps, for hidden[n, d_model].  adaptive_head gives the
  * log-probabilities of band 0's tokens, and of each other band as a whole in cluster[n, n_band]

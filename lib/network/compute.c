@@ -233,14 +233,14 @@ static void product_panels(const struct compute *compute, int thread, const stru
     struct matrix rows = matrix_rows(w, first, n);
     const void *b = rows.data, *next = NULL;
     const float *scale = rows.scale;
-    if (prefetches(w) && !x->panels->prepare && first + 2 * n <= w->n_row)
-        next = matrix_rows(w, first + n, 1).data;
     if (x->panels->prepare) {
         float *prepared = compute->scratch[thread];
         float *prepared_scale = prepared + PANEL_ROWS * panel_depth(w->n_col);
         x->panels->prepare(n, w->n_col, b, scale, prepared, prepared_scale);
         b = prepared;
         scale = prepared_scale;
+    } else if (prefetches(w) && first + 2 * n <= w->n_row) {
+        next = matrix_rows(w, first + n, 1).data;
     }
     for (size_t i = 0; i < n_panel(x->n); i++) {
         struct panel panel = get_panel(x, i);

@@ -307,3 +307,7 @@ const char *txl_blas_name(void) {
 void txl_model_costs(const txl_model *model, const txl_settings *settings, txl_costs *costs) {
     model->family->costs(model->network, settings, costs);
 }
+
+uint64_t txl_model_target_flops(const txl_model *model, int32_t id) {
+    return 2 * ends_target_products(&model->network->ends, id);
+}

@@ -171,9 +171,9 @@ struct wanted {
     float *logprob; /* [n, n_token] */
 };
 
-static txl_status score_pass(txl_session *s, const float *hidden, size_t n, const int32_t *targets,
-                             float *nats, txl_error *error) {
-    adaptive_score(&s->timeline->adaptive, &s->timeline->compute, hidden, n, targets, nats);
+/* Completes the nats[n] of the passes until now. */
+static txl_status score_end(txl_session *s, size_t n, const float *nats, txl_error *error) {
+    adaptive_score_end(&s->timeline->adaptive, &s->timeline->compute);
     for (size_t i = 0; i < n; i++)
         if (!isfinite(nats[i]))
             return not_finite(s, error);
@@ -211,12 +211,16 @@ static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const st
             break;
         set_last(s, hidden + (every ? pass - 1 : 0) * d_model);
         if (wanted->nats)
-            status =
-                score_pass(s, hidden, pass, wanted->targets + done, wanted->nats + done, error);
+            adaptive_score(&s->timeline->adaptive, &s->timeline->compute, hidden, pass,
+                           wanted->targets + done, wanted->nats + done);
         if (wanted->logprob)
             status = distribute_pass(s, hidden, pass, wanted->logprob + done * n_token, error);
         done += pass;
     }
+    if (status)
+        adaptive_score_cancel(&s->timeline->adaptive);
+    else if (wanted->nats)
+        status = score_end(s, n, wanted->nats, error);
     return status;
 }
 
@@ -403,8 +407,10 @@ txl_status txl_session_score_block(txl_session *s, const int32_t *ids, size_t kn
     if (status)
         return status;
     set_last(s, hidden + (n - 1) * s->model->network->ends.d_model);
-    if (nats)
-        status = score_pass(s, hidden, n, ids + known, nats, error);
+    if (nats) {
+        adaptive_score(&s->timeline->adaptive, &s->timeline->compute, hidden, n, ids + known, nats);
+        status = score_end(s, n, nats, error);
+    }
     if (!status && logprob)
         status = distribute_pass(s, hidden, n, logprob, error);
     return status;

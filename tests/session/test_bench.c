@@ -212,6 +212,12 @@ static void costs_count_what_a_token_needs(void **state) {
     uint64_t vectors = 30 + 2 + 14 + 14 + 3 * (5 * 20 + 33);
     assert_int_equal(costs.flops, 2 * (3 * layer + head + rows));
     assert_int_equal(costs.bytes, 2 * (3 * layer + head + 20) + 4 * (rows + vectors));
+    assert_int_equal(txl_model_target_flops(model, 0), 0);
+    assert_int_equal(txl_model_target_flops(model, 29), 0);
+    assert_int_equal(txl_model_target_flops(model, 30), 2 * (30 * 10 + 10 * 20));
+    assert_int_equal(txl_model_target_flops(model, 59), 2 * (30 * 10 + 10 * 20));
+    assert_int_equal(txl_model_target_flops(model, 60), 2 * (37 * 5 + 5 * 20));
+    assert_int_equal(txl_model_target_flops(model, 96), 2 * (37 * 5 + 5 * 20));
 
     /* Without same_length a token sees, on average, half of its segment besides the memory. */
     settings.same_length = false;
