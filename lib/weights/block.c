@@ -5,7 +5,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef XXHASH_DISPATCHES
+#include <xxh_x86dispatch.h> /* gives XXH3_64bits the widest vectors that the processor has */
+#else
 #include <xxhash.h>
+#endif
 #include <zstd.h>
 
 struct block_coder {
@@ -63,6 +67,16 @@ static void split_f32(const uint8_t *restrict elements, size_t n, uint8_t *restr
     }
 }
 
+/* Compiled once for each width of vectors.  The dynamic linker chooses by the processor, before the
+ * thread sanitizer is ready for it. */
+#if defined __x86_64__ && defined __gnu_linux__ && !defined __clang__ &&                           \
+    !defined __SANITIZE_THREAD__
+#define FOR_EVERY_WIDTH __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#else
+#define FOR_EVERY_WIDTH
+#endif
+
+FOR_EVERY_WIDTH
 static void merge_f32(const uint8_t *restrict exponent, const uint8_t *restrict rest, size_t n,
                       uint8_t *restrict elements) {
     const uint8_t *low = rest + n;
