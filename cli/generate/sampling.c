@@ -23,13 +23,20 @@ int sampling_check(const struct command *command, const struct sampling_options 
     return OPTIONS_RUN;
 }
 
+/* The number before it became a float. */
+static double as_written(float x) {
+    char text[32];
+    snprintf(text, sizeof text, "%g", (double)x);
+    return strtod(text, NULL);
+}
+
 void sampling_choose(struct sampling_options *options, const txl_model *model) {
     txl_sampling usual;
     txl_sampling_defaults(model, &usual);
     if (options->top_k == INTEGER_UNSET)
         options->top_k = usual.top_k;
     if (options->min_p == REAL_UNSET)
-        options->min_p = usual.min_p > 0 ? TXL_MIN_P : 0; /* the number before it became a float */
+        options->min_p = as_written(usual.min_p);
 }
 
 bool sampling_seed(int64_t given, uint64_t *seed) {

@@ -59,7 +59,8 @@ struct sampling_options {
         {.name = "min-p",                                                                          \
          .kind = OPTION_REAL,                                                                      \
          .argument = "P",                                                                          \
-         .standard = "0 for words, " TEXT_OF(TXL_MIN_P) " for all else",                           \
+         .standard = "0 for words, " TEXT_OF(TXL_MIN_P_PIECES) " for pieces, " TEXT_OF(            \
+             TXL_MIN_P) " for XLNet's, bytes and characters",                                      \
          .help = "draw from the tokens that have at least P times the likeliest's probability; "   \
                  "0: from all",                                                                    \
          .offset = offsetof(type, member.min_p),                                                   \

@@ -38,10 +38,12 @@ static txl_status check(const txl_sampling *p, txl_error *error) {
 }
 
 void txl_sampling_defaults(const txl_model *model, txl_sampling *sampling) {
-    bool words = txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_WORD;
+    txl_kind kind = txl_model_kind(model);
+    bool words = txl_kind_unit(kind) == TXL_UNIT_WORD;
+    float min_p = (float)(kind == TXL_PIECES ? TXL_MIN_P_PIECES : TXL_MIN_P);
     *sampling = (txl_sampling){.temperature = (float)TXL_TEMPERATURE,
                                .top_k = words ? TXL_TOP_K : 0,
-                               .min_p = words ? 0 : (float)TXL_MIN_P,
+                               .min_p = words ? 0 : min_p,
                                .repeat_last = TXL_REPEAT_LAST};
 }
 
