@@ -5,12 +5,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#ifdef XXHASH_DISPATCHES
-#include <xxh_x86dispatch.h> /* gives XXH3_64bits the widest vectors that the processor has */
-#else
 #include <xxhash.h>
-#endif
 #include <zstd.h>
+
+/* XXH3_64bits in the widest vectors that the processor has: in the shared libxxhash for x86. */
+__attribute__((weak)) XXH64_hash_t XXH3_64bits_dispatch(const void *input, size_t size);
 
 struct block_coder {
     ZSTD_CCtx *compress; /* NULL: it only decodes */
@@ -18,6 +17,10 @@ struct block_coder {
     uint8_t planes[WEIGHTS_BLOCK_SIZE];
     uint8_t attempt[]; /* a stored form to compare, block_bound(WEIGHTS_BLOCK_SIZE) to encode */
 };
+
+static uint64_t checksum_of(const void *stored, size_t size) {
+    return XXH3_64bits_dispatch ? XXH3_64bits_dispatch(stored, size) : XXH3_64bits(stored, size);
+}
 
 size_t block_bound(size_t size) {
     return ZSTD_compressBound(size) + ZSTD_compressBound(0);
@@ -222,7 +225,7 @@ txl_status block_encode(struct block_coder *coder, enum weights_type type, int l
     if (level > 0 && !status)
         status = try_whole(coder, level, elements, size, out, block, error);
     if (!status)
-        block->checksum = XXH3_64bits(out, block->stored);
+        block->checksum = checksum_of(out, block->stored);
     return status;
 }
 
@@ -250,7 +253,7 @@ static txl_status load_part(struct block_coder *coder, const uint8_t *stored, si
 txl_status block_decode(struct block_coder *coder, enum weights_type type,
                         const struct block *block, const void *stored, void *elements, size_t size,
                         txl_error *error) {
-    if (XXH3_64bits(stored, block->stored) != block->checksum)
+    if (checksum_of(stored, block->stored) != block->checksum)
         return txl_fail(error, TXL_FORMAT, "a block's checksum differs: the file is damaged");
     switch (block->encoding) {
     case BLOCK_RAW:
