@@ -380,7 +380,6 @@ static bool print_text(const struct bench *b, const struct result *r) {
 
 /* ---- The command -------------------------------------------------------------------------- */
 
-/* The cost of a token depends on `settings`. */
 /* What the targets that draw_id gives need in other bands of the softmax than the first, on
  * average. */
 static uint64_t target_flops(const txl_model *model) {
@@ -391,6 +390,7 @@ static uint64_t target_flops(const txl_model *model) {
     return (uint64_t)(flops / log(n_token + 1.0));
 }
 
+/* The cost of a token depends on `settings`. */
 static bool measure(struct bench *b, enum mode mode, const txl_settings *settings) {
     struct measurement m = {.mode = mode, .costs = {.flops = b->training.flops}};
     if (mode != MODE_TRAIN)
@@ -506,7 +506,7 @@ static bool set_up(struct bench *b) {
     settings_override(&b->settings, &b->options->session, &b->options->common);
     if (b->options->compute == COMPUTE_INT8)
         b->settings.compute = TXL_COMPUTE_INT8;
-    size_t tgt_len = (size_t)b->settings.tgt_len, many = model_score_tokens(b->model.handle);
+    size_t tgt_len = (size_t)b->settings.tgt_len, many = model_score_tokens(&b->model);
     b->unit = tgt_len < many ? many / tgt_len * tgt_len : tgt_len;
     size_t known = (size_t)b->options->known;
     b->ids = calloc((b->unit > known ? b->unit : known) + 1, sizeof *b->ids);

@@ -90,12 +90,12 @@ void model_close(struct model *model) {
     model->handle = NULL;
 }
 
-size_t model_score_tokens(const txl_model *model) {
+size_t model_score_tokens(const struct model *model) {
     enum { FEW = 512, MANY = 1024 };
     txl_settings settings;
     txl_costs costs;
-    txl_model_defaults(model, &settings);
-    txl_model_costs(model, &settings, &costs);
+    txl_model_defaults(model->handle, &settings);
+    txl_model_costs(model->handle, &settings, &costs);
     return costs.flops < (uint64_t)200e9 / MANY ? MANY : FEW;
 }
 

@@ -34,7 +34,7 @@ struct model_checksum model_checksum(const struct model *model);
 /* How many ids to score in one call: 1,024, which lets more targets outside the softmax's first
  * band be scored together, or 512 where 1,024 would take more than 200 GFLOP and make Ctrl-C wait.
  */
-size_t model_score_tokens(const txl_model *model);
+size_t model_score_tokens(const struct model *model);
 
 /* True for an XLNet, whose tokens see both sides. */
 bool model_sees_both_sides(const struct model *model);

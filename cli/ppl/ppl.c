@@ -217,7 +217,7 @@ static bool open_scorer(struct ppl *ppl) {
         return false;
     txl_session_settings(ppl->sessions[0], &ppl->settings);
     if (!scorer_new(&ppl->evaluation.scorer, ppl->sessions, compare ? 2 : 1,
-                    txl_model_n_token(ppl->model.handle), model_score_tokens(ppl->model.handle),
+                    txl_model_n_token(ppl->model.handle), model_score_tokens(&ppl->model),
                     (size_t)ppl->options->sliding_window, (size_t)ppl->options->refresh,
                     needs_distributions(ppl))) {
         terminal_error("out of memory");

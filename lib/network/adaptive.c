@@ -45,7 +45,8 @@ void adaptive_lay_out(struct adaptive *a, const struct ends *ends, size_t max_x,
     a->logit = arena_take(arena, max_x, sizeof *a->logit);
     a->cluster = arena_take(arena, max_x * (size_t)ends->n_band, sizeof *a->cluster);
     if (ends->n_band > 1) {
-        a->waiting = arena_take(arena, max_x, sizeof *a->waiting);
+        a->waiting_target = arena_take(arena, max_x, sizeof *a->waiting_target);
+        a->waiting_nats = arena_take(arena, max_x, sizeof *a->waiting_nats);
         a->waiting_hidden = arena_take(arena, max_x * ends->d_model, sizeof *a->waiting_hidden);
     }
 }
@@ -215,7 +216,8 @@ static void add_waiting(struct adaptive *a, const struct compute *compute, const
     size_t d_model = a->ends->d_model;
     if (a->n_waiting == a->max_x)
         adaptive_score_end(a, compute);
-    a->waiting[a->n_waiting] = (struct waiting){target, nats};
+    a->waiting_target[a->n_waiting] = target;
+    a->waiting_nats[a->n_waiting] = nats;
     memcpy(a->waiting_hidden + a->n_waiting * d_model, hidden, d_model * sizeof *hidden);
     a->n_waiting++;
 }
@@ -241,29 +243,18 @@ void adaptive_score(struct adaptive *a, const struct compute *compute, const flo
             add_waiting(a, compute, hidden + t * ends->d_model, targets[t], &nats[t]);
 }
 
-/* Lists in a->member which of those that wait are in band i, and gathers their rows. */
-static size_t gather_waiting(struct adaptive *a, int i) {
-    const struct ends *ends = a->ends;
-    size_t count = 0, d_model = ends->d_model;
-    for (size_t w = 0; w < a->n_waiting; w++) {
-        size_t target = (size_t)a->waiting[w].target;
-        if (band_of(ends, target) != i)
-            continue;
-        a->member[count] = w;
-        a->entry[count] = target - ends->band[i].first;
-        memcpy(a->gather + count * d_model, a->waiting_hidden + w * d_model,
-               d_model * sizeof *a->gather);
-        count++;
-    }
-    return count;
-}
-
 void adaptive_score_end(struct adaptive *a, const struct compute *compute) {
+    size_t d_model = a->ends->d_model;
     for (int i = 1; i < a->ends->n_band && a->n_waiting > 0; i++) {
         const struct band *band = &a->ends->band[i];
-        size_t count = gather_waiting(a, i);
+        size_t count = members(a, i, a->waiting_target, a->n_waiting);
         if (count == 0)
             continue;
+        for (size_t m = 0; m < count; m++) {
+            a->entry[m] = (size_t)a->waiting_target[a->member[m]] - band->first;
+            memcpy(a->gather + m * d_model, a->waiting_hidden + a->member[m] * d_model,
+                   d_model * sizeof *a->gather);
+        }
         struct softmax tail = {.adaptive = a,
                                .compute = compute,
                                .count = count,
@@ -272,12 +263,8 @@ void adaptive_score_end(struct adaptive *a, const struct compute *compute) {
                                .bias = {band->softmax_bias, NULL}};
         size_t blocks = run_softmax(&tail);
         for (size_t m = 0; m < count; m++)
-            *a->waiting[a->member[m]].nats += nats_of(a, blocks, m);
+            *a->waiting_nats[a->member[m]] += nats_of(a, blocks, m);
     }
-    a->n_waiting = 0;
-}
-
-void adaptive_score_cancel(struct adaptive *a) {
     a->n_waiting = 0;
 }
 

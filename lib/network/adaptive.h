@@ -31,15 +31,9 @@ struct ends {
  * embedding, and the first band of the softmax with the entries of the other bands. */
 void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products);
 
-/* Additions and multiplications that scoring takes besides if `id` is the target: those of its
- * band, unless that is the first. */
+/* Products, of one multiplication and one addition each, that scoring takes besides if `id` is the
+ * target: those of its band, unless that is the first. */
 uint64_t ends_target_products(const struct ends *ends, int32_t id);
-
-/* A position whose target is in another band than the first, and waits to be scored with others. */
-struct waiting {
-    int32_t target;
-    float *nats; /* those of its band's entry in the head, to which its own are added */
-};
 
 /* Working memory for up to max_x tokens at a time. */
 struct adaptive {
@@ -52,8 +46,10 @@ struct adaptive {
     float *partial; /* [blocks, max_x, 2]: largest logit of a block, and its sum of exponentials */
     float *logit;   /* [max_x]: of the targets */
     float *cluster; /* [max_x, n_band]: room for adaptive_head */
+    /* Positions whose targets are in other bands than the first wait to be scored together. */
     size_t n_waiting;
-    struct waiting *waiting; /* [max_x] */
+    int32_t *waiting_target; /* [max_x] */
+    float **waiting_nats;    /* [max_x]: those of the band's entry in the head, to be added to */
     float *waiting_hidden;   /* [max_x, d_model] */
 };
 
@@ -76,8 +72,6 @@ void adaptive_embed(struct adaptive *adaptive, const struct compute *compute, co
 void adaptive_score(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
                     size_t n, const int32_t *targets, float *nats);
 void adaptive_score_end(struct adaptive *adaptive, const struct compute *compute);
-/* Drops the positions that wait. */
-void adaptive_score_cancel(struct adaptive *adaptive);
 
 /* Computes distributions in two steps, for hidden[n, d_model].  adaptive_head gives the
  * log-probabilities of band 0's tokens, and of each other band as a whole in cluster[n, n_band]

@@ -171,9 +171,7 @@ struct wanted {
     float *logprob; /* [n, n_token] */
 };
 
-/* Completes the nats[n] of the passes until now. */
-static txl_status score_end(txl_session *s, size_t n, const float *nats, txl_error *error) {
-    adaptive_score_end(&s->timeline->adaptive, &s->timeline->compute);
+static txl_status check_nats(const txl_session *s, size_t n, const float *nats, txl_error *error) {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(nats[i]))
             return not_finite(s, error);
@@ -217,11 +215,9 @@ static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const st
             status = distribute_pass(s, hidden, pass, wanted->logprob + done * n_token, error);
         done += pass;
     }
-    if (status)
-        adaptive_score_cancel(&s->timeline->adaptive);
-    else if (wanted->nats)
-        status = score_end(s, n, wanted->nats, error);
-    return status;
+    if (wanted->nats) /* of the passes that were made, also where one failed */
+        adaptive_score_end(&s->timeline->adaptive, &s->timeline->compute);
+    return !status && wanted->nats ? check_nats(s, n, wanted->nats, error) : status;
 }
 
 txl_status txl_session_feed(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
@@ -409,7 +405,8 @@ txl_status txl_session_score_block(txl_session *s, const int32_t *ids, size_t kn
     set_last(s, hidden + (n - 1) * s->model->network->ends.d_model);
     if (nats) {
         adaptive_score(&s->timeline->adaptive, &s->timeline->compute, hidden, n, ids + known, nats);
-        status = score_end(s, n, nats, error);
+        adaptive_score_end(&s->timeline->adaptive, &s->timeline->compute);
+        status = check_nats(s, n, nats, error);
     }
     if (!status && logprob)
         status = distribute_pass(s, hidden, n, logprob, error);

@@ -23,24 +23,29 @@ static void look_up(const struct vocabulary *vocabulary) {
     }
 }
 
+/* Opens and frees a section. */
+static void use_section(void *section, size_t size, int32_t n, txl_kind kind, int32_t unk,
+                        int32_t eos) {
+    struct vocabulary vocabulary;
+    txl_error error;
+    fuzz_require_ok(
+        vocabulary_open(&vocabulary, section, size, n, kind, false, unk, eos, "input", &error),
+        &error);
+    look_up(&vocabulary);
+    vocabulary_close(&vocabulary);
+    free(section);
+}
+
 /* A SentencePiece model, which is read only now. */
 static void use_model(const struct vocabulary_file *file) {
     struct packed_pieces packed;
-    struct vocabulary vocabulary;
     txl_error error;
-    if (sentencepiece_pack(file->model, file->model_size, TXL_PIECES, "input", &packed, &error) !=
+    if (sentencepiece_pack(file->model, file->model_size, TXL_PIECES, "input", &packed, &error) ==
         TXL_OK)
-        return;
-    fuzz_require_ok(vocabulary_open(&vocabulary, packed.section, packed.size, packed.n, TXL_PIECES,
-                                    false, packed.unk, packed.eos, "input", &error),
-                    &error);
-    look_up(&vocabulary);
-    vocabulary_close(&vocabulary);
-    free(packed.section);
+        use_section(packed.section, packed.size, packed.n, TXL_PIECES, packed.unk, packed.eos);
 }
 
 static void use_symbols(const struct vocabulary_file *file) {
-    struct vocabulary vocabulary;
     struct vocabulary_entry *entries = calloc(file->n_symbol, sizeof *entries);
     void *section;
     size_t size;
@@ -53,12 +58,7 @@ static void use_symbols(const struct vocabulary_file *file) {
     int32_t unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entries, file->n_symbol);
     int32_t eos = vocabulary_guess_eos(entries, file->n_symbol, kind);
     fuzz_require_ok(vocabulary_pack(entries, file->n_symbol, &section, &size, &error), &error);
-    fuzz_require_ok(vocabulary_open(&vocabulary, section, size, (int32_t)file->n_symbol, kind,
-                                    false, unk, eos, "input", &error),
-                    &error);
-    look_up(&vocabulary);
-    vocabulary_close(&vocabulary);
-    free(section);
+    use_section(section, size, (int32_t)file->n_symbol, kind, unk, eos);
     free(entries);
 }
 
