@@ -5,11 +5,20 @@
 #include <string.h>
 
 struct kv_ring ring_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_head,
-                         size_t reach) {
+                         size_t reach, uint64_t first) {
     struct kv_ring ring = {0};
     ring.capacity =
         rows_plan(memory_type, n_layer, n_head, d_head, reach, &ring.keys, &ring.values);
+    ring.origin = ring.keys.n_block - (size_t)(first / ROW_BLOCK % ring.keys.n_block);
     return ring;
+}
+
+size_t ring_block(const struct kv_ring *ring, uint64_t position) {
+    return (size_t)((position / ROW_BLOCK + ring->origin) % ring->keys.n_block);
+}
+
+size_t ring_row(const struct kv_ring *ring, uint64_t position) {
+    return ring_block(ring, position) * ROW_BLOCK + (size_t)(position % ROW_BLOCK);
 }
 
 /* ---- Rows --------------------------------------------------------------------------------- */
@@ -110,12 +119,12 @@ static uint64_t own_begin(const struct kv_ring *ring) {
 }
 
 /* Copies the block that `next` falls in, unless `next` is its first row. */
-static void copy_last_block(struct kv_store *to, const struct kv_store *from, uint64_t next) {
+static void copy_last_block(const struct kv_ring *ring, struct kv_store *to,
+                            const struct kv_store *from, uint64_t next) {
     if (next % ROW_BLOCK == 0)
         return;
-    size_t block = (size_t)(next / ROW_BLOCK % from->keys.n_block);
-    rows_copy_block(&to->keys, &from->keys, block);
-    rows_copy_block(&to->values, &from->values, block);
+    rows_copy_block(&to->keys, &from->keys, ring_block(ring, next));
+    rows_copy_block(&to->values, &from->values, ring_block(ring, next));
 }
 
 /* Turns the ring's own rows up to `end` into a shared part, which only this ring uses so far. */
@@ -125,7 +134,7 @@ static txl_status share_own(struct kv_ring *ring, uint64_t end, uint64_t next, t
     txl_status status = new_store(ring, &fresh, error);
     if (status)
         return status;
-    copy_last_block(fresh, ring->own, next);
+    copy_last_block(ring, fresh, ring->own, next);
     ring->shared[ring->n_shared++] = (struct shared_part){ring->own, end};
     ring->own = fresh;
     return TXL_OK;
@@ -144,6 +153,6 @@ txl_status ring_share(struct kv_ring *to, struct kv_ring *from, uint64_t first, 
         arena_join(&to->shared[i].store->memory);
     }
     to->n_shared = from->n_shared;
-    copy_last_block(to->own, from->own, next);
+    copy_last_block(from, to->own, from->own, next);
     return TXL_OK;
 }

@@ -1,4 +1,5 @@
-/* The ring of keys and values of one timeline.  Position p is row p % capacity.
+/* The ring of keys and values of one timeline.  Blocks of ROW_BLOCK positions lie in its blocks of
+ * rows, one after the other; the last is followed by the first.
  *
  * Copies share whole blocks.  When a ring is copied, its rows become a read-only part that both
  * rings use, and each ring writes later positions into new rows of its own.  The rows of a position
@@ -23,6 +24,7 @@ struct ring_part {
 
 struct kv_ring {
     size_t capacity;          /* rows, in whole blocks */
+    size_t origin;            /* the block of rows of position 0 */
     struct rows keys, values; /* the shape of each store's, without data */
     struct kv_store *own;
     struct shared_part {
@@ -32,9 +34,10 @@ struct kv_ring {
     size_t n_shared;
 };
 
-/* Plans a ring in which a pass sees at most `reach` rows. */
+/* Plans a ring in which a pass sees at most `reach` rows.  The block of position `first` is block 0
+ * of the rows, where the first tokens touch few pages (see kv_rows.h). */
 struct kv_ring ring_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_head,
-                         size_t reach);
+                         size_t reach, uint64_t first);
 /* Takes the memory of the ring except its rows. */
 void ring_lay_out(struct kv_ring *ring, struct arena *arena);
 /* Bytes that ring_open allocates for a planned ring. */
@@ -61,6 +64,9 @@ txl_status ring_share(struct kv_ring *to, struct kv_ring *from, uint64_t first, 
 struct ring_part ring_part(const struct kv_ring *ring, size_t i);
 /* The number of leading parts that two rings share. */
 size_t ring_common(const struct kv_ring *a, const struct kv_ring *b);
+/* The block of rows that a position lies in, and its row. */
+size_t ring_block(const struct kv_ring *ring, uint64_t position);
+size_t ring_row(const struct kv_ring *ring, uint64_t position);
 /* The store that holds a position's rows. */
 const struct kv_store *ring_find(const struct kv_ring *ring, uint64_t position);
 

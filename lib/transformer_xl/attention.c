@@ -98,8 +98,8 @@ static struct key_range find_range(const struct attention *a, size_t head, size_
         v.n_common = smaller(v.n_common, common);
     }
     v.low = seen / ROW_BLOCK * ROW_BLOCK;
-    v.keys = (struct row_span){a->l, head, (size_t)(v.low / ROW_BLOCK % ring->keys.n_block),
-                               (size_t)(from - v.low), (size_t)(end - v.low)};
+    v.keys = (struct row_span){a->l, head, ring_block(ring, v.low), (size_t)(from - v.low),
+                               (size_t)(end - v.low)};
     v.n_key = in_blocks(v.keys.end);
     v.n_distance = smaller((size_t)(end - seen), v.line->positions->distances);
     v.n_place = in_blocks(v.n_distance);

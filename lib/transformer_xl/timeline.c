@@ -54,7 +54,7 @@ static struct timeline_plan make_plan(const struct transformer_xl *x, const txl_
     if (!attention_is_relative(x->attn_type))
         plan.chunk = tgt_len;
     plan.ring = ring_plan(s->memory_type, x->n_layer, x->n_head, x->d_head,
-                          mem_len + larger(tgt_len, plan.chunk));
+                          mem_len + larger(tgt_len, plan.chunk), first_position_of(&x->network, s));
     plan.positions = plan_positions(x, s);
     return plan;
 }
@@ -219,7 +219,7 @@ void timeline_store_head(const struct stored_rows *s, size_t head) {
     const struct kernels *kernels = line->base.compute.kernels;
     const struct kv_store *own = line->ring.own;
     size_t d_head = (size_t)line->x->d_head, width = head_width(line->x);
-    size_t layer = (size_t)s->layer, row = s->position % line->ring.capacity;
+    size_t layer = (size_t)s->layer, row = ring_row(&line->ring, s->position);
     const float *k = s->qkv + width + head * d_head, *v = k + width;
     for (size_t t = 0; t < s->n; t++) {
         rows_put(&own->keys, kernels, layer, row, head, k + t * s->stride, d_head);
@@ -319,7 +319,7 @@ void transformer_xl_export_row(const struct timeline *timeline, int layer, uint6
                                float *row) {
     const struct transformer_xl_timeline *line = (const struct transformer_xl_timeline *)timeline;
     const struct kv_store *store = ring_find(&line->ring, position);
-    rows_export(&store->keys, &store->values, (size_t)layer, position % line->ring.capacity,
+    rows_export(&store->keys, &store->values, (size_t)layer, ring_row(&line->ring, position),
                 (size_t)line->x->d_head, row);
 }
 
@@ -328,5 +328,5 @@ void transformer_xl_import_row(struct timeline *timeline, int layer, uint64_t po
     struct transformer_xl_timeline *line = xl_timeline(timeline);
     const struct kv_store *own = line->ring.own;
     rows_import(&own->keys, &own->values, line->base.compute.kernels, (size_t)layer,
-                position % line->ring.capacity, (size_t)line->x->d_head, row);
+                ring_row(&line->ring, position), (size_t)line->x->d_head, row);
 }

@@ -43,8 +43,12 @@ static inline bool is_same_length(const txl_settings *s) {
 }
 
 /* The position of a timeline's first token. */
+static inline uint64_t first_position_of(const struct network *network, const txl_settings *s) {
+    return network->zero_memory ? (uint64_t)s->mem_len : 0;
+}
+
 static inline uint64_t first_position(const struct timeline *t) {
-    return t->network->zero_memory ? (uint64_t)t->settings.mem_len : 0;
+    return first_position_of(t->network, &t->settings);
 }
 
 /* The earliest position that the query at p sees. */

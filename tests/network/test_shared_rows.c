@@ -325,8 +325,24 @@ static void what_is_shared_is_read_together(void **state) {
     case_close(&c);
 }
 
+/* The first block that is written is block 0, where a head's blocks lie in the shortest runs. */
+static void a_ring_begins_with_its_first_position(void **state) {
+    (void)state;
+    for (uint64_t first = 0; first < 1000; first += 37) {
+        struct kv_ring ring = ring_plan(TXL_MEMORY_F32, 2, 3, 8, 300, first);
+        uint64_t begin = first / ROW_BLOCK * ROW_BLOCK;
+        for (uint64_t p = begin; p < begin + 2 * ring.capacity; p++) {
+            assert_int_equal(ring_row(&ring, p), (p - begin) % ring.capacity);
+            assert_int_equal(ring_block(&ring, p), ring_row(&ring, p) / ROW_BLOCK);
+        }
+        for (uint64_t p = 0; p + 1 < begin; p++)
+            assert_int_equal((ring_row(&ring, p) + 1) % ring.capacity, ring_row(&ring, p + 1));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_begins_with_its_first_position),
         cmocka_unit_test(with_every_kind_of_memory),
         cmocka_unit_test(after_projected_zeros),
         cmocka_unit_test(with_all_kernels),
