@@ -6,6 +6,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
+#include "lib/base/pages.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,11 +14,6 @@
 #include <sys/random.h>
 #include <unistr.h>
 #include <xxhash.h>
-
-struct vocabulary_slot {
-    uint32_t tag; /* high half of the hash: few different spellings have the same */
-    int32_t id;   /* -1: free */
-};
 
 int vocabulary_byte(const char *text, size_t length) {
     if (length == 0 || length > 3 || (length > 1 && text[0] == '0'))
@@ -37,34 +33,42 @@ static uint64_t hash_of(const struct vocabulary *vocabulary, const char *text, s
     return XXH3_64bits_withSeed(text, length, vocabulary->seed);
 }
 
+/* A slot is 0 if it is free.  Else its bits in `mask` are an id + 1, which is less than the number
+ * of slots, and the others a tag: a part of the hash, which few other spellings nearby have too. */
+static uint32_t tag_of(const struct vocabulary *vocabulary, uint64_t hash) {
+    return (uint32_t)(hash >> 32) & ~vocabulary->mask;
+}
+
 /* The slot that holds the spelling, or the free one where it belongs. */
-static struct vocabulary_slot *slot_of(const struct vocabulary *vocabulary, uint64_t hash,
-                                       const char *text, size_t length) {
-    for (uint64_t i = hash & vocabulary->mask;; i = (i + 1) & vocabulary->mask) {
-        struct vocabulary_slot *slot = &vocabulary->slots[i];
-        if (slot->id < 0)
+static uint32_t *slot_of(const struct vocabulary *vocabulary, uint64_t hash, const char *text,
+                         size_t length) {
+    for (uint32_t i = (uint32_t)hash & vocabulary->mask;; i = (i + 1) & vocabulary->mask) {
+        uint32_t *slot = &vocabulary->slots[i], above = *slot & vocabulary->mask;
+        if (above == 0)
             return slot;
-        if (slot->tag != (uint32_t)(hash >> 32))
+        if ((*slot ^ above) != tag_of(vocabulary, hash))
             continue;
         size_t other_length;
-        const char *other = spelling_at(&vocabulary->spellings, slot->id, &other_length);
+        const char *other = spelling_at(&vocabulary->spellings, (int32_t)above - 1, &other_length);
         if (other_length == length && memcmp(other, text, length) == 0)
             return slot;
     }
+}
+
+static size_t table_size(const struct vocabulary *vocabulary) {
+    return ((size_t)vocabulary->mask + 1) * sizeof *vocabulary->slots;
 }
 
 enum { TOGETHER = 32 };
 
 static txl_status build_table(struct vocabulary *vocabulary, txl_error *error) {
     uint64_t n_slots = 2;
-    while (n_slots < 2 * (uint64_t)vocabulary->n)
+    while (3 * n_slots < 5 * (uint64_t)vocabulary->n)
         n_slots *= 2;
-    vocabulary->slots = malloc(n_slots * sizeof *vocabulary->slots);
+    vocabulary->mask = (uint32_t)(n_slots - 1);
+    vocabulary->slots = pages_map(table_size(vocabulary));
     if (!vocabulary->slots)
-        return txl_fail_memory(error, "the vocabulary", n_slots * sizeof *vocabulary->slots);
-    vocabulary->mask = n_slots - 1;
-    for (uint64_t i = 0; i < n_slots; i++)
-        vocabulary->slots[i] = (struct vocabulary_slot){.id = -1};
+        return txl_fail_memory(error, "the vocabulary", table_size(vocabulary));
     /* With a secret seed nobody can make a file of spellings that collide. */
     if (getrandom(&vocabulary->seed, sizeof vocabulary->seed, GRND_NONBLOCK) < 0)
         vocabulary->seed = (uintptr_t)vocabulary->slots;
@@ -80,9 +84,9 @@ static txl_status build_table(struct vocabulary *vocabulary, txl_error *error) {
         }
         for (int32_t i = 0; i < n; i++) {
             const char *text = spelling_at(&vocabulary->spellings, first + i, &length);
-            struct vocabulary_slot *slot = slot_of(vocabulary, hash[i], text, length);
-            if (slot->id < 0)
-                *slot = (struct vocabulary_slot){.tag = (uint32_t)(hash[i] >> 32), .id = first + i};
+            uint32_t *slot = slot_of(vocabulary, hash[i], text, length);
+            if (*slot == 0)
+                *slot = tag_of(vocabulary, hash[i]) | ((uint32_t)(first + i) + 1);
         }
     }
     return TXL_OK;
@@ -176,7 +180,8 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
 }
 
 void vocabulary_close(struct vocabulary *vocabulary) {
-    free(vocabulary->slots);
+    if (vocabulary->slots)
+        pages_unmap(vocabulary->slots, table_size(vocabulary));
     sentencepiece_close(vocabulary->pieces);
     *vocabulary = (struct vocabulary){0};
 }
@@ -186,7 +191,8 @@ int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, s
         return vocabulary->byte_id[(unsigned char)text[0]];
     if (length > vocabulary->longest)
         return -1;
-    return slot_of(vocabulary, hash_of(vocabulary, text, length), text, length)->id;
+    uint64_t hash = hash_of(vocabulary, text, length);
+    return (int32_t)(*slot_of(vocabulary, hash, text, length) & vocabulary->mask) - 1;
 }
 
 const char *vocabulary_symbol(const struct vocabulary *vocabulary, int32_t id, size_t *length) {

@@ -28,8 +28,8 @@ struct vocabulary {
     struct sentencepiece *pieces; /* NULL for kinds without pieces */
     /* Private to vocabulary.c. */
     struct spellings spellings;
-    struct vocabulary_slot *slots; /* open addressing, at most half full */
-    uint64_t mask;                 /* number of slots - 1 */
+    uint32_t *slots; /* open addressing, at most three fifths full; see vocabulary.c */
+    uint32_t mask;   /* number of slots - 1 */
     uint64_t seed;
 };
 
