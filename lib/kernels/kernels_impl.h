@@ -232,9 +232,12 @@ enum { MOST_TILE_ROWS = 16 };
  * cache. */
 enum { DEPTH_BLOCK = 128 };
 
+enum { AHEAD = 3072 };
+
 /* Computes one tile of C, `rows` x `vectors` vectors; these and `half` (B is f16) are constants
- * where it is inlined.  `next` and `next_a`, unless NULL, are the next B and the next A, which are
- * prefetched. */
+ * where it is inlined.  `next`, unless NULL, is the next B: rows of B, and then of this, are
+ * prefetched AHEAD bytes before they are read.  `next_a`, unless NULL, is the next A, prefetched
+ * too. */
 static inline __attribute__((always_inline)) void
 multiply_tile(const int rows, const int vectors, const bool half, size_t k, const float *a,
               size_t lda, const void *b, size_t ldb, bool add, float *c, size_t ldc,
@@ -245,10 +248,14 @@ multiply_tile(const int rows, const int vectors, const bool half, size_t k, cons
         UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
             add ? load_f32(c + (size_t)r * ldc + v * LANES) : splat(0);
     }
-    for (size_t i = 0; i < k; i++) {
+    const size_t far = !next ? 0 : AHEAD / (ldb * size) < k ? AHEAD / (ldb * size) : k;
+    const char *ahead = (const char *)b + far * ldb * size;
+    for (size_t i = 0; i < k; i++, ahead += ldb * size) {
         vec row[TILE_VECTORS];
+        if (next && i == k - far)
+            ahead = next;
         for (size_t line = 0; next && line < (size_t)vectors * LANES * size; line += 64)
-            __builtin_prefetch(next + i * ldb * size + line, 0, 2);
+            __builtin_prefetch(ahead + line, 0, 2);
         if (next_a && i % (64 / sizeof(float)) == 0)
             UNROLL for (int r = 0; r < rows; r++)
                 __builtin_prefetch(next_a + (size_t)r * lda + i, 0, 2);

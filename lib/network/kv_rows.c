@@ -1,13 +1,14 @@
 /* Rows of keys, values and positions, in blocks. */
 #include "kv_rows.h"
 #include "lib/base/half.h"
+#include "lib/base/sizes.h"
 
 #include <string.h>
 
 enum {
     PIECE = 64,          /* elements converted at a time */
-    LEAST_RUN = 1 << 15, /* bytes of the first two runs */
-    MOST_UNITS = 8       /* how much longer the others are, at most: a power of two */
+    FIRST_RUN = 1 << 15, /* bytes of the first run */
+    LONG_RUN = 1 << 19   /* the other runs end at multiples of this */
 };
 
 enum weights_type rows_type(txl_memory_type memory_type) {
@@ -51,12 +52,11 @@ void rows_lay_out(struct rows *rows, struct arena *arena) {
 }
 
 void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head) {
-    size_t bytes = block_bytes(rows), unit = bytes < LEAST_RUN ? LEAST_RUN / bytes : 1;
-    size_t run = unit; /* as many blocks as all runs before, within the limits */
-    while (run < MOST_UNITS * unit && 2 * run <= block)
-        run *= 2;
-    size_t first = block / run * run, left = rows->n_block - first;
-    size_t length = left < run ? left : run;
+    size_t bytes = block_bytes(rows), in_first = larger(FIRST_RUN / bytes, 1);
+    size_t in_long = larger(LONG_RUN / bytes, 1);
+    size_t first = block < in_first ? 0 : larger(block / in_long * in_long, in_first);
+    size_t end = block < in_first ? in_first : (block / in_long + 1) * in_long;
+    size_t length = smaller(end, rows->n_block) - first;
     size_t index = (first * rows->n_layer + layer * length) * rows->n_head;
     index += head * length + block - first;
     return rows->data + index * bytes;

@@ -1,9 +1,8 @@
 /* Storage for keys, values and position rows of every layer and head, in blocks of ROW_BLOCK rows.
  *
  * Consecutive blocks of a head form a run, which the processor prefetches well.  The same blocks of
- * the next head follow, then those of the next layer.  The first runs are short, so that the first
- * tokens touch few pages; later ones are longer, so that reading a long memory stays longer in
- * each. */
+ * the next head follow, then those of the next layer.  The first run is short, so that the first
+ * tokens touch few pages; the others are long. */
 #ifndef TXL_ROWS_H
 #define TXL_ROWS_H
 
