@@ -26,10 +26,13 @@
 #include <stdint.h>
 #include <string.h>
 
+/* How many bytes ahead what is read once is prefetched.  The distance served every type. */
+enum { AHEAD = 3072 };
+
 /* Weights are read once.  The processor's own prefetching falls behind when they are narrow or are
- * multiplied by several rows.  The distance served every type. */
+ * multiplied by several rows. */
 static inline void prefetch(const void *p) {
-    __builtin_prefetch((const char *)p + 3072, 0, 3);
+    __builtin_prefetch((const char *)p + AHEAD, 0, 3);
 }
 
 /* ---- Products ----------------------------------------------------------------------------- */
@@ -232,8 +235,6 @@ enum { MOST_TILE_ROWS = 16 };
  * cache. */
 enum { DEPTH_BLOCK = 128 };
 
-enum { AHEAD = 3072 };
-
 /* Computes one tile of C, `rows` x `vectors` vectors; these and `half` (B is f16) are constants
  * where it is inlined.  `next`, unless NULL, is the next B: rows of B, and then of this, are
  * prefetched AHEAD bytes before they are read.  `next_a`, unless NULL, is the next A, prefetched
@@ -248,9 +249,10 @@ multiply_tile(const int rows, const int vectors, const bool half, size_t k, cons
         UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
             add ? load_f32(c + (size_t)r * ldc + v * LANES) : splat(0);
     }
-    const size_t far = !next ? 0 : AHEAD / (ldb * size) < k ? AHEAD / (ldb * size) : k;
-    const char *ahead = (const char *)b + far * ldb * size;
-    for (size_t i = 0; i < k; i++, ahead += ldb * size) {
+    const size_t stride = ldb * size, rows_ahead = (AHEAD + stride - 1) / stride;
+    const size_t far = rows_ahead < k ? rows_ahead : k;
+    const char *ahead = (const char *)b + far * stride;
+    for (size_t i = 0; i < k; i++, ahead += stride) {
         vec row[TILE_VECTORS];
         if (next && i == k - far)
             ahead = next;

@@ -180,8 +180,7 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
 }
 
 void vocabulary_close(struct vocabulary *vocabulary) {
-    if (vocabulary->slots)
-        pages_unmap(vocabulary->slots, table_size(vocabulary));
+    pages_unmap(vocabulary->slots, table_size(vocabulary));
     sentencepiece_close(vocabulary->pieces);
     *vocabulary = (struct vocabulary){0};
 }
