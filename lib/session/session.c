@@ -1,7 +1,6 @@
 /* Sessions: feeding, scoring, and the distribution of the next token. */
 #include "session.h"
 #include "lib/base/error.h"
-#include "lib/base/limits.h"
 #include "lib/base/reserved.h"
 
 #include <inttypes.h>
@@ -129,13 +128,13 @@ void txl_session_settings(const txl_session *s, txl_settings *settings) {
     *settings = s->timeline->settings;
 }
 
-static void forget_distribution(txl_session *s) {
+void session_forget_distribution(txl_session *s) {
     memset(s->have, 0, (size_t)s->model->network->ends.n_band * sizeof *s->have);
     s->n_asked = 0;
 }
 
 /* The next distribution follows from this hidden state. */
-static void set_last(txl_session *s, const float *hidden) {
+void session_set_last(txl_session *s, const float *hidden) {
     memcpy(s->last, hidden, s->model->network->ends.d_model * sizeof *s->last);
     s->started = true;
 }
@@ -143,12 +142,12 @@ static void set_last(txl_session *s, const float *hidden) {
 void txl_session_reset(txl_session *s) {
     s->model->family->reset(s->timeline);
     s->started = false;
-    forget_distribution(s);
+    session_forget_distribution(s);
 }
 
 /* ---- Feeding and scoring ------------------------------------------------------------------ */
 
-static txl_status check_ids(const txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
+txl_status session_check_ids(const txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= s->model->vocabulary.n)
             return txl_fail(error, TXL_ARGUMENT, "id %d is not from 0 to %d", ids[i],
@@ -157,7 +156,7 @@ static txl_status check_ids(const txl_session *s, const int32_t *ids, size_t n, 
     return TXL_OK;
 }
 
-static txl_status not_finite(const txl_session *s, txl_error *error) {
+txl_status session_not_finite(const txl_session *s, txl_error *error) {
     return txl_fail(error, TXL_FORMAT,
                     "%s: the network's results are not finite; txl verify tells whether the file "
                     "is damaged",
@@ -171,15 +170,15 @@ struct wanted {
     float *logprob; /* [n, n_token] */
 };
 
-static txl_status check_nats(const txl_session *s, size_t n, const float *nats, txl_error *error) {
+txl_status session_check_nats(const txl_session *s, size_t n, const float *nats, txl_error *error) {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(nats[i]))
-            return not_finite(s, error);
+            return session_not_finite(s, error);
     return TXL_OK;
 }
 
-static txl_status distribute_pass(txl_session *s, const float *hidden, size_t n, float *logprob,
-                                  txl_error *error) {
+txl_status session_distribute_pass(txl_session *s, const float *hidden, size_t n, float *logprob,
+                                   txl_error *error) {
     struct timeline *t = s->timeline;
     const struct ends *ends = &t->network->ends;
     size_t n_token = (size_t)s->model->vocabulary.n;
@@ -189,7 +188,7 @@ static txl_status distribute_pass(txl_session *s, const float *hidden, size_t n,
     for (size_t row = 0; row < n; row++) {
         for (int i = 0; i < ends->n_band; i++)
             if (!isfinite(logprob[row * n_token + ends->band[i].first]))
-                return not_finite(s, error);
+                return session_not_finite(s, error);
     }
     return TXL_OK;
 }
@@ -200,29 +199,30 @@ static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const st
     size_t n_token = (size_t)s->model->vocabulary.n;
     bool every = wanted->nats || wanted->logprob;
     txl_status status = TXL_OK;
-    forget_distribution(s);
+    session_forget_distribution(s);
     for (size_t done = 0; done < n && !status;) {
         size_t room = s->model->family->room(s->timeline), pass = n - done < room ? n - done : room;
         const float *hidden;
         status = s->model->family->advance(s->timeline, ids + done, pass, every, &hidden, error);
         if (status)
             break;
-        set_last(s, hidden + (every ? pass - 1 : 0) * d_model);
+        session_set_last(s, hidden + (every ? pass - 1 : 0) * d_model);
         if (wanted->nats)
             adaptive_score(&s->timeline->adaptive, &s->timeline->compute, hidden, pass,
                            wanted->targets + done, wanted->nats + done);
         if (wanted->logprob)
-            status = distribute_pass(s, hidden, pass, wanted->logprob + done * n_token, error);
+            status =
+                session_distribute_pass(s, hidden, pass, wanted->logprob + done * n_token, error);
         done += pass;
     }
     if (wanted->nats) /* of the passes that were made, also where one failed */
         adaptive_score_end(&s->timeline->adaptive, &s->timeline->compute);
-    return !status && wanted->nats ? check_nats(s, n, wanted->nats, error) : status;
+    return !status && wanted->nats ? session_check_nats(s, n, wanted->nats, error) : status;
 }
 
 txl_status txl_session_feed(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
     const struct wanted nothing = {0};
-    txl_status status = check_ids(s, ids, n, error);
+    txl_status status = session_check_ids(s, ids, n, error);
     return status ? status : advance(s, ids, n, &nothing, error);
 }
 
@@ -273,15 +273,15 @@ static txl_status feed_together(txl_session *const *sessions, size_t n, const in
     if (status)
         return status;
     for (size_t i = 0; i < n; i++) {
-        forget_distribution(sessions[i]);
-        set_last(sessions[i], hidden + i * d_model);
+        session_forget_distribution(sessions[i]);
+        session_set_last(sessions[i], hidden + i * d_model);
     }
     return share_heads(sessions, n, hidden, error);
 }
 
 txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                  txl_error *error) {
-    txl_status status = n > 0 ? check_ids(sessions[0], ids, n, error) : TXL_OK;
+    txl_status status = n > 0 ? session_check_ids(sessions[0], ids, n, error) : TXL_OK;
     if (!status && n > 0)
         status = check_alike(sessions, n, error);
     if (status || n == 0)
@@ -336,131 +336,17 @@ txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error
 txl_status txl_session_score(txl_session *s, const int32_t *ids, size_t n, const int32_t *targets,
                              float *nats, txl_error *error) {
     const struct wanted wanted = {.targets = targets, .nats = nats};
-    txl_status status = check_ids(s, ids, n, error);
+    txl_status status = session_check_ids(s, ids, n, error);
     if (!status)
-        status = check_ids(s, targets, n, error);
+        status = session_check_ids(s, targets, n, error);
     return status ? status : advance(s, ids, n, &wanted, error);
 }
 
 txl_status txl_session_distributions(txl_session *s, const int32_t *ids, size_t n, float *out,
                                      txl_error *error) {
     const struct wanted wanted = {.logprob = out};
-    txl_status status = check_ids(s, ids, n, error);
+    txl_status status = session_check_ids(s, ids, n, error);
     return status ? status : advance(s, ids, n, &wanted, error);
-}
-
-/* ---- Blocks and gaps ---------------------------------------------------------------------- */
-
-void txl_session_end_segment(txl_session *s) {
-    if (s->model->network->has_memory)
-        s->timeline->segment_start = s->timeline->next;
-    else
-        s->model->family->reset(s->timeline);
-}
-
-static txl_status check_both_sides(const txl_session *s, txl_error *error) {
-    if (s->model->family->both_sides)
-        return TXL_OK;
-    return txl_fail(
-        error, TXL_UNSUPPORTED,
-        "%s: the family %s sees only what is to the left; blocks and gaps need an XLNet",
-        s->model->weights->name, s->model->family->name);
-}
-
-txl_status txl_session_feed_block(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
-    txl_status status = check_both_sides(s, error);
-    if (!status)
-        status = check_ids(s, ids, n, error);
-    size_t most = (size_t)s->timeline->settings.tgt_len;
-    forget_distribution(s);
-    for (size_t done = 0; done < n && !status; done += most) {
-        const float *hidden;
-        status = s->model->family->both_sides->block(
-            s->timeline, ids + done, n - done < most ? n - done : most, &hidden, error);
-        if (!status)
-            set_last(s, hidden);
-    }
-    return status;
-}
-
-txl_status txl_session_score_block(txl_session *s, const int32_t *ids, size_t known, size_t n,
-                                   float *nats, float *logprob, txl_error *error) {
-    const txl_settings *settings = &s->timeline->settings;
-    txl_status status = check_both_sides(s, error);
-    if (!status)
-        status = check_ids(s, ids, known + n, error);
-    if (!status && (known < 1 || known > (size_t)settings->tgt_len || n < 1 || n > TXL_MAX_ASKED ||
-                    n > (size_t)settings->mem_len + 1))
-        status = txl_fail(error, TXL_ARGUMENT,
-                          "a block of %zu tokens and %zu after it: tgt_len is %d, mem_len %d, and "
-                          "at most %d are scored at a time",
-                          known, n, settings->tgt_len, settings->mem_len, TXL_MAX_ASKED);
-    const float *hidden;
-    forget_distribution(s);
-    if (!status)
-        status = s->model->family->both_sides->block_then_left(s->timeline, ids, known, n, &hidden,
-                                                               error);
-    if (status)
-        return status;
-    set_last(s, hidden + (n - 1) * s->model->network->ends.d_model);
-    if (nats) {
-        adaptive_score(&s->timeline->adaptive, &s->timeline->compute, hidden, n, ids + known, nats);
-        adaptive_score_end(&s->timeline->adaptive, &s->timeline->compute);
-        status = check_nats(s, n, nats, error);
-    }
-    if (!status && logprob)
-        status = distribute_pass(s, hidden, n, logprob, error);
-    return status;
-}
-
-txl_status txl_session_feed_gaps(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
-    txl_status status = check_both_sides(s, error);
-    for (size_t i = 0; i < n && !status; i++)
-        status = ids[i] == TXL_GAP ? TXL_OK : check_ids(s, &ids[i], 1, error);
-    if (!status && (n < 1 || n > (size_t)s->timeline->settings.tgt_len))
-        status = txl_fail(error, TXL_ARGUMENT,
-                          "a segment of %zu positions: it has from 1 to tgt_len, which is %d", n,
-                          s->timeline->settings.tgt_len);
-    forget_distribution(s);
-    s->started = false;
-    return status ? status : s->model->family->both_sides->gaps(s->timeline, ids, n, error);
-}
-
-txl_status txl_session_ask(txl_session *s, const size_t *gaps, size_t n, float *logprob,
-                           txl_error *error) {
-    txl_status status = check_both_sides(s, error);
-    if (!status && (n < 1 || n > TXL_MAX_ASKED))
-        status = txl_fail(error, TXL_ARGUMENT, "gaps are asked for 1 to %d at a time, not %zu",
-                          TXL_MAX_ASKED, n);
-    const float *hidden;
-    forget_distribution(s);
-    if (!status)
-        status = s->model->family->both_sides->ask(s->timeline, gaps, n, &hidden, error);
-    if (status)
-        return status;
-    set_last(s, hidden);
-    s->asked = hidden;
-    s->n_asked = n;
-    return logprob ? distribute_pass(s, hidden, n, logprob, error) : TXL_OK;
-}
-
-txl_status txl_session_look(txl_session *s, size_t i, txl_error *error) {
-    size_t n = s->n_asked;
-    if (i >= n)
-        return txl_fail(error, TXL_ARGUMENT, "gap %zu of the %zu that were asked for", i, n);
-    forget_distribution(s);
-    s->n_asked = n;
-    set_last(s, s->asked + i * s->model->network->ends.d_model);
-    return TXL_OK;
-}
-
-txl_status txl_session_fill(txl_session *s, size_t gap, int32_t id, txl_error *error) {
-    txl_status status = check_both_sides(s, error);
-    if (!status)
-        status = check_ids(s, &id, 1, error);
-    forget_distribution(s);
-    s->started = false;
-    return status ? status : s->model->family->both_sides->fill(s->timeline, gap, id, error);
 }
 
 /* ---- The next token's distribution -------------------------------------------------------- */
@@ -475,8 +361,9 @@ txl_status session_need_band(txl_session *s, int i, txl_error *error) {
     if (!s->have[i])
         adaptive_tail(&t->adaptive, &t->compute, s->last, 1, i, s->cluster, s->logprob);
     s->have[i] = true;
-    return isfinite(s->logprob[s->model->network->ends.band[i].first]) ? TXL_OK
-                                                                       : not_finite(s, error);
+    return isfinite(s->logprob[s->model->network->ends.band[i].first])
+               ? TXL_OK
+               : session_not_finite(s, error);
 }
 
 txl_status txl_session_logprobs(txl_session *s, float *out, txl_error *error) {
@@ -485,129 +372,5 @@ txl_status txl_session_logprobs(txl_session *s, float *out, txl_error *error) {
         status = session_need_band(s, i, error);
     if (!status)
         memcpy(out, s->logprob, (size_t)s->model->vocabulary.n * sizeof *out);
-    return status;
-}
-
-/* Whether a comes after b in the order of likelihood. */
-static bool is_worse(struct candidate a, struct candidate b) {
-    return a.score < b.score || (a.score == b.score && a.id > b.id);
-}
-
-/* heap[0] is the worst of the n; sifts the element at i down to its place. */
-static void sift_down(struct candidate *heap, size_t n, size_t i) {
-    struct candidate moved = heap[i];
-    for (;;) {
-        size_t child = 2 * i + 1;
-        if (child >= n)
-            break;
-        if (child + 1 < n && is_worse(heap[child + 1], heap[child]))
-            child++;
-        if (!is_worse(heap[child], moved))
-            break;
-        heap[i] = heap[child];
-        i = child;
-    }
-    heap[i] = moved;
-}
-
-static void push(struct candidate *heap, size_t *n, struct candidate added) {
-    size_t i = (*n)++;
-    while (i > 0 && is_worse(added, heap[(i - 1) / 2])) {
-        heap[i] = heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    heap[i] = added;
-}
-
-/* A number that is exceeded by whatever in f32 reaches x. */
-static float just_below(double x) {
-    return nextafterf((float)x, -INFINITY);
-}
-
-/* Lets band i's tokens compete for the k places of the heap, those that score `least` or more.  A
- * place in the heap is for few: the others are passed over many at a time. */
-static void compete(const txl_session *s, int i, size_t k, double least, const struct adjustment *a,
-                    struct candidate *heap, size_t *n) {
-    const struct kernels *kernels = s->timeline->compute.kernels;
-    const struct band *band = &s->model->network->ends.band[i];
-    size_t end = band->first + band->n_token;
-    bool raises = a && a->penalty < 1; /* scores above their log-probabilities */
-    float bound = raises ? -INFINITY : just_below(least);
-    for (size_t id = band->first;; id++) {
-        if (bound > -INFINITY && id < end)
-            id = kernels->find_above(id, end, s->logprob, bound);
-        if (id >= end)
-            break;
-        struct candidate token = {(double)s->logprob[id], (int32_t)id};
-        if (a && a->mark[id] & MARK_BANNED)
-            continue;
-        if (a && a->mark[id] & MARK_PENALISED)
-            token.score *= a->penalty;
-        if (token.score < least)
-            continue;
-        if (*n < k) {
-            push(heap, n, token);
-        } else if (is_worse(heap[0], token)) {
-            heap[0] = token;
-            sift_down(heap, k, 0);
-        }
-        if (*n == k && !raises)
-            bound = just_below(heap[0].score > least ? heap[0].score : least);
-    }
-}
-
-/* The likeliest band that has not competed, or 0. */
-static int next_band(const txl_session *s, const bool *done) {
-    int best = 0;
-    for (int i = 1; i < s->model->network->ends.n_band; i++)
-        if (!done[i] && (best == 0 || s->cluster[i] > s->cluster[best]))
-            best = i;
-    return best;
-}
-
-txl_status session_likeliest(txl_session *s, size_t k, double least, const struct adjustment *a,
-                             size_t *n, txl_error *error) {
-    struct candidate *heap = s->candidate;
-    /* No token of a band is likelier than the band, nor has a score above this times the band's. */
-    double bound = a && a->penalty < 1 ? a->penalty : 1;
-    bool done[MAX_BAND] = {false};
-    *n = 0;
-    if (k > (size_t)s->model->vocabulary.n)
-        k = (size_t)s->model->vocabulary.n;
-    txl_status status = session_need_band(s, 0, error);
-    if (status || k == 0)
-        return status;
-    compete(s, 0, k, least, a, heap, n);
-    int i;
-    while ((i = next_band(s, done)) > 0) {
-        double most = bound * (double)s->cluster[i];
-        if (most < least || (*n == k && most < heap[0].score))
-            break;
-        status = session_need_band(s, i, error);
-        if (status)
-            return status;
-        compete(s, i, k, least, a, heap, n);
-        done[i] = true;
-    }
-    /* Taking the worst again and again sorts them. */
-    for (size_t left = *n; left > 1; left--) {
-        struct candidate worst = heap[0];
-        heap[0] = heap[left - 1];
-        sift_down(heap, left - 1, 0);
-        heap[left - 1] = worst;
-    }
-    return TXL_OK;
-}
-
-txl_status txl_session_top(txl_session *s, int k, int32_t *ids, float *logprobs, txl_error *error) {
-    size_t n;
-    if (k < 0 || k > s->model->vocabulary.n)
-        return txl_fail(error, TXL_ARGUMENT, "the number of likeliest tokens must be from 0 to %d",
-                        s->model->vocabulary.n);
-    txl_status status = session_likeliest(s, (size_t)k, -INFINITY, NULL, &n, error);
-    for (size_t i = 0; !status && i < n; i++) {
-        ids[i] = s->candidate[i].id;
-        logprobs[i] = (float)s->candidate[i].score;
-    }
     return status;
 }

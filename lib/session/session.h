@@ -37,6 +37,20 @@ struct adjustment {
     double penalty;
 };
 
+/* The next distribution follows from this hidden state. */
+void session_set_last(txl_session *session, const float *hidden);
+void session_forget_distribution(txl_session *session);
+
+txl_status session_check_ids(const txl_session *session, const int32_t *ids, size_t n,
+                             txl_error *error);
+txl_status session_not_finite(const txl_session *session, txl_error *error);
+txl_status session_check_nats(const txl_session *session, size_t n, const float *nats,
+                              txl_error *error);
+
+/* logprob[n, n_token] of the tokens after each of the n hidden states. */
+txl_status session_distribute_pass(txl_session *session, const float *hidden, size_t n,
+                                   float *logprob, txl_error *error);
+
 /* Refuses a session whose segment has gaps that are open or just filled. */
 txl_status session_check_finished(const txl_session *session, txl_error *error);
 
