@@ -1,10 +1,10 @@
 /* The conversion: facts become settings, and the mapped checkpoint's tensors are streamed into
  * those of weights-format.md. */
 #include "convert.h"
-#include "convert/containers/mapped_file.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/json_memory.h"
+#include "lib/base/mapped_file.h"
 #include "lib/base/q8.h"
 #include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"

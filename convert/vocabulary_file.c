@@ -3,11 +3,11 @@
 
 #include "convert/containers/checkpoint.h"
 #include "convert/containers/foreign.h"
-#include "convert/containers/mapped_file.h"
 #include "convert/containers/zip.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/limits.h"
+#include "lib/base/mapped_file.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/unicode.h"
 #include "lib/text/vocabulary.h"

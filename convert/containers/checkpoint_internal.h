@@ -3,7 +3,7 @@
 #define CONVERT_CHECKPOINT_INTERNAL_H
 
 #include "checkpoint.h"
-#include "mapped_file.h"
+#include "lib/base/mapped_file.h"
 
 /* A storage: bytes of which tensors are views. */
 struct checkpoint_storage {

@@ -2,7 +2,7 @@
 #ifndef CONVERT_FOREIGN_H
 #define CONVERT_FOREIGN_H
 
-#include "mapped_file.h"
+#include "lib/base/mapped_file.h"
 
 /* Refuses a file of a known other format: the message names the format and the remedy. */
 txl_status foreign_refuse(const struct mapped_file *file, txl_error *error);

@@ -1,6 +1,6 @@
 /* A file of somebody else's, mapped for reading. */
-#ifndef CONVERT_MAPPED_FILE_H
-#define CONVERT_MAPPED_FILE_H
+#ifndef TXL_MAPPED_FILE_H
+#define TXL_MAPPED_FILE_H
 
 #include "txl.h"
 
