@@ -2,6 +2,7 @@
 #include "config_file.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
+#include "lib/base/mapped_file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,13 +16,16 @@ txl_status config_file_load(const char *checkpoint, char **config_path, json_t *
     const char *slash = strrchr(checkpoint, '/');
     int folder = slash ? (int)(slash - checkpoint) + 1 : 0;
     snprintf(name, sizeof name, "%.*sconfig.json", folder, checkpoint);
-    struct stat info;
-    if (stat(name, &info) < 0)
-        return errno == ENOENT ? TXL_OK : txl_fail(error, TXL_IO, "%s: %s", name, strerror(errno));
-    if (!S_ISREG(info.st_mode)) /* opening a pipe would wait for its writer */
-        return txl_fail_not_regular(error, TXL_FORMAT, name, &info);
+    struct stat about;
+    if (stat(name, &about) != 0 && errno == ENOENT)
+        return TXL_OK;
+    struct mapped_file file;
+    txl_status status = mapped_file_open(name, &file, error);
+    if (status)
+        return status;
     json_error_t where;
-    *config = json_load_file(name, 0, &where);
+    *config = json_loadb((const char *)file.data, (size_t)file.size, 0, &where);
+    mapped_file_close(&file);
     if (!*config)
         return txl_fail(error, json_lacked_memory(&where) ? TXL_MEMORY : TXL_FORMAT,
                         "%s: line %d: %s", name, where.line, where.text);

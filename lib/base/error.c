@@ -21,13 +21,6 @@ txl_status txl_fail(txl_error *error, txl_status status, const char *format, ...
     return status;
 }
 
-txl_status txl_fail_not_regular(txl_error *error, txl_status status, const char *path,
-                                const struct stat *about) {
-    if (S_ISDIR(about->st_mode))
-        return txl_fail(error, status, "%s: Is a directory", path);
-    return txl_fail(error, status, "%s: not a regular file", path);
-}
-
 txl_status txl_fail_memory(txl_error *error, const char *purpose, uint64_t bytes) {
     return txl_fail(error, TXL_MEMORY, "out of memory: %s needs %" PRIu64 " bytes", purpose, bytes);
 }

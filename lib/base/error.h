@@ -4,16 +4,10 @@
 
 #include "txl.h"
 
-#include <sys/stat.h>
-
 /* Formats the message into `error` (unless NULL) and returns `status`, so that
  * `return txl_fail(error, TXL_FORMAT, "%s: ...", path)` is the way to fail. */
 txl_status txl_fail(txl_error *error, txl_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* The same for a file that cannot be mapped because it is a directory, a device or a pipe. */
-txl_status txl_fail_not_regular(txl_error *error, txl_status status, const char *path,
-                                const struct stat *about);
 
 /* The same for a failed allocation of `bytes`, for the purpose named. */
 txl_status txl_fail_memory(txl_error *error, const char *purpose, uint64_t bytes);

@@ -1,7 +1,7 @@
-/* A file of somebody else's, mapped for reading. */
+/* Opens and maps files for reading. */
 #include "mapped_file.h"
 
-#include "lib/base/error.h"
+#include "error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,21 +12,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static txl_status map(struct mapped_file *file, txl_error *error) {
+static txl_status check_regular(const char *path, int file, uint64_t *size, txl_error *error) {
     struct stat about;
-    if (fstat(file->fd, &about) != 0)
-        return txl_fail(error, TXL_IO, "%s: %s", file->path, strerror(errno));
+    if (fstat(file, &about) != 0)
+        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(about.st_mode))
+        return txl_fail(error, TXL_IO, "%s: Is a directory", path);
     if (!S_ISREG(about.st_mode))
-        return txl_fail_not_regular(error, TXL_IO, file->path, &about);
-    if (about.st_size == 0)
-        return txl_fail(error, TXL_FORMAT, "%s: the file is empty; fetch it again", file->path);
-
-    void *data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file->fd, 0);
-    if (data == MAP_FAILED)
-        return txl_fail(error, TXL_IO, "%s: cannot be mapped: %s", file->path, strerror(errno));
-    file->data = data;
-    file->size = (uint64_t)about.st_size;
+        return txl_fail(error, TXL_IO, "%s: not a regular file", path);
+    *size = (uint64_t)about.st_size;
     return TXL_OK;
+}
+
+txl_status regular_file_open(const char *path, int *file, uint64_t *size, txl_error *error) {
+    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0)
+        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
+    txl_status status = check_regular(path, opened, size, error);
+    if (status != TXL_OK)
+        close(opened);
+    else
+        *file = opened;
+    return status;
 }
 
 txl_status mapped_file_open(const char *path, struct mapped_file *file, txl_error *error) {
@@ -34,14 +42,16 @@ txl_status mapped_file_open(const char *path, struct mapped_file *file, txl_erro
     file->path = strdup(path);
     if (!file->path)
         return txl_fail_memory(error, "a file name", strlen(path) + 1);
-
-    txl_status status;
-    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
-    file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file->fd < 0)
-        status = txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
-    else
-        status = map(file, error);
+    txl_status status = regular_file_open(path, &file->fd, &file->size, error);
+    if (status == TXL_OK && file->size == 0)
+        status = txl_fail(error, TXL_FORMAT, "%s: the file is empty; make or fetch it again", path);
+    if (status == TXL_OK) {
+        void *data = mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, file->fd, 0);
+        if (data != MAP_FAILED)
+            file->data = data;
+        else
+            status = txl_fail(error, TXL_IO, "%s: cannot be mapped: %s", path, strerror(errno));
+    }
     if (status != TXL_OK)
         mapped_file_close(file);
     return status;

@@ -1,17 +1,21 @@
-/* A file of somebody else's, mapped for reading. */
+/* The way to open a file that is mapped, or read in parts: it must be a regular file. */
 #ifndef TXL_MAPPED_FILE_H
 #define TXL_MAPPED_FILE_H
 
 #include "txl.h"
 
+/* Opens the regular file at `path` for reading.  Anything else is refused (TXL_IO), and at once: a
+ * pipe without a writer does not make the caller wait.  The caller closes *file. */
+txl_status regular_file_open(const char *path, int *file, uint64_t *size, txl_error *error);
+
 struct mapped_file {
     char *path;
-    int fd;
+    int fd; /* stays open, to see whether the file has become shorter */
     const unsigned char *data;
     uint64_t size; /* never 0 */
 };
 
-/* Maps the regular file at `path`; an empty one is refused. */
+/* Maps the regular file at `path`; an empty one is refused (TXL_FORMAT). */
 txl_status mapped_file_open(const char *path, struct mapped_file *file, txl_error *error);
 
 /* Unmaps what mapped_file_open filled; a zeroed struct is fine. */

@@ -110,9 +110,8 @@ static txl_status place_tensors(struct weights *w, const void *vocabulary, size_
     void *memory = total <= SIZE_MAX / 2 ? pages_map((size_t)total) : NULL;
     if (!memory)
         return txl_fail_memory(error, "random weights", total);
-    w->data = memory;
+    w->data = w->pages = memory;
     w->size = (size_t)total;
-    w->mapped = true;
     memcpy(memory, vocabulary, vocabulary_size);
     w->vocabulary = memory;
     w->vocabulary_size = vocabulary_size;

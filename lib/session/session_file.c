@@ -2,19 +2,18 @@
  * file may come from anybody: every number in it is checked before it is used. */
 #include "lib/base/error.h"
 #include "lib/base/half.h"
+#include "lib/base/mapped_file.h"
 #include "lib/base/output_file.h"
 #include "lib/base/reserved.h"
 #include "lib/network/kv_rows.h"
 #include "session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -474,13 +473,7 @@ static txl_status check_rounds(const struct source *in, txl_memory *memory, txl_
 
 /* *memory is the caller's to free even after a failure. */
 static txl_status read_memory(struct source *in, txl_memory **memory, txl_error *error) {
-    struct stat info;
     struct header header;
-    if (fstat(in->file, &info) < 0)
-        return txl_fail(error, TXL_IO, "%s: %s", in->name, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return txl_fail_not_regular(error, TXL_FORMAT, in->name, &info);
-    in->size = (uint64_t)info.st_size;
     txl_status status = read_header(in, &header, error);
     if (!status && !parts_fit(&header))
         status = damaged(in, "its parts do not fill it", error);
@@ -502,13 +495,12 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
 
 txl_status txl_memory_read(const char *path, const txl_model *model, txl_memory **memory,
                            txl_error *error) {
-    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct source in = {.name = path, .file = file, .model = model};
-    if (in.file < 0)
-        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
+    struct source in = {.name = path, .model = model};
+    txl_status status = regular_file_open(path, &in.file, &in.size, error);
+    if (status)
+        return status;
     txl_memory *made = NULL;
-    txl_status status = read_memory(&in, &made, error);
+    status = read_memory(&in, &made, error);
     close(in.file);
     if (status) {
         txl_memory_free(made);

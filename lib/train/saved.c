@@ -1,16 +1,12 @@
 /* Files of a training's state, and resuming from them.  weights-format.md specifies them. */
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
+#include "lib/base/mapped_file.h"
 #include "lib/base/output_file.h"
 #include "training.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #define SAVED_MAGIC                                                                                \
@@ -32,9 +28,7 @@ struct saved_header {
 };
 
 struct txl_saved {
-    char *name; /* for messages */
-    const uint8_t *data;
-    size_t size;
+    struct mapped_file file;
     struct saved_header header;
     const uint8_t *part[N_PART];
     json_t *facts;
@@ -195,55 +189,34 @@ txl_status txl_trainer_save(const txl_trainer *t, const char *path, const char *
 /* ---- Reading ------------------------------------------------------------------------------ */
 
 static txl_status damaged(const txl_saved *s, const char *what, txl_error *error) {
-    return txl_fail(error, TXL_FORMAT, "%s: %s", s->name, what);
-}
-
-static txl_status map_file(txl_saved *s, const char *path, txl_error *error) {
-    struct stat about;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &about) != 0) {
-        int reason = errno;
-        if (file >= 0)
-            close(file);
-        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(reason));
-    }
-    if (!S_ISREG(about.st_mode) || (size_t)about.st_size < sizeof s->header) {
-        close(file);
-        return damaged(s, "not a training's state", error);
-    }
-    s->size = (size_t)about.st_size;
-    void *data = mmap(NULL, s->size, PROT_READ, MAP_PRIVATE, file, 0);
-    int reason = errno;
-    close(file);
-    if (data == MAP_FAILED)
-        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(reason));
-    s->data = data;
-    return TXL_OK;
+    return txl_fail(error, TXL_FORMAT, "%s: %s", s->file.path, what);
 }
 
 /* Checks the sizes and checksums of header and parts. */
 static txl_status check_parts(txl_saved *s, txl_error *error) {
     static const uint8_t magic[8] = SAVED_MAGIC;
     struct saved_header *h = &s->header;
-    memcpy(h, s->data, sizeof *h);
+    if (s->file.size < sizeof *h)
+        return damaged(s, "not a training's state", error);
+    memcpy(h, s->file.data, sizeof *h);
     if (memcmp(h->magic, magic, sizeof magic) != 0)
         return damaged(s, "not a training's state", error);
     if (h->major != SAVED_MAJOR || h->header_size != sizeof *h)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: a state of version %u, this txl reads %d",
-                        s->name, h->major, SAVED_MAJOR);
+                        s->file.path, h->major, SAVED_MAJOR);
     if (h->checksum != XXH3_64bits(h, offsetof(struct saved_header, checksum)) ||
-        h->file_size != s->size)
+        h->file_size != s->file.size)
         return damaged(s, "the state is damaged", error);
     uint64_t at = sizeof *h;
     for (int i = 0; i < N_PART; i++) {
-        if (h->part[i].size > s->size - at)
+        if (h->part[i].size > s->file.size - at)
             return damaged(s, "the state is damaged", error);
-        s->part[i] = s->data + at;
+        s->part[i] = s->file.data + at;
         at += h->part[i].size;
         if (XXH3_64bits(s->part[i], (size_t)h->part[i].size) != h->part[i].checksum)
             return damaged(s, "the state is damaged", error);
     }
-    return at == s->size ? TXL_OK : damaged(s, "the state is damaged", error);
+    return at == s->file.size ? TXL_OK : damaged(s, "the state is damaged", error);
 }
 
 /* Says why unpacking failed: a member is missing or of the wrong type, or memory is short. */
@@ -295,7 +268,7 @@ static txl_status make_model(txl_saved *s, txl_error *error) {
 }
 
 static txl_status open_saved(txl_saved *s, const char *path, txl_error *error) {
-    txl_status status = map_file(s, path, error);
+    txl_status status = mapped_file_open(path, &s->file, error);
     if (!status)
         status = check_parts(s, error);
     if (!status)
@@ -305,10 +278,8 @@ static txl_status open_saved(txl_saved *s, const char *path, txl_error *error) {
 
 txl_status txl_saved_open(const char *path, txl_saved **saved, txl_error *error) {
     txl_saved *s = calloc(1, sizeof *s);
-    if (!s || !(s->name = strdup(path))) {
-        free(s);
-        return txl_fail_memory(error, "a state", strlen(path));
-    }
+    if (!s)
+        return txl_fail_memory(error, "a state", sizeof *s);
     txl_status status = open_saved(s, path, error);
     if (status) {
         txl_saved_free(s);
@@ -323,9 +294,7 @@ void txl_saved_free(txl_saved *s) {
         return;
     txl_model_close(s->model);
     json_decref(s->facts);
-    if (s->data)
-        munmap((void *)s->data, s->size);
-    free(s->name);
+    mapped_file_close(&s->file);
     free(s);
 }
 
@@ -350,7 +319,7 @@ static txl_status check_text(const txl_saved *s, const txl_ids *ids, txl_error *
     bool same = json_equal(text, json_object_get(s->facts, "text"));
     json_decref(text);
     return same ? TXL_OK
-                : txl_fail(error, TXL_ARGUMENT, "%s: was trained on another text", s->name);
+                : txl_fail(error, TXL_ARGUMENT, "%s: was trained on another text", s->file.path);
 }
 
 static txl_status restore(const txl_saved *s, txl_trainer *t, txl_error *error) {

@@ -3,17 +3,14 @@
 #include "layout.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
+#include "lib/base/pages.h"
 #include "weights.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 /* How many mapped bytes are released at a time: a multiple of huge pages.  The system would have to
@@ -221,29 +218,9 @@ static txl_status read_all(struct weights *w, txl_error *error) {
 }
 
 static txl_status map_file(struct weights *w, txl_error *error) {
-    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
-    int file = open(w->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-        return txl_fail(error, TXL_IO, "%s: %s", w->name, strerror(errno));
-    struct stat info;
-    txl_status status = TXL_OK;
-    if (fstat(file, &info) < 0)
-        status = txl_fail(error, TXL_IO, "%s: %s", w->name, strerror(errno));
-    else if (!S_ISREG(info.st_mode))
-        status = txl_fail_not_regular(error, TXL_FORMAT, w->name, &info);
-    else if (info.st_size == 0)
-        status = txl_fail(error, TXL_FORMAT, "%s: empty, not a txl weights file", w->name);
-    if (!status) {
-        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, file, 0);
-        if (data == MAP_FAILED) {
-            status = txl_fail(error, TXL_IO, "%s: cannot be mapped: %s", w->name, strerror(errno));
-        } else {
-            w->data = data;
-            w->size = (size_t)info.st_size;
-            w->mapped = true;
-        }
-    }
-    close(file);
+    txl_status status = mapped_file_open(w->name, &w->file, error);
+    w->data = w->file.data;
+    w->size = (size_t)w->file.size;
     return status;
 }
 
@@ -287,8 +264,8 @@ void weights_close(struct weights *w) {
         return;
     for (size_t i = 0; i < w->n_tensor; i++)
         free(w->tensor[i].name);
-    if (w->mapped)
-        munmap((void *)w->data, w->size);
+    mapped_file_close(&w->file);
+    pages_unmap(w->pages, w->size);
     free(w->tensor);
     free(w->block);
     free(w->settings);
@@ -305,7 +282,7 @@ void weights_release_block(const struct weights *w, const struct weights_tensor 
     end = end / RELEASE_SIZE * RELEASE_SIZE - RELEASE_SIZE;
     if (begin < (uintptr_t)w->data)
         begin = (uintptr_t)w->data;
-    if (w->mapped && begin < end)
+    if (w->file.data && begin < end)
         madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 

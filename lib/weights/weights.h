@@ -3,7 +3,7 @@
 #ifndef TXL_WEIGHTS_H
 #define TXL_WEIGHTS_H
 
-#include "txl.h"
+#include "lib/base/mapped_file.h"
 
 #define WEIGHTS_MAX_DIM 4
 #define WEIGHTS_MAX_NAME 255
@@ -81,7 +81,8 @@ struct weights {
     char *name; /* the path, for messages */
     const uint8_t *data;
     size_t size;
-    bool mapped;
+    struct mapped_file file; /* all zero: data is somebody's memory */
+    void *pages;             /* where random weights lie (lib/base/pages.h); else NULL */
     uint64_t checksum; /* the header's; it depends on every section and block, and so identifies the
                           model */
     char *settings;    /* JSON, NUL-terminated */

@@ -684,7 +684,7 @@ static void hf_configurations_are_checked(void **unused) {
 
     static const struct {
         const char *text, *message;
-    } broken[] = {{"", "config.json: line"},
+    } broken[] = {{"", "config.json: the file is empty"},
                   {"{\"n_layer\": 3,\n \"n_head\" 2}", "config.json: line 2"},
                   {"[1, 2]", "config.json: expected a JSON object"},
                   {"<html>", "config.json: line 1"}};
@@ -694,10 +694,10 @@ static void hf_configurations_are_checked(void **unused) {
     }
     unlink(scratch_path("hf/config.json"));
     mkdir(scratch_path("hf/config.json"), 0777);
-    assert_refused(folder, &o, TXL_FORMAT, "config.json: Is a directory");
+    assert_refused(folder, &o, TXL_IO, "config.json: Is a directory");
     rmdir(scratch_path("hf/config.json"));
     assert_int_equal(mkfifo(scratch_path("hf/config.json"), 0600), 0);
-    assert_refused(folder, &o, TXL_FORMAT, "config.json: not a regular file");
+    assert_refused(folder, &o, TXL_IO, "config.json: not a regular file");
     unlink(scratch_path("hf/config.json"));
 }
 
