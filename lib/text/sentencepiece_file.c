@@ -8,6 +8,7 @@
 #include "kind.h"
 #include "lib/base/error.h"
 #include "lib/base/limits.h"
+#include "lib/base/protobuf.h"
 #include "sentencepiece.h"
 #include "vocabulary.h"
 
@@ -16,72 +17,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Protobuf ----------------------------------------------------------------------------- */
-
-enum wire_type { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
-
-struct message {
-    const uint8_t *at, *end;
-};
-
-struct field {
-    uint64_t number;
-    unsigned type;
-    uint64_t value;      /* of a number */
-    const uint8_t *data; /* of WIRE_BYTES */
-    size_t length;
-};
-
-static bool read_varint(struct message *message, uint64_t *value) {
-    *value = 0;
-    for (unsigned shift = 0; shift < 64 && message->at < message->end; shift += 7) {
-        uint8_t byte = *message->at++;
-        *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
-            return true;
-    }
-    return false;
-}
-
-static bool read_fixed(struct message *message, size_t size, uint64_t *value) {
-    if ((size_t)(message->end - message->at) < size)
-        return false;
-    *value = 0;
-    for (size_t i = 0; i < size; i++)
-        *value |= (uint64_t)*message->at++ << (8 * i);
-    return true;
-}
-
-/* Takes the next field.  Groups, which no model has, are refused as malformed. */
-static bool read_field(struct message *message, struct field *field) {
-    uint64_t key;
-    if (!read_varint(message, &key))
-        return false;
-    *field = (struct field){.number = key >> 3, .type = key & 7};
-    switch (field->type) {
-    case WIRE_VARINT:
-        return read_varint(message, &field->value);
-    case WIRE_64:
-        return read_fixed(message, 8, &field->value);
-    case WIRE_32:
-        return read_fixed(message, 4, &field->value);
-    case WIRE_BYTES:
-        if (!read_varint(message, &field->value) ||
-            field->value > (uint64_t)(message->end - message->at))
-            return false;
-        field->data = message->at;
-        field->length = (size_t)field->value;
-        message->at += field->length;
-        return true;
-    default:
-        return false;
-    }
-}
-
-static struct message inside(const struct field *field) {
-    return (struct message){field->data, field->data + field->length};
-}
 
 /* ---- Models ------------------------------------------------------------------------------- */
 
@@ -101,7 +36,7 @@ struct model {
     size_t n_charsmap;
 };
 
-static txl_status bad_message(const struct model *model, const struct message *message,
+static txl_status bad_message(const struct model *model, const struct protobuf *message,
                               const char *what, txl_error *error) {
     return txl_fail(error, TXL_FORMAT,
                     "%s: not a SentencePiece model: %s at byte %zu does not end within it",
@@ -115,17 +50,19 @@ static txl_status bad_field(const struct model *model, const char *what, unsigne
                     model->file, what, type);
 }
 
-static txl_status read_piece(struct model *model, const struct field *whole, txl_error *error) {
-    struct message message = inside(whole);
+static txl_status read_piece(struct model *model, const struct protobuf_field *whole,
+                             txl_error *error) {
+    struct protobuf message = protobuf_inside(whole);
     struct vocabulary_entry *entry = &model->entries[model->n];
     *entry = (struct vocabulary_entry){"", 0};
     model->types[model->n] = PIECE_NORMAL;
     model->scores[model->n] = 0;
     while (message.at < message.end) {
-        struct field field;
-        if (!read_field(&message, &field))
+        struct protobuf_field field;
+        if (!protobuf_field(&message, &field))
             return bad_message(model, &message, "a field of a piece", error);
-        static const unsigned types[] = {[1] = WIRE_BYTES, [2] = WIRE_32, [3] = WIRE_VARINT};
+        static const unsigned types[] = {
+            [1] = PROTOBUF_BYTES, [2] = PROTOBUF_32, [3] = PROTOBUF_VARINT};
         if (field.number < 1 || field.number > 3)
             continue;
         if (field.type != types[field.number])
@@ -146,15 +83,16 @@ static void set_flag(struct model *model, unsigned flag, uint64_t value) {
     model->flags = (model->flags & ~flag) | (value != 0 ? flag : 0);
 }
 
-static txl_status read_trainer(struct model *model, const struct field *whole, txl_error *error) {
-    struct message message = inside(whole);
+static txl_status read_trainer(struct model *model, const struct protobuf_field *whole,
+                               txl_error *error) {
+    struct protobuf message = protobuf_inside(whole);
     while (message.at < message.end) {
-        struct field field;
-        if (!read_field(&message, &field))
+        struct protobuf_field field;
+        if (!protobuf_field(&message, &field))
             return bad_message(model, &message, "a field of the trainer's settings", error);
         bool text = field.number == 44,
              number = field.number == 3 || field.number == 24 || field.number == 35;
-        if ((text && field.type != WIRE_BYTES) || (number && field.type != WIRE_VARINT))
+        if ((text && field.type != PROTOBUF_BYTES) || (number && field.type != PROTOBUF_VARINT))
             return bad_field(model, "the trainer's settings", field.type, error);
         if (field.number == 3) {
             model->kind = field.value;
@@ -170,16 +108,16 @@ static txl_status read_trainer(struct model *model, const struct field *whole, t
     return TXL_OK;
 }
 
-static txl_status read_normaliser(struct model *model, const struct field *whole,
+static txl_status read_normaliser(struct model *model, const struct protobuf_field *whole,
                                   txl_error *error) {
-    struct message message = inside(whole);
+    struct protobuf message = protobuf_inside(whole);
     while (message.at < message.end) {
-        struct field field;
-        if (!read_field(&message, &field))
+        struct protobuf_field field;
+        if (!protobuf_field(&message, &field))
             return bad_message(model, &message, "a field of the normaliser", error);
         bool number = field.number >= 3 && field.number <= 5;
-        if ((field.number == 2 && field.type != WIRE_BYTES) ||
-            (number && field.type != WIRE_VARINT))
+        if ((field.number == 2 && field.type != PROTOBUF_BYTES) ||
+            (number && field.type != PROTOBUF_VARINT))
             return bad_field(model, "the normaliser", field.type, error);
         if (field.number == 2) {
             model->charsmap = field.data;
@@ -193,12 +131,12 @@ static txl_status read_normaliser(struct model *model, const struct field *whole
     return TXL_OK;
 }
 
-static txl_status read_denormaliser(struct model *model, const struct field *whole,
+static txl_status read_denormaliser(struct model *model, const struct protobuf_field *whole,
                                     txl_error *error) {
-    struct message message = inside(whole);
+    struct protobuf message = protobuf_inside(whole);
     while (message.at < message.end) {
-        struct field field;
-        if (!read_field(&message, &field))
+        struct protobuf_field field;
+        if (!protobuf_field(&message, &field))
             return bad_message(model, &message, "a field of the denormaliser", error);
         if (field.number == 2)
             model->denormalises = field.length > 0;
@@ -206,10 +144,11 @@ static txl_status read_denormaliser(struct model *model, const struct field *who
     return TXL_OK;
 }
 
-static txl_status read_part(struct model *model, const struct field *field, txl_error *error) {
+static txl_status read_part(struct model *model, const struct protobuf_field *field,
+                            txl_error *error) {
     if (field->number < 1 || field->number > 5 || field->number == 4)
         return TXL_OK;
-    if (field->type != WIRE_BYTES)
+    if (field->type != PROTOBUF_BYTES)
         return bad_field(model, "a part", field->type, error);
     switch (field->number) {
     case 1:
@@ -232,11 +171,11 @@ static void free_model(struct model *model) {
 /* Counts the pieces, so that their arrays can be made. */
 static txl_status count_pieces(const struct model *model, size_t size, size_t *n,
                                txl_error *error) {
-    struct message message = {model->data, model->data + size};
+    struct protobuf message = {model->data, model->data + size};
     *n = 0;
     while (message.at < message.end) {
-        struct field field;
-        if (!read_field(&message, &field))
+        struct protobuf_field field;
+        if (!protobuf_field(&message, &field))
             return bad_message(model, &message, "a field", error);
         *n += field.number == 1;
     }
@@ -257,9 +196,9 @@ static txl_status read_model(struct model *model, size_t size, txl_error *error)
     model->types = calloc(n, sizeof *model->types);
     if (!model->entries || !model->scores || !model->types)
         return txl_fail_memory(error, "the pieces", n * (sizeof *model->entries + 5));
-    struct message message = {model->data, model->data + size};
-    struct field field;
-    while (status == TXL_OK && message.at < message.end && read_field(&message, &field))
+    struct protobuf message = {model->data, model->data + size};
+    struct protobuf_field field;
+    while (status == TXL_OK && message.at < message.end && protobuf_field(&message, &field))
         status = read_part(model, &field, error);
     return status;
 }
@@ -357,12 +296,12 @@ static txl_status try_section(const struct model *model, txl_kind kind,
 }
 
 bool sentencepiece_recognise(const void *data, size_t size) {
-    struct message message = {data, (const uint8_t *)data + size};
-    struct field field, spelling;
-    if (size == 0 || *message.at != 0x0a || !read_field(&message, &field))
+    struct protobuf message = {data, (const uint8_t *)data + size};
+    struct protobuf_field field, spelling;
+    if (size == 0 || *message.at != 0x0a || !protobuf_field(&message, &field))
         return false;
-    struct message piece = inside(&field);
-    return field.length > 0 && *piece.at == 0x0a && read_field(&piece, &spelling);
+    struct protobuf piece = protobuf_inside(&field);
+    return field.length > 0 && *piece.at == 0x0a && protobuf_field(&piece, &spelling);
 }
 
 txl_status sentencepiece_pack(const void *data, size_t size, txl_kind kind, const char *file,
