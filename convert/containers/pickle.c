@@ -460,7 +460,7 @@ static bool push_marked(struct pickle_reader *reader, enum pickle_kind kind) {
  * these has such a value in addition to its attributes. */
 static struct pickle_value *container(struct pickle_reader *reader, struct pickle_value *target,
                                       enum pickle_kind kind) {
-    if (target->kind == PICKLE_OBJECT) {
+    if (target->kind == PICKLE_OBJECT || target->kind == PICKLE_OPAQUE) {
         struct pickle_value **own =
             kind == PICKLE_DICT ? &target->object->pairs : &target->object->items;
         if (!*own)
@@ -560,7 +560,7 @@ static bool push_object(struct pickle_reader *reader, const struct pickle_value 
     if (class->kind != PICKLE_GLOBAL)
         return pickle_fail(reader, TXL_FORMAT, "expected a class to make an object of, not %s",
                            pickle_kind_name(class));
-    return push(reader, pickle_new_object(reader, class->name, args));
+    return push(reader, pickle_new_object(reader, PICKLE_OBJECT, class->name, args));
 }
 
 /* NEWOBJ: class, args.  NEWOBJ_EX: class, args, keyword args. */
@@ -603,7 +603,7 @@ static bool build(struct pickle_reader *reader) {
         return false;
     /* A value that is not an object was reduced to plain data.  Its attributes, such as the
      * _metadata of a state dict, are dropped. */
-    if ((*target)->kind == PICKLE_OBJECT)
+    if ((*target)->kind == PICKLE_OBJECT || (*target)->kind == PICKLE_OPAQUE)
         (*target)->object->state = *state;
     return true;
 }
@@ -899,6 +899,8 @@ static bool run(struct pickle_reader *reader) {
     struct pickle_value **root = pop(reader, 1);
     if (!root)
         return false;
+    if ((*root)->kind == PICKLE_OPAQUE)
+        return pickle_refuse_call(reader, (*root)->object->class_name);
     reader->pickle->root = *root;
     reader->pickle->n_byte = reader->at - reader->start;
     return true;

@@ -3,7 +3,8 @@
  * Nothing that the stream names is imported, called or built.  An object of a class becomes a
  * record of the class's name, its arguments and its state.  Calls of a few callables
  * (collections.OrderedDict, set, _codecs.encode ...) become plain data, calls of some others
- * records (pickle_construct.c lists them); a stream that calls anything else is refused by name.
+ * records (pickle_construct.c lists them).  The result of any other call is opaque: it has neither
+ * keys nor attributes.  A stream whose value is such a result is refused by the call's name.
  *
  * A stream may refer to its values again and again, in cycles too, so code that walks the graph
  * must bound depth and work itself.  Reading a stream takes time and memory in proportion to its
@@ -26,6 +27,12 @@ void pickle_free(struct pickle *pickle);
 
 /* The value of the stream. */
 const struct pickle_value *pickle_root(const struct pickle *pickle);
+
+/* Whether the stream makes an unknown call. */
+bool pickle_has_opaque(const struct pickle *pickle);
+
+/* How many values were made: no rank of a container or an object is larger. */
+uint64_t pickle_n_value(const struct pickle *pickle);
 
 /* The stream's length.  No container has more items than that. */
 uint64_t pickle_n_byte(const struct pickle *pickle);

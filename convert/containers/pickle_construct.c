@@ -175,7 +175,7 @@ static struct pickle_value *make_nested(struct pickle_reader *reader, const char
     const struct pickle_value *file = argument(args, 0);
     if (!file || file->kind != PICKLE_STRING)
         return refuse(reader, name, file);
-    struct pickle_value *record = pickle_new_object(reader, name, args);
+    struct pickle_value *record = pickle_new_object(reader, PICKLE_OBJECT, name, args);
     bool listed = record && pickle_append(reader, &reader->pickle->nested, &record, 1);
     return listed ? record : NULL;
 }
@@ -185,7 +185,7 @@ static struct pickle_value *make(struct pickle_reader *reader,
     struct pickle_value *first = argument(args, 0);
     switch (constructor->meaning) {
     case RECORD:
-        return pickle_new_object(reader, constructor->name, args);
+        return pickle_new_object(reader, PICKLE_OBJECT, constructor->name, args);
     case DICT:
         return make_dict(reader, constructor->name, first);
     case DEFAULT:
@@ -197,7 +197,7 @@ static struct pickle_value *make(struct pickle_reader *reader,
     case NEW:
         if (!first || first->kind != PICKLE_GLOBAL)
             return refuse(reader, constructor->name, first);
-        return pickle_new_object(reader, first->name, args);
+        return pickle_new_object(reader, PICKLE_OBJECT, first->name, args);
     case ENCODED:
         return encode(reader, first, argument(args, 1));
     case NESTED:
@@ -208,29 +208,45 @@ static struct pickle_value *make(struct pickle_reader *reader,
     return refuse(reader, constructor->name, first);
 }
 
+bool pickle_refuse_call(struct pickle_reader *reader, const char *name) {
+    return pickle_fail(reader, TXL_UNSUPPORTED,
+                       "the pickle calls %s, which txl does not know; it calls nothing and knows "
+                       "only what checkpoints need",
+                       name);
+}
+
+/* A call that makes a tensor must be known: a tensor that is missing would pass for tied. */
+static bool makes_tensor(const char *name) {
+    static const char rebuild[] = "torch._utils._rebuild_";
+    return strncmp(name, rebuild, strlen(rebuild)) == 0;
+}
+
 struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickle_value *callable,
                                       struct pickle_value *args) {
-    if (callable->kind != PICKLE_GLOBAL || args->kind != PICKLE_TUPLE) {
+    const bool is_result = callable->kind == PICKLE_OPAQUE;
+    if ((callable->kind != PICKLE_GLOBAL && !is_result) || args->kind != PICKLE_TUPLE) {
         pickle_fail(reader, TXL_FORMAT,
                     "expected a function and a tuple to call it with, not %s "
                     "and %s",
                     pickle_kind_name(callable), pickle_kind_name(args));
         return NULL;
     }
-    const struct constructor *constructor = find(callable->name);
+    const char *name = is_result ? callable->object->class_name : callable->name;
+    const struct constructor *constructor = is_result ? NULL : find(name);
+    bool must_know = makes_tensor(name);
     if (constructor && constructor->meaning == FROM_TYPE) {
         callable = argument(args, 0);
         args = argument(args, 2);
         if (!callable || callable->kind != PICKLE_GLOBAL || !args || args->kind != PICKLE_TUPLE)
             return refuse(reader, constructor->name, callable);
-        constructor = find(callable->name);
+        name = callable->name;
+        constructor = find(name);
+        must_know = true;
     }
-    if (!constructor) {
-        pickle_fail(reader, TXL_UNSUPPORTED,
-                    "the pickle calls %s, which txl does not know; it calls nothing and knows "
-                    "only what checkpoints need",
-                    callable->name);
-        return NULL;
-    }
-    return make(reader, constructor, args);
+    if (constructor)
+        return make(reader, constructor, args);
+    if (!must_know)
+        return pickle_new_object(reader, PICKLE_OPAQUE, name, args);
+    pickle_refuse_call(reader, name);
+    return NULL;
 }

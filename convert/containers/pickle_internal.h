@@ -14,6 +14,7 @@ struct pickle {
     struct pickle_items persistent, nested;
     uint64_t n_byte;
     uint64_t n_value;
+    bool has_opaque;
 };
 
 struct pickle_reader {
@@ -50,8 +51,8 @@ void *pickle_allocate(struct pickle_reader *reader, size_t size);
 
 /* A new, empty value; NULL: failed. */
 struct pickle_value *pickle_new(struct pickle_reader *reader, enum pickle_kind kind);
-struct pickle_value *pickle_new_object(struct pickle_reader *reader, const char *class_name,
-                                       struct pickle_value *args);
+struct pickle_value *pickle_new_object(struct pickle_reader *reader, enum pickle_kind kind,
+                                       const char *class_name, struct pickle_value *args);
 
 /* Counts a copy against the limit. */
 bool pickle_may_copy(struct pickle_reader *reader, uint64_t amount);
@@ -63,6 +64,9 @@ bool pickle_store(struct pickle_reader *reader, struct pickle_pairs *pairs,
 
 /* Refuses a dict in which a string or an integer is a key twice. */
 bool pickle_check_keys(struct pickle_reader *reader);
+
+/* Refuses a call of the callable of that name. */
+bool pickle_refuse_call(struct pickle_reader *reader, const char *name);
 
 /* The value of calling `callable` with the tuple `args`; NULL: failed. */
 struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickle_value *callable,

@@ -34,8 +34,8 @@ static uint32_t rank_keys(const struct pickle_items *dicts, struct pickle_value 
     for (size_t i = 0; i < dicts->count; i++)
         for (size_t k = 0; k < dicts->at[i]->pairs.count; k++) {
             struct pickle_value *key = dicts->at[i]->pairs.at[k].key;
-            if (has_rank(key) && key->key_rank == 0) {
-                key->key_rank = 1;
+            if (has_rank(key) && key->rank == 0) {
+                key->rank = 1;
                 keys[n++] = key;
             }
         }
@@ -43,7 +43,7 @@ static uint32_t rank_keys(const struct pickle_items *dicts, struct pickle_value 
     uint32_t n_rank = 0;
     for (size_t i = 0; i < n; i++) {
         n_rank += i == 0 || compare_keys(&keys[i - 1], &keys[i]) != 0;
-        keys[i]->key_rank = n_rank;
+        keys[i]->rank = n_rank;
     }
     return n_rank;
 }
@@ -69,9 +69,9 @@ static bool find_repeated(struct pickle_reader *reader, uint32_t *last) {
             const struct pickle_value *key = pairs->at[k].key;
             if (!has_rank(key))
                 continue;
-            if (last[key->key_rank] == i + 1)
+            if (last[key->rank] == i + 1)
                 return refuse(reader, key);
-            last[key->key_rank] = (uint32_t)(i + 1);
+            last[key->rank] = (uint32_t)(i + 1);
         }
     }
     return true;

@@ -69,14 +69,17 @@ struct pickle_value *pickle_new(struct pickle_reader *reader, enum pickle_kind k
     if (!value)
         return NULL;
     *value = (struct pickle_value){.kind = kind};
+    if (kind >= PICKLE_LIST && kind <= PICKLE_OPAQUE)
+        value->rank = (uint32_t)reader->pickle->n_value;
+    reader->pickle->has_opaque = reader->pickle->has_opaque || kind == PICKLE_OPAQUE;
     if (kind == PICKLE_DICT && !pickle_append(reader, &reader->dicts, &value, 1))
         return NULL;
     return value;
 }
 
-struct pickle_value *pickle_new_object(struct pickle_reader *reader, const char *class_name,
-                                       struct pickle_value *args) {
-    struct pickle_value *value = pickle_new(reader, PICKLE_OBJECT);
+struct pickle_value *pickle_new_object(struct pickle_reader *reader, enum pickle_kind kind,
+                                       const char *class_name, struct pickle_value *args) {
+    struct pickle_value *value = pickle_new(reader, kind);
     struct pickle_object *object = value ? pickle_allocate(reader, sizeof *object) : NULL;
     if (!object)
         return NULL;
@@ -139,6 +142,14 @@ const struct pickle_value *pickle_root(const struct pickle *pickle) {
     return pickle->root;
 }
 
+bool pickle_has_opaque(const struct pickle *pickle) {
+    return pickle->has_opaque;
+}
+
+uint64_t pickle_n_value(const struct pickle *pickle) {
+    return pickle->n_value;
+}
+
 uint64_t pickle_n_byte(const struct pickle *pickle) {
     return pickle->n_byte;
 }
@@ -174,6 +185,7 @@ const char *pickle_kind_name(const struct pickle_value *value) {
         [PICKLE_SET] = "a set",
         [PICKLE_DICT] = "a dict",
         [PICKLE_OBJECT] = "an object",
+        [PICKLE_OPAQUE] = "the result of an unknown call",
         [PICKLE_GLOBAL] = "a class or function",
         [PICKLE_PERSISTENT] = "a storage",
     };

@@ -16,6 +16,7 @@ enum pickle_kind {
     PICKLE_SET,
     PICKLE_DICT, /* OrderedDict, Counter and defaultdict too */
     PICKLE_OBJECT,
+    PICKLE_OPAQUE,    /* the result of a call that the reader does not know */
     PICKLE_GLOBAL,    /* a class or function that is only named */
     PICKLE_PERSISTENT /* something outside the stream; torch.save: a storage */
 };
@@ -51,18 +52,19 @@ struct pickle_object {
 
 struct pickle_value {
     enum pickle_kind kind;
-    uint32_t key_rank; /* for the reader: equal keys have the same rank */
+    uint32_t rank; /* of a string or an integer, for the reader: equal keys have the same; of a
+                      container or an object: its number in the stream, from 1 */
     union {
         bool boolean;
         int64_t integer;
         double real;
-        struct pickle_string string; /* STRING; BIG_INT: two's complement, lowest byte first, or
-                                        decimal digits (protocol 0) */
-        struct pickle_items items;   /* LIST, TUPLE, SET */
-        struct pickle_pairs pairs;   /* DICT */
-        struct pickle_object *object;
-        const char *name;        /* GLOBAL: "module.Name" */
-        struct pickle_value *id; /* PERSISTENT */
+        struct pickle_string string;  /* STRING; BIG_INT: two's complement, lowest byte first, or
+                                         decimal digits (protocol 0) */
+        struct pickle_items items;    /* LIST, TUPLE, SET */
+        struct pickle_pairs pairs;    /* DICT */
+        struct pickle_object *object; /* OBJECT, OPAQUE */
+        const char *name;             /* GLOBAL: "module.Name" */
+        struct pickle_value *id;      /* PERSISTENT */
     };
 };
 

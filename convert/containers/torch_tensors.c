@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_NAME 512  /* of a tensor, its keys joined: ten times the longest published */
@@ -21,8 +22,18 @@ struct walk {
     const struct pickle_value *path[MAX_DEPTH]; /* from the root to the current value */
     size_t depth;
     uint64_t edges_left;
+    unsigned char *reached;  /* a bit for the rank of each tensor that has a name */
+    unsigned char *searched; /* one for each value whose hidden tensors were looked for */
     txl_error *error;
 };
+
+/* Sets a value's bit; returns whether it was set before. */
+static bool mark(unsigned char *bits, const struct pickle_value *value) {
+    unsigned char *byte = &bits[value->rank / 8], bit = (unsigned char)(1 << value->rank % 8);
+    bool was_set = *byte & bit;
+    *byte |= bit;
+    return was_set;
+}
 
 /* Whether the names of tensors omit this key of a module's state. */
 static bool is_transparent(const struct pickle_value *key) {
@@ -121,6 +132,7 @@ static txl_status read_dtype(const struct walk *walk, const struct pickle_value 
 static txl_status add_tensor(struct walk *walk, const struct pickle_value *tensor) {
     const struct pickle_value *args = tensor->object->args;
     struct tensor_claim claim = {0};
+    mark(walk->reached, tensor);
     txl_status status = read_name(walk, &claim);
     if (status == TXL_OK)
         status = read_layout(walk, args, &claim);
@@ -239,13 +251,98 @@ static txl_status visit(struct walk *walk, const struct pickle_value *value) {
     return status;
 }
 
+/* ---- Tensors given to unknown calls ------------------------------------------------------- */
+
+/* What an unknown call makes of a tensor is unknown: it may be one of the model's.  So a tensor or
+ * storage that is an argument of such a call, or can be reached only through its result, is
+ * refused.  Every value is searched once, so that results which refer to a whole module take no
+ * longer. */
+static txl_status search(struct walk *walk, const struct pickle_value *value, const char *call);
+
+static txl_status refuse_hidden(const struct walk *walk, const char *call) {
+    return txl_fail(walk->error, TXL_UNSUPPORTED,
+                    "%s: tensor %.*s is given to a call of %s, which txl does not know; save it "
+                    "without",
+                    walk->source->where, MAX_NAME, walk->name, call);
+}
+
+static bool is_storage(const struct walk *walk, const struct pickle_value *value) {
+    return value->kind == PICKLE_PERSISTENT || torch_find_nested(walk->source, value);
+}
+
+static txl_status search_under(struct walk *walk, const struct pickle_value *value,
+                               const struct pickle_value *key, size_t index, const char *call) {
+    size_t length = walk->length;
+    append_key(walk, key, index);
+    txl_status status = search(walk, value, call);
+    walk->length = length;
+    walk->name[length < MAX_NAME ? length : MAX_NAME] = '\0';
+    return status;
+}
+
+static txl_status search_object(struct walk *walk, const struct pickle_value *value,
+                                const char *call) {
+    const struct pickle_object *object = value->object;
+    const struct pickle_value *part[] = {call ? object->args : NULL, object->state, object->items,
+                                         object->pairs};
+    txl_status status = TXL_OK;
+    for (size_t i = 0; value->kind == PICKLE_OPAQUE && !status && i < object->args->items.count;
+         i++) {
+        const struct pickle_value *argument = object->args->items.at[i];
+        if (is_tensor(argument) || is_storage(walk, argument))
+            status = refuse_hidden(walk, call);
+    }
+    for (size_t i = 0; !status && i < sizeof part / sizeof *part; i++)
+        if (part[i])
+            status = search(walk, part[i], call);
+    return status;
+}
+
+static txl_status search(struct walk *walk, const struct pickle_value *value, const char *call) {
+    txl_status status = TXL_OK;
+    call = value->kind == PICKLE_OPAQUE ? value->object->class_name : call;
+    if (call && is_storage(walk, value))
+        return refuse_hidden(walk, call);
+    if (value->rank == 0 || value->kind < PICKLE_LIST)
+        return TXL_OK;
+    if (is_tensor(value))
+        return call && !mark(walk->reached, value) ? refuse_hidden(walk, call) : TXL_OK;
+    if (mark(walk->searched, value))
+        return TXL_OK;
+    if (walk->depth == 2 * MAX_DEPTH) /* here an object's state is a level of its own */
+        return txl_fail(walk->error, TXL_UNSUPPORTED, "%s: objects nested deeper than %d levels",
+                        walk->source->where, MAX_DEPTH);
+    walk->depth++;
+    if (value->kind == PICKLE_OBJECT || value->kind == PICKLE_OPAQUE)
+        status = search_object(walk, value, call);
+    else if (value->kind == PICKLE_DICT)
+        for (size_t i = 0; !status && i < value->pairs.count; i++)
+            status = search_under(walk, value->pairs.at[i].value, value->pairs.at[i].key, i, call);
+    else
+        for (size_t i = 0; !status && i < value->items.count; i++)
+            status = search_under(walk, value->items.at[i], NULL, i, call);
+    walk->depth--;
+    return status;
+}
+
 txl_status torch_collect_tensors(struct checkpoint *checkpoint,
                                  const struct checkpoint_source *source, txl_error *error) {
+    const struct pickle_value *root = pickle_root(source->pickle);
+    const size_t n_byte = (size_t)(pickle_n_value(source->pickle) / 8 + 1);
+    unsigned char *bits = calloc(2, n_byte);
+    if (!bits)
+        return txl_fail_memory(error, "a pickle's marks", 2 * n_byte);
     struct walk walk = {
         .checkpoint = checkpoint,
         .source = source,
         .edges_left = EDGES_PER_BYTE * pickle_n_byte(source->pickle),
+        .reached = bits,
+        .searched = bits + n_byte,
         .error = error,
     };
-    return follow(&walk, pickle_root(source->pickle), NULL, 0, false);
+    txl_status status = follow(&walk, root, NULL, 0, false);
+    if (!status && pickle_has_opaque(source->pickle))
+        status = search(&walk, root, NULL);
+    free(bits);
+    return status;
 }

@@ -96,6 +96,10 @@ static void render(struct text *text, const struct pickle_value *value) {
         case PICKLE_DICT:
             render_pairs(text, &value->pairs);
             break;
+        case PICKLE_OPAQUE:
+            put(text, "unknown:");
+            render_object(text, value->object);
+            break;
         case PICKLE_OBJECT:
             render_object(text, value->object);
             break;
