@@ -304,8 +304,8 @@ typedef struct txl_costs {
 TXL_API void txl_model_costs(const txl_model *model, const txl_settings *settings,
                              txl_costs *costs);
 
-/* Additions and multiplications that scoring takes besides costs.flops where `id`, from 0 to
- * n_token - 1, is to be predicted: the logits of its band of the softmax; 0 in the first band. */
+/* Extra flops to score target `id`, from 0 to n_token - 1, beyond costs.flops: its band's logits;
+ * 0 in the first band. */
 TXL_API uint64_t txl_model_target_flops(const txl_model *model, int32_t id);
 
 /* Returns the session to its beginning, as if nothing had been fed. */

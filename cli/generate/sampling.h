@@ -70,8 +70,8 @@ struct sampling_options {
          .kind = OPTION_REAL,                                                                      \
          .argument = "P",                                                                          \
          .standard = "1",                                                                          \
-         .help = "draw from the fewest tokens, nearest to the expected information first, that "   \
-                 "have probability P together; 1: from all",                                       \
+         .help = "locally typical sampling with mass P: the tokens closest to the expected "       \
+                 "information that have probability P together; 1: from all",                      \
          .offset = offsetof(type, member.typical),                                                 \
          .least = 1e-6,                                                                            \
          .most = 1},                                                                               \
@@ -95,8 +95,7 @@ struct sampling_options {
          .kind = OPTION_INTEGER,                                                                   \
          .argument = "N",                                                                          \
          .standard = "0",                                                                          \
-         .help = "never draw what completes N tokens in a row that prompt or text already have; "  \
-                 "0: off",                                                                         \
+         .help = "never repeat N tokens in a row of prompt or text; 0: off",                       \
          .offset = offsetof(type, member.no_repeat_ngram),                                         \
          .least = 0,                                                                               \
          .most = 1024},                                                                            \

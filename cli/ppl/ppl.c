@@ -49,8 +49,8 @@ static bool same_settings(const txl_settings *a, const txl_settings *b) {
 /* Refuses options that mean nothing to the model's family. */
 static bool check_family(const struct ppl_options *o, const struct model *model) {
     const struct meaningless not_there[] = {
-        {o->sliding_window > 0, "--sliding-window", "of which no such evaluation is known"},
-        {o->preset != CHOICE_UNSET, "--preset", "of which no perplexity is published"},
+        {o->sliding_window > 0, "--sliding-window", "which has no such evaluation"},
+        {o->preset != CHOICE_UNSET, "--preset", "which has no published perplexity"},
         {o->session.same_length != CHOICE_UNSET, "--same-length", "which sees both sides"},
     };
     const struct meaningless not_here[] = {

@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes ahead what is read once is prefetched.  The distance served every type. */
+/* How many bytes ahead what is read once is prefetched.  One distance suits every type. */
 enum { AHEAD = 3072 };
 
 /* Weights are read once.  The processor's own prefetching falls behind when they are narrow or are

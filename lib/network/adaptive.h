@@ -31,8 +31,8 @@ struct ends {
  * embedding, and the first band of the softmax with the entries of the other bands. */
 void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products);
 
-/* Products, of one multiplication and one addition each, that scoring takes besides if `id` is the
- * target: those of its band, unless that is the first. */
+/* Extra products, of one multiplication and one addition each, to score target `id`: its band's
+ * logits; none in the first band. */
 uint64_t ends_target_products(const struct ends *ends, int32_t id);
 
 /* Working memory for up to max_x tokens at a time. */
@@ -68,7 +68,7 @@ void adaptive_embed(struct adaptive *adaptive, const struct compute *compute, co
 
 /* nats[i] = -log softmax(hidden[i])[targets[i]]: hidden[n, d_model], computing the head and only
  * the bands that contain a target.  Positions with a target beyond the first band wait until they
- * are many, so nats[] is complete after adaptive_score_end, until when it must stay. */
+ * are many: nats[] must stay valid until adaptive_score_end, which completes it. */
 void adaptive_score(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
                     size_t n, const int32_t *targets, float *nats);
 void adaptive_score_end(struct adaptive *adaptive, const struct compute *compute);

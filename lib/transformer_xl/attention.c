@@ -127,7 +127,7 @@ static bool in_single_blocks(const struct key_range *v) {
     return v->m == QUERY_BLOCK && !v->several;
 }
 
-/* Cuts a piece after its first block, and takes the queries away that see nothing of that. */
+/* Cuts a piece after its first block, and drops the queries that see none of it. */
 static void keep_block(const struct key_range *v, struct piece *s) {
     size_t begin = s->span.first / ROW_BLOCK * ROW_BLOCK;
     uint64_t first = v->low + begin, position = position_of(v, 0);
