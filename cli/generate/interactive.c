@@ -26,6 +26,7 @@ struct interaction {
     struct generate *g;
     const struct command *command;
     struct generate_options *options; /* the command line's, which /set changes */
+    char turn[16];                    /* what /set turn was given, which outlives its line */
     struct line_reader reader;
     struct buffer text;  /* together with g->memory the current state */
     struct state before; /* what /undo goes back to */
@@ -338,6 +339,10 @@ static bool set(struct interaction *i, char *argument) {
         sampling_check(i->command, &options.sampling) != OPTIONS_RUN ||
         continue_check_turn(i->command, options.turn) != OPTIONS_RUN)
         return true;
+    if (options.turn != i->options->turn) {
+        snprintf(i->turn, sizeof i->turn, "%s", options.turn);
+        options.turn = i->turn;
+    }
     *i->options = options;
     return continue_choose_sampling(i->g) && renew_history(i->g);
 }
