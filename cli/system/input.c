@@ -17,10 +17,24 @@ static bool fail(const char *name) {
     return false;
 }
 
+/* Whether standard output or error writes to this file. */
+static bool is_written(const struct stat *file) {
+    struct stat output;
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
+        if (fstat(i, &output) == 0 && output.st_dev == file->st_dev &&
+            output.st_ino == file->st_ino)
+            return true;
+    return false;
+}
+
 static void measure(struct input *input) {
     struct stat status;
-    if (fstat(input->handle, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)
-        input->size = (uint64_t)status.st_size;
+    off_t base = lseek(input->handle, 0, SEEK_CUR);
+    if (fstat(input->handle, &status) != 0 || !S_ISREG(status.st_mode) || base < 0)
+        return;
+    input->base = base;
+    input->size = status.st_size > base ? (uint64_t)(status.st_size - base) : 0;
+    input->bounded = is_written(&status);
 }
 
 bool input_open(struct input *input, const char *path) {
@@ -56,6 +70,8 @@ void input_close(struct input *input) {
 
 ssize_t input_read(struct input *input, char *buffer, size_t size) {
     ssize_t n;
+    if (input->bounded && input->size - input->read < size)
+        size = (size_t)(input->size - input->read);
     if (input->handle < 0) {
         n = (ssize_t)(input->left < size ? input->left : size);
         memcpy(buffer, input->string, (size_t)n);
@@ -89,10 +105,11 @@ static bool copy_rest(struct input *input, int copy) {
             done += written > 0 ? written : 0;
         }
     }
-    if (n < 0 || dup2(copy, input->handle) < 0)
+    if (n < 0 || lseek(copy, 0, SEEK_SET) < 0 || dup2(copy, input->handle) < 0)
         return n == 0 && fail("temporary file");
     measure(input);
-    return input_rewind(input);
+    input->read = 0;
+    return true;
 }
 
 bool input_make_seekable(struct input *input) {
@@ -110,7 +127,7 @@ bool input_rewind(struct input *input) {
     if (input->handle < 0) {
         input->string -= input->read;
         input->left += input->read;
-    } else if (lseek(input->handle, 0, SEEK_SET) < 0) {
+    } else if (lseek(input->handle, input->base, SEEK_SET) < 0) {
         return fail(input->name);
     }
     input->read = 0;

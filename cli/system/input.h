@@ -12,8 +12,10 @@ struct input {
     int handle;         /* -1: a string */
     const char *string; /* what is left of it */
     size_t left;
+    off_t base;    /* of a file: where reading began */
     uint64_t size; /* bytes in all, 0 when unknown */
     uint64_t read; /* bytes so far */
+    bool bounded;  /* the file grows by what the program writes: it ends after `size` bytes */
     bool to_end;   /* reading goes on after a signal */
     bool failed;   /* a read failed, with the error printed */
 };

@@ -76,7 +76,7 @@ bool line_reader_open(struct line_reader *reader) {
     *reader = (struct line_reader){0};
     FILE *shown = shown_on();
     if (!isatty(STDIN_FILENO) || !shown)
-        return true;
+        return input_open(&reader->input, "-");
     use_utf8();
     reader->history = history_init();
     reader->edit = reader->history ? el_init("txl", stdin, shown, stderr) : NULL;
@@ -106,7 +106,7 @@ void line_reader_close(struct line_reader *reader) {
     if (reader->history)
         history_end(reader->history);
     free(reader->history_path);
-    free(reader->line);
+    buffer_free(&reader->text);
     *reader = (struct line_reader){0};
 }
 
@@ -128,20 +128,42 @@ static const char *next_typed(struct line_reader *reader, size_t *length) {
     return line;
 }
 
+/* Returns the length of the text's first line without its end, reading on until it is there; -1 at
+ * the input's end, after a signal or a failure. */
+static ptrdiff_t read_line(struct line_reader *reader) {
+    char block[4096];
+    struct buffer *text = &reader->text;
+    size_t searched = 0;
+    for (;;) {
+        const char *end = text->length > searched
+                              ? memchr(text->data + searched, '\n', text->length - searched)
+                              : NULL;
+        if (end)
+            return end - text->data;
+        searched = text->length;
+        ssize_t n = input_read(&reader->input, block, sizeof block);
+        if (n == 0 && text->length > 0 && !signals_stopped())
+            return (ptrdiff_t)text->length;
+        reader->failed = n < 0;
+        if (n <= 0)
+            return -1;
+        if (!buffer_append(text, block, (size_t)n)) {
+            terminal_error("out of memory");
+            reader->failed = true;
+            return -1;
+        }
+    }
+}
+
 const char *line_reader_next(struct line_reader *reader, size_t *length) {
     if (reader->edit)
         return next_typed(reader, length);
-    signals_end_reads(true);
-    ssize_t n = getline(&reader->line, &reader->capacity, stdin);
-    signals_end_reads(false);
-    if (n < 0) {
-        reader->failed = !feof(stdin) && !signals_stopped();
-        if (reader->failed)
-            terminal_error("standard input: %s", strerror(errno));
+    buffer_drop(&reader->text, reader->line);
+    reader->line = 0;
+    ptrdiff_t n = read_line(reader);
+    if (n < 0)
         return NULL;
-    }
     *length = (size_t)n;
-    if (n > 0 && reader->line[n - 1] == '\n')
-        --*length;
-    return reader->line;
+    reader->line = *length < reader->text.length ? *length + 1 : *length;
+    return reader->text.data;
 }

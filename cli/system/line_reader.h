@@ -3,6 +3,9 @@
 #ifndef CLI_LINE_READER_H
 #define CLI_LINE_READER_H
 
+#include "input.h"
+#include "lib/base/buffer.h"
+
 #include <histedit.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,9 +14,10 @@ struct line_reader {
     EditLine *edit; /* NULL: standard input is no terminal, or no terminal shows what is typed */
     History *history;
     char *history_path; /* NULL: there is no history */
-    char *line;         /* the line, if not read by libedit */
-    size_t capacity;
-    bool failed; /* reading failed, with the error printed */
+    struct input input; /* of lines that libedit does not read */
+    struct buffer text; /* what is read of it and not yet returned, and before that the last line */
+    size_t line;        /* bytes of that line and its end */
+    bool failed;        /* reading failed, with the error printed */
 };
 
 /* False with the error printed. */
