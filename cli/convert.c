@@ -6,6 +6,7 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "commands.h"
+#include "lib/base/output_file.h"
 #include "model.h"
 
 #include <string.h>
@@ -77,6 +78,43 @@ static void print_summary(const char *output, double seconds) {
     terminal_summary("bytes=%lld seconds=%.2f output=%s", bytes, seconds, output);
 }
 
+/* Writes the built-in model: as it is, unless another type is asked for. */
+static txl_status write_built_in(const struct convert_command_options *given, txl_error *error) {
+    struct model model;
+    size_t size;
+    const void *file = model_built_in(&size);
+    const char *type = chosen(types, given->type);
+    txl_status status = model_open_file(&model, BUILT_IN, (int)given->common.threads, false, error);
+    if (status == TXL_OK && type && strcmp(type, txl_model_type(model.handle)) != 0) {
+        status =
+            txl_model_write(model.handle, given->output, type, (int)given->common.threads, error);
+    } else if (status == TXL_OK) {
+        struct output_file output;
+        status = output_file_open(&output, given->output, error);
+        if (status == TXL_OK)
+            status = output_file_write(&output, file, size, 0, error);
+        if (status == TXL_OK)
+            status = output_file_commit(&output, error);
+        output_file_close(&output);
+    }
+    model_close(&model);
+    return status;
+}
+
+/* The built-in model is a weights file already, which states all facts. */
+static bool states_facts(const struct convert_command_options *o) {
+    const int choices[] = {o->memory_start, o->cluster_order, o->activation,
+                           o->tokenizer,    o->pre_lnorm,     o->same_length};
+    const int64_t numbers[] = {o->level,   o->n_head,  o->attn_type,
+                               o->tgt_len, o->mem_len, o->clamp_len};
+    bool any = o->vocabulary || o->cutoffs;
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        any = any || choices[i] != CHOICE_UNSET;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        any = any || numbers[i] != INTEGER_UNSET;
+    return any;
+}
+
 static int convert(const char *source, const struct convert_command_options *given) {
     struct convert_options options;
     struct progress progress;
@@ -87,13 +125,15 @@ static int convert(const char *source, const struct convert_command_options *giv
     struct stat before;
     bool replaces = stat(given->output, &before) == 0 && S_ISREG(before.st_mode);
     confine(&(struct confinement){.sources = &source,
-                                  .n_source = 1,
+                                  .n_source = !model_is_built_in(source),
                                   .alone = &given->vocabulary,
                                   .n_alone = given->vocabulary != NULL,
                                   .output = given->output});
     progress_start(&progress, source, "MiB");
     signals_set_mapped(source);
-    txl_status status = convert_checkpoint(source, given->output, &options, &error);
+    txl_status status = model_is_built_in(source)
+                            ? write_built_in(given, &error)
+                            : convert_checkpoint(source, given->output, &options, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
     if (status == TXL_STOPPED)
@@ -135,6 +175,9 @@ static int run(const struct command *command, int argc, char **argv) {
         return options_wrong(command, "--cutoffs '%s' is not a list of whole numbers",
                              given.cutoffs);
     }
+    if (model_is_built_in(operands.items[0]) && states_facts(&given))
+        return options_wrong(command, BUILT_IN " is converted with --output and --type alone: it "
+                                               "is a weights file, which states everything else");
     return convert(operands.items[0], &given);
 }
 
@@ -255,7 +298,11 @@ static const struct option_row options[] = {
     {0}};
 
 static const struct operand_row operands[] = {
-    {.name = "SOURCE", .help = "a directory with a published checkpoint, or one file"}, {0}};
+    {.name = "SOURCE",
+     .help = "a directory with a published checkpoint, or one file; " BUILT_IN
+             ": the built-in model, of which --type alone may be chosen",
+     .model = true},
+    {0}};
 
 static const struct note notes[] = {
     {"Sources",

@@ -168,7 +168,6 @@ static json_t *weights_object(const struct model *model, uint64_t low_memory, bo
     return object;
 }
 
-/* `path` NULL: the model within the program. */
 static json_t *describe_weights(const char *path, const struct info_options *options,
                                 txl_error *error) {
     struct model model;
@@ -348,7 +347,9 @@ static bool confine_to(char **files, int n) {
     struct confinement confinement = {.sources = sources, .alone = alone};
     bool good = sources && alone;
     for (int i = 0; good && i < n; i++)
-        if (is_weights_file(files[i]))
+        if (model_is_built_in(files[i]))
+            continue;
+        else if (is_weights_file(files[i]))
             alone[confinement.n_alone++] = files[i];
         else
             sources[confinement.n_source++] = files[i];
@@ -361,12 +362,13 @@ static bool confine_to(char **files, int n) {
     return good;
 }
 
-/* `path` NULL: the model within the program.  `after`: another file was printed before.  False with
+/* `path` as for model_open_file.  `after`: another file was printed before.  False with
  * the error printed. */
 static bool print_file(const char *path, const struct info_options *options, bool after) {
     txl_error error;
-    json_t *object = !path || is_weights_file(path) ? describe_weights(path, options, &error)
-                                                    : describe_checkpoint(path, options, &error);
+    json_t *object = model_is_built_in(path) || is_weights_file(path)
+                         ? describe_weights(path, options, &error)
+                         : describe_checkpoint(path, options, &error);
     if (!object) {
         terminal_error("%s", error.message);
         return false;
@@ -392,7 +394,7 @@ static int print_files(const struct info_options *options, char **files, int n) 
 
 static int print_model(const struct info_options *options) {
     const char *path = options->common.model ? options->common.model : model_environment();
-    confine(&(struct confinement){.alone = &path, .n_alone = path != NULL});
+    confine(&(struct confinement){.alone = &path, .n_alone = !model_is_built_in(path)});
     return print_file(path, options, false) ? STATUS_OK : STATUS_FAILURE;
 }
 
@@ -430,8 +432,9 @@ static const struct option_row options[] = {
 static const struct operand_row operands[] = {
     {.name = "FILE",
      .help = "a weights file, or a checkpoint that convert reads: a file or a directory; without "
-             "FILE the model in use is described",
+             "FILE the model in use is described; " BUILT_IN " is the built-in model",
      .optional = true,
+     .model = true,
      .repeats = true},
     {0}};
 

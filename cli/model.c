@@ -34,17 +34,26 @@ static txl_status open_built_in(struct model *model, int threads, bool low_memor
     static const char name[] = "the built-in model";
     const void *data = txl_default_model;
     size_t size = txl_default_model_size;
-    model->name = "built-in";
+    model->name = BUILT_IN;
     return low_memory
                ? txl_model_open_memory_compressed(data, size, name, threads, &model->handle, error)
                : txl_model_open_memory(data, size, name, threads, &model->handle, error);
 }
 
+bool model_is_built_in(const char *path) {
+    return !path || strcmp(path, BUILT_IN) == 0;
+}
+
+const void *model_built_in(size_t *size) {
+    *size = txl_default_model_size;
+    return txl_default_model;
+}
+
 txl_status model_open_file(struct model *model, const char *path, int threads, bool low_memory,
                            txl_error *error) {
     *model = (struct model){0};
-    return path ? open_path(model, path, threads, low_memory, error)
-                : open_built_in(model, threads, low_memory, error);
+    return model_is_built_in(path) ? open_built_in(model, threads, low_memory, error)
+                                   : open_path(model, path, threads, low_memory, error);
 }
 
 const char *model_environment(void) {

@@ -10,7 +10,7 @@
 
 struct model {
     txl_model *handle;
-    const char *name; /* the path, or "built-in" */
+    const char *name; /* the path, or BUILT_IN */
 };
 
 /* Opens --model, else $TXL_MODEL, else the model within the program.  False with the error
@@ -18,7 +18,13 @@ struct model {
 bool model_open(struct model *model, const struct common_options *options);
 void model_close(struct model *model);
 
-/* Opens the file at `path`, or the model within the program for NULL.  A failure is in `error`. */
+/* Whether `path`, NULL or BUILT_IN, means the model within the program. */
+bool model_is_built_in(const char *path);
+
+/* The weights file within the program. */
+const void *model_built_in(size_t *size);
+
+/* Opens the file at `path`, or the model within the program.  A failure is in `error`. */
 txl_status model_open_file(struct model *model, const char *path, int threads, bool low_memory,
                            txl_error *error);
 

@@ -48,6 +48,8 @@ static void print_bash_arguments(const struct option_row *rows) {
             print_choices(row);
             putchar('\'');
         }
+        if (row->file == FILE_MODEL)
+            fputs(" words='" BUILT_IN "'", stdout);
         fputs(row->file != FILE_NONE ? " files=yes;;\n" : ";;\n", stdout);
     }
     fputs("        esac\n", stdout);
@@ -66,7 +68,7 @@ static void print_bash_operands(const struct operand_row *row) {
         print_operand_choices(row);
         fputs("'\n", stdout);
     } else {
-        fputs("files=yes\n", stdout);
+        fputs(row->model ? "files=yes words='" BUILT_IN "'\n" : "files=yes\n", stdout);
     }
 }
 
@@ -104,12 +106,12 @@ static void print_bash(void) {
     fputs("    esac\n"
           "    if [[ $word == -* && ! $argument ]]; then\n"
           "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-          "    elif [[ $words ]]; then\n"
+          "    elif [[ $words || $files ]]; then\n"
           "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-          "    elif [[ $files ]]; then\n"
+          "        [[ $files ]] || return\n"
           "        compopt -o filenames\n"
           "        local IFS=$'\\n'\n"
-          "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
+          "        COMPREPLY+=($(compgen -f -- \"$word\"))\n"
           "    fi\n"
           "}\n"
           "complete -F _txl txl\n",
@@ -130,6 +132,11 @@ static void print_zsh_help(const char *text) {
     }
 }
 
+/* What completes a file's name, or a model's. */
+static const char *zsh_files(bool model) {
+    return model ? "{compadd " BUILT_IN "; _files}" : "_files";
+}
+
 static void print_zsh_option(const char *dashes, const char *name, const struct option_row *row) {
     /* --text raw and --text=raw */
     bool joins = row->kind != OPTION_FLAG && strcmp(dashes, "--") == 0;
@@ -146,7 +153,7 @@ static void print_zsh_option(const char *dashes, const char *name, const struct 
             print_choices(row);
             putchar(')');
         } else if (row->file != FILE_NONE) {
-            fputs("_files", stdout);
+            fputs(zsh_files(row->file == FILE_MODEL), stdout);
         }
     }
     fputs("' \\\n", stdout);
@@ -163,7 +170,7 @@ static void print_zsh_operand(const struct operand_row *row) {
         print_operand_choices(row);
         putchar(')');
     } else {
-        fputs("_files", stdout);
+        fputs(zsh_files(row->model), stdout);
     }
     fputs("' \\\n", stdout);
 }
@@ -251,6 +258,8 @@ static void print_fish_option(const char *command, const struct option_row *row)
         print_choices(row);
         putchar('\'');
     }
+    if (row->file == FILE_MODEL)
+        fputs(" -a " BUILT_IN, stdout);
     fputs(" -d ", stdout);
     print_fish_quoted(row->help);
     putchar('\n');
@@ -266,7 +275,7 @@ static void print_fish_operand(const char *command, const struct operand_row *ro
             print_operand_choices(row);
         fputs("'\n", stdout);
     } else {
-        fputs(" -F\n", stdout);
+        fputs(row->model ? " -F -a " BUILT_IN "\n" : " -F\n", stdout);
     }
 }
 

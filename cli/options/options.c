@@ -216,11 +216,12 @@ static bool add_file(struct file_list *list, const struct named_file *file) {
     return true;
 }
 
-static bool add_inputs(struct file_list *list, const char *role, const char *const *paths,
-                       size_t n) {
+static bool add_inputs(struct file_list *list, const char *role, bool model,
+                       const char *const *paths, size_t n) {
     bool good = true;
     for (size_t i = 0; i < n && good; i++)
-        good = add_file(list, &(struct named_file){FILE_READ, "", role, paths[i], NULL});
+        if (!model || strcmp(paths[i], BUILT_IN) != 0)
+            good = add_file(list, &(struct named_file){FILE_READ, "", role, paths[i], NULL});
     return good;
 }
 
@@ -233,11 +234,13 @@ static bool add_option_files(struct file_list *list, const struct option_row *ro
         if (rows->file == FILE_NONE)
             continue;
         memcpy(&path, (const char *)values + rows->offset, sizeof path);
-        if (path)
-            good = add_file(list,
-                            &(struct named_file){rows->file, "--", rows->name, path, rows->over});
-        else if (strcmp(rows->name, "model") == 0 && (path = getenv("TXL_MODEL")) && *path != '\0')
-            good = add_inputs(list, "TXL_MODEL", &path, 1);
+        bool model = rows->file == FILE_MODEL;
+        if (path && !(model && strcmp(path, BUILT_IN) == 0))
+            good = add_file(list, &(struct named_file){model ? FILE_READ : rows->file, "--",
+                                                       rows->name, path, rows->over});
+        else if (!path && strcmp(rows->name, "model") == 0 && (path = getenv("TXL_MODEL")) &&
+                 *path != '\0')
+            good = add_inputs(list, "TXL_MODEL", true, &path, 1);
     }
     return good;
 }
@@ -257,8 +260,8 @@ static int check_named_files(const struct command *command, const void *values,
     const struct operand_row *row = command->operands;
     bool good = add_option_files(&list, command->options, values);
     if (good && row && row->name && !row->choices && !row->commands)
-        good =
-            add_inputs(&list, row->name, (const char *const *)operands->items, (size_t)operands->n);
+        good = add_inputs(&list, row->name, row->model, (const char *const *)operands->items,
+                          (size_t)operands->n);
     return check_files(&list, good);
 }
 

@@ -34,6 +34,9 @@ struct string_list {
     size_t n;
 };
 
+/* The name of the model within the program, wherever a model's file is expected. */
+#define BUILT_IN "built-in"
+
 /* A macro's number as text, so that help names the same default as the code has. */
 #define TEXT_OF(number) TEXT_OF_EXPANDED(number)
 #define TEXT_OF_EXPANDED(number) #number
@@ -61,6 +64,7 @@ struct operand_row {
     const char *const *choices; /* NULL: a file's name */
     bool commands;              /* or the name of a command */
     bool optional, repeats;
+    bool model;          /* BUILT_IN, which names no file, may stand for a file */
     bool standard_input; /* read where the operand is missing, unless it is a terminal */
 };
 
@@ -122,8 +126,8 @@ struct common_options {
     {                                                                                              \
         .section = "Model", .name = "model", .letter = 'm', .kind = OPTION_STRING,                 \
         .argument = "FILE", .standard = "$TXL_MODEL, else the built-in model",                     \
-        .help = "the weights file, as txl convert writes it",                                      \
-        .offset = offsetof(struct common_options, model), .file = FILE_READ                        \
+        .help = "the weights file, as txl convert writes it; " BUILT_IN ": the built-in model",    \
+        .offset = offsetof(struct common_options, model), .file = FILE_MODEL                       \
     }
 
 #define FILES_FROM_ROW(heading)                                                                    \

@@ -131,7 +131,7 @@ const struct option_row ppl_option_rows[] = {
      .help = "score the same tokens with another model of the same vocabulary too, and print how "
              "much its predictions differ",
      .offset = offsetof(struct ppl_options, compare),
-     .file = FILE_READ},
+     .file = FILE_MODEL},
     {.name = "sweep-memory",
      .kind = OPTION_STRING,
      .argument = "LIST",

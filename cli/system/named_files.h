@@ -14,6 +14,7 @@
 enum file_use {
     FILE_NONE,    /* not a file's name */
     FILE_READ,    /* "-" is standard input */
+    FILE_MODEL,   /* of tables alone: a weights file to read, or BUILT_IN, which names no file */
     FILE_WHOLE,   /* renamed into place when it is complete: a regular file, or a new one */
     FILE_PRODUCT, /* the same, and it may be the regular file that standard output is */
     FILE_STREAM   /* written from the start: a FIFO or device too; "-" is standard output */

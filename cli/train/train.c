@@ -196,8 +196,7 @@ static const txl_model *open_model(struct train *t) {
     if (t->saved)
         return txl_saved_model(t->saved);
     if (init) {
-        const char *path = strcmp(init, "built-in") == 0 ? NULL : init;
-        if (model_open_file(&t->init, path, (int)t->options->common.threads, false, &error) !=
+        if (model_open_file(&t->init, init, (int)t->options->common.threads, false, &error) !=
             TXL_OK) {
             failed(&error);
             return NULL;

@@ -274,10 +274,10 @@ const struct option_row train_option_rows[] = {
      .name = "init",
      .kind = OPTION_STRING,
      .argument = "FILE.txl",
-     .help =
-         "start from the weights and the vocabulary of FILE.txl; built-in: from the built-in model",
+     .help = "start from the weights and the vocabulary of FILE.txl; " BUILT_IN
+             ": from the built-in model",
      PLACE(init),
-     .file = FILE_READ},
+     .file = FILE_MODEL},
     {.name = "vocab",
      .kind = OPTION_STRING,
      .argument = "KIND",
