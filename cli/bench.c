@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "model.h"
 #include "published.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <inttypes.h>

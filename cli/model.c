@@ -1,4 +1,4 @@
-/* Opens models and sessions, and prints settings. */
+/* Opens models and sessions. */
 #include "model.h"
 
 #include "cli/system/blas_core.h"
@@ -160,27 +160,6 @@ bool session_open(const struct model *model, const txl_settings *settings, txl_s
     return true;
 }
 
-/* No limit is printed as -1, as the published settings write it. */
-static int stated_clamp_len(const txl_settings *settings) {
-    return settings->clamp_len > 0 ? settings->clamp_len : -1;
-}
-
-static json_t *string_or_null(const char *text) {
-    return text && strcmp(text, "-") != 0 ? json_string(text) : json_null();
-}
-
-static bool run_to_json(json_t *object, const struct model *model, const struct run_settings *run) {
-    json_t *streams = run->streams > 0 ? json_integer(run->streams) : json_null();
-    return json_object_set_new(object, "streams", streams) == 0 &&
-           json_object_set_new(object, "txl", json_string(TXL_VERSION)) == 0 &&
-           json_object_set_new(object, "model", output_json_string(model->name)) == 0 &&
-           json_object_set_new(object, "checksum", json_string(model_checksum(model).text)) == 0 &&
-           json_object_set_new(object, "mode", string_or_null(run->mode)) == 0 &&
-           json_object_set_new(object, "text", string_or_null(run->text)) == 0 &&
-           json_object_set_new(object, "kernels", json_string(txl_kernels_name(NULL))) == 0 &&
-           json_object_set_new(object, "blas", json_string(txl_blas_name())) == 0;
-}
-
 bool model_sees_both_sides(const struct model *model) {
     return txl_model_family(model->handle) == TXL_FAMILY_XLNET;
 }
@@ -218,95 +197,4 @@ bool model_needs_both_sides(const struct model *model, const struct meaningless 
         }
     }
     return true;
-}
-
-/* A setting of the weights file that is a word; the caller frees it. */
-static char *setting_word(const struct model *model, const char *key) {
-    json_t *settings = json_loads(txl_model_settings_json(model->handle), 0, NULL);
-    const char *word = json_string_value(json_object_get(settings, key));
-    char *copy = word ? strdup(word) : NULL;
-    json_decref(settings);
-    return copy;
-}
-
-/* Adds the settings that only an XLNet has, and removes those that mean nothing to it. */
-static bool both_sides_to_json(json_t *object, const struct model *model,
-                               const struct run_settings *run) {
-    bool ordered = run->fills || (run->generates && run->refresh == 0);
-    char *activation = setting_word(model, "ff_activation");
-    json_t *refresh =
-        run->generates || run->refresh > 0 ? json_integer((json_int_t)run->refresh) : json_null();
-    int bad = json_object_set_new(object, "same_length", json_null());
-    bad |= json_object_set_new(object, "cluster_order", json_null());
-    bad |= run->refresh > 0 ? json_object_set_new(object, "mem_len", json_null()) : 0;
-    bad |= json_object_set_new(object, "family", json_string(txl_family_name(TXL_FAMILY_XLNET)));
-    bad |= json_object_set_new(object, "activation", string_or_null(activation));
-    bad |= json_object_set_new(object, "refresh", refresh);
-    bad |= json_object_set_new(object, "order", string_or_null(ordered ? run->order : NULL));
-    free(activation);
-    return bad == 0;
-}
-
-bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
-                      const struct run_settings *run) {
-    const txl_model *handle = model->handle;
-    return json_object_set_new(object, "tgt_len", json_integer(settings->tgt_len)) == 0 &&
-           json_object_set_new(object, "mem_len", json_integer(settings->mem_len)) == 0 &&
-           json_object_set_new(object, "clamp_len", json_integer(stated_clamp_len(settings))) ==
-               0 &&
-           json_object_set_new(object, "same_length", json_boolean(settings->same_length)) == 0 &&
-           json_object_set_new(object, "memory_start",
-                               json_string(txl_model_memory_start(handle))) == 0 &&
-           json_object_set_new(object, "cluster_order",
-                               json_string(txl_model_cluster_order(handle))) == 0 &&
-           json_object_set_new(object, "type", json_string(txl_model_type(handle))) == 0 &&
-           json_object_set_new(object, "memory_type",
-                               json_string(memory_types[settings->memory_type])) == 0 &&
-           (settings->compute == TXL_COMPUTE_BY_TYPE ||
-            json_object_set_new(object, "compute",
-                                json_string(session_computes[settings->compute])) == 0) &&
-           json_object_set_new(object, "threads", json_integer(settings->threads)) == 0 &&
-           run_to_json(object, model, run) &&
-           (!model_sees_both_sides(model) || both_sides_to_json(object, model, run));
-}
-
-/* The part of the line in which the families differ. */
-static void family_to_text(char *text, size_t size, const struct model *model,
-                           const txl_settings *settings, const struct run_settings *run) {
-    const txl_model *handle = model->handle;
-    if (!model_sees_both_sides(model)) {
-        snprintf(
-            text, size, "mem_len=%d clamp_len=%d same_length=%s memory_start=%s cluster_order=%s",
-            settings->mem_len, stated_clamp_len(settings), settings->same_length ? "yes" : "no",
-            txl_model_memory_start(handle), txl_model_cluster_order(handle));
-        return;
-    }
-    char mem_len[16] = "-", more[64] = "";
-    char *activation = setting_word(model, "ff_activation");
-    if (run->refresh == 0)
-        snprintf(mem_len, sizeof mem_len, "%d", settings->mem_len);
-    if (run->generates || run->refresh > 0)
-        snprintf(more, sizeof more, " refresh=%llu", (unsigned long long)run->refresh);
-    if (run->generates && run->refresh == 0)
-        snprintf(more, sizeof more, " refresh=0 order=%s", run->order);
-    if (run->fills)
-        snprintf(more, sizeof more, " order=%s", run->order);
-    snprintf(text, size, "mem_len=%s clamp_len=%d memory_start=%s family=%s activation=%s%s",
-             mem_len, stated_clamp_len(settings), txl_model_memory_start(handle),
-             txl_family_name(TXL_FAMILY_XLNET), activation ? activation : "-", more);
-    free(activation);
-}
-
-void settings_to_text(char *text, size_t size, const struct model *model,
-                      const txl_settings *settings, const struct run_settings *run) {
-    char family[256];
-    family_to_text(family, sizeof family, model, settings, run);
-    snprintf(text, size,
-             "tgt_len=%d %s type=%s memory_type=%s%s threads=%d streams=%lld kernels=%s blas=%s "
-             "model=%s",
-             settings->tgt_len, family, txl_model_type(model->handle),
-             memory_types[settings->memory_type],
-             settings->compute == TXL_COMPUTE_INT8 ? " compute=int8" : "", settings->threads,
-             (long long)(run->streams > 0 ? run->streams : 1), txl_kernels_name(NULL),
-             txl_blas_name(), model->name);
 }

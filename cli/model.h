@@ -1,4 +1,4 @@
-/* The model that a command works with, the settings it runs with, and how results state both. */
+/* The model that a command works with, and the settings it runs with. */
 #ifndef CLI_MODEL_H
 #define CLI_MODEL_H
 
@@ -148,38 +148,5 @@ void settings_override(txl_settings *settings, const struct session_options *opt
 
 /* Opens a session; false with the error printed. */
 bool session_open(const struct model *model, const txl_settings *settings, txl_session **session);
-
-/* What a result depends on in addition to the session's settings. */
-struct run_settings {
-    int64_t streams;  /* 0: without a meaning */
-    const char *mode; /* segments, lines, sliding; NULL: without a meaning */
-    const char *text; /* as text_form says it */
-
-    /* Of an XLNet: */
-    bool generates, fills;
-    uint64_t refresh;  /* new tokens before all known ones are read again; 0: never */
-    const char *order; /* how it reads the prompt if it never refreshes, or how it fills gaps */
-};
-
-/* Appends the settings to a JSON object: tgt_len, mem_len, clamp_len, same_length, memory_start,
- * cluster_order, type, memory_type, threads, streams, txl (the version), model, checksum, mode,
- * text, kernels, blas; null what has no meaning.  Of an XLNet also family, activation, refresh,
- * order.
- */
-bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
-                      const struct run_settings *run);
-
-/* The end of the summary line, the same for every command:
- *     tgt_len= mem_len= clamp_len= same_length= memory_start= cluster_order= type= memory_type=
- *     threads= streams= kernels= blas= model=
- * The model's name comes last and runs to the end of the line.  Of an XLNet, same_length= and
- * cluster_order= are left out, and before type= come family= activation= and perhaps refresh= or
- * order=. */
-void settings_to_text(char *text, size_t size, const struct model *model,
-                      const txl_settings *settings, const struct run_settings *run);
-
-#define SETTINGS_KEYS                                                                              \
-    "tgt_len mem_len clamp_len same_length memory_start cluster_order type memory_type threads "   \
-    "streams kernels blas model"
 
 #endif

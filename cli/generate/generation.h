@@ -3,7 +3,7 @@
 #ifndef CLI_GENERATION_H
 #define CLI_GENERATION_H
 
-#include "cli/model.h"
+#include "cli/settings.h"
 #include "lib/base/buffer.h"
 #include "prompt.h"
 #include "sampling.h"

@@ -44,10 +44,6 @@ bool shard_to_json(json_t *object, const struct shard *shard, const struct resul
 
 /* Members that must be the same in all shards, by the object that they are in. */
 static const char *const same_text[] = {"tokens", "unknown", "bytes", "characters", NULL};
-static const char *const same_settings[] = {
-    "tgt_len",       "mem_len", "clamp_len",   "same_length", "memory_start",
-    "cluster_order", "type",    "memory_type", "streams",     NULL};
-static const char *const same_if_given[] = {"compute", NULL}; /* of settings */
 static const char *const same_run[] = {"of",    "checksum",         "mode", "text",
                                        "words", "replaces_unknown", NULL};
 
@@ -90,6 +86,17 @@ static bool has_scalars(const json_t *object, const char *const *keys) {
     return true;
 }
 
+static bool has_settings(const json_t *settings) {
+    bool always;
+    const char *key;
+    for (size_t i = 0; (key = settings_shared_key(i, &always)); i++) {
+        const json_t *value = json_object_get(settings, key);
+        if ((always && !value) || json_is_object(value) || json_is_array(value))
+            return false;
+    }
+    return true;
+}
+
 static bool parse(struct part *part) {
     const json_t *o = part->object, *settings = json_object_get(o, "settings");
     const json_t *shard = json_object_get(o, "shard");
@@ -108,8 +115,8 @@ static bool parse(struct part *part) {
                 get_count(shard, "number", &part->shard.number, NULL) &&
                 get_count(shard, "of", &part->shard.of, NULL) && part->shard.number >= 1 &&
                 part->shard.number <= part->shard.of &&
-                json_is_string(json_object_get(o, "file")) &&
-                has_scalars(settings, same_settings) && has_scalars(shard, same_run) &&
+                json_is_string(json_object_get(o, "file")) && has_settings(settings) &&
+                has_scalars(shard, same_run) &&
                 json_is_integer(json_object_get(settings, "threads")) &&
                 json_is_string(json_object_get(shard, "mode")) &&
                 json_is_string(json_object_get(shard, "text")) &&
@@ -154,23 +161,35 @@ static bool read_part(struct part *part, const char *path) {
 
 /* ---- Fitting together --------------------------------------------------------------------- */
 
-static bool check_same(const struct part *a, const struct part *b, const char *object,
-                       const char *const *keys) {
+static bool check_key(const struct part *a, const struct part *b, const char *object,
+                      const char *key) {
     const json_t *in_a = a->object, *in_b = b->object;
     if (object) {
         in_a = json_object_get(in_a, object);
         in_b = json_object_get(in_b, object);
     }
-    for (; *keys; keys++) {
-        const json_t *x = json_object_get(in_a, *keys), *y = json_object_get(in_b, *keys);
-        if ((x || y) && !json_equal(x, y)) {
-            terminal_error("%s: its \"%s\" is not that of %s: these are not shards of one "
-                           "evaluation",
-                           b->path, *keys, a->path);
-            return false;
-        }
-    }
-    return true;
+    const json_t *x = json_object_get(in_a, key), *y = json_object_get(in_b, key);
+    if ((!x && !y) || json_equal(x, y))
+        return true;
+    terminal_error("%s: its \"%s\" is not that of %s: these are not shards of one evaluation",
+                   b->path, key, a->path);
+    return false;
+}
+
+static bool check_same(const struct part *a, const struct part *b, const char *object,
+                       const char *const *keys) {
+    while (*keys && check_key(a, b, object, *keys))
+        keys++;
+    return !*keys;
+}
+
+static bool check_settings(const struct part *a, const struct part *b) {
+    bool always;
+    size_t i = 0;
+    const char *key;
+    while ((key = settings_shared_key(i, &always)) && check_key(a, b, "settings", key))
+        i++;
+    return !key;
 }
 
 static int compare_numbers(const void *a, const void *b) {
@@ -182,8 +201,7 @@ static int compare_numbers(const void *a, const void *b) {
 static bool check_parts(struct part *parts, int n) {
     for (int i = 1; i < n; i++)
         if (!check_same(&parts[0], &parts[i], "shard", same_run) ||
-            !check_same(&parts[0], &parts[i], "settings", same_settings) ||
-            !check_same(&parts[0], &parts[i], "settings", same_if_given) ||
+            !check_settings(&parts[0], &parts[i]) ||
             !check_same(&parts[0], &parts[i], NULL, same_text))
             return false;
     qsort(parts, (size_t)n, sizeof *parts, compare_numbers);
@@ -251,42 +269,6 @@ static bool merge_threads(json_t *settings, const struct part *parts, int n) {
     return true;
 }
 
-static void print_setting(FILE *out, const char *key, const json_t *value) {
-    fprintf(out, "%s=", key);
-    if (json_is_string(value))
-        fputs(json_string_value(value), out);
-    else if (json_is_integer(value))
-        fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    else
-        fputs(json_is_boolean(value) ? json_is_true(value) ? "yes" : "no" : "-", out);
-    fputc(' ', out);
-}
-
-/* The settings as settings_to_text prints them for a run. */
-static char *settings_line(const json_t *settings, const struct part *parts, int n) {
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return NULL;
-    for (size_t i = 0; same_settings[i]; i++) {
-        if (strcmp(same_settings[i], "streams") == 0) {
-            const json_t *compute = json_object_get(settings, "compute");
-            if (compute)
-                print_setting(out, "compute", compute);
-            print_setting(out, "threads", json_object_get(settings, "threads"));
-        }
-        print_setting(out, same_settings[i], json_object_get(settings, same_settings[i]));
-    }
-    fprintf(out, "kernels=%s blas=%s model=%s", common(parts, n, "kernels"),
-            common(parts, n, "blas"), common(parts, n, "model"));
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
 static bool merge(struct merged *merged, const struct part *parts, int n) {
     json_t *first = parts[0].object, *shard = json_object_get(first, "shard");
     json_t *settings = json_object_get(first, "settings");
@@ -306,7 +288,9 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
         .model = {.name = json_string_value(json_object_get(shard, "model")),
                   .settings = json_incref(settings)}};
     bool good = merge_threads(settings, parts, n) && merge_strings(settings, parts, n);
-    merged->facts.model.facts = settings_line(settings, parts, n);
+    char line[8192];
+    settings_json_to_text(line, sizeof line, settings, common(parts, n, "model"));
+    merged->facts.model.facts = strdup(line);
     if (!good || !merged->facts.model.facts) {
         terminal_error("out of memory");
         return false;
