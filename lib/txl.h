@@ -738,7 +738,7 @@ TXL_API txl_status txl_trainer_new(const txl_model *model, const txl_ids *ids,
 TXL_API void txl_trainer_free(txl_trainer *trainer);
 
 /* Bytes of memory that such a trainer takes, not counting the text; 0 for a model that cannot be
- * trained. */
+ * trained, UINT64_MAX for more than 64 bits can count. */
 TXL_API uint64_t txl_trainer_bytes(const txl_model *model, const txl_training *training);
 
 /* The least work to train on one token with a full memory: additions and multiplications; 0 for

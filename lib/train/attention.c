@@ -10,7 +10,6 @@
 #include "training.h"
 
 #include <assert.h>
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
@@ -140,36 +139,13 @@ static void visible(const txl_trainer *t, size_t i, size_t *first, size_t *end) 
     *first = t->how.same_length && mem_len > 0 && *end > mem_len ? *end - mem_len : 0;
 }
 
-/* C[m, n] (+)= A[m, k] B[k, n].  A transposed factor is stored as [k, m] or [n, k]. */
+/* C[m, n] (+)= A[m, k] B[k, n]. */
 static void multiply(const txl_trainer *t, const struct head *head, size_t m, size_t n, size_t k,
                      struct factor a, struct factor b, bool add, float *c, size_t ldc) {
     const struct packed_product *packed = t->products.packed;
-    if (!packed) {
-        cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans,
-                    b.transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1, a.x,
-                    (int)a.ld, b.x, (int)b.ld, add ? 1 : 0, c, (int)ldc);
-        return;
-    }
-    assert(pack_size(packed, m, k) <= left_room(t) && pack_size(packed, n, k) <= right_room(t));
-    struct packed_operand left = {.source = {a.x, a.ld, a.transposed}};
-    if (left_needs_pack(packed, a.transposed)) {
-        left.pack = (struct pack){head->left, k};
-        packed->pack_left(&left.source, 0, m, &left.pack);
-    }
-    const struct packed_source from_b = {b.x, b.ld,
-                                         !b.transposed}; /* packed rows are columns of B */
-    const struct pack right = {head->right, k};
-    packed->pack_right(&from_b, 0, n, &right);
-    multiply_left(packed, &left, &right, k, 0, m, 0, n, add, c, ldc);
-}
-
-/* A stored matrix as a factor; `across` takes its transpose. */
-static struct factor as_is(const float *x, size_t ld) {
-    return (struct factor){x, ld, false};
-}
-
-static struct factor across(const float *x, size_t ld) {
-    return (struct factor){x, ld, true};
+    assert(!packed ||
+           (pack_size(packed, m, k) <= left_room(t) && pack_size(packed, n, k) <= right_room(t)));
+    multiply_here(packed, head->left, head->right, m, n, k, a, b, add, c, ldc);
 }
 
 /* Applies dropout to x[n, keys], row stride ld: the probabilities of n queries from i on. */

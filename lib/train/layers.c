@@ -174,25 +174,6 @@ static void finish_inner(void *context, size_t row, size_t rows, size_t column, 
     }
 }
 
-/* The weight W[rows, columns] as the right factor of x W^T. */
-static struct factor of_weight(const struct matrix *w) {
-    return (struct factor){w->data, w->n_col, true};
-}
-
-/* The same as the right factor of d W. */
-static struct factor of_gradient(const struct matrix *w) {
-    return (struct factor){w->data, w->n_col, false};
-}
-
-/* Rows x[n, d] as a left factor, or as a factor of a sum over n. */
-static struct factor rows_of(const float *x, size_t d) {
-    return (struct factor){x, d, false};
-}
-
-static struct factor columns_of(const float *x, size_t d) {
-    return (struct factor){x, d, true};
-}
-
 static const float *sines_of(const txl_trainer *t) {
     size_t beyond = (size_t)(t->how.mem_len + t->how.tgt_len) - t->memory_length - t->length;
     const float *sines = t->dropout.threshold > 0 ? t->dropped_sines : t->sines;
@@ -207,7 +188,7 @@ static struct matrix kv_of(const struct layer *weights, size_t width) {
 static void project(txl_trainer *t, int l) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
-    size_t d = (size_t)t->x->d_model, width = head_width(t->x), m = t->batch * t->memory_length;
+    size_t width = head_width(t->x), m = t->batch * t->memory_length;
     struct matrix kv = kv_of(weights, width);
     if (t->x->pre_lnorm) {
         norm_rows(t, t->n, &weights->attention_norm, layer->input, layer->normed_input,
@@ -218,27 +199,9 @@ static void project(txl_trainer *t, int l) {
     const float *x = t->x->pre_lnorm ? layer->normed_input : layer->input;
     const float *memory = t->x->pre_lnorm ? layer->normed_memory : layer->memory;
     const struct product product[] = {
-        {.m = t->n,
-         .n = 3 * width,
-         .k = d,
-         .a = rows_of(x, d),
-         .b = of_weight(&weights->qkv),
-         .c = layer->qkv,
-         .ldc = 3 * width},
-        {.m = m,
-         .n = 2 * width,
-         .k = d,
-         .a = rows_of(memory, d),
-         .b = of_weight(&kv),
-         .c = layer->memory_kv,
-         .ldc = 2 * width},
-        {.m = t->memory_length + t->length,
-         .n = width,
-         .k = d,
-         .a = rows_of(sines_of(t), d),
-         .b = of_weight(&weights->r),
-         .c = layer->positions,
-         .ldc = width},
+        linear(t->n, x, &weights->qkv, layer->qkv),
+        linear(m, memory, &kv, layer->memory_kv),
+        linear(t->memory_length + t->length, sines_of(t), &weights->r, layer->positions),
     };
     products_run(&t->products, product, 3);
 }
@@ -247,16 +210,9 @@ void train_layer(txl_trainer *t, int l) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
     bool pre = t->x->pre_lnorm;
-    size_t d = (size_t)t->x->d_model, d_inner = (size_t)t->x->d_inner, width = head_width(t->x);
     project(t, l);
     train_attention(t, l);
-    const struct product o = {.m = t->n,
-                              .n = d,
-                              .k = width,
-                              .a = rows_of(layer->attended, width),
-                              .b = of_weight(&weights->o),
-                              .c = t->output,
-                              .ldc = d};
+    const struct product o = linear(t->n, layer->attended, &weights->o, t->output);
     products_run(&t->products, &o, 1);
     add_residual(
         (struct residual){.t = t,
@@ -268,23 +224,11 @@ void train_layer(txl_trainer *t, int l) {
                           .mean = layer->mean_1,
                           .inverse = layer->inverse_1});
     struct inner inner = {t, l};
-    const struct product first = {.m = t->n,
-                                  .n = d_inner,
-                                  .k = d,
-                                  .a = rows_of(layer->normed_1, d),
-                                  .b = of_weight(&weights->feed_forward_1),
-                                  .c = layer->inner,
-                                  .ldc = d_inner,
-                                  .finish = finish_inner,
-                                  .context = &inner};
+    struct product first = linear(t->n, layer->normed_1, &weights->feed_forward_1, layer->inner);
+    first.finish = finish_inner;
+    first.context = &inner;
     products_run(&t->products, &first, 1);
-    const struct product second = {.m = t->n,
-                                   .n = d,
-                                   .k = d_inner,
-                                   .a = rows_of(layer->inner, d_inner),
-                                   .b = of_weight(&weights->feed_forward_2),
-                                   .c = t->output,
-                                   .ldc = d};
+    const struct product second = linear(t->n, layer->inner, &weights->feed_forward_2, t->output);
     products_run(&t->products, &second, 1);
     add_residual((struct residual){.t = t,
                                    .place = layer_place(l, DROP_FEED_FORWARD),
@@ -318,44 +262,20 @@ static void feed_forward_gradient(txl_trainer *t, int l, const float *d_branch, 
     struct trained_layer *layer = &t->layer[l];
     size_t d = (size_t)t->x->d_model, d_inner = (size_t)t->x->d_inner;
     struct inner inner = {t, l};
-    const struct product second[] = {
-        {.m = t->n,
-         .n = d_inner,
-         .k = d,
-         .a = rows_of(d_branch, d),
-         .b = of_gradient(&weights->feed_forward_2),
-         .c = t->d_inner,
-         .ldc = d_inner,
-         .finish = finish_inner_gradient,
-         .context = &inner},
-        {.m = d,
-         .n = d_inner,
-         .k = t->n,
-         .a = columns_of(d_branch, d),
-         .b = rows_of(layer->inner, d_inner),
-         .c = gradient_of(t, weights->feed_forward_2.data),
-         .ldc = d_inner},
+    struct product second[] = {
+        input_gradient(t->n, d_branch, &weights->feed_forward_2, t->d_inner),
+        weight_gradient(t, t->n, d_branch, d, layer->inner, &weights->feed_forward_2),
     };
+    second[0].finish = finish_inner_gradient;
+    second[0].context = &inner;
     products_run(&t->products, second, 2);
     train_sum_rows(t, t->n, d_inner, t->d_inner, d_inner,
                    gradient_of(t, weights->feed_forward_bias_1));
-    const struct product first[] = {
-        {.m = t->n,
-         .n = d,
-         .k = d_inner,
-         .a = rows_of(t->d_inner, d_inner),
-         .b = of_gradient(&weights->feed_forward_1),
-         .add = add,
-         .c = to,
-         .ldc = d},
-        {.m = d_inner,
-         .n = d,
-         .k = t->n,
-         .a = columns_of(t->d_inner, d_inner),
-         .b = rows_of(layer->normed_1, d),
-         .c = gradient_of(t, weights->feed_forward_1.data),
-         .ldc = d},
+    struct product first[] = {
+        input_gradient(t->n, t->d_inner, &weights->feed_forward_1, to),
+        weight_gradient(t, t->n, t->d_inner, d_inner, layer->normed_1, &weights->feed_forward_1),
     };
+    first[0].add = add;
     products_run(&t->products, first, 2);
 }
 
@@ -368,67 +288,24 @@ static void attention_gradient(txl_trainer *t, int l, const float *d_branch, boo
     size_t m = t->batch * t->memory_length, rows = t->memory_length + t->length;
     const float *x = t->x->pre_lnorm ? layer->normed_input : layer->input;
     const float *memory = t->x->pre_lnorm ? layer->normed_memory : layer->memory;
+    const struct matrix q = matrix_rows(&weights->qkv, 0, width), kv = kv_of(weights, width);
     const struct product out[] = {
-        {.m = t->n,
-         .n = width,
-         .k = d,
-         .a = rows_of(d_branch, d),
-         .b = of_gradient(&weights->o),
-         .c = t->d_attended,
-         .ldc = width},
-        {.m = d,
-         .n = width,
-         .k = t->n,
-         .a = columns_of(d_branch, d),
-         .b = rows_of(layer->attended, width),
-         .c = gradient_of(t, weights->o.data),
-         .ldc = width},
+        input_gradient(t->n, d_branch, &weights->o, t->d_attended),
+        weight_gradient(t, t->n, d_branch, d, layer->attended, &weights->o),
     };
     products_run(&t->products, out, 2);
     train_attention_gradient(t, l);
-    struct matrix kv = kv_of(weights, width);
-    float *d_qkv = gradient_of(t, weights->qkv.data);
-    const struct product in[] = {
-        {.m = t->n,
-         .n = d,
-         .k = 3 * width,
-         .a = rows_of(t->d_qkv, 3 * width),
-         .b = of_gradient(&weights->qkv),
-         .add = add,
-         .c = to,
-         .ldc = d},
-        {.m = t->x->pre_lnorm ? m : 0,
-         .n = d,
-         .k = 2 * width,
-         .a = rows_of(t->d_memory_kv, 2 * width),
-         .b = of_gradient(&kv),
-         .c = t->d_memory,
-         .ldc = d},
-        {.m = width,
-         .n = d,
-         .k = t->n,
-         .a = columns_of(t->d_qkv, 3 * width),
-         .b = rows_of(x, d),
-         .c = d_qkv,
-         .ldc = d},
-        {.m = 2 * width,
-         .n = d,
-         .k = t->n,
-         .a = columns_of(t->d_qkv + width, 3 * width),
-         .b = rows_of(x, d),
-         .more = m,
-         .more_a = columns_of(t->d_memory_kv, 2 * width),
-         .more_b = rows_of(memory, d),
-         .c = d_qkv + width * d,
-         .ldc = d},
-        {.m = width,
-         .n = d,
-         .k = rows,
-         .a = columns_of(t->d_position, width),
-         .b = rows_of(sines_of(t), d),
-         .c = gradient_of(t, weights->r.data),
-         .ldc = d},
+    struct product in[] = {
+        input_gradient(t->n, t->d_qkv, &weights->qkv, to),
+        input_gradient(t->x->pre_lnorm ? m : 0, t->d_memory_kv, &kv, t->d_memory),
+        weight_gradient(t, t->n, t->d_qkv, 3 * width, x, &q),
+        weight_gradient(t, t->n, t->d_qkv + width, 3 * width, x, &kv),
+        weight_gradient(t, rows, t->d_position, width, sines_of(t), &weights->r),
     };
+    in[0].add = add;
+    in[3].more = m;
+    in[3].more_a = across(t->d_memory_kv, 2 * width);
+    in[3].more_b = as_is(memory, d);
     products_run(&t->products, in, 5);
 }
 

@@ -67,19 +67,43 @@ static struct cut cut_product(const struct product *p) {
     return cut;
 }
 
-static void multiply(const struct factor *a, const struct factor *b, size_t row, size_t rows,
-                     size_t column, size_t columns, size_t k, bool add, float *c, size_t ldc) {
-    const float *from_a = a->x + (a->transposed ? row : row * a->ld);
-    const float *from_b = b->x + (b->transposed ? column * b->ld : column);
-    cblas_sgemm(CblasRowMajor, a->transposed ? CblasTrans : CblasNoTrans,
-                b->transposed ? CblasTrans : CblasNoTrans, (int)rows, (int)columns, (int)k, 1,
-                from_a, (int)a->ld, from_b, (int)b->ld, add ? 1 : 0, c, (int)ldc);
+/* C[m, n] (+)= A B by OpenBLAS. */
+static void multiply_unpacked(size_t m, size_t n, size_t k, struct factor a, struct factor b,
+                              bool add, float *c, size_t ldc) {
+    cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans,
+                b.transposed ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1, a.x, (int)a.ld,
+                b.x, (int)b.ld, add ? 1 : 0, c, (int)ldc);
+}
+
+void multiply_here(const struct packed_product *packed, char *left, char *right, size_t m, size_t n,
+                   size_t k, struct factor a, struct factor b, bool add, float *c, size_t ldc) {
+    if (!packed) {
+        multiply_unpacked(m, n, k, a, b, add, c, ldc);
+        return;
+    }
+    struct packed_operand operand = {.source = {a.x, a.ld, a.transposed}};
+    if (left_needs_pack(packed, a.transposed)) {
+        operand.pack = (struct pack){left, k};
+        packed->pack_left(&operand.source, 0, m, &operand.pack);
+    }
+    /* Packed rows are columns of B. */
+    const struct packed_source from_b = {b.x, b.ld, !b.transposed};
+    const struct pack pack_b = {right, k};
+    packed->pack_right(&from_b, 0, n, &pack_b);
+    multiply_left(packed, &operand, &pack_b, k, 0, m, 0, n, add, c, ldc);
 }
 
 /* ---- Packed operands ---------------------------------------------------------------------- */
 
-size_t products_room(const struct packed_product *packed, size_t m, size_t n, size_t k) {
-    return pack_size(packed, m, k) + pack_size(packed, n, k);
+static void take_pack(struct arena *room, const struct packed_product *packed, size_t rows,
+                      size_t k) {
+    arena_take(room, parts_of(rows, PACK_ROWS), pack_size(packed, PACK_ROWS, k));
+}
+
+void products_take_room(struct arena *room, const struct packed_product *packed, size_t m, size_t n,
+                        size_t k) {
+    take_pack(room, packed, m, k);
+    take_pack(room, packed, n, k);
 }
 
 /* Adds operand `which` of a product.  packed_source has rows along k, so the rows of a right
@@ -140,17 +164,28 @@ struct tile {
     size_t row, rows, column, columns;
 };
 
-static void multiply_unpacked(const struct product *p, const struct tile *tile) {
+/* The factors of a tile, which begins at that row of A or column of B. */
+static struct factor rows_from(struct factor a, size_t row) {
+    a.x += a.transposed ? row : row * a.ld;
+    return a;
+}
+
+static struct factor columns_from(struct factor b, size_t column) {
+    b.x += b.transposed ? column * b.ld : column;
+    return b;
+}
+
+static void multiply_tile(const struct product *p, const struct tile *tile) {
     float *c = p->c + tile->row * p->ldc + tile->column;
     bool add = p->add;
     if (p->k > 0) {
-        multiply(&p->a, &p->b, tile->row, tile->rows, tile->column, tile->columns, p->k, add, c,
-                 p->ldc);
+        multiply_unpacked(tile->rows, tile->columns, p->k, rows_from(p->a, tile->row),
+                          columns_from(p->b, tile->column), add, c, p->ldc);
         add = true;
     }
     if (p->more > 0)
-        multiply(&p->more_a, &p->more_b, tile->row, tile->rows, tile->column, tile->columns,
-                 p->more, add, c, p->ldc);
+        multiply_unpacked(tile->rows, tile->columns, p->more, rows_from(p->more_a, tile->row),
+                          columns_from(p->more_b, tile->column), add, c, p->ldc);
 }
 
 static void multiply_packed(const struct packed_product *product, const struct product *p,
@@ -184,7 +219,7 @@ static void tile_task(void *context, int i, int thread) {
     if (batch->products->packed)
         multiply_packed(batch->products->packed, p, batch->packed[k], &tile);
     else
-        multiply_unpacked(p, &tile);
+        multiply_tile(p, &tile);
     if (p->finish)
         p->finish(p->context, tile.row, tile.rows, tile.column, tile.columns);
 }

@@ -4,6 +4,7 @@
 #ifndef TXL_PRODUCTS_H
 #define TXL_PRODUCTS_H
 
+#include "lib/base/arena.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/packed_product.h"
 
@@ -16,6 +17,14 @@ struct factor {
     size_t ld;
     bool transposed;
 };
+
+static inline struct factor as_is(const float *x, size_t ld) {
+    return (struct factor){x, ld, false};
+}
+
+static inline struct factor across(const float *x, size_t ld) {
+    return (struct factor){x, ld, true};
+}
 
 /* C[m, n] (+)= A[m, k] B[k, n], plus the product of a second pair of factors if `more` is not 0. */
 struct product {
@@ -41,12 +50,18 @@ struct products {
     size_t room_size;
 };
 
-/* Bytes of room for one pair of factors.  The pairs of all products of a products_run add up. */
-size_t products_room(const struct packed_product *packed, size_t m, size_t n, size_t k);
+/* Takes the room for one pair of factors.  A products_run needs that of all its pairs. */
+void products_take_room(struct arena *room, const struct packed_product *packed, size_t m, size_t n,
+                        size_t k);
 
 /* Computes n <= MAX_PRODUCTS products in any order: none may read what another writes.  Skips
  * products whose m or n is 0, or whose k and `more` are both 0. */
 enum { MAX_PRODUCTS = 8 };
 void products_run(const struct products *products, const struct product *product, int n);
+
+/* C[m, n] (+)= A[m, k] B[k, n] in this thread.  `left` and `right` have room for the packs of A,
+ * [m, k], and of B^T, [n, k]; without `packed` they are not used. */
+void multiply_here(const struct packed_product *packed, char *left, char *right, size_t m, size_t n,
+                   size_t k, struct factor a, struct factor b, bool add, float *c, size_t ldc);
 
 #endif

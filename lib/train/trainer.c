@@ -6,8 +6,8 @@
  * inputs, which are projected with the current weights; no gradient flows into it. */
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
-#include "lib/base/pages.h"
 #include "lib/base/reserved.h"
+#include "lib/base/sizes.h"
 #include "lib/base/subnormals.h"
 #include "lib/network/positions.h"
 #include "lib/weights/expand.h"
@@ -22,21 +22,8 @@ enum { ELEMENT_PIECE = 1 << 16 }; /* parameters of one task */
 
 /* ---- The plan of the memory --------------------------------------------------------------- */
 
-/* Hands out pieces of one allocation; with a NULL base it only adds up their sizes. */
-struct plan {
-    char *base;
-    uint64_t used;
-};
-
-static void *take(struct plan *plan, uint64_t n, size_t size) {
-    const uint64_t line = 64;
-    void *taken = plan->base ? plan->base + plan->used : NULL;
-    plan->used += (n * size + line - 1) / line * line;
-    return taken;
-}
-
-static float *take_floats(struct plan *plan, uint64_t n) {
-    return take(plan, n, sizeof(float));
+static float *take_rows(struct arena *arena, uint64_t rows, uint64_t columns) {
+    return arena_take(arena, rows, columns * sizeof(float));
 }
 
 /* Entries of the largest softmax: a band's, or the head's with its clusters. */
@@ -54,130 +41,136 @@ static size_t softmax_rows(const txl_trainer *t, size_t n) {
     return rows < n ? rows : n;
 }
 
-static void plan_layer(txl_trainer *t, struct plan *plan, struct trained_layer *layer, uint64_t n,
-                       uint64_t m) {
+static void lay_out_layer(txl_trainer *t, struct arena *arena, struct trained_layer *layer,
+                          uint64_t n, uint64_t m) {
     const struct transformer_xl *x = t->x;
     uint64_t d = (uint64_t)x->d_model, width = head_width(x);
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
-    layer->memory = take_floats(plan, m * d);
+    layer->memory = take_rows(arena, m, d);
     if (x->pre_lnorm) {
-        layer->normed_input = take_floats(plan, n * d);
-        layer->normed_memory = take_floats(plan, m * d);
-        layer->input_mean = take_floats(plan, n);
-        layer->input_inverse = take_floats(plan, n);
-        layer->memory_mean = take_floats(plan, m);
-        layer->memory_inverse = take_floats(plan, m);
+        layer->normed_input = take_rows(arena, n, d);
+        layer->normed_memory = take_rows(arena, m, d);
+        layer->input_mean = take_rows(arena, n, 1);
+        layer->input_inverse = take_rows(arena, n, 1);
+        layer->memory_mean = take_rows(arena, m, 1);
+        layer->memory_inverse = take_rows(arena, m, 1);
     } else {
-        layer->mean_2 = take_floats(plan, n);
-        layer->inverse_2 = take_floats(plan, n);
+        layer->mean_2 = take_rows(arena, n, 1);
+        layer->inverse_2 = take_rows(arena, n, 1);
     }
-    layer->qkv = take_floats(plan, n * 3 * width);
-    layer->memory_kv = take_floats(plan, m * 2 * width);
-    layer->positions = take_floats(plan, keys * width);
-    layer->probability = take_floats(plan, n * (uint64_t)x->n_head * keys);
-    layer->attended = take_floats(plan, n * width);
-    layer->sum_1 = take_floats(plan, n * d);
-    layer->normed_1 = take_floats(plan, n * d);
-    layer->mean_1 = take_floats(plan, n);
-    layer->inverse_1 = take_floats(plan, n);
-    layer->inner = take_floats(plan, n * (uint64_t)x->d_inner);
-    layer->sum_2 = take_floats(plan, n * d);
-    layer->output = x->pre_lnorm ? layer->sum_2 : take_floats(plan, n * d);
+    layer->qkv = take_rows(arena, n, 3 * width);
+    layer->memory_kv = take_rows(arena, m, 2 * width);
+    layer->positions = take_rows(arena, keys, width);
+    layer->probability = take_rows(arena, n * (uint64_t)x->n_head, keys);
+    layer->attended = take_rows(arena, n, width);
+    layer->sum_1 = take_rows(arena, n, d);
+    layer->normed_1 = take_rows(arena, n, d);
+    layer->mean_1 = take_rows(arena, n, 1);
+    layer->inverse_1 = take_rows(arena, n, 1);
+    layer->inner = take_rows(arena, n, (uint64_t)x->d_inner);
+    layer->sum_2 = take_rows(arena, n, d);
+    layer->output = x->pre_lnorm ? layer->sum_2 : take_rows(arena, n, d);
 }
 
-static void plan_work(txl_trainer *t, struct plan *plan, uint64_t n, uint64_t m) {
+static void lay_out_work(txl_trainer *t, struct arena *arena, uint64_t n, uint64_t m) {
     const struct transformer_xl *x = t->x;
     uint64_t d = (uint64_t)x->d_model, width = head_width(x),
              d_embed = t->ends->band[0].embedding.n_col;
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
     bool drops = t->how.dropout > 0;
-    t->ids = take(plan, n, sizeof *t->ids);
-    t->target = take(plan, n, sizeof *t->target);
-    t->nats = take_floats(plan, n);
-    t->member = take(plan, n, sizeof *t->member);
-    t->sines = take_floats(plan, keys * d);
-    t->dropped_sines = drops ? take_floats(plan, keys * d) : NULL;
-    t->embedding = take_floats(plan, n * d);
-    t->hidden = drops ? take_floats(plan, n * d) : NULL;
-    t->narrow = take_floats(plan, n * d_embed);
-    t->d_narrow = take_floats(plan, n * d_embed);
-    t->gather = take_floats(plan, t->ends->n_band > 1 ? n * d : 0);
-    t->d_gather = take_floats(plan, t->ends->n_band > 1 ? n * d : 0);
+    t->ids = arena_take(arena, n, sizeof *t->ids);
+    t->target = arena_take(arena, n, sizeof *t->target);
+    t->nats = take_rows(arena, n, 1);
+    t->member = arena_take(arena, n, sizeof *t->member);
+    t->sines = take_rows(arena, keys, d);
+    t->dropped_sines = drops ? take_rows(arena, keys, d) : NULL;
+    t->embedding = take_rows(arena, n, d);
+    t->hidden = drops ? take_rows(arena, n, d) : NULL;
+    t->narrow = take_rows(arena, n, d_embed);
+    t->d_narrow = take_rows(arena, n, d_embed);
+    t->gather = take_rows(arena, t->ends->n_band > 1 ? n : 0, d);
+    t->d_gather = take_rows(arena, t->ends->n_band > 1 ? n : 0, d);
     t->softmax_rows = softmax_rows(t, n);
-    t->logit = take_floats(plan, (uint64_t)t->softmax_rows * widest_softmax(t->ends));
-    t->output = take_floats(plan, n * d);
-    t->d_a = take_floats(plan, n * d);
-    t->d_b = take_floats(plan, n * d);
-    t->d_c = drops ? take_floats(plan, n * d) : NULL;
-    t->d_inner = take_floats(plan, n * (uint64_t)x->d_inner);
-    t->d_qkv = take_floats(plan, n * 3 * width);
-    t->d_attended = take_floats(plan, n * width);
-    t->d_memory_kv = take_floats(plan, m * 2 * width);
-    t->d_memory = take_floats(plan, x->pre_lnorm ? m * d : 0);
-    t->d_positions = take_floats(plan, batch * keys * width);
-    t->d_position = take_floats(plan, keys * width);
-    t->d_uv = take_floats(plan, batch * 2 * width);
-    t->partial = take_floats(plan, pieces(rows, ROW_PIECE) * 3 * d);
-    t->norm_partial = take(plan, pieces(t->n_parameter, ELEMENT_PIECE), sizeof *t->norm_partial);
+    t->logit = take_rows(arena, t->softmax_rows, widest_softmax(t->ends));
+    t->output = take_rows(arena, n, d);
+    t->d_a = take_rows(arena, n, d);
+    t->d_b = take_rows(arena, n, d);
+    t->d_c = drops ? take_rows(arena, n, d) : NULL;
+    t->d_inner = take_rows(arena, n, (uint64_t)x->d_inner);
+    t->d_qkv = take_rows(arena, n, 3 * width);
+    t->d_attended = take_rows(arena, n, width);
+    t->d_memory_kv = take_rows(arena, m, 2 * width);
+    t->d_memory = take_rows(arena, x->pre_lnorm ? m : 0, d);
+    t->d_positions = take_rows(arena, batch * keys, width);
+    t->d_position = take_rows(arena, keys, width);
+    t->d_uv = take_rows(arena, batch, 2 * width);
+    t->partial = take_rows(arena, pieces(rows, ROW_PIECE), 3 * d);
+    t->norm_partial =
+        arena_take(arena, pieces(t->n_parameter, ELEMENT_PIECE), sizeof *t->norm_partial);
 }
 
 /* Room for the operands of any products that are computed together: for the gradients of the
  * softmax, of the feed-forward sublayer or of the attention. */
-static size_t packed_room(const txl_trainer *t, size_t n, size_t m) {
+static uint64_t packed_room(const txl_trainer *t, size_t n, size_t m) {
     const struct packed_product *p = t->products.packed;
     const struct transformer_xl *x = t->x;
     size_t d = (size_t)x->d_model, width = head_width(x), inner = (size_t)x->d_inner;
     size_t rows = t->softmax_rows, entries = widest_softmax(t->ends),
            clusters = (size_t)t->ends->n_band;
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
-    size_t embed = t->ends->band[0].embedding.n_col;
-    embed = embed > d ? embed : d;
-    size_t room[] = {
-        products_room(p, rows, embed, entries) + products_room(p, rows, embed, clusters) +
-            products_room(p, entries, embed, rows) + products_room(p, clusters, embed, rows),
-        products_room(p, rows, entries, embed) + products_room(p, rows, clusters, embed),
-        products_room(p, n, d, embed) + products_room(p, d, embed, n),
-        products_room(p, n, inner, d) + products_room(p, d, inner, n),
-        products_room(p, n, d, inner) + products_room(p, inner, d, n),
-        products_room(p, n, width, d) + products_room(p, d, width, n),
-        products_room(p, n, 3 * width, d) + products_room(p, m, 2 * width, d) +
-            products_room(p, keys, width, d),
-        products_room(p, n, d, 3 * width) + products_room(p, m, d, 2 * width) +
-            products_room(p, 3 * width, d, n) + products_room(p, 2 * width, d, n) +
-            products_room(p, 2 * width, d, m) + products_room(p, width, d, keys),
+    size_t embed = larger(t->ends->band[0].embedding.n_col, d);
+    const size_t together[][6][3] = {
+        {{rows, embed, entries},
+         {rows, embed, clusters},
+         {entries, embed, rows},
+         {clusters, embed, rows}},
+        {{rows, entries, embed}, {rows, clusters, embed}},
+        {{n, d, embed}, {d, embed, n}},
+        {{n, inner, d}, {d, inner, n}},
+        {{n, d, inner}, {inner, d, n}},
+        {{n, width, d}, {d, width, n}},
+        {{n, 3 * width, d}, {m, 2 * width, d}, {keys, width, d}},
+        {{n, d, 3 * width},
+         {m, d, 2 * width},
+         {3 * width, d, n},
+         {2 * width, d, n},
+         {2 * width, d, m},
+         {width, d, keys}},
     };
-    size_t most = 0;
-    for (size_t i = 0; i < sizeof room / sizeof *room; i++)
-        most = room[i] > most ? room[i] : most;
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof together / sizeof *together; i++) {
+        struct arena room = {0};
+        for (int k = 0; k < 6; k++)
+            products_take_room(&room, p, together[i][k][0], together[i][k][1], together[i][k][2]);
+        most = room.used > most ? room.used : most;
+    }
     return most;
 }
 
-/* Lays everything out from `base` on, or only adds up sizes if that is NULL; returns the bytes.
- * t->how, t->x, the size of the pool and the numbers of weights must be set. */
-static uint64_t plan_memory(txl_trainer *t, char *base, int threads) {
-    struct plan plan = {.base = base};
+/* Lays everything out.  t->how, t->x and the numbers of weights must be set. */
+static void lay_out(txl_trainer *t, int threads, struct arena *arena) {
     uint64_t n = (uint64_t)t->how.batch * (uint64_t)t->how.tgt_len;
     uint64_t m = (uint64_t)t->how.batch * (uint64_t)t->how.mem_len;
-    t->weight = take_floats(&plan, t->n_weight);
-    t->gradient = take_floats(&plan, t->n_parameter);
-    t->moment_1 = take_floats(&plan, t->n_parameter);
-    t->moment_2 = take_floats(&plan, t->n_parameter);
-    t->layer = take(&plan, (uint64_t)t->x->n_layer, sizeof *t->layer);
-    plan_work(t, &plan, n, m);
-    t->products.room_size = t->products.packed ? packed_room(t, (size_t)n, (size_t)m) : 0;
-    t->products.room = take(&plan, t->products.room_size, sizeof *t->products.room);
-    t->scratch = take(&plan, (uint64_t)threads, sizeof *t->scratch);
+    t->weight = take_rows(arena, t->n_weight, 1);
+    t->gradient = take_rows(arena, t->n_parameter, 1);
+    t->moment_1 = take_rows(arena, t->n_parameter, 1);
+    t->moment_2 = take_rows(arena, t->n_parameter, 1);
+    t->layer = arena_take(arena, (uint64_t)t->x->n_layer, sizeof *t->layer);
+    lay_out_work(t, arena, n, m);
+    uint64_t room = t->products.packed ? packed_room(t, (size_t)n, (size_t)m) : 0;
+    t->products.room_size = (size_t)room;
+    t->products.room = arena_take(arena, room, sizeof *t->products.room);
+    t->scratch = arena_take(arena, (uint64_t)threads, sizeof *t->scratch);
     for (int i = 0; i < threads; i++) {
-        float *scratch = take_floats(&plan, train_attention_scratch(t));
-        if (base)
+        float *scratch = take_rows(arena, train_attention_scratch(t), 1);
+        if (t->scratch)
             t->scratch[i] = scratch;
     }
     for (int l = 0; l < t->x->n_layer; l++) {
         struct trained_layer unused = {0};
-        plan_layer(t, &plan, base ? &t->layer[l] : &unused, n, m);
+        lay_out_layer(t, arena, t->layer ? &t->layer[l] : &unused, n, m);
     }
-    return plan.used;
 }
 
 /* ---- Parameters --------------------------------------------------------------------------- */
@@ -389,7 +382,7 @@ static size_t streams_before(size_t streams, const txl_peers *peers, int rank) {
     return streams * (size_t)rank / (size_t)peers->n;
 }
 
-/* Sets what plan_memory needs. */
+/* Sets what lay_out needs. */
 static void describe(txl_trainer *t, const txl_model *model, const txl_training *how) {
     const txl_peers *peers = how->peers;
     t->how = *how;
@@ -409,7 +402,9 @@ uint64_t txl_trainer_bytes(const txl_model *model, const txl_training *how) {
     if (!trainable(model))
         return 0;
     describe(&t, model, how);
-    return plan_memory(&t, NULL, how->threads > 0 ? how->threads : pool_processors());
+    struct arena arena = {0};
+    lay_out(&t, how->threads > 0 ? how->threads : pool_processors(), &arena);
+    return arena.used;
 }
 
 static struct dropout make_dropout(double p, uint64_t seed) {
@@ -449,13 +444,13 @@ static txl_status open_trainer(txl_trainer *t, const txl_model *model, const txl
     if (!t->pool)
         return txl_fail(error, TXL_MEMORY, "threads cannot be started");
     t->products.pool = t->pool;
-    uint64_t size = plan_memory(t, NULL, pool_size(t->pool));
-    t->memory = size <= SIZE_MAX / 2 ? pages_map((size_t)size) : NULL;
-    if (!t->memory)
-        return txl_fail_memory(error, "training", size);
-    t->memory_size = (size_t)size;
-    plan_memory(t, t->memory, pool_size(t->pool));
-    txl_status status = open_view(t, model, error);
+    struct arena planned = {0};
+    lay_out(t, pool_size(t->pool), &planned);
+    txl_status status = arena_open(&t->arena, planned.used, "training", error);
+    if (status)
+        return status;
+    lay_out(t, pool_size(t->pool), &t->arena);
+    status = open_view(t, model, error);
     if (status)
         return status;
     t->batch = (size_t)t->how.batch;
@@ -492,7 +487,7 @@ void txl_trainer_free(txl_trainer *t) {
     if (!t)
         return;
     txl_model_close(t->model);
-    pages_unmap(t->memory, t->memory_size);
+    arena_close(&t->arena);
     free(t->vocabulary);
     pool_free(t->pool);
     free(t);

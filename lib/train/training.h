@@ -7,6 +7,7 @@
 #ifndef TXL_TRAINING_H
 #define TXL_TRAINING_H
 
+#include "lib/base/arena.h"
 #include "lib/base/limits.h"
 #include "lib/session/model.h"
 #include "lib/transformer_xl/transformer_xl.h"
@@ -62,8 +63,7 @@ struct txl_trainer {
     const struct ends *ends;        /* x's */
     bool tied_projection[MAX_BAND]; /* whether the band's softmax uses the embedding's projection */
 
-    void *memory; /* everything below */
-    size_t memory_size;
+    struct arena arena; /* has everything below */
 
     /* The tensors in f32 in the order of their names; trained ones come first. */
     float *weight, *gradient, *moment_1, *moment_2;
@@ -117,6 +117,41 @@ struct txl_trainer {
 /* The gradient of a weight. */
 static inline float *gradient_of(const txl_trainer *t, const void *weight) {
     return t->gradient + ((const float *)weight - t->weight);
+}
+
+/* Y[n, rows] = X[n, columns] W^T, of a weight W[rows, columns]. */
+static inline struct product linear(size_t n, const float *x, const struct matrix *w, float *y) {
+    return (struct product){.m = n,
+                            .n = w->n_row,
+                            .k = w->n_col,
+                            .a = as_is(x, w->n_col),
+                            .b = across(w->data, w->n_col),
+                            .c = y,
+                            .ldc = w->n_row};
+}
+
+/* dX[n, columns] = dY[n, rows] W. */
+static inline struct product input_gradient(size_t n, const float *dy, const struct matrix *w,
+                                            float *dx) {
+    return (struct product){.m = n,
+                            .n = w->n_col,
+                            .k = w->n_row,
+                            .a = as_is(dy, w->n_row),
+                            .b = as_is(w->data, w->n_col),
+                            .c = dx,
+                            .ldc = w->n_col};
+}
+
+/* dW[rows, columns] = dY^T X, over n rows of dY, with row stride ld, and X. */
+static inline struct product weight_gradient(const txl_trainer *t, size_t n, const float *dy,
+                                             size_t ld, const float *x, const struct matrix *w) {
+    return (struct product){.m = w->n_row,
+                            .n = w->n_col,
+                            .k = n,
+                            .a = across(dy, ld),
+                            .b = as_is(x, w->n_col),
+                            .c = gradient_of(t, w->data),
+                            .ldc = w->n_col};
 }
 
 static inline size_t pieces(size_t n, size_t piece) {

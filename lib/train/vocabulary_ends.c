@@ -61,20 +61,14 @@ static void gather_rows(txl_trainer *t, const struct band *band, size_t count, f
 }
 
 void train_embed(txl_trainer *t) {
-    size_t d = (size_t)t->x->d_model;
     for (int i = 0; i < t->ends->n_band; i++) {
         const struct band *band = &t->ends->band[i];
-        size_t width = band->embedding.n_col, count = members(t, i, t->ids);
+        size_t count = members(t, i, t->ids);
         struct embedding e = {.t = t, .band = band, .count = count, .wide = t->output};
         gather_rows(t, band, count, band->embedding_projection.data ? t->narrow : t->output);
         if (band->embedding_projection.data) {
-            const struct product widen = {.m = count,
-                                          .n = d,
-                                          .k = width,
-                                          .a = {t->narrow, width, false},
-                                          .b = {band->embedding_projection.data, width, true},
-                                          .c = t->output,
-                                          .ldc = d};
+            const struct product widen =
+                linear(count, t->narrow, &band->embedding_projection, t->output);
             products_run(&t->products, &widen, 1);
         }
         pool_run(t->pool, (int)pieces(count, ROW_PIECE), embed_task, &e);
@@ -124,23 +118,11 @@ void train_embed_gradient(txl_trainer *t, float *d_embedding) {
         pool_run(t->pool, (int)pieces(count, ROW_PIECE), unembed_task, &e);
         if (p->data) {
             gather_rows(t, band, count, t->narrow);
-            const struct product product[] = {
-                {.m = count,
-                 .n = width,
-                 .k = d,
-                 .a = {t->output, d, false},
-                 .b = {p->data, width, false},
-                 .c = t->d_narrow,
-                 .ldc = width},
-                {.m = d,
-                 .n = width,
-                 .k = count,
-                 .a = {t->output, d, true},
-                 .b = {t->narrow, width, false},
-                 .add = true,
-                 .c = gradient_of(t, p->data),
-                 .ldc = width},
+            struct product product[] = {
+                input_gradient(count, t->output, p, t->d_narrow),
+                weight_gradient(t, count, t->output, d, t->narrow, p),
             };
+            product[1].add = true;
             products_run(&t->products, product, 2);
         }
         pool_run(t->pool, (int)pieces(width, COLUMN_PIECE), scatter_task, &e);
@@ -187,114 +169,52 @@ static void entropy_task(void *context, int i, int thread) {
     }
 }
 
-/* Band i's projection P as the right factor of hidden P, or its transpose.  `stored` points to its
- * elements: the embedding's [d_model, d_band], or its own [d_band, d_model]. */
-static struct factor projection(const txl_trainer *t, int i, bool transposed, const float **stored,
-                                bool *own) {
-    const struct band *band = &t->ends->band[i];
-    *own = !t->tied_projection[i];
-    const struct matrix *p = *own ? &band->softmax_projection : &band->embedding_projection;
-    *stored = p->data;
-    return (struct factor){p->data, p->n_col, *own != transposed};
-}
-
-/* Runs forward and backward for the current piece; writes d_hidden[count, d_model]. */
+/* Runs forward and backward for the current piece; writes d_hidden[count, d_model].  A band's
+ * projection is the embedding's transpose if they are tied. */
 static void softmax_rows(struct softmax *s, float *d_hidden) {
     txl_trainer *t = s->t;
     const struct band *band = &t->ends->band[s->band];
+    const struct matrix *cluster = &t->ends->cluster;
+    bool tied = t->tied_projection[s->band];
+    const struct matrix *p = tied ? &band->embedding_projection : &band->softmax_projection;
     size_t d = (size_t)t->x->d_model, width = band->softmax.n_col, n = s->n + s->n_cluster;
-    const float *stored;
-    bool own;
-    struct factor p = projection(t, s->band, false, &stored, &own);
-    s->narrow = stored ? t->narrow : s->hidden;
-    if (stored) {
-        const struct product narrow = {.m = s->count,
-                                       .n = width,
-                                       .k = d,
-                                       .a = {s->hidden, d, false},
-                                       .b = p,
-                                       .c = t->narrow,
-                                       .ldc = width};
+    int parts = s->n_cluster > 0 ? 2 : 1;
+    s->narrow = p->data ? t->narrow : s->hidden;
+    if (p->data) {
+        const struct product narrow = tied ? input_gradient(s->count, s->hidden, p, t->narrow)
+                                           : linear(s->count, s->hidden, p, t->narrow);
         products_run(&t->products, &narrow, 1);
     }
-    const struct product logits[] = {
-        {.m = s->count,
-         .n = s->n,
-         .k = width,
-         .a = {s->narrow, width, false},
-         .b = {band->softmax.data, width, true},
-         .c = t->logit,
-         .ldc = n},
-        {.m = s->count,
-         .n = s->n_cluster,
-         .k = width,
-         .a = {s->narrow, width, false},
-         .b = {t->ends->cluster.data, width, true},
-         .c = t->logit + s->n,
-         .ldc = n},
-    };
-    products_run(&t->products, logits, 2);
+    struct product logits[] = {linear(s->count, s->narrow, &band->softmax, t->logit),
+                               linear(s->count, s->narrow, cluster, t->logit + s->n)};
+    logits[0].ldc = logits[1].ldc = n;
+    products_run(&t->products, logits, parts);
     pool_run(t->pool, (int)pieces(s->count, ROW_PIECE), entropy_task, s);
     train_sum_rows(t, s->count, s->n, t->logit, n, gradient_of(t, band->softmax_bias));
     if (s->n_cluster > 0)
         t->loops->sum_rows(s->count, s->n_cluster, t->logit + s->n, n,
                            gradient_of(t, t->ends->cluster_bias));
-    const struct product gradients[] = {
-        {.m = s->count,
-         .n = width,
-         .k = s->n,
-         .a = {t->logit, n, false},
-         .b = {band->softmax.data, width, false},
-         .more = s->n_cluster,
-         .more_a = {t->logit + s->n, n, false},
-         .more_b = {t->ends->cluster.data, width, false},
-         .c = stored ? t->d_narrow : d_hidden,
-         .ldc = width},
-        {.m = s->n,
-         .n = width,
-         .k = s->count,
-         .a = {t->logit, n, true},
-         .b = {s->narrow, width, false},
-         .add = true,
-         .c = gradient_of(t, band->softmax.data),
-         .ldc = width},
-        {.m = s->n_cluster,
-         .n = width,
-         .k = s->count,
-         .a = {t->logit + s->n, n, true},
-         .b = {s->narrow, width, false},
-         .add = true,
-         .c = s->n_cluster > 0 ? gradient_of(t, t->ends->cluster.data) : NULL,
-         .ldc = width},
-    };
-    products_run(&t->products, gradients, 3);
-    if (!stored)
+    struct product gradients[3] = {
+        input_gradient(s->count, t->logit, &band->softmax, p->data ? t->d_narrow : d_hidden),
+        weight_gradient(t, s->count, t->logit, n, s->narrow, &band->softmax)};
+    gradients[0].a.ld = n;
+    gradients[1].add = true;
+    if (s->n_cluster > 0) {
+        gradients[0].more = s->n_cluster;
+        gradients[0].more_a = as_is(t->logit + s->n, n);
+        gradients[0].more_b = as_is(cluster->data, width);
+        gradients[2] = weight_gradient(t, s->count, t->logit + s->n, n, s->narrow, cluster);
+        gradients[2].add = true;
+    }
+    products_run(&t->products, gradients, 1 + parts);
+    if (!p->data)
         return;
-    const struct product widen[] = {
-        {.m = s->count,
-         .n = d,
-         .k = width,
-         .a = {t->d_narrow, width, false},
-         .b = projection(t, s->band, true, &stored, &own),
-         .c = d_hidden,
-         .ldc = d},
-        own ? (struct product){.m = width,
-                               .n = d,
-                               .k = s->count,
-                               .a = {t->d_narrow, width, true},
-                               .b = {s->hidden, d, false},
-                               .add = true,
-                               .c = gradient_of(t, stored),
-                               .ldc = d}
-            : (struct product){.m = d,
-                               .n = width,
-                               .k = s->count,
-                               .a = {s->hidden, d, true},
-                               .b = {t->d_narrow, width, false},
-                               .add = true,
-                               .c = gradient_of(t, stored),
-                               .ldc = width},
-    };
+    struct product widen[] = {tied ? linear(s->count, t->d_narrow, p, d_hidden)
+                                   : input_gradient(s->count, t->d_narrow, p, d_hidden),
+                              tied
+                                  ? weight_gradient(t, s->count, s->hidden, d, t->d_narrow, p)
+                                  : weight_gradient(t, s->count, t->d_narrow, width, s->hidden, p)};
+    widen[1].add = true;
     products_run(&t->products, widen, 2);
 }
 

@@ -767,6 +767,26 @@ static void failures_of_peers(void **state) {
     close_larger(&larger);
 }
 
+/* Sizes that 64 bits cannot count are not taken for small ones. */
+static void more_than_memory(void **state) {
+    (void)state;
+    struct larger larger = open_larger();
+    txl_training sum = {.batch = 1 << 20, .tgt_len = TXL_MAX_TGT_LEN, .epsilon = 1e-8};
+    txl_training one = sum, most = sum;
+    one.batch = one.tgt_len = 1;
+    most.mem_len = TXL_MAX_MEM_LEN;
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        one.bf16 = most.bf16 = bf16;
+        assert_in_range(txl_trainer_bytes(larger.model, &one), 1 << 20, 1 << 30);
+        assert_true(txl_trainer_bytes(larger.model, &most) == UINT64_MAX);
+        /* Each layer's probabilities can be counted, 2^40 queries of 3 heads with 2^20 keys of 4
+         * bytes, but not those of both. */
+        sum.bf16 = bf16;
+        assert_true(txl_trainer_bytes(larger.model, &sum) == UINT64_MAX);
+    }
+    close_larger(&larger);
+}
+
 static void reserved_members(void **state) {
     (void)state;
     struct larger larger = open_larger();
@@ -843,6 +863,7 @@ int main(void) {
         cmocka_unit_test(foreign_states),    cmocka_unit_test(no_number),
         cmocka_unit_test(forgetting),        cmocka_unit_test(several_processes),
         cmocka_unit_test(failures_of_peers), cmocka_unit_test(reserved_members),
+        cmocka_unit_test(more_than_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
