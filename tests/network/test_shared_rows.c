@@ -320,6 +320,12 @@ static void what_is_shared_is_read_together(void **state) {
     assert_int_equal(group[1], 3);
     assert_int_equal(group[2], 4);
     assert_int_equal(group[3], N);
+    /* So is one so far ahead that the scores of all keys between would not fit. */
+    for (size_t i = 0; i < 30; i++)
+        good(txl_session_feed(session[5], ids, 100, &error), &error);
+    good(txl_session_feed_each(session, N, ids, &error), &error);
+    const size_t first[] = {0, 3, 4, 5, 6, N};
+    assert_memory_equal(group, first, sizeof first);
     for (size_t i = 0; i < N; i++)
         txl_session_free(session[i]);
     case_close(&c);
