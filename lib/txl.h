@@ -767,9 +767,18 @@ TXL_API uint64_t txl_trainer_epoch_steps(const txl_trainer *trainer);
 /* Threads that work on a step. */
 TXL_API int txl_trainer_threads(const txl_trainer *trainer);
 
+/* Keeps a copy of the current weights, in the place of an earlier copy: those of the best model so
+ * far.  With peers, the one of rank 0 has to keep them. */
+TXL_API void txl_trainer_keep(txl_trainer *trainer);
+
+/* Writes the model with the kept weights as txl_model_write does.  If none are kept it is
+ * TXL_ARGUMENT. */
+TXL_API txl_status txl_trainer_write_kept(txl_trainer *trainer, const char *path, const char *type,
+                                          int threads, txl_error *error);
+
 /* Writes everything that the training needs to go on later: weights, moments, memory, place in the
- * text, and `note`, a text of the caller's.  An older file at `path` is replaced by the whole of
- * the new one or not at all.  All peers call it; the one of rank 0 writes. */
+ * text, the kept weights, and `note`, a text of the caller's.  An older file at `path` is replaced
+ * by the whole of the new one or not at all.  All peers call it; the one of rank 0 writes. */
 TXL_API txl_status txl_trainer_save(const txl_trainer *trainer, const char *path, const char *note,
                                     txl_error *error);
 

@@ -26,7 +26,7 @@ struct curves {
 bool curves_init(struct curves *curves);
 void curves_add_step(struct curves *curves, double nats, double rate);
 
-/* Adds an evaluation after step `step`.  `nats` and `bits` NAN: nothing was measured; `text` NULL:
+/* Adds an evaluation after `step` steps.  `nats` and `bits` NAN: nothing was measured; `text` NULL:
  * nothing was written. */
 bool curves_add_evaluation(struct curves *curves, uint64_t step, double nats, double bits,
                            const char *text);

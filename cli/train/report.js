@@ -20,7 +20,7 @@ function drawHeadlines() {
   if (best) {
     made.push(headline("Held-out text, at best", fixed(best.bits, 4),
       settings.ids ? "bits per token" : "bits per character",
-      `after step ${count(best.step)} · perplexity ${fixed(Math.exp(best.nats), 3)} a ${unit}`));
+      `after ${count(best.step)} steps · perplexity ${fixed(Math.exp(best.nats), 3)} a ${unit}`));
   }
   if (points.length > 0) {
     made.push(headline("Training, of late", fixed(points.at(-1)[1] / Math.LN2, 3),
@@ -62,7 +62,7 @@ function drawSteps(box, series, name, label, textAt) {
 }
 
 function drawLoss() {
-  const heldOut = measured.map(({ step, nats }) => [step + 1, nats / Math.LN2]);
+  const heldOut = measured.map(({ step, nats }) => [step, nats / Math.LN2]);
   const series = [{ points: points.map(([step, nats]) => [step, nats / Math.LN2]) }];
   if (heldOut.length > 0) {
     series.push({ points: heldOut, dots: heldOut.length < 30 });
@@ -110,7 +110,7 @@ function drawWritten() {
     ? "Nothing was written in this run." : `After: ${lines(facts.prompt)}`;
   byId("written").append(...written.toReversed().map(({ step, bits, text }) =>
     element("article", { class: best && step === best.step ? "best" : "" },
-      element("h3", {}, `Step ${count(step)}${bits === null ? "" : ` · ${fixed(bits, 4)} bits`}`
+      element("h3", {}, `After ${count(step)} steps${bits === null ? "" : ` · ${fixed(bits, 4)} bits`}`
         + `${best && step === best.step ? " · the model that was kept" : ""}`),
       element("p", {}, lines(text)))));
 }

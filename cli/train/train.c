@@ -38,9 +38,7 @@ struct train {
     char *prompt;   /* of the text that the model writes for the report; NULL: none yet */
     uint64_t total; /* steps of the run, 0: the hours bound it */
     double start;   /* the clock when the first step of this process began */
-    double late;    /* running mean of the last steps' nats a token; NAN at first */
     double seconds_before;
-    struct heldout_score last; /* evaluation */
 };
 
 /* Whether this process is the one that prints and writes files. */
@@ -214,21 +212,26 @@ static double seconds_worked(const struct train *t) {
     return t->seconds_before + terminal_seconds() - t->start;
 }
 
-static json_t *evaluation_to_json(const struct train *t, uint64_t step) {
-    double nats = t->last.nats / (double)t->last.predicted;
-    return json_pack("{s:I, s:{s:I, s:I, s:f, s:f, s:f, s:f, s:f}}", "step", (json_int_t)step,
+static json_t *evaluation_to_json(const struct train *t, const struct heldout_score *score,
+                                  uint64_t steps) {
+    double nats = score->nats / (double)score->predicted;
+    return json_pack("{s:I, s:{s:I, s:I, s:f, s:f, s:f, s:f, s:f}}", "step", (json_int_t)steps,
                      "valid", "tokens", (json_int_t)t->heldout.list.n, "predicted",
-                     (json_int_t)t->last.predicted, "nats", t->last.nats, "nats_per_token", nats,
+                     (json_int_t)score->predicted, "nats", score->nats, "nats_per_token", nats,
                      "perplexity", exp(nats), "bits_per_token", nats / log(2), "bits_per_character",
-                     heldout_bits(&t->heldout, &t->last));
+                     heldout_bits(&t->heldout, score));
 }
 
+/* Writes the kept weights, or today's if nothing has been measured. */
 static bool write_output(struct train *t) {
+    const char *path = t->options->output, *type = train_types[t->run.type];
+    int threads = t->run.training.threads;
     txl_error error;
-    if (txl_model_write(txl_trainer_model(t->trainer), t->options->output, train_types[t->run.type],
-                        t->run.training.threads, &error) != TXL_OK)
-        return failed(&error);
-    return true;
+    txl_status status =
+        isnan(t->run.best)
+            ? txl_model_write(txl_trainer_model(t->trainer), path, type, threads, &error)
+            : txl_trainer_write_kept(t->trainer, path, type, threads, &error);
+    return status == TXL_OK || failed(&error);
 }
 
 static txl_settings session_settings(const struct train *t) {
@@ -246,7 +249,7 @@ static bool lack_memory(void) {
 
 /* Notes for the report what was measured (NAN: nothing), and what the model writes after the
  * beginning of the held-out text, or of the text if none is held out. */
-static bool note_evaluation(struct train *t, uint64_t step, double nats, double bits) {
+static bool note_evaluation(struct train *t, uint64_t steps, double nats, double bits) {
     enum { FIRST = 256 };
     const txl_settings settings = session_settings(t);
     int32_t first[FIRST], *ids = t->heldout.list.ids;
@@ -264,16 +267,16 @@ static bool note_evaluation(struct train *t, uint64_t step, double nats, double 
         if (!text)
             return failed(&error);
     }
-    bool good = curves_add_evaluation(&t->curves, step, nats, bits, text);
+    bool good = curves_add_evaluation(&t->curves, steps, nats, bits, text);
     free(text);
     return good || lack_memory();
 }
 
-/* Measures the model after step `step`; if it is the best, the first process writes it.
+/* Measures the model after `steps` steps; if it is the best, the first process writes it.
  * TXL_STOPPED at a signal; other failures print their error. */
-static txl_status evaluate(struct train *t, uint64_t step) {
+static txl_status evaluate(struct train *t, uint64_t steps) {
     if (!is_first(t)) {
-        t->run.evaluated = (int64_t)step;
+        t->run.evaluated = (int64_t)steps;
         return TXL_OK;
     }
     const txl_settings settings = session_settings(t);
@@ -287,16 +290,18 @@ static txl_status evaluate(struct train *t, uint64_t step) {
         failed(&error);
         return status;
     }
-    t->last = score;
-    t->run.evaluated = (int64_t)step;
-    if (!train_log_write(&t->log, evaluation_to_json(t, step)))
-        return TXL_IO;
     double nats = score.nats / (double)score.predicted;
-    if (!note_evaluation(t, step, nats, heldout_bits(&t->heldout, &score)))
+    t->run.evaluated = (int64_t)steps;
+    t->run.valid_nats = nats;
+    t->run.valid_bits = heldout_bits(&t->heldout, &score);
+    if (!train_log_write(&t->log, evaluation_to_json(t, &score, steps)))
+        return TXL_IO;
+    if (!note_evaluation(t, steps, nats, t->run.valid_bits))
         return TXL_IO;
     if (!(nats >= t->run.best)) { /* also true for the first, when the best is NAN */
         t->run.best = nats;
-        t->run.best_step = (int64_t)step;
+        t->run.best_step = (int64_t)steps;
+        txl_trainer_keep(t->trainer);
         return write_output(t) ? TXL_OK : TXL_IO;
     }
     return TXL_OK;
@@ -345,14 +350,13 @@ static bool has_letters(const struct train *t) {
  * "perplexity 91.2, held out 97.53". */
 static void describe(const struct train *t, uint64_t step, uint64_t epoch, char *text,
                      size_t size) {
-    bool letters = has_letters(t), measured = t->last.predicted > 0;
-    double late = letters ? t->late / log(2) : exp(t->late);
-    double nats = measured ? t->last.nats / (double)t->last.predicted : 0;
+    bool letters = has_letters(t), measured = !isnan(t->run.valid_nats);
+    double late = letters ? t->run.late / log(2) : exp(t->run.late);
     char held[64] = "";
     if (measured && letters)
-        snprintf(held, sizeof held, ", held out %.4f", nats / log(2));
+        snprintf(held, sizeof held, ", held out %.4f", t->run.valid_nats / log(2));
     else if (measured)
-        snprintf(held, sizeof held, ", held out %.2f", exp(nats));
+        snprintf(held, sizeof held, ", held out %.2f", exp(t->run.valid_nats));
     if (letters)
         snprintf(text, size, "step %" PRIu64 ", epoch %" PRIu64 ", %.3f bits a character%s", step,
                  epoch + 1, late, held);
@@ -366,8 +370,8 @@ static void describe(const struct train *t, uint64_t step, uint64_t epoch, char 
 static txl_status finish_step(struct train *t, uint64_t done) {
     bool last = is_over(t, done);
     bool evaluates = t->run.holds_out && (last || done % (uint64_t)t->run.eval_every == 0) &&
-                     t->run.evaluated != (int64_t)done - 1;
-    txl_status status = evaluates ? peers_agree(t->peers, evaluate(t, done - 1)) : TXL_OK;
+                     t->run.evaluated != (int64_t)done;
+    txl_status status = evaluates ? peers_agree(t->peers, evaluate(t, done)) : TXL_OK;
     bool saves = evaluates || last || done % (uint64_t)t->run.save_every == 0;
     return !status && saves && !save(t) ? TXL_IO : status;
 }
@@ -383,7 +387,7 @@ static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
         return status;
     }
     curves_add_step(&t->curves, step->loss, rate);
-    t->late = isnan(t->late) ? step->loss : 0.98 * t->late + 0.02 * step->loss;
+    t->run.late = isnan(t->run.late) ? step->loss : 0.98 * t->run.late + 0.02 * step->loss;
     json_t *line = step_to_json(number, step, rate, terminal_seconds() - before);
     return train_log_write(&t->log, line) ? TXL_OK : TXL_IO;
 }
@@ -577,7 +581,7 @@ static bool save_report(struct train *t) {
     const char *path = t->options->report;
     if (!path || !is_first(t))
         return true;
-    if (!t->run.holds_out && !note_evaluation(t, txl_trainer_steps(t->trainer) - 1, NAN, NAN))
+    if (!t->run.holds_out && !note_evaluation(t, txl_trainer_steps(t->trainer), NAN, NAN))
         return false;
     struct train_report report = {.output = t->options->output,
                                   .prompt = t->prompt,
@@ -591,27 +595,46 @@ static bool save_report(struct train *t) {
 
 static void print_summary(const struct train *t) {
     uint64_t steps = txl_trainer_steps(t->trainer);
-    double bits = t->last.predicted > 0 ? heldout_bits(&t->heldout, &t->last) : NAN;
     terminal_brief("%" PRIu64 " steps, %.3f bits a token, held out %.4f: %s", steps,
-                   t->late / log(2), bits, t->options->output);
+                   t->run.late / log(2), t->run.valid_bits, t->options->output);
     terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f best_step=%" PRId64
                      " tokens=%zu seconds=%.1f threads=%d kernels=%s blas=%s output=%s",
-                     steps, t->late, bits, t->run.best_step, txl_ids_count(t->ids),
+                     steps, t->run.late, t->run.valid_bits, t->run.best_step, txl_ids_count(t->ids),
                      seconds_worked(t), txl_trainer_threads(t->trainer), txl_kernels_name(NULL),
                      txl_blas_name(), t->options->output);
 }
 
+/* The output of a resumed run begins as the state knows it: the file may be gone, another one, or
+ * of a later step than the state. */
+static bool restore_output(struct train *t) {
+    if (!t->options->resume)
+        return true;
+    if (is_over(t, txl_trainer_steps(t->trainer)))
+        terminal_note("the run is finished: a larger --steps, --epochs or --hours continues it");
+    return !is_first(t) || isnan(t->run.best) || write_output(t);
+}
+
+/* Without a measurement the output is the model as it is at the end, or at a signal. */
+static bool write_unmeasured(struct train *t) {
+    if (!is_first(t) || !isnan(t->run.best))
+        return true;
+    if (t->run.holds_out)
+        terminal_note("%s is the model after %" PRIu64 " steps: none has been measured yet",
+                      t->options->output, txl_trainer_steps(t->trainer));
+    return write_output(t);
+}
+
 static int train(struct train *t) {
     t->start = terminal_seconds();
-    txl_status status = take_steps(t);
+    txl_status status = peers_agree(t->peers, restore_output(t) ? TXL_OK : TXL_IO);
+    if (!status)
+        status = take_steps(t);
     /* A step whose loss was not finite did not change the weights, so the state before it
      * remains. */
     bool good = status == TXL_OK || status == TXL_STOPPED;
     if (status == TXL_STOPPED)
         good = save(t);
-    if (good && !t->run.holds_out && is_first(t))
-        good = write_output(t);
-    good = good && save_report(t);
+    good = good && write_unmeasured(t) && save_report(t);
     good = train_log_close(&t->log) && good;
     if (!good)
         return STATUS_FAILURE;
@@ -671,7 +694,7 @@ static int run_with(const struct command *command, int argc, char **argv,
         return status;
     status = check_options(command, options);
     if (status == OPTIONS_RUN) {
-        struct train t = {.options = options, .peers = peers, .late = NAN};
+        struct train t = {.options = options, .peers = peers};
         txl_status prepared = prepare_all(&t, operands.items, operands.n);
         status = STATUS_FAILURE;
         if (!prepared)
@@ -739,8 +762,9 @@ static const struct note notes[] = {
      "OUT.txl appears at the first evaluation and is replaced as a whole by every better model. "
      "After Ctrl-C or SIGTERM the command finishes the step, writes the state, and exits with 128 "
      "plus the signal's number. With --resume the run goes on from the last state, also after a "
-     "crash, and ends in the same file as if it had never stopped. The same seed gives the same "
-     "file for any number of threads, except with --hours."},
+     "crash, and ends in the same file as if it had never stopped. The state holds the best model "
+     "too, so OUT.txl may be gone, or be named anew. The same seed gives the same file for any "
+     "number of threads, except with --hours."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line is key=value between "
      "blanks, in this order:\n\n"

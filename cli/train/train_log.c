@@ -18,8 +18,8 @@ static bool fail(struct train_log *log) {
     return false;
 }
 
-/* Finds the end of the last line that is of a step before `step`. */
-static bool cut_back(struct train_log *log, uint64_t step) {
+/* Finds the end of the last line about the first `steps` steps. */
+static bool cut_back(struct train_log *log, uint64_t steps) {
     char *line = NULL;
     size_t size = 0;
     ssize_t n;
@@ -27,7 +27,9 @@ static bool cut_back(struct train_log *log, uint64_t step) {
     while ((n = getline(&line, &size, log->stream)) > 0 && line[n - 1] == '\n') {
         json_t *object = json_loadb(line, (size_t)n, 0, NULL);
         const json_t *number = json_object_get(object, "step");
-        bool before = json_is_integer(number) && (uint64_t)json_integer_value(number) < step;
+        bool evaluation = json_object_get(object, "valid"); /* after as many steps */
+        bool before = json_is_integer(number) &&
+                      (uint64_t)json_integer_value(number) < steps + (evaluation ? 1 : 0);
         json_decref(object);
         if (!before)
             break;
@@ -38,7 +40,7 @@ static bool cut_back(struct train_log *log, uint64_t step) {
            ftruncate(fileno(log->stream), end) == 0;
 }
 
-bool train_log_open(struct train_log *log, const char *path, uint64_t step) {
+bool train_log_open(struct train_log *log, const char *path, uint64_t steps) {
     *log = (struct train_log){.path = path};
     if (!path)
         return true;
@@ -46,10 +48,10 @@ bool train_log_open(struct train_log *log, const char *path, uint64_t step) {
     log->stream = output_open_special(path, &special);
     if (special)
         return log->stream || (!signals_stopped() && fail(log));
-    log->stream = fopen(path, step > 0 ? "r+e" : "we");
-    if (!log->stream && step > 0 && errno == ENOENT)
+    log->stream = fopen(path, steps > 0 ? "r+e" : "we");
+    if (!log->stream && steps > 0 && errno == ENOENT)
         log->stream = fopen(path, "w+e");
-    if (!log->stream || (step > 0 && !cut_back(log, step)))
+    if (!log->stream || (steps > 0 && !cut_back(log, steps)))
         return fail(log);
     return true;
 }

@@ -60,7 +60,10 @@ void train_run_init(struct train_run *run, const struct train_options *options,
         .holds_out = true,
         .best = NAN,
         .best_step = -1,
-        .evaluated = -1};
+        .evaluated = -1,
+        .valid_nats = NAN,
+        .valid_bits = NAN,
+        .late = NAN};
 }
 
 /* A member that the note keeps. */
@@ -90,6 +93,9 @@ static const struct field fields[] = {
     FIELD("best", FIELD_REAL, best),
     FIELD("best_step", FIELD_INT64, best_step),
     FIELD("evaluated", FIELD_INT64, evaluated),
+    FIELD("valid_nats", FIELD_REAL, valid_nats),
+    FIELD("valid_bits", FIELD_REAL, valid_bits),
+    FIELD("late", FIELD_REAL, late),
     FIELD("valid_checksum", FIELD_INT64, valid_checksum),
 };
 
@@ -167,7 +173,7 @@ static bool field_from_json(const struct field *field, const json_t *value, char
 bool train_run_from_text(struct train_run *run, struct curves *curves, const char *text) {
     json_t *object = json_loads(text, 0, NULL);
     bool good = json_is_object(object);
-    *run = (struct train_run){.best = NAN};
+    *run = (struct train_run){0};
     for (size_t i = 0; good && i < sizeof fields / sizeof *fields; i++)
         good = field_from_json(&fields[i], json_object_get(object, fields[i].key),
                                (char *)run + fields[i].offset);

@@ -59,8 +59,10 @@ struct train_run {
     bool holds_out;                 /* there is a held-out text */
     double seconds;                 /* of work so far, over all resumptions */
     double best;                    /* nats a token of the held-out text; NAN: not measured yet */
-    int64_t best_step;              /* -1: none */
-    int64_t evaluated;              /* the last step after which was measured; -1: none */
+    int64_t best_step;              /* steps taken until then; -1: none */
+    int64_t evaluated;              /* steps taken until the last measurement; -1: none */
+    double valid_nats, valid_bits;  /* what it gave: a token, and as heldout_bits; NAN: none */
+    double late;                    /* running mean of the steps' nats a token; NAN: none */
     uint64_t valid_checksum;        /* of the held-out ids */
 };
 

@@ -12,9 +12,17 @@
 #define SAVED_MAGIC                                                                                \
     { 0x93, 'T', 'X', 'T', '\r', '\n', 0x1a, '\n' }
 
-enum { SAVED_MAJOR = 1, SAVED_MINOR = 0 };
+enum { SAVED_MAJOR = 2, SAVED_MINOR = 0 };
 
-enum saved_part { PART_FACTS, PART_VOCABULARY, PART_WEIGHTS, PART_MOMENTS, PART_MEMORY, N_PART };
+enum saved_part {
+    PART_FACTS,
+    PART_VOCABULARY,
+    PART_WEIGHTS,
+    PART_MOMENTS,
+    PART_KEPT,
+    PART_MEMORY,
+    N_PART
+};
 
 struct saved_header {
     uint8_t magic[8];
@@ -139,6 +147,7 @@ static txl_status write_parts(struct writer *w, const txl_trainer *t, const floa
         {t->weight, t->n_weight * sizeof(float)},
         {t->moment_1, t->n_parameter * sizeof(float)},
         {t->moment_2, t->n_parameter * sizeof(float)},
+        {t->kept, t->keeps ? t->n_weight * sizeof(float) : 0},
     };
     txl_status status = write_part(w, PART_FACTS, &pieces[0], 1, error);
     if (!status)
@@ -147,6 +156,8 @@ static txl_status write_parts(struct writer *w, const txl_trainer *t, const floa
         status = write_part(w, PART_WEIGHTS, &pieces[2], 1, error);
     if (!status)
         status = write_part(w, PART_MOMENTS, &pieces[3], 2, error);
+    if (!status)
+        status = write_part(w, PART_KEPT, &pieces[5], 1, error);
     if (!status)
         status = write_memory(w, t, gathered, error);
     return status;
@@ -333,14 +344,17 @@ static txl_status restore(const txl_saved *s, txl_trainer *t, txl_error *error) 
         memory_length > t->how.mem_len)
         return damaged(s, "the state's place is damaged", error);
     size_t row = (size_t)memory_length * d * sizeof(float), memory = t->streams * row;
-    size_t moments = t->n_parameter * sizeof(float);
-    if (s->header.part[PART_WEIGHTS].size != t->n_weight * sizeof(float) ||
-        s->header.part[PART_MOMENTS].size != 2 * moments ||
+    size_t moments = t->n_parameter * sizeof(float), weights = t->n_weight * sizeof(float);
+    uint64_t kept = s->header.part[PART_KEPT].size;
+    if (s->header.part[PART_WEIGHTS].size != weights ||
+        s->header.part[PART_MOMENTS].size != 2 * moments || (kept > 0 && kept != weights) ||
         s->header.part[PART_MEMORY].size != memory * layers)
         return damaged(s, "the state does not fit its settings", error);
-    memcpy(t->weight, s->part[PART_WEIGHTS], t->n_weight * sizeof(float));
+    memcpy(t->weight, s->part[PART_WEIGHTS], weights);
     memcpy(t->moment_1, s->part[PART_MOMENTS], moments);
     memcpy(t->moment_2, s->part[PART_MOMENTS] + moments, moments);
+    memcpy(t->kept, s->part[PART_KEPT], (size_t)kept);
+    t->keeps = kept > 0;
     for (size_t l = 0; l < layers; l++)
         memcpy(t->layer[l].memory, s->part[PART_MEMORY] + l * memory + t->first_stream * row,
                t->batch * row);

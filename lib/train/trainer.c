@@ -156,6 +156,7 @@ static void lay_out(txl_trainer *t, int threads, struct arena *arena) {
     t->gradient = take_rows(arena, t->n_parameter, 1);
     t->moment_1 = take_rows(arena, t->n_parameter, 1);
     t->moment_2 = take_rows(arena, t->n_parameter, 1);
+    t->kept = take_rows(arena, t->n_weight, 1);
     t->layer = arena_take(arena, (uint64_t)t->x->n_layer, sizeof *t->layer);
     lay_out_work(t, arena, n, m);
     uint64_t room = t->products.packed ? packed_room(t, (size_t)n, (size_t)m) : 0;
@@ -328,6 +329,31 @@ static void transpose_tied(txl_trainer *t) {
 const txl_model *txl_trainer_model(txl_trainer *t) {
     transpose_tied(t);
     return t->model;
+}
+
+void txl_trainer_keep(txl_trainer *t) {
+    transpose_tied(t);
+    memcpy(t->kept, t->weight, t->n_weight * sizeof *t->kept);
+    t->keeps = true;
+}
+
+/* The model's tensors point to the weights, so the kept ones take their places for a while. */
+static void exchange_kept(txl_trainer *t) {
+    for (size_t i = 0; i < t->n_weight; i++) {
+        float weight = t->weight[i];
+        t->weight[i] = t->kept[i];
+        t->kept[i] = weight;
+    }
+}
+
+txl_status txl_trainer_write_kept(txl_trainer *t, const char *path, const char *type, int threads,
+                                  txl_error *error) {
+    if (!t->keeps)
+        return txl_fail(error, TXL_ARGUMENT, "%s: no weights were kept", path);
+    exchange_kept(t);
+    txl_status status = txl_model_write(t->model, path, type, threads, error);
+    exchange_kept(t);
+    return status;
 }
 
 /* ---- Opening ------------------------------------------------------------------------------ */

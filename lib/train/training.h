@@ -69,6 +69,9 @@ struct txl_trainer {
     float *weight, *gradient, *moment_1, *moment_2;
     size_t n_weight, n_parameter;
 
+    float *kept; /* a copy of `weight` */
+    bool keeps;  /* it holds one */
+
     void *vocabulary; /* the model's */
 
     /* The streams of all processes; this one has how.batch of them, from number first_stream on. */

@@ -530,6 +530,55 @@ static void going_on(void **state) {
     unlink(path);
 }
 
+static void assert_same_files(const char *a, const char *b) {
+    FILE *x = fopen(a, "rb"), *y = fopen(b, "rb");
+    int c;
+    assert_non_null(x);
+    assert_non_null(y);
+    do {
+        c = fgetc(x);
+        assert_int_equal(c, fgetc(y));
+    } while (c != EOF);
+    fclose(x);
+    fclose(y);
+    unlink(b);
+}
+
+/* Weights that are kept are written later as they were, also by a training that goes on from a
+ * state, and the training does not notice.  The second band's projections are tied. */
+static void kept_weights(void **state) {
+    (void)state;
+    struct larger larger = open_larger();
+    txl_trainer *t = larger_trainer(&larger, false, 2);
+    txl_error error;
+    txl_saved *saved;
+    char then[4096], later[4096], path[4096];
+    snprintf(then, sizeof then, "%s", scratch_path("then.txl"));
+    snprintf(later, sizeof later, "%s", scratch_path("later.txl"));
+    snprintf(path, sizeof path, "%s", scratch_path("kept.state"));
+    assert_int_equal(txl_trainer_write_kept(t, later, "f32", 1, &error), TXL_ARGUMENT);
+    take_step(t, 1e-3);
+    txl_trainer_keep(t);
+    assert_int_equal(txl_model_write(txl_trainer_model(t), then, "f32", 1, &error), TXL_OK);
+    take_step(t, 1e-3);
+    assert_int_equal(txl_trainer_write_kept(t, later, "f32", 1, &error), TXL_OK);
+    assert_same_files(then, later);
+    assert_int_equal(txl_trainer_save(t, path, "", &error), TXL_OK);
+    assert_int_equal(txl_saved_open(path, &saved, &error), TXL_OK);
+    txl_trainer *resumed;
+    assert_int_equal(txl_saved_resume(saved, larger.ids, 1, NULL, &resumed, &error), TXL_OK);
+    txl_saved_free(saved);
+    assert_same_weights(t, resumed);
+    assert_int_equal(txl_trainer_write_kept(resumed, later, "f32", 1, &error), TXL_OK);
+    assert_same_files(then, later);
+    assert_same_weights(t, resumed);
+    txl_trainer_free(t);
+    txl_trainer_free(resumed);
+    close_larger(&larger);
+    unlink(path);
+    unlink(then);
+}
+
 /* A memory that is emptied before every step is none, and a state keeps when it is emptied. */
 static void forgetting(void **state) {
     (void)state;
@@ -870,7 +919,7 @@ int main(void) {
         cmocka_unit_test(foreign_states),    cmocka_unit_test(no_number),
         cmocka_unit_test(forgetting),        cmocka_unit_test(several_processes),
         cmocka_unit_test(failures_of_peers), cmocka_unit_test(reserved_members),
-        cmocka_unit_test(more_than_memory),
+        cmocka_unit_test(more_than_memory),  cmocka_unit_test(kept_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
