@@ -28,17 +28,17 @@ struct head {
 };
 
 struct attention {
-    txl_trainer *t;
+    struct training *t;
     int l;
 };
 
-static size_t keys_of(const txl_trainer *t) {
+static size_t keys_of(const struct training *t) {
     return (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
 }
 
 /* Bytes of the largest packed left and right operands: products are [queries, keys] or [keys,
  * d_head]. */
-static size_t left_room(const txl_trainer *t) {
+static size_t left_room(const struct training *t) {
     const struct packed_product *p = t->products.packed;
     size_t along = pack_size(p, QUERY_PIECE, keys_of(t));
     size_t across = pack_size(p, keys_of(t), QUERY_PIECE);
@@ -46,7 +46,7 @@ static size_t left_room(const txl_trainer *t) {
     return larger(larger(along, across), queries);
 }
 
-static size_t right_room(const txl_trainer *t) {
+static size_t right_room(const struct training *t) {
     const struct packed_product *p = t->products.packed;
     size_t d = (size_t)t->x->d_head;
     size_t along = pack_size(p, keys_of(t), d), across = pack_size(p, d, keys_of(t));
@@ -54,7 +54,7 @@ static size_t right_room(const txl_trainer *t) {
     return larger(larger(along, across), queries);
 }
 
-size_t train_attention_scratch(const txl_trainer *t) {
+size_t train_attention_scratch(const struct training *t) {
     size_t d = (size_t)t->x->d_head, l = keys_of(t), length = (size_t)t->how.tgt_len;
     size_t packs = t->products.packed ? (left_room(t) + right_room(t)) / sizeof(float) : 0;
     size_t forward = 2 * l * d + 2 * length * d + QUERY_PIECE * l;
@@ -65,7 +65,7 @@ size_t train_attention_scratch(const txl_trainer *t) {
 /* Queries of one product.  In f32, a short segment is divided into smaller pieces, so that fewer
  * masked scores are computed.  In bf16, packing the operands again would cost more than that
  * saves. */
-static size_t query_piece(const txl_trainer *t) {
+static size_t query_piece(const struct training *t) {
     return t->length <= QUERY_PIECE && !t->how.bf16 ? QUERY_PIECE / 2 : QUERY_PIECE;
 }
 
@@ -98,7 +98,7 @@ static void write_rows(size_t n, size_t d, const float *from, float *to, size_t 
 }
 
 static struct head open_head(const struct attention *a, size_t b, size_t h, int thread) {
-    txl_trainer *t = a->t;
+    struct training *t = a->t;
     const struct trained_layer *layer = &t->layer[a->l];
     const struct layer *weights = &t->x->layer[a->l];
     size_t d = (size_t)t->x->d_head, width = head_width(t->x), m = t->memory_length;
@@ -133,15 +133,15 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
 }
 
 /* The keys that query i sees: [*first, *end). */
-static void visible(const txl_trainer *t, size_t i, size_t *first, size_t *end) {
+static void visible(const struct training *t, size_t i, size_t *first, size_t *end) {
     size_t mem_len = (size_t)t->how.mem_len;
     *end = t->memory_length + i + 1;
     *first = t->how.same_length && mem_len > 0 && *end > mem_len ? *end - mem_len : 0;
 }
 
 /* C[m, n] (+)= A[m, k] B[k, n]. */
-static void multiply(const txl_trainer *t, const struct head *head, size_t m, size_t n, size_t k,
-                     struct factor a, struct factor b, bool add, float *c, size_t ldc) {
+static void multiply(const struct training *t, const struct head *head, size_t m, size_t n,
+                     size_t k, struct factor a, struct factor b, bool add, float *c, size_t ldc) {
     const struct packed_product *packed = t->products.packed;
     assert(!packed ||
            (pack_size(packed, m, k) <= left_room(t) && pack_size(packed, n, k) <= right_room(t)));
@@ -151,7 +151,7 @@ static void multiply(const txl_trainer *t, const struct head *head, size_t m, si
 /* Applies dropout to x[n, keys], row stride ld: the probabilities of n queries from i on. */
 static void drop_probabilities(const struct attention *a, size_t b, size_t h, size_t i, size_t n,
                                size_t keys, float *x, size_t ld) {
-    const txl_trainer *t = a->t;
+    const struct training *t = a->t;
     size_t stream = t->first_stream + b;
     size_t row = (stream * (size_t)t->x->n_head + h) * (size_t)t->how.tgt_len + i;
     for (size_t r = 0; r < n; r++)
@@ -163,7 +163,7 @@ static void drop_probabilities(const struct attention *a, size_t b, size_t h, si
 
 static void forward_task(void *context, int task, int thread) {
     const struct attention *a = context;
-    txl_trainer *t = a->t;
+    struct training *t = a->t;
     size_t b = (size_t)task / (size_t)t->x->n_head, h = (size_t)task % (size_t)t->x->n_head;
     struct head head = open_head(a, b, h, thread);
     size_t d = head.d, l = head.l, piece = query_piece(t);
@@ -196,7 +196,7 @@ static void forward_task(void *context, int task, int thread) {
     }
 }
 
-void train_attention(txl_trainer *t, int l) {
+void train_attention(struct training *t, int l) {
     struct attention a = {t, l};
     pool_run(t->pool, (int)t->batch * t->x->n_head, forward_task, &a);
 }
@@ -211,7 +211,7 @@ struct head_gradient {
     float *score, *shifted;        /* [QUERY_PIECE, l] */
 };
 
-static struct head_gradient open_gradient(const txl_trainer *t, const struct head *head) {
+static struct head_gradient open_gradient(const struct training *t, const struct head *head) {
     size_t rows = keys_of(t) * head->d, queries = (size_t)t->how.tgt_len * head->d;
     struct head_gradient g = {.key = head->rest};
     g.value = g.key + rows;
@@ -228,7 +228,7 @@ static struct head_gradient open_gradient(const txl_trainer *t, const struct hea
  * row stride width. */
 static void backward_piece(const struct attention *a, size_t b, size_t h, const struct head *head,
                            const struct head_gradient *g, size_t i, size_t n, const float *d_out) {
-    txl_trainer *t = a->t;
+    struct training *t = a->t;
     size_t d = head->d, l = head->l, width = head->width;
     size_t keys = t->memory_length + i + n, far = t->length - i - n;
     const float scale = (float)(1 / sqrt((double)d));
@@ -264,7 +264,7 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
 
 static void backward_task(void *context, int task, int thread) {
     const struct attention *a = context;
-    txl_trainer *t = a->t;
+    struct training *t = a->t;
     size_t b = (size_t)task / (size_t)t->x->n_head, h = (size_t)task % (size_t)t->x->n_head;
     struct head head = open_head(a, b, h, thread);
     struct head_gradient g = open_gradient(t, &head);
@@ -293,7 +293,7 @@ static void backward_task(void *context, int task, int thread) {
 /* Sums the streams' gradients of the position rows, in the order of the streams. */
 static void position_task(void *context, int piece, int thread) {
     (void)thread;
-    txl_trainer *t = context;
+    struct training *t = context;
     size_t width = head_width(t->x), rows = t->memory_length + t->length;
     size_t row = (size_t)piece * ROW_PIECE;
     size_t n = (rows - row < ROW_PIECE ? rows - row : ROW_PIECE) * width;
@@ -303,7 +303,7 @@ static void position_task(void *context, int piece, int thread) {
         t->loops->add(n, t->d_positions + (b * rows + row) * width, sum);
 }
 
-void train_attention_gradient(txl_trainer *t, int l) {
+void train_attention_gradient(struct training *t, int l) {
     struct attention a = {t, l};
     const struct layer *weights = &t->x->layer[l];
     size_t width = head_width(t->x);

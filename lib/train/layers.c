@@ -17,7 +17,7 @@
 /* ---- Sums over rows ----------------------------------------------------------------------- */
 
 struct row_sums {
-    txl_trainer *t;
+    struct training *t;
     size_t rows, n, ldx;
     const float *x;
     float *sum;
@@ -31,7 +31,8 @@ static void sum_task(void *context, int i, int thread) {
     s->t->loops->sum_rows(s->rows, n, s->x + first, s->ldx, s->sum + first);
 }
 
-void train_sum_rows(txl_trainer *t, size_t rows, size_t n, const float *x, size_t ldx, float *sum) {
+void train_sum_rows(struct training *t, size_t rows, size_t n, const float *x, size_t ldx,
+                    float *sum) {
     struct row_sums s = {t, rows, n, ldx, x, sum};
     pool_run(t->pool, (int)pieces(n, COLUMN_PIECE), sum_task, &s);
 }
@@ -40,7 +41,7 @@ void train_sum_rows(txl_trainer *t, size_t rows, size_t n, const float *x, size_
 
 /* Layer norm of rows x[n, d_model], for the inputs of pre_lnorm. */
 struct norms {
-    txl_trainer *t;
+    struct training *t;
     size_t n;
     const struct layer_norm *norm;
     const float *x;
@@ -57,7 +58,7 @@ static void norm_task(void *context, int i, int thread) {
                           &s->mean[r], &s->inverse[r]);
 }
 
-static void norm_rows(txl_trainer *t, size_t n, const struct layer_norm *norm, const float *x,
+static void norm_rows(struct training *t, size_t n, const struct layer_norm *norm, const float *x,
                       float *out, float *mean, float *inverse) {
     struct norms s = {t, n, norm, x, out, mean, inverse};
     pool_run(t->pool, (int)pieces(n, ROW_PIECE), norm_task, &s);
@@ -67,7 +68,7 @@ static void norm_rows(txl_trainer *t, size_t n, const struct layer_norm *norm, c
 
 /* sum = base + drop(t->output + bias), and out = norm(sum). */
 struct residual {
-    txl_trainer *t;
+    struct training *t;
     uint32_t place;
     const float *bias; /* NULL: none */
     const float *base;
@@ -79,7 +80,7 @@ struct residual {
 static void residual_task(void *context, int i, int thread) {
     (void)thread;
     const struct residual *s = context;
-    txl_trainer *t = s->t;
+    struct training *t = s->t;
     size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = t->n - first < ROW_PIECE ? t->n : first + ROW_PIECE;
     for (size_t r = first; r < end; r++) {
@@ -102,7 +103,7 @@ static void add_residual(struct residual s) {
 
 /* The gradient: d_sum (+)= through norm from d_out, t->d_c = drop(d_sum), and the parameters'. */
 struct residual_gradient {
-    txl_trainer *t;
+    struct training *t;
     size_t n;                      /* rows */
     const struct layer_norm *norm; /* NULL: none */
     const float *x;                /* the input of the norm */
@@ -118,7 +119,7 @@ struct residual_gradient {
 static void residual_gradient_task(void *context, int i, int thread) {
     (void)thread;
     const struct residual_gradient *s = context;
-    txl_trainer *t = s->t;
+    struct training *t = s->t;
     size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
     float *d_weight = t->partial + (size_t)i * 3 * d, *d_bias = d_weight + d;
@@ -141,7 +142,7 @@ static void residual_gradient_task(void *context, int i, int thread) {
 
 /* Returns the gradient of the branch: t->d_c, or d_sum itself without dropout. */
 static const float *residual_gradient(struct residual_gradient s) {
-    txl_trainer *t = s.t;
+    struct training *t = s.t;
     size_t d = (size_t)t->x->d_model, n = pieces(s.n, ROW_PIECE);
     pool_run(t->pool, (int)n, residual_gradient_task, &s);
     if (s.norm) {
@@ -156,14 +157,14 @@ static const float *residual_gradient(struct residual_gradient s) {
 /* ---- Forward ------------------------------------------------------------------------------ */
 
 struct inner {
-    txl_trainer *t;
+    struct training *t;
     int l;
 };
 
 /* Computes drop(relu(W_1 y + b_1)) for a tile. */
 static void finish_inner(void *context, size_t row, size_t rows, size_t column, size_t columns) {
     const struct inner *s = context;
-    txl_trainer *t = s->t;
+    struct training *t = s->t;
     size_t d_inner = (size_t)t->x->d_inner;
     for (size_t r = row; r < row + rows; r++) {
         float *x = t->layer[s->l].inner + r * d_inner + column;
@@ -174,7 +175,7 @@ static void finish_inner(void *context, size_t row, size_t rows, size_t column, 
     }
 }
 
-static const float *sines_of(const txl_trainer *t) {
+static const float *sines_of(const struct training *t) {
     size_t beyond = (size_t)(t->how.mem_len + t->how.tgt_len) - t->memory_length - t->length;
     const float *sines = t->dropout.threshold > 0 ? t->dropped_sines : t->sines;
     return sines + beyond * (size_t)t->x->d_model;
@@ -185,7 +186,7 @@ static struct matrix kv_of(const struct layer *weights, size_t width) {
     return matrix_rows(&weights->qkv, width, 2 * width);
 }
 
-static void project(txl_trainer *t, int l) {
+static void project(struct training *t, int l) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
     size_t width = head_width(t->x), m = t->batch * t->memory_length;
@@ -206,7 +207,7 @@ static void project(txl_trainer *t, int l) {
     products_run(&t->products, product, 3);
 }
 
-void train_layer(txl_trainer *t, int l) {
+void train_layer(struct training *t, int l) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
     bool pre = t->x->pre_lnorm;
@@ -246,7 +247,7 @@ void train_layer(txl_trainer *t, int l) {
 static void finish_inner_gradient(void *context, size_t row, size_t rows, size_t column,
                                   size_t columns) {
     const struct inner *s = context;
-    txl_trainer *t = s->t;
+    struct training *t = s->t;
     size_t d_inner = (size_t)t->x->d_inner;
     float scale = t->dropout.threshold > 0 ? t->dropout.scale : 1;
     for (size_t r = row; r < row + rows; r++)
@@ -256,7 +257,7 @@ static void finish_inner_gradient(void *context, size_t row, size_t rows, size_t
 
 /* The gradient of the feed-forward sublayer: d_branch[n, d_model] is that of W_2's output; that of
  * the sublayer's input is written to `to`, or added to it. */
-static void feed_forward_gradient(txl_trainer *t, int l, const float *d_branch, bool add,
+static void feed_forward_gradient(struct training *t, int l, const float *d_branch, bool add,
                                   float *to) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
@@ -281,7 +282,8 @@ static void feed_forward_gradient(txl_trainer *t, int l, const float *d_branch, 
 
 /* The same for the attention sublayer; with pre_lnorm t->d_memory receives the gradient of the
  * normalised memory. */
-static void attention_gradient(txl_trainer *t, int l, const float *d_branch, bool add, float *to) {
+static void attention_gradient(struct training *t, int l, const float *d_branch, bool add,
+                               float *to) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
     size_t d = (size_t)t->x->d_model, width = head_width(t->x);
@@ -309,7 +311,7 @@ static void attention_gradient(txl_trainer *t, int l, const float *d_branch, boo
     products_run(&t->products, in, 5);
 }
 
-static void post_norm_gradient(txl_trainer *t, int l) {
+static void post_norm_gradient(struct training *t, int l) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
     const float *branch =
@@ -338,7 +340,7 @@ static void post_norm_gradient(txl_trainer *t, int l) {
     attention_gradient(t, l, branch, true, t->d_a);
 }
 
-static void pre_norm_gradient(txl_trainer *t, int l) {
+static void pre_norm_gradient(struct training *t, int l) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
     const float *branch =
@@ -379,7 +381,7 @@ static void pre_norm_gradient(txl_trainer *t, int l) {
                                                  .d_out = t->d_memory});
 }
 
-void train_layer_gradient(txl_trainer *t, int l) {
+void train_layer_gradient(struct training *t, int l) {
     if (t->x->pre_lnorm)
         pre_norm_gradient(t, l);
     else

@@ -52,7 +52,8 @@ static json_t *ids_facts(const txl_ids *ids) {
                      (json_int_t)txl_ids_checksum(ids));
 }
 
-static char *make_facts(const txl_trainer *t, const char *note) {
+static char *make_facts(const txl_trainer *trainer, const char *note) {
+    const struct training *t = &trainer->training;
     const txl_training *how = &t->how;
     json_t *facts = json_pack(
         "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I, s:i}, s:I, s:I, s:I, s:I, "
@@ -61,9 +62,9 @@ static char *make_facts(const txl_trainer *t, const char *note) {
         "mem_len", how->mem_len, "clamp_len", how->clamp_len, "same_length", how->same_length,
         "clip", how->clip, "epsilon", how->epsilon, "dropout", how->dropout, "dropatt",
         how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed, "forget_every",
-        how->forget_every, "step", (json_int_t)t->step, "epoch", (json_int_t)t->epoch, "at",
-        (json_int_t)t->at, "memory_length", (json_int_t)t->memory_length, "text",
-        ids_facts(t->ids_read), "note", note);
+        how->forget_every, "step", (json_int_t)trainer->step, "epoch", (json_int_t)trainer->epoch,
+        "at", (json_int_t)trainer->at, "memory_length", (json_int_t)t->memory_length, "text",
+        ids_facts(trainer->ids_read), "note", note);
     char *text = facts ? json_text(facts, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(facts);
     return text;
@@ -101,7 +102,7 @@ static txl_status write_part(struct writer *w, enum saved_part part, const struc
 
 /* Gathers the memory of all processes' streams, layer by layer; the caller frees it.  It is a sum
  * over the processes, in which each has zeros for the others' streams. */
-static txl_status gather_memory(const txl_trainer *t, float **memory, txl_error *error) {
+static txl_status gather_memory(const struct training *t, float **memory, txl_error *error) {
     size_t layers = (size_t)t->x->n_layer, row = t->memory_length * (size_t)t->x->d_model;
     size_t n = layers * t->streams * row;
     float *all = calloc(n + 1, sizeof *all);
@@ -123,7 +124,7 @@ static txl_status gather_memory(const txl_trainer *t, float **memory, txl_error 
 }
 
 /* `gathered` is the memory of all processes; NULL if there is only this one. */
-static txl_status write_memory(struct writer *w, const txl_trainer *t, const float *gathered,
+static txl_status write_memory(struct writer *w, const struct training *t, const float *gathered,
                                txl_error *error) {
     size_t layers = (size_t)t->x->n_layer;
     size_t size = t->streams * t->memory_length * (size_t)t->x->d_model * sizeof(float);
@@ -138,16 +139,17 @@ static txl_status write_memory(struct writer *w, const txl_trainer *t, const flo
     return status;
 }
 
-static txl_status write_parts(struct writer *w, const txl_trainer *t, const float *gathered,
+static txl_status write_parts(struct writer *w, const txl_trainer *trainer, const float *gathered,
                               const char *facts, txl_error *error) {
+    const struct training *t = &trainer->training;
     const struct weights *weights = t->model->weights;
     const struct piece pieces[] = {
         {facts, strlen(facts)},
         {weights->vocabulary, weights->vocabulary_size},
         {t->weight, t->n_weight * sizeof(float)},
-        {t->moment_1, t->n_parameter * sizeof(float)},
-        {t->moment_2, t->n_parameter * sizeof(float)},
-        {t->kept, t->keeps ? t->n_weight * sizeof(float) : 0},
+        {t->beside[MOMENT_1], t->n_parameter * sizeof(float)},
+        {t->beside[MOMENT_2], t->n_parameter * sizeof(float)},
+        {t->beside[KEPT], trainer->keeps ? t->n_weight * sizeof(float) : 0},
     };
     txl_status status = write_part(w, PART_FACTS, &pieces[0], 1, error);
     if (!status)
@@ -189,9 +191,10 @@ static txl_status write_state(const txl_trainer *t, const float *gathered, const
 
 txl_status txl_trainer_save(const txl_trainer *t, const char *path, const char *note,
                             txl_error *error) {
+    const txl_peers *peers = t->training.how.peers;
     float *gathered = NULL;
-    txl_status status = t->how.peers ? gather_memory(t, &gathered, error) : TXL_OK;
-    if (!status && (!t->how.peers || t->how.peers->rank == 0))
+    txl_status status = peers ? gather_memory(&t->training, &gathered, error) : TXL_OK;
+    if (!status && (!peers || peers->rank == 0))
         status = write_state(t, gathered, path, note, error);
     free(gathered);
     return status;
@@ -333,14 +336,15 @@ static txl_status check_text(const txl_saved *s, const txl_ids *ids, txl_error *
                 : txl_fail(error, TXL_ARGUMENT, "%s: was trained on another text", s->file.path);
 }
 
-static txl_status restore(const txl_saved *s, txl_trainer *t, txl_error *error) {
+static txl_status restore(const txl_saved *s, txl_trainer *trainer, txl_error *error) {
+    struct training *t = &trainer->training;
     json_int_t step = -1, epoch = -1, at = -1, memory_length = -1;
     size_t d = (size_t)t->x->d_model, layers = (size_t)t->x->n_layer;
     json_error_t where;
     if (json_unpack_ex(s->facts, &where, 0, "{s:I, s:I, s:I, s:I}", "step", &step, "epoch", &epoch,
                        "at", &at, "memory_length", &memory_length) != 0)
         return not_unpacked(s, &where, error);
-    if (step < 0 || epoch < 0 || at < 0 || (uint64_t)at >= t->stream || memory_length < 0 ||
+    if (step < 0 || epoch < 0 || at < 0 || (uint64_t)at >= trainer->stream || memory_length < 0 ||
         memory_length > t->how.mem_len)
         return damaged(s, "the state's place is damaged", error);
     size_t row = (size_t)memory_length * d * sizeof(float), memory = t->streams * row;
@@ -351,16 +355,16 @@ static txl_status restore(const txl_saved *s, txl_trainer *t, txl_error *error) 
         s->header.part[PART_MEMORY].size != memory * layers)
         return damaged(s, "the state does not fit its settings", error);
     memcpy(t->weight, s->part[PART_WEIGHTS], weights);
-    memcpy(t->moment_1, s->part[PART_MOMENTS], moments);
-    memcpy(t->moment_2, s->part[PART_MOMENTS] + moments, moments);
-    memcpy(t->kept, s->part[PART_KEPT], (size_t)kept);
-    t->keeps = kept > 0;
+    memcpy(t->beside[MOMENT_1], s->part[PART_MOMENTS], moments);
+    memcpy(t->beside[MOMENT_2], s->part[PART_MOMENTS] + moments, moments);
+    memcpy(t->beside[KEPT], s->part[PART_KEPT], (size_t)kept);
+    trainer->keeps = kept > 0;
     for (size_t l = 0; l < layers; l++)
         memcpy(t->layer[l].memory, s->part[PART_MEMORY] + l * memory + t->first_stream * row,
                t->batch * row);
-    t->step = (uint64_t)step;
-    t->epoch = (uint64_t)epoch;
-    t->at = (size_t)at;
+    trainer->step = (uint64_t)step;
+    trainer->epoch = (uint64_t)epoch;
+    trainer->at = (size_t)at;
     t->memory_length = (size_t)memory_length;
     train_positions(t);
     return TXL_OK;

@@ -1,5 +1,7 @@
-/* The state of a training: parameters with gradients and moments, the activations of a step, the
- * memory.  All of it is one allocation that is laid out before the first step.
+/* Segments of a text forward and backward through a model: its parameters with their gradients, the
+ * activations of a segment, the memory.  All of it is one allocation that is laid out before the
+ * first segment.  Which segments these are, and what becomes of the gradients, is the trainer's
+ * matter, or the learner's.
  *
  * The parameters are the f32 tensors of a model, whose network points to them; so the model can be
  * scored and sampled from between steps.  The gradient of a weight has the same index as the
@@ -15,9 +17,11 @@
 #include "products.h"
 
 enum {
-    ROW_PIECE = 64,     /* rows of one task; sums over rows are taken piece by piece */
-    COLUMN_PIECE = 128, /* columns of one task that sums over rows */
-    QUERY_PIECE = 128   /* most queries of one product of attention */
+    ROW_PIECE = 64,          /* rows of one task; sums over rows are taken piece by piece */
+    COLUMN_PIECE = 128,      /* columns of one task that sums over rows */
+    QUERY_PIECE = 128,       /* most queries of one product of attention */
+    ELEMENT_PIECE = 1 << 16, /* parameters of one task */
+    MOST_BESIDE = 3
 };
 
 /* The places of dropout: once in the network, or in each layer. */
@@ -53,7 +57,7 @@ struct trained_layer {
     float *output;             /* [n, d_model] */
 };
 
-struct txl_trainer {
+struct training {
     txl_training how;
     const struct loops *loops;
     struct pool *pool;
@@ -66,23 +70,17 @@ struct txl_trainer {
     struct arena arena; /* has everything below */
 
     /* The tensors in f32 in the order of their names; trained ones come first. */
-    float *weight, *gradient, *moment_1, *moment_2;
+    float *weight, *gradient;
     size_t n_weight, n_parameter;
-
-    float *kept; /* a copy of `weight` */
-    bool keeps;  /* it holds one */
+    float *beside[MOST_BESIDE]; /* [n_weight] each, for whoever changes the weights */
+    int n_beside;
 
     void *vocabulary; /* the model's */
 
     /* The streams of all processes; this one has how.batch of them, from number first_stream on. */
     size_t streams, first_stream;
 
-    /* The text: each stream has `stream` of its ids; the next step begins at index `at` of each. */
-    const txl_ids *ids_read;
-    size_t stream, at;
-    uint64_t step, epoch; /* of the next step */
-
-    /* The current step. */
+    /* The current segment. */
     size_t batch;         /* streams */
     size_t length;        /* tokens of each, at most tgt_len */
     size_t n;             /* tokens of all */
@@ -117,8 +115,22 @@ struct txl_trainer {
     float **scratch;                 /* each thread's, for attention */
 };
 
+/* Trains on a text, which is cut into streams. */
+struct txl_trainer {
+    struct training training;
+    bool keeps; /* training.beside[KEPT] holds weights */
+
+    /* Each stream has `stream` of the text's ids; the next step begins at index `at` of each. */
+    const txl_ids *ids_read;
+    size_t stream, at;
+    uint64_t step, epoch; /* of the next step */
+};
+
+/* What the trainer has beside the weights: [n_parameter] Adam's moments, and a copy of the best. */
+enum { MOMENT_1, MOMENT_2, KEPT, N_BESIDE };
+
 /* The gradient of a weight. */
-static inline float *gradient_of(const txl_trainer *t, const void *weight) {
+static inline float *gradient_of(const struct training *t, const void *weight) {
     return t->gradient + ((const float *)weight - t->weight);
 }
 
@@ -146,7 +158,7 @@ static inline struct product input_gradient(size_t n, const float *dy, const str
 }
 
 /* dW[rows, columns] = dY^T X, over n rows of dY, with row stride ld, and X. */
-static inline struct product weight_gradient(const txl_trainer *t, size_t n, const float *dy,
+static inline struct product weight_gradient(const struct training *t, size_t n, const float *dy,
                                              size_t ld, const float *x, const struct matrix *w) {
     return (struct product){.m = w->n_row,
                             .n = w->n_col,
@@ -167,42 +179,67 @@ static inline uint32_t layer_place(int l, enum dropout_layer_place place) {
 
 /* The row of dropout's counters for row i of [batch, length], which does not depend on the process
  * that has the stream. */
-static inline uint32_t dropout_row(const txl_trainer *t, size_t i) {
+static inline uint32_t dropout_row(const struct training *t, size_t i) {
     return (uint32_t)((t->first_stream + i / t->length) * (size_t)t->how.tgt_len + i % t->length);
 }
 
-/* Computes the position rows from the model's frequencies. */
-void train_positions(txl_trainer *t);
+/* ---- A segment ---------------------------------------------------------------------------- */
 
-/* ---- The parts of a step ------------------------------------------------------------------- */
+/* TXL_UNSUPPORTED or TXL_ARGUMENT for a model or settings that this cannot do. */
+txl_status training_check(const txl_model *model, const txl_training *how, txl_error *error);
+/* Bytes that training_open allocates; 0 for a model of another family. */
+uint64_t training_bytes(const txl_model *model, const txl_training *how, int n_beside);
+/* Copies the model's weights, and is at the first memory. */
+txl_status training_open(struct training *t, const txl_model *model, const txl_training *how,
+                         int n_beside, txl_error *error);
+void training_close(struct training *t);
+
+/* Computes the position rows from the model's frequencies. */
+void train_positions(struct training *t);
+/* The first memory: none, or rows of zeros. */
+void training_forget(struct training *t);
+/* Says that the next segment has `length` tokens in each stream; ids and targets are the caller's
+ * to set. */
+void training_set_length(struct training *t, size_t length);
+/* Runs the segment forward and backward: computes the nats of its targets, and the gradients of
+ * their mean.  Returns their sum. */
+double training_differentiate(struct training *t, uint64_t step);
+/* Moves the memory past the segment. */
+void training_advance(struct training *t);
+/* The model with today's weights; it lives as long as the training. */
+const txl_model *training_model(struct training *t);
+
+/* ---- The parts of a segment -------------------------------------------------------------------
+ */
 
 /* Embeds t->ids in t->embedding. */
-void train_embed(txl_trainer *t);
+void train_embed(struct training *t);
 /* The gradient of train_embed; overwrites d_embedding. */
-void train_embed_gradient(txl_trainer *t, float *d_embedding);
+void train_embed_gradient(struct training *t, float *d_embedding);
 
 /* Computes t->nats of the targets, the gradients of the softmax's weights, and d_hidden[n,
  * d_model]. */
-void train_softmax(txl_trainer *t, float *d_hidden);
+void train_softmax(struct training *t, float *d_hidden);
 
 /* Runs layer l from its input to its output. */
-void train_layer(txl_trainer *t, int l);
+void train_layer(struct training *t, int l);
 /* Turns t->d_a, the gradient of the layer's output, into that of its input. */
-void train_layer_gradient(txl_trainer *t, int l);
+void train_layer_gradient(struct training *t, int l);
 
 /* Layer l's attention: from qkv, memory_kv and positions to probability and attended. */
-void train_attention(txl_trainer *t, int l);
+void train_attention(struct training *t, int l);
 /* Its gradient: from t->d_attended to t->d_qkv, t->d_memory_kv and t->d_position, and those of u
  * and v. */
-void train_attention_gradient(txl_trainer *t, int l);
+void train_attention_gradient(struct training *t, int l);
 /* Floats of scratch a thread needs for both. */
-size_t train_attention_scratch(const txl_trainer *t);
+size_t train_attention_scratch(const struct training *t);
 
 /* sum[n] += the rows of x[rows, n]; the threads divide the columns. */
-void train_sum_rows(txl_trainer *t, size_t rows, size_t n, const float *x, size_t ldx, float *sum);
+void train_sum_rows(struct training *t, size_t rows, size_t n, const float *x, size_t ldx,
+                    float *sum);
 
 /* Replace x[n], or one number, by its sum over all processes: t->how.peers must be set. */
-txl_status train_sum(const txl_trainer *t, float *x, size_t n, txl_error *error);
-txl_status train_sum_double(const txl_trainer *t, double *x, txl_error *error);
+txl_status train_sum(const struct training *t, float *x, size_t n, txl_error *error);
+txl_status train_sum_double(const struct training *t, double *x, txl_error *error);
 
 #endif

@@ -14,7 +14,7 @@ static int band_of(const struct ends *ends, int32_t id) {
 }
 
 /* Lists in t->member which of ids[n] are in band i; returns their number. */
-static size_t members(txl_trainer *t, int i, const int32_t *ids) {
+static size_t members(struct training *t, int i, const int32_t *ids) {
     size_t count = 0;
     for (size_t k = 0; k < t->n; k++)
         if (band_of(t->ends, ids[k]) == i)
@@ -26,7 +26,7 @@ static size_t members(txl_trainer *t, int i, const int32_t *ids) {
 
 /* The embeddings of a band's tokens; with a projection, `wide` is their product with it. */
 struct embedding {
-    txl_trainer *t;
+    struct training *t;
     const struct band *band;
     size_t count;
     float *wide; /* [count, d_model] */
@@ -36,7 +36,7 @@ struct embedding {
 static void embed_task(void *context, int i, int thread) {
     (void)thread;
     const struct embedding *e = context;
-    txl_trainer *t = e->t;
+    struct training *t = e->t;
     size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = e->count - first < ROW_PIECE ? e->count : first + ROW_PIECE;
     float scale = (float)sqrt((double)d);
@@ -51,7 +51,7 @@ static void embed_task(void *context, int i, int thread) {
 }
 
 /* out[count, d_band] = the members' rows. */
-static void gather_rows(txl_trainer *t, const struct band *band, size_t count, float *out) {
+static void gather_rows(struct training *t, const struct band *band, size_t count, float *out) {
     const float *table = band->embedding.data;
     size_t width = band->embedding.n_col;
     for (size_t k = 0; k < count; k++) {
@@ -60,7 +60,7 @@ static void gather_rows(txl_trainer *t, const struct band *band, size_t count, f
     }
 }
 
-void train_embed(txl_trainer *t) {
+void train_embed(struct training *t) {
     for (int i = 0; i < t->ends->n_band; i++) {
         const struct band *band = &t->ends->band[i];
         size_t count = members(t, i, t->ids);
@@ -79,7 +79,7 @@ void train_embed(txl_trainer *t) {
 static void unembed_task(void *context, int i, int thread) {
     (void)thread;
     const struct embedding *e = context;
-    txl_trainer *t = e->t;
+    struct training *t = e->t;
     size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = e->count - first < ROW_PIECE ? e->count : first + ROW_PIECE;
     float scale = (float)sqrt((double)d);
@@ -97,7 +97,7 @@ static void unembed_task(void *context, int i, int thread) {
 static void scatter_task(void *context, int i, int thread) {
     (void)thread;
     const struct embedding *e = context;
-    txl_trainer *t = e->t;
+    struct training *t = e->t;
     size_t width = e->band->embedding.n_col, first = (size_t)i * COLUMN_PIECE;
     size_t n = width - first < COLUMN_PIECE ? width - first : COLUMN_PIECE;
     float *table = gradient_of(t, e->band->embedding.data);
@@ -108,7 +108,7 @@ static void scatter_task(void *context, int i, int thread) {
     }
 }
 
-void train_embed_gradient(txl_trainer *t, float *d_embedding) {
+void train_embed_gradient(struct training *t, float *d_embedding) {
     size_t d = (size_t)t->x->d_model;
     for (int i = 0; i < t->ends->n_band; i++) {
         const struct band *band = &t->ends->band[i];
@@ -133,7 +133,7 @@ void train_embed_gradient(txl_trainer *t, float *d_embedding) {
 
 /* A band's softmax (for the head: its tokens, then its clusters) for `count` rows of hidden. */
 struct softmax {
-    txl_trainer *t;
+    struct training *t;
     int band;
     size_t count;        /* rows of the current piece */
     size_t first;        /* index of the first one in t->member */
@@ -154,7 +154,7 @@ static size_t entry_of(const struct softmax *s, int32_t id) {
 static void entropy_task(void *context, int i, int thread) {
     (void)thread;
     const struct softmax *s = context;
-    txl_trainer *t = s->t;
+    struct training *t = s->t;
     size_t n = s->n + s->n_cluster, first = (size_t)i * ROW_PIECE;
     size_t end = s->count - first < ROW_PIECE ? s->count : first + ROW_PIECE;
     const float *bias = t->ends->band[s->band].softmax_bias;
@@ -172,7 +172,7 @@ static void entropy_task(void *context, int i, int thread) {
 /* Runs forward and backward for the current piece; writes d_hidden[count, d_model].  A band's
  * projection is the embedding's transpose if they are tied. */
 static void softmax_rows(struct softmax *s, float *d_hidden) {
-    txl_trainer *t = s->t;
+    struct training *t = s->t;
     const struct band *band = &t->ends->band[s->band];
     const struct matrix *cluster = &t->ends->cluster;
     bool tied = t->tied_projection[s->band];
@@ -218,7 +218,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
     products_run(&t->products, widen, 2);
 }
 
-static void softmax_head(txl_trainer *t, float *d_hidden) {
+static void softmax_head(struct training *t, float *d_hidden) {
     size_t d = (size_t)t->x->d_model;
     struct softmax s = {
         .t = t, .n = t->ends->band[0].n_token, .n_cluster = (size_t)t->ends->n_band - 1};
@@ -232,7 +232,7 @@ static void softmax_head(txl_trainer *t, float *d_hidden) {
     }
 }
 
-static void softmax_tail(txl_trainer *t, int i, float *d_hidden) {
+static void softmax_tail(struct training *t, int i, float *d_hidden) {
     size_t d = (size_t)t->x->d_model, count = members(t, i, t->target);
     struct softmax s = {.t = t, .band = i, .n = t->ends->band[i].n_token, .hidden = t->gather};
     for (s.first = 0; s.first < count; s.first += s.count) {
@@ -247,7 +247,7 @@ static void softmax_tail(txl_trainer *t, int i, float *d_hidden) {
     }
 }
 
-void train_softmax(txl_trainer *t, float *d_hidden) {
+void train_softmax(struct training *t, float *d_hidden) {
     memset(t->nats, 0, t->n * sizeof *t->nats);
     softmax_head(t, d_hidden);
     for (int i = 1; i < t->ends->n_band; i++)

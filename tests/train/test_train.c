@@ -146,10 +146,10 @@ static void check_gradients(const char *name, int r, const txl_trainer *t, json_
     json_object_foreach(gradients, published, expected) {
         char ours[64];
         our_name(published, ours, sizeof ours);
-        const struct weights_tensor *tensor = weights_find(t->model->weights, ours);
+        const struct weights_tensor *tensor = weights_find(t->training.model->weights, ours);
         if (!tensor)
             fail_msg("%s: no tensor for %s", name, published);
-        const float *g = gradient_of(t, tensor->raw);
+        const float *g = gradient_of(&t->training, tensor->raw);
         double squares = 0, sum = 0;
         for (size_t i = 0; i < tensor->n_element; i++) {
             squares += (double)g[i] * g[i];
@@ -163,9 +163,9 @@ static void check_gradients(const char *name, int r, const txl_trainer *t, json_
                      name, r, ours, sqrt(squares), sum, norm, expected_sum);
         seen++;
     }
-    for (size_t i = 0; i < t->model->weights->n_tensor; i++)
-        seen -=
-            (const float *)t->model->weights->tensor[i].raw - t->weight < (ptrdiff_t)t->n_parameter;
+    for (size_t i = 0; i < t->training.model->weights->n_tensor; i++)
+        seen -= (const float *)t->training.model->weights->tensor[i].raw - t->training.weight <
+                (ptrdiff_t)t->training.n_parameter;
     assert_int_equal(seen, 0);
 }
 
@@ -246,7 +246,7 @@ static double moved_loss(const struct model_case *c, const txl_ids *ids,
     txl_trainer *t = make_trainer(c->model, ids, training);
     take_step(t, 0);
     if (which >= 0) {
-        const struct weights_tensor *tensor = &t->model->weights->tensor[which];
+        const struct weights_tensor *tensor = &t->training.model->weights->tensor[which];
         float *weight = (float *)tensor->raw;
         for (size_t i = 0; i < tensor->n_element; i++)
             weight[i] += (float)(length * direction[i]);
@@ -259,8 +259,8 @@ static double moved_loss(const struct model_case *c, const txl_ids *ids,
 /* Along its own gradient a tensor's loss rises by the gradient's norm. */
 static void check_tensor(const struct model_case *c, const txl_ids *ids,
                          const txl_training *training, const txl_trainer *t, int which) {
-    const struct weights_tensor *tensor = &t->model->weights->tensor[which];
-    const float *g = gradient_of(t, tensor->raw);
+    const struct weights_tensor *tensor = &t->training.model->weights->tensor[which];
+    const float *g = gradient_of(&t->training, tensor->raw);
     double norm = 0;
     for (size_t i = 0; i < tensor->n_element; i++)
         norm += (double)g[i] * g[i];
@@ -301,9 +301,9 @@ static void finite_differences(void **state) {
             txl_trainer *t = make_trainer(c.model, ids, &training);
             take_step(t, 0);
             take_step(t, 0);
-            for (int k = 0; k < (int)t->model->weights->n_tensor; k++)
-                if ((const float *)t->model->weights->tensor[k].raw - t->weight <
-                    (ptrdiff_t)t->n_parameter)
+            for (int k = 0; k < (int)t->training.model->weights->n_tensor; k++)
+                if ((const float *)t->training.model->weights->tensor[k].raw - t->training.weight <
+                    (ptrdiff_t)t->training.n_parameter)
                     check_tensor(&c, ids, &training, t, k);
             txl_trainer_free(t);
             txl_ids_free(ids);
@@ -445,11 +445,11 @@ static void check_threads(bool bf16) {
         for (int s = 0; s < 4; s++)
             take_step(t, 1e-3);
         if (!first) {
-            first = calloc(t->n_parameter, sizeof *first);
+            first = calloc(t->training.n_parameter, sizeof *first);
             assert_non_null(first);
-            memcpy(first, t->weight, t->n_parameter * sizeof *first);
+            memcpy(first, t->training.weight, t->training.n_parameter * sizeof *first);
         }
-        assert_memory_equal(first, t->weight, t->n_parameter * sizeof *first);
+        assert_memory_equal(first, t->training.weight, t->training.n_parameter * sizeof *first);
         txl_trainer_free(t);
     }
     free(first);
@@ -489,9 +489,11 @@ static void near_f32_in_bf16(void **state) {
 /* ---- States -------------------------------------------------------------------------------- */
 
 static void assert_same_weights(const txl_trainer *a, const txl_trainer *b) {
-    assert_int_equal(a->n_weight, b->n_weight);
-    assert_memory_equal(a->weight, b->weight, a->n_weight * sizeof *a->weight);
-    assert_memory_equal(a->moment_2, b->moment_2, a->n_parameter * sizeof *a->moment_2);
+    assert_int_equal(a->training.n_weight, b->training.n_weight);
+    assert_memory_equal(a->training.weight, b->training.weight,
+                        a->training.n_weight * sizeof *a->training.weight);
+    assert_memory_equal(a->training.beside[MOMENT_2], b->training.beside[MOMENT_2],
+                        a->training.n_parameter * sizeof *a->training.beside[MOMENT_2]);
 }
 
 /* Saved after each of some steps, of which one begins an epoch, training goes on to the same
@@ -627,13 +629,13 @@ static void no_number(void **state) {
     txl_step step;
     txl_error error;
     take_step(t, 1e-3);
-    ((float *)t->x->layer[1].qkv.data)[5] = NAN;
-    float *before = calloc(t->n_parameter, sizeof *before);
+    ((float *)t->training.x->layer[1].qkv.data)[5] = NAN;
+    float *before = calloc(t->training.n_parameter, sizeof *before);
     assert_non_null(before);
-    memcpy(before, t->weight, t->n_parameter * sizeof *before);
+    memcpy(before, t->training.weight, t->training.n_parameter * sizeof *before);
     assert_int_equal(txl_trainer_step(t, 1e-3, &step, &error), TXL_FORMAT);
     assert_non_null(strstr(error.message, "step 1:"));
-    assert_memory_equal(before, t->weight, t->n_parameter * sizeof *before);
+    assert_memory_equal(before, t->training.weight, t->training.n_parameter * sizeof *before);
     assert_int_equal(txl_trainer_steps(t), 1);
     free(before);
     txl_trainer_free(t);
