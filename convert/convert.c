@@ -9,12 +9,9 @@
 #include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/vocabulary.h"
-#include "lib/transformer_xl/family.h"
 #include "lib/weights/weights.h"
-#include "lib/xlnet/family.h"
 #include "recognise.h"
 #include "vocabulary_file.h"
-#include "xlnet.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -28,31 +25,38 @@ enum { DEFAULT_LEVEL = 1 };
 
 /* ---- Where a tensor's elements come from -------------------------------------------------- */
 
-/* A tensor of the checkpoint, or a slice of it. */
-struct piece {
-    const struct checkpoint_tensor *tensor;
-    uint64_t first, n; /* its elements [first, first + n) */
-};
-
 /* Where the elements of one written tensor come from: pieces, one after the other, or `elements`.
  */
 struct part {
-    const char *path; /* of the checkpoint */
-    struct piece piece[XLNET_MAX_PIECE];
+    const struct checkpoint *checkpoint;
+    struct checkpoint_tensor *piece; /* owned */
     int n_piece;
-    struct checkpoint_tensor view[XLNET_MAX_PIECE]; /* views made for pieces */
-    float *elements; /* transposed or computed beforehand, or NULL; owned */
+    float *elements; /* computed beforehand, or NULL; owned */
     enum parameter_kind kind;
 };
 
-static txl_status read_elements(const char *path, const struct checkpoint_tensor *t, uint64_t first,
-                                uint64_t count, float *out, txl_error *error) {
+/* The number of the view's element k in the checkpoint's own, contiguous tensor. */
+static uint64_t element_number(const struct checkpoint *checkpoint,
+                               const struct checkpoint_tensor *view, uint64_t k) {
+    const struct checkpoint_tensor *whole = checkpoint_find(checkpoint, view->name);
+    if (checkpoint_same_view(view, whole))
+        return k;
+    uint64_t number = (uint64_t)(view->data - whole->data) / checkpoint_dtype_size(view->dtype);
+    for (int d = view->n_dim; d-- > 0; k /= view->shape[d])
+        number += k % view->shape[d] * view->stride[d];
+    return number;
+}
+
+static txl_status read_elements(const struct checkpoint *checkpoint,
+                                const struct checkpoint_tensor *t, uint64_t first, uint64_t count,
+                                float *out, txl_error *error) {
     txl_status status = checkpoint_read_float(t, first, count, out, error);
     for (uint64_t i = 0; !status && i < count; i++) {
         if (!isfinite(out[i]))
             status = txl_fail(error, TXL_FORMAT,
                               "%s: tensor %s: element %" PRIu64 " is %g; weights must be finite",
-                              path, t->name, first + i, (double)out[i]);
+                              checkpoint_path(checkpoint), t->name,
+                              element_number(checkpoint, t, first + i), (double)out[i]);
     }
     return status;
 }
@@ -66,295 +70,87 @@ static txl_status read_part(void *context, uint64_t first, size_t count, float *
     }
     uint64_t begin = 0;
     for (int i = 0; i < part->n_piece; i++) {
-        const struct piece *piece = &part->piece[i];
-        if (count > 0 && first >= begin && first < begin + piece->n) {
-            uint64_t left = begin + piece->n - first, n = count < left ? count : left;
-            txl_status status = read_elements(part->path, piece->tensor,
-                                              piece->first + first - begin, n, out, error);
+        const struct checkpoint_tensor *piece = &part->piece[i];
+        if (count > 0 && first >= begin && first < begin + piece->n_element) {
+            uint64_t left = begin + piece->n_element - first, n = count < left ? count : left;
+            txl_status status =
+                read_elements(part->checkpoint, piece, first - begin, n, out, error);
             if (status)
                 return status;
             first += n;
             out += n;
             count -= (size_t)n;
             /* Contiguous elements are not needed again; others would have to be mapped again. */
-            if (n == left || checkpoint_is_contiguous(piece->tensor))
-                checkpoint_release(piece->tensor);
+            if (n == left || checkpoint_is_contiguous(piece))
+                checkpoint_release(piece);
         }
-        begin += piece->n;
+        begin += piece->n_element;
     }
     return TXL_OK;
 }
 
-/* The model of a checkpoint, of one of the families. */
-struct subject {
-    struct checkpoint *checkpoint;
-    const struct family *family;
-    struct recognised transformer_xl;
-    struct xlnet_recognised xlnet;
-    void *settings;      /* the family's, in one of the two structs */
-    char *config_path;   /* of the config.json that was read, or NULL; owned */
-    const char *missing; /* options that would state the missing facts, each after a blank */
-};
-
-static txl_status open_subject(const char *source, const struct convert_options *options,
-                               struct subject *s, txl_error *error) {
-    *s = (struct subject){.family = &transformer_xl_family,
-                          .settings = &s->transformer_xl.facts,
-                          .missing = s->transformer_xl.missing};
-    txl_status status = checkpoint_open(source, &s->checkpoint, error);
-    if (status)
-        return status;
-    if (!xlnet_is_in(s->checkpoint))
-        return recognise(s->checkpoint, options, &s->transformer_xl, &s->config_path, error);
-    s->family = &xlnet_family;
-    s->settings = &s->xlnet.settings;
-    s->missing = "";
-    return xlnet_recognise(s->checkpoint, options, &s->xlnet, &s->config_path, error);
-}
-
-static void close_subject(struct subject *s) {
-    checkpoint_close(s->checkpoint);
-    free(s->config_path);
-}
-
 struct conversion {
-    const struct subject *subject;
-    const struct recognised *r; /* of a Transformer-XL */
-    const char *path;
+    const struct recognised *r;
+    const struct family *family;
     struct weights_source *source;
-    struct part **part; /* what each source reads from */
-    size_t n, capacity;
+    struct part *part; /* what each source reads from */
+    size_t n;
 };
 
 static void free_conversion(struct conversion *c) {
     for (size_t i = 0; i < c->n; i++) {
-        free(c->part[i]->elements);
-        free(c->part[i]);
+        free(c->part[i].piece);
+        free(c->part[i].elements);
     }
     free(c->source);
     free(c->part);
 }
 
-/* Appends a tensor to the list; takes over `elements`.  A matrix gets its type at the end. */
-static txl_status add(struct conversion *c, const struct parameter_tensor *to,
-                      const struct piece *piece, int n_piece, float *elements, txl_error *error) {
-    if (c->n == c->capacity) {
-        size_t capacity = c->capacity ? 2 * c->capacity : 64;
-        struct weights_source *source = realloc(c->source, capacity * sizeof *source);
-        if (source)
-            c->source = source;
-        struct part **part = realloc(c->part, capacity * sizeof(struct part *));
-        if (part)
-            c->part = part;
-        if (!source || !part) {
-            free(elements);
-            return txl_fail_memory(error, "the list of tensors", capacity * sizeof *source);
-        }
-        c->capacity = capacity;
-    }
-    struct part *part = calloc(1, sizeof *part);
-    if (!part) {
-        free(elements);
-        return txl_fail_memory(error, "the list of tensors", sizeof *part);
-    }
-    part->path = c->path;
-    part->kind = to->parameter->kind;
-    part->elements = elements;
-    part->n_piece = n_piece;
-    for (int i = 0; i < n_piece; i++)
-        part->piece[i] = piece[i];
-    struct weights_source *s = &c->source[c->n];
+/* The sinusoids' frequencies as published code computes them: 1 / 10000^(2 i / d_model) in f32.  A
+ * checkpoint's own may be rounded to half precision. */
+static txl_status compute_frequencies(const struct conversion *c, uint64_t n, float **elements,
+                                      txl_error *error) {
+    *elements = calloc(n, sizeof **elements);
+    if (!*elements)
+        return txl_fail_memory(error, "the sinusoids", n * sizeof **elements);
+    for (uint64_t i = 0; i < n; i++)
+        (*elements)[i] =
+            1 / powf(10000, (float)(2 * i) / (float)c->r->settings.transformer_xl.d_model);
+    return TXL_OK;
+}
+
+/* Fills in the next source and its part.  A matrix gets its type later. */
+static txl_status add(struct conversion *c, const struct parameter_tensor *to, txl_error *error) {
+    const struct names *names = &c->r->names;
+    struct part *part = &c->part[c->n];
+    struct weights_source *s = &c->source[c->n++];
+    *part = (struct part){.checkpoint = names->checkpoint, .kind = to->parameter->kind};
     *s = (struct weights_source){.type = WEIGHTS_F32,
                                  .n_dim = part->kind == PARAMETER_VECTOR ? 1 : 2,
                                  .shape = {to->n_row, to->n_column},
                                  .read = read_part,
                                  .context = part};
     strcpy(s->name, to->name);
-    c->part[c->n++] = part;
-    return TXL_OK;
-}
-
-/* ---- What published code calls the parameters --------------------------------------------- */
-
-/* The origins of the parameters; `N` in a name is the number of the band or layer. */
-static const struct origin {
-    const char *first, *second; /* of two tied tensors, safetensors files keep one */
-    bool per_head;              /* [n_head, d_head] in its last two dimensions */
-    bool transposed; /* [d_model, d_band] becomes [d_band, d_model], as products expect */
-} origins[N_TRANSFORMER_XL_PARAMETER] = {
-    [EMBEDDING_WEIGHT] = {"word_emb.emb_layers.N.weight", "crit.out_layers.N.weight"},
-    [EMBEDDING_PROJECTION] = {"word_emb.emb_projs.N", "crit.out_projs.N"},
-    [SOFTMAX_WEIGHT] = {"crit.out_layers.N.weight", "word_emb.emb_layers.N.weight"},
-    [SOFTMAX_BIAS] = {"crit.out_layers.N.bias"},
-    [SOFTMAX_PROJECTION] = {"crit.out_projs.N", "word_emb.emb_projs.N", .transposed = true},
-    [CLUSTER_WEIGHT] = {"crit.cluster_weight"},
-    [CLUSTER_BIAS] = {"crit.cluster_bias"},
-    [INV_FREQ] = {"pos_emb.inv_freq"},
-    [SHARED_U] = {"r_w_bias", .per_head = true},
-    [SHARED_V] = {"r_r_bias", .per_head = true},
-    [ATTENTION_QKV] = {"layers.N.dec_attn.qkv_net.weight"},
-    [ATTENTION_O] = {"layers.N.dec_attn.o_net.weight"},
-    [ATTENTION_R] = {"layers.N.dec_attn.r_net.weight"},
-    [ATTENTION_R_EMB] = {"r_emb", .per_head = true},
-    [ATTENTION_R_BIAS] = {"r_bias"},
-    [ATTENTION_U] = {"layers.N.dec_attn.r_w_bias", .per_head = true},
-    [ATTENTION_V] = {"layers.N.dec_attn.r_r_bias", .per_head = true},
-    [ATTENTION_NORM_WEIGHT] = {"layers.N.dec_attn.layer_norm.weight"},
-    [ATTENTION_NORM_BIAS] = {"layers.N.dec_attn.layer_norm.bias"},
-    [FEED_FORWARD_1_WEIGHT] = {"layers.N.pos_ff.CoreNet.0.weight"},
-    [FEED_FORWARD_1_BIAS] = {"layers.N.pos_ff.CoreNet.0.bias"},
-    [FEED_FORWARD_2_WEIGHT] = {"layers.N.pos_ff.CoreNet.3.weight"},
-    [FEED_FORWARD_2_BIAS] = {"layers.N.pos_ff.CoreNet.3.bias"},
-    [FEED_FORWARD_NORM_WEIGHT] = {"layers.N.pos_ff.layer_norm.weight"},
-    [FEED_FORWARD_NORM_BIAS] = {"layers.N.pos_ff.layer_norm.bias"},
-};
-
-static struct part_name numbered(const char *name, int number) {
-    const char *at = strchr(name, 'N');
-    return at ? part_name("%.*s%d%s", (int)(at - name), name, number, at + 1)
-              : part_name("%s", name);
-}
-
-/* The name of the tensor that exists.  With div_val 1 one embedding projection serves all bands. */
-static struct part_name origin_name(const struct recognised *r, const struct origin *from,
-                                    const struct parameter_tensor *to) {
-    struct part_name first = numbered(from->first, to->i);
-    if (!from->second)
-        return first;
-    int second = to->number == SOFTMAX_PROJECTION && r->facts.div_val == 1 ? 0 : to->i;
-    return recognise_either(r, first, numbered(from->second, second));
-}
-
-/* ---- Tensors as they are ------------------------------------------------------------------ */
-
-static txl_status add_whole(struct conversion *c, const struct parameter_tensor *to,
-                            struct part_name from, int n_dim, const uint64_t *shape,
-                            txl_error *error) {
-    struct piece piece = {.n = to->n_row * to->n_column};
-    txl_status status = recognise_need(c->r, from, n_dim, shape, &piece.tensor, error);
-    return status ? status : add(c, to, &piece, 1, NULL, error);
-}
-
-/* Adds item `to->i` of a tensor that has one for each layer: from[n_layer, shape...]. */
-static txl_status add_item(struct conversion *c, const struct parameter_tensor *to,
-                           struct part_name from, int n_dim, const uint64_t *shape,
-                           txl_error *error) {
-    uint64_t whole[CHECKPOINT_MAX_DIM] = {(uint64_t)c->r->facts.n_layer};
-    memcpy(whole + 1, shape, (size_t)n_dim * sizeof *shape);
-    struct piece piece = {.n = to->n_row * to->n_column};
-    piece.first = (uint64_t)to->i * piece.n;
-    txl_status status = recognise_need(c->r, from, n_dim + 1, whole, &piece.tensor, error);
-    return status ? status : add(c, to, &piece, 1, NULL, error);
-}
-
-/* ---- Tensors that are put together -------------------------------------------------------- */
-
-/* Adds the transpose of a tensor [n_column, n_row]. */
-static txl_status add_transposed(struct conversion *c, const struct parameter_tensor *to,
-                                 struct part_name from, txl_error *error) {
-    const uint64_t n_row = to->n_column, n_col = to->n_row;
-    const struct checkpoint_tensor *t;
-    txl_status status = recognise_need(c->r, from, 2, (uint64_t[]){n_row, n_col}, &t, error);
-    if (status)
-        return status;
-    float *in = calloc(n_row * n_col, sizeof *in), *out = calloc(n_row * n_col, sizeof *out);
-    if (!in || !out)
-        status = txl_fail_memory(error, "a projection", n_row * n_col * sizeof *in);
-    if (!status)
-        status = read_elements(c->path, t, 0, n_row * n_col, in, error);
-    for (uint64_t i = 0; !status && i < n_row; i++)
-        for (uint64_t j = 0; j < n_col; j++)
-            out[j * n_row + i] = in[i * n_col + j];
-    free(in);
-    if (status) {
-        free(out);
-        return status;
-    }
-    struct piece piece = {t, 0, n_row * n_col};
-    return add(c, to, &piece, 1, out, error);
-}
-
-/* The vanilla attention types store queries separately from keys and values. */
-static txl_status add_q_and_kv(struct conversion *c, const struct parameter_tensor *to,
-                               txl_error *error) {
-    const uint64_t width = to->n_row / 3, d_model = to->n_column;
-    struct piece piece[] = {{.n = width * d_model}, {.n = 2 * width * d_model}};
-    txl_status status = recognise_need(c->r, part_name("layers.%d.dec_attn.q_net.weight", to->i), 2,
-                                       (uint64_t[]){width, d_model}, &piece[0].tensor, error);
-    if (!status)
-        status = recognise_need(c->r, part_name("layers.%d.dec_attn.kv_net.weight", to->i), 2,
-                                (uint64_t[]){2 * width, d_model}, &piece[1].tensor, error);
-    return status ? status : add(c, to, piece, 2, NULL, error);
-}
-
-/* The sinusoids' frequencies as PyTorch would compute them: 1 / 10000^(2 i / d_model) in f32.  A
- * checkpoint's own may be rounded to half precision. */
-static txl_status add_frequencies(struct conversion *c, const struct parameter_tensor *to,
-                                  txl_error *error) {
-    float *elements = calloc(to->n_row, sizeof *elements);
-    if (!elements)
-        return txl_fail_memory(error, "the sinusoids", to->n_row * sizeof *elements);
-    for (uint64_t i = 0; i < to->n_row; i++)
-        elements[i] = 1 / powf(10000, (float)(2 * i) / (float)c->r->facts.d_model);
-    return add(c, to, NULL, 0, elements, error);
-}
-
-/* ---- All of them -------------------------------------------------------------------------- */
-
-static txl_status add_transformer_xl(struct conversion *c, const struct parameter_tensor *to,
-                                     txl_error *error) {
-    const struct transformer_xl_settings *f = &c->r->facts;
-    const enum attention_type attn_type = f->attn_type;
-    const struct origin *origin = &origins[to->number];
-    struct part_name from = origin_name(c->r, origin, to);
-    const uint64_t n_head = (uint64_t)f->n_head, d_head = (uint64_t)f->d_head;
-    const uint64_t klen = (uint64_t)f->max_klen, heads[] = {n_head, d_head};
-    if (to->number == INV_FREQ && !recognise_tensor(c->r, from))
-        return add_frequencies(c, to, error);
-    if (to->number == ATTENTION_QKV && !attention_is_relative(attn_type))
-        return add_q_and_kv(c, to, error);
-    if (to->number == ATTENTION_R_EMB)
-        return add_item(c, to, from, 3, (uint64_t[]){klen, n_head, d_head}, error);
-    if (to->number == ATTENTION_R_BIAS)
-        return add_item(c, to, from, 2, (uint64_t[]){klen, n_head}, error);
-    if (to->number == ATTENTION_U && attn_type == ATTENTION_LEARNED_DISTANCE)
-        return add_item(c, to, part_name("r_w_bias"), 2, heads, error);
-    if (origin->transposed)
-        return add_transposed(c, to, from, error);
-    if (origin->per_head)
-        return add_whole(c, to, from, 2, heads, error);
-    return add_whole(c, to, from, to->parameter->kind == PARAMETER_VECTOR ? 1 : 2,
-                     (uint64_t[]){to->n_row, to->n_column}, error);
-}
-
-static txl_status add_xlnet(struct conversion *c, const struct parameter_tensor *to,
-                            txl_error *error) {
-    struct xlnet_pieces found;
-    struct piece piece[XLNET_MAX_PIECE];
-    txl_status status =
-        xlnet_find(&c->subject->xlnet, (enum xlnet_parameter)to->number, to->i, &found, error);
-    for (int i = 0; !status && i < found.n; i++)
-        piece[i] = (struct piece){.tensor = &found.view[i], .n = found.view[i].n_element};
-    if (!status)
-        status = add(c, to, piece, found.n, NULL, error);
-    if (status)
-        return status;
-    struct part *part = c->part[c->n - 1];
-    for (int i = 0; i < found.n; i++) {
-        part->view[i] = found.view[i];
-        part->piece[i].tensor = &part->view[i];
-    }
-    return TXL_OK;
+    if (names->table == &transformer_xl_names && to->number == INV_FREQ &&
+        names_which(names, INV_FREQ, 0) < 0)
+        return compute_frequencies(c, to->n_row, &part->elements, error);
+    return names_pieces(names, &c->r->settings, to, &part->piece, &part->n_piece, error);
 }
 
 static txl_status list_tensors(struct conversion *c, txl_error *error) {
-    const struct subject *s = c->subject;
-    struct parameter_walk walk = parameter_walk(s->family->parameters, s->settings);
+    struct parameter_walk walk = parameter_walk(c->family->parameters, &c->r->settings);
     struct parameter_tensor to;
+    size_t n = 0;
+    while (parameter_next(&walk, &to))
+        n++;
+    c->source = calloc(n, sizeof *c->source);
+    c->part = calloc(n, sizeof *c->part);
+    if (!c->source || !c->part)
+        return txl_fail_memory(error, "the list of tensors", n * sizeof *c->source);
     txl_status status = TXL_OK;
+    walk = parameter_walk(c->family->parameters, &c->r->settings);
     while (!status && parameter_next(&walk, &to))
-        status = s->family == &xlnet_family ? add_xlnet(c, &to, error)
-                                            : add_transformer_xl(c, &to, error);
+        status = add(c, &to, error);
     return status;
 }
 
@@ -364,9 +160,9 @@ static txl_status list_tensors(struct conversion *c, txl_error *error) {
 static enum weights_type source_type(const struct conversion *c) {
     bool f16 = true, bf16 = true;
     for (size_t i = 0; i < c->n; i++) {
-        for (int k = 0; k < c->part[i]->n_piece && c->source[i].n_dim == 2; k++) {
-            f16 = f16 && c->part[i]->piece[k].tensor->dtype == CHECKPOINT_F16;
-            bf16 = bf16 && c->part[i]->piece[k].tensor->dtype == CHECKPOINT_BF16;
+        for (int k = 0; k < c->part[i].n_piece && c->source[i].n_dim == 2; k++) {
+            f16 = f16 && c->part[i].piece[k].dtype == CHECKPOINT_F16;
+            bf16 = bf16 && c->part[i].piece[k].dtype == CHECKPOINT_BF16;
         }
     }
     return f16 ? WEIGHTS_F16 : bf16 ? WEIGHTS_BF16 : WEIGHTS_F32;
@@ -401,7 +197,7 @@ static txl_status choose_type(struct conversion *c, const char *asked, enum weig
     txl_status status = TXL_OK;
     for (size_t i = 0; i < c->n && !status; i++) {
         struct weights_source *s = &c->source[i];
-        bool narrow = s->shape[1] < Q8_BLOCK || c->part[i]->kind == PARAMETER_POSITIONS;
+        bool narrow = s->shape[1] < Q8_BLOCK || c->part[i].kind == PARAMETER_POSITIONS;
         if (s->n_dim == 2 && *type == WEIGHTS_Q8 && narrow)
             status = choose_half(s, error);
         else if (s->n_dim == 2)
@@ -469,20 +265,20 @@ static txl_status pack_pieces(const struct vocabulary_file *file, const char *to
     return TXL_OK;
 }
 
-static txl_status read_vocabulary(const struct subject *s, const char *path, const char *tokenizer,
-                                  struct model_settings *text, void **section, size_t *size,
-                                  txl_error *error) {
+/* Packs the vocabulary, and sets in r->settings what it says about the text. */
+static txl_status read_vocabulary(struct recognised *r, const char *path, const char *tokenizer,
+                                  void **section, size_t *size, txl_error *error) {
+    struct model_settings *text = &r->settings.model;
     struct vocabulary_file file = {0};
     int n_token = text->n_token;
     txl_status status = vocabulary_file_read(path, &file, error);
     size_t n = file.n_symbol;
-    const txl_kind usual = s->family == &xlnet_family ? TXL_XLNET : TXL_PIECES;
     if (!status && file.model)
-        status = pack_pieces(&file, tokenizer, usual, text, section, size, &n, error);
+        status = pack_pieces(&file, tokenizer, r->pieces, text, section, size, &n, error);
     if (!status && n != (size_t)n_token)
         status = txl_fail(error, TXL_FORMAT,
                           "%s: %zu symbols, but the model in %s has %d: this is not its vocabulary",
-                          file.path, n, checkpoint_path(s->checkpoint), n_token);
+                          file.path, n, checkpoint_path(r->names.checkpoint), n_token);
     if (!status && !file.model)
         status = pack_vocabulary(&file, tokenizer, text, section, size, error);
     vocabulary_file_free(&file);
@@ -499,32 +295,51 @@ void convert_options_init(struct convert_options *options) {
                                         .mem_len = -1};
 }
 
+/* A checkpoint that is open, and what was found in it. */
+struct subject {
+    struct checkpoint *checkpoint;
+    struct recognised recognised;
+};
+
+static txl_status open_subject(const char *source, const struct convert_options *options,
+                               struct subject *s, txl_error *error) {
+    *s = (struct subject){.checkpoint = NULL};
+    txl_status status = checkpoint_open(source, &s->checkpoint, error);
+    return status ? status : recognise(s->checkpoint, options, &s->recognised, error);
+}
+
+static void close_subject(struct subject *s) {
+    checkpoint_close(s->checkpoint);
+    recognised_free(&s->recognised);
+}
+
 /* Refuses to overwrite an input: the checkpoint, or a file beside it that is read. */
 static txl_status refuse_input(const struct subject *s, const char *vocabulary, const char *output,
                                txl_error *error) {
+    const char *config = s->recognised.config_path;
     if (checkpoint_reads(s->checkpoint, output) || mapped_file_same(vocabulary, output) ||
-        (s->config_path && mapped_file_same(s->config_path, output)))
+        (config && mapped_file_same(config, output)))
         return txl_fail(error, TXL_ARGUMENT, "%s: is read, and cannot be the output too", output);
     return TXL_OK;
 }
 
 /* Writes the file from recognised facts and a vocabulary. */
-static txl_status write_file(struct conversion *c, struct model_settings *facts, const char *output,
-                             const char *vocabulary, const struct convert_options *options,
-                             txl_error *error) {
+static txl_status write_file(struct recognised *r, const char *output, const char *vocabulary,
+                             const struct convert_options *options, txl_error *error) {
+    struct conversion c = {.r = r, .family = r->names.table->family};
     enum weights_type type = WEIGHTS_F32;
     char *settings = NULL;
     void *section = NULL;
     size_t section_size = 0;
-    txl_status status = read_vocabulary(c->subject, vocabulary, options->tokenizer, facts, &section,
-                                        &section_size, error);
+    txl_status status =
+        read_vocabulary(r, vocabulary, options->tokenizer, &section, &section_size, error);
     if (!status)
-        status = list_tensors(c, error);
+        status = list_tensors(&c, error);
     if (!status)
-        status = choose_type(c, options->type, &type, error);
+        status = choose_type(&c, options->type, &type, error);
     if (!status) {
-        facts->type = (int)type;
-        settings = family_settings_text(c->subject->family, facts);
+        r->settings.model.type = (int)type;
+        settings = family_settings_text(c.family, &r->settings);
         if (!settings)
             status = txl_fail_memory(error, "the settings", 4096);
     }
@@ -532,8 +347,8 @@ static txl_status write_file(struct conversion *c, struct model_settings *facts,
         struct weights_contents contents = {.settings = settings,
                                             .vocabulary = section,
                                             .vocabulary_size = section_size,
-                                            .source = c->source,
-                                            .n_source = c->n,
+                                            .source = c.source,
+                                            .n_source = c.n,
                                             .level =
                                                 options->level < 0 ? DEFAULT_LEVEL : options->level,
                                             .threads = options->threads,
@@ -543,6 +358,7 @@ static txl_status write_file(struct conversion *c, struct model_settings *facts,
     }
     free(settings);
     free(section);
+    free_conversion(&c);
     return status;
 }
 
@@ -551,19 +367,15 @@ txl_status convert_checkpoint(const char *source, const char *output,
     struct subject s;
     char *found = NULL;
     txl_status status = open_subject(source, options, &s, error);
-    if (!status && s.family == &transformer_xl_family)
-        status = recognise_complete(&s.transformer_xl, error);
-    struct conversion c = {.subject = &s,
-                           .r = &s.transformer_xl,
-                           .path = status ? source : checkpoint_path(s.checkpoint)};
+    if (!status)
+        status = recognise_complete(&s.recognised, error);
     if (!status && !options->vocabulary)
-        status = vocabulary_file_find(c.path, &found, error);
+        status = vocabulary_file_find(checkpoint_path(s.checkpoint), &found, error);
     const char *vocabulary = options->vocabulary ? options->vocabulary : found;
     if (!status)
         status = refuse_input(&s, vocabulary, output, error);
     if (!status)
-        status = write_file(&c, s.settings, output, vocabulary, options, error);
-    free_conversion(&c);
+        status = write_file(&s.recognised, output, vocabulary, options, error);
     free(found);
     close_subject(&s);
     return status;
@@ -571,12 +383,11 @@ txl_status convert_checkpoint(const char *source, const char *output,
 
 /* Sets what the vocabulary says about the text; `*known` is false without one, or with one that the
  * conversion would refuse.  Fails only when memory is short. */
-static txl_status guess_text(const struct subject *s, const char *path, struct model_settings *text,
-                             bool *known, txl_error *error) {
+static txl_status guess_text(struct recognised *r, const char *path, bool *known,
+                             txl_error *error) {
     void *section = NULL;
     size_t size;
-    txl_status status =
-        path ? read_vocabulary(s, path, NULL, text, &section, &size, error) : TXL_FORMAT;
+    txl_status status = path ? read_vocabulary(r, path, NULL, &section, &size, error) : TXL_FORMAT;
     free(section);
     *known = status == TXL_OK;
     return status == TXL_MEMORY ? status : TXL_OK;
@@ -599,16 +410,13 @@ static bool forget_missing(json_t *settings, const char *missing) {
 }
 
 /* The settings as far as they are known; NULL when memory is short. */
-static char *describe_settings(struct subject *s, bool has_text) {
+static char *describe_settings(struct recognised *r, bool has_text) {
     static const char *const of_text[] = {"tokenizer", "lower_case", "unk_id", "eos_id"};
-    struct transformer_xl_settings *facts = &s->transformer_xl.facts;
-    facts->memory_start = facts->memory_start < 0 ? 0 : facts->memory_start;
-    facts->cluster_order = facts->cluster_order < 0 ? 0 : facts->cluster_order;
-    char *json = family_settings_text(s->family, s->settings);
+    char *json = family_settings_text(r->names.table->family, &r->settings);
     json_t *settings = json ? json_loads(json, 0, NULL) : NULL;
     free(json);
     bool good =
-        settings && json_object_del(settings, "type") == 0 && forget_missing(settings, s->missing);
+        settings && json_object_del(settings, "type") == 0 && forget_missing(settings, r->missing);
     for (size_t i = 0; good && !has_text && i < sizeof of_text / sizeof *of_text; i++)
         good = json_object_set_new(settings, of_text[i], json_null()) == 0;
     json = good ? json_text(settings, JSON_COMPACT) : NULL;
@@ -616,18 +424,19 @@ static char *describe_settings(struct subject *s, bool has_text) {
     return json;
 }
 
-static txl_status describe(struct subject *s, struct convert_description *d, txl_error *error) {
+static txl_status describe(struct recognised *r, struct convert_description *d, txl_error *error) {
     bool has_text;
-    txl_status status = vocabulary_file_find(checkpoint_path(s->checkpoint), &d->vocabulary, error);
+    txl_status status =
+        vocabulary_file_find(checkpoint_path(r->names.checkpoint), &d->vocabulary, error);
     if (status == TXL_MEMORY)
         return status;
     if (status)
         d->vocabulary = NULL;
-    status = guess_text(s, d->vocabulary, s->settings, &has_text, error);
+    status = guess_text(r, d->vocabulary, &has_text, error);
     if (status)
         return status;
-    d->settings = describe_settings(s, has_text);
-    snprintf(d->missing, sizeof d->missing, "%s%s", s->missing,
+    d->settings = describe_settings(r, has_text);
+    snprintf(d->missing, sizeof d->missing, "%s%s", r->missing,
              d->vocabulary ? "" : " --vocab FILE");
     return d->settings ? TXL_OK : txl_fail_memory(error, "the settings", 4096);
 }
@@ -639,7 +448,7 @@ txl_status convert_describe(const char *source, struct convert_description *d, t
     convert_options_init(&options);
     txl_status status = open_subject(source, &options, &s, error);
     if (!status)
-        status = describe(&s, d, error);
+        status = describe(&s.recognised, d, error);
     close_subject(&s);
     return status;
 }

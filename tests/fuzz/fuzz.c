@@ -4,7 +4,6 @@
 #include "convert/containers/checkpoint.h"
 #include "convert/containers/little_endian.h"
 #include "convert/recognise.h"
-#include "convert/xlnet.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -123,29 +122,27 @@ static void read_tensors(const char *path) {
     checkpoint_close(checkpoint);
 }
 
-static void find_xlnet(const struct checkpoint *checkpoint, const struct convert_options *options) {
-    struct xlnet_recognised r;
-    struct xlnet_pieces pieces;
-    char *config_path = NULL;
-    txl_error error;
-    txl_status status = xlnet_recognise(checkpoint, options, &r, &config_path, &error);
-    for (int number = 0; number < N_XLNET_PARAMETER && status == TXL_OK; number++)
-        xlnet_find(&r, (enum xlnet_parameter)number, 0, &pieces, &error);
-    free(config_path);
-}
-
+/* Finds all facts and the pieces of every parameter. */
 static void find_facts(const char *path, const struct convert_options *options) {
     struct checkpoint *checkpoint;
     struct recognised r;
-    char *config_path = NULL;
     txl_error error;
     if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
         return;
-    if (xlnet_is_in(checkpoint))
-        find_xlnet(checkpoint, options);
-    else
-        recognise(checkpoint, options, &r, &config_path, &error);
-    free(config_path);
+    txl_status status = recognise(checkpoint, options, &r, &error);
+    if (!status)
+        status = recognise_complete(&r, &error);
+    if (!status) {
+        struct parameter_walk walk = parameter_walk(r.names.table->family->parameters, &r.settings);
+        struct parameter_tensor to;
+        while (parameter_next(&walk, &to)) {
+            struct checkpoint_tensor *piece = NULL;
+            int n;
+            names_pieces(&r.names, &r.settings, &to, &piece, &n, &error);
+            free(piece);
+        }
+    }
+    recognised_free(&r);
     checkpoint_close(checkpoint);
 }
 

@@ -59,16 +59,16 @@ static struct convert_options choose_options(unsigned bits) {
 static bool is_small_model(const char *path, const struct convert_options *options, int *n_token) {
     struct checkpoint *checkpoint;
     struct recognised r;
-    char *config_path = NULL;
     txl_error error;
     if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
         return false;
-    bool small = recognise(checkpoint, options, &r, &config_path, &error) == TXL_OK;
-    const struct transformer_xl_settings *f = &r.facts;
+    bool small = recognise(checkpoint, options, &r, &error) == TXL_OK;
+    const struct transformer_xl_settings *f = &r.settings.transformer_xl;
+    small = small && r.names.table == &transformer_xl_names;
     *n_token = f->model.n_token;
     small = small && f->model.n_token <= MAX_TOKEN && f->d_model <= MAX_WIDTH &&
             f->d_inner <= MAX_WIDTH;
-    free(config_path);
+    recognised_free(&r);
     checkpoint_close(checkpoint);
     return small;
 }

@@ -1,0 +1,309 @@
+/* Finds the tensors of parameters in a checkpoint, by the tables of published names. */
+#include "names.h"
+#include "lib/base/error.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, size_t length, const char *end) {
+    size_t tail = strlen(end);
+    return length >= tail && memcmp(text + length - tail, end, tail) == 0;
+}
+
+static void set_prefixes(struct names *n, const char *name) {
+    const struct dialect *d = n->dialect;
+    size_t length = strlen(name) - strlen(d->mark), body = strlen(d->body);
+    memcpy(n->prefix, name, length);
+    n->prefix[length] = '\0';
+    strcpy(n->head_prefix, n->prefix);
+    if (!ends_with(n->prefix, length, d->body))
+        return;
+    n->head_prefix[length - body] = '\0';
+    const struct checkpoint *c = n->checkpoint;
+    const char *start = names_spell(n, d->head, 0).text;
+    for (size_t i = 0; i < checkpoint_n_tensor(c); i++)
+        if (strncmp(checkpoint_tensor_at(c, i)->name, start, strlen(start)) == 0)
+            return;
+    strcpy(n->head_prefix, n->prefix);
+}
+
+bool names_find(const struct name_table *table, const struct checkpoint *checkpoint,
+                struct names *n) {
+    *n = (struct names){.checkpoint = checkpoint, .table = table};
+    for (int d = 0; d < table->n_dialect; d++) {
+        const char *mark = table->dialect[d].mark;
+        for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
+            const char *name = checkpoint_tensor_at(checkpoint, i)->name;
+            size_t length = strlen(name);
+            if (!ends_with(name, length, mark) || length - strlen(mark) >= NAMES_MAX_PREFIX)
+                continue;
+            n->dialect = &table->dialect[d];
+            set_prefixes(n, name);
+            return true;
+        }
+    }
+    return false;
+}
+
+struct names_text names_spell(const struct names *n, const char *name, int i) {
+    struct names_text out;
+    const char *head = n->dialect->head, *star = strchr(name, '*');
+    const char *prefix = strncmp(name, head, strlen(head)) == 0 ? n->head_prefix : n->prefix;
+    if (star)
+        snprintf(out.text, sizeof out.text, "%s%.*s%d%s", prefix, (int)(star - name), name, i,
+                 star + 1);
+    else
+        snprintf(out.text, sizeof out.text, "%s%s", prefix, name);
+    return out;
+}
+
+static const struct origin *origins(const struct names *n, int number) {
+    return n->table->row[number].origin[n->dialect->number];
+}
+
+static bool is_usable(const struct names *n, const struct origin *from) {
+    return from->piece[0].name && (!from->all_bands || n->all_bands);
+}
+
+struct names_text names_usual(const struct names *n, int number, int i) {
+    return names_spell(n, origins(n, number)->piece[0].name, i);
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------ */
+
+static int piece_dimensions(const struct names *n, int number, const struct origin *from, int p) {
+    const struct parameter *parameter = &n->table->family->parameters->parameter[number];
+    const char *shape = from->piece[p].shape;
+    return shape ? (int)strlen(shape) : parameter->kind == PARAMETER_VECTOR ? 1 : 2;
+}
+
+static const struct checkpoint_tensor *find(const struct names *n, const struct origin *from, int p,
+                                            int i) {
+    const char *name = from->piece[p].name;
+    return name ? checkpoint_find(n->checkpoint, names_spell(n, name, i).text) : NULL;
+}
+
+static bool has_origin(const struct names *n, int number, const struct origin *from, int i) {
+    for (int p = 0; p < NAMES_MAX_PIECE && is_usable(n, from); p++) {
+        const struct checkpoint_tensor *t = find(n, from, p, i);
+        if (t && (!from->by_rank || t->n_dim == piece_dimensions(n, number, from, p)))
+            return true;
+    }
+    return false;
+}
+
+int names_which(const struct names *n, int number, int i) {
+    for (int k = 0; k < NAMES_MAX_ORIGIN; k++)
+        if (has_origin(n, number, &origins(n, number)[k], i))
+            return k;
+    return -1;
+}
+
+/* The spelling to read, or to name in an error. */
+static const struct origin *choose(const struct names *n, int number, int i) {
+    const struct origin *from = origins(n, number);
+    int which = names_which(n, number, i);
+    for (int k = 0; which < 0 && k < NAMES_MAX_ORIGIN; k++)
+        if (is_usable(n, &from[k]))
+            which = k;
+    return &from[which];
+}
+
+const struct checkpoint_tensor *names_own(const struct names *n, int number, int i) {
+    const struct origin *from = origins(n, number);
+    return is_usable(n, from) ? find(n, from, 0, i) : NULL;
+}
+
+static int count_origin(const struct names *n, const struct origin *from) {
+    const char *name = from->piece[0].name, *star = name ? strchr(name, '*') : NULL;
+    if (!star)
+        return find(n, from, 0, 0) != NULL;
+    struct names_text start = names_spell(n, name, 0);
+    size_t length = strlen(start.text) - strlen(star);
+    int count = 0;
+    for (size_t i = 0; i < checkpoint_n_tensor(n->checkpoint); i++) {
+        const char *text = checkpoint_tensor_at(n->checkpoint, i)->name;
+        char *end;
+        if (strncmp(text, start.text, length) != 0)
+            continue;
+        unsigned long number = strtoul(text + length, &end, 10);
+        if (end > text + length && *end == star[1] && number >= (unsigned long)count)
+            count = number < INT_MAX ? (int)number + 1 : INT_MAX;
+    }
+    return count;
+}
+
+int names_count(const struct names *n, int number) {
+    int most = 0;
+    for (int k = 0; k < NAMES_MAX_ORIGIN; k++) {
+        int count = count_origin(n, &origins(n, number)[k]);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+struct shape_text {
+    char text[CHECKPOINT_MAX_DIM * 24];
+};
+
+static struct shape_text shape_text(int n_dim, const uint64_t *shape) {
+    struct shape_text out = {"[]"};
+    size_t used = 0;
+    for (int d = 0; d < n_dim; d++)
+        used += (size_t)snprintf(out.text + used, sizeof out.text - used, "%s%" PRIu64 "%s",
+                                 d == 0 ? "[" : ", ", shape[d], d == n_dim - 1 ? "]" : "");
+    return out;
+}
+
+static txl_status need(const struct names *n, int number, const struct origin *from, int p, int i,
+                       const struct checkpoint_tensor **tensor, txl_error *error) {
+    const char *path = checkpoint_path(n->checkpoint);
+    const int n_dim = piece_dimensions(n, number, from, p);
+    const struct checkpoint_tensor *t = find(n, from, p, i);
+    *tensor = t;
+    if (!t)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", path,
+                        names_spell(n, from->piece[p].name, i).text);
+    if (t->dtype > CHECKPOINT_F64)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: tensor %s is of type %s; weights are float32, float16, bfloat16 or "
+                        "float64",
+                        path, t->name, checkpoint_dtype_name(t->dtype));
+    if (t->n_dim != n_dim)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, not %d dimensions",
+                        path, t->name, shape_text(t->n_dim, t->shape).text, n_dim);
+    for (int d = 0; d < n_dim; d++)
+        if (t->shape[d] == 0 || t->shape[d] > INT32_MAX)
+            return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the impossible shape %s", path,
+                            t->name, shape_text(n_dim, t->shape).text);
+    return TXL_OK;
+}
+
+static void drop_first_dimension(struct checkpoint_tensor *t) {
+    t->n_element /= t->shape[0];
+    t->n_dim--;
+    memmove(t->shape, t->shape + 1, (size_t)t->n_dim * sizeof *t->shape);
+    memmove(t->stride, t->stride + 1, (size_t)t->n_dim * sizeof *t->stride);
+}
+
+/* The tensor as a weights file has it: layer i's row of it, and rows of outputs where it takes rows
+ * of inputs. */
+static struct checkpoint_tensor view_of(const struct checkpoint_tensor *tensor,
+                                        const struct origin *from, int p, int i) {
+    struct checkpoint_tensor view = *tensor;
+    const char *shape = from->piece[p].shape;
+    if (shape && *shape == 'L') {
+        view.data += (uint64_t)i * view.stride[0] * checkpoint_dtype_size(view.dtype);
+        drop_first_dimension(&view);
+    }
+    const struct checkpoint_tensor old = view;
+    for (int d = 0; from->transposed && d < view.n_dim; d++) {
+        view.shape[d] = old.shape[(d + 1) % old.n_dim];
+        view.stride[d] = old.stride[(d + 1) % old.n_dim];
+    }
+    return view;
+}
+
+txl_status names_need(const struct names *n, int number, int i, struct checkpoint_tensor *view,
+                      txl_error *error) {
+    const struct origin *from = choose(n, number, i);
+    const struct checkpoint_tensor *t;
+    txl_status status = need(n, number, from, 0, i, &t, error);
+    if (!status)
+        *view = view_of(t, from, 0, i);
+    return status;
+}
+
+/* The shape that the piece must have. */
+static void expect(const struct names *n, const void *settings, const struct parameter_tensor *to,
+                   const struct origin *from, int p, int i, uint64_t *shape) {
+    const char *letters = from->piece[p].shape;
+    shape[0] = from->transposed ? to->n_column : to->n_row;
+    shape[1] = from->transposed ? to->n_row : to->n_column;
+    for (int d = 0; letters && letters[d]; d++)
+        shape[d] = letters[d] >= '0' && letters[d] <= '9' ? (uint64_t)(letters[d] - '0')
+                                                          : n->table->size(settings, letters[d], i);
+}
+
+txl_status names_pieces(const struct names *n, const void *settings,
+                        const struct parameter_tensor *to, struct checkpoint_tensor **piece,
+                        int *n_piece, txl_error *error) {
+    const struct origin *from = choose(n, to->number, to->i);
+    int count = 0;
+    while (count < NAMES_MAX_PIECE && from->piece[count].name)
+        count++;
+    if (from->all_bands)
+        count = count_origin(n, from);
+    *n_piece = count;
+    *piece = calloc((size_t)count, sizeof **piece);
+    if (!*piece)
+        return txl_fail_memory(error, "the list of tensors", (size_t)count * sizeof **piece);
+    uint64_t n_element = 0;
+    for (int k = 0; k < count; k++) {
+        const int p = from->all_bands ? 0 : k, i = from->all_bands ? k : to->i;
+        const struct checkpoint_tensor *t;
+        uint64_t shape[CHECKPOINT_MAX_DIM];
+        txl_status status = need(n, to->number, from, p, i, &t, error);
+        if (status)
+            return status;
+        expect(n, settings, to, from, p, i, shape);
+        if (memcmp(t->shape, shape, (size_t)t->n_dim * sizeof *shape) != 0)
+            return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, expected %s",
+                            checkpoint_path(n->checkpoint), t->name,
+                            shape_text(t->n_dim, t->shape).text, shape_text(t->n_dim, shape).text);
+        (*piece)[k] = view_of(t, from, p, i);
+        n_element += (*piece)[k].n_element;
+    }
+    assert(n_element == to->n_row * to->n_column);
+    (void)n_element;
+    return TXL_OK;
+}
+
+/* ---- Tied tensors ------------------------------------------------------------------------- */
+
+enum { COMPARED = 1 << 14 };
+
+/* Whether both hold the same numbers: shards keep a copy of a tied tensor each. */
+static txl_status is_copy(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b,
+                          bool *same, txl_error *error) {
+    *same = a->dtype == b->dtype && a->n_dim == b->n_dim &&
+            memcmp(a->shape, b->shape, (size_t)a->n_dim * sizeof *a->shape) == 0;
+    if (!*same)
+        return TXL_OK;
+    float *numbers = malloc(2 * COMPARED * sizeof *numbers);
+    if (!numbers)
+        return txl_fail_memory(error, "comparing tensors", 2 * COMPARED * sizeof *numbers);
+    txl_status status = TXL_OK;
+    for (uint64_t i = 0; *same && !status && i < a->n_element; i += COMPARED) {
+        uint64_t left = a->n_element - i, n = left < COMPARED ? left : COMPARED;
+        status = checkpoint_read_float(a, i, n, numbers, error);
+        if (!status)
+            status = checkpoint_read_float(b, i, n, numbers + COMPARED, error);
+        *same = !status && memcmp(numbers, numbers + COMPARED, n * sizeof *numbers) == 0;
+    }
+    checkpoint_release(a);
+    checkpoint_release(b);
+    free(numbers);
+    return status;
+}
+
+txl_status names_tied(const struct names *n, int first, int i, int second, int j, bool has_own,
+                      bool *tied, txl_error *error) {
+    const struct checkpoint_tensor *a = names_own(n, first, i), *b = names_own(n, second, j);
+    *tied = a || b;
+    if (a && b) {
+        *tied = checkpoint_same_view(a, b);
+        return *tied ? TXL_OK : is_copy(a, b, tied, error);
+    }
+    if (*tied && has_own)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing",
+                        checkpoint_path(n->checkpoint),
+                        a ? names_usual(n, second, j).text : names_usual(n, first, i).text);
+    return TXL_OK;
+}
