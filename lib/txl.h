@@ -567,6 +567,8 @@ typedef struct txl_symbol {
     uint64_t line;    /* of the text, from 1, in which its bytes begin */
     uint64_t offset;  /* where in the text, in bytes from its start, they begin */
     uint64_t bytes;   /* how many they are; 0 for the end of a line */
+    /* Code points of the text from its start to the end of those bytes; of bytes models bytes. */
+    uint64_t characters;
 } txl_symbol;
 
 typedef struct txl_encoding {

@@ -45,21 +45,27 @@ static txl_status push(struct evaluation *e, int32_t id, const struct place *pla
 /* ---- The spool ---------------------------------------------------------------------------- */
 
 /* Places are only kept for the tables. */
+static size_t spooled_place(const struct evaluation *e) {
+    return tables_any(e->tables) ? sizeof(struct place) : sizeof(struct share);
+}
+
 static off_t spooled_bytes(const struct evaluation *e) {
-    return (off_t)(sizeof(int32_t) + (tables_any(e->tables) ? sizeof(struct place) : 0));
+    return (off_t)(sizeof(int32_t) + spooled_place(e));
 }
 
 static txl_status spool_write(struct evaluation *e, int32_t id, const struct place *place,
                               txl_error *error) {
+    const void *kept = tables_any(e->tables) ? (const void *)place : &place->share;
     bool written = fwrite(&id, sizeof id, 1, e->spool) == 1 &&
-                   (!tables_any(e->tables) || fwrite(place, sizeof *place, 1, e->spool) == 1);
+                   fwrite(kept, spooled_place(e), 1, e->spool) == 1;
     return written ? TXL_OK : fail_spool(error);
 }
 
 static txl_status spool_read(struct evaluation *e, int32_t *id, struct place *place,
                              txl_error *error) {
-    bool read = fread(id, sizeof *id, 1, e->spool) == 1 &&
-                (!tables_any(e->tables) || fread(place, sizeof *place, 1, e->spool) == 1);
+    void *kept = tables_any(e->tables) ? (void *)place : &place->share;
+    bool read =
+        fread(id, sizeof *id, 1, e->spool) == 1 && fread(kept, spooled_place(e), 1, e->spool) == 1;
     return read ? TXL_OK : fail_spool(error);
 }
 
@@ -139,9 +145,13 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
         return e->options.per_line ? end_line(e, symbol->offset, error) : TXL_OK;
     if (e->options.max_tokens > 0 && e->tokens == e->options.max_tokens)
         return TXL_STOPPED;
-    const struct place place = {symbol->line, symbol->offset, symbol->bytes};
+    const uint64_t end = symbol->offset + symbol->bytes;
+    struct place place = {.line = symbol->line, .offset = symbol->offset, .bytes = symbol->bytes};
+    if (!e->options.ids)
+        place.share = (struct share){end - e->end, symbol->characters - e->characters};
     e->tokens++;
-    e->end = place.offset + place.bytes;
+    e->end = end;
+    e->characters = symbol->characters;
     if (e->spool)
         return spool_write(e, symbol->id, &place, error);
     if (e->options.per_line)
@@ -204,7 +214,7 @@ static bool start_text(struct evaluation *e, struct input *input) {
     e->score = (struct score){0};
     e->tokens = 0;
     e->line = (struct place){.line = 1};
-    e->end = 0;
+    e->end = e->characters = 0;
     e->in_line = false;
     if (e->comparison)
         e->comparison->divergence = (struct divergence){0};
@@ -228,13 +238,7 @@ static void end_text(struct evaluation *e, struct result *result) {
     end_stream(e);
     if (e->heat)
         heat_end_text(e->heat, e->reader.ended);
-    *result = (struct result){.score = e->score,
-                              .tokens = e->tokens,
-                              .unknown = counts.unknown,
-                              .whole = e->reader.ended && !e->options.ids,
-                              .bytes = counts.bytes,
-                              .characters = counts.characters,
-                              .part = e->options.stream > 0};
+    *result = (struct result){.score = e->score, .tokens = e->tokens, .unknown = counts.unknown};
     if (e->comparison)
         result->divergence = e->comparison->divergence;
     token_reader_close(&e->reader);
@@ -274,7 +278,6 @@ txl_status evaluate(struct evaluation *e, const char *file, struct input *input,
     if (tables_start_text(e->tables, file, input) && start_text(e, input)) {
         status = score_text(e, input);
         end_text(e, result);
-        result->whole = result->whole && status == TXL_OK;
         result->seconds = terminal_seconds() - start;
     }
     if (e->spool) {

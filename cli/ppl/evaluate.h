@@ -37,8 +37,9 @@ struct evaluation {
     struct unknown unknown;
     FILE *spool; /* the tokens of several streams, until their number is known */
     bool in_line;
-    struct place line; /* where the current line begins */
-    uint64_t end;      /* of the last token's bytes */
+    struct place line;   /* where the current line begins */
+    uint64_t end;        /* of the last token's bytes */
+    uint64_t characters; /* of the text before that */
 };
 
 /* Reads `input` and scores it; tables name it `file`, as the result does.  Returns TXL_OK, or

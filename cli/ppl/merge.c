@@ -43,7 +43,7 @@ bool shard_to_json(json_t *object, const struct shard *shard, const struct resul
 /* ---- Reading ------------------------------------------------------------------------------ */
 
 /* Members that must be the same in all shards, by the object that they are in. */
-static const char *const same_text[] = {"tokens", "unknown", "bytes", "characters", NULL};
+static const char *const same_text[] = {"tokens", "unknown", NULL};
 static const char *const same_run[] = {"of",    "checksum",         "mode", "text",
                                        "words", "replaces_unknown", NULL};
 
@@ -103,12 +103,12 @@ static bool parse(struct part *part) {
     struct result *r = &part->result;
     if (!json_is_object(shard))
         return refuse(part->path, "not the result of a shard");
-    bool known = true, counted = true;
+    bool known = true;
     bool good = get_count(o, "tokens", &r->tokens, NULL) &&
                 get_count(o, "predicted", &r->score.predicted, NULL) &&
-                get_count(o, "unknown", &r->unknown, &counted) &&
-                get_count(o, "bytes", &r->bytes, &known) &&
-                get_count(o, "characters", &r->characters, &known) &&
+                get_count(o, "unknown", &r->unknown, &known) &&
+                get_count(o, "bytes", &r->score.share.bytes, &known) &&
+                get_count(o, "characters", &r->score.share.characters, &known) &&
                 get_number(o, "nats", &r->score.nats) && get_number(o, "seconds", &r->seconds) &&
                 get_number(shard, "mean", &r->score.mean) &&
                 get_number(shard, "squares", &r->score.squares) &&
@@ -125,7 +125,6 @@ static bool parse(struct part *part) {
                 json_is_string(json_object_get(shard, "blas"));
     if (!good)
         return refuse(part->path, "a field is missing or not what it should be");
-    r->whole = known;
     r->file = json_string_value(json_object_get(o, "file"));
     if (r->score.predicted + 1 != r->tokens / part->shard.of)
         return refuse(part->path, "the shard was not scored to its end");

@@ -344,7 +344,7 @@ static int score_each(struct ppl *ppl, char **files, int n_files, int *done, str
 }
 
 static int score_files(struct ppl *ppl, char **files, int n_files) {
-    struct result total = {.whole = true};
+    struct result total = {0};
     int done = 0;
     if (!open_scorer(ppl))
         return STATUS_FAILURE;

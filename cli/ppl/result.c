@@ -41,9 +41,6 @@ void result_add(struct result *total, const struct result *result) {
     divergence_merge(&total->divergence, &result->divergence);
     total->tokens += result->tokens;
     total->unknown += result->unknown;
-    total->bytes += result->bytes;
-    total->characters += result->characters;
-    total->whole = total->whole && result->whole;
     total->seconds += result->seconds;
 }
 
@@ -55,15 +52,17 @@ double result_nats_per_token(const struct result *result) {
     return nats_per_token(&result->score);
 }
 
+/* Ids stand for no text. */
 static bool knows_characters(const struct result *result) {
-    return result->whole && !result->part && result->characters > 0;
+    return result->score.share.characters > 0;
 }
 
 static double bits_per_character(const struct run_facts *facts, const struct result *result,
                                  const struct score *score) {
     if (!facts->words)
         return nats_per_token(score) / LN_2;
-    return knows_characters(result) ? score->nats / LN_2 / (double)result->characters : NAN;
+    return knows_characters(result) ? score->nats / LN_2 / (double)result->score.share.characters
+                                    : NAN;
 }
 
 double result_bits_per_character(const struct run_facts *facts, const struct result *result) {
@@ -71,8 +70,8 @@ double result_bits_per_character(const struct run_facts *facts, const struct res
 }
 
 static double bits_per_byte(const struct result *result, const struct score *score) {
-    bool known = result->whole && !result->part && result->bytes > 0;
-    return known ? score->nats / LN_2 / (double)result->bytes : NAN;
+    uint64_t bytes = result->score.share.bytes;
+    return bytes > 0 ? score->nats / LN_2 / (double)bytes : NAN;
 }
 
 /* The headline of either model's score. */
@@ -81,7 +80,8 @@ static struct headline make_headline(const struct run_facts *facts, const struct
     double nats = nats_per_token(score), error = score_standard_error(score);
     if (facts->words && !(facts->pieces && knows_characters(result)))
         return (struct headline){true, exp(nats), exp(nats) * error};
-    double per_token = facts->words ? (double)score->predicted / (double)result->characters : 1;
+    double per_token =
+        facts->words ? (double)score->predicted / (double)result->score.share.characters : 1;
     return (struct headline){false, bits_per_character(facts, result, score),
                              error / LN_2 * per_token};
 }
@@ -140,8 +140,8 @@ json_t *result_to_json(const struct run_facts *facts, const struct result *resul
                 set(o, "tokens", count(result->tokens, true)) &&
                 set(o, "predicted", count(result->score.predicted, true)) &&
                 set(o, "unknown", count(result->unknown, !facts->ids)) &&
-                set(o, "bytes", count(result->bytes, result->whole)) &&
-                set(o, "characters", count(result->characters, result->whole)) &&
+                set(o, "bytes", count(result->score.share.bytes, !facts->ids)) &&
+                set(o, "characters", count(result->score.share.characters, !facts->ids)) &&
                 set_score(o, facts, result, &result->score) &&
                 set(o, "seconds", number(result->seconds)) &&
                 set(o, "tokens_per_second", number(result_tokens_per_second(result))) &&

@@ -12,9 +12,6 @@ struct result {
     struct score score;
     struct divergence divergence; /* --compare */
     uint64_t tokens, unknown;
-    bool whole; /* the text was read to its end, so bytes and characters mean something */
-    uint64_t bytes, characters;
-    bool part; /* a shard: they count more than was scored */
     double seconds;
 };
 
@@ -48,8 +45,8 @@ void result_add(struct result *total, const struct result *result);
 
 double result_nats_per_token(const struct result *result);
 
-/* Bits per character as papers report them: per token if a token is a character; NAN if the number
- * of scored characters is not known. */
+/* Bits per character as papers report them: per token if a token is a character, else per character
+ * that the scored tokens stand for; NAN if these are not known, as with ids. */
 double result_bits_per_character(const struct run_facts *facts, const struct result *result);
 
 /* The number that --fail-above compares.  Characters: bits per character.  Words: perplexity, as

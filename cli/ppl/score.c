@@ -28,6 +28,8 @@ void score_merge(struct score *score, const struct score *other) {
     double n = (double)score->predicted, m = (double)other->predicted;
     double difference = other->mean - score->mean;
     score->predicted += other->predicted;
+    score->share.bytes += other->share.bytes;
+    score->share.characters += other->share.characters;
     score->nats += other->nats;
     score->mean += difference * m / (n + m);
     score->squares += other->squares + difference * difference * n * m / (n + m);
@@ -147,6 +149,8 @@ static txl_status record(struct scorer *scorer, size_t i, size_t at, txl_error *
         token.logprob[k] = lane->logprob ? lane->logprob + i * scorer->n_token : NULL;
     }
     score_add(&scorer->score, token.nats[0]);
+    scorer->score.share.bytes += token.place->share.bytes;
+    scorer->score.share.characters += token.place->share.characters;
     txl_status status = TXL_OK;
     for (size_t k = 0; k < scorer->n_observer && status == TXL_OK; k++)
         status = scorer->observer[k].token(scorer->observer[k].context, &token, error);

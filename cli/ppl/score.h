@@ -4,9 +4,17 @@
 
 #include "txl.h"
 
+/* How much of the text's source a token takes: from the end of the token before it to its own end.
+ * So blanks between tokens count, tokens that stand for the same bytes count them once, and the
+ * parts of a text add up. */
+struct share {
+    uint64_t bytes, characters;
+};
+
 /* Sums over scored tokens; mean and squares as Welford (1962) keeps them. */
 struct score {
     uint64_t predicted;
+    struct share share;
     double nats;    /* sum */
     double mean;    /* of the nats of a token */
     double squares; /* sum of squared differences from the mean */
@@ -25,6 +33,7 @@ double score_standard_error(const struct score *score);
 struct place {
     uint64_t line; /* from 1 */
     uint64_t offset, bytes;
+    struct share share;
 };
 
 /* A scored token.  With two sessions (--compare), both score it. */

@@ -23,15 +23,17 @@ static txl_status feed(txl_encoder *encoder, const char *text, size_t length, tx
         at->line_begun = byte != '\n';
         if (byte == '\n') {
             status = encode_line_end(encoder, error);
-            at->here = (struct place){at->here.line + 1, 1, at->here.offset + 1};
+            at->here =
+                (struct place){at->here.line + 1, 1, at->here.offset + 1, at->here.character + 1};
             continue;
         }
         char decimal[3];
         size_t n = spell_byte(byte, decimal);
         int32_t id = encoder->how.lookup ? encoder->vocabulary->byte_id[byte] : -1;
-        status = encode_found(encoder, decimal, n, id, &at->here, 1, error);
+        status = encode_found(encoder, decimal, n, id, &at->here, (struct extent){1, 1}, error);
         at->here.column++;
         at->here.offset++;
+        at->here.character++;
     }
     return status;
 }

@@ -94,7 +94,7 @@ static txl_status end_gathered(txl_encoder *encoder, txl_error *error) {
             size_t n = (size_t)(end - lower);
             unicode_first(lower, &n);
             status = encode_spelling(encoder, lower, n, &place.place,
-                                     next.place.offset - place.place.offset, error);
+                                     encode_extent(&place.place, &next.place), error);
             lower += n;
         }
         place = next;
@@ -108,11 +108,14 @@ static txl_status emit_blank(txl_encoder *encoder, const struct blank_run *run, 
     char utf8[4];
     size_t length = unicode_encode(own->text8 && run->code == ' ' ? '_' : run->code, utf8);
     struct place *place = &own->blank;
-    txl_status status = encode_spelling(encoder, utf8, length, place, run->bytes, error);
+    /* A line end may be CR LF; all else is one character. */
+    const struct extent extent = {run->bytes, run->code == '\n' ? run->bytes : 1};
+    txl_status status = encode_spelling(encoder, utf8, length, place, extent, error);
     place->column++;
-    place->offset += run->bytes;
+    place->offset += extent.bytes;
+    place->character += extent.characters;
     if (run->code == '\n' && status == TXL_OK) {
-        *place = (struct place){place->line + 1, 1, place->offset};
+        *place = (struct place){place->line + 1, 1, place->offset, place->character};
         status = encode_line_end(encoder, error);
     }
     return status;
@@ -159,14 +162,15 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
     }
     struct place place = encoder->at.here;
     if (n < length || n == 1)
-        return status == TXL_OK
-                   ? encode_spelling(encoder, utf8, length, &place, encoder->at.bytes, error)
-                   : status;
+        return status == TXL_OK ? encode_spelling(encoder, utf8, length, &place,
+                                                  (struct extent){encoder->at.bytes, 1}, error)
+                                : status;
     for (size_t i = 0; i < n && status == TXL_OK; i++) {
         const char *spelling = own->text8 && utf8[i] == ' ' ? "_" : utf8 + i;
-        status = encode_spelling(encoder, spelling, 1, &place, 1, error);
+        status = encode_spelling(encoder, spelling, 1, &place, (struct extent){1, 1}, error);
         place.column++;
         place.offset++;
+        place.character++;
     }
     return status;
 }

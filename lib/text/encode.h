@@ -4,6 +4,7 @@
 
 #include "kind.h"
 #include "lib/base/buffer.h"
+#include "piece_stream.h"
 #include "unicode.h"
 #include "vocabulary.h"
 
@@ -11,6 +12,12 @@
 struct place {
     uint64_t line, column; /* from 1; columns in code points, in the bytes kind in bytes */
     uint64_t offset;       /* in bytes */
+    uint64_t character;    /* code points before it; in the bytes kind bytes */
+};
+
+/* How much of the source a symbol stands for. */
+struct extent {
+    uint64_t bytes, characters;
 };
 
 /* The state in the middle of a text. */
@@ -36,18 +43,23 @@ struct txl_encoder {
     void *own; /* the kind's */
 };
 
+/* The extent between two places. */
+struct extent encode_extent(const struct place *begin, const struct place *end);
+
 /* Passes on a symbol whose id was looked up; `id` is -1 if the vocabulary lacks it.  It stands for
- * `bytes` bytes of the source from `place` on. */
+ * `extent` of the source from `place` on. */
 txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, int32_t id,
-                        const struct place *place, uint64_t bytes, txl_error *error);
+                        const struct place *place, struct extent extent, txl_error *error);
+
+/* The span of `bytes` bytes, `characters` code points, from at.here on. */
+struct span encode_span(const struct position *at, uint64_t bytes, uint64_t characters);
 
 /* Passes on a piece of the text; `context` is the encoder. */
-struct piece;
 txl_status encode_piece(void *context, const struct piece *piece, txl_error *error);
 
 /* Looks a symbol up and passes it on.  Not for the bytes kind. */
 txl_status encode_spelling(txl_encoder *encoder, const char *text, size_t length,
-                           const struct place *place, uint64_t bytes, txl_error *error);
+                           const struct place *place, struct extent extent, txl_error *error);
 
 /* Passes on the kind's line boundary, which stands for `bytes` bytes of the source from at.here
  * on. */

@@ -15,7 +15,6 @@
 #include "encode.h"
 #include "lib/base/error.h"
 #include "lib/base/reserved.h"
-#include "piece_stream.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,27 +31,32 @@ enum {
 
 /* ---- Passing symbols on ------------------------------------------------------------------- */
 
+struct extent encode_extent(const struct place *begin, const struct place *end) {
+    return (struct extent){end->offset - begin->offset, end->character - begin->character};
+}
+
 static txl_symbol symbol_at(const char *text, size_t length, int32_t id, const struct place *place,
-                            uint64_t bytes) {
+                            struct extent extent) {
     return (txl_symbol){.text = text,
                         .length = length,
                         .id = id,
                         .line = place->line,
                         .offset = place->offset,
-                        .bytes = bytes};
+                        .bytes = extent.bytes,
+                        .characters = place->character + extent.characters};
 }
 
 static txl_status emit(txl_encoder *encoder, const char *text, size_t length, int32_t id,
-                       const struct place *place, uint64_t bytes, txl_error *error) {
+                       const struct place *place, struct extent extent, txl_error *error) {
     encoder->counts.symbols += id >= 0;
-    const txl_symbol symbol = symbol_at(text, length, id, place, bytes);
+    const txl_symbol symbol = symbol_at(text, length, id, place, extent);
     txl_before_callback(error);
     txl_status status = encoder->how.symbol(encoder->how.context, &symbol, error);
     return txl_after_callback(error, status, "stopped by the receiver of the symbols");
 }
 
 txl_status encode_line_end(txl_encoder *encoder, txl_error *error) {
-    return emit(encoder, NULL, 0, -1, &encoder->at.here, 0, error);
+    return emit(encoder, NULL, 0, -1, &encoder->at.here, (struct extent){0}, error);
 }
 
 /* Writes the beginning of a spelling, at most QUOTED code points, for a message.  Quotes,
@@ -93,47 +97,55 @@ static txl_status fail_unknown(const char *text, size_t length, const struct pla
 }
 
 static void show_unknown(const txl_encoder *encoder, const char *text, size_t length, int32_t id,
-                         const struct place *place, uint64_t bytes) {
-    const txl_symbol symbol = symbol_at(text, length, id, place, bytes);
+                         const struct place *place, struct extent extent) {
+    const txl_symbol symbol = symbol_at(text, length, id, place, extent);
     if (encoder->how.unknown)
         encoder->how.unknown(encoder->how.unknown_context, &symbol, place->column);
 }
 
 txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, int32_t id,
-                        const struct place *place, uint64_t bytes, txl_error *error) {
+                        const struct place *place, struct extent extent, txl_error *error) {
     if (id < 0 && encoder->how.lookup) {
         id = encoder->vocabulary->unk;
         if (id < 0 && !encoder->how.skip_unknown)
             return fail_unknown(text, length, place, error);
         encoder->counts.unknown++;
-        show_unknown(encoder, text, length, id, place, bytes);
+        show_unknown(encoder, text, length, id, place, extent);
         if (id < 0)
             return TXL_OK;
     }
-    return emit(encoder, text, length, id, place, bytes, error);
+    return emit(encoder, text, length, id, place, extent, error);
+}
+
+struct span encode_span(const struct position *at, uint64_t bytes, uint64_t characters) {
+    const struct place *here = &at->here;
+    return (struct span){here->offset, here->offset + bytes, here->line,
+                         here->column, here->character,      here->character + characters};
 }
 
 txl_status encode_piece(void *context, const struct piece *piece, txl_error *error) {
     txl_encoder *encoder = context;
-    const struct place place = {piece->span.line, piece->span.column, piece->span.begin};
+    const struct span *span = &piece->span;
+    const struct place place = {span->line, span->column, span->begin, span->character};
+    const struct extent extent = {span->end - span->begin, span->character_end - span->character};
     int32_t id = piece->unknown || !encoder->how.lookup ? -1 : piece->id;
-    return encode_found(encoder, piece->text, piece->length, id, &place,
-                        piece->span.end - piece->span.begin, error);
+    return encode_found(encoder, piece->text, piece->length, id, &place, extent, error);
 }
 
 txl_status encode_spelling(txl_encoder *encoder, const char *text, size_t length,
-                           const struct place *place, uint64_t bytes, txl_error *error) {
+                           const struct place *place, struct extent extent, txl_error *error) {
     int32_t id = -1;
     if (encoder->how.lookup)
         id = length == 1 ? encoder->vocabulary->byte_id[(unsigned char)text[0]]
                          : vocabulary_find(encoder->vocabulary, text, length);
-    return encode_found(encoder, text, length, id, place, bytes, error);
+    return encode_found(encoder, text, length, id, place, extent, error);
 }
 
 txl_status encode_boundary(txl_encoder *encoder, uint64_t bytes, txl_error *error) {
     const char *text = text_kind(encoder->vocabulary->kind)->boundary;
     int32_t id = encoder->how.lookup ? encoder->vocabulary->eos : -1;
-    return encode_found(encoder, text, strlen(text), id, &encoder->at.here, bytes, error);
+    const struct extent line_end = {bytes, bytes}; /* nothing, LF or CR LF */
+    return encode_found(encoder, text, strlen(text), id, &encoder->at.here, line_end, error);
 }
 
 /* ---- Gathered text ------------------------------------------------------------------------ */
@@ -183,6 +195,7 @@ void gathered_move(const struct gathered *gathered, struct gathered_place *place
         place->place.offset += replaced ? (size_t)gathered->replaced.data[place->replaced] : n;
         place->replaced += replaced;
         place->place.column++;
+        place->place.character++;
         place->at += n;
     }
     while (place->at > at) {
@@ -195,6 +208,7 @@ void gathered_move(const struct gathered *gathered, struct gathered_place *place
         place->replaced -= replaced;
         place->place.offset -= replaced ? (size_t)gathered->replaced.data[place->replaced] : n;
         place->place.column--;
+        place->place.character--;
     }
 }
 
@@ -203,6 +217,7 @@ void gathered_move(const struct gathered *gathered, struct gathered_place *place
 /* Moves past the n code points that were taken. */
 static void advance(struct position *at, size_t n) {
     at->here.column += n;
+    at->here.character += n;
     at->here.offset += at->bytes;
     at->bytes = 0;
     at->line_begun = true;
@@ -232,7 +247,8 @@ static txl_status end_line(txl_encoder *encoder, unsigned bytes, txl_error *erro
     txl_status status = encoder->kind->line_end(encoder, error);
     at->line_begun = false;
     at->bytes = 0;
-    at->here = (struct place){at->here.line + 1, 1, at->here.offset + bytes};
+    at->here =
+        (struct place){at->here.line + 1, 1, at->here.offset + bytes, at->here.character + bytes};
     return status;
 }
 
@@ -279,6 +295,7 @@ static txl_status take_code_point(txl_encoder *encoder, uint32_t code, uint64_t 
     encoder->counts.characters++;
     if (first && code == UNICODE_BYTE_ORDER_MARK) {
         at->here.offset += bytes;
+        at->here.character++;
         return TXL_OK;
     }
     if (code == '\n') {
@@ -364,7 +381,7 @@ static txl_status finish(txl_encoder *encoder, txl_error *error) {
 }
 
 static void start_text(txl_encoder *encoder) {
-    encoder->at = (struct position){.here = {1, 1, 0}};
+    encoder->at = (struct position){.here = {1, 1, 0, 0}};
     if (encoder->kind->start)
         encoder->kind->start(encoder);
 }

@@ -161,13 +161,12 @@ static txl_status pass_unknown(struct piece_stream *s, txl_error *error) {
         return TXL_OK;
     s->n_unknown = 0;
     const struct span *spans = s->unknown_spans;
-    const struct piece piece = {
-        .text = s->unknown,
-        .length = n,
-        .id = s->pieces->unk,
-        .unknown = true,
-        .span = {spans[0].begin, spans[n - 1].end, spans[0].line, spans[0].column},
-        .spans = spans};
+    const struct piece piece = {.text = s->unknown,
+                                .length = n,
+                                .id = s->pieces->unk,
+                                .unknown = true,
+                                .span = span_join(&spans[0], &spans[n - 1]),
+                                .spans = spans};
     return s->take(s->context, &piece, error);
 }
 
@@ -207,8 +206,7 @@ static txl_status pass_bytes(struct piece_stream *s, uint32_t begin, uint32_t en
         const struct piece piece = {.text = text,
                                     .length = sizeof text,
                                     .id = s->pieces->byte_id[byte],
-                                    .span = {s->spans[begin].begin, s->spans[end - 1].end,
-                                             s->spans[begin].line, s->spans[begin].column}};
+                                    .span = span_join(&s->spans[begin], &s->spans[end - 1])};
         status = s->take(s->context, &piece, error);
     }
     return status;
@@ -223,12 +221,11 @@ static txl_status pass_piece(struct piece_stream *s, uint32_t begin, uint32_t en
     if (status != TXL_OK)
         return status;
     const struct span *spans = s->spans + begin;
-    const struct piece piece = {
-        .text = s->text + begin,
-        .length = end - begin,
-        .id = s->pieces->trie_id[unit],
-        .span = {spans[0].begin, spans[end - begin - 1].end, spans[0].line, spans[0].column},
-        .spans = spans};
+    const struct piece piece = {.text = s->text + begin,
+                                .length = end - begin,
+                                .id = s->pieces->trie_id[unit],
+                                .span = span_join(&spans[0], &spans[end - begin - 1]),
+                                .spans = spans};
     return s->take(s->context, &piece, error);
 }
 
@@ -399,9 +396,9 @@ static txl_status put_space(struct piece_stream *s, const struct span *span, txl
  * it. */
 static void drop(struct piece_stream *s, const struct span *span) {
     if (s->begun && s->end > s->first)
-        s->spans[s->end - 1].end = span->end;
+        s->spans[s->end - 1] = span_join(&s->spans[s->end - 1], span);
     else if (s->dropped)
-        s->leading.end = span->end;
+        s->leading = span_join(&s->leading, span);
     else
         s->leading = *span;
     s->dropped = s->dropped || s->end == s->first;
@@ -423,8 +420,10 @@ static void settle(struct piece_stream *s) {
 /* Puts the word mark before the text.  It stands for the spaces that were dropped there. */
 static txl_status begin(struct piece_stream *s, const struct span *span, txl_error *error) {
     struct span mark = s->dropped ? s->leading : *span;
-    if (!s->dropped)
+    if (!s->dropped) {
         mark.end = mark.begin;
+        mark.character_end = mark.character;
+    }
     bool puts = s->pieces->flags & PIECES_DUMMY_PREFIX && !s->goes_on;
     s->begun = true;
     s->after_space = removes_spaces(s) && !s->goes_on;
@@ -454,9 +453,7 @@ static txl_status add_normal(struct piece_stream *s, const char *bytes, size_t l
         return status;
     }
     if (s->dropped) {
-        span.begin = s->leading.begin;
-        span.line = s->leading.line;
-        span.column = s->leading.column;
+        span = span_join(&s->leading, &span);
         s->dropped = false;
     }
     for (size_t i = 0, n; i < length && status == TXL_OK; i += n) {
@@ -505,8 +502,7 @@ static txl_status normalise_one(struct piece_stream *s, txl_error *error) {
         }
     }
     const struct span *spans = s->raw_spans + s->raw_begin;
-    const struct span span = {spans[0].begin, spans[consumed - 1].end, spans[0].line,
-                              spans[0].column};
+    const struct span span = span_join(&spans[0], &spans[consumed - 1]);
     s->raw_begin += consumed;
     return add_normal(s, made, n, &span, error);
 }
@@ -605,6 +601,8 @@ txl_status piece_stream_add_ascii(struct piece_stream *s, const char *text, size
             span.begin++;
             span.end++;
             span.column++;
+            span.character++;
+            span.character_end++;
         }
     }
     return status;
@@ -613,7 +611,7 @@ txl_status piece_stream_add_ascii(struct piece_stream *s, const char *text, size
 txl_status piece_stream_drop(struct piece_stream *s, const struct span *span, txl_error *error) {
     (void)error;
     if (s->raw_end > s->raw_begin)
-        s->raw_spans[s->raw_end - 1].end = span->end;
+        s->raw_spans[s->raw_end - 1] = span_join(&s->raw_spans[s->raw_end - 1], span);
     else
         drop(s, span);
     return TXL_OK;
@@ -625,7 +623,7 @@ static void strip(struct piece_stream *s) {
     while (s->end > s->solid && ends_with_space(s))
         s->end -= width;
     if (s->end > s->first)
-        s->spans[s->end - 1].end = s->spans[end - 1].end;
+        s->spans[s->end - 1] = span_join(&s->spans[s->end - 1], &s->spans[end - 1]);
 }
 
 txl_status piece_stream_finish(struct piece_stream *s, txl_error *error) {

@@ -13,10 +13,17 @@ enum { PIECES_EXACT = 1 << 16 };
 
 /* The part of the source that a byte of text stands for. */
 struct span {
-    uint64_t begin, end; /* in bytes */
-    uint64_t line;       /* in which it begins */
-    uint64_t column;     /* where it begins there, in code points from 1 */
+    uint64_t begin, end;               /* in bytes */
+    uint64_t line;                     /* in which it begins */
+    uint64_t column;                   /* where it begins there, in code points from 1 */
+    uint64_t character, character_end; /* `begin` and `end` in code points */
 };
+
+/* From the begin of one to the end of another. */
+static inline struct span span_join(const struct span *first, const struct span *last) {
+    return (struct span){first->begin,  last->end,        first->line,
+                         first->column, first->character, last->character_end};
+}
 
 struct piece {
     const char *text; /* normalised; for a byte piece its spelling */

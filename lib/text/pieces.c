@@ -32,8 +32,7 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
                           txl_error *error) {
     const struct position *at = &encoder->at;
     const bool ascii = n == length;
-    const struct span span = {at->here.offset, at->here.offset + (ascii ? 1 : at->bytes),
-                              at->here.line, at->here.column};
+    const struct span span = encode_span(at, ascii ? 1 : at->bytes, 1);
     return ascii ? piece_stream_add_ascii(encoder->own, utf8, n, &span, error)
                  : piece_stream_add(encoder->own, utf8, length, &span, error);
 }

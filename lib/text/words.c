@@ -24,10 +24,9 @@ struct words {
     struct gathered gathered;    /* the word; for raw text the line */
     struct gathered_place token; /* for raw text: where the last token begins */
     struct buffer lower;
-    size_t limit;   /* bytes kept of a word */
-    bool cut;       /* the word is longer than any symbol; its end is not kept */
-    uint64_t bytes; /* how many bytes of the source the word is */
-    bool in_line;   /* the line's opening boundary was passed on, or it has none */
+    size_t limit; /* bytes kept of a word */
+    bool cut;     /* the word is longer than any symbol; its end is not kept */
+    bool in_line; /* the line's opening boundary was passed on, or it has none */
 };
 
 /* ---- Text to symbols ---------------------------------------------------------------------- */
@@ -69,6 +68,7 @@ static txl_status fold(txl_encoder *encoder, const char **text, size_t *length, 
     return TXL_OK;
 }
 
+/* The word ends at at.here. */
 static txl_status end_word(txl_encoder *encoder, txl_error *error) {
     struct words *own = encoder->own;
     const char *text = own->gathered.text.data;
@@ -79,8 +79,9 @@ static txl_status end_word(txl_encoder *encoder, txl_error *error) {
     if (status != TXL_OK)
         return status;
     const struct place *place = &own->gathered.start;
-    status = own->cut ? encode_found(encoder, text, length, -1, place, own->bytes, error)
-                      : encode_spelling(encoder, text, length, place, own->bytes, error);
+    const struct extent extent = encode_extent(place, &encoder->at.here);
+    status = own->cut ? encode_found(encoder, text, length, -1, place, extent, error)
+                      : encode_spelling(encoder, text, length, place, extent, error);
     gathered_clear(&own->gathered);
     own->cut = false;
     return status;
@@ -90,7 +91,6 @@ static txl_status end_word(txl_encoder *encoder, txl_error *error) {
 static txl_status add_to_word(txl_encoder *encoder, const char *utf8, size_t length,
                               txl_error *error) {
     struct words *own = encoder->own;
-    own->bytes = (own->gathered.text.length > 0 ? own->bytes : 0) + encoder->at.bytes;
     if (own->cut)
         return TXL_OK;
     size_t room = own->limit - own->gathered.text.length;
@@ -111,9 +111,10 @@ static txl_status take_token(void *context, const char *text, size_t length, siz
     struct gathered_place behind = own->token;
     gathered_move(&own->gathered, &behind, end);
     txl_status status = fold(encoder, &text, &length, error);
-    return status == TXL_OK ? encode_spelling(encoder, text, length, &own->token.place,
-                                              behind.place.offset - own->token.place.offset, error)
-                            : status;
+    const struct extent extent = encode_extent(&own->token.place, &behind.place);
+    return status == TXL_OK
+               ? encode_spelling(encoder, text, length, &own->token.place, extent, error)
+               : status;
 }
 
 static txl_status end_raw_line(txl_encoder *encoder, txl_error *error) {

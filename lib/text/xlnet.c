@@ -31,8 +31,7 @@ static void start_text(txl_encoder *encoder) {
 static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
                           txl_error *error) {
     const struct position *at = &encoder->at;
-    struct span span = {at->here.offset, at->here.offset + (n == length ? 1 : at->bytes),
-                        at->here.line, at->here.column};
+    struct span span = encode_span(at, n == length ? 1 : at->bytes, 1);
     txl_status status = TXL_OK;
     for (size_t i = 0, bytes; i < length && status == TXL_OK; i += bytes) {
         bytes = length - i;
@@ -41,6 +40,8 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
         span.begin = span.end;
         span.end++;
         span.column++;
+        span.character = span.character_end;
+        span.character_end++;
     }
     return status;
 }
@@ -48,8 +49,7 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
 /* A line end is white space like any other, unless each line is a text of its own. */
 static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     const struct position *at = &encoder->at;
-    const struct span span = {at->here.offset, at->here.offset + at->bytes, at->here.line,
-                              at->here.column};
+    const struct span span = encode_span(at, at->bytes, at->bytes);
     txl_status status = at->bytes > 0 ? xlnet_stream_add(encoder->own, '\n', &span, error) : TXL_OK;
     if (status != TXL_OK || !encoder->how.lines)
         return status;

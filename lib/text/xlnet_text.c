@@ -71,11 +71,8 @@ static txl_status take_number(void *context, const struct piece *piece, txl_erro
     bool first = !s->number_begun;
     s->number_begun = true;
     part.spans = NULL;
-    if (first && s->number_marked) {
-        part.span.begin = s->number_mark.begin;
-        part.span.line = s->number_mark.line;
-        part.span.column = s->number_mark.column;
-    }
+    if (first && s->number_marked)
+        part.span = span_join(&s->number_mark, &part.span);
     if (!first || s->number_marked || !begins_with_mark(piece))
         return s->take(s->context, &part, error);
     return piece->length == 3 ? TXL_OK
@@ -152,7 +149,7 @@ static txl_status add_character(struct xlnet_stream *s, uint32_t code, const str
                                 txl_error *error) {
     if (s->quote && s->quote == code) {
         s->quote = 0;
-        const struct span both = {s->quoted.begin, span->end, s->quoted.line, s->quoted.column};
+        const struct span both = span_join(&s->quoted, span);
         return add_decomposed(s, '"', &both, error);
     }
     txl_status status = end_quote(s, error);
@@ -178,7 +175,7 @@ static txl_status add_text(struct xlnet_stream *s, uint32_t code, const struct s
                            txl_error *error) {
     if (unicode_is_space(code)) {
         if (s->space)
-            s->spaces.end = span->end;
+            s->spaces = span_join(&s->spaces, span);
         else
             s->spaces = *span;
         s->space = true;
@@ -211,8 +208,7 @@ static txl_status spell_name(struct xlnet_stream *s, txl_error *error) {
 }
 
 static txl_status pass_name(struct xlnet_stream *s, int name, txl_error *error) {
-    const struct span span = {s->name_spans[0].begin, s->name_spans[s->n_name - 1].end,
-                              s->name_spans[0].line, s->name_spans[0].column};
+    const struct span span = span_join(&s->name_spans[0], &s->name_spans[s->n_name - 1]);
     txl_status status = end_part(s, error);
     s->n_name = 0;
     s->after_mask = name == MASK && s->names == XLNET_GAPS;

@@ -30,7 +30,8 @@ struct encoding {
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     (void)error;
     struct encoding *e = context;
-    const uint64_t numbers[] = {(uint64_t)symbol->id, symbol->line, symbol->offset, symbol->bytes};
+    const uint64_t numbers[] = {(uint64_t)symbol->id, symbol->line, symbol->offset, symbol->bytes,
+                                symbol->characters};
     fwrite(numbers, sizeof numbers, 1, e->out);
     if (!symbol->text)
         return TXL_OK;

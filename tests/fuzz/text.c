@@ -85,7 +85,7 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
     struct encoding *e = context;
     fwrite(symbol->text ? symbol->text : "\n", 1, symbol->text ? symbol->length : 1, e->out);
     fwrite(&symbol->id, sizeof symbol->id, 1, e->out);
-    const uint64_t range[] = {symbol->line, symbol->offset, symbol->bytes};
+    const uint64_t range[] = {symbol->line, symbol->offset, symbol->bytes, symbol->characters};
     fwrite(range, sizeof range, 1, e->out);
     fuzz_require(!symbol->text ||
                      (symbol->offset >= e->begin && symbol->offset + symbol->bytes >= e->end),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "count.h"
 #include "lib/base/buffer.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
@@ -101,12 +102,13 @@ static void add_text(struct piece_stream *stream, const char *text, size_t lengt
             n++;
         if (n > 0) {
             assert_int_equal(piece_stream_add_ascii(stream, text + i, n,
-                                                    &(struct span){i, i + 1, 1, i + 1}, NULL),
+                                                    &(struct span){i, i + 1, 1, i + 1, i, i + 1},
+                                                    NULL),
                              TXL_OK);
             continue;
         }
         n = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-        const struct span span = {i, i + n, 1, i + 1};
+        const struct span span = {i, i + n, 1, i + 1, i, i + n};
         assert_int_equal(piece_stream_add(stream, text + i, n, &span, NULL), TXL_OK);
     }
 }
@@ -176,6 +178,8 @@ static void test_novel_vectors(void **state) {
 struct recorded {
     struct buffer symbols; /* spelling@line:offset+bytes of each, \n for a line end */
     size_t n;
+    const char *text; /* NULL: its characters are not counted */
+    struct counted counted;
 };
 
 static txl_status record(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -186,6 +190,9 @@ static txl_status record(void *context, const txl_symbol *symbol, txl_error *err
         snprintf(range, sizeof range, "@%" PRIu64 ":%" PRIu64 "+%" PRIu64 " ", symbol->line,
                  symbol->offset, symbol->bytes);
     recorded->n++;
+    if (symbol->text && recorded->text)
+        assert_int_equal(symbol->characters, count_to(&recorded->counted, recorded->text,
+                                                      symbol->offset + symbol->bytes));
     assert_true(
         buffer_append(&recorded->symbols, symbol->text ? symbol->text : "", symbol->length));
     assert_true(buffer_append(&recorded->symbols, range, strlen(range)));
@@ -203,6 +210,8 @@ static void assert_symbols(const struct made *made, txl_encoding how, const char
     size_t length = strlen(text);
     for (size_t first = 0; first <= length; first++) {
         recorded.symbols.length = 0;
+        recorded.text = text;
+        recorded.counted = (struct counted){0};
         assert_int_equal(txl_encoder_feed(encoder, text, first, NULL), TXL_OK);
         assert_int_equal(txl_encoder_feed(encoder, text + first, length - first, NULL), TXL_OK);
         assert_int_equal(txl_encoder_finish(encoder, NULL), TXL_OK);
@@ -333,7 +342,7 @@ static void cut_for_xlnet(struct xlnet_stream *stream, const char *text, size_t 
     for (size_t i = 0, n; i < length; i += n) {
         n = length - i;
         uint32_t code = unicode_first(text + i, &n);
-        const struct span span = {i, i + n, 1, i + 1};
+        const struct span span = {i, i + n, 1, i + 1, i, i + n};
         assert_int_equal(xlnet_stream_add(stream, code, &span, NULL), TXL_OK);
     }
     assert_int_equal(xlnet_stream_finish(stream, NULL), TXL_OK);

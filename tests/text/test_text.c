@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "count.h"
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
 #include "lib/text/decoder.h"
@@ -86,6 +87,7 @@ struct result {
                               as \s \t \r \n or \x.. */
     struct buffer ids;     /* int32_t, without line ends */
     struct buffer ranges;  /* line:offset+bytes of each symbol, without line ends */
+    struct buffer ends;    /* uint64_t[2] of each symbol: where it ends, in bytes and characters */
     uint64_t begin, end;   /* of the last one's bytes */
     txl_encoded counts;
     txl_error error;
@@ -105,6 +107,19 @@ static void add_range(struct result *result, const txl_symbol *symbol) {
     assert_true(symbol->offset + symbol->bytes >= result->end);
     result->begin = symbol->offset;
     result->end = symbol->offset + symbol->bytes;
+    const uint64_t ends[] = {result->end, symbol->characters};
+    assert_true(buffer_append(&result->ends, (const char *)ends, sizeof ends));
+}
+
+/* To bytes models bytes are characters. */
+static void check_characters(const struct result *result, const char *text, size_t length) {
+    struct counted counted = {0};
+    bool bytes = result->counts.characters == length;
+    for (size_t i = 0; i < result->ends.length; i += 2 * sizeof(uint64_t)) {
+        uint64_t ends[2];
+        memcpy(ends, result->ends.data + i, sizeof ends);
+        assert_int_equal(ends[1], bytes ? ends[0] : count_to(&counted, text, ends[0]));
+    }
 }
 
 static txl_status record(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -144,6 +159,7 @@ static void clear(struct result *result) {
     result->symbols.length = 0;
     result->ids.length = 0;
     result->ranges.length = 0;
+    result->ends.length = 0;
     result->begin = result->end = 0;
 }
 
@@ -151,6 +167,7 @@ static void free_result(struct result *result) {
     buffer_free(&result->symbols);
     buffer_free(&result->ids);
     buffer_free(&result->ranges);
+    buffer_free(&result->ends);
 }
 
 /* Feeds a copy of exactly this size, so that a sanitizer detects a read beyond it. */
@@ -195,6 +212,8 @@ static void encode_with(txl_encoder *encoder, const char *text, size_t length, s
     add(result, "", 1);
     assert_true(buffer_append(&result->ranges, "", 1));
     assert_true(result->end <= length);
+    if (result->error.status == TXL_OK)
+        check_characters(result, text, length);
 }
 
 static void encode_cut(const struct made *made, int how, const char *text, size_t length,
