@@ -164,18 +164,6 @@ bool model_sees_both_sides(const struct model *model) {
     return txl_model_family(model->handle) == TXL_FAMILY_XLNET;
 }
 
-bool model_list_banned(const struct model *model, struct id_list *banned) {
-    /* Only the vocabularies of pieces have control symbols. */
-    int32_t n_token = model_has_pieces(model) ? txl_model_n_token(model->handle) : 0;
-    int32_t unk = txl_model_unk(model->handle);
-    bool good = unk < 0 || id_list_add(banned, unk);
-    for (int32_t id = 0; id < n_token && good; id++)
-        good = !txl_model_is_control(model->handle, id) || id_list_add(banned, id);
-    if (!good)
-        terminal_error("out of memory");
-    return good;
-}
-
 bool model_allows(const struct model *model, const struct meaningless *options, size_t n) {
     for (size_t i = 0; model_sees_both_sides(model) && i < n; i++) {
         if (options[i].given) {

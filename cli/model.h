@@ -3,7 +3,6 @@
 #define CLI_MODEL_H
 
 #include "cli/options/options.h"
-#include "lib/base/id_list.h"
 #include "txl.h"
 
 #include <jansson.h>
@@ -44,10 +43,6 @@ size_t model_score_tokens(const struct model *model);
 
 /* True for an XLNet, whose tokens see both sides. */
 bool model_sees_both_sides(const struct model *model);
-
-/* Adds the symbols that are not drawn unless the user allows it: <unk>, and control pieces.  False
- * with the error printed; some may have been added. */
-bool model_list_banned(const struct model *model, struct id_list *banned);
 
 /* An option that was given, and why it means nothing to an XLNet. */
 struct meaningless {

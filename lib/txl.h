@@ -198,9 +198,10 @@ TXL_API int32_t txl_model_unk(const txl_model *model);
 /* The id of the line boundary (<eos>; lm1b: <S>), or -1. */
 TXL_API int32_t txl_model_eos(const txl_model *model);
 
-/* True for a control piece of a SentencePiece model (<s>, <pad>, <mask>) that is not the boundary:
- * it stands for nothing in a text, so a program that writes text should ban it. */
-TXL_API bool txl_model_is_control(const txl_model *model, int32_t id);
+/* The ids of the symbols that stand for nothing in a text, and in `*n` their number: <unk>, and the
+ * control pieces of a SentencePiece model (<s>, <pad>, <mask>) but the boundary.  A program that
+ * writes text bans them, as txl_sampling_defaults does.  They live as long as the model. */
+TXL_API const int32_t *txl_model_banned(const txl_model *model, size_t *n);
 
 /* The token that an empty prompt begins with: <eos>, <S>, the byte 32 or _, or id 0 where the
  * vocabulary lacks it. */
@@ -482,8 +483,9 @@ typedef struct txl_sampling {
 #define TXL_REPEAT_LAST 64
 
 /* Sets every member to what `txl generate` does by default with this model: the temperature above,
- * top_k for words and min_p for all other kinds, and everything else off (repeat_last is for a
- * penalty that you may set).  All zero is another good start: it draws the likeliest token. */
+ * top_k for words and min_p for all other kinds, the ids of txl_model_banned banned, and everything
+ * else off (repeat_last is for a penalty that you may set).  All zero is another good start: it
+ * draws the likeliest token. */
 TXL_API void txl_sampling_defaults(const txl_model *model, txl_sampling *sampling);
 
 /* A place in a sequence of random numbers.  The generator is Philox4x32-10 (Salmon et al. 2011);

@@ -33,7 +33,6 @@ struct fill {
     txl_settings settings;
     txl_session *session;
     struct fill_text text;
-    struct id_list banned;
     txl_sampling sampling;
     txl_history *history;
     txl_random random;
@@ -57,7 +56,7 @@ struct segment {
 
 static bool is_banned(const struct fill *f, size_t id) {
     for (size_t i = 0; i < f->sampling.n_banned; i++)
-        if (f->banned.ids[i] == (int32_t)id)
+        if (f->sampling.banned[i] == (int32_t)id)
             return true;
     return false;
 }
@@ -188,10 +187,8 @@ static bool fill_all(struct fill *f) {
 static bool choose_sampling(struct fill *f) {
     const struct fill_options *o = f->options;
     f->sampling = sampling_terms(&o->sampling);
-    if (!o->allow_unk && !model_list_banned(&f->model, &f->banned))
-        return false;
-    f->sampling.banned = f->banned.ids;
-    f->sampling.n_banned = f->banned.n;
+    if (!o->allow_unk)
+        f->sampling.banned = txl_model_banned(f->model.handle, &f->sampling.n_banned);
     if (!sampling_seed(o->seed, &f->random.seed) || !sampling_history(&o->sampling, &f->history))
         return false;
     f->sampling.history = f->history;
@@ -323,7 +320,6 @@ static int run(const struct command *command, int argc, char **argv) {
         fill_text_close(&fill.text);
         txl_history_free(fill.history);
         txl_session_free(fill.session);
-        id_list_free(&fill.banned);
         free(fill.logprob);
         model_close(&fill.model);
     }

@@ -262,14 +262,23 @@ int continue_check_turn(const struct command *command, const char *name) {
                          name);
 }
 
+/* Lists the ids that are never drawn. */
+static bool list_banned(struct generate *g, int32_t eos) {
+    const struct generate_options *options = g->options;
+    size_t n;
+    const int32_t *banned = txl_model_banned(g->model.handle, &n);
+    bool good = eos < 0 || options->eos != EOS_BAN || id_list_add(&g->banned, eos);
+    for (size_t i = 0; !options->allow_unk && i < n && good; i++)
+        good = id_list_add(&g->banned, banned[i]);
+    return good;
+}
+
 bool continue_choose_sampling(struct generate *g) {
     const struct generate_options *options = g->options;
     int32_t eos = txl_model_eos(g->model.handle);
     g->sampling = sampling_terms(&options->sampling);
     id_list_free(&g->banned); /* from the settings before */
-    if (!options->allow_unk && !model_list_banned(&g->model, &g->banned))
-        return false;
-    if (eos >= 0 && options->eos == EOS_BAN && !id_list_add(&g->banned, eos)) {
+    if (!list_banned(g, eos)) {
         terminal_error("out of memory");
         return false;
     }

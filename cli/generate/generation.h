@@ -5,6 +5,7 @@
 
 #include "cli/settings.h"
 #include "lib/base/buffer.h"
+#include "lib/base/id_list.h"
 #include "prompt.h"
 #include "sampling.h"
 #include "sentence.h"

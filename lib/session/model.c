@@ -46,6 +46,15 @@ static txl_status open_vocabulary(txl_model *model, txl_error *error) {
                            s->tokenizer, s->lower_case, s->unk_id, s->eos_id, w->name, error);
 }
 
+static txl_status list_banned(txl_model *model, txl_error *error) {
+    const struct vocabulary *v = &model->vocabulary;
+    bool good = v->unk < 0 || id_list_add(&model->banned, v->unk);
+    for (int32_t id = 0; v->pieces && good && id < v->n; id++)
+        if (v->pieces->types[id] == PIECE_CONTROL && id != v->eos && id != v->unk)
+            good = id_list_add(&model->banned, id);
+    return good ? TXL_OK : txl_fail_memory(error, "the banned symbols", sizeof v->unk);
+}
+
 static bool stays_compressed(const void *context, const char *name) {
     const txl_model *model = context;
     return model->compressed && parameter_is_layer_matrix(model->family->parameters, name);
@@ -69,6 +78,8 @@ static txl_status open_model(struct weights *weights, bool compressed, int threa
         status = read_family(m, error);
     if (!status)
         status = open_vocabulary(m, error);
+    if (!status)
+        status = list_banned(m, error);
     if (!status)
         status =
             family_read_settings(m->family, m->json, weights->name, TXL_FORMAT, m->settings, error);
@@ -176,6 +187,7 @@ void txl_model_close(txl_model *model) {
     if (model->network)
         model->family->close(model->network);
     vocabulary_close(&model->vocabulary);
+    id_list_free(&model->banned);
     tensors_close(&model->tensors);
     free(model->settings);
     json_decref(model->json);
@@ -251,10 +263,9 @@ int32_t txl_model_eos(const txl_model *model) {
     return model->vocabulary.eos;
 }
 
-bool txl_model_is_control(const txl_model *model, int32_t id) {
-    const struct vocabulary *vocabulary = &model->vocabulary;
-    return vocabulary->pieces && id >= 0 && id < vocabulary->n && id != vocabulary->eos &&
-           vocabulary->pieces->types[id] == PIECE_CONTROL;
+const int32_t *txl_model_banned(const txl_model *model, size_t *n) {
+    *n = model->banned.n;
+    return model->banned.ids;
 }
 
 int32_t txl_model_first_context(const txl_model *model) {

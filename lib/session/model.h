@@ -2,6 +2,7 @@
 #ifndef TXL_MODEL_H
 #define TXL_MODEL_H
 
+#include "lib/base/id_list.h"
 #include "lib/kernels/kernels.h"
 #include "lib/network/family.h"
 #include "lib/text/vocabulary.h"
@@ -15,6 +16,7 @@ struct txl_model {
     const struct family *family;
     void *settings; /* the settings as the family reads them; begins with struct model_settings */
     struct vocabulary vocabulary;
+    struct id_list banned; /* what txl_model_banned returns */
     const struct kernels *kernels;
     bool compressed; /* the matrices of layers stay compressed */
     struct tensors tensors;

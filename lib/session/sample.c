@@ -45,6 +45,7 @@ void txl_sampling_defaults(const txl_model *model, txl_sampling *sampling) {
                                .top_k = words ? TXL_TOP_K : 0,
                                .min_p = words ? 0 : min_p,
                                .repeat_last = TXL_REPEAT_LAST};
+    sampling->banned = txl_model_banned(model, &sampling->n_banned);
 }
 
 static txl_status nothing_left(const txl_sampling *p, txl_error *error) {

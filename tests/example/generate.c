@@ -3,30 +3,65 @@
  *     ./generate model.txl "It was a dark and stormy night" */
 #include <err.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <txl.h>
+
+enum { TOKENS = 200, REFRESH = 16 };
 
 static txl_error error;
 static txl_session *session;
 static txl_decoder *decoder;
 static const char *text; /* [length], what the decoder gave last */
 static size_t length;
+static bool both_sides; /* the model is an XLNet */
+static size_t block;    /* tokens that it reads together */
+static int32_t *known;  /* [n_known], the text so far */
+static size_t n_known;
 
 static void check(txl_status status) {
     if (status != TXL_OK)
         errx(1, "%s", error.message);
 }
 
-static txl_status append(int32_t id) {
-    check(txl_session_feed(session, &id, 1, &error));
-    check(txl_decoder_push(decoder, id, &text, &length, &error));
-    fwrite(text, 1, length, stdout);
-    return TXL_OK;
+static void add(int32_t id) {
+    known = realloc(known, (n_known + 1) * sizeof *known);
+    if (!known)
+        errx(1, "out of memory");
+    known[n_known++] = id;
 }
 
-static txl_status append_symbol(void *context, const txl_symbol *symbol, txl_error *unused) {
+/* The tokens of an XLNet see both sides: with every 16 new ones all known ones are read again, as
+ * one block. */
+static void read_again(void) {
+    size_t n = n_known < block ? n_known : block;
+    txl_session_reset(session);
+    check(txl_session_feed_block(session, known + n_known - n, n, &error));
+}
+
+static void feed(int32_t id, int made) {
+    add(id);
+    if (both_sides && made % REFRESH == 0) {
+        read_again();
+        return;
+    }
+    if (both_sides)
+        txl_session_end_segment(session);
+    check(txl_session_feed(session, &id, 1, &error));
+}
+
+static void print(int32_t id) {
+    check(txl_decoder_push(decoder, id, &text, &length, &error));
+    fwrite(text, 1, length, stdout);
+}
+
+static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *unused) {
     (void)context, (void)unused;
-    return symbol->text ? append(symbol->id) : TXL_OK; /* NULL: a line ended */
+    if (symbol->text) { /* NULL: a line ended */
+        add(symbol->id);
+        print(symbol->id);
+    }
+    return TXL_OK;
 }
 
 int main(int argc, char **argv) {
@@ -34,22 +69,35 @@ int main(int argc, char **argv) {
     txl_settings settings;
     check(txl_model_open(argc > 1 ? argv[1] : "model.txl", 0, &model, &error));
     txl_model_defaults(model, &settings);
+    both_sides = txl_model_family(model) == TXL_FAMILY_XLNET;
+    block = (size_t)settings.tgt_len;
+    if (both_sides)
+        settings.mem_len = settings.tgt_len + REFRESH; /* nothing is forgotten in between */
     check(txl_session_new(model, &settings, &session, &error));
     check(txl_decoder_new(model, true, &decoder, &error));
-    const char *prompt = argc > 2 ? argv[2] : "The";
+
+    const char *prompt = argc > 2 ? argv[2] : "";
     txl_encoder *encoder;
-    txl_encoding encoding = {.raw = true, .prompt = true, .lookup = true, .symbol = append_symbol};
+    txl_encoding encoding = {.raw = true, .prompt = true, .lookup = true, .symbol = take_symbol};
     check(txl_encoder_new(model, &encoding, &encoder, &error));
     check(txl_encoder_feed(encoder, prompt, strlen(prompt), &error));
     check(txl_encoder_finish(encoder, &error));
+    if (n_known == 0)
+        add(txl_model_first_context(model));
+    if (both_sides)
+        read_again();
+    else
+        check(txl_session_feed(session, known, n_known, &error));
 
-    txl_sampling sampling;
+    txl_sampling sampling; /* bans what stands for no text */
     txl_sampling_defaults(model, &sampling);
     txl_random random = {.seed = 7};
-    for (int32_t id, i = 0; i < 200; i++) {
+    for (int made = 1; made <= TOKENS; made++) {
+        int32_t id;
         float logprob;
         check(txl_session_sample(session, &sampling, &random, &id, &logprob, &error));
-        append(id);
+        print(id);
+        feed(id, made);
     }
     check(txl_decoder_finish(decoder, &text, &length, &error));
     printf("%.*s\n", (int)length, text);
@@ -57,4 +105,5 @@ int main(int argc, char **argv) {
     txl_decoder_free(decoder);
     txl_session_free(session);
     txl_model_close(model);
+    free(known);
 }

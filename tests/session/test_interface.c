@@ -106,6 +106,35 @@ static void sampling_defaults_follow_the_kind(void **state) {
     }
 }
 
+/* The names, between blanks, of what stands for no text. */
+static void symbols_without_text_are_banned(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *banned;
+    } cases[] = {{"wt103-zip", " <unk>"},
+                 {"lm1b", " <UNK>"},
+                 {"enwik8-zip", ""},
+                 {"xlnet/base-zip", " <unk> <s> </s> <cls> <sep> <pad> <mask>"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_case c;
+        txl_sampling sampling;
+        char names[256] = "";
+        case_open(&c, cases[i].name, NULL, -1);
+        size_t n;
+        const int32_t *banned = txl_model_banned(c.model, &n);
+        for (size_t k = 0; k < n; k++) {
+            size_t length;
+            const char *symbol = txl_model_symbol(c.model, banned[k], &length);
+            strncat(strcat(names, " "), symbol, length);
+        }
+        assert_string_equal(names, cases[i].banned);
+        txl_sampling_defaults(c.model, &sampling);
+        assert_ptr_equal(sampling.banned, banned);
+        assert_int_equal(sampling.n_banned, n);
+        case_close(&c);
+    }
+}
+
 static void kinds_say_what_they_are(void **state) {
     (void)state;
     static const struct {
@@ -268,6 +297,7 @@ int main(void) {
         cmocka_unit_test(zero_is_off),
         cmocka_unit_test(defaults_set_every_member),
         cmocka_unit_test(sampling_defaults_follow_the_kind),
+        cmocka_unit_test(symbols_without_text_are_banned),
         cmocka_unit_test(kinds_say_what_they_are),
         cmocka_unit_test(reserved_members_must_be_zero),
         cmocka_unit_test(a_stopped_call_fills_in_its_error),
