@@ -20,6 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Held-out tokens below which a note says that they are few: the mean's standard error is then
+ * several hundredths of its value. */
+enum { FEW_HELD_OUT = 1000 };
+
 /* One run of the command. */
 struct train {
     const struct train_options *options;
@@ -298,7 +302,9 @@ static txl_status evaluate(struct train *t, uint64_t steps) {
         return TXL_IO;
     if (!note_evaluation(t, steps, nats, t->run.valid_bits))
         return TXL_IO;
+    t->run.waited++;
     if (!(nats >= t->run.best)) { /* also true for the first, when the best is NAN */
+        t->run.waited = 0;
         t->run.best = nats;
         t->run.best_step = (int64_t)steps;
         txl_trainer_keep(t->trainer);
@@ -332,8 +338,12 @@ static double share_done(const struct train *t, uint64_t step) {
     return peers_first(t->peers, share < 1 ? share : 1);
 }
 
+static bool lost_patience(const struct train *t) {
+    return t->run.patience > 0 && t->run.waited >= t->run.patience;
+}
+
 static bool is_over(const struct train *t, uint64_t step) {
-    return t->total > 0 ? step >= t->total : share_done(t, step) >= 1;
+    return lost_patience(t) || (t->total > 0 ? step >= t->total : share_done(t, step) >= 1);
 }
 
 static json_t *step_to_json(uint64_t number, const txl_step *step, double rate, double seconds) {
@@ -372,6 +382,8 @@ static txl_status finish_step(struct train *t, uint64_t done) {
     bool evaluates = t->run.holds_out && (last || done % (uint64_t)t->run.eval_every == 0) &&
                      t->run.evaluated != (int64_t)done;
     txl_status status = evaluates ? peers_agree(t->peers, evaluate(t, done)) : TXL_OK;
+    if (evaluates && !status)
+        t->run.waited = (int64_t)peers_first(t->peers, (double)t->run.waited);
     bool saves = evaluates || last || done % (uint64_t)t->run.save_every == 0;
     return !status && saves && !save(t) ? TXL_IO : status;
 }
@@ -399,7 +411,7 @@ static txl_status take_steps(struct train *t) {
     uint64_t tokens = 0, s = txl_trainer_steps(t->trainer);
     progress_start(&progress, task, "tokens");
     progress.before = share_done(t, s);
-    txl_status status = s > 0 ? finish_step(t, s) : TXL_OK;
+    txl_status status = s > 0 || t->run.carries_on ? finish_step(t, s) : TXL_OK;
     while (!(status = peers_agree(t->peers, status)) && !is_over(t, s)) {
         txl_step step;
         status = peers_agree(t->peers, signals_stopped() ? TXL_STOPPED : TXL_OK);
@@ -440,8 +452,10 @@ static bool override_bounds(struct train *t) {
         terminal_error("--resume takes a larger --steps, --epochs or --hours than the run had, "
                        "whichever bounds it");
     else if (options->steps != INTEGER_UNSET || options->epochs != INTEGER_UNSET ||
-             !isnan(options->hours))
+             !isnan(options->hours)) {
+        run->waited = 0;
         terminal_note("a longer run changes the rest of the learning rate's course");
+    }
     return longer;
 }
 
@@ -482,6 +496,12 @@ static void tell(const struct train *t, const txl_model *model) {
                   t->heldout.list.n, (double)bytes / 1e6);
     if (t->run.hours > 0)
         terminal_note("the learning rate follows the time: another run will differ");
+    if (t->run.holds_out && t->heldout.list.n < FEW_HELD_OUT)
+        terminal_note("%zu tokens of held-out text say little about which model is better: --valid "
+                      "FILE measures on more",
+                      t->heldout.list.n);
+    if (t->run.carries_on && !t->run.holds_out)
+        terminal_note("nothing is held out, so nothing tells whether the model becomes better");
 }
 
 static bool open_trainer(struct train *t, const txl_model *model) {
@@ -533,8 +553,12 @@ static bool prepare(struct train *t, char **paths, int n) {
         !text_form_choose(txl_model_kind(model), t->options->text, t->run.text, &t->run.text))
         return false;
     t->run.holds_out = !none;
-    return read_text(t, model) && open_trainer(t, model) &&
-           train_log_open(&t->log, is_first(t) ? t->options->log : NULL,
+    if (!read_text(t, model))
+        return false;
+    if (!t->options->resume)
+        train_run_fit(&t->run, t->options, txl_ids_count(t->ids));
+    return open_trainer(t, model) &&
+           train_log_open(&t->log, is_first(t) ? t->options->log : NULL, t->options->resume,
                           txl_trainer_steps(t->trainer));
 }
 
@@ -624,6 +648,19 @@ static bool write_unmeasured(struct train *t) {
     return write_output(t);
 }
 
+/* Why the run ended, and what the output is, where that may surprise. */
+static void tell_end(const struct train *t) {
+    if (lost_patience(t))
+        terminal_note("ended after %" PRIu64 " steps: the last %" PRId64
+                      " evaluations were no better than the best",
+                      txl_trainer_steps(t->trainer), t->run.waited);
+    if (t->run.carries_on && t->run.best_step == 0)
+        terminal_note(
+            "no evaluation was better than the first: %s is the model that training began "
+            "with",
+            t->options->output);
+}
+
 static int train(struct train *t) {
     t->start = terminal_seconds();
     txl_status status = peers_agree(t->peers, restore_output(t) ? TXL_OK : TXL_IO);
@@ -638,6 +675,7 @@ static int train(struct train *t) {
     good = train_log_close(&t->log) && good;
     if (!good)
         return STATUS_FAILURE;
+    tell_end(t);
     print_summary(t);
     return status == TXL_STOPPED ? signals_status() : STATUS_OK;
 }
@@ -732,6 +770,7 @@ static int run(const struct command *command, int argc, char **argv) {
                                     .epochs = INTEGER_UNSET,
                                     .eval_every = INTEGER_UNSET,
                                     .save_every = INTEGER_UNSET,
+                                    .patience = INTEGER_UNSET,
                                     .seed = INTEGER_UNSET,
                                     .lr = NAN,
                                     .lr_min = NAN,

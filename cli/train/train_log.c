@@ -40,7 +40,7 @@ static bool cut_back(struct train_log *log, uint64_t steps) {
            ftruncate(fileno(log->stream), end) == 0;
 }
 
-bool train_log_open(struct train_log *log, const char *path, uint64_t steps) {
+bool train_log_open(struct train_log *log, const char *path, bool continues, uint64_t steps) {
     *log = (struct train_log){.path = path};
     if (!path)
         return true;
@@ -48,10 +48,10 @@ bool train_log_open(struct train_log *log, const char *path, uint64_t steps) {
     log->stream = output_open_special(path, &special);
     if (special)
         return log->stream || (!signals_stopped() && fail(log));
-    log->stream = fopen(path, steps > 0 ? "r+e" : "we");
-    if (!log->stream && steps > 0 && errno == ENOENT)
+    log->stream = fopen(path, continues ? "r+e" : "we");
+    if (!log->stream && continues && errno == ENOENT)
         log->stream = fopen(path, "w+e");
-    if (!log->stream || (steps > 0 && !cut_back(log, steps)))
+    if (!log->stream || (continues && !cut_back(log, steps)))
         return fail(log);
     return true;
 }

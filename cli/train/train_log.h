@@ -13,10 +13,10 @@ struct train_log {
     bool failed; /* a write failed, with the error printed */
 };
 
-/* Begins the log, or continues one: all lines but those about the first `steps` steps are removed
+/* Begins the log, or `continues` one: all lines but those about the first `steps` steps are removed
  * if it is a regular file.  False with the error printed, or when a signal ended the waiting for a
  * pipe's reader; end with train_log_close. */
-bool train_log_open(struct train_log *log, const char *path, uint64_t steps);
+bool train_log_open(struct train_log *log, const char *path, bool continues, uint64_t steps);
 
 /* Writes one line and flushes it.  Takes the reference; NULL counts as out of memory. */
 bool train_log_write(struct train_log *log, json_t *object);

@@ -27,9 +27,6 @@ void train_run_init(struct train_run *run, const struct train_options *options,
     txl_settings own = {.tgt_len = TRAIN_TGT_LEN, .mem_len = TRAIN_MEM_LEN, .clamp_len = -1};
     if (model)
         txl_model_defaults(model, &own);
-    bool bounded = options->steps != INTEGER_UNSET || options->epochs != INTEGER_UNSET ||
-                   !isnan(options->hours);
-    int64_t steps = integer_or(options->steps, bounded ? 0 : TRAIN_STEPS);
     *run = (struct train_run){
         .training = {.batch = (int)integer_or(options->batch, TRAIN_BATCH),
                      .tgt_len = (int)integer_or(options->tgt_len, own.tgt_len),
@@ -46,14 +43,16 @@ void train_run_init(struct train_run *run, const struct train_options *options,
                      .bf16 = options->compute == COMPUTE_BF16,
                      .forget_every = (int)integer_or(options->forget_every, 0),
                      .threads = (int)options->common.threads},
-        .schedule = {.lr = real_or(options->lr, TRAIN_LR),
+        .schedule = {.lr = real_or(options->lr, model ? TRAIN_INIT_LR : TRAIN_LR),
                      .lr_min = real_or(options->lr_min, TRAIN_LR_MIN),
                      .warmup = (uint64_t)integer_or(options->warmup, TRAIN_WARMUP)},
-        .steps = steps,
+        .steps = integer_or(options->steps, 0),
         .epochs = integer_or(options->epochs, 0),
         .hours = real_or(options->hours, 0),
         .eval_every = integer_or(options->eval_every, TRAIN_EVAL_EVERY),
         .save_every = integer_or(options->save_every, TRAIN_SAVE_EVERY),
+        .patience = integer_or(options->patience, 0),
+        .carries_on = model,
         .text = options->text == CHOICE_UNSET ? TEXT_TOKENS : options->text,
         .ids = options->ids,
         .type = options->type == CHOICE_UNSET ? 0 : options->type,
@@ -64,6 +63,38 @@ void train_run_init(struct train_run *run, const struct train_options *options,
         .valid_nats = NAN,
         .valid_bits = NAN,
         .late = NAN};
+}
+
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static uint64_t epoch_steps(uint64_t tokens, const txl_training *how) {
+    uint64_t stream = tokens / (uint64_t)how->batch, tgt_len = (uint64_t)how->tgt_len;
+    return stream > 1 ? (stream - 1 + tgt_len - 1) / tgt_len : 1;
+}
+
+void train_run_fit(struct train_run *run, const struct train_options *options, uint64_t tokens) {
+    txl_training *how = &run->training;
+    int peers = how->peers ? how->peers->n : 1;
+    bool bounded = run->steps > 0 || run->epochs > 0 || run->hours > 0;
+    if (options->batch == INTEGER_UNSET) {
+        uint64_t streams = tokens / ((uint64_t)how->tgt_len * TRAIN_SEGMENTS);
+        how->batch = (int)least(streams, TRAIN_BATCH);
+        how->batch = how->batch < peers ? peers : how->batch;
+    }
+    uint64_t epoch = epoch_steps(tokens, how);
+    if (!bounded) {
+        uint64_t epochs = run->carries_on ? TRAIN_INIT_EPOCHS : TRAIN_EPOCHS;
+        run->steps = (int64_t)least(epochs * epoch, TRAIN_STEPS);
+    }
+    if (!bounded && run->holds_out && options->patience == INTEGER_UNSET)
+        run->patience = TRAIN_PATIENCE;
+    if (options->eval_every == INTEGER_UNSET)
+        run->eval_every = (int64_t)least(epoch > 1 ? epoch / 2 : 1, TRAIN_EVAL_EVERY);
+    uint64_t steps = run->steps > 0 ? (uint64_t)run->steps : (uint64_t)run->epochs * epoch;
+    if (options->warmup == INTEGER_UNSET && run->hours == 0)
+        run->schedule.warmup = least(steps / 10, TRAIN_WARMUP);
 }
 
 /* A member that the note keeps. */
@@ -85,6 +116,9 @@ static const struct field fields[] = {
     FIELD("hours", FIELD_REAL, hours),
     FIELD("eval_every", FIELD_INT64, eval_every),
     FIELD("save_every", FIELD_INT64, save_every),
+    FIELD("patience", FIELD_INT64, patience),
+    FIELD("waited", FIELD_INT64, waited),
+    FIELD("carries_on", FIELD_BOOL, carries_on),
     FIELD("text", FIELD_INT, text),
     FIELD("ids", FIELD_BOOL, ids),
     FIELD("type", FIELD_INT, type),
@@ -184,12 +218,12 @@ bool train_run_from_text(struct train_run *run, struct curves *curves, const cha
 }
 
 bool train_options_fixed(const struct train_options *options) {
-    const int64_t integers[] = {options->min_count, options->n_layer,     options->n_head,
-                                options->d_head,    options->d_model,     options->d_inner,
-                                options->d_embed,   options->div_val,     options->tgt_len,
-                                options->mem_len,   options->clamp_len,   options->batch,
-                                options->warmup,    options->eval_every,  options->save_every,
-                                options->seed,      options->forget_every};
+    const int64_t integers[] = {options->min_count, options->n_layer,      options->n_head,
+                                options->d_head,    options->d_model,      options->d_inner,
+                                options->d_embed,   options->div_val,      options->tgt_len,
+                                options->mem_len,   options->clamp_len,    options->batch,
+                                options->warmup,    options->eval_every,   options->save_every,
+                                options->seed,      options->forget_every, options->patience};
     const double reals[] = {options->lr,      options->lr_min,  options->clip,
                             options->epsilon, options->dropout, options->dropatt};
     bool any = options->init || options->vocab || options->cutoffs ||
@@ -353,7 +387,8 @@ const struct option_row train_option_rows[] = {
      .standard = "no, or --init's",
      .help = "let every token see exactly mem-len positions, itself included",
      PLACE(same_length)},
-    SIZE_ROW("batch", batch, TEXT_OF(TRAIN_BATCH), "streams that the text is cut into", 1 << 20),
+    SIZE_ROW("batch", batch, TEXT_OF(TRAIN_BATCH) ", fewer for a short text",
+             "streams that the text is cut into", 1 << 20),
     {.name = "forget-every",
      .kind = OPTION_INTEGER,
      .argument = "N",
@@ -363,13 +398,14 @@ const struct option_row train_option_rows[] = {
      PLACE(forget_every),
      .least = 0,
      .most = INT32_MAX},
-    REAL_ROW("lr", lr, TEXT_OF(TRAIN_LR), "largest learning rate", 1),
+    REAL_ROW("lr", lr, TEXT_OF(TRAIN_LR) ", with --init " TEXT_OF(TRAIN_INIT_LR),
+             "largest learning rate", 1),
     REAL_ROW("lr-min", lr_min, TEXT_OF(TRAIN_LR_MIN),
              "learning rate at the end of the run; it falls along a cosine", 1),
     {.name = "warmup",
      .kind = OPTION_INTEGER,
      .argument = "N",
-     .standard = TEXT_OF(TRAIN_WARMUP),
+     .standard = TEXT_OF(TRAIN_WARMUP) ", at most a tenth of the run",
      .help = "steps in which the learning rate rises",
      PLACE(warmup),
      .least = 0,
@@ -388,7 +424,10 @@ const struct option_row train_option_rows[] = {
              0.99),
     REAL_ROW("dropatt", dropatt, TEXT_OF(TRAIN_DROPATT),
              "share of attention weights that are dropped", 0.99),
-    SIZE_ROW("steps", steps, TEXT_OF(TRAIN_STEPS), "end after N steps", 9007199254740991),
+    SIZE_ROW("steps", steps,
+             TEXT_OF(TRAIN_STEPS) ", at most " TEXT_OF(
+                 TRAIN_EPOCHS) " epochs, with --init " TEXT_OF(TRAIN_INIT_EPOCHS),
+             "end after N steps", 9007199254740991),
     SIZE_ROW("epochs", epochs, NULL, "end after N passes over the text", 9007199254740991),
     {.name = "hours",
      .kind = OPTION_REAL,
@@ -397,8 +436,16 @@ const struct option_row train_option_rows[] = {
      PLACE(hours),
      .least = 0.0001,
      .most = 1e6},
-    SIZE_ROW("eval-every", eval_every, TEXT_OF(TRAIN_EVAL_EVERY), "evaluate every N steps",
-             9007199254740991),
+    SIZE_ROW("eval-every", eval_every, TEXT_OF(TRAIN_EVAL_EVERY) ", at most half an epoch",
+             "evaluate every N steps", 9007199254740991),
+    {.name = "patience",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = TEXT_OF(TRAIN_PATIENCE) ", none with --steps, --epochs or --hours",
+     .help = "end when N evaluations in a row were no better than the best before; 0: never",
+     PLACE(patience),
+     .least = 0,
+     .most = 9007199254740991},
     SIZE_ROW("save-every", save_every, TEXT_OF(TRAIN_SAVE_EVERY), "write the state every N steps",
              9007199254740991),
     {.name = "seed",

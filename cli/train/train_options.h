@@ -17,7 +17,9 @@
 #define TRAIN_TGT_LEN 128
 #define TRAIN_MEM_LEN 128
 #define TRAIN_BATCH 16
+#define TRAIN_SEGMENTS 8 /* least of a stream, where the text allows for more than one */
 #define TRAIN_LR 0.001
+#define TRAIN_INIT_LR 0.0003
 #define TRAIN_LR_MIN 0
 #define TRAIN_WARMUP 100
 #define TRAIN_CLIP 0.25
@@ -25,7 +27,10 @@
 #define TRAIN_DROPOUT 0.1
 #define TRAIN_DROPATT 0
 #define TRAIN_STEPS 5000
+#define TRAIN_EPOCHS 60
+#define TRAIN_INIT_EPOCHS 8
 #define TRAIN_EVAL_EVERY 250
+#define TRAIN_PATIENCE 10
 #define TRAIN_SAVE_EVERY 500
 #define TRAIN_SEED 1
 
@@ -36,7 +41,7 @@ struct train_options {
     bool ids;
     int64_t min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
     int64_t tgt_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every, save_every, seed,
-        forget_every;
+        forget_every, patience;
     double lr, lr_min, clip, epsilon, dropout, dropatt, hours;
 };
 
@@ -53,6 +58,9 @@ struct train_run {
     int64_t steps, epochs;          /* 0: no bound */
     double hours;                   /* likewise */
     int64_t eval_every, save_every; /* steps */
+    int64_t patience;               /* evaluations that may be no better; 0: any number */
+    int64_t waited;                 /* evaluations since the best one */
+    bool carries_on;                /* began with an existing model, which is measured too */
     int text;                       /* TEXT_RAW, TEXT_TOKENS */
     bool ids;                       /* the texts are ids */
     int type;                       /* of the output, an index into train_types */
@@ -72,6 +80,10 @@ extern const char *const train_types[];
  * new one. */
 void train_run_init(struct train_run *run, const struct train_options *options,
                     const txl_model *model);
+
+/* Fits defaults to a text of this many tokens: fewer streams, less warm-up, more evaluations and an
+ * earlier end for a short one. */
+void train_run_fit(struct train_run *run, const struct train_options *options, uint64_t tokens);
 
 /* Convert a run and its curves to the note of a state and back.  The text is the caller's to free,
  * NULL when memory is short; false if the note is not this command's. */
