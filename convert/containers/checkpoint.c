@@ -5,6 +5,7 @@
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "little_endian.h"
+#include "sorted_table.h"
 #include "zip.h"
 
 #include <errno.h>
@@ -28,11 +29,12 @@ static const char directory_names_text[] =
 
 static void close_source(struct checkpoint_source *source) {
     torch_save_free(source);
+    free(source->parts);
     mapped_file_close(&source->file);
     free(source);
 }
 
-static struct checkpoint_source *new_source(struct checkpoint *checkpoint, txl_error *error) {
+struct checkpoint_source *checkpoint_new_source(struct checkpoint *checkpoint, txl_error *error) {
     size_t room = (checkpoint->n_source + 1) * sizeof(struct checkpoint_source *);
     struct checkpoint_source **sources = realloc(checkpoint->sources, room);
     if (sources)
@@ -49,6 +51,8 @@ static struct checkpoint_source *new_source(struct checkpoint *checkpoint, txl_e
 static txl_status read_source(struct checkpoint *checkpoint, struct checkpoint_source *source,
                               txl_error *error) {
     const struct mapped_file *file = &source->file;
+    if (table_looks_like(file))
+        return tensor_bundle_read(checkpoint, source, error);
     txl_status status = foreign_refuse(file, error);
     if (status != TXL_OK)
         return status;
@@ -67,7 +71,7 @@ static txl_status read_source(struct checkpoint *checkpoint, struct checkpoint_s
 }
 
 static txl_status add_file(struct checkpoint *checkpoint, const char *path, txl_error *error) {
-    struct checkpoint_source *source = new_source(checkpoint, error);
+    struct checkpoint_source *source = checkpoint_new_source(checkpoint, error);
     if (!source)
         return TXL_MEMORY;
     txl_status status = mapped_file_open(path, &source->file, error);

@@ -2,10 +2,10 @@
  * file is, not its name.
  *
  * A checkpoint is a torch.save file (zip or legacy container); a plain pickle, whose storages are
- * torch.save files themselves; a safetensors file; the index of shards of these; or a directory
- * with one of these.  Files are mapped.  A pickle's objects are all read when it is opened,
- * elements only when asked for.  A checkpoint that was opened is checked: every tensor lies within
- * its storage, every storage within its file. */
+ * torch.save files themselves; a safetensors file; the index of shards of these; the index of a
+ * TensorFlow checkpoint; or a directory with one of these.  Files are mapped.  A pickle's objects
+ * are all read when it is opened, elements only when asked for.  A checkpoint that was opened is
+ * checked: every tensor lies within its storage, every storage within its file. */
 #ifndef CONVERT_CHECKPOINT_H
 #define CONVERT_CHECKPOINT_H
 
@@ -31,6 +31,7 @@ enum checkpoint_dtype {
     CHECKPOINT_F8_E5M2,
     CHECKPOINT_C64,
     CHECKPOINT_C128,
+    CHECKPOINT_STRING,
     CHECKPOINT_N_DTYPE
 };
 
@@ -44,7 +45,7 @@ struct checkpoint_tensor {
     uint64_t shape[CHECKPOINT_MAX_DIM];
     uint64_t stride[CHECKPOINT_MAX_DIM]; /* elements from one index to the next */
     uint64_t n_element;
-    const unsigned char *data; /* element (0, ..., 0), at any alignment, little-endian */
+    uint64_t offset; /* of element (0, ..., 0) in the storage, in bytes; at any alignment */
     struct checkpoint_storage *storage;
 };
 
@@ -84,16 +85,15 @@ const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpo
 const char *checkpoint_dtype_name(enum checkpoint_dtype dtype);
 size_t checkpoint_dtype_size(enum checkpoint_dtype dtype);
 
-/* Whether the elements lie in row-major order without gaps, so that data[0 .. n_element) is the
- * tensor. */
+/* Whether the elements lie in row-major order without gaps. */
 bool checkpoint_is_contiguous(const struct checkpoint_tensor *tensor);
 
 /* Whether both are the same view of the same storage, as tied weights are in a torch.save file. */
 bool checkpoint_same_view(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b);
 
 /* Elements [first, first + count) in row-major order; the range must lie within the tensor.  The
- * first reading of a storage in a zip container compares its checksum.  Only one thread at a time
- * may read a checkpoint. */
+ * first reading of a storage compares its checksum, if its container has one.  Only one thread at a
+ * time may read a checkpoint. */
 txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_t first,
                                  uint64_t count, float *out, txl_error *error);
 txl_status checkpoint_read_double(const struct checkpoint_tensor *tensor, uint64_t first,

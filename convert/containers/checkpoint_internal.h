@@ -5,15 +5,27 @@
 #include "checkpoint.h"
 #include "lib/base/mapped_file.h"
 
+/* A box of a tensor in parts, with a storage of its own. */
+struct checkpoint_part {
+    uint64_t start[CHECKPOINT_MAX_DIM], length[CHECKPOINT_MAX_DIM];
+    struct checkpoint_storage *storage;
+};
+
 /* A storage: bytes of which tensors are views. */
 struct checkpoint_storage {
     const struct mapped_file *file;
-    const unsigned char *data; /* NULL: not found in the file yet */
+    const unsigned char *data; /* NULL: not found in the file yet, or in parts */
     uint64_t size;
-    struct pickle_string key; /* torch.save's name for it; safetensors: empty */
-    size_t element_size;      /* of the type that torch.save gave it; safetensors: 0 */
-    bool has_crc32;           /* there is a checksum, not compared yet */
-    uint32_t crc32;
+    struct pickle_string key; /* torch.save's name for it; other containers: empty */
+    size_t element_size;      /* of the type that torch.save gave it; other containers: 0 */
+    enum { CHECKED, CRC32, CRC32C } check; /* a checksum, if it is not compared yet */
+    uint32_t checksum;
+    bool big_endian;
+    /* Of a partitioned tensor: its shape and its parts, which cover it once. */
+    struct checkpoint_part *parts;
+    size_t n_part, last_part; /* where the last element was found */
+    int n_dim;
+    uint64_t shape[CHECKPOINT_MAX_DIM];
 };
 
 /* One file; a checkpoint in shards has several.  Within a plain pickle each storage is a torch.save
@@ -22,10 +34,11 @@ struct checkpoint_source {
     struct mapped_file file;
     const struct mapped_file *whole; /* the file that is mapped: `file`, or the one around it */
     char *where;                     /* names the pickle in messages */
-    struct pickle *pickle;           /* NULL: safetensors */
+    struct pickle *pickle;           /* NULL: another container */
     struct checkpoint_storage *storages;
     size_t n_storage;
-    struct torch_nested *nested; /* by the address of their bytes */
+    struct checkpoint_part *parts; /* of all storages */
+    struct torch_nested *nested;   /* by the address of their bytes */
     size_t n_nested;
 };
 
@@ -55,6 +68,12 @@ struct tensor_claim {
 txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_claim *claim,
                           txl_error *error);
 
+/* The number of dimensions that a tensor may not have. */
+txl_status checkpoint_refuse_dimensions(const char *path, const char *name, txl_error *error);
+
+/* The strides of a tensor in row-major order without gaps.  What exceeds 64 bits wraps. */
+void checkpoint_row_major(struct tensor_claim *claim);
+
 /* The dtype of a name, or -1: "FloatStorage" or "float32" in PyTorch, "F32" in safetensors. */
 int checkpoint_dtype_of_storage(const char *name);
 int checkpoint_dtype_of_name(const char *name);
@@ -75,5 +94,11 @@ txl_status torch_save_read(struct checkpoint *checkpoint, struct checkpoint_sour
                            txl_error *error);
 txl_status safetensors_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
                             txl_error *error);
+/* The source is the index; the files of the data become sources of their own. */
+txl_status tensor_bundle_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
+                              txl_error *error);
+
+/* Adds a source that is all zero; NULL when out of memory. */
+struct checkpoint_source *checkpoint_new_source(struct checkpoint *checkpoint, txl_error *error);
 
 #endif

@@ -9,9 +9,12 @@
 #include <errno.h>
 #include <string.h>
 
-static const char tensorflow[] =
-    "a TensorFlow checkpoint; convert the PyTorch files of the model instead (for the published "
-    "Transformer-XL: huggingface.co/transfo-xl/transfo-xl-wt103)";
+static const char bundle_part[] = "part of a TensorFlow checkpoint; name its .index file";
+static const char bundle_index[] =
+    "not the index of a TensorFlow checkpoint, whose end is another; the file is cut short or "
+    "damaged, fetch it again";
+static const char pointer[] = "a git-LFS pointer, which stands for the file; fetch the file itself "
+                              "with `git lfs pull`";
 static const char other_framework[] =
     "weights for TensorFlow or Flax; take pytorch_model.bin or model.safetensors from the same "
     "place";
@@ -32,22 +35,23 @@ static bool begins_with_tag(const struct mapped_file *file, const char *tag) {
     return true;
 }
 
+static bool is_pointer(const struct mapped_file *file) {
+    static const char start[] = "version https://git-lfs";
+    return has_bytes(file, 0, start, strlen(start));
+}
+
 static const char *what_content_is(const struct mapped_file *file) {
-    static const char git_lfs[] = "version https://git-lfs";
     static const char checkpoint_list[] = "model_checkpoint_path:";
-    static const char table_end[] = "\x57\xfb\x80\x8b\x24\x75\x47\xdb";
-    if (has_bytes(file, 0, git_lfs, strlen(git_lfs)))
-        return "a git-LFS pointer, which stands for the file; fetch the file itself with "
-               "`git lfs pull`";
+    if (is_pointer(file))
+        return pointer;
     if (begins_with_tag(file, "<!doctype html") || begins_with_tag(file, "<html") ||
         begins_with_tag(file, "<?xml"))
         return "a web page, saved where a file was meant; fetch the file itself (on Hugging Face "
                "from a link with /resolve/ in it)";
     if (has_bytes(file, 0, "\x89HDF\r\n\x1a\n", 8))
         return other_framework;
-    if (has_bytes(file, 0, checkpoint_list, strlen(checkpoint_list)) ||
-        (file->size >= 8 && has_bytes(file, file->size - 8, table_end, 8)))
-        return tensorflow;
+    if (has_bytes(file, 0, checkpoint_list, strlen(checkpoint_list)))
+        return bundle_part;
     if (has_bytes(file, 257, "ustar", 5))
         return "a tar archive; unpack it and name what is inside (if torch.save wrote it, before "
                "PyTorch 0.1.10, load and save it with a newer PyTorch)";
@@ -71,9 +75,10 @@ static bool ends_with(const char *text, const char *end) {
 static const char *what_name_says(const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    if (strstr(name, ".ckpt") &&
-        (strstr(name, ".data-") || ends_with(name, ".index") || ends_with(name, ".meta")))
-        return tensorflow;
+    if (strstr(name, ".ckpt") && (strstr(name, ".data-") || ends_with(name, ".meta")))
+        return bundle_part;
+    if (ends_with(name, ".index"))
+        return bundle_index;
     if (ends_with(name, ".h5") || ends_with(name, ".msgpack"))
         return other_framework;
     return NULL;
@@ -86,13 +91,19 @@ txl_status foreign_refuse(const struct mapped_file *file, txl_error *error) {
     return what ? txl_fail(error, TXL_UNSUPPORTED, "%s: %s", file->path, what) : TXL_OK;
 }
 
+txl_status foreign_refuse_pointer(const struct mapped_file *file, txl_error *error) {
+    return is_pointer(file) ? txl_fail(error, TXL_UNSUPPORTED, "%s: %s", file->path, pointer)
+                            : TXL_OK;
+}
+
 txl_status foreign_refuse_directory(const char *path, const char *expected, txl_error *error) {
     DIR *directory = opendir(path);
     if (!directory)
         return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
     const char *what = NULL;
     for (struct dirent *entry; !what && (entry = readdir(directory));)
-        what = what_name_says(entry->d_name);
+        what = ends_with(entry->d_name, ".index") ? "a TensorFlow checkpoint; name its .index file"
+                                                  : what_name_says(entry->d_name);
     closedir(directory);
     if (what)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: %s", path, what);

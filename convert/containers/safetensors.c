@@ -35,16 +35,12 @@ static txl_status read_shape(const struct checkpoint_source *source, const json_
     if (!json_is_array(shape))
         return refuse(source, claim->name, "expected a shape", error);
     if (json_array_size(shape) > CHECKPOINT_MAX_DIM)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: tensor %s: it has more dimensions than %d",
-                        source->file.path, claim->name, CHECKPOINT_MAX_DIM);
+        return checkpoint_refuse_dimensions(source->file.path, claim->name, error);
     claim->n_dim = (int)json_array_size(shape);
     for (int i = 0; i < claim->n_dim; i++)
         if (!unsigned_of(json_array_get(shape, (size_t)i), &claim->shape[i]))
             return refuse(source, claim->name, "its shape is not made of numbers", error);
-    /* A product beyond 64 bits wraps here; checking the shape refuses it. */
-    uint64_t stride = 1;
-    for (int i = claim->n_dim; i-- > 0; stride *= claim->shape[i])
-        claim->stride[i] = stride;
+    checkpoint_row_major(claim); /* checking the shape refuses a product beyond 64 bits */
     return TXL_OK;
 }
 

@@ -1,6 +1,7 @@
 /* The tensors of a checkpoint: their types, their bounds, reading their elements. */
 #include "checkpoint_internal.h"
 
+#include "crc32c.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/limits.h"
@@ -35,6 +36,7 @@ static const struct dtype {
     [CHECKPOINT_F8_E5M2] = {"float8_e5m2", NULL, "F8_E5M2", 1},
     [CHECKPOINT_C64] = {"complex64", "ComplexFloatStorage", "C64", 8},
     [CHECKPOINT_C128] = {"complex128", "ComplexDoubleStorage", "C128", 16},
+    [CHECKPOINT_STRING] = {"string", NULL, NULL, 1}, /* which takes a byte or more */
 };
 
 int checkpoint_dtype_of_storage(const char *name) {
@@ -55,7 +57,7 @@ int checkpoint_dtype_of_name(const char *name) {
 
 int checkpoint_dtype_of_safetensors(const char *name) {
     for (int i = 0; i < CHECKPOINT_N_DTYPE; i++)
-        if (strcmp(dtypes[i].safetensors, name) == 0)
+        if (dtypes[i].safetensors && strcmp(dtypes[i].safetensors, name) == 0)
             return i;
     return -1;
 }
@@ -82,6 +84,17 @@ bool checkpoint_n_element(int n_dim, const uint64_t *shape, uint64_t *n_element)
     return empty || !overflow;
 }
 
+txl_status checkpoint_refuse_dimensions(const char *path, const char *name, txl_error *error) {
+    return txl_fail(error, TXL_UNSUPPORTED, "%s: tensor %s: it has more dimensions than %d", path,
+                    name, CHECKPOINT_MAX_DIM);
+}
+
+void checkpoint_row_major(struct tensor_claim *claim) {
+    uint64_t stride = 1;
+    for (int i = claim->n_dim; i-- > 0; stride *= claim->shape[i])
+        claim->stride[i] = stride;
+}
+
 /* The offset of the last element; false if it exceeds 64 bits. */
 static bool last_element(const struct tensor_claim *claim, uint64_t *last) {
     *last = claim->offset;
@@ -98,14 +111,15 @@ static txl_status check_claim(const struct tensor_claim *claim, uint64_t *n_elem
                               txl_error *error) {
     const struct mapped_file *file = claim->storage->file;
     size_t size = dtypes[claim->dtype].size;
+    /* A storage in parts may be larger than any of its files. */
+    uint64_t room = file->size > claim->storage->size ? file->size : claim->storage->size;
     /* The readers of the containers guarantee this. */
     assert(claim->start <= claim->storage->size &&
            claim->n_item <= (claim->storage->size - claim->start) / size);
 
     /* With strides of 0, a few bytes can claim any number of elements, for which a reader would
      * allocate. */
-    if (!checkpoint_n_element(claim->n_dim, claim->shape, n_element) ||
-        *n_element > file->size / size)
+    if (!checkpoint_n_element(claim->n_dim, claim->shape, n_element) || *n_element > room / size)
         return txl_fail(error, TXL_FORMAT,
                         "%s: tensor %s: its shape has more elements than the file has room for",
                         file->path, claim->name);
@@ -150,14 +164,20 @@ txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_cla
         .dtype = claim->dtype,
         .n_dim = claim->n_dim,
         .n_element = n_element,
-        .data = claim->storage->data + claim->start,
+        .offset = claim->start,
         .storage = claim->storage,
     };
     if (n_element) /* without elements the offset was not checked, and nothing is read */
-        tensor->data += claim->offset * dtypes[claim->dtype].size;
+        tensor->offset += claim->offset * dtypes[claim->dtype].size;
     memcpy(tensor->shape, claim->shape, sizeof tensor->shape);
     memcpy(tensor->stride, claim->stride, sizeof tensor->stride);
     return TXL_OK;
+}
+
+/* Element (0, ..., 0); NULL in a storage in parts. */
+static const unsigned char *data_of(const struct checkpoint_tensor *tensor) {
+    const struct checkpoint_storage *storage = tensor->storage;
+    return storage->data ? storage->data + tensor->offset : NULL;
 }
 
 bool checkpoint_is_contiguous(const struct checkpoint_tensor *tensor) {
@@ -171,7 +191,8 @@ bool checkpoint_is_contiguous(const struct checkpoint_tensor *tensor) {
 }
 
 bool checkpoint_same_view(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b) {
-    if (a->data != b->data || a->dtype != b->dtype || a->n_dim != b->n_dim || a->n_element == 0)
+    if (data_of(a) != data_of(b) || a->storage->n_part + b->storage->n_part > 0 ||
+        a->dtype != b->dtype || a->n_dim != b->n_dim || a->n_element == 0)
         return false;
     for (int i = 0; i < a->n_dim; i++)
         if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->stride[i] != b->stride[i]))
@@ -186,9 +207,28 @@ bool checkpoint_same_view(const struct checkpoint_tensor *a, const struct checkp
 #define MAX_SIZE 8                   /* of an element that can be read */
 #define RELEASED ((uint64_t)1 << 22) /* bytes that are read before they are released */
 
-/* Copies elements [first, first + count) in row-major order to `out`. */
+/* Element `i` of a storage in parts, of `size` bytes, in the row-major order of the whole. */
+static const unsigned char *in_parts(struct checkpoint_storage *storage, uint64_t i, size_t size) {
+    uint64_t index[CHECKPOINT_MAX_DIM], at = 0;
+    for (int d = storage->n_dim; d-- > 0; i /= storage->shape[d])
+        index[d] = i % storage->shape[d];
+    for (size_t tried = 0; tried < storage->n_part; tried++) {
+        const struct checkpoint_part *part = &storage->parts[storage->last_part];
+        int d = 0;
+        for (at = 0; d < storage->n_dim && index[d] - part->start[d] < part->length[d]; d++)
+            at = at * part->length[d] + index[d] - part->start[d];
+        if (d == storage->n_dim)
+            return part->storage->data + at * size;
+        storage->last_part = (storage->last_part + 1) % storage->n_part;
+    }
+    assert(!"the parts cover the tensor");
+    return NULL;
+}
+
+/* Copies elements [first, first + count) in row-major order to `out`, little-endian. */
 static void gather(const struct checkpoint_tensor *tensor, uint64_t first, uint64_t count,
                    unsigned char *out) {
+    struct checkpoint_storage *storage = tensor->storage;
     size_t size = dtypes[tensor->dtype].size;
     uint64_t index[CHECKPOINT_MAX_DIM], offset = 0, rest = first;
     for (int i = tensor->n_dim; i-- > 0;) {
@@ -197,7 +237,14 @@ static void gather(const struct checkpoint_tensor *tensor, uint64_t first, uint6
         offset += index[i] * tensor->stride[i];
     }
     for (; count > 0; count--, out += size) {
-        memcpy(out, tensor->data + offset * size, size);
+        const unsigned char *at = storage->n_part > 0
+                                      ? in_parts(storage, tensor->offset / size + offset, size)
+                                      : data_of(tensor) + offset * size;
+        if (storage->big_endian)
+            for (size_t b = 0; b < size; b++)
+                out[b] = at[size - 1 - b];
+        else
+            memcpy(out, at, size);
         for (int i = tensor->n_dim; i-- > 0;) {
             offset += tensor->stride[i];
             if (++index[i] < tensor->shape[i])
@@ -284,25 +331,49 @@ static void release(const struct checkpoint_storage *storage, const unsigned cha
         mapped_file_release(start, size);
 }
 
-static txl_status check_crc32(struct checkpoint_storage *storage, txl_error *error) {
-    if (!storage->has_crc32)
+static uint32_t checksum_on(const struct checkpoint_storage *storage, uint32_t sum,
+                            const unsigned char *data, uint64_t n) {
+    return storage->check == CRC32C ? crc32c(sum, data, n) : (uint32_t)crc32_z(sum, data, n);
+}
+
+/* Compares the checksum of one storage, of the tensor or a part of it. */
+static txl_status check_bytes(struct checkpoint_storage *storage, const char *name,
+                              txl_error *error) {
+    if (storage->check == CHECKED)
         return TXL_OK;
-    uLong sum = crc32_z(0, NULL, 0);
+    uint32_t sum = 0;
     for (uint64_t at = 0, n; at < storage->size;
          at += n) { /* in parts, so that little of it is in memory */
         n = storage->size - at < RELEASED ? storage->size - at : RELEASED;
-        sum = crc32_z(sum, storage->data + at, (size_t)n);
+        sum = checksum_on(storage, sum, storage->data + at, n);
         release(storage, storage->data + at, n);
     }
-    uint32_t crc = (uint32_t)sum;
-    if (crc != storage->crc32)
+    if (sum != storage->checksum && storage->check == CRC32)
         return txl_fail(error, TXL_FORMAT,
                         "%s: entry data/%.*s: its checksum is %08" PRIx32 ", expected %08" PRIx32
                         "; the file is damaged, fetch it again",
-                        storage->file->path, (int)storage->key.length, storage->key.bytes, crc,
-                        storage->crc32);
-    storage->has_crc32 = false;
+                        storage->file->path, (int)storage->key.length, storage->key.bytes, sum,
+                        storage->checksum);
+    if (sum != storage->checksum)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: tensor %s: its checksum is %08" PRIx32 ", expected %08" PRIx32
+                        "; the file is damaged, fetch it again",
+                        storage->file->path, name, sum, storage->checksum);
+    storage->check = CHECKED;
     return TXL_OK;
+}
+
+/* Checks what will be read: its file, and its bytes the first time. */
+static txl_status check_storage(struct checkpoint_storage *storage, const char *name,
+                                txl_error *error) {
+    txl_status status = TXL_OK;
+    if (storage->n_part == 0) {
+        status = mapped_file_check(storage->file, error);
+        return status == TXL_OK ? check_bytes(storage, name, error) : status;
+    }
+    for (size_t i = 0; i < storage->n_part && status == TXL_OK; i++)
+        status = check_storage(storage->parts[i].storage, name, error);
+    return status;
 }
 
 static txl_status check_readable(const struct checkpoint_tensor *tensor, uint64_t first,
@@ -317,8 +388,7 @@ static txl_status check_readable(const struct checkpoint_tensor *tensor, uint64_
                         "%s: tensor %s: has %" PRIu64 " elements, asked for %" PRIu64
                         " from %" PRIu64,
                         file->path, tensor->name, tensor->n_element, count, first);
-    txl_status status = mapped_file_check(file, error);
-    return status == TXL_OK ? check_crc32(tensor->storage, error) : status;
+    return check_storage(tensor->storage, tensor->name, error);
 }
 
 txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_t first,
@@ -326,8 +396,9 @@ txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_
     txl_status status = check_readable(tensor, first, count, error);
     if (status != TXL_OK)
         return status;
-    if (checkpoint_is_contiguous(tensor)) {
-        floats_of(tensor->dtype, tensor->data + first * dtypes[tensor->dtype].size, count, out);
+    const struct checkpoint_storage *storage = tensor->storage;
+    if (checkpoint_is_contiguous(tensor) && storage->n_part == 0 && !storage->big_endian) {
+        floats_of(tensor->dtype, data_of(tensor) + first * dtypes[tensor->dtype].size, count, out);
         return TXL_OK;
     }
     unsigned char elements[GATHER * MAX_SIZE];
@@ -354,8 +425,15 @@ txl_status checkpoint_read_double(const struct checkpoint_tensor *tensor, uint64
 }
 
 void checkpoint_release(const struct checkpoint_tensor *tensor) {
+    const struct checkpoint_storage *storage = tensor->storage;
+    for (size_t i = 0; i < storage->n_part; i++) {
+        const struct checkpoint_storage *part = storage->parts[i].storage;
+        release(part, part->data, part->size);
+    }
+    if (storage->n_part > 0)
+        return;
     uint64_t n = tensor->n_element ? 1 : 0;
     for (int i = 0; n && i < tensor->n_dim; i++)
         n += (tensor->shape[i] - 1) * tensor->stride[i];
-    release(tensor->storage, tensor->data, n * dtypes[tensor->dtype].size);
+    release(storage, data_of(tensor), n * dtypes[tensor->dtype].size);
 }

@@ -141,8 +141,8 @@ static txl_status place_zip_storages(struct checkpoint_source *source, const str
                             entry->name, entry->size, storage->size);
         storage->data = entry->data;
         storage->size = entry->size;
-        storage->crc32 = entry->crc32;
-        storage->has_crc32 = true;
+        storage->checksum = entry->crc32;
+        storage->check = CRC32;
     }
     return TXL_OK;
 }

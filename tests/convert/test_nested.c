@@ -143,7 +143,7 @@ static void put_tensor(FILE *out, int protocol, const struct checkpoint *from, s
         free(file.data);
     }
     putc('J', out);
-    number(out, 4, (uint64_t)(tensor->data - storage->data) / checkpoint_dtype_size(tensor->dtype));
+    number(out, 4, tensor->offset / checkpoint_dtype_size(tensor->dtype));
     put_tuple(out, tensor->shape, tensor->n_dim);
     put_tuple(out, tensor->stride, tensor->n_dim);
     putc('\x89', out); /* requires no gradient */

@@ -1,0 +1,40 @@
+/* Sorted tables of keys and values, as LevelDB has them and TensorFlow's checkpoints begin with. */
+#ifndef CONVERT_SORTED_TABLE_H
+#define CONVERT_SORTED_TABLE_H
+
+#include "lib/base/buffer.h"
+#include "lib/base/mapped_file.h"
+
+#include <stdbool.h>
+
+enum { TABLE_MAX_KEY = 4096 }; /* bytes */
+
+struct table_entry {
+    const char *key; /* with a NUL behind it, and perhaps in it */
+    size_t key_length;
+    const uint8_t *value;
+    size_t length;
+};
+
+/* All zero: without entries. */
+struct table {
+    struct table_entry *entries; /* by ascending keys, compared as unsigned bytes */
+    size_t n;
+
+    struct buffer keys;
+    void **expanded; /* blocks that were compressed */
+    size_t n_expanded;
+};
+
+/* Whether the file ends as a table does. */
+bool table_looks_like(const struct mapped_file *file);
+
+/* Reads the whole table.  Values lie in the mapped file or in the table.  *table is the caller's to
+ * free even after a failure. */
+txl_status table_read(const struct mapped_file *file, struct table *table, txl_error *error);
+void table_free(struct table *table);
+
+/* The entry of that key, or NULL. */
+const struct table_entry *table_find(const struct table *table, const char *key, size_t length);
+
+#endif

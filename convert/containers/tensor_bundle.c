@@ -1,0 +1,522 @@
+/* TensorFlow's V2 checkpoints ("tensor bundles"): PREFIX.index is a sorted table from the names of
+ * variables to their places in the files PREFIX.data-SSSSS-of-NNNNN.  (The messages are those of
+ * tensorflow/core/protobuf/tensor_bundle.proto.)
+ *
+ * The name "" has the header.  A variable that was saved in parts has an entry without a place, and
+ * one for each part, whose key begins with a NUL. */
+#include "checkpoint_internal.h"
+
+#include "foreign.h"
+#include "lib/base/error.h"
+#include "lib/base/protobuf.h"
+#include "sorted_table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_SHARD = 512,       /* that are used; each keeps its file open */
+    MAX_PART = 1024,       /* of one variable */
+    SUPPORTED_VERSION = 1, /* of the format */
+    MAX_SLICE_KEY = 2 * TABLE_MAX_KEY + 4 + 22 * CHECKPOINT_MAX_DIM
+};
+
+/* By TensorFlow's numbers.  Those left out are of no interest, or never in a file. */
+static const struct {
+    bool is_read;
+    enum checkpoint_dtype dtype;
+} dtypes[] = {
+    [1] = {true, CHECKPOINT_F32},    [2] = {true, CHECKPOINT_F64},   [3] = {true, CHECKPOINT_I32},
+    [4] = {true, CHECKPOINT_U8},     [5] = {true, CHECKPOINT_I16},   [6] = {true, CHECKPOINT_I8},
+    [7] = {true, CHECKPOINT_STRING}, [8] = {true, CHECKPOINT_C64},   [9] = {true, CHECKPOINT_I64},
+    [10] = {true, CHECKPOINT_BOOL},  [14] = {true, CHECKPOINT_BF16}, [17] = {true, CHECKPOINT_U16},
+    [18] = {true, CHECKPOINT_C128},  [19] = {true, CHECKPOINT_F16},  [22] = {true, CHECKPOINT_U32},
+    [23] = {true, CHECKPOINT_U64},
+};
+
+struct shard {
+    int64_t number;
+    const struct mapped_file *file;
+};
+
+struct bundle {
+    struct checkpoint *checkpoint;
+    struct checkpoint_source *source; /* of the index; it has the storages and parts of all files */
+    struct table table;
+    int64_t n_shard;
+    bool big_endian;
+    struct shard shards[MAX_SHARD]; /* those that are open */
+    size_t n_open;
+    uint64_t claimed, available; /* bytes of all tensors, and of the files that are open */
+    size_t n_part, most_parts;
+    txl_error *error;
+};
+
+/* BundleEntryProto. */
+struct entry {
+    uint64_t dtype;
+    int n_dim; /* CHECKPOINT_MAX_DIM + 1: too many */
+    int64_t shape[CHECKPOINT_MAX_DIM];
+    bool unknown_rank;
+    int64_t shard, offset, size;
+    uint32_t checksum;
+    size_t n_slice;
+};
+
+/* A part as the whole's entry lists it; length -1: all of the dimension. */
+struct slice {
+    int n_dim;
+    int64_t start[CHECKPOINT_MAX_DIM], length[CHECKPOINT_MAX_DIM];
+};
+
+static txl_status refuse(const struct bundle *b, const char *name, const char *what) {
+    return txl_fail(b->error, TXL_FORMAT, "%s: tensor %s: %s", b->source->file.path, name, what);
+}
+
+static txl_status malformed(const struct bundle *b, const char *name) {
+    return refuse(b, name, "its entry is malformed; the file is damaged, fetch it again");
+}
+
+static struct protobuf message_in(const struct table_entry *entry) {
+    return (struct protobuf){entry->value, entry->value + entry->length};
+}
+
+static bool is(const struct protobuf_field *field, uint64_t number, enum protobuf_type type) {
+    return field->number == number && field->type == type;
+}
+
+/* ---- The header --------------------------------------------------------------------------- */
+
+/* Whether VersionDef allows this reader. */
+static bool read_version(struct protobuf version, bool *allows) {
+    struct protobuf_field field;
+    *allows = true;
+    while (version.at < version.end) {
+        if (!protobuf_field(&version, &field))
+            return false;
+        struct protobuf packed = protobuf_inside(&field);
+        uint64_t bad = field.value;
+        if (is(&field, 2, PROTOBUF_VARINT) && field.value > SUPPORTED_VERSION)
+            *allows = false;
+        if (is(&field, 3, PROTOBUF_VARINT) && bad == SUPPORTED_VERSION)
+            *allows = false;
+        while (is(&field, 3, PROTOBUF_BYTES) && packed.at < packed.end) {
+            if (!protobuf_varint(&packed, &bad))
+                return false;
+            *allows = *allows && bad != SUPPORTED_VERSION;
+        }
+    }
+    return true;
+}
+
+static txl_status read_header(struct bundle *b) {
+    const char *path = b->source->file.path;
+    const struct table_entry *entry = b->table.entries;
+    if (b->table.n == 0 || entry->key_length > 0)
+        return txl_fail(b->error, TXL_FORMAT, "%s: a table without the header of a checkpoint",
+                        path);
+    if (entry->length > 0 && entry->value[0] == 0x0a)
+        return txl_fail(b->error, TXL_UNSUPPORTED,
+                        "%s: a TensorFlow checkpoint of the old format V1; save it again with "
+                        "tf.train.Saver(write_version=tf.train.SaverDef.V2)",
+                        path);
+    struct protobuf header = message_in(entry);
+    struct protobuf_field field;
+    uint64_t byte_order = 0;
+    bool allows = true, good = true;
+    while (good && header.at < header.end) {
+        good = protobuf_field(&header, &field);
+        if (good && is(&field, 1, PROTOBUF_VARINT))
+            b->n_shard = (int64_t)field.value;
+        else if (good && is(&field, 2, PROTOBUF_VARINT))
+            byte_order = field.value;
+        else if (good && is(&field, 3, PROTOBUF_BYTES))
+            good = read_version(protobuf_inside(&field), &allows);
+    }
+    if (!good)
+        return txl_fail(b->error, TXL_FORMAT,
+                        "%s: the header is malformed; the file is damaged, fetch it again", path);
+    if (!allows)
+        return txl_fail(b->error, TXL_UNSUPPORTED,
+                        "%s: written for readers of a later version of the format than %d", path,
+                        SUPPORTED_VERSION);
+    if (b->n_shard < 1 || b->n_shard > INT32_MAX)
+        return txl_fail(b->error, TXL_FORMAT, "%s: %" PRId64 " data files, expected one or more",
+                        path, b->n_shard);
+    if (byte_order > 1)
+        return txl_fail(b->error, TXL_UNSUPPORTED, "%s: byte order %" PRIu64 " is not known", path,
+                        byte_order);
+    b->big_endian = byte_order == 1;
+    return TXL_OK;
+}
+
+/* ---- Entries ------------------------------------------------------------------------------ */
+
+/* TensorShapeProto. */
+static bool read_shape(struct protobuf shape, struct entry *e) {
+    struct protobuf_field field, number;
+    e->n_dim = 0;
+    while (shape.at < shape.end) {
+        if (!protobuf_field(&shape, &field))
+            return false;
+        if (is(&field, 3, PROTOBUF_VARINT))
+            e->unknown_rank = field.value != 0;
+        if (!is(&field, 2, PROTOBUF_BYTES) || e->n_dim > CHECKPOINT_MAX_DIM)
+            continue;
+        int64_t size = 0;
+        for (struct protobuf dimension = protobuf_inside(&field); dimension.at < dimension.end;) {
+            if (!protobuf_field(&dimension, &number))
+                return false;
+            if (is(&number, 1, PROTOBUF_VARINT))
+                size = (int64_t)number.value;
+        }
+        if (e->n_dim < CHECKPOINT_MAX_DIM)
+            e->shape[e->n_dim] = size;
+        e->n_dim++;
+    }
+    return true;
+}
+
+/* False if it is malformed. */
+static bool read_entry(const struct table_entry *from, struct entry *e) {
+    struct protobuf message = message_in(from);
+    struct protobuf_field field;
+    *e = (struct entry){0};
+    while (message.at < message.end) {
+        if (!protobuf_field(&message, &field))
+            return false;
+        if (is(&field, 1, PROTOBUF_VARINT))
+            e->dtype = field.value;
+        else if (is(&field, 2, PROTOBUF_BYTES) && !read_shape(protobuf_inside(&field), e))
+            return false;
+        else if (is(&field, 3, PROTOBUF_VARINT))
+            e->shard = (int64_t)field.value;
+        else if (is(&field, 4, PROTOBUF_VARINT))
+            e->offset = (int64_t)field.value;
+        else if (is(&field, 5, PROTOBUF_VARINT))
+            e->size = (int64_t)field.value;
+        else if (is(&field, 6, PROTOBUF_32))
+            e->checksum = (uint32_t)field.value;
+        else if (is(&field, 7, PROTOBUF_BYTES))
+            e->n_slice++;
+    }
+    return true;
+}
+
+/* Checks type and shape, and moves them into the claim. */
+static txl_status check_form(const struct bundle *b, const struct entry *e,
+                             struct tensor_claim *claim, uint64_t *n_element) {
+    const char *path = b->source->file.path;
+    if (e->dtype >= sizeof dtypes / sizeof *dtypes || !dtypes[e->dtype].is_read)
+        return txl_fail(b->error, TXL_UNSUPPORTED,
+                        "%s: tensor %s: TensorFlow's type %" PRIu64 " is not read", path,
+                        claim->name, e->dtype);
+    claim->dtype = dtypes[e->dtype].dtype;
+    if (e->unknown_rank)
+        return refuse(b, claim->name, "its shape is not known");
+    if (e->n_dim > CHECKPOINT_MAX_DIM)
+        return checkpoint_refuse_dimensions(path, claim->name, b->error);
+    claim->n_dim = e->n_dim;
+    for (int d = 0; d < e->n_dim; d++) {
+        if (e->shape[d] < 0)
+            return refuse(b, claim->name, "a dimension is negative");
+        claim->shape[d] = (uint64_t)e->shape[d];
+    }
+    if (!checkpoint_n_element(claim->n_dim, claim->shape, n_element) ||
+        *n_element > INT64_MAX / checkpoint_dtype_size(claim->dtype))
+        return refuse(b, claim->name, "its shape has more elements than a file has room for");
+    checkpoint_row_major(claim);
+    return TXL_OK;
+}
+
+/* ---- Data files --------------------------------------------------------------------------- */
+
+static txl_status open_shard(struct bundle *b, int64_t number, const struct mapped_file **opened) {
+    for (size_t i = 0; i < b->n_open; i++) {
+        if (b->shards[i].number == number) {
+            *opened = b->shards[i].file;
+            return TXL_OK;
+        }
+    }
+    const char *index = b->source->file.path;
+    if (b->n_open == MAX_SHARD)
+        return txl_fail(b->error, TXL_UNSUPPORTED, "%s: more than %d data files", index, MAX_SHARD);
+    struct checkpoint_source *source = checkpoint_new_source(b->checkpoint, b->error);
+    int prefix = (int)(strlen(index) - strlen(".index"));
+    size_t room = strlen(index) + sizeof ".data--of-" + 2 * 20;
+    char *path = source ? malloc(room) : NULL;
+    if (!path)
+        return source ? txl_fail_memory(b->error, "a file name", room) : TXL_MEMORY;
+    snprintf(path, room, "%.*s.data-%05" PRId64 "-of-%05" PRId64, prefix, index, number,
+             b->n_shard);
+    txl_status status = mapped_file_open(path, &source->file, b->error);
+    free(path);
+    if (status == TXL_OK)
+        status = foreign_refuse_pointer(&source->file, b->error);
+    if (status != TXL_OK)
+        return status;
+    b->shards[b->n_open++] = (struct shard){number, &source->file};
+    b->available += source->file.size;
+    *opened = &source->file;
+    return TXL_OK;
+}
+
+/* Makes a storage of the entry's bytes, which must be as many as its elements take. */
+static txl_status place(struct bundle *b, const char *name, const struct entry *e,
+                        const struct tensor_claim *claim, uint64_t n_element,
+                        struct checkpoint_storage **storage) {
+    if (e->shard < 0 || e->shard >= b->n_shard)
+        return refuse(b, name, "it is in none of the data files");
+    const struct mapped_file *file = NULL;
+    txl_status status = open_shard(b, e->shard, &file);
+    if (status != TXL_OK)
+        return status;
+    if (e->offset < 0 || e->size < 0 || (uint64_t)e->offset > file->size ||
+        (uint64_t)e->size > file->size - (uint64_t)e->offset)
+        return txl_fail(
+            b->error, TXL_FORMAT,
+            "%s: tensor %s: reaches beyond the end of %s, which is cut short or another "
+            "checkpoint's",
+            b->source->file.path, name, file->path);
+    uint64_t size = n_element * checkpoint_dtype_size(claim->dtype);
+    if (claim->dtype == CHECKPOINT_STRING ? (uint64_t)e->size < size : (uint64_t)e->size != size)
+        return refuse(b, name, "its size does not fit its shape");
+    b->claimed += (uint64_t)e->size;
+    *storage = &b->source->storages[b->source->n_storage++];
+    **storage = (struct checkpoint_storage){
+        .file = file,
+        .data = file->data + e->offset,
+        .size = (uint64_t)e->size,
+        .check = CRC32C,
+        .checksum =
+            (e->checksum - UINT32_C(0xa282ead8)) >> 17 | (e->checksum - UINT32_C(0xa282ead8)) << 15,
+        .big_endian = b->big_endian,
+    };
+    return TXL_OK;
+}
+
+/* ---- Parts -------------------------------------------------------------------------------- */
+
+/* TensorSliceProto. */
+static bool read_slice(struct protobuf message, struct slice *slice) {
+    struct protobuf_field field, number;
+    slice->n_dim = 0;
+    while (message.at < message.end) {
+        if (!protobuf_field(&message, &field))
+            return false;
+        if (!is(&field, 1, PROTOBUF_BYTES))
+            continue;
+        if (slice->n_dim == CHECKPOINT_MAX_DIM)
+            return false;
+        int64_t *start = &slice->start[slice->n_dim], *length = &slice->length[slice->n_dim];
+        *start = 0;
+        *length = -1;
+        slice->n_dim++;
+        for (struct protobuf extent = protobuf_inside(&field); extent.at < extent.end;) {
+            if (!protobuf_field(&extent, &number))
+                return false;
+            if (is(&number, 1, PROTOBUF_VARINT))
+                *start = (int64_t)number.value;
+            if (is(&number, 2, PROTOBUF_VARINT))
+                *length = (int64_t)number.value;
+        }
+    }
+    return true;
+}
+
+/* Appends a number of at least -64 as TensorFlow's ordered code has it: n bits of 1 and one of 0, n
+ * + 1 being the bytes, then the number, big-endian. */
+static size_t add_ordered(unsigned char *at, int64_t value) {
+    unsigned n = 1;
+    while (n < 9 && value >> (7 * n - 1) > 0)
+        n++;
+    for (unsigned i = 0; i < n; i++)
+        at[i] = n - 1 - i < 8 ? (unsigned char)(value >> 8 * (n - 1 - i)) : 0;
+    if (n == 9) { /* 63 bits: eight of 1 fill the first byte */
+        at[0] = 0xff;
+        at[1] ^= 0x80;
+    } else {
+        at[0] ^= (unsigned char)(0xff << (8 - n));
+    }
+    return n;
+}
+
+/* The key under which a part has its entry; returns its length. */
+static size_t slice_key(const char *name, const struct slice *slice, unsigned char *key) {
+    size_t n = 0;
+    key[n++] = 0;
+    for (; *name; name++) {
+        key[n++] = (unsigned char)*name;
+        if ((unsigned char)*name == 0xff)
+            key[n++] = 0;
+    }
+    key[n++] = 0;
+    key[n++] = 1;
+    if (slice->n_dim > 0)
+        key[n++] = 1;
+    key[n++] = (unsigned char)slice->n_dim;
+    for (int d = 0; d < slice->n_dim; d++) {
+        n += add_ordered(key + n, slice->start[d]);
+        n += add_ordered(key + n, slice->length[d]);
+    }
+    return n;
+}
+
+static bool overlap(const struct checkpoint_part *x, const struct checkpoint_part *y, int n_dim) {
+    for (int d = 0; d < n_dim; d++)
+        if (x->start[d] >= y->start[d] + y->length[d] || y->start[d] >= x->start[d] + x->length[d])
+            return false;
+    return true;
+}
+
+/* Finds the box that the slice is. */
+static txl_status find_box(const struct bundle *b, const struct tensor_claim *whole,
+                           const struct slice *slice, struct checkpoint_part *part) {
+    bool fits = slice->n_dim == whole->n_dim;
+    for (int d = 0; d < whole->n_dim && fits; d++) {
+        int64_t size = (int64_t)whole->shape[d], start = slice->start[d];
+        int64_t length = slice->length[d] == -1 ? size - start : slice->length[d];
+        fits = start >= 0 && start <= size && length > 0 && length <= size - start;
+        part->start[d] = (uint64_t)start;
+        part->length[d] = (uint64_t)length;
+    }
+    return fits ? TXL_OK : refuse(b, whole->name, "one of its parts lies outside it");
+}
+
+static txl_status add_part(struct bundle *b, const struct tensor_claim *whole,
+                           const struct slice *slice, struct checkpoint_storage *storage,
+                           uint64_t *covered) {
+    struct checkpoint_part *part = &storage->parts[storage->n_part];
+    txl_status status = find_box(b, whole, slice, part);
+    if (status != TXL_OK)
+        return status;
+    unsigned char key[MAX_SLICE_KEY];
+    const struct table_entry *found =
+        table_find(&b->table, (const char *)key, slice_key(whole->name, slice, key));
+    if (!found || b->n_part == b->most_parts)
+        return refuse(b, whole->name, "one of its parts is missing");
+    struct entry e;
+    struct tensor_claim claim = {.name = whole->name};
+    uint64_t n_element = 0;
+    if (!read_entry(found, &e) || e.n_slice > 0)
+        return malformed(b, whole->name);
+    status = check_form(b, &e, &claim, &n_element);
+    if (status != TXL_OK)
+        return status;
+    if (claim.dtype != whole->dtype || claim.n_dim != whole->n_dim ||
+        memcmp(claim.shape, part->length, (size_t)claim.n_dim * sizeof *claim.shape) != 0)
+        return refuse(b, whole->name, "one of its parts has another type or shape");
+    for (size_t i = 0; i < storage->n_part; i++)
+        if (overlap(part, &storage->parts[i], whole->n_dim))
+            return refuse(b, whole->name, "two of its parts overlap");
+    *covered += n_element;
+    storage->n_part++;
+    b->n_part++;
+    return place(b, whole->name, &e, &claim, n_element, &part->storage);
+}
+
+/* Makes a storage of the parts that the entry lists. */
+static txl_status join(struct bundle *b, const struct table_entry *from, const struct entry *e,
+                       const struct tensor_claim *whole, uint64_t n_element,
+                       struct checkpoint_storage **storage) {
+    if (e->n_slice > MAX_PART)
+        return txl_fail(b->error, TXL_UNSUPPORTED, "%s: tensor %s: %zu parts; at most %d are read",
+                        b->source->file.path, whole->name, e->n_slice, MAX_PART);
+    if (whole->dtype == CHECKPOINT_STRING)
+        return refuse(b, whole->name, "strings in parts are not read");
+    struct protobuf message = message_in(from);
+    struct protobuf_field field;
+    struct slice slice;
+    uint64_t covered = 0;
+    txl_status status = TXL_OK;
+    struct checkpoint_storage *s = &b->source->storages[b->source->n_storage++];
+    s->parts = &b->source->parts[b->n_part];
+    while (status == TXL_OK && message.at < message.end && protobuf_field(&message, &field)) {
+        if (is(&field, 7, PROTOBUF_BYTES))
+            status = read_slice(protobuf_inside(&field), &slice)
+                         ? add_part(b, whole, &slice, s, &covered)
+                         : malformed(b, whole->name);
+    }
+    if (status == TXL_OK && covered != n_element)
+        status = refuse(b, whole->name, "its parts leave a hole");
+    if (status != TXL_OK)
+        return status;
+    s->file = s->parts[0].storage->file;
+    s->size = n_element * checkpoint_dtype_size(whole->dtype);
+    s->big_endian = b->big_endian;
+    s->n_dim = whole->n_dim;
+    memcpy(s->shape, whole->shape, sizeof s->shape);
+    *storage = s;
+    return TXL_OK;
+}
+
+/* ---- The bundle --------------------------------------------------------------------------- */
+
+static txl_status add_tensor(struct bundle *b, const struct table_entry *from) {
+    struct entry e;
+    struct tensor_claim claim = {.name = from->key};
+    uint64_t n_element = 0;
+    if (strlen(from->key) != from->key_length)
+        return refuse(b, from->key, "a NUL is in its name");
+    if (!read_entry(from, &e))
+        return malformed(b, from->key);
+    txl_status status = check_form(b, &e, &claim, &n_element);
+    if (status == TXL_OK)
+        status = e.n_slice > 0 ? join(b, from, &e, &claim, n_element, &claim.storage)
+                               : place(b, from->key, &e, &claim, n_element, &claim.storage);
+    if (status != TXL_OK)
+        return status;
+    claim.n_item = n_element;
+    return checkpoint_add(b->checkpoint, &claim, b->error);
+}
+
+static bool is_part(const struct table_entry *entry) {
+    return entry->key_length > 0 && entry->key[0] == '\0';
+}
+
+static txl_status read_bundle(struct bundle *b) {
+    static const char ending[] = ".index";
+    const char *path = b->source->file.path;
+    size_t length = strlen(path);
+    txl_status status = read_header(b);
+    if (status != TXL_OK)
+        return status;
+    if (length < strlen(ending) || strcmp(path + length - strlen(ending), ending) != 0)
+        return txl_fail(b->error, TXL_FORMAT,
+                        "%s: the index of a TensorFlow checkpoint, whose name must end in .index",
+                        path);
+    for (size_t i = 0; i < b->table.n; i++)
+        b->most_parts += is_part(&b->table.entries[i]);
+    b->source->storages = calloc(b->table.n, sizeof *b->source->storages);
+    b->source->parts = calloc(b->most_parts + 1, sizeof *b->source->parts);
+    if (!b->source->storages || !b->source->parts)
+        return txl_fail_memory(b->error, "a list of storages",
+                               b->table.n * sizeof *b->source->storages);
+    for (size_t i = 1; i < b->table.n && status == TXL_OK; i++)
+        if (!is_part(&b->table.entries[i]))
+            status = add_tensor(b, &b->table.entries[i]);
+    /* Tensors that share their bytes would make a small file a large model. */
+    if (status == TXL_OK && b->claimed > b->available)
+        status = txl_fail(b->error, TXL_FORMAT,
+                          "%s: its tensors have %" PRIu64 " bytes, and the data files %" PRIu64,
+                          b->source->file.path, b->claimed, b->available);
+    return status;
+}
+
+txl_status tensor_bundle_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
+                              txl_error *error) {
+    struct bundle *b = calloc(1, sizeof *b);
+    if (!b)
+        return txl_fail_memory(error, "a checkpoint", sizeof *b);
+    b->checkpoint = checkpoint;
+    b->source = source;
+    b->error = error;
+    txl_status status = table_read(&source->file, &b->table, error);
+    if (status == TXL_OK)
+        status = read_bundle(b);
+    table_free(&b->table);
+    free(b);
+    return status;
+}

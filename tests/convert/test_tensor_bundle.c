@@ -1,0 +1,282 @@
+/* TensorFlow checkpoints: the index, its entries, the data files; bundles with one fault each. */
+#include "checkpoint_files.h"
+
+#include "convert/containers/checkpoint.h"
+#include "convert/containers/crc32c.h"
+
+#include <glob.h>
+
+/* ---- Checksums ---------------------------------------------------------------------------- */
+
+/* The values of RFC 3720, B.4. */
+static void test_crc32c(void **state) {
+    (void)state;
+    unsigned char bytes[32] = {0};
+    assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
+    assert_int_equal(crc32c(0, bytes, 32), 0x8a9136aa);
+    memset(bytes, 0xff, 32);
+    assert_int_equal(crc32c(0, bytes, 32), 0x62a8ab43);
+    for (int i = 0; i < 32; i++)
+        bytes[i] = (unsigned char)i;
+    assert_int_equal(crc32c(0, bytes, 32), 0x46dd794e);
+    assert_int_equal(crc32c(crc32c(0, bytes, 13), bytes + 13, 19), 0x46dd794e);
+    for (size_t begin = 0; begin < 9; begin++)
+        for (size_t n = 0; begin + n <= 32; n++)
+            assert_int_equal(crc32c_portable(7, bytes + begin, n), crc32c(7, bytes + begin, n));
+}
+
+/* ---- Files -------------------------------------------------------------------------------- */
+
+static const char *bundle_file(const char *name, const char *ending) {
+    char path[256];
+    snprintf(path, sizeof path, "tensorflow/hostile/%s%s", name, ending);
+    return case_path(path);
+}
+
+/* Puts a case's index and, unless NULL, data into the scratch folder; returns the index's path. */
+static const char *lay_out(const char *index, const char *data) {
+    static const char data_name[] = "model.ckpt-0.data-00000-of-00001";
+    size_t size;
+    unlink(scratch_path(data_name));
+    if (data) {
+        unsigned char *bytes = read_file(bundle_file(data, ".data"), &size);
+        write_file(data_name, bytes, size);
+        free(bytes);
+    }
+    unsigned char *bytes = read_file(bundle_file(index, ".index"), &size);
+    const char *path = write_file("model.ckpt-0.index", bytes, size);
+    free(bytes);
+    return path;
+}
+
+static struct checkpoint *open_or_fail(const char *path) {
+    txl_error error;
+    struct checkpoint *checkpoint;
+    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    return checkpoint;
+}
+
+/* The tensor's elements, which the caller frees; NULL with the error. */
+static float *elements_of(const struct checkpoint_tensor *tensor, txl_error *error) {
+    float *x = calloc(tensor->n_element + 1, sizeof *x);
+    assert_non_null(x);
+    if (checkpoint_read_float(tensor, 0, tensor->n_element, x, error) == TXL_OK)
+        return x;
+    free(x);
+    return NULL;
+}
+
+/* Reads all elements of all tensors but strings. */
+static txl_status read_all(const char *path, txl_error *error) {
+    struct checkpoint *checkpoint;
+    txl_status status = checkpoint_open(path, &checkpoint, error);
+    for (size_t i = 0; status == TXL_OK && i < checkpoint_n_tensor(checkpoint); i++) {
+        const struct checkpoint_tensor *tensor = checkpoint_tensor_at(checkpoint, i);
+        float *x = tensor->dtype == CHECKPOINT_STRING ? NULL : elements_of(tensor, error);
+        if (!x && tensor->dtype != CHECKPOINT_STRING)
+            status = error->status;
+        free(x);
+    }
+    checkpoint_close(checkpoint);
+    return status;
+}
+
+static void open_and_read(const char *path) {
+    txl_error error;
+    (void)read_all(path, &error);
+}
+
+/* ---- Whole bundles ------------------------------------------------------------------------ */
+
+static const char kernel[] = "transformer/layer_0/ff/layer_1/kernel";
+
+static void test_bundle(void **state) {
+    (void)state;
+    txl_error error;
+    const char *path = lay_out("plain", "plain");
+    struct checkpoint *checkpoint = open_or_fail(path);
+    assert_string_equal(checkpoint_path(checkpoint), path);
+    assert_null(checkpoint_root(checkpoint));
+    assert_true(checkpoint_reads(checkpoint, path));
+    assert_true(checkpoint_reads(checkpoint, scratch_path("model.ckpt-0.data-00000-of-00001")));
+    assert_int_equal(checkpoint_n_tensor(checkpoint), 27);
+    const struct checkpoint_tensor *step = checkpoint_find(checkpoint, "global_step");
+    assert_non_null(step);
+    assert_string_equal(checkpoint_dtype_name(step->dtype), "int64");
+    assert_int_equal(step->n_dim, 0);
+    const struct checkpoint_tensor *tensor = checkpoint_find(checkpoint, kernel);
+    assert_non_null(tensor);
+    assert_int_equal(tensor->n_dim, 2);
+    assert_true(checkpoint_is_contiguous(tensor));
+    assert_true(checkpoint_same_view(tensor, tensor));
+    assert_false(checkpoint_same_view(tensor, step));
+
+    /* The same in two parts, one beside the other. */
+    float *x = elements_of(tensor, &error);
+    assert_non_null(x);
+    size_t n = tensor->n_element;
+    checkpoint_close(checkpoint);
+    checkpoint = open_or_fail(lay_out("slices-right", "slices-right"));
+    tensor = checkpoint_find(checkpoint, kernel);
+    assert_int_equal(tensor->n_element, n);
+    assert_int_equal(checkpoint_n_tensor(checkpoint), 27);
+    float *y = elements_of(tensor, &error);
+    assert_non_null(y);
+    assert_memory_equal(x, y, n * sizeof *x);
+    double middle[3];
+    checkpoint_release(tensor);
+    assert_int_equal(checkpoint_read_double(tensor, n / 2, 3, middle, &error), TXL_OK);
+    for (int i = 0; i < 3; i++)
+        assert_true(middle[i] == x[n / 2 + i]);
+    assert_false(checkpoint_same_view(tensor, checkpoint_find(checkpoint, "global_step")));
+    checkpoint_close(checkpoint);
+    free(x);
+    free(y);
+}
+
+/* One fault each.  The message is that of opening, or of reading all. */
+static void test_hostile(void **state) {
+    (void)state;
+    static const struct {
+        const char *index, *data;
+        txl_status status;
+        const char *message;
+    } cases[] = {
+        {"index-truncated", "plain", TXL_UNSUPPORTED, "the file is cut short"},
+        {"index-empty", "plain", TXL_FORMAT, "the file is empty"},
+        {"index-47-bytes", "plain", TXL_UNSUPPORTED, "the file is cut short"},
+        {"bad-magic", "plain", TXL_UNSUPPORTED, "not the index of a TensorFlow checkpoint"},
+        {"lfs-pointer", "plain", TXL_UNSUPPORTED, "git lfs pull"},
+        {"block-crc", "plain", TXL_FORMAT, "offset 0: a block's checksum differs"},
+        {"block-type-2", "plain", TXL_FORMAT, "a block's checksum differs"},
+        {"restarts-huge", "plain", TXL_FORMAT, "a block's restart points do not fit it"},
+        {"restarts-zero", "plain", TXL_FORMAT, "a block's restart points do not fit it"},
+        {"shared-first", "plain", TXL_FORMAT, "a key shares more with the one before"},
+        {"value-length-4G", "plain", TXL_FORMAT, "a block's entry does not end within it"},
+        {"index-handle-outside", "plain", TXL_FORMAT, "a block of the index reaches beyond it"},
+        {"index-handle-wraps", "plain", TXL_FORMAT, "a block of the index reaches beyond it"},
+        {"no-header", "plain", TXL_FORMAT, "a table without the header of a checkpoint"},
+        {"header-v1", "plain", TXL_UNSUPPORTED, "of the old format V1; save it again"},
+        {"min-consumer-2", "plain", TXL_UNSUPPORTED, "for readers of a later version"},
+        {"shards-0", "plain", TXL_FORMAT, "0 data files, expected one or more"},
+        {"shards-2-billion", "plain", TXL_IO, "data-00000-of-2147483647: No such file"},
+        {"endianness-7", "plain", TXL_UNSUPPORTED, "byte order 7 is not known"},
+        {"shard-5", "plain", TXL_FORMAT, "layer_1/kernel: it is in none of the data files"},
+        {"shard-negative", "plain", TXL_FORMAT, "it is in none of the data files"},
+        {"offset-outside", "plain", TXL_FORMAT, "layer_1/kernel: reaches beyond the end of "},
+        {"offset-negative", "plain", TXL_FORMAT, "reaches beyond the end of "},
+        {"offset-wraps", "plain", TXL_FORMAT, "reaches beyond the end of "},
+        {"size-differs", "plain", TXL_FORMAT, "its size does not fit its shape"},
+        {"shape-overflows", "plain", TXL_FORMAT, "more elements than a file has room for"},
+        {"shape-negative", "plain", TXL_FORMAT, "a dimension is negative"},
+        {"shape-254-dims", "plain", TXL_UNSUPPORTED, "more dimensions than 8"},
+        {"rank-unknown", "plain", TXL_FORMAT, "its shape is not known"},
+        {"dtype-0", "plain", TXL_UNSUPPORTED, "TensorFlow's type 0 is not read"},
+        {"dtype-101", "plain", TXL_UNSUPPORTED, "TensorFlow's type 101 is not read"},
+        {"tensor-crc", "plain", TXL_FORMAT, "layer_1/kernel: its checksum is "},
+        {"data-missing", NULL, TXL_IO, "data-00000-of-00001: No such file"},
+        {"overlap", "plain", TXL_FORMAT, ": its checksum is "},
+        {"shape-zero", "plain", TXL_FORMAT, "layer_1/kernel: its checksum is 00000000"},
+        {"control-characters", "plain", TXL_FORMAT, "its tensors have 60796 bytes"},
+        {"key-twice", "plain", TXL_FORMAT, "its keys are not in order"},
+        {"entry-garbage", "plain", TXL_FORMAT, "layer_1/kernel: its entry is malformed"},
+        {"varint-11", "plain", TXL_FORMAT, "layer_1/kernel: its entry is malformed"},
+        {"slices-hole", "slices-hole", TXL_FORMAT, "its parts leave a hole"},
+        {"slices-overlap", "slices-right", TXL_FORMAT, "two of its parts overlap"},
+        {"slice-missing", "slices-hole", TXL_FORMAT, "one of its parts is missing"},
+        {"slice-outside", "slices-hole", TXL_FORMAT, "one of its parts lies outside it"},
+        {"slices-2000", "plain", TXL_UNSUPPORTED, "2000 parts; at most 1024 are read"},
+        {"snappy-4G", "plain", TXL_FORMAT, "claims more bytes than it can hold"},
+        /* What is wrong with these is for others to find. */
+        {"dtype-string", "plain", TXL_OK, NULL},
+        {"kernel-missing", "plain", TXL_OK, NULL},
+        {"kernel-transposed", "plain", TXL_OK, NULL},
+        {"nan", "nan", TXL_OK, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        txl_error error;
+        const char *path = lay_out(cases[i].index, cases[i].data);
+        if (read_all(path, &error) != cases[i].status)
+            fail_msg("%s: not %d: %s", cases[i].index, cases[i].status, error.message);
+        if (cases[i].message)
+            assert_says(&error, cases[i].message);
+    }
+}
+
+static void test_data_files(void **state) {
+    (void)state;
+    static const char data_name[] = "model.ckpt-0.data-00000-of-00001";
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\n";
+    size_t size;
+    txl_error error;
+    char path[4096];
+    strcpy(path, lay_out("plain", "plain"));
+    unsigned char *data = read_file(scratch_path(data_name), &size);
+    data[size / 2] ^= 1;
+    write_file(data_name, data, size);
+    assert_int_equal(read_all(path, &error), TXL_FORMAT);
+    assert_says(&error, ": its checksum is ");
+    data[size / 2] ^= 1;
+    write_file(data_name, data, size - 1);
+    assert_int_equal(read_all(path, &error), TXL_FORMAT);
+    assert_says(&error, "which is cut short or another checkpoint's");
+    write_file(data_name, pointer, strlen(pointer));
+    assert_int_equal(read_all(path, &error), TXL_UNSUPPORTED);
+    assert_says(&error, "git lfs pull");
+    unlink(scratch_path(data_name));
+    assert_int_equal(mkfifo(scratch_path(data_name), 0600), 0);
+    assert_int_equal(read_all(path, &error), TXL_IO);
+    assert_says(&error, "not a regular file");
+    unlink(scratch_path(data_name));
+
+    /* A name that says nothing of the data's. */
+    rename(path, scratch_path("renamed"));
+    assert_int_equal(read_all(scratch_path("renamed"), &error), TXL_FORMAT);
+    assert_says(&error, "whose name must end in .index");
+
+    /* A file that becomes shorter. */
+    lay_out("plain", "plain");
+    struct checkpoint *checkpoint = open_or_fail(path);
+    assert_int_equal(truncate(scratch_path(data_name), 100), 0);
+    float *x = elements_of(checkpoint_find(checkpoint, kernel), &error);
+    assert_null(x);
+    assert_says(&error, "shrank from");
+    checkpoint_close(checkpoint);
+    free(data);
+}
+
+static void test_damage(void **state) {
+    (void)state;
+    lay_out("plain", "plain");
+    abuse_file(bundle_file("plain", ".index"), "model.ckpt-0.index", SIZE_MAX, 300, open_and_read);
+}
+
+/* Genuine bundles, whose every checksum must be right: those in the folders below a folder. */
+static void test_genuine(void **state) {
+    (void)state;
+    const char *folder = getenv("TXL_TENSORFLOW_FILES");
+    char pattern[4096];
+    glob_t found;
+    if (!folder)
+        skip();
+    snprintf(pattern, sizeof pattern, "%s/*/*.index", folder);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        txl_error error;
+        txl_status status = read_all(found.gl_pathv[i], &error);
+        bool old = strstr(found.gl_pathv[i], "/v1-") != NULL;
+        if (status != (old ? TXL_UNSUPPORTED : TXL_OK))
+            fail_msg("%s: %s", found.gl_pathv[i], error.message);
+    }
+    globfree(&found);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_crc32c),  cmocka_unit_test(test_bundle),
+        cmocka_unit_test(test_hostile), cmocka_unit_test(test_data_files),
+        cmocka_unit_test(test_damage),  cmocka_unit_test(test_genuine),
+    };
+    return cmocka_run_group_tests_name("tensor_bundle", tests, make_scratch, remove_scratch);
+}
