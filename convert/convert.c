@@ -41,7 +41,7 @@ static uint64_t element_number(const struct checkpoint *checkpoint,
     const struct checkpoint_tensor *whole = checkpoint_find(checkpoint, view->name);
     if (checkpoint_same_view(view, whole))
         return k;
-    uint64_t number = (uint64_t)(view->data - whole->data) / checkpoint_dtype_size(view->dtype);
+    uint64_t number = (view->offset - whole->offset) / checkpoint_dtype_size(view->dtype);
     for (int d = view->n_dim; d-- > 0; k /= view->shape[d])
         number += k % view->shape[d] * view->stride[d];
     return number;

@@ -199,7 +199,7 @@ static struct checkpoint_tensor view_of(const struct checkpoint_tensor *tensor,
     struct checkpoint_tensor view = *tensor;
     const char *shape = from->piece[p].shape;
     if (shape && *shape == 'L') {
-        view.data += (uint64_t)i * view.stride[0] * checkpoint_dtype_size(view.dtype);
+        view.offset += (uint64_t)i * view.stride[0] * checkpoint_dtype_size(view.dtype);
         drop_first_dimension(&view);
     }
     const struct checkpoint_tensor old = view;
