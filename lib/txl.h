@@ -8,6 +8,7 @@
  *   txl_history  the ids of a text, for sampling that avoids repetition.
  *   txl_memory   a snapshot of a session.
  *   txl_trainer  a model being trained on a text.
+ *   txl_learner  a model that learns from the text that it scores.
  *
  * To continue a text (tests/example/generate.c): open a model; make a session, an encoder and a
  * decoder for it; encode the text and feed its ids to the session; then, for each new token, draw
@@ -810,6 +811,81 @@ TXL_API uint64_t txl_trainer_steps(const txl_trainer *trainer);
 /* The model as trained so far: it may be scored, sampled from and written by any session between
  * two steps, and changes with the next one.  It lives as long as the trainer. */
 TXL_API const txl_model *txl_trainer_model(txl_trainer *trainer);
+
+/* ---- Dynamic evaluation ------------------------------------------------------------------- */
+
+/* A learner scores a text segment by segment, and learns from each segment after it has scored it
+ * (Krause et al. 2019, "Dynamic Evaluation of Transformer Language Models").  So every score is an
+ * honest prediction: it depends only on the tokens before.  With g, the gradient of the mean of a
+ * segment's nats, and w0, the weight at first, each weight w becomes
+ *     sgd    w - rate g
+ *     rms    w - rate g / (sqrt(s) + epsilon) - min(1, decay sqrt(s)) (w - w0)
+ *     adam   a step of Adam (Kingma and Ba 2015) with decays 0.9 and 0.999
+ * where s is the sum of g squared over the segments of another text, read with the first weights:
+ * txl_learner_gather.  The memory of layer inputs that older weights computed stays.  Arithmetic is
+ * in f32. */
+typedef enum txl_learning_method {
+    TXL_LEARNING_SGD,
+    TXL_LEARNING_RMS,
+    TXL_LEARNING_ADAM
+} txl_learning_method;
+
+typedef struct txl_learning {
+    txl_learning_method method;
+    double rate;    /* 0: only score, as the model is */
+    double decay;   /* of rms; else 0 */
+    double epsilon; /* of rms and adam: above 0 */
+    uint64_t reserved[4];
+} txl_learning;
+
+typedef struct txl_learner txl_learner;
+
+/* Makes a learner with a copy of `model`'s weights, in f32; the model may be closed afterwards.  Of
+ * the settings it takes the lengths and the threads; the others must be zero.  Results are the
+ * same, bit for bit, for any number of threads.  A family or attention type that cannot be trained
+ * is TXL_UNSUPPORTED. */
+TXL_API txl_status txl_learner_new(const txl_model *model, const txl_settings *settings,
+                                   const txl_learning *learning, txl_learner **learner,
+                                   txl_error *error);
+TXL_API void txl_learner_free(txl_learner *learner);
+
+/* Bytes of memory that such a learner takes; 0 for a model that cannot be trained, UINT64_MAX for
+ * more than 64 bits can count. */
+TXL_API uint64_t txl_learner_bytes(const txl_model *model, const txl_settings *settings,
+                                   const txl_learning *learning);
+
+/* The lengths, and the actual number of threads. */
+TXL_API void txl_learner_settings(const txl_learner *learner, txl_settings *settings);
+
+/* Returns to the first weights and the first memory.  Statistics stay. */
+TXL_API void txl_learner_start(txl_learner *learner);
+
+/* Scores a segment, then learns from it: 1 <= n <= tgt_len, and a text's segments follow each
+ * other. nats[i] = -log P(targets[i] | everything before, ids[0..i]) logprob[n, n_token], unless
+ * NULL, receives the log-probabilities of every possible next token after each id; they may differ
+ * from nats[] by rounding.  Scores that are no numbers are TXL_FORMAT: nothing is learned from the
+ * segment, and the learner can only be started again. */
+TXL_API txl_status txl_learner_score(txl_learner *learner, const int32_t *ids, size_t n,
+                                     const int32_t *targets, float *nats, float *logprob,
+                                     txl_error *error);
+
+/* Reads a segment for statistics, of rms: adds its squared gradients to s, and leaves the weights
+ * as they are.  Call txl_learner_start before each text, and after the last. */
+TXL_API txl_status txl_learner_gather(txl_learner *learner, const int32_t *ids, size_t n,
+                                      const int32_t *targets, txl_error *error);
+
+/* The norm of the weights' change since the start, over all parameters; tied ones count once. */
+TXL_API double txl_learner_drift(const txl_learner *learner);
+
+/* The model as it became: it may be scored, sampled from and written by any session until the next
+ * call on the learner, as whose part it lives. */
+TXL_API const txl_model *txl_learner_model(txl_learner *learner);
+
+/* Makes a session of that model that goes on behind the last segment, with the learner's memory as
+ * today's weights project it.  The learner must outlive the session, and learn no more before the
+ * session is freed. */
+TXL_API txl_status txl_learner_session(txl_learner *learner, txl_session **session,
+                                       txl_error *error);
 
 /* ---- The machine -------------------------------------------------------------------------- */
 

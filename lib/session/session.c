@@ -145,6 +145,12 @@ void txl_session_reset(txl_session *s) {
     session_forget_distribution(s);
 }
 
+void session_begin_behind(txl_session *s, uint64_t read) {
+    txl_session_reset(s);
+    s->timeline->next += read;
+    s->timeline->segment_start = s->timeline->next;
+}
+
 /* ---- Feeding and scoring ------------------------------------------------------------------ */
 
 txl_status session_check_ids(const txl_session *s, const int32_t *ids, size_t n, txl_error *error) {

@@ -41,6 +41,10 @@ struct adjustment {
 void session_set_last(txl_session *session, const float *hidden);
 void session_forget_distribution(txl_session *session);
 
+/* Resets the session to where `read` tokens have been read, and the last segment has just become
+ * memory.  The caller then imports the memory's rows. */
+void session_begin_behind(txl_session *session, uint64_t read);
+
 txl_status session_check_ids(const txl_session *session, const int32_t *ids, size_t n,
                              txl_error *error);
 txl_status session_not_finite(const txl_session *session, txl_error *error);

@@ -186,22 +186,36 @@ static struct matrix kv_of(const struct layer *weights, size_t width) {
     return matrix_rows(&weights->qkv, width, 2 * width);
 }
 
+/* The rows that are projected to layer l's keys and values of the memory. */
+static const float *memory_rows(struct training *t, int l) {
+    struct trained_layer *layer = &t->layer[l];
+    if (!t->x->pre_lnorm)
+        return layer->memory;
+    norm_rows(t, t->batch * t->memory_length, &t->x->layer[l].attention_norm, layer->memory,
+              layer->normed_memory, layer->memory_mean, layer->memory_inverse);
+    return layer->normed_memory;
+}
+
+static struct product project_memory(const struct training *t, int l, const float *rows) {
+    const struct matrix kv = kv_of(&t->x->layer[l], head_width(t->x));
+    return linear(t->batch * t->memory_length, rows, &kv, t->layer[l].memory_kv);
+}
+
+void train_project_memory(struct training *t, int l) {
+    const struct product product = project_memory(t, l, memory_rows(t, l));
+    products_run(&t->products, &product, 1);
+}
+
 static void project(struct training *t, int l) {
     const struct layer *weights = &t->x->layer[l];
     struct trained_layer *layer = &t->layer[l];
-    size_t width = head_width(t->x), m = t->batch * t->memory_length;
-    struct matrix kv = kv_of(weights, width);
-    if (t->x->pre_lnorm) {
+    if (t->x->pre_lnorm)
         norm_rows(t, t->n, &weights->attention_norm, layer->input, layer->normed_input,
                   layer->input_mean, layer->input_inverse);
-        norm_rows(t, m, &weights->attention_norm, layer->memory, layer->normed_memory,
-                  layer->memory_mean, layer->memory_inverse);
-    }
     const float *x = t->x->pre_lnorm ? layer->normed_input : layer->input;
-    const float *memory = t->x->pre_lnorm ? layer->normed_memory : layer->memory;
     const struct product product[] = {
         linear(t->n, x, &weights->qkv, layer->qkv),
-        linear(m, memory, &kv, layer->memory_kv),
+        project_memory(t, l, memory_rows(t, l)),
         linear(t->memory_length + t->length, sines_of(t), &weights->r, layer->positions),
     };
     products_run(&t->products, product, 3);

@@ -32,6 +32,12 @@ struct adam {
     float epsilon;
 };
 
+/* w -= rate g / (sqrt(s) + epsilon) + min(1, decay sqrt(s)) (w - first), with w before the step
+ * (Krause et al. 2019; the published code has no limit of 1). */
+struct rms {
+    float rate, decay, epsilon;
+};
+
 struct loops {
     const char *name; /* the name of the table of lib/kernels that it goes with */
 
@@ -76,6 +82,17 @@ struct loops {
 
     /* The sum of x[n] squared. */
     double (*squares)(size_t n, const float *x);
+
+    /* sum[n] += x[n] squared. */
+    void (*add_squares)(size_t n, const float *x, float *sum);
+
+    /* w[n] -= rate g. */
+    void (*descend)(size_t n, float rate, const float *g, float *w);
+
+    /* One step of dynamic evaluation of n parameters: gradient g, weight w, what it was at first,
+     * sum of squared gradients s. */
+    void (*rms)(const struct rms *rms, size_t n, const float *g, const float *first, const float *s,
+                float *w);
 
     /* One step of n parameters: gradient g, weight w, moments m and v. */
     void (*adam)(const struct adam *adam, size_t n, const float *g, float *w, float *m, float *v);

@@ -268,6 +268,26 @@ static double squares(size_t n, const float *x) {
     return total;
 }
 
+static void add_squares(size_t n, const float *restrict x, float *restrict sum) {
+    for (size_t i = 0; i < n; i++)
+        sum[i] += x[i] * x[i];
+}
+
+static void descend(size_t n, float rate, const float *restrict g, float *restrict w) {
+    for (size_t i = 0; i < n; i++)
+        w[i] -= rate * g[i];
+}
+
+static void rms(const struct rms *rms, size_t n, const float *restrict g,
+                const float *restrict first, const float *restrict s, float *restrict w) {
+    const float rate = rms->rate, decay = rms->decay, epsilon = rms->epsilon;
+    for (size_t i = 0; i < n; i++) {
+        float root = sqrtf(s[i]), back = decay * root;
+        back = back < 1 ? back : 1;
+        w[i] -= rate * g[i] / (root + epsilon) + back * (w[i] - first[i]);
+    }
+}
+
 static void adam(const struct adam *adam, size_t n, const float *restrict g, float *restrict w,
                  float *restrict m, float *restrict v) {
     const float beta_1 = adam->beta_1, beta_2 = adam->beta_2, clip = adam->clip;
@@ -294,5 +314,8 @@ const struct loops LOOPS_TABLE = {
     .norm = norm,
     .norm_gradient = norm_gradient,
     .squares = squares,
+    .add_squares = add_squares,
+    .descend = descend,
+    .rms = rms,
     .adam = adam,
 };

@@ -157,19 +157,24 @@ static void update_task(void *context, int i, int thread) {
                    t->weight + first, t->beside[MOMENT_1] + first, t->beside[MOMENT_2] + first);
 }
 
+struct adam adam_of(uint64_t step, double rate, double epsilon) {
+    const double beta_1 = 0.9, beta_2 = 0.999, count = (double)step + 1;
+    return (struct adam){.clip = 1,
+                         .beta_1 = (float)beta_1,
+                         .beta_2 = (float)beta_2,
+                         .gain_1 = (float)(1 - beta_1),
+                         .gain_2 = (float)(1 - beta_2),
+                         .rate = (float)(rate / (1 - pow(beta_1, count))),
+                         .correction = (float)(1 / sqrt(1 - pow(beta_2, count))),
+                         .epsilon = (float)epsilon};
+}
+
 /* Adam, with the gradients clipped to a global norm. */
 static void update_weights(struct training *t, uint64_t step, double rate, double norm) {
-    const double beta_1 = 0.9, beta_2 = 0.999;
-    double count = (double)step + 1, clip = t->how.clip / (norm + 1e-6);
-    struct update u = {.t = t};
-    u.adam = (struct adam){.clip = t->how.clip > 0 && clip < 1 ? (float)clip : 1,
-                           .beta_1 = (float)beta_1,
-                           .beta_2 = (float)beta_2,
-                           .gain_1 = (float)(1 - beta_1),
-                           .gain_2 = (float)(1 - beta_2),
-                           .rate = (float)(rate / (1 - pow(beta_1, count))),
-                           .correction = (float)(1 / sqrt(1 - pow(beta_2, count))),
-                           .epsilon = (float)t->how.epsilon};
+    double clip = t->how.clip / (norm + 1e-6);
+    struct update u = {.t = t, .adam = adam_of(step, rate, t->how.epsilon)};
+    if (t->how.clip > 0 && clip < 1)
+        u.adam.clip = (float)clip;
     pool_run(t->pool, (int)pieces(t->n_parameter, ELEMENT_PIECE), update_task, &u);
 }
 
@@ -198,7 +203,9 @@ static txl_status sum_up(struct training *t, double *nats, txl_error *error) {
 static txl_status take_step(txl_trainer *trainer, double rate, txl_step *step, txl_error *error) {
     struct training *t = &trainer->training;
     next_segment(trainer);
-    double sum = training_differentiate(t, trainer->step);
+    training_forward(t, trainer->step);
+    double sum = training_score(t);
+    training_backward(t);
     txl_status status = sum_up(t, &sum, error);
     if (status)
         return status;

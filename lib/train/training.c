@@ -90,6 +90,7 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
     t->d_gather = take_rows(arena, t->ends->n_band > 1 ? n : 0, d);
     t->softmax_rows = softmax_rows(t, n);
     t->logit = take_rows(arena, t->softmax_rows, widest_softmax(t->ends));
+    t->cluster = take_rows(arena, n, (uint64_t)t->ends->n_band - 1);
     t->output = take_rows(arena, n, d);
     t->d_a = take_rows(arena, n, d);
     t->d_b = take_rows(arena, n, d);
@@ -515,8 +516,10 @@ static void drop_rows(struct training *t, enum dropout_place place, size_t n, co
         pool_run(t->pool, (int)pieces(n, ROW_PIECE), drop_task, &s);
 }
 
-static void forward(struct training *t) {
+void training_forward(struct training *t, uint64_t step) {
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
+    t->dropout.step = t->dropatt.step = (uint32_t)step;
+    pool_run(t->pool, (int)t->model->weights->n_tensor, clear_task, t);
     drop_rows(t, DROP_POSITIONS, keys, t->sines, t->dropped_sines);
     train_embed(t);
     for (int l = 0; l < t->x->n_layer; l++)
@@ -524,22 +527,18 @@ static void forward(struct training *t) {
     drop_rows(t, DROP_LAST, t->n, t->layer[t->x->n_layer - 1].output, t->hidden);
 }
 
-static void backward(struct training *t) {
+void training_backward(struct training *t) {
     drop_rows(t, DROP_LAST, t->n, t->d_a, t->d_a);
     for (int l = t->x->n_layer - 1; l >= 0; l--)
         train_layer_gradient(t, l);
     train_embed_gradient(t, t->d_a);
 }
 
-double training_differentiate(struct training *t, uint64_t step) {
-    t->dropout.step = t->dropatt.step = (uint32_t)step;
-    pool_run(t->pool, (int)t->model->weights->n_tensor, clear_task, t);
-    forward(t);
-    train_softmax(t, t->d_a);
+double training_score(struct training *t) {
     double sum = 0;
+    train_softmax(t, t->d_a);
     for (size_t i = 0; i < t->n; i++)
         sum += t->nats[i];
-    backward(t);
     return sum;
 }
 

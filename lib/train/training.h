@@ -101,6 +101,7 @@ struct training {
     float *narrow, *d_narrow;  /* [n, d_embed] */
     float *gather, *d_gather;  /* [n, d_model]; NULL with one band */
     float *logit;              /* [softmax_rows, the widest softmax] */
+    float *cluster;            /* [n, n_band - 1]: of train_distributions */
     size_t softmax_rows;       /* rows of `hidden` that are computed together */
     float *output;             /* [n, d_model]: of a product, before the residual sum */
     float *d_a, *d_b, *d_c;    /* [n, d_model]: gradients of the layer that is being computed */
@@ -201,13 +202,20 @@ void training_forget(struct training *t);
 /* Says that the next segment has `length` tokens in each stream; ids and targets are the caller's
  * to set. */
 void training_set_length(struct training *t, size_t length);
-/* Runs the segment forward and backward: computes the nats of its targets, and the gradients of
- * their mean.  Returns their sum. */
-double training_differentiate(struct training *t, uint64_t step);
+/* Runs the segment forward, from its ids to t->hidden; `step` is the number for dropout. */
+void training_forward(struct training *t, uint64_t step);
+/* Computes the nats of the targets, and the gradients of their mean as far as the softmax.  Returns
+ * their sum. */
+double training_score(struct training *t);
+/* Computes the other gradients. */
+void training_backward(struct training *t);
 /* Moves the memory past the segment. */
 void training_advance(struct training *t);
 /* The model with today's weights; it lives as long as the training. */
 const txl_model *training_model(struct training *t);
+
+/* Adam's constants for step `step`, from 0, without clipping. */
+struct adam adam_of(uint64_t step, double rate, double epsilon);
 
 /* ---- The parts of a segment -------------------------------------------------------------------
  */
@@ -220,6 +228,12 @@ void train_embed_gradient(struct training *t, float *d_embedding);
 /* Computes t->nats of the targets, the gradients of the softmax's weights, and d_hidden[n,
  * d_model]. */
 void train_softmax(struct training *t, float *d_hidden);
+
+/* The log-probabilities of all tokens after each of the segment's: out[n, n_token]. */
+void train_distributions(struct training *t, float *out);
+
+/* Projects layer l's memory to keys and values, layer->memory_kv. */
+void train_project_memory(struct training *t, int l);
 
 /* Runs layer l from its input to its output. */
 void train_layer(struct training *t, int l);

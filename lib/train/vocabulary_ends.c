@@ -142,13 +142,49 @@ struct softmax {
     const float *narrow; /* [count, d_band]: the same, projected if there is a projection */
 };
 
+/* Band i's place among the clusters, i > 0. */
+static size_t cluster_entry(const struct ends *ends, int i) {
+    return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
+}
+
 /* The entry for target `id` in the softmax. */
 static size_t entry_of(const struct softmax *s, int32_t id) {
     const struct ends *ends = s->t->ends;
     int band = band_of(ends, id);
     if (band == s->band)
         return (size_t)id - ends->band[band].first;
-    return s->n + (size_t)(ends->forward_order ? band - 1 : ends->n_band - 1 - band);
+    return s->n + cluster_entry(ends, band);
+}
+
+/* A band's softmax_projection, or the embedding's transpose if they are tied. */
+static struct product narrow_hidden(const struct softmax *s, float *narrow) {
+    const struct band *band = &s->t->ends->band[s->band];
+    return s->t->tied_projection[s->band]
+               ? input_gradient(s->count, s->hidden, &band->embedding_projection, narrow)
+               : linear(s->count, s->hidden, &band->softmax_projection, narrow);
+}
+
+/* Computes t->logit[count, n + n_cluster] of the current piece, without the biases. */
+static void compute_logits(struct softmax *s) {
+    struct training *t = s->t;
+    const struct band *band = &t->ends->band[s->band];
+    const struct product narrow = narrow_hidden(s, t->narrow);
+    s->narrow = s->hidden;
+    if (narrow.b.x) {
+        s->narrow = t->narrow;
+        products_run(&t->products, &narrow, 1);
+    }
+    struct product logits[] = {linear(s->count, s->narrow, &band->softmax, t->logit),
+                               linear(s->count, s->narrow, &t->ends->cluster, t->logit + s->n)};
+    logits[0].ldc = logits[1].ldc = s->n + s->n_cluster;
+    products_run(&t->products, logits, s->n_cluster > 0 ? 2 : 1);
+}
+
+static void add_biases(const struct softmax *s, float *logit) {
+    const struct ends *ends = s->t->ends;
+    s->t->loops->add(s->n, ends->band[s->band].softmax_bias, logit);
+    if (s->n_cluster > 0)
+        s->t->loops->add(s->n_cluster, ends->cluster_bias, logit + s->n);
 }
 
 static void entropy_task(void *context, int i, int thread) {
@@ -157,20 +193,16 @@ static void entropy_task(void *context, int i, int thread) {
     struct training *t = s->t;
     size_t n = s->n + s->n_cluster, first = (size_t)i * ROW_PIECE;
     size_t end = s->count - first < ROW_PIECE ? s->count : first + ROW_PIECE;
-    const float *bias = t->ends->band[s->band].softmax_bias;
     for (size_t k = first; k < end; k++) {
         float *logit = t->logit + k * n;
         size_t row = t->member[s->first + k];
-        t->loops->add(s->n, bias, logit);
-        if (s->n_cluster > 0)
-            t->loops->add(s->n_cluster, t->ends->cluster_bias, logit + s->n);
+        add_biases(s, logit);
         t->nats[row] +=
             t->loops->cross_entropy(n, entry_of(s, t->target[row]), 1 / (float)t->n_all, logit);
     }
 }
 
-/* Runs forward and backward for the current piece; writes d_hidden[count, d_model].  A band's
- * projection is the embedding's transpose if they are tied. */
+/* Runs forward and backward for the current piece; writes d_hidden[count, d_model]. */
 static void softmax_rows(struct softmax *s, float *d_hidden) {
     struct training *t = s->t;
     const struct band *band = &t->ends->band[s->band];
@@ -178,17 +210,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
     bool tied = t->tied_projection[s->band];
     const struct matrix *p = tied ? &band->embedding_projection : &band->softmax_projection;
     size_t d = (size_t)t->x->d_model, width = band->softmax.n_col, n = s->n + s->n_cluster;
-    int parts = s->n_cluster > 0 ? 2 : 1;
-    s->narrow = p->data ? t->narrow : s->hidden;
-    if (p->data) {
-        const struct product narrow = tied ? input_gradient(s->count, s->hidden, p, t->narrow)
-                                           : linear(s->count, s->hidden, p, t->narrow);
-        products_run(&t->products, &narrow, 1);
-    }
-    struct product logits[] = {linear(s->count, s->narrow, &band->softmax, t->logit),
-                               linear(s->count, s->narrow, cluster, t->logit + s->n)};
-    logits[0].ldc = logits[1].ldc = n;
-    products_run(&t->products, logits, parts);
+    compute_logits(s);
     pool_run(t->pool, (int)pieces(s->count, ROW_PIECE), entropy_task, s);
     train_sum_rows(t, s->count, s->n, t->logit, n, gradient_of(t, band->softmax_bias));
     if (s->n_cluster > 0)
@@ -206,7 +228,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
         gradients[2] = weight_gradient(t, s->count, t->logit + s->n, n, s->narrow, cluster);
         gradients[2].add = true;
     }
-    products_run(&t->products, gradients, 1 + parts);
+    products_run(&t->products, gradients, s->n_cluster > 0 ? 3 : 2);
     if (!p->data)
         return;
     struct product widen[] = {tied ? linear(s->count, t->d_narrow, p, d_hidden)
@@ -252,4 +274,59 @@ void train_softmax(struct training *t, float *d_hidden) {
     softmax_head(t, d_hidden);
     for (int i = 1; i < t->ends->n_band; i++)
         softmax_tail(t, i, d_hidden);
+}
+
+/* ---- Distributions ------------------------------------------------------------------------ */
+
+struct distributions {
+    struct softmax softmax; /* `first`: of the current piece's rows */
+    float *out;             /* [n, n_token] */
+    float *cluster;         /* [n, n_band - 1]: of the bands after the first */
+};
+
+static void distribution_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct distributions *o = context;
+    const struct softmax *s = &o->softmax;
+    const struct training *t = s->t;
+    const struct band *band = &t->ends->band[s->band];
+    size_t n = s->n + s->n_cluster, n_band = (size_t)t->ends->n_band, first = (size_t)i * ROW_PIECE;
+    size_t n_token = t->ends->band[n_band - 1].first + t->ends->band[n_band - 1].n_token;
+    size_t end = s->count - first < ROW_PIECE ? s->count : first + ROW_PIECE;
+    for (size_t k = first; k < end; k++) {
+        float *logit = t->logit + k * n, *cluster = o->cluster + (s->first + k) * (n_band - 1);
+        float *out = o->out + (s->first + k) * n_token + band->first;
+        add_biases(s, logit);
+        memcpy(out, logit, s->n * sizeof *out);
+        if (s->n_cluster > 0)
+            memcpy(cluster, logit + s->n, s->n_cluster * sizeof *cluster);
+        /* The band's own part, as the nats of its first token say, and the band's in the head. */
+        float whole = logit[0];
+        whole += t->loops->cross_entropy(n, 0, 1, logit);
+        if (s->band > 0)
+            whole -= cluster[cluster_entry(t->ends, s->band)];
+        for (size_t c = 0; c < s->n; c++)
+            out[c] -= whole;
+        for (size_t c = 0; c < s->n_cluster; c++)
+            cluster[c] -= whole;
+    }
+}
+
+void train_distributions(struct training *t, float *out) {
+    size_t d = (size_t)t->x->d_model;
+    for (int i = 0; i < t->ends->n_band; i++) {
+        struct distributions o = {.out = out, .cluster = t->cluster};
+        struct softmax *s = &o.softmax;
+        *s = (struct softmax){.t = t,
+                              .band = i,
+                              .n = t->ends->band[i].n_token,
+                              .n_cluster = i == 0 ? (size_t)t->ends->n_band - 1 : 0};
+        for (s->first = 0; s->first < t->n; s->first += s->count) {
+            size_t left = t->n - s->first;
+            s->count = left < t->softmax_rows ? left : t->softmax_rows;
+            s->hidden = t->hidden + s->first * d;
+            compute_logits(s);
+            pool_run(t->pool, (int)pieces(s->count, ROW_PIECE), distribution_task, &o);
+        }
+    }
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { MOST = 203, ROWS = 5 };
@@ -195,6 +196,37 @@ static void check_adam(const struct loops *loops, size_t n) {
     }
 }
 
+/* The decay is as strong as the root of the sum, and at most 1. */
+static void check_learning(const struct loops *loops, size_t n) {
+    const struct rms way = {.rate = 0.01f, .decay = 1.5f, .epsilon = 1e-3f};
+    float g[MOST] = {0}, first[MOST] = {0}, s[MOST] = {0}, w[MOST] = {0}, before[MOST];
+    bool limited = n < 5;
+    fill(18, n, g);
+    fill(19, n, first);
+    fill(20, n, s);
+    fill(21, n, w);
+    for (size_t i = 0; i < n; i++)
+        s[i] = fabsf(s[i]);
+    memcpy(before, w, n * sizeof *w);
+    loops->rms(&way, n, g, first, s, w);
+    for (size_t i = 0; i < n; i++) {
+        double root = sqrt(s[i]), back = 1.5 * root < 1 ? 1.5 * root : 1;
+        limited = limited || back == 1;
+        assert_near("rms", loops, n, i, w[i],
+                    before[i] - 0.01 * g[i] / (root + 1e-3) -
+                        back * ((double)before[i] - first[i]));
+    }
+    assert_true(limited);
+    memcpy(w, before, n * sizeof *w);
+    loops->descend(n, 0.25f, g, w);
+    memcpy(first, s, n * sizeof *s);
+    loops->add_squares(n, g, s);
+    for (size_t i = 0; i < n; i++) {
+        assert_near("descend", loops, n, i, w[i], before[i] - 0.25 * g[i]);
+        assert_near("add_squares", loops, n, i, s[i], first[i] + (double)g[i] * g[i]);
+    }
+}
+
 static void sums(void **state) {
     (void)state;
     with_every_table(check_sums);
@@ -218,6 +250,7 @@ static void norm(void **state) {
 static void updates(void **state) {
     (void)state;
     with_every_table(check_adam);
+    with_every_table(check_learning);
 }
 
 int main(void) {
