@@ -257,15 +257,18 @@ static txl_status fail_short(const struct evaluation *e, const char *name,
 }
 
 /* Ends the tables' rows of the text, which include what was scored before a signal. */
-static txl_status end_tables(struct evaluation *e, const char *name, txl_status status) {
+static txl_status end_tables(struct evaluation *e, const char *name, struct result *result,
+                             txl_status status) {
     txl_error error;
     bool good = status == TXL_OK || status == TXL_STOPPED;
-    if (good && tables_finish_text(e->tables, &error) != TXL_OK) {
+    bool cut = !e->reader.ended || e->options.streams > 1;
+    if (good && tables_finish_text(e->tables, cut, &error) != TXL_OK) {
         status = error.status;
         good = false;
         if (status != TXL_STOPPED)
             terminal_error("%s: %s", name, error.message);
     }
+    result->word_correction = e->tables->words.correction;
     tables_end_text(e->tables, good);
     return status;
 }
@@ -287,5 +290,5 @@ txl_status evaluate(struct evaluation *e, const char *file, struct input *input,
     if (status == TXL_OK && result->score.predicted == 0)
         status = fail_short(e, input->name, result);
     result->file = file;
-    return end_tables(e, input->name, status);
+    return end_tables(e, input->name, result, status);
 }

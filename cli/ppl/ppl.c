@@ -131,10 +131,17 @@ static bool open_models(struct ppl *ppl) {
     return true;
 }
 
+static bool corrects_words(const struct ppl *ppl) {
+    const struct ppl_options *options = ppl->options;
+    return options->per_word &&
+           word_rows_correct(ppl->model.handle, options->space_with == SPACE_WITH_PREVIOUS);
+}
+
 static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     ppl->facts = (struct run_facts){.words = !model_has_characters(&ppl->model),
                                     .pieces = model_has_pieces(&ppl->model),
+                                    .corrects_words = corrects_words(ppl),
                                     .in_table = options->sweep_memory != NULL,
                                     .ids = options->ids,
                                     .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
@@ -179,9 +186,7 @@ static bool tables_come_first(const struct ppl *ppl) {
 
 static bool needs_distributions(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    return options->compare || options->report || options->logprobs > 0 ||
-           (options->per_word &&
-            word_rows_correct(ppl->model.handle, options->space_with == SPACE_WITH_PREVIOUS));
+    return options->compare || options->report || options->logprobs > 0 || corrects_words(ppl);
 }
 
 static bool open_report(struct ppl *ppl) {

@@ -41,6 +41,7 @@ void result_add(struct result *total, const struct result *result) {
     divergence_merge(&total->divergence, &result->divergence);
     total->tokens += result->tokens;
     total->unknown += result->unknown;
+    total->word_correction += result->word_correction;
     total->seconds += result->seconds;
 }
 
@@ -136,17 +137,18 @@ static bool set_comparison(json_t *o, const struct run_facts *facts, const struc
 
 json_t *result_to_json(const struct run_facts *facts, const struct result *result) {
     json_t *o = json_object();
-    bool good = set(o, "file", result->file ? output_json_string(result->file) : json_null()) &&
-                set(o, "tokens", count(result->tokens, true)) &&
-                set(o, "predicted", count(result->score.predicted, true)) &&
-                set(o, "unknown", count(result->unknown, !facts->ids)) &&
-                set(o, "bytes", count(result->score.share.bytes, !facts->ids)) &&
-                set(o, "characters", count(result->score.share.characters, !facts->ids)) &&
-                set_score(o, facts, result, &result->score) &&
-                set(o, "seconds", number(result->seconds)) &&
-                set(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
-                json_object_set(o, "settings", facts->model.settings) == 0 &&
-                set_comparison(o, facts, result);
+    bool good =
+        set(o, "file", result->file ? output_json_string(result->file) : json_null()) &&
+        set(o, "tokens", count(result->tokens, true)) &&
+        set(o, "predicted", count(result->score.predicted, true)) &&
+        set(o, "unknown", count(result->unknown, !facts->ids)) &&
+        set(o, "bytes", count(result->score.share.bytes, !facts->ids)) &&
+        set(o, "characters", count(result->score.share.characters, !facts->ids)) &&
+        set_score(o, facts, result, &result->score) && set(o, "seconds", number(result->seconds)) &&
+        set(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
+        json_object_set(o, "settings", facts->model.settings) == 0 &&
+        (!facts->corrects_words || set(o, "word_correction", number(result->word_correction))) &&
+        set_comparison(o, facts, result);
     if (!good) {
         json_decref(o);
         return NULL;
@@ -197,12 +199,21 @@ static bool print_difference(const struct result *result) {
                name_of(result), 100 * (double)d->agreed / n, d->largest, d->largest_index);
 }
 
+/* The difference between the table of words and the result. */
+static bool print_correction(const struct result *result) {
+    return output_line(
+        "%s: words sum to %.5f nats, those of the tokens %.5f; the correction's first "
+        "and last term add %+.5f",
+        name_of(result), result->score.nats + result->word_correction, result->score.nats,
+        result->word_correction);
+}
+
 bool result_print_text(const struct run_facts *facts, const struct result *result) {
     return (!facts->other.name || print_difference(result)) &&
            print_score(facts, result, "", "", &result->score) &&
            (!facts->other.name ||
             print_score(facts, result, ", by ", facts->other.name, &result->divergence.other)) &&
-           output_flush();
+           (!facts->corrects_words || print_correction(result)) && output_flush();
 }
 
 void result_note_unknown(const struct run_facts *facts, const struct result *result) {

@@ -12,6 +12,7 @@ struct result {
     struct score score;
     struct divergence divergence; /* --compare */
     uint64_t tokens, unknown;
+    double word_correction; /* what the terms of word_rows.h add to the sum of the table of words */
     double seconds;
 };
 
@@ -27,6 +28,7 @@ struct run_facts {
     bool words;            /* the symbols are words or pieces of them */
     bool pieces;           /* they are pieces */
     bool in_table;         /* results are rows of a table, which has no other lines */
+    bool corrects_words;   /* --space-with previous adds terms to the nats of words */
     bool ids;              /* the input was ids, so nothing can be unknown */
     bool replaces_unknown; /* else they are left out */
     const char *mode;      /* segments, lines, sliding */

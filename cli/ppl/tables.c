@@ -46,9 +46,9 @@ bool tables_start_text(struct tables *tables, const char *file, const struct inp
     return true;
 }
 
-txl_status tables_finish_text(struct tables *tables, txl_error *error) {
+txl_status tables_finish_text(struct tables *tables, bool cut, txl_error *error) {
     *error = (txl_error){TXL_STOPPED, ""};
-    return tables->words.table.file.stream ? word_rows_end(&tables->words, error) : TXL_OK;
+    return tables->words.table.file.stream ? word_rows_end(&tables->words, cut, error) : TXL_OK;
 }
 
 void tables_end_text(struct tables *tables, bool good) {
@@ -89,7 +89,7 @@ txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
     line->offset += mark ? strlen(SOURCE_MARK) : 0;
     line->bytes = end > line->offset ? end - line->offset : 0;
     if (status == TXL_OK && tables->words.table.file.stream)
-        status = word_rows_end(&tables->words, error);
+        status = word_rows_end(&tables->words, false, error);
     if (status == TXL_OK && tables->lines.table.file.stream)
         status = line_rows_line(&tables->lines, line, score, error);
     if (status == TXL_OK)

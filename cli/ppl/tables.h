@@ -34,9 +34,10 @@ void tables_close(struct tables *tables);
 bool tables_any(const struct tables *tables);
 
 /* Begins a text; false with the error printed.  tables_finish_text writes the rows that wait for
- * more of it.  tables_end_text ends it: `good`, or its rows are taken back. */
+ * more of it; `cut`: tokens follow that are not scored.  tables_end_text ends it: `good`, or its
+ * rows are taken back. */
 bool tables_start_text(struct tables *tables, const char *file, const struct input *input);
-txl_status tables_finish_text(struct tables *tables, txl_error *error);
+txl_status tables_finish_text(struct tables *tables, bool cut, txl_error *error);
 void tables_end_text(struct tables *tables, bool good);
 
 /* The text, piece by piece, before its tokens. */

@@ -64,6 +64,8 @@ void word_rows_start(struct word_rows *rows, const char *file, struct source *so
     rows->in_word = rows->boundary = rows->reading_word = false;
     rows->at = rows->word_begin = rows->word_end = 0;
     rows->line = rows->word_line = 1;
+    rows->next = 0;
+    rows->correction = 0;
 }
 
 /* ---- The source --------------------------------------------------------------------------- */
@@ -155,17 +157,19 @@ static txl_status finish_word(struct word_rows *rows, txl_error *error) {
 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
-/* Writes a word's row; `after` is ln P(B | after its last), or 0 if that is not known. */
+/* Writes a word's row, without the word if not all of it was scored; `after` is ln P(B | after its
+ * last), or 0 if that is not known. */
 static txl_status write_word(struct word_rows *rows, struct word *word, double after,
                              txl_error *error) {
     struct table *table = &rows->table;
-    double nats = word->nats - after + word->before;
+    double correction = word->before - after, nats = word->nats + correction;
+    uint64_t bytes = word->cut ? 0 : word->place.bytes;
+    rows->correction += correction;
     table_text(table, rows->file, strlen(rows->file));
     table_integer(table, word->place.line);
     table_integer(table, word->place.offset);
-    table_integer(table, word->place.bytes);
-    txl_status status =
-        table_source(table, rows->source, word->place.offset, word->place.bytes, error);
+    table_integer(table, bytes);
+    txl_status status = table_source(table, rows->source, word->place.offset, bytes, error);
     if (status != TXL_OK)
         return status;
     table_integer(table, word->tokens);
@@ -177,13 +181,14 @@ static txl_status write_word(struct word_rows *rows, struct word *word, double a
 
 static void add_token(struct word *word, const struct scored *token, double before) {
     if (word->tokens == 0) {
-        word->place = (struct place){token->place->line, token->place->offset, 0};
+        word->place = (struct place){.line = token->place->line, .offset = token->place->offset};
         word->before = before;
         word->first_index = token->index;
     }
     word->tokens++;
     word->nats += (double)token->nats[0];
     word->last_index = token->index;
+    word->end = token->place->offset + token->place->bytes;
 }
 
 /* ln P(B | after `word`): it is `before`, if token `index` directly follows the word. */
@@ -243,27 +248,47 @@ static txl_status take_space(struct word_rows *rows, const struct scored *token,
     return status;
 }
 
+/* Where the token before this one ends. */
+static uint64_t end_before(const struct scored *token) {
+    const struct place *place = token->place;
+    return place->offset + place->bytes - place->share.bytes;
+}
+
 /* Adds the first token of a new word, the last one of the source so far. */
 static txl_status begin_word(struct word_rows *rows, const struct scored *token, double before,
                              txl_error *error) {
     txl_status status = end_word(rows, token->index, before, error);
     if (status == TXL_OK)
         status = end_boundary(rows, token, before, error);
-    bool first = token->place->offset <= rows->word_begin;
+    /* The token before stands for part of the word too. */
+    bool begun = end_before(token) > rows->word_begin;
     rows->word = rows->space;
     rows->space = (struct word){0};
-    add_token(&rows->word, token, first ? before : 0);
-    rows->word.place =
-        (struct place){rows->word_line, rows->word_begin, rows->word_end - rows->word_begin};
+    add_token(&rows->word, token, begun ? 0 : before);
+    rows->word.cut = begun;
+    rows->word.place = (struct place){.line = rows->word_line,
+                                      .offset = rows->word_begin,
+                                      .bytes = rows->word_end - rows->word_begin};
     rows->in_word = true;
     return status;
 }
 
-txl_status word_rows_token(void *context, const struct scored *token, txl_error *error) {
-    struct word_rows *rows = context;
+/* Reads the current word to its end, and marks it if its last token does not reach that. */
+static txl_status cut_word(struct word_rows *rows, txl_error *error) {
+    txl_status status = finish_word(rows, error);
+    struct word *word = &rows->word;
+    word->cut = word->cut || word->end < word->place.offset + word->place.bytes;
+    return status;
+}
+
+static txl_status take_token(struct word_rows *rows, const struct scored *token, txl_error *error) {
     uint64_t offset = token->place->offset, end = offset + token->place->bytes;
     double before = log_begins(rows, token);
-    txl_status status = find_word(rows, offset, end, error);
+    txl_status status = TXL_OK;
+    if (rows->in_word && token->index != rows->next)
+        status = cut_word(rows, error);
+    if (status == TXL_OK)
+        status = find_word(rows, offset, end, error);
     if (status != TXL_OK)
         return status;
     if (!(rows->word_begin < end && rows->word_end > offset))
@@ -274,8 +299,15 @@ txl_status word_rows_token(void *context, const struct scored *token, txl_error 
     return TXL_OK;
 }
 
-txl_status word_rows_end(struct word_rows *rows, txl_error *error) {
-    txl_status status = finish_word(rows, error);
+txl_status word_rows_token(void *context, const struct scored *token, txl_error *error) {
+    struct word_rows *rows = context;
+    txl_status status = take_token(rows, token, error);
+    rows->next = token->index + 1;
+    return status;
+}
+
+txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error) {
+    txl_status status = cut ? cut_word(rows, error) : finish_word(rows, error);
     if (status == TXL_OK)
         status = end_word(rows, 0, 0, error);
     if (status == TXL_OK && rows->space.tokens > 0)

@@ -13,7 +13,10 @@
  *
  * The last term removes the cost of beginning a word here, the one before it adds the cost of
  * ending the word.  A term is left out if no token after the word, or not its first token, was
- * scored. */
+ * scored.  The terms of neighbours cancel, so that the rows sum to the text's nats but for the
+ * first term of each run of scored tokens.
+ *
+ * A word that was not scored from its first to its last token has a row with an empty word. */
 #ifndef CLI_WORD_ROWS_H
 #define CLI_WORD_ROWS_H
 
@@ -27,6 +30,8 @@ struct word {
     double nats;
     double before;                    /* ln P(B | before its first), or 0 if that is not known */
     uint64_t first_index, last_index; /* of its tokens */
+    uint64_t end;                     /* of their bytes */
+    bool cut;                         /* not all tokens of the word were scored */
 };
 
 struct word_rows {
@@ -41,6 +46,8 @@ struct word_rows {
     struct word word, space; /* the current word, and white space that waits for its word */
     bool in_word;            /* there is a current word */
     bool boundary;           /* `space` ends a line before the first word, and is a row by itself */
+    uint64_t next;           /* the index that follows the last token's */
+    double correction;       /* what all terms add to the rows' nats */
 
     /* The source up to `at`: the last word in it, and its line. */
     uint64_t at, line;
@@ -63,7 +70,8 @@ void word_rows_start(struct word_rows *rows, const char *file, struct source *so
 /* An observer; `rows` is its context. */
 txl_status word_rows_token(void *rows, const struct scored *token, txl_error *error);
 
-/* Writes the rows that wait, because the next tokens are scored without the ones before. */
-txl_status word_rows_end(struct word_rows *rows, txl_error *error);
+/* Writes the rows that wait, because the next tokens are scored without the ones before.  `cut`:
+ * the last word may go on behind the last token. */
+txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error);
 
 #endif
