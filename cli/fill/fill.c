@@ -388,8 +388,9 @@ static const struct note notes[] = {
     {"Gaps", "A gap sees the known tokens of its segment on both sides (nothing beyond the "
              "segment's end), the memory before the segment, and the gaps filled before it. If the "
              "piece that fills it begins a word, "
-             "the white space before the gap stays, or a blank is added where there is none; any "
-             "other piece drops that white space. With --order surest all open gaps of the "
+             "the white space before the gap stays, or a blank is added where there is none. Any "
+             "other piece continues the word before the gap: the blanks and tabs between them are "
+             "dropped, but a line end stays. With --order surest all open gaps of the "
              "segment are predicted again after each one is filled, and the next is the one whose "
              "likeliest piece has the highest log-probability, of equal ones the leftmost. The "
              "likeliest piece is taken, unless --temperature is above 0."},
@@ -397,7 +398,8 @@ static const struct note notes[] = {
     {"JSON",
      "Every gap gives {\"file\", \"line\", \"offset\", \"length\", \"gap\", \"ids\", \"text\", "
      "\"logprob\", \"top\"}: line counts from 1, gap from 0; offset and length are the bytes of "
-     "<mask> in the text; text is what comes in its place; logprob is the sum over its pieces of "
+     "the text that are replaced, <mask> and the blanks before it that are dropped; text is what "
+     "comes in their place; logprob is the sum over its pieces of "
      "the model's own at temperature 1 before any ban; top the --logprobs likeliest as {\"id\", "
      "\"text\", \"logprob\"}, else null, and with --pieces a list of such lists. At last comes "
      "{\"done\", \"seed\", "
@@ -422,7 +424,8 @@ const struct command fill_command = {
     .name = "fill",
     .summary = "fill the gaps of a text",
     .description = "Prints the text of FILE with every <mask> filled by the model, which uses the "
-                   "text on both sides; every other byte stays the same. It needs an XLNet: a "
+                   "text on both sides; nothing else changes but blanks before a "
+                   "gap, which go where its piece continues a word. It needs an XLNet: a "
                    "Transformer-XL sees only the text to the left.",
     .options = rows,
     .operands = operands,

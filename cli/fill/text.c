@@ -141,17 +141,26 @@ static bool append_filling(const struct fill_text *t, int32_t id, size_t k,
     return append_piece(t, id, k == 0, out);
 }
 
+/* Where the source that no gap has taken begins, before gap `i`. */
+static uint64_t source_before(const struct fill_text *t, size_t i) {
+    return i > 0 ? t->gap[i - 1].offset + t->gap[i - 1].bytes : 0;
+}
+
 /* Sets `out` to the text of gap `i`; `before` is the whole text before it.  `*drop` receives how
- * many of the last bytes of `before` to drop: the white space, unless the first piece begins a
- * word. */
+ * many of the last bytes of `before` to drop: the source's white space in the gap's line, unless
+ * the first piece begins a word. */
 static bool make_fillings(const struct fill_text *t, size_t i, const struct buffer *before,
                           struct buffer *out, size_t *drop) {
     const struct piece *piece = &t->piece[i * t->pieces];
     bool good = true;
-    *drop = out->length = 0;
+    size_t most = (size_t)(t->gap[i].offset - source_before(t, i));
+    size_t left = before->length;
+    out->length = 0;
     if (!t->ids && !begins_word(t, piece->id))
-        while (*drop < before->length && is_space(before->data[before->length - 1 - *drop]))
-            ++*drop;
+        while (before->length - left < most && is_space(before->data[left - 1]) &&
+               before->data[left - 1] != '\n')
+            left--;
+    *drop = before->length - left;
     for (size_t k = 0; k < t->pieces && good; k++)
         good = append_filling(t, piece[k].id, k, before, out);
     return good;
@@ -161,9 +170,8 @@ static bool make_fillings(const struct fill_text *t, size_t i, const struct buff
 
 /* Adds the text between the previous gap and gap `i` to `whole`. */
 static bool append_source(const struct fill_text *t, size_t i, struct buffer *whole) {
-    const struct gap *gap = &t->gap[i];
-    uint64_t from = i > 0 ? gap[-1].offset + gap[-1].bytes : 0;
-    return buffer_append(whole, t->source.data + from, (size_t)(gap->offset - from));
+    uint64_t from = source_before(t, i);
+    return buffer_append(whole, t->source.data + from, (size_t)(t->gap[i].offset - from));
 }
 
 /* Drops the last `drop` bytes of `whole` and appends `gained`. */
@@ -179,7 +187,7 @@ bool fill_text_print(const struct fill_text *t) {
     for (size_t i = 0; i < t->n_gap && good; i++)
         good = append_source(t, i, &whole) && make_fillings(t, i, &whole, &gained, &drop) &&
                append_gained(&whole, drop, &gained);
-    uint64_t from = t->n_gap > 0 ? t->gap[t->n_gap - 1].offset + t->gap[t->n_gap - 1].bytes : 0;
+    uint64_t from = source_before(t, t->n_gap);
     good = good && buffer_append(&whole, t->source.data + from, t->source.length - (size_t)from);
     good = good ? output_text(whole.data, whole.length) : output_lacks_memory();
     buffer_free(&whole);
@@ -187,14 +195,17 @@ bool fill_text_print(const struct fill_text *t) {
     return good;
 }
 
-/* The likeliest tokens for a gap's k-th piece, each with the text that it would be there. */
+/* The likeliest tokens for a gap's k-th piece, each with the text that it would be there: the
+ * `drop` bytes that the gap's text replaces, if it begins a word, and itself. */
 static json_t *top_to_json(const struct fill_text *t, const struct piece *piece, size_t k,
-                           const struct buffer *before) {
+                           const struct buffer *before, size_t drop) {
     struct buffer text = {0};
     json_t *top = json_array();
     for (size_t i = 0; i < t->n_top; i++) {
         text.length = 0;
-        bool good = append_filling(t, piece->top[i], k, before, &text);
+        size_t kept = k == 0 && begins_word(t, piece->top[i]) ? drop : 0;
+        bool good = kept == 0 || buffer_append(&text, before->data + before->length - kept, kept);
+        good = good && append_filling(t, piece->top[i], k, before, &text);
         json_t *one = json_pack("{s:i, s:o, s:f}", "id", (int)piece->top[i], "text",
                                 output_json_bytes(text.data ? text.data : "", text.length),
                                 "logprob", (double)piece->top_logprobs[i]);
@@ -208,9 +219,10 @@ static json_t *top_to_json(const struct fill_text *t, const struct piece *piece,
     return top;
 }
 
-/* `before` is the text before the gap, `gained` the text that fills it. */
+/* `before` is the text before the gap; `gained` comes in the place of its last `drop` bytes and of
+ * the gap. */
 static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buffer *before,
-                           const struct buffer *gained) {
+                           size_t drop, const struct buffer *gained) {
     const struct gap *gap = &t->gap[i];
     json_t *ids = json_array(), *top = json_array(), *object = json_object();
     double logprob = 0;
@@ -219,12 +231,12 @@ static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buf
         const struct piece *piece = &t->piece[i * t->pieces + k];
         logprob += (double)piece->logprob;
         bad |= json_array_append_new(ids, json_integer(piece->id));
-        bad |= json_array_append_new(top, top_to_json(t, piece, k, before));
+        bad |= json_array_append_new(top, top_to_json(t, piece, k, before, drop));
     }
     bad |= json_object_set_new(object, "file", output_json_string(t->name));
     bad |= json_object_set_new(object, "line", json_integer((json_int_t)gap->line));
-    bad |= json_object_set_new(object, "offset", json_integer((json_int_t)gap->offset));
-    bad |= json_object_set_new(object, "length", json_integer((json_int_t)gap->bytes));
+    bad |= json_object_set_new(object, "offset", json_integer((json_int_t)(gap->offset - drop)));
+    bad |= json_object_set_new(object, "length", json_integer((json_int_t)(gap->bytes + drop)));
     bad |= json_object_set_new(object, "gap", json_integer((json_int_t)i));
     bad |= json_object_set(object, "ids", ids);
     bad |= json_object_set_new(object, "text",
@@ -248,7 +260,7 @@ bool fill_text_print_json(const struct fill_text *t) {
     size_t drop;
     for (size_t i = 0; i < t->n_gap && good; i++) {
         good = append_source(t, i, &whole) && make_fillings(t, i, &whole, &gained, &drop);
-        good = good ? output_json(gap_to_json(t, i, &whole, &gained)) : output_lacks_memory();
+        good = good ? output_json(gap_to_json(t, i, &whole, drop, &gained)) : output_lacks_memory();
         if (good && !append_gained(&whole, drop, &gained))
             good = output_lacks_memory();
     }
