@@ -128,9 +128,8 @@ bool text_form_choose(txl_kind kind, int asked, int standard, int *form) {
     *form = asked == CHOICE_UNSET ? standard : asked;
     if (asked == CHOICE_UNSET || txl_kind_unit(kind) == TXL_UNIT_WORD)
         return true;
-    terminal_error(
-        "--text %s is for models of words; there is one way alone to split this one's text",
-        text_forms[asked]);
+    terminal_error("--text %s is for models of words; this model's text is split in one way only",
+                   text_forms[asked]);
     return false;
 }
 

@@ -280,6 +280,14 @@ static void print_summary(const struct fill *f) {
                      sampling, f->options->allow_unk ? "yes" : "no", run.text, settings);
 }
 
+static void note_no_gap(const struct fill *f, const char *path) {
+    const struct buffer *text = &f->text.source;
+    static const char other[] = "[MASK]";
+    bool looks = text->length > 0 && memmem(text->data, text->length, other, sizeof other - 1);
+    terminal_note("%s: no <mask> in it, so there is nothing to fill%s", path,
+                  looks ? "; [MASK] is another model's spelling of it" : "");
+}
+
 static int fill_file(struct fill *f, struct fill_options *options, const char *path) {
     struct input input;
     if (!set_up(f, options, path) || !input_open(&input, path))
@@ -287,7 +295,7 @@ static int fill_file(struct fill *f, struct fill_options *options, const char *p
     bool good = fill_text_read(&f->text, &input);
     input_close(&input);
     if (good && f->text.n_gap == 0)
-        terminal_note("%s: no <mask> in it, so there is nothing to fill", path);
+        note_no_gap(f, path);
     good = good && fill_all(f);
     if (!good)
         return signals_stopped() ? signals_status() : STATUS_FAILURE;

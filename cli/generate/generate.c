@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool open_prompt(struct generate *g) {
     const struct generate_options *options = g->options;
@@ -27,8 +28,11 @@ static bool open_prompt(struct generate *g) {
                               .memory = g->memory,
                               .session = g->sample.session};
     if (options->prompt) {
-        if (!input_open(&prompt->input, options->prompt))
+        if (!input_open(&prompt->input, options->prompt)) {
+            if (access(options->prompt, F_OK) != 0)
+                terminal_note("--prompt names a file; --prompt-text is followed by a text itself");
             return false;
+        }
     } else if (options->prompt_text) {
         input_open_string(&prompt->input, "--prompt-text", options->prompt_text);
     } else if (options->interactive || !input_is_piped()) {

@@ -177,6 +177,22 @@ static int take_standard_input(const struct command *command, struct operands *o
     return OPTIONS_RUN;
 }
 
+/* The option that other programs call `name`, if the command has it, or NULL. */
+static const char *known_elsewhere(const struct command *command, const char *name) {
+    static const struct {
+        const char *theirs, *ours;
+    } names[] = {{"n-predict", "tokens"},
+                 {"max-new-tokens", "tokens"},
+                 {"max-tokens", "tokens"},
+                 {"max-length", "tokens"},
+                 {"num-return-sequences", "samples"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (const struct option_row *row = command->options; row->name; row++)
+            if (strcmp(names[i].theirs, name) == 0 && strcmp(names[i].ours, row->name) == 0)
+                return row->name;
+    return NULL;
+}
+
 /* Reports an unknown long option, whose name =VALUE may follow. */
 static int unknown_option(const struct command *command, const char *text) {
     char name[64];
@@ -185,7 +201,8 @@ static int unknown_option(const struct command *command, const char *text) {
     struct nearest nearest = nearest_to(name);
     for (const struct option_row *row = command->options; row->name; row++)
         nearest_try(&nearest, row->name);
-    return options_unknown(command, "option", "--", name, nearest_name(&nearest));
+    const char *meant = known_elsewhere(command, name);
+    return options_unknown(command, "option", "--", name, meant ? meant : nearest_name(&nearest));
 }
 
 static int wrong_option(const struct command *command, int result, char **argv) {

@@ -715,6 +715,9 @@ static int check_options(const struct command *command, const struct train_optio
         sizes = sizes || size[i] != INTEGER_UNSET;
     if (options->init && (options->vocab || sizes))
         return options_wrong(command, "--init has its own vocabulary and sizes");
+    if (options->d_model != INTEGER_UNSET && options->d_model % 2 != 0)
+        return options_wrong(command, "--d-model %" PRId64 " is odd: positions need an even number",
+                             options->d_model);
     if (options->shape != CHOICE_UNSET && !published_is_transformer_xl(options->shape))
         return options_wrong(command, "--shape %s is an XLNet's: only Transformer-XLs are trained",
                              published_shapes[options->shape]);

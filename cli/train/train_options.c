@@ -276,7 +276,7 @@ const struct option_row train_option_rows[] = {
     {.name = "resume",
      .kind = OPTION_STRING,
      .argument = "FILE",
-     .help = "continue the run that wrote FILE as its --state; give the same TEXTs again",
+     .help = "continue the run that wrote FILE as its --state, with its TEXTs in their order",
      PLACE(resume),
      .file = FILE_READ},
     {.name = "log",

@@ -37,7 +37,7 @@ struct maker {
 /* ---- The tensors -------------------------------------------------------------------------- */
 
 static txl_status read_settings(struct maker *maker, const json_t *object, txl_error *error) {
-    static const char name[] = "settings of a random model";
+    static const char name[] = "the new model's settings";
     maker->settings = calloc(1, maker->family->settings_size);
     if (!maker->settings)
         return txl_fail_memory(error, name, maker->family->settings_size);

@@ -142,12 +142,12 @@ static txl_status parse_settings(const char *text, json_t **object, const struct
     *object = json_loads(text, 0, &where);
     if (!json_is_object(*object))
         return txl_fail(error, !*object && json_lacked_memory(&where) ? TXL_MEMORY : TXL_ARGUMENT,
-                        "settings of a random model: %s", *object ? "no object" : where.text);
+                        "the new model's settings: %s", *object ? "no object" : where.text);
     const char *name = json_string_value(json_object_get(*object, "family"));
     *family = family_find(name);
     return *family
                ? TXL_OK
-               : txl_fail(error, TXL_ARGUMENT, "settings of a random model: unknown family \"%s\"",
+               : txl_fail(error, TXL_ARGUMENT, "the new model's settings: unknown family \"%s\"",
                           name ? name : "");
 }
 
