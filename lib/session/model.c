@@ -145,10 +145,9 @@ static txl_status parse_settings(const char *text, json_t **object, const struct
                         "the new model's settings: %s", *object ? "no object" : where.text);
     const char *name = json_string_value(json_object_get(*object, "family"));
     *family = family_find(name);
-    return *family
-               ? TXL_OK
-               : txl_fail(error, TXL_ARGUMENT, "the new model's settings: unknown family \"%s\"",
-                          name ? name : "");
+    return *family ? TXL_OK
+                   : txl_fail(error, TXL_ARGUMENT,
+                              "the new model's settings: unknown family \"%s\"", name ? name : "");
 }
 
 txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed, int threads,
