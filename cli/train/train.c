@@ -43,6 +43,7 @@ struct train {
     uint64_t total; /* steps of the run, 0: the hours bound it */
     double start;   /* the clock when the first step of this process began */
     double seconds_before;
+    txl_error not_written, not_saved; /* why the output or the state is behind; TXL_OK: it is not */
 };
 
 /* Whether this process is the one that prints and writes files. */
@@ -230,12 +231,11 @@ static json_t *evaluation_to_json(const struct train *t, const struct heldout_sc
 static bool write_output(struct train *t) {
     const char *path = t->options->output, *type = train_types[t->run.type];
     int threads = t->run.training.threads;
-    txl_error error;
-    txl_status status =
-        isnan(t->run.best)
-            ? txl_model_write(txl_trainer_model(t->trainer), path, type, threads, &error)
-            : txl_trainer_write_kept(t->trainer, path, type, threads, &error);
-    return status == TXL_OK || failed(&error);
+    txl_error *error = &t->not_written;
+    error->status = isnan(t->run.best)
+                        ? txl_model_write(txl_trainer_model(t->trainer), path, type, threads, error)
+                        : txl_trainer_write_kept(t->trainer, path, type, threads, error);
+    return error->status == TXL_OK;
 }
 
 static txl_settings session_settings(const struct train *t) {
@@ -244,6 +244,18 @@ static txl_settings session_settings(const struct train *t) {
                           .clamp_len = t->run.training.clamp_len,
                           .same_length = t->run.training.same_length,
                           .threads = t->run.training.threads};
+}
+
+/* Notes the first of several failures: the next save may make them good. */
+static void note_failure(const txl_error *error, txl_status before) {
+    if (error->status && !before)
+        terminal_note("%s; trying again at the next save", error->message);
+}
+
+static void try_output(struct train *t) {
+    txl_status before = t->not_written.status;
+    write_output(t);
+    note_failure(&t->not_written, before);
 }
 
 static bool lack_memory(void) {
@@ -308,14 +320,14 @@ static txl_status evaluate(struct train *t, uint64_t steps) {
         t->run.best = nats;
         t->run.best_step = (int64_t)steps;
         txl_trainer_keep(t->trainer);
-        return write_output(t) ? TXL_OK : TXL_IO;
+        try_output(t);
     }
     return TXL_OK;
 }
 
-static bool save(struct train *t) {
+static bool save_state(struct train *t) {
     const char *path = t->options->state ? t->options->state : t->options->resume;
-    txl_error error;
+    txl_error *error = &t->not_saved;
     if (!path)
         return true;
     struct train_run run = t->run;
@@ -323,9 +335,20 @@ static bool save(struct train *t) {
     char *note = train_run_to_text(&run, &t->curves);
     if (!note)
         return lack_memory();
-    txl_status status = txl_trainer_save(t->trainer, path, note, &error);
+    txl_status before = error->status;
+    error->status = txl_trainer_save(t->trainer, path, note, error);
     free(note);
-    return status == TXL_OK || failed(&error);
+    note_failure(error, before);
+    return true;
+}
+
+/* Saves the state, and writes what could not be written before.  A disk that is full for a while
+ * ends no training: false, with the error printed, only if memory is short. */
+static bool save(struct train *t) {
+    train_log_catch_up(&t->log);
+    if (t->not_written.status)
+        try_output(t);
+    return save_state(t);
 }
 
 /* ---- Steps -------------------------------------------------------------------------------- */
@@ -635,17 +658,27 @@ static bool restore_output(struct train *t) {
         return true;
     if (is_over(t, txl_trainer_steps(t->trainer)))
         terminal_note("the run is finished: a larger --steps, --epochs or --hours continues it");
-    return !is_first(t) || isnan(t->run.best) || write_output(t);
+    return !is_first(t) || isnan(t->run.best) || write_output(t) || failed(&t->not_written);
 }
 
 /* Without a measurement the output is the model as it is at the end, or at a signal. */
-static bool write_unmeasured(struct train *t) {
+static void write_unmeasured(struct train *t) {
     if (!is_first(t) || !isnan(t->run.best))
-        return true;
+        return;
     if (t->run.holds_out)
         terminal_note("%s is the model after %" PRIu64 " steps: none has been measured yet",
                       t->options->output, txl_trainer_steps(t->trainer));
-    return write_output(t);
+    write_output(t);
+}
+
+/* What could not be written in the end is an error.  False if there is any. */
+static bool settle(struct train *t) {
+    bool good = train_log_close(&t->log);
+    if (t->not_saved.status)
+        good = failed(&t->not_saved);
+    if (t->not_written.status && !write_output(t))
+        good = failed(&t->not_written);
+    return good;
 }
 
 /* Why the run ended, and what the output is, where that may surprise. */
@@ -671,13 +704,20 @@ static int train(struct train *t) {
     bool good = status == TXL_OK || status == TXL_STOPPED;
     if (status == TXL_STOPPED)
         good = save(t);
-    good = good && write_unmeasured(t) && save_report(t);
-    good = train_log_close(&t->log) && good;
-    if (!good)
+    if (good) {
+        write_unmeasured(t);
+        good = save_report(t);
+    }
+    bool settled = settle(t);
+    if (status != TXL_OK && status != TXL_STOPPED)
         return STATUS_FAILURE;
-    tell_end(t);
-    print_summary(t);
-    return status == TXL_STOPPED ? signals_status() : STATUS_OK;
+    if (!t->not_written.status) {
+        tell_end(t);
+        print_summary(t);
+    }
+    if (status == TXL_STOPPED)
+        return signals_status();
+    return good && settled ? STATUS_OK : STATUS_FAILURE;
 }
 
 static void close_all(struct train *t) {
@@ -802,10 +842,14 @@ static const struct operand_row operands[] = {
 static const struct note notes[] = {
     {"Stopping and going on",
      "OUT.txl appears at the first evaluation and is replaced as a whole by every better model. "
+     "With --init the model that training begins with is evaluated first. "
      "After Ctrl-C or SIGTERM the command finishes the step, writes the state, and exits with 128 "
      "plus the signal's number. With --resume the run goes on from the last state, also after a "
      "crash, and ends in the same file as if it had never stopped. The state holds the best model "
-     "too, so OUT.txl may be gone, or be named anew. The same seed gives the same file for any "
+     "too, so OUT.txl may be gone, or be named anew. A file that cannot be written, because a disk "
+     "is "
+     "full, ends no training: it is tried again at the next save, and is an error at the end. The "
+     "same seed gives the same file for any "
      "number of threads, except with --hours."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line is key=value between "
@@ -818,8 +862,7 @@ static const struct note notes[] = {
 
 static const struct example examples[] = {
     {"txl train novel.txt -o mine.txl", "a small model of characters in half an hour"},
-    {"txl train --init built-in diary.txt -o diary.txl --lr 0.0003 --steps 500",
-     "the built-in model, trained further"},
+    {"txl train --init built-in diary.txt -o diary.txl", "the built-in model, trained further"},
     {"txl train --vocab words --text raw --min-count 3 a.txt b.txt -o words.txl --state s.state",
      "words, and a state to resume from"},
     {"txl train novel.txt -o mine.txl --resume s.state", "the rest of an interrupted run"},

@@ -11,10 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool fail(struct train_log *log) {
-    if (!log->failed)
-        terminal_error("%s: %s", log->path, strerror(errno));
-    log->failed = true;
+/* Bytes of lines that may be owed: those of a hundred thousand steps. */
+enum { MOST_OWED = 1 << 24 };
+
+static bool fail(const struct train_log *log) {
+    terminal_error("%s: %s", log->path, strerror(errno));
     return false;
 }
 
@@ -36,7 +37,7 @@ static bool cut_back(struct train_log *log, uint64_t steps) {
         end += n;
     }
     free(line);
-    return !ferror(log->stream) && fseeko(log->stream, end, SEEK_SET) == 0 &&
+    return !ferror(log->stream) && lseek(fileno(log->stream), end, SEEK_SET) == end &&
            ftruncate(fileno(log->stream), end) == 0;
 }
 
@@ -56,24 +57,59 @@ bool train_log_open(struct train_log *log, const char *path, bool continues, uin
     return true;
 }
 
+/* Writes what is owed; errno says why not. */
+static bool write_owed(struct train_log *log) {
+    while (log->owed.length > 0) {
+        ssize_t n = write(fileno(log->stream), log->owed.data, log->owed.length);
+        if (n < 0 && errno == EINTR && !signals_stopped())
+            continue;
+        if (n < 0)
+            return false;
+        buffer_drop(&log->owed, (size_t)n);
+    }
+    return true;
+}
+
+static void try_to_write(struct train_log *log) {
+    bool was_behind = log->behind;
+    log->behind = !write_owed(log);
+    log->gone = log->behind && errno == EPIPE;
+    if (log->behind && !was_behind && !log->gone)
+        terminal_note("%s: %s; trying again at the next save", log->path, strerror(errno));
+}
+
 bool train_log_write(struct train_log *log, json_t *object) {
-    if (!log->path) {
-        json_decref(object);
-        return true;
-    }
-    char *text = object ? json_text(object, OUTPUT_JSON_FORM) : NULL;
+    char *text = log->path && object ? json_text(object, OUTPUT_JSON_FORM) : NULL;
+    bool lacking = !object || (log->path && !text);
     json_decref(object);
-    if (!text) {
+    if (lacking)
         terminal_error("out of memory");
-        return false;
+    if (text && !log->gone) {
+        size_t length = strlen(text);
+        text[length] = '\n'; /* replaces the terminator, because the length is known */
+        log->cut = log->cut || log->owed.length > MOST_OWED ||
+                   !buffer_append(&log->owed, text, length + 1);
+        if (!log->behind)
+            try_to_write(log);
     }
-    bool good = fprintf(log->stream, "%s\n", text) >= 0 && fflush(log->stream) == 0;
     free(text);
-    return good || fail(log);
+    return !lacking;
+}
+
+void train_log_catch_up(struct train_log *log) {
+    if (log->behind && !log->gone)
+        try_to_write(log);
 }
 
 bool train_log_close(struct train_log *log) {
-    bool good = !log->stream || fclose(log->stream) == 0;
-    log->stream = NULL;
-    return (good && !log->failed) || fail(log);
+    bool good = !log->stream || log->gone || write_owed(log) || fail(log);
+    if (good && log->cut && !log->gone) {
+        terminal_error("%s: lines are missing, because too many could not be written", log->path);
+        good = false;
+    }
+    if (log->stream && fclose(log->stream) != 0 && good)
+        good = fail(log);
+    buffer_free(&log->owed);
+    *log = (struct train_log){.path = log->path};
+    return good;
 }

@@ -17,7 +17,7 @@
 #define TRAIN_TGT_LEN 128
 #define TRAIN_MEM_LEN 128
 #define TRAIN_BATCH 16
-#define TRAIN_SEGMENTS 8 /* least of a stream, where the text allows for more than one */
+#define TRAIN_SEGMENTS 50 /* of a stream: a short text is cut into fewer streams, down to one */
 #define TRAIN_LR 0.001
 #define TRAIN_INIT_LR 0.0003
 #define TRAIN_LR_MIN 0
