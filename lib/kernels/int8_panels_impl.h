@@ -148,65 +148,92 @@ static void multiply_int8(size_t width, size_t n, size_t blocks, const void *pac
 
 #else
 
-/* Multiplies rows of weights by a panel as wide as the vectors: c[rows, width]. */
+/* Adds to each lane of `sum` the products of four unsigned bytes of x with four signed ones of y.
+ * An intrinsic's vectors of 64-bit integers would make gcc 12 copy every sum at every step. */
+static inline __attribute__((always_inline)) ivec add_bytes(ivec sum, ivec x, ivec y) {
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+    return sum;
+}
+
+/* Adds to c[rows, vectors LANES] the products of one block of the panel with one of `blocks` of
+ * each row of B. */
 static inline __attribute__((always_inline)) void
 tile_int8(const int rows, const int vectors, size_t blocks, const char *p, const float *x_scale,
           const int8_t *b, const int32_t *excess, const float *scale, float *c) {
-    const size_t width = (size_t)vectors * LANES, row = blocks * Q8_BLOCK;
-    for (size_t d = 0; d < blocks; d++) {
-        __m512i sum[16][4];
+    ivec sum[16][4];
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = (ivec){0} - excess[(size_t)r * blocks];
+    }
+    for (size_t g = 0; g < QUADS; g++, p += (size_t)vectors * 64) {
+        ivec line[4];
+        UNROLL for (int v = 0; v < vectors; v++) memcpy(&line[v], p + v * 64, sizeof(ivec));
         UNROLL for (int r = 0; r < rows; r++) {
-            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
-                _mm512_set1_epi32(-excess[(size_t)r * blocks + d]);
+            float four;
+            memcpy(&four, b + (size_t)r * blocks * Q8_BLOCK + 4 * g, sizeof four);
+            const ivec x = (ivec)splat(four);
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = add_bytes(sum[r][v], line[v], x);
         }
-        for (size_t g = 0; g < QUADS; g++, p += width * 4) {
-            __m512i line[4];
-            UNROLL for (int v = 0; v < vectors; v++) line[v] = _mm512_loadu_si512(p + v * 64);
-            UNROLL for (int r = 0; r < rows; r++) {
-                int32_t four;
-                memcpy(&four, b + (size_t)r * row + d * Q8_BLOCK + 4 * g, sizeof four);
-                UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
-                    _mm512_dpbusd_epi32(sum[r][v], line[v], _mm512_set1_epi32(four));
-            }
-        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        const vec s = splat(scale[(size_t)r * blocks]);
         UNROLL for (int v = 0; v < vectors; v++) {
-            const vec x = load_f32(x_scale + d * width + v * LANES);
-            UNROLL for (int r = 0; r < rows; r++) {
-                float *to = c + (size_t)r * width + v * LANES;
-                vec before = d > 0 ? load_f32(to) : splat(0);
-                vec factor = x * splat(scale[(size_t)r * blocks + d]);
-                store_f32(to, before + __builtin_convertvector((ivec)sum[r][v], vec) * factor);
-            }
+            float *to = c + (r * vectors + v) * LANES;
+            const vec exact = __builtin_convertvector(sum[r][v], vec);
+            store_f32(to, load_f32(to) + exact * (load_f32(x_scale + v * LANES) * s));
         }
     }
 }
 
-static inline __attribute__((always_inline)) void columns_int8(const int rows, const int vectors,
-                                                               size_t n, size_t blocks,
-                                                               const void *packed, const int8_t *b,
-                                                               const float *scale, float *c) {
+/* Each shape is a function of its own, whose registers hold nothing but its sums. */
+typedef void tile_int8_function(size_t blocks, const char *p, const float *x_scale, const int8_t *b,
+                                const int32_t *excess, const float *scale, float *c);
+#define TILE_INT8(ROWS, VECTORS)                                                                   \
+    static __attribute__((noinline)) void tile_int8_##ROWS##x##VECTORS(                            \
+        size_t blocks, const char *p, const float *x_scale, const int8_t *b,                       \
+        const int32_t *excess, const float *scale, float *c) {                                     \
+        tile_int8(ROWS, VECTORS, blocks, p, x_scale, b, excess, scale, c);                         \
+    }
+TILE_INT8(6, 4)
+TILE_INT8(8, 3)
+TILE_INT8(12, 2)
+TILE_INT8(16, 1)
+TILE_INT8(1, 4)
+TILE_INT8(1, 3)
+TILE_INT8(1, 2)
+TILE_INT8(1, 1)
+
+/* Multiplies n rows of weights by a panel as wide as the vectors: c[n, width].  A block of the
+ * panel meets all rows before the next one, so that it stays in the first-level cache. */
+static inline __attribute__((always_inline)) void
+columns_int8(const int rows, const int vectors, tile_int8_function *many, tile_int8_function *one,
+             size_t n, size_t blocks, const void *packed, const int8_t *b, const float *scale,
+             float *c) {
     const size_t width = (size_t)vectors * LANES, row = blocks * Q8_BLOCK;
     const float *x_scale = int8_scales(packed, width, blocks);
     const int32_t *excess = int8_excess(b, blocks);
-    size_t r = 0;
-    for (; r + (size_t)rows <= n; r += (size_t)rows)
-        tile_int8(rows, vectors, blocks, packed, x_scale, b + r * row, excess + r * blocks,
-                  scale + r * blocks, c + r * width);
-    for (; r < n; r++)
-        tile_int8(1, vectors, blocks, packed, x_scale, b + r * row, excess + r * blocks,
-                  scale + r * blocks, c + r * width);
+    const char *p = packed;
+    memset(c, 0, n * width * sizeof *c);
+    for (size_t d = 0; d < blocks; d++, p += QUADS * width * 4, x_scale += width) {
+        size_t r = 0;
+        for (; r + (size_t)rows <= n; r += (size_t)rows)
+            many(blocks, p, x_scale, b + r * row + d * Q8_BLOCK, excess + r * blocks + d,
+                 scale + r * blocks + d, c + r * width);
+        for (; r < n; r++)
+            one(blocks, p, x_scale, b + r * row + d * Q8_BLOCK, excess + r * blocks + d,
+                scale + r * blocks + d, c + r * width);
+    }
 }
 
 static void multiply_int8(size_t width, size_t n, size_t blocks, const void *packed, const void *b,
                           const float *scale, float *c) {
     if (width == 64)
-        columns_int8(6, 4, n, blocks, packed, b, scale, c);
+        columns_int8(6, 4, tile_int8_6x4, tile_int8_1x4, n, blocks, packed, b, scale, c);
     else if (width == 48)
-        columns_int8(8, 3, n, blocks, packed, b, scale, c);
+        columns_int8(8, 3, tile_int8_8x3, tile_int8_1x3, n, blocks, packed, b, scale, c);
     else if (width == 32)
-        columns_int8(12, 2, n, blocks, packed, b, scale, c);
+        columns_int8(12, 2, tile_int8_12x2, tile_int8_1x2, n, blocks, packed, b, scale, c);
     else
-        columns_int8(16, 1, n, blocks, packed, b, scale, c);
+        columns_int8(16, 1, tile_int8_16x1, tile_int8_1x1, n, blocks, packed, b, scale, c);
 }
 
 #endif

@@ -473,14 +473,26 @@ static void narrow_f16(const float *in, size_t n, uint16_t *out) {
  * largest of max and s. */
 static inline float add_position(float *s, size_t n, const float *position, float far, float scale,
                                  float max) {
-    vec best = splat(max);
+    enum { TOGETHER = 4 }; /* maxima that do not wait for each other */
+    vec best[TOGETHER];
+    for (int v = 0; v < TOGETHER; v++)
+        best[v] = splat(max);
     size_t i = 0;
+    for (; i + TOGETHER * LANES <= n; i += TOGETHER * LANES) {
+        UNROLL for (int v = 0; v < TOGETHER; v++) {
+            size_t at = i + (size_t)v * LANES;
+            vec x = splat(scale) *
+                    (load_f32(s + at) + (position ? load_f32(position + at) : splat(far)));
+            store_f32(s + at, x);
+            best[v] = larger(x, best[v]);
+        }
+    }
     for (; i + LANES <= n; i += LANES) {
         vec x = splat(scale) * (load_f32(s + i) + (position ? load_f32(position + i) : splat(far)));
         store_f32(s + i, x);
-        best = larger(x, best);
+        best[0] = larger(x, best[0]);
     }
-    max = max_lanes(best);
+    max = max_lanes(larger(larger(best[0], best[1]), larger(best[2], best[3])));
     for (; i < n; i++) {
         s[i] = scale * (s[i] + (position ? position[i] : far));
         max = s[i] > max ? s[i] : max;

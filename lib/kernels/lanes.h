@@ -8,6 +8,9 @@
 
 #include <stddef.h>
 #include <string.h>
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
 
 static inline vec load_f32(const float *p) {
     vec x;
@@ -24,8 +27,15 @@ static inline vec choose(ivec mask, vec a, vec b) {
     return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
 }
 
+/* a > b ? a : b in each lane, so b where one is NaN. */
 static inline vec larger(vec a, vec b) {
+#if LANES == 16 && defined(__AVX512F__)
+    return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+#elif LANES == 8 && defined(__AVX__)
+    return (vec)_mm256_max_ps((__m256)a, (__m256)b);
+#else
     return choose(a > b, a, b);
+#endif
 }
 
 /* The lanes' sum and maximum, by adding the upper half to the lower one again and again. */

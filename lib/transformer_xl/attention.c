@@ -258,7 +258,8 @@ static void score_positions(const struct key_range *v, const struct work *w, con
     add_distance_biases(v, w->b);
 }
 
-/* Turns S into attention weights; row t is still to be multiplied by factor[t]. */
+/* Turns S into attention weights, in the form that products with values take; row t is still to be
+ * multiplied by factor[t]. */
 static void weigh(const struct key_range *v, const struct work *w, float *factor) {
     const struct positions *p = v->line->positions;
     const float *far = w->b + v->n_place - v->n_distance;
@@ -267,9 +268,14 @@ static void weigh(const struct key_range *v, const struct work *w, float *factor
         far = p->few_scores + (v->row * n_head + v->head + 1) * p->distances - v->n_distance;
         ldb = n_head * p->distances;
     }
-    for (size_t t = 0; t < v->m; t++)
-        factor[t] = attend_row(line_of(v, t), position_of(v, t), v->low, v->n_key,
-                               w->s + t * v->n_key, far + t * ldb, v->n_distance);
+    for (size_t t = 0; t < v->m; t++) {
+        float *row = w->s + t * v->n_key;
+        factor[t] = attend_row(line_of(v, t), position_of(v, t), v->low, v->n_key, row,
+                               far + t * ldb, v->n_distance);
+        /* While the row is in the first-level cache. */
+        rows_round_factor(&v->line->ring.values, v->line->base.compute.kernels, 1, v->n_key, row,
+                          v->n_key);
+    }
 }
 
 /* heads = softmax(S + B) V.  `after` as above. */
@@ -279,7 +285,6 @@ static void gather_values(const struct key_range *v, const struct work *w, const
     size_t d_head = (size_t)v->line->x->d_head, width = head_width(v->line->x);
     float factor[QUERY_BLOCK];
     weigh(v, w, factor);
-    rows_round_factor(values, kernels, v->m, v->n_key, w->s, v->n_key);
     memset(w->out, 0, v->m * values->width * sizeof *w->out);
     for (struct piece s = first_piece(v), next; s.store; s = next) {
         next = next_piece(v, &s);

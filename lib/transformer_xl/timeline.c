@@ -214,6 +214,8 @@ void transformer_xl_timeline_close(struct timeline *t) {
 
 /* ---- The ring ----------------------------------------------------------------------------- */
 
+enum { FETCHED = 8 }; /* how many rows ahead keys and values are prefetched */
+
 void timeline_store_head(const struct stored_rows *s, size_t head) {
     const struct transformer_xl_timeline *line = s->line;
     const struct kernels *kernels = line->base.compute.kernels;
@@ -222,6 +224,11 @@ void timeline_store_head(const struct stored_rows *s, size_t head) {
     size_t layer = (size_t)s->layer, row = ring_row(&line->ring, s->position);
     const float *k = s->qkv + width + head * d_head, *v = k + width;
     for (size_t t = 0; t < s->n; t++) {
+        /* The processor itself does not fetch rows that are pages apart. */
+        for (size_t j = 0; t + FETCHED < s->n && j < d_head; j += 64 / sizeof *k) {
+            __builtin_prefetch(k + (t + FETCHED) * s->stride + j);
+            __builtin_prefetch(v + (t + FETCHED) * s->stride + j);
+        }
         rows_put(&own->keys, kernels, layer, row, head, k + t * s->stride, d_head);
         rows_put(&own->values, kernels, layer, row, head, v + t * s->stride, d_head);
         row = row + 1 == line->ring.capacity ? 0 : row + 1;
