@@ -115,11 +115,17 @@ static bool states_facts(const struct convert_command_options *o) {
     return any;
 }
 
+static void tell(void *context, const char *text) {
+    (void)context;
+    terminal_note("%s", text);
+}
+
 static int convert(const char *source, const struct convert_command_options *given) {
     struct convert_options options;
     struct progress progress;
     txl_error error;
     translate(given, &options);
+    options.note = tell;
     options.progress = show;
     options.progress_context = &progress;
     struct stat before;
@@ -310,7 +316,10 @@ static const struct note notes[] = {
      "modules and state dicts; state dicts that plain pickle saved; and Hugging Face's "
      "pytorch_model.bin and model.safetensors with config.json, also in shards. It reads pickles "
      "as data and executes nothing in them. Where a checkpoint does not state a fact, convert "
-     "names the option that states it."},
+     "names the option that states it.\n\n"
+     "It also reads the TensorFlow checkpoints of the authors of Transformer-XL and XLNet, as they "
+     "publish them: SOURCE is the folder that holds model/ and data/, one of XLNet's unpacked "
+     "archives, the .index file, or its name without .index."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line is key=value between "
      "blanks, in this order:\n\n"

@@ -1,26 +1,22 @@
-/* Reading config.json. */
+/* Reading JSON beside a checkpoint. */
 #include "config_file.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/mapped_file.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-txl_status config_file_load(const char *checkpoint, char **config_path, json_t **config,
-                            txl_error *error) {
-    char name[PATH_MAX + sizeof "config.json"];
-    const char *slash = strrchr(checkpoint, '/');
-    int folder = slash ? (int)(slash - checkpoint) + 1 : 0;
-    snprintf(name, sizeof name, "%.*sconfig.json", folder, checkpoint);
+/* Of one path. */
+static txl_status load(const char *path, char **config_path, json_t **config, txl_error *error) {
     struct stat about;
-    if (stat(name, &about) != 0 && errno == ENOENT)
+    if (stat(path, &about) != 0 && (errno == ENOENT || errno == ENOTDIR))
         return TXL_OK;
     struct mapped_file file;
-    txl_status status = mapped_file_open(name, &file, error);
+    txl_status status = mapped_file_open(path, &file, error);
     if (status)
         return status;
     json_error_t where;
@@ -28,9 +24,25 @@ txl_status config_file_load(const char *checkpoint, char **config_path, json_t *
     mapped_file_close(&file);
     if (!*config)
         return txl_fail(error, json_lacked_memory(&where) ? TXL_MEMORY : TXL_FORMAT,
-                        "%s: line %d: %s", name, where.line, where.text);
+                        "%s: line %d: %s", path, where.line, where.text);
     if (!json_is_object(*config))
-        return txl_fail(error, TXL_FORMAT, "%s: expected a JSON object", name);
-    *config_path = strdup(name);
-    return *config_path ? TXL_OK : txl_fail_memory(error, "a file name", strlen(name) + 1);
+        return txl_fail(error, TXL_FORMAT, "%s: expected a JSON object", path);
+    *config_path = strdup(path);
+    return *config_path ? TXL_OK : txl_fail_memory(error, "a file name", strlen(path) + 1);
+}
+
+txl_status config_file_load(const char *checkpoint, const char *name, char **config_path,
+                            json_t **config, txl_error *error) {
+    static const char *const folders[] = {"", "../data/", "data/"};
+    const char *slash = strrchr(checkpoint, '/');
+    int folder = slash ? (int)(slash - checkpoint) + 1 : 0;
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status && !*config; i++) {
+        char *path = NULL;
+        if (asprintf(&path, "%.*s%s%s", folder, checkpoint, folders[i], name) < 0)
+            return txl_fail_memory(error, "a file name", strlen(checkpoint));
+        status = load(path, config_path, config, error);
+        free(path);
+    }
+    return status;
 }

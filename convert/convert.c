@@ -11,6 +11,7 @@
 #include "lib/text/vocabulary.h"
 #include "lib/weights/weights.h"
 #include "recognise.h"
+#include "tensorflow.h"
 #include "vocabulary_file.h"
 
 #include <inttypes.h>
@@ -119,6 +120,11 @@ static txl_status compute_frequencies(const struct conversion *c, uint64_t n, fl
     return TXL_OK;
 }
 
+/* Segments play no part in a language model: a checkpoint trained without them lacks these. */
+static bool is_of_segments(const struct names *names, int number) {
+    return names->table == &xlnet_names && (number == XLNET_S || number == XLNET_SEGMENT);
+}
+
 /* Fills in the next source and its part.  A matrix gets its type later. */
 static txl_status add(struct conversion *c, const struct parameter_tensor *to, txl_error *error) {
     const struct names *names = &c->r->names;
@@ -131,6 +137,11 @@ static txl_status add(struct conversion *c, const struct parameter_tensor *to, t
                                  .read = read_part,
                                  .context = part};
     strcpy(s->name, to->name);
+    if (names_which(names, to->number, to->i) < 0 && names->dialect->number == DIALECT_TENSORFLOW &&
+        is_of_segments(names, to->number)) {
+        part->elements = calloc(to->n_row, sizeof *part->elements);
+        return part->elements ? TXL_OK : txl_fail_memory(error, "a tensor", to->n_row * 4);
+    }
     if (names->table == &transformer_xl_names && to->number == INV_FREQ &&
         names_which(names, INV_FREQ, 0) < 0)
         return compute_frequencies(c, to->n_row, &part->elements, error);
@@ -273,6 +284,16 @@ static txl_status read_vocabulary(struct recognised *r, const char *path, const 
     int n_token = text->n_token;
     txl_status status = vocabulary_file_read(path, &file, error);
     size_t n = file.n_symbol;
+    if (!tokenizer && r->by_dataset && !file.model) {
+        const char *dataset = r->dataset[0] ? r->dataset : file.dataset;
+        tokenizer = tensorflow_tokenizer(dataset);
+        if (!status && !tokenizer)
+            status =
+                txl_fail(error, TXL_ARGUMENT,
+                         "%s: a vocabulary of the dataset \"%s\", of which the kind of text is "
+                         "not known; add --tokenizer",
+                         path, dataset ? dataset : "");
+    }
     if (!status && file.model)
         status = pack_pieces(&file, tokenizer, r->pieces, text, section, size, &n, error);
     if (!status && n != (size_t)n_token)

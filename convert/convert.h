@@ -25,7 +25,9 @@ struct convert_options {
     const char *tokenizer;     /* a kind's name ("words", "lm1b", ...); NULL: unset */
     int tgt_len, mem_len;      /* < 0: unset */
     bool has_clamp_len;
-    int clamp_len;                                                  /* <= 0: none */
+    int clamp_len;                                 /* <= 0: none */
+    void (*note)(void *context, const char *text); /* what the caller should be told, or NULL */
+    void *note_context;
     bool (*progress)(void *context, uint64_t done, uint64_t total); /* bytes; false stops */
     void *progress_context;
 };

@@ -24,13 +24,12 @@ static void set_prefixes(struct names *n, const char *name) {
     strcpy(n->head_prefix, n->prefix);
     if (!ends_with(n->prefix, length, d->body))
         return;
-    n->head_prefix[length - body] = '\0';
     const struct checkpoint *c = n->checkpoint;
-    const char *start = names_spell(n, d->head, 0).text;
+    struct names_text start = names_spell(n, d->head, 0);
     for (size_t i = 0; i < checkpoint_n_tensor(c); i++)
-        if (strncmp(checkpoint_tensor_at(c, i)->name, start, strlen(start)) == 0)
+        if (strncmp(checkpoint_tensor_at(c, i)->name, start.text, strlen(start.text)) == 0)
             return;
-    strcpy(n->head_prefix, n->prefix);
+    n->head_prefix[length - body] = '\0';
 }
 
 bool names_find(const struct name_table *table, const struct checkpoint *checkpoint,

@@ -27,6 +27,13 @@ txl_status recognise_nothing(const struct checkpoint *checkpoint, const char *na
                         "and this file with --vocab",
                         path, n);
     }
+    for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++)
+        if (strstr(checkpoint_tensor_at(checkpoint, i)->name, "/.ATTRIBUTES/"))
+            return txl_fail(error, TXL_UNSUPPORTED,
+                            "%s: an object-based checkpoint of TensorFlow 2, of other code than "
+                            "the published models; convert the authors' own checkpoint, or a model "
+                            "for PyTorch",
+                            path);
     return txl_fail(error, TXL_UNSUPPORTED,
                     "%s: not a Transformer-XL: no tensor named %s among its %zu (txl info "
                     "--tensors lists them)",
@@ -41,7 +48,11 @@ txl_status recognise(const struct checkpoint *checkpoint, const struct convert_o
             r->pieces = families[i].pieces;
             return families[i].recognise(r, options, error);
         }
-    return recognise_nothing(checkpoint, transformer_xl_names.dialect[0].mark, error);
+    return recognise_nothing(checkpoint,
+                             checkpoint_is_bundle(checkpoint)
+                                 ? "transformer/layer_0/rel_attn/qkv/kernel"
+                                 : "layers.0.dec_attn.o_net.weight",
+                             error);
 }
 
 void recognised_free(struct recognised *r) {

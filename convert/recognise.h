@@ -16,6 +16,8 @@ struct recognised {
         struct xlnet_settings xlnet;
     } settings;        /* the facts, without those of the text and the type */
     char *config_path; /* of the config.json that was read, or NULL; owned */
+    bool by_dataset;   /* the text's kind is that of the dataset */
+    char dataset[16];  /* as corpus-info.json names it; empty: it does not */
     char missing[512]; /* the options that state the unknown facts, each after a blank; those facts
                           are unset */
 };

@@ -5,6 +5,7 @@
 #include "config_file.h"
 #include "lib/base/error.h"
 #include "recognise.h"
+#include "tensorflow.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -80,12 +81,42 @@ static const struct pickle_value *find_module(const struct recognised *r) {
     return strcmp(dot ? dot + 1 : value->object->class_name, class_name) == 0 ? value : NULL;
 }
 
+/* The statements of a TensorFlow checkpoint: what corpus-info.json says of the softmax, and what is
+ * true of all that the authors' code makes. */
+static txl_status find_corpus(struct recognised *r, struct statements *s, txl_error *error) {
+    json_t *corpus = NULL;
+    txl_status status =
+        config_file_load(s->path, "corpus-info.json", &r->config_path, &corpus, error);
+    const json_t *dataset = json_object_get(corpus, "dataset");
+    if (!status && json_is_string(dataset))
+        snprintf(r->dataset, sizeof r->dataset, "%s", json_string_value(dataset));
+    r->by_dataset = true;
+    s->stated_in = r->config_path ? r->config_path : s->path;
+    s->config = json_pack("{s:b, s:f}", "pre_lnorm", false, "layer_norm_epsilon", 1e-12);
+    bool good = s->config != NULL;
+    for (const char *const *key = (const char *const[]){"vocab_size", "cutoffs", NULL}; *key;
+         key++) {
+        json_t *value = json_object_get(corpus, *key);
+        if (value)
+            good = good && json_object_set(s->config, *key, value) == 0;
+    }
+    json_decref(corpus);
+    return status || good ? status : txl_fail_memory(error, "the settings", 4096);
+}
+
+static bool is_tensorflow(const struct recognised *r) {
+    return r->names.dialect->number == DIALECT_TENSORFLOW;
+}
+
 static txl_status find_statements(struct recognised *r, struct statements *s, txl_error *error) {
     const char *path = checkpoint_path(r->names.checkpoint);
     *s = (struct statements){
         .path = path, .stated_in = path, .module = find_module(r), .recognised = r};
+    if (is_tensorflow(r))
+        return find_corpus(r, s, error);
     if (!s->module) {
-        txl_status status = config_file_load(path, &r->config_path, &s->config, error);
+        txl_status status =
+            config_file_load(path, "config.json", &r->config_path, &s->config, error);
         s->stated_in = r->config_path ? r->config_path : path;
         return status;
     }
@@ -166,6 +197,7 @@ static txl_status read_embedding_shapes(struct recognised *r, const struct state
                                         txl_error *error) {
     struct transformer_xl_settings *f = &r->settings.transformer_xl;
     int width[MAX_BAND], n = names_count(&r->names, EMBEDDING_WEIGHT);
+    n = n > 0 ? n : 1;
     uint64_t n_token = 0;
     if (n > MAX_BAND)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d bands", s->path, MAX_BAND);
@@ -184,6 +216,41 @@ static txl_status read_embedding_shapes(struct recognised *r, const struct state
     f->n_band = n;
     f->d_embed = width[0];
     return find_div_val(r, s, width, n, error);
+}
+
+/* Of the bands that share one embedding each may have a bias of its own, whose length is the
+ * band's. */
+static txl_status read_bias_shapes(struct recognised *r, txl_error *error) {
+    struct transformer_xl_settings *f = &r->settings.transformer_xl;
+    struct names bands = r->names;
+    bands.all_bands = true;
+    int n = f->n_band == 1 && names_which(&bands, SOFTMAX_BIAS, 0) == 0 &&
+                    !names_own(&bands, EMBEDDING_WEIGHT, 0)
+                ? names_count(&bands, SOFTMAX_BIAS)
+                : 0;
+    if (n == 0)
+        return TXL_OK;
+    if (n > MAX_BAND)
+        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d bands",
+                        checkpoint_path(r->names.checkpoint), MAX_BAND);
+    uint64_t end = 0;
+    for (int i = 0; i < n; i++) {
+        struct checkpoint_tensor bias;
+        txl_status status = names_need(&bands, SOFTMAX_BIAS, i, &bias, error);
+        if (status)
+            return status;
+        end += bias.shape[0];
+        if (end > (uint64_t)f->model.n_token || (i + 1 == n && end != (uint64_t)f->model.n_token))
+            return txl_fail(error, TXL_FORMAT,
+                            "%s: tensor %s: the biases up to it are for %llu symbols, but the "
+                            "embedding has %d",
+                            checkpoint_path(r->names.checkpoint), bias.name,
+                            (unsigned long long)end, f->model.n_token);
+        f->cutoff[i] = (int)end;
+    }
+    f->n_band = n;
+    r->names.all_bands = true;
+    return TXL_OK;
 }
 
 /* Each type of attention has tensors that no other type has. */
@@ -330,7 +397,10 @@ static bool stated_cutoffs(const struct statements *s, struct cutoffs *cutoffs) 
             add_cutoff(cutoffs, item->kind == PICKLE_INT ? item->integer : 0);
         return true;
     }
-    for (size_t i = 0; i < json_array_size(array); i++)
+    /* corpus-info.json has all bounds, from 0 on. */
+    const json_t *first = json_array_get(array, 0);
+    for (size_t i = json_is_integer(first) && json_integer_value(first) == 0;
+         i < json_array_size(array); i++)
         add_cutoff(cutoffs, json_integer_value(json_array_get(array, i)));
     return json_is_array(array);
 }
@@ -342,7 +412,7 @@ static txl_status settle_cutoffs(struct recognised *r, struct statements *s, con
     struct transformer_xl_settings *f = &r->settings.transformer_xl;
     struct cutoffs list = {.n = 0};
     const struct checkpoint_tensor *clusters = names_own(&r->names, CLUSTER_WEIGHT, 0);
-    bool sizes_tell = f->n_band > 1 || !clusters;
+    bool sizes_tell = f->n_band > 1 || !clusters || r->names.all_bands;
     if (!sizes_tell && (clusters->n_dim != 2 || clusters->shape[0] > MAX_BAND - 1))
         return txl_fail(error, TXL_UNSUPPORTED, "%s: tensor %s is not that of up to %d bands",
                         s->path, clusters->name, MAX_BAND);
@@ -476,6 +546,28 @@ static txl_status check_lengths(const struct recognised *r, const struct stateme
     return TXL_OK;
 }
 
+/* A TensorFlow checkpoint of a published shape has the settings of its published evaluation. */
+static txl_status state_evaluation(struct recognised *r, struct statements *s,
+                                   const struct convert_options *o, txl_error *error) {
+    const struct evaluation *e = tensorflow_evaluation(&r->settings.transformer_xl, r->dataset);
+    if (!e)
+        return TXL_OK;
+    json_t *row = json_pack("{s:i, s:i, s:i, s:b}", "tgt_len", e->tgt_len, "mem_len", e->mem_len,
+                            "clamp_len", e->clamp_len, "same_length", true);
+    int failed = json_object_update(s->config, row);
+    json_decref(row);
+    if (failed)
+        return txl_fail_memory(error, "the settings", 4096);
+    char text[256];
+    snprintf(text, sizeof text,
+             "this is the shape of the published %s model: tgt_len %d, mem_len %d, clamp_len %d "
+             "and same_length are what it was evaluated with",
+             e->model, e->tgt_len, e->mem_len, e->clamp_len);
+    if (o->note)
+        o->note(o->note_context, text);
+    return TXL_OK;
+}
+
 static txl_status settle(struct recognised *r, struct statements *s,
                          const struct convert_options *o, int width, txl_error *error) {
     struct transformer_xl_settings *f = &r->settings.transformer_xl;
@@ -484,6 +576,10 @@ static txl_status settle(struct recognised *r, struct statements *s,
         status = settle_heads(r, s, o->n_head, width, error);
     if (!status)
         status = settle_cutoffs(r, s, o->cutoffs, error);
+    if (status)
+        return status;
+    if (is_tensorflow(r))
+        status = state_evaluation(r, s, o, error);
     if (status)
         return status;
     settle_bool(s, o->pre_lnorm, s->half, "pre_lnorm", "--pre-lnorm yes|no", &f->pre_lnorm);
@@ -520,7 +616,26 @@ static bool has_own_projection(const struct statements *s, int band) {
     return band == 0 || !shared;
 }
 
+/* In TensorFlow's code a softmax without projections of its own takes the embedding's. */
+static txl_status find_tensorflow_ties(struct recognised *r, txl_error *error) {
+    struct transformer_xl_settings *f = &r->settings.transformer_xl;
+    f->tied_weights = true;
+    for (int i = 0; i < f->n_band; i++) {
+        const bool in = names_which(&r->names, EMBEDDING_PROJECTION, i) >= 0;
+        const struct checkpoint_tensor *own = names_own(&r->names, SOFTMAX_PROJECTION, i);
+        if (own && !in)
+            return txl_fail(error, TXL_UNSUPPORTED,
+                            "%s: tensor %s projects a band whose embedding is not projected; no "
+                            "published code makes this",
+                            checkpoint_path(r->names.checkpoint), own->name);
+        f->tied_projection[i] = in && !own;
+    }
+    return TXL_OK;
+}
+
 static txl_status find_ties(struct recognised *r, const struct statements *s, txl_error *error) {
+    if (is_tensorflow(r))
+        return find_tensorflow_ties(r, error);
     struct transformer_xl_settings *f = &r->settings.transformer_xl;
     int n_embedding = f->div_val > 1 ? f->n_band : 1;
     f->tied_weights = true;
@@ -549,9 +664,14 @@ static txl_status find_facts(struct recognised *r, struct statements *s,
     int width = 0;
     txl_status status = refuse_variants(r, s, error);
     if (!status && names_which(&r->names, SOFTMAX_BIAS, 0) < 0)
-        status = recognise_nothing(r->names.checkpoint, "crit.out_layers.0.bias", error);
+        status = recognise_nothing(r->names.checkpoint,
+                                   is_tensorflow(r) ? "transformer/adaptive_softmax/bias"
+                                                    : "crit.out_layers.0.bias",
+                                   error);
     if (!status)
         status = read_embedding_shapes(r, s, error);
+    if (!status)
+        status = read_bias_shapes(r, error);
     if (!status)
         status = read_layer_shapes(r, &width, error);
     if (!status)

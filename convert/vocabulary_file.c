@@ -468,17 +468,21 @@ txl_status vocabulary_file_find(const char *source, char **path, txl_error *erro
     size_t folder = S_ISDIR(about.st_mode) ? strlen(source) : slash ? (size_t)(slash - source) : 0;
     if (folder > 1 && source[folder - 1] == '/')
         folder--;
+    /* The authors' download has the model in model/ and the vocabulary in data/ beside it. */
+    static const char *const folders[] = {"", "../data/", "data/"};
     const char *separator = folder || slash ? "/" : "";
-    for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++) {
-        char *found = NULL;
-        if (asprintf(&found, "%.*s%s%s", (int)folder, source, separator, file_names[i]) < 0)
-            return txl_fail_memory(error, "a file name", folder);
-        if (stat(found, &about) == 0) {
-            *path = found;
-            return TXL_OK;
+    for (size_t k = 0; k < sizeof folders / sizeof *folders; k++)
+        for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++) {
+            char *found = NULL;
+            if (asprintf(&found, "%.*s%s%s%s", (int)folder, source, separator, folders[k],
+                         file_names[i]) < 0)
+                return txl_fail_memory(error, "a file name", folder);
+            if (stat(found, &about) == 0) {
+                *path = found;
+                return TXL_OK;
+            }
+            free(found);
         }
-        free(found);
-    }
     return txl_fail(error, TXL_IO,
                     "%s: no vocabulary beside it, expected one of %s; name another with --vocab",
                     source, file_names_text);

@@ -43,9 +43,9 @@ txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabu
 /* Frees what vocabulary_file_read filled; a zeroed struct is fine. */
 void vocabulary_file_free(struct vocabulary_file *vocabulary);
 
-/* Finds the vocabulary beside the checkpoint file `source`, or in the directory `source`: the
- * first of cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, vocab.txt,
- * 1b_word_vocab.txt and spiece.model.  `*path` is the caller's to free. */
+/* Finds the vocabulary beside the checkpoint file `source`, or in the directory `source`, else in
+ * ../data or data there: the first of cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json,
+ * vocab.txt, 1b_word_vocab.txt and spiece.model.  `*path` is the caller's to free. */
 txl_status vocabulary_file_find(const char *source, char **path, txl_error *error);
 
 #endif

@@ -13,16 +13,23 @@ enum { TGT_LEN = 512, MEM_LEN = 384 };
 
 /* ---- What config.json says ---------------------------------------------------------------- */
 
+/* What stands beside the checkpoint. */
+struct config {
+    const char *path; /* of the checkpoint */
+    const char *file; /* config.json or xlnet_config.json */
+    json_t *json;
+};
+
 /* Reads a number that config.json may state; null counts as not stated. */
-static txl_status config_integer(const char *path, const json_t *config, const char *key, int low,
-                                 int high, int *value, txl_error *error) {
-    const json_t *number = json_object_get(config, key);
+static txl_status config_integer(const struct config *c, const char *key, int low, int high,
+                                 int *value, txl_error *error) {
+    const json_t *number = json_object_get(c->json, key);
     if (!number || json_is_null(number))
         return TXL_OK;
     json_int_t n = json_integer_value(number);
     if (!json_is_integer(number) || n < low || n > high)
-        return txl_fail(error, TXL_FORMAT, "%s: config.json's %s is not an integer from %d to %d",
-                        path, key, low, high);
+        return txl_fail(error, TXL_FORMAT, "%s: %s's %s is not an integer from %d to %d", c->path,
+                        c->file, key, low, high);
     *value = (int)n;
     return TXL_OK;
 }
@@ -36,8 +43,8 @@ static const char *config_word(const json_t *config, const char *key, const char
 
 /* `gelu` is the form with tanh, which the published weights were trained with; later libraries read
  * the name as the form with erf. */
-static txl_status read_activation(const char *path, const json_t *config, const char *asked,
-                                  int *activation, txl_error *error) {
+static txl_status read_activation(const struct config *c, const char *asked, int *activation,
+                                  txl_error *error) {
     static const struct {
         const char *config, *name;
     } names[] = {{"gelu", "gelu-tanh"},
@@ -45,7 +52,7 @@ static txl_status read_activation(const char *path, const json_t *config, const 
                  {"relu", "relu"},
                  {"swish", "swish"},
                  {"silu", "swish"}};
-    const char *stated = config_word(config, "ff_activation", "gelu");
+    const char *stated = config_word(c->json, "ff_activation", "gelu");
     const char *name = asked;
     for (size_t i = 0; !name && i < sizeof names / sizeof *names; i++)
         if (strcmp(stated, names[i].config) == 0)
@@ -55,45 +62,43 @@ static txl_status read_activation(const char *path, const json_t *config, const 
         return TXL_OK;
     return txl_fail(error, TXL_UNSUPPORTED,
                     "%s: ff_activation is \"%s\"; txl runs gelu, gelu_new, relu, swish and silu",
-                    path, stated);
+                    c->path, stated);
 }
 
-static txl_status read_attention(const char *path, const json_t *config,
-                                 enum xlnet_attention *attention, txl_error *error) {
-    const char *stated = config_word(config, "attn_type", "bi");
+static txl_status read_attention(const struct config *c, enum xlnet_attention *attention,
+                                 txl_error *error) {
+    const char *stated = config_word(c->json, "attn_type", "bi");
     int number = setting_word(xlnet_attention_name, stated);
     if (number < 0)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: attn_type is \"%s\"; txl runs bi and uni",
-                        path, stated);
+                        c->path, stated);
     *attention = (enum xlnet_attention)number;
     return TXL_OK;
 }
 
-static txl_status read_epsilon(const char *path, const json_t *config, double *epsilon,
-                               txl_error *error) {
-    const json_t *number = json_object_get(config, "layer_norm_eps");
+static txl_status read_epsilon(const struct config *c, double *epsilon, txl_error *error) {
+    const json_t *number = json_object_get(c->json, "layer_norm_eps");
     *epsilon = json_is_number(number) ? json_number_value(number) : 1e-12;
     if ((!number || json_is_number(number)) && *epsilon >= 0 && *epsilon <= 1)
         return TXL_OK;
-    return txl_fail(error, TXL_FORMAT, "%s: config.json's layer_norm_eps is not from 0 to 1", path);
+    return txl_fail(error, TXL_FORMAT, "%s: %s's layer_norm_eps is not from 0 to 1", c->path,
+                    c->file);
 }
 
-static txl_status read_lengths(const char *path, const json_t *config,
-                               const struct convert_options *o, struct model_settings *s,
-                               txl_error *error) {
+static txl_status read_lengths(const struct config *c, const struct convert_options *o,
+                               struct model_settings *s, txl_error *error) {
     s->tgt_len = o->tgt_len >= 0 ? o->tgt_len : TGT_LEN;
     s->mem_len = MEM_LEN;
     s->clamp_len = -1;
-    txl_status status =
-        config_integer(path, config, "mem_len", 0, TXL_MAX_MEM_LEN, &s->mem_len, error);
+    txl_status status = config_integer(c, "mem_len", 0, TXL_MAX_MEM_LEN, &s->mem_len, error);
     if (!status)
-        status = config_integer(path, config, "clamp_len", -1, INT32_MAX, &s->clamp_len, error);
+        status = config_integer(c, "clamp_len", -1, INT32_MAX, &s->clamp_len, error);
     if (status)
         return status;
     s->mem_len = o->mem_len >= 0 ? o->mem_len : s->mem_len;
     s->clamp_len = o->has_clamp_len ? o->clamp_len : s->clamp_len;
     s->clamp_len = s->clamp_len > 0 ? s->clamp_len : -1;
-    s->same_length = json_is_true(json_object_get(config, "same_length"));
+    s->same_length = json_is_true(json_object_get(c->json, "same_length"));
     if (s->tgt_len < 1 || s->tgt_len > TXL_MAX_TGT_LEN || s->mem_len > TXL_MAX_MEM_LEN)
         return txl_fail(error, TXL_ARGUMENT,
                         "tgt_len %d and mem_len %d are not from 1 to %d and from 0 to %d",
@@ -124,8 +129,8 @@ static txl_status read_shapes(const struct names *names, struct xlnet_settings *
 
 /* Checks that config.json agrees with the shapes, and that they are within the limits of a weights
  * file. */
-static txl_status check_shapes(const char *path, const struct xlnet_settings *s,
-                               const json_t *config, txl_error *error) {
+static txl_status check_shapes(const struct config *c, const struct xlnet_settings *s,
+                               txl_error *error) {
     const struct {
         const char *key;
         int value, most;
@@ -140,17 +145,15 @@ static txl_status check_shapes(const char *path, const struct xlnet_settings *s,
     };
     for (size_t i = 0; i < sizeof dimension / sizeof *dimension; i++) {
         int stated = dimension[i].value;
-        txl_status status =
-            config_integer(path, config, dimension[i].key, 0, INT32_MAX, &stated, error);
+        txl_status status = config_integer(c, dimension[i].key, 0, INT32_MAX, &stated, error);
         if (status)
             return status;
         if (dimension[i].value > dimension[i].most)
-            return txl_fail(error, TXL_UNSUPPORTED, "%s: %s is %d; txl runs up to %d", path,
+            return txl_fail(error, TXL_UNSUPPORTED, "%s: %s is %d; txl runs up to %d", c->path,
                             dimension[i].key, dimension[i].value, dimension[i].most);
         if (stated != dimension[i].value)
-            return txl_fail(error, TXL_FORMAT,
-                            "%s: config.json's %s is %d, but the tensors are those of %d", path,
-                            dimension[i].key, stated, dimension[i].value);
+            return txl_fail(error, TXL_FORMAT, "%s: %s's %s is %d, but the tensors are those of %d",
+                            c->path, c->file, dimension[i].key, stated, dimension[i].value);
     }
     return TXL_OK;
 }
@@ -162,6 +165,10 @@ static const char *fine_tuned_for(const struct checkpoint *checkpoint) {
     static const struct {
         const char *part, *task;
     } heads[] = {{"logits_proj.", "classification"},
+                 {"sequnece_summary/", "classification"}, /* so in the authors' code */
+                 {"classification_", "classification"},
+                 {"regression_", "regression"},
+                 {"start_logits/", "answering questions"},
                  {"sequence_summary.", "classification"},
                  {"qa_outputs.", "answering questions"},
                  {"start_logits.", "answering questions"},
@@ -179,6 +186,12 @@ static txl_status refuse_headless(const struct names *names, txl_error *error) {
     const char *task = fine_tuned_for(names->checkpoint);
     if (names_own(names, XLNET_SOFTMAX_BIAS, 0))
         return TXL_OK;
+    if (names->dialect->number == DIALECT_TENSORFLOW)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: an XLNet without tensor %s%s%s: it is no language model; convert the "
+                        "model that it was made from (for example xlnet_cased_L-12_H-768_A-12)",
+                        path, names_usual(names, XLNET_SOFTMAX_BIAS, 0).text,
+                        task ? ", fine-tuned for " : "", task ? task : "");
     if (task)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: an XLNet fine-tuned for %s: its language model's lm_loss is gone; "
@@ -215,42 +228,90 @@ static txl_status refuse_options(const struct convert_options *o, txl_error *err
 
 /* ---- All of it ---------------------------------------------------------------------------- */
 
-static txl_status read_config(struct xlnet_settings *s, const char *path, const json_t *config,
+static txl_status read_config(struct xlnet_settings *s, const struct config *c,
                               const struct convert_options *options, txl_error *error) {
-    txl_status status = check_shapes(path, s, config, error);
+    txl_status status = check_shapes(c, s, error);
     if (!status)
-        status = read_activation(path, config, options->activation, &s->ff_activation, error);
+        status = read_activation(c, options->activation, &s->ff_activation, error);
     if (!status)
-        status = read_attention(path, config, &s->attn_type, error);
+        status = read_attention(c, &s->attn_type, error);
     if (!status)
-        status = read_epsilon(path, config, &s->layer_norm_eps, error);
+        status = read_epsilon(c, &s->layer_norm_eps, error);
     if (!status)
-        status = read_lengths(path, config, options, &s->model, error);
-    return status ? status : xlnet_check(s, path, TXL_FORMAT, error);
+        status = read_lengths(c, options, &s->model, error);
+    return status ? status : xlnet_check(s, c->path, TXL_FORMAT, error);
+}
+
+/* ALXLNet's layers share their weights. */
+static txl_status refuse_shared_layers(const struct names *names, const json_t *config,
+                                       txl_error *error) {
+    int n_layer = names_count(names, XLNET_QKV);
+    json_int_t stated = json_integer_value(json_object_get(config, "n_layer"));
+    if (n_layer > 1 || stated <= 1)
+        return TXL_OK;
+    return txl_fail(error, TXL_UNSUPPORTED,
+                    "%s: %d layers that share their weights, an ALXLNet, which txl does not run; "
+                    "convert an XLNet",
+                    checkpoint_path(names->checkpoint), (int)stated);
+}
+
+/* xlnet_config.json's untie_r must agree with the shape of the biases. */
+static txl_status check_biases(const struct names *names, const json_t *config, txl_error *error) {
+    const json_t *untied = json_object_get(config, "untie_r");
+    bool per_layer = names_which(names, XLNET_U, 0) == 0;
+    if (!json_is_boolean(untied) || json_is_true(untied) == per_layer)
+        return TXL_OK;
+    return txl_fail(error, TXL_FORMAT, "%s: xlnet_config.json's untie_r is %s, but %s is %s",
+                    checkpoint_path(names->checkpoint), per_layer ? "false" : "true",
+                    names_usual(names, XLNET_U, 0).text,
+                    per_layer ? "one for each layer" : "one for all layers");
+}
+
+/* The JSON that states what shapes do not. */
+static txl_status load_config(struct recognised *r, const struct convert_options *options,
+                              struct config *c, txl_error *error) {
+    const bool tensorflow = r->names.dialect->number == DIALECT_TENSORFLOW;
+    *c = (struct config){.path = checkpoint_path(r->names.checkpoint),
+                         .file = tensorflow ? "xlnet_config.json" : "config.json"};
+    txl_status status = config_file_load(c->path, c->file, &r->config_path, &c->json, error);
+    if (status || c->json)
+        return status;
+    if (!tensorflow)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "%s: an XLNet without config.json beside it, which states its "
+                        "ff_activation, attn_type, layer_norm_eps and clamp_len; put it there",
+                        c->path);
+    if (!options->activation)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "%s: an XLNet without xlnet_config.json beside it, which states its "
+                        "ff_activation; put it there, or add --activation",
+                        c->path);
+    c->json = json_object();
+    return c->json ? TXL_OK : txl_fail_memory(error, "the settings", 4096);
 }
 
 txl_status recognise_xlnet(struct recognised *r, const struct convert_options *options,
                            txl_error *error) {
     struct xlnet_settings *s = &r->settings.xlnet;
-    const char *path = checkpoint_path(r->names.checkpoint);
-    json_t *config = NULL;
+    const struct names *names = &r->names;
+    struct config config = {0};
     txl_status status = refuse_options(options, error);
     if (!status)
-        status = refuse_headless(&r->names, error);
+        status = refuse_headless(names, error);
     if (!status)
-        status = config_file_load(path, &r->config_path, &config, error);
-    if (!status && !config)
-        status = txl_fail(error, TXL_ARGUMENT,
-                          "%s: an XLNet without config.json beside it, which states its "
-                          "ff_activation, attn_type, layer_norm_eps and clamp_len; put it there",
-                          path);
+        status = load_config(r, options, &config, error);
+    if (!status && names->dialect->number == DIALECT_TENSORFLOW) {
+        status = refuse_shared_layers(names, config.json, error);
+        if (!status)
+            status = check_biases(names, config.json, error);
+    }
     if (!status)
-        status = read_shapes(&r->names, s, error);
+        status = read_shapes(names, s, error);
     if (!status)
-        status = read_config(s, path, config, options, error);
-    json_decref(config);
+        status = read_config(s, &config, options, error);
+    json_decref(config.json);
     if (!status)
-        status = names_tied(&r->names, XLNET_EMBEDDING, 0, XLNET_SOFTMAX, 0, false,
-                            &s->tied_weights, error);
+        status =
+            names_tied(names, XLNET_EMBEDDING, 0, XLNET_SOFTMAX, 0, false, &s->tied_weights, error);
     return status;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -87,18 +88,23 @@ static void allow_files(int rules, const char *path) {
     allow(rules, AT_FDCWD, path, LANDLOCK_ACCESS_FS_READ_DIR);
 }
 
+/* The checkpoint and the vocabulary may lie in folders beside each other. */
 static void allow_source(int rules, const char *source) {
+    static const char *const folders[] = {"", "/data", "/../data", "/model"};
     struct stat about;
     const char *slash = strrchr(source, '/');
-    if (stat(source, &about) == 0 && S_ISDIR(about.st_mode)) {
-        allow_files(rules, source);
-        return;
+    bool is_folder = stat(source, &about) == 0 && S_ISDIR(about.st_mode);
+    if (!is_folder)
+        allow(rules, AT_FDCWD, source, reading);
+    int length = is_folder ? (int)strlen(source) : slash ? (int)(slash - source) : 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char *folder = NULL;
+        if (asprintf(&folder, "%.*s%s%s", length, source, length || slash ? "" : ".", folders[i]) <
+            0)
+            return;
+        allow_files(rules, *folder ? folder : "/");
+        free(folder);
     }
-    allow(rules, AT_FDCWD, source, reading);
-    char *folder = slash ? strndup(source, (size_t)(slash - source) + 1) : strdup(".");
-    if (folder)
-        allow_files(rules, folder);
-    free(folder);
 }
 
 /* Allows the folder where the file will be: a link's target is replaced, not the link. */

@@ -8,8 +8,10 @@
 #include "sorted_table.h"
 #include "zip.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,9 @@ static const char *const directory_names[] = {
     "model.pt",
 };
 static const char directory_names_text[] =
-    "model.safetensors, pytorch_model.bin (or the .index.json of either), model.pt";
+    "model.safetensors, pytorch_model.bin (or the .index.json of either), model.pt, or the .index "
+    "of a TensorFlow checkpoint";
+static const char bundle_ending[] = ".index";
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
@@ -213,48 +217,162 @@ static txl_status open_index(struct checkpoint *checkpoint, const char *path, tx
     return status;
 }
 
-static bool is_index(const char *path) {
-    static const char end[] = ".index.json";
-    size_t length = strlen(path);
-    return length >= strlen(end) && strcmp(path + length - strlen(end), end) == 0;
+/* `folder`/`name``ending`; NULL: out of memory. */
+static char *join(const char *folder, const char *name, const char *ending) {
+    char *joined = NULL;
+    size_t length = strlen(folder);
+    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
+    return asprintf(&joined, "%s%s%s%s", folder, slash, name, ending) < 0 ? NULL : joined;
+}
+
+static bool is_there(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && !S_ISDIR(about.st_mode);
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* One byte of a string with C's escapes, which is moved past. */
+static char unescaped(const char **at, const char *end) {
+    char c = *(*at)++;
+    if (c != '\\' || *at == end)
+        return c;
+    c = *(*at)++;
+    if (c < '0' || c > '7')
+        return c == 'n' ? '\n' : c;
+    int octal = c - '0';
+    for (int i = 0; i < 2 && *at < end && **at >= '0' && **at <= '7'; i++)
+        octal = octal * 8 + *(*at)++ - '0';
+    return (char)octal;
+}
+
+/* The checkpoint that TensorFlow's file `checkpoint` says is the newest: its last part alone, for
+ * the folders before it are the publisher's.  False if it says none. */
+static bool newest_name(const char *text, size_t size, char *name, size_t room) {
+    static const char key[] = "model_checkpoint_path: \"";
+    const char *at =
+        size > strlen(key) && memcmp(text, key, strlen(key)) == 0 ? text + strlen(key) : NULL;
+    size_t n = 0;
+    for (const char *end = text + size; at && at < end && n + 1 < room;) {
+        if (*at == '"') {
+            name[n] = '\0';
+            return n > 0;
+        }
+        char c = unescaped(&at, end);
+        if (c == '\0')
+            return false;
+        n = c == '/' ? 0 : n;
+        if (c != '/')
+            name[n++] = c;
+    }
+    return false;
+}
+
+/* The bundle that the folder's file `checkpoint` names, if it is there. */
+static txl_status find_newest(const char *folder, char **chosen, txl_error *error) {
+    struct mapped_file file;
+    char name[NAME_MAX + 1];
+    char *list = join(folder, "checkpoint", "");
+    if (!list)
+        return txl_fail_memory(error, "a file name", strlen(folder));
+    bool found = is_there(list) && mapped_file_open(list, &file, error) == TXL_OK;
+    free(list);
+    if (!found)
+        return TXL_OK;
+    found = newest_name((const char *)file.data, (size_t)file.size, name, sizeof name);
+    mapped_file_close(&file);
+    if (!found)
+        return TXL_OK;
+    *chosen = join(folder, name, bundle_ending);
+    if (!*chosen)
+        return txl_fail_memory(error, "a file name", strlen(folder));
+    if (!is_there(*chosen)) {
+        free(*chosen);
+        *chosen = NULL;
+    }
+    return TXL_OK;
+}
+
+/* The TensorFlow checkpoint in the folder, if there is one: the newest, or the only one. */
+static txl_status find_bundle(const char *folder, char **chosen, txl_error *error) {
+    txl_status status = find_newest(folder, chosen, error);
+    DIR *directory = status || *chosen ? NULL : opendir(folder);
+    if (!directory)
+        return status;
+    size_t n = 0;
+    for (struct dirent *entry; !status && (entry = readdir(directory));) {
+        if (!ends_with(entry->d_name, bundle_ending))
+            continue;
+        free(*chosen);
+        *chosen = join(folder, entry->d_name, "");
+        n++;
+        if (!*chosen)
+            status = txl_fail_memory(error, "a file name", strlen(folder));
+    }
+    closedir(directory);
+    if (!status && n > 1)
+        status = txl_fail(error, TXL_ARGUMENT,
+                          "%s: has %zu TensorFlow checkpoints, and its file checkpoint names none "
+                          "of them; name the .index file of one",
+                          folder, n);
+    if (status) {
+        free(*chosen);
+        *chosen = NULL;
+    }
+    return status;
 }
 
 /* Chooses the checkpoint in the directory `path`. */
 static txl_status choose(const char *path, char **chosen, txl_error *error) {
     for (size_t i = 0; i < sizeof directory_names / sizeof *directory_names; i++) {
-        size_t room = strlen(path) + strlen(directory_names[i]) + 2;
-        *chosen = malloc(room);
+        *chosen = join(path, directory_names[i], "");
         if (!*chosen)
-            return txl_fail_memory(error, "a file name", room);
-        const char *slash = path[strlen(path) - 1] == '/' ? "" : "/";
-        snprintf(*chosen, room, "%s%s%s", path, slash, directory_names[i]);
+            return txl_fail_memory(error, "a file name", strlen(path));
         struct stat about;
         if (stat(*chosen, &about) == 0)
             return TXL_OK;
         free(*chosen);
         *chosen = NULL;
     }
-    return foreign_refuse_directory(path, directory_names_text, error);
+    txl_status status = find_bundle(path, chosen, error);
+    if (!status && !*chosen) { /* model/ beside data/, as the authors' download lays it out */
+        char *model = join(path, "model", "");
+        status = model ? find_bundle(model, chosen, error)
+                       : txl_fail_memory(error, "a file name", strlen(path));
+        free(model);
+    }
+    return status || *chosen ? status : foreign_refuse_directory(path, directory_names_text, error);
+}
+
+/* The file that `path` leads to: `*chosen`, or `path` itself where that stays NULL. */
+static txl_status find_file(const char *path, char **chosen, txl_error *error) {
+    struct stat about;
+    if (stat(path, &about) == 0)
+        return S_ISDIR(about.st_mode) ? choose(path, chosen, error) : TXL_OK;
+    int failure = errno;
+    if (asprintf(chosen, "%s%s", path, bundle_ending) < 0)
+        return txl_fail_memory(error, "a file name", strlen(path));
+    if (is_there(*chosen)) /* no file has a TensorFlow checkpoint's own name */
+        return TXL_OK;
+    return txl_fail(error, TXL_IO, "%s: %s", path, strerror(failure));
 }
 
 txl_status checkpoint_open(const char *path, struct checkpoint **checkpoint, txl_error *error) {
     *checkpoint = NULL;
-    struct stat about;
-    if (stat(path, &about) != 0)
-        return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
     char *chosen = NULL;
-    if (S_ISDIR(about.st_mode)) {
-        txl_status status = choose(path, &chosen, error);
-        if (status != TXL_OK)
-            return status;
-        path = chosen;
+    txl_status status = find_file(path, &chosen, error);
+    if (status != TXL_OK) {
+        free(chosen);
+        return status;
     }
-
-    txl_status status;
+    path = chosen ? chosen : path;
     *checkpoint = calloc(1, sizeof **checkpoint);
     if (!*checkpoint)
         status = txl_fail_memory(error, "a checkpoint", sizeof **checkpoint);
-    else if (is_index(path))
+    else if (ends_with(path, ".index.json"))
         status = open_index(*checkpoint, path, error);
     else
         status = open_file(*checkpoint, path, error);
@@ -291,6 +409,10 @@ bool checkpoint_reads(const struct checkpoint *checkpoint, const char *path) {
     for (size_t i = 0; i < checkpoint->n_source && !reads; i++)
         reads = mapped_file_same(checkpoint->sources[i]->file.path, path);
     return reads;
+}
+
+bool checkpoint_is_bundle(const struct checkpoint *checkpoint) {
+    return !checkpoint->index_path && table_looks_like(&checkpoint->sources[0]->file);
 }
 
 const struct pickle_value *checkpoint_root(const struct checkpoint *checkpoint) {

@@ -61,6 +61,9 @@ const char *checkpoint_path(const struct checkpoint *checkpoint);
 /* Whether the file at `path` is one of those that the checkpoint is read from. */
 bool checkpoint_reads(const struct checkpoint *checkpoint, const char *path);
 
+/* Whether it is a TensorFlow checkpoint. */
+bool checkpoint_is_bundle(const struct checkpoint *checkpoint);
+
 /* What torch.save was given; NULL for safetensors and for shards. */
 const struct pickle_value *checkpoint_root(const struct checkpoint *checkpoint);
 
