@@ -6,6 +6,14 @@
 
 #include <stdbool.h>
 
+/* Prefetches part i of `parts` of Y[m, n], which finish_panel will write, while the sums are made.
+ */
+static inline void fetch_part(size_t i, size_t parts, size_t m, size_t n, float *y, size_t ldy) {
+    for (size_t t = i * m / parts; t < (i + 1) * m / parts; t++)
+        for (size_t j = 0; j < n; j += 64 / sizeof *y)
+            __builtin_prefetch(y + t * ldy + j, 1);
+}
+
 /* Y[m, n] = act(scale C^T + bias) for the sums C[n, width] of a panel; width >= m is a multiple of
  * LANES. scale[width] and bias[n] may be NULL; act is max(0, .) if `relu`. */
 static inline void finish_panel(size_t m, size_t width, size_t n, const float *c,

@@ -134,8 +134,9 @@ static inline void tile_int8(size_t rows, size_t blocks, const char *p, const fl
 }
 
 static void multiply_int8(size_t width, size_t n, size_t blocks, const void *packed, const void *b,
-                          const float *scale, float *c) {
+                          const float *scale, float *c, size_t m, float *y, size_t ldy) {
     const float *x_scale = int8_scales(packed, width, blocks);
+    (void)m, (void)y, (void)ldy;
     tiles_begin();
     for (size_t r = 0; r < n; r += LANES) {
         for (size_t t = 0; t < width; t += LANES)
@@ -207,7 +208,7 @@ TILE_INT8(1, 1)
 static inline __attribute__((always_inline)) void
 columns_int8(const int rows, const int vectors, tile_int8_function *many, tile_int8_function *one,
              size_t n, size_t blocks, const void *packed, const int8_t *b, const float *scale,
-             float *c) {
+             float *c, size_t m, float *y, size_t ldy) {
     const size_t width = (size_t)vectors * LANES, row = blocks * Q8_BLOCK;
     const float *x_scale = int8_scales(packed, width, blocks);
     const int32_t *excess = int8_excess(b, blocks);
@@ -215,6 +216,7 @@ columns_int8(const int rows, const int vectors, tile_int8_function *many, tile_i
     memset(c, 0, n * width * sizeof *c);
     for (size_t d = 0; d < blocks; d++, p += QUADS * width * 4, x_scale += width) {
         size_t r = 0;
+        fetch_part(d, blocks, m, n, y, ldy);
         for (; r + (size_t)rows <= n; r += (size_t)rows)
             many(blocks, p, x_scale, b + r * row + d * Q8_BLOCK, excess + r * blocks + d,
                  scale + r * blocks + d, c + r * width);
@@ -224,16 +226,19 @@ columns_int8(const int rows, const int vectors, tile_int8_function *many, tile_i
     }
 }
 
+/* C[n, width] = B P; meanwhile Y[m, n], where C will go, is prefetched. */
 static void multiply_int8(size_t width, size_t n, size_t blocks, const void *packed, const void *b,
-                          const float *scale, float *c) {
+                          const float *scale, float *c, size_t m, float *y, size_t ldy) {
     if (width == 64)
-        columns_int8(6, 4, tile_int8_6x4, tile_int8_1x4, n, blocks, packed, b, scale, c);
+        columns_int8(6, 4, tile_int8_6x4, tile_int8_1x4, n, blocks, packed, b, scale, c, m, y, ldy);
     else if (width == 48)
-        columns_int8(8, 3, tile_int8_8x3, tile_int8_1x3, n, blocks, packed, b, scale, c);
+        columns_int8(8, 3, tile_int8_8x3, tile_int8_1x3, n, blocks, packed, b, scale, c, m, y, ldy);
     else if (width == 32)
-        columns_int8(12, 2, tile_int8_12x2, tile_int8_1x2, n, blocks, packed, b, scale, c);
+        columns_int8(12, 2, tile_int8_12x2, tile_int8_1x2, n, blocks, packed, b, scale, c, m, y,
+                     ldy);
     else
-        columns_int8(16, 1, tile_int8_16x1, tile_int8_1x1, n, blocks, packed, b, scale, c);
+        columns_int8(16, 1, tile_int8_16x1, tile_int8_1x1, n, blocks, packed, b, scale, c, m, y,
+                     ldy);
 }
 
 #endif
@@ -244,7 +249,7 @@ static void panel_int8(size_t m, size_t width, size_t n, size_t k, const void *p
     (void)x_scale;
     (void)next;
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
-    multiply_int8(width, n, q8_blocks(k), packed, b, scale, c);
+    multiply_int8(width, n, q8_blocks(k), packed, b, scale, c, m, y, ldy);
     finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
 }
 

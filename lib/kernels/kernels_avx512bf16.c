@@ -64,13 +64,14 @@ static inline __attribute__((always_inline)) void tile_bf16(const int rows, cons
     }
 }
 
-static inline __attribute__((always_inline)) void columns_bf16(const int rows, const int vectors,
-                                                               size_t n, size_t k,
-                                                               const uint32_t *p, const uint16_t *b,
-                                                               float *c) {
+static inline __attribute__((always_inline)) void
+columns_bf16(const int rows, const int vectors, size_t n, size_t k, const uint32_t *p,
+             const uint16_t *b, float *c, size_t m, float *y, size_t ldy) {
     size_t r = 0, width = (size_t)vectors * LANES;
-    for (; r + (size_t)rows <= n; r += (size_t)rows)
+    for (; r + (size_t)rows <= n; r += (size_t)rows) {
+        fetch_part(r / (size_t)rows, n / (size_t)rows, m, n, y, ldy);
         tile_bf16(rows, vectors, k, p, b + r * k, c + r * width);
+    }
     for (; r < n; r++)
         tile_bf16(1, vectors, k, p, b + r * k, c + r * width);
 }
@@ -83,13 +84,13 @@ static void panel_bf16(size_t m, size_t width, size_t n, size_t k, const void *p
     (void)scale;
     float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
     if (width == 64)
-        columns_bf16(6, 4, n, k, packed, b, c);
+        columns_bf16(6, 4, n, k, packed, b, c, m, y, ldy);
     else if (width == 48)
-        columns_bf16(8, 3, n, k, packed, b, c);
+        columns_bf16(8, 3, n, k, packed, b, c, m, y, ldy);
     else if (width == 32)
-        columns_bf16(12, 2, n, k, packed, b, c);
+        columns_bf16(12, 2, n, k, packed, b, c, m, y, ldy);
     else
-        columns_bf16(16, 1, n, k, packed, b, c);
+        columns_bf16(16, 1, n, k, packed, b, c, m, y, ldy);
     finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
 }
 
