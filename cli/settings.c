@@ -154,6 +154,36 @@ static struct value order(const struct source *s) {
     return has ? word(s->run->order) : nothing;
 }
 
+static bool learns(const struct source *s) {
+    return s->run->dynamic != NULL;
+}
+
+static struct value dynamic_method(const struct source *s) {
+    return word(s->run->dynamic->method);
+}
+
+static struct value real(double x) {
+    struct value value = {.kind = WORD};
+    snprintf(value.copy, sizeof value.copy, "%.9g", x);
+    return value;
+}
+
+static struct value dynamic_lr(const struct source *s) {
+    return real(s->run->dynamic->lr);
+}
+
+static struct value dynamic_decay(const struct source *s) {
+    return real(s->run->dynamic->decay);
+}
+
+static struct value dynamic_epsilon(const struct source *s) {
+    return real(s->run->dynamic->epsilon);
+}
+
+static struct value statistics_segments(const struct source *s) {
+    return number((int64_t)s->run->dynamic->statistics_segments);
+}
+
 /* ---- The table ---------------------------------------------------------------------------- */
 
 static const struct row {
@@ -171,6 +201,11 @@ static const struct row {
     {"same_length", same_length, NETWORK},
     {"memory_start", memory_start, NETWORK, "-"},
     {"cluster_order", cluster_order, NETWORK},
+    {"dynamic", dynamic_method, NETWORK, NULL, learns},
+    {"dynamic_lr", dynamic_lr, NETWORK, NULL, learns},
+    {"dynamic_decay", dynamic_decay, NETWORK, NULL, learns},
+    {"dynamic_epsilon", dynamic_epsilon, NETWORK, NULL, learns},
+    {"statistics_segments", statistics_segments, NETWORK, NULL, learns},
     {"type", type, COMPUTATION, "-"},
     {"memory_type", memory_type, COMPUTATION, "-"},
     {"compute", compute, COMPUTATION, NULL, has_compute},

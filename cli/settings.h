@@ -4,11 +4,19 @@
 
 #include "model.h"
 
+/* How a model learned from what it had scored (--dynamic). */
+struct dynamic_settings {
+    const char *method;
+    double lr, decay, epsilon;
+    uint64_t statistics_segments; /* whose squared gradients were summed */
+};
+
 /* What a result depends on in addition to the session's settings. */
 struct run_settings {
-    int64_t streams;  /* 0: without a meaning */
-    const char *mode; /* segments, lines, sliding; NULL: without a meaning */
-    const char *text; /* as text_form says it */
+    int64_t streams;                        /* 0: without a meaning */
+    const char *mode;                       /* segments, lines, sliding; NULL: without a meaning */
+    const char *text;                       /* as text_form says it */
+    const struct dynamic_settings *dynamic; /* NULL: the model did not learn */
 
     /* Of an XLNet: */
     bool generates, fills;

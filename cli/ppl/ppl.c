@@ -6,6 +6,7 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "dynamic.h"
 #include "evaluate.h"
 #include "merge.h"
 #include "ppl_options.h"
@@ -26,7 +27,8 @@ struct ppl {
     int64_t streams;
     struct shard shard;
     struct sweep sweep;
-    txl_session *sessions[MOST_SESSIONS];
+    struct dynamic dynamic;
+    struct predictor predictors[MOST_SESSIONS];
     struct evaluation evaluation;
     struct comparison comparison;
     struct tables tables;
@@ -37,6 +39,15 @@ struct ppl {
     struct progress progress;
     struct run_facts facts;
 };
+
+/* Whether a page shows beside the learning model how the same one does without. */
+static bool compares_with_itself(const struct ppl *ppl) {
+    return ppl->options->dynamic.on && ppl->options->report && !ppl->options->compare;
+}
+
+static bool compares(const struct ppl *ppl) {
+    return ppl->options->compare || compares_with_itself(ppl);
+}
 
 /* ---- Settings ----------------------------------------------------------------------------- */
 
@@ -51,6 +62,7 @@ static bool check_family(const struct ppl_options *o, const struct model *model)
     const struct meaningless not_there[] = {
         {o->sliding_window > 0, "--sliding-window", "which has no such evaluation"},
         {o->preset != CHOICE_UNSET, "--preset", "which has no published perplexity"},
+        {o->dynamic.on, "--dynamic", "which txl cannot train"},
         {o->session.same_length != CHOICE_UNSET, "--same-length", "which sees both sides"},
     };
     const struct meaningless not_here[] = {
@@ -99,7 +111,8 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
 /* The number of streams that the tokens are divided into. */
 static int64_t choose_streams(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    bool in_order = options->sliding_window > 0 || options->per_line || options->heat;
+    bool in_order =
+        options->sliding_window > 0 || options->per_line || options->heat || options->dynamic.on;
     if (ppl->shard.of > 0)
         return (int64_t)ppl->shard.of;
     if (options->batch > 0)
@@ -118,6 +131,7 @@ static bool open_models(struct ppl *ppl) {
         !choose_settings(options, &ppl->model, &ppl->settings))
         return false;
     ppl->streams = choose_streams(ppl);
+    ppl->comparison.n_token = (size_t)txl_model_n_token(ppl->model.handle);
     if (!options->compare)
         return true;
     struct common_options other = options->common;
@@ -127,7 +141,6 @@ static bool open_models(struct ppl *ppl) {
                              ppl->other.name) ||
         !choose_settings(options, &ppl->other, &ppl->other_settings))
         return false;
-    ppl->comparison.n_token = (size_t)txl_model_n_token(ppl->model.handle);
     return true;
 }
 
@@ -145,7 +158,8 @@ static void describe_run(struct ppl *ppl) {
                                     .in_table = options->sweep_memory != NULL,
                                     .ids = options->ids,
                                     .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
-                                    .mode = options->per_line             ? "lines"
+                                    .mode = options->dynamic.on           ? "dynamic"
+                                            : options->per_line           ? "lines"
                                             : options->sliding_window > 0 ? "sliding"
                                             : options->refresh > 0        ? "refreshed"
                                                                           : "segments",
@@ -158,7 +172,7 @@ static void describe_run(struct ppl *ppl) {
                                                       .max_tokens = (uint64_t)options->max_tokens,
                                                       .streams = (uint64_t)ppl->streams,
                                                       .stream = ppl->shard.number},
-                                          .comparison = options->compare ? &ppl->comparison : NULL,
+                                          .comparison = compares(ppl) ? &ppl->comparison : NULL,
                                           .tables = &ppl->tables,
                                           .heat = options->heat ? &ppl->heat : NULL,
                                           .report = options->report ? &ppl->report : NULL,
@@ -186,7 +200,7 @@ static bool tables_come_first(const struct ppl *ppl) {
 
 static bool needs_distributions(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    return options->compare || options->report || options->logprobs > 0 || corrects_words(ppl);
+    return compares(ppl) || options->report || options->logprobs > 0 || corrects_words(ppl);
 }
 
 static bool open_report(struct ppl *ppl) {
@@ -194,7 +208,7 @@ static bool open_report(struct ppl *ppl) {
     /* Ids have no text. */
     bool shows = path && !ppl->options->ids && txl_model_unk(ppl->model.handle) >= 0;
     ppl->tables.shows_source = shows;
-    return !path || report_open(&ppl->report, path, ppl->model.handle, ppl->other.handle ? 2 : 1,
+    return !path || report_open(&ppl->report, path, ppl->model.handle, compares(ppl) ? 2 : 1,
                                 shows ? &ppl->tables.source : NULL);
 }
 
@@ -213,15 +227,57 @@ static void observe(struct ppl *ppl) {
         scorer_observe(scorer, report_token, &ppl->report);
 }
 
-/* Opens sessions with the settings, and the scorer over them, and states the settings.  End with
+/* Opens a session of each model, or a learner of the first; to compare with itself, a learner that
+ * does not learn. */
+static bool open_predictors(struct ppl *ppl) {
+    struct predictor *predictors = ppl->predictors;
+    const struct ppl_options *options = ppl->options;
+    if (options->compare) {
+        if (!session_open(&ppl->other, &ppl->other_settings, &predictors[1].session))
+            return false;
+        txl_session_settings(predictors[1].session, &ppl->other_settings);
+    }
+    if (!options->dynamic.on) {
+        if (!session_open(&ppl->model, &ppl->settings, &predictors[0].session))
+            return false;
+        txl_session_settings(predictors[0].session, &ppl->settings);
+        return true;
+    }
+    const struct dynamic_text text = {ppl->text == TEXT_RAW, options->ids, options->skip_unknown};
+    if (!dynamic_open(&ppl->dynamic, &options->dynamic, &ppl->model, &ppl->settings, &text,
+                      compares_with_itself(ppl)))
+        return false;
+    predictors[0].learner = ppl->dynamic.learner;
+    if (ppl->dynamic.fixed)
+        predictors[1].learner = ppl->dynamic.fixed;
+    txl_learner_settings(ppl->dynamic.learner, &ppl->settings);
+    return true;
+}
+
+/* States the settings of both. */
+static bool state_settings(struct ppl *ppl) {
+    const struct model fixed = {ppl->model.handle, "the model without learning"};
+    struct run_settings run = {.streams = ppl->streams,
+                               .mode = ppl->facts.mode,
+                               .text = ppl->facts.text,
+                               .refresh = (uint64_t)ppl->options->refresh};
+    if (ppl->options->compare &&
+        !evaluated_set(&ppl->facts.other, &ppl->other, &ppl->other_settings, &run))
+        return false;
+    if (compares_with_itself(ppl) &&
+        !evaluated_set(&ppl->facts.other, &fixed, &ppl->settings, &run))
+        return false;
+    if (ppl->options->dynamic.on)
+        ppl->facts.dynamic = run.dynamic = &ppl->dynamic.settings;
+    return evaluated_set(&ppl->facts.model, &ppl->model, &ppl->settings, &run);
+}
+
+/* Opens what predicts with the settings, and the scorer over it, and states the settings.  End with
  * close_scorer. */
 static bool open_scorer(struct ppl *ppl) {
-    bool compare = ppl->other.handle != NULL;
-    if (!session_open(&ppl->model, &ppl->settings, &ppl->sessions[0]) ||
-        (compare && !session_open(&ppl->other, &ppl->other_settings, &ppl->sessions[1])))
+    if (!open_predictors(ppl))
         return false;
-    txl_session_settings(ppl->sessions[0], &ppl->settings);
-    if (!scorer_new(&ppl->evaluation.scorer, ppl->sessions, compare ? 2 : 1,
+    if (!scorer_new(&ppl->evaluation.scorer, ppl->predictors, compares(ppl) ? 2 : 1,
                     txl_model_n_token(ppl->model.handle), model_score_tokens(&ppl->model),
                     (size_t)ppl->options->sliding_window, (size_t)ppl->options->refresh,
                     needs_distributions(ppl))) {
@@ -229,14 +285,7 @@ static bool open_scorer(struct ppl *ppl) {
         return false;
     }
     observe(ppl);
-    if (compare)
-        txl_session_settings(ppl->sessions[1], &ppl->other_settings);
-    const struct run_settings run = {.streams = ppl->streams,
-                                     .mode = ppl->facts.mode,
-                                     .text = ppl->facts.text,
-                                     .refresh = (uint64_t)ppl->options->refresh};
-    return evaluated_set(&ppl->facts.model, &ppl->model, &ppl->settings, &run) &&
-           (!compare || evaluated_set(&ppl->facts.other, &ppl->other, &ppl->other_settings, &run));
+    return state_settings(ppl);
 }
 
 static void close_scorer(struct ppl *ppl) {
@@ -244,9 +293,10 @@ static void close_scorer(struct ppl *ppl) {
     evaluated_free(&ppl->facts.other);
     scorer_free(&ppl->evaluation.scorer);
     for (size_t i = 0; i < MOST_SESSIONS; i++) {
-        txl_session_free(ppl->sessions[i]);
-        ppl->sessions[i] = NULL;
+        txl_session_free(ppl->predictors[i].session);
+        ppl->predictors[i] = (struct predictor){0};
     }
+    dynamic_close(&ppl->dynamic);
 }
 
 /* ---- Files -------------------------------------------------------------------------------- */
@@ -266,6 +316,8 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
     txl_status status = evaluate(&ppl->evaluation, path, &input, result);
     progress_end(&ppl->progress);
     input_close(&input);
+    if (ppl->dynamic.learner)
+        result->drift = txl_learner_drift(ppl->dynamic.learner);
     return status == TXL_OK || status == TXL_STOPPED;
 }
 
@@ -361,7 +413,8 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
         show_result(ppl, &total);
     if (good)
         heat_print_legend(&ppl->heat);
-    good = good && tables_commit(&ppl->tables) && report_finish(&ppl->report, ppl->model.name);
+    good = good && (total.score.predicted == 0 || dynamic_write(&ppl->dynamic)) &&
+           tables_commit(&ppl->tables) && report_finish(&ppl->report, ppl->model.name);
     if (good)
         print_held(ppl);
     int status = STATUS_OK;
@@ -498,6 +551,7 @@ static int run(const struct command *command, int argc, char **argv) {
                                   .preset = CHOICE_UNSET,
                                   .text = CHOICE_UNSET,
                                   .space_with = SPACE_WITH_NEXT,
+                                  .dynamic = DYNAMIC_UNSET,
                                   .fail_above = NAN};
     struct ppl ppl = {.options = &options};
     struct operands files;
@@ -515,6 +569,7 @@ static int run(const struct command *command, int argc, char **argv) {
     heat_close(&ppl.heat);
     close_scorer(&ppl);
     sweep_free(&ppl.sweep);
+    free(options.dynamic.statistics.items);
     model_close(&ppl.other);
     model_close(&ppl.model);
     return status;

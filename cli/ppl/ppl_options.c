@@ -55,6 +55,33 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
          "--report takes one FILE and cannot be combined with --per-line or --shard"},
         {files->n > 1 && (shard || sweep), "--shard and --sweep-memory take one FILE"},
     };
+    const struct {
+        bool given;
+        const char *name;
+    } without_learning[] = {
+        {o->batch > 1, "--batch"},
+        {shard, "--shard"},
+        {o->merge, "--merge"},
+        {o->per_line, "--per-line"},
+        {sliding, "--sliding-window"},
+        {sweep, "--sweep-memory"},
+        {o->refresh > 0, "--refresh"},
+        {session->memory_type != CHOICE_UNSET, "--memory-type"},
+        {session->compute != CHOICE_UNSET, "--compute"},
+        {o->common.low_memory, "--low-memory"},
+    };
+    const char *given = dynamic_given(&o->dynamic), *wrong = dynamic_wrong(&o->dynamic);
+    for (size_t i = 0; o->dynamic.on && i < sizeof without_learning / sizeof without_learning[0];
+         i++)
+        if (without_learning[i].given)
+            return options_wrong(command, "--dynamic cannot be combined with %s",
+                                 without_learning[i].name);
+    if (!o->dynamic.on && given)
+        return options_wrong(command, "%s needs --dynamic", given);
+    if (o->dynamic.on && wrong)
+        return options_wrong(command, "%s", wrong);
+    if (o->dynamic.output && files->n > 1)
+        return options_wrong(command, "--dynamic-output takes one FILE");
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
         if (checks[i].wrong)
             return options_wrong(command, "%s", checks[i].message);
@@ -156,6 +183,70 @@ const struct option_row ppl_option_rows[] = {
      .help = "multiply as the weights' type asks, or q8 weights with activations rounded to 8 "
              "bits, which is faster where the processor multiplies bytes",
      .offset = offsetof(struct ppl_options, session.compute)},
+    {.section = "Dynamic evaluation",
+     .name = "dynamic",
+     .kind = OPTION_FLAG,
+     .help = "learn from each segment after it is scored, so that the text's own words and names "
+             "become likelier",
+     .offset = offsetof(struct ppl_options, dynamic.on)},
+    {.name = "dynamic-method",
+     .kind = OPTION_CHOICE,
+     .choices = dynamic_methods,
+     .standard = "rms with --statistics, else adam",
+     .help = "how the weights follow a segment's gradient",
+     .offset = offsetof(struct ppl_options, dynamic.method)},
+    {.name = "dynamic-lr",
+     .kind = OPTION_REAL,
+     .argument = "X",
+     .standard = "of adam " TEXT_OF(DYNAMIC_ADAM_LR),
+     .help = "the learning rate; with 0 the model stays as it is",
+     .offset = offsetof(struct ppl_options, dynamic.lr),
+     .least = 0,
+     .most = 1e6},
+    {.name = "dynamic-decay",
+     .kind = OPTION_REAL,
+     .argument = "X",
+     .standard = "0",
+     .help = "of rms: how strongly each weight returns to what it was at first",
+     .offset = offsetof(struct ppl_options, dynamic.decay),
+     .least = 0,
+     .most = 1e6},
+    {.name = "dynamic-epsilon",
+     .kind = OPTION_REAL,
+     .argument = "X",
+     .standard = "of rms " TEXT_OF(DYNAMIC_RMS_EPSILON) ", of adam " TEXT_OF(DYNAMIC_ADAM_EPSILON),
+     .help = "what is added to the divisor of a gradient",
+     .offset = offsetof(struct ppl_options, dynamic.epsilon),
+     .least = 1e-30,
+     .most = 1e6},
+    {.name = "statistics",
+     .kind = OPTION_LIST,
+     .argument = "FILE",
+     .help =
+         "of rms: a text like those that the model was trained on, whose gradients tell how far "
+         "each weight may move; may be repeated",
+     .offset = offsetof(struct ppl_options, dynamic.statistics),
+     .file = FILE_READ},
+    {.name = "statistics-tokens",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = TEXT_OF(DYNAMIC_STATISTICS_TOKENS),
+     .help = "read the first N tokens of each such FILE only",
+     .offset = offsetof(struct ppl_options, dynamic.statistics_tokens),
+     .least = 2,
+     .most = 9007199254740991},
+    {.name = "dynamic-output",
+     .kind = OPTION_STRING,
+     .argument = "OUT.txl",
+     .help = "write what the model became to OUT.txl, also after Ctrl-C; takes one text",
+     .offset = offsetof(struct ppl_options, dynamic.output),
+     .file = FILE_WHOLE},
+    {.name = "type",
+     .kind = OPTION_CHOICE,
+     .choices = dynamic_types,
+     .standard = "f32",
+     .help = "the type of OUT.txl's matrices",
+     .offset = offsetof(struct ppl_options, dynamic.type)},
     {.section = "Output",
      .name = "json",
      .kind = OPTION_FLAG,
@@ -230,10 +321,26 @@ const struct note ppl_notes[] = {
      "     text tgt_len mem_len clamp_len same_length memory_start\n"
      "     cluster_order type memory_type threads streams kernels blas model\n\n"
      "With --compute int8, compute=int8 stands before threads. "
-     "mode is segments, lines, sliding or refreshed; text is raw, tokens or ids; - stands for a "
+     "mode is segments, lines, sliding, refreshed or dynamic; text is raw, tokens or ids; - stands "
+     "for a "
      "number without meaning; of an XLNet same_length and cluster_order are left out, and before "
      "type come family, activation and perhaps refresh; the model's name runs to the end of the "
      "line."},
+    {"Dynamic evaluation",
+     "With --dynamic the model learns from each segment of tgt-len tokens after it has scored it "
+     "(Krause et al. 2019). Every score is an honest prediction: it depends only on the tokens "
+     "before. Each FILE begins with the model as it is in its file, which is never written. All "
+     "arithmetic is in f32. With g, the gradient of a segment's mean nats, a weight w that was w0 "
+     "at first becomes\n\n"
+     " sgd    w - lr g\n"
+     " rms    w - lr g / (sqrt(s) + epsilon) - min(1, decay sqrt(s)) (w - w0)\n"
+     " adam   a step of Adam from zero moments\n\n"
+     "where s is the sum of g squared over the segments of --statistics. --json adds an object "
+     "\"dynamic\": method, lr, decay, epsilon, statistics_segments, drift (the norm of the "
+     "weights' change). In the summary line dynamic, dynamic_lr, dynamic_decay, dynamic_epsilon "
+     "and "
+     "statistics_segments follow cluster_order. --report shows the model without learning beside "
+     "it; the OTHER of --compare does not learn."},
     {"Comparison",
      "With --compare, each model runs with its own checkpoint's settings, except for "
      "those that the command line gives. The difference is OTHER's nats minus the "
@@ -329,6 +436,8 @@ const struct example ppl_examples[] = {
     {"txl ppl --model enwik8.txl --preset published test.txt --json",
      "a published evaluation, for a program to read"},
     {"txl ppl --sweep-memory 0,64,128,640,1600 novel.txt", "what a longer memory brings"},
+    {"txl ppl --dynamic --dynamic-output mine.txl novel.txt",
+     "a model that learns from the novel as it reads"},
     {"txl ppl --shard 3/10 --json novel.txt > 3.json", "the third of ten parts of an evaluation"},
     {"txl ppl --merge *.json", "the whole of it"},
     {"txl ppl --per-token novel.csv --logprobs 5 novel.txt",

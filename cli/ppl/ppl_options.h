@@ -2,7 +2,7 @@
 #ifndef CLI_PPL_OPTIONS_H
 #define CLI_PPL_OPTIONS_H
 
-#include "cli/model.h"
+#include "dynamic.h"
 
 enum { SPACE_WITH_NEXT, SPACE_WITH_PREVIOUS };
 
@@ -14,6 +14,7 @@ struct ppl_options {
     bool per_line, ids, skip_unknown, json, heat, merge;
     const char *per_token, *per_word, *report, *compare, *sweep_memory, *shard;
     double fail_above; /* NAN: off */
+    struct dynamic_options dynamic;
 };
 
 extern const struct option_row ppl_option_rows[];

@@ -575,7 +575,8 @@ function headline(each, model) {
   const more = [`${count(result.predicted)} ${unit}s scored`,
     perplexing ? `${fixed(each.bits_per_token, 3)} bits per token`
       : `perplexity ${fixed(each.perplexity, 3)}`,
-    `memory of ${count(each.settings.mem_len)}`];
+    `memory of ${count(each.settings.mem_len)}`,
+    ...(each.dynamic ? ["each segment scored before the model learned from it"] : [])];
   return element("div", { class: "headline" },
     element("p", { class: "model" }, model.name),
     element("p", { class: "value" }, fixed(headlineOf(each), headlineDigits),
@@ -602,7 +603,8 @@ function differenceHeadline() {
 /* Every figure, with a column for each model; a name that both have appears once. */
 function drawFigures() {
   const columns = [{ model: facts.model, ...result }, ...(compare ? [compare] : [])]
-    .map(({ settings, ...figures }) => ({ ...figures, ...settings }));
+    .map(({ settings, dynamic, ...figures }) => ({ ...figures, ...settings,
+      ...(dynamic && { drift: dynamic.drift }) }));
   const keys = new Set(columns.flatMap(Object.keys));
   byId("figures").append(...Array.from(keys, (key) => element("tr", {},
     element("th", { scope: "row" }, ...breakable(key)),

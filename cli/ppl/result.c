@@ -3,6 +3,7 @@
 
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
+#include "dynamic.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -146,6 +147,8 @@ json_t *result_to_json(const struct run_facts *facts, const struct result *resul
         set(o, "characters", count(result->score.share.characters, !facts->ids)) &&
         set_score(o, facts, result, &result->score) && set(o, "seconds", number(result->seconds)) &&
         set(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
+        (!facts->dynamic ||
+         set(o, "dynamic", dynamic_to_json(facts->dynamic, result->file ? result->drift : NAN))) &&
         json_object_set(o, "settings", facts->model.settings) == 0 &&
         (!facts->corrects_words || set(o, "word_correction", number(result->word_correction))) &&
         set_comparison(o, facts, result);
@@ -210,7 +213,8 @@ static bool print_correction(const struct result *result) {
 
 bool result_print_text(const struct run_facts *facts, const struct result *result) {
     return (!facts->other.name || print_difference(result)) &&
-           print_score(facts, result, "", "", &result->score) &&
+           print_score(facts, result, facts->dynamic ? ", learning as it reads" : "", "",
+                       &result->score) &&
            (!facts->other.name ||
             print_score(facts, result, ", by ", facts->other.name, &result->divergence.other)) &&
            (!facts->corrects_words || print_correction(result)) && output_flush();

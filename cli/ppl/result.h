@@ -13,6 +13,7 @@ struct result {
     struct divergence divergence; /* --compare */
     uint64_t tokens, unknown;
     double word_correction; /* what the terms of word_rows.h add to the sum of the table of words */
+    double drift; /* --dynamic: how far the weights have moved; without meaning for a total */
     double seconds;
 };
 
@@ -33,6 +34,7 @@ struct run_facts {
     bool replaces_unknown; /* else they are left out */
     const char *mode;      /* segments, lines, sliding */
     const char *text;      /* raw, tokens, ids, - */
+    const struct dynamic_settings *dynamic; /* NULL: the model did not learn */
     struct evaluated model;
     struct evaluated other; /* --compare; name NULL: there is none */
 };

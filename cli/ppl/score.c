@@ -56,7 +56,11 @@ static size_t chunk_of(const struct scorer *scorer, size_t together, bool distri
     size_t whole = 1, longest = 1;
     for (size_t i = 0; i < scorer->n_lane; i++) {
         txl_settings settings;
-        txl_session_settings(scorer->lane[i].session, &settings);
+        if (scorer->lane[i].by.learner) {
+            txl_learner_settings(scorer->lane[i].by.learner, &settings);
+            return (size_t)settings.tgt_len; /* a segment a call */
+        }
+        txl_session_settings(scorer->lane[i].by.session, &settings);
         size_t tgt_len = (size_t)settings.tgt_len;
         whole = settings.mem_len > 0 ? whole : common_multiple(whole, tgt_len);
         longest = tgt_len > longest ? tgt_len : longest;
@@ -69,28 +73,28 @@ static size_t chunk_of(const struct scorer *scorer, size_t together, bool distri
     return chunk < whole ? whole : chunk / whole * whole;
 }
 
-bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_session,
+bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
                 int32_t n_token, size_t together, size_t window, size_t refresh,
                 bool distributions) {
-    assert(n_session <= MOST_SESSIONS);
+    assert(n_predictor <= MOST_SESSIONS);
     *scorer = (struct scorer){
-        .n_lane = n_session, .n_token = (size_t)n_token, .refresh = refresh, .window = window};
-    for (size_t i = 0; i < n_session; i++)
-        scorer->lane[i].session = sessions[i];
+        .n_lane = n_predictor, .n_token = (size_t)n_token, .refresh = refresh, .window = window};
+    for (size_t i = 0; i < n_predictor; i++)
+        scorer->lane[i].by = predictors[i];
     scorer->chunk = window > 0    ? 1
                     : refresh > 0 ? refresh
                                   : chunk_of(scorer, together, distributions);
     size_t most = (window > 0 ? window : scorer->chunk) + 1;
     if (refresh > 0) {
         txl_settings settings;
-        txl_session_settings(sessions[0], &settings);
+        txl_session_settings(predictors[0].session, &settings);
         scorer->tgt_len = (size_t)settings.tgt_len;
         most += scorer->tgt_len;
     }
     scorer->ids = calloc(most, sizeof *scorer->ids);
     scorer->places = calloc(most, sizeof *scorer->places);
     bool good = scorer->ids && scorer->places;
-    for (size_t i = 0; i < n_session; i++) {
+    for (size_t i = 0; i < n_predictor; i++) {
         struct lane *lane = &scorer->lane[i];
         lane->nats = calloc(scorer->chunk, sizeof *lane->nats);
         good = good && lane->nats;
@@ -121,7 +125,10 @@ void scorer_observe(struct scorer *scorer,
 
 void scorer_start(struct scorer *scorer, uint64_t index) {
     for (size_t i = 0; i < scorer->n_lane; i++)
-        txl_session_reset(scorer->lane[i].session);
+        if (scorer->lane[i].by.learner)
+            txl_learner_start(scorer->lane[i].by.learner);
+        else
+            txl_session_reset(scorer->lane[i].by.session);
     scorer->n = 0;
     scorer->known = 1; /* its context */
     scorer->index = index;
@@ -131,9 +138,12 @@ void scorer_start(struct scorer *scorer, uint64_t index) {
 /* Scores the token after each of ids[n], which is ids[1 .. n]. */
 static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int32_t *ids, size_t n,
                             txl_error *error) {
+    if (lane->by.learner)
+        return txl_learner_score(lane->by.learner, ids, n, ids + 1, lane->nats, lane->logprob,
+                                 error);
     if (!lane->logprob)
-        return txl_session_score(lane->session, ids, n, ids + 1, lane->nats, error);
-    txl_status status = txl_session_distributions(lane->session, ids, n, lane->logprob, error);
+        return txl_session_score(lane->by.session, ids, n, ids + 1, lane->nats, error);
+    txl_status status = txl_session_distributions(lane->by.session, ids, n, lane->logprob, error);
     for (size_t i = 0; status == TXL_OK && i < n; i++)
         lane->nats[i] = -lane->logprob[i * scorer->n_token + (size_t)ids[i + 1]];
     return status;
@@ -163,9 +173,9 @@ static txl_status score_window(struct scorer *scorer, txl_error *error) {
     txl_status status = TXL_OK;
     for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++) {
         struct lane *lane = &scorer->lane[k];
-        txl_session_reset(lane->session);
+        txl_session_reset(lane->by.session);
         if (last > 1)
-            status = txl_session_feed(lane->session, scorer->ids, last - 1, error);
+            status = txl_session_feed(lane->by.session, scorer->ids, last - 1, error);
         if (status == TXL_OK)
             status = score_ids(scorer, lane, &scorer->ids[last - 1], 1, error);
     }
@@ -189,7 +199,7 @@ static txl_status score_round(struct scorer *scorer, txl_error *error) {
     txl_status status = TXL_OK;
     for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++) {
         struct lane *lane = &scorer->lane[k];
-        status = txl_session_score_block(lane->session, scorer->ids + known - block, block, n,
+        status = txl_session_score_block(lane->by.session, scorer->ids + known - block, block, n,
                                          lane->nats, lane->logprob, error);
     }
     for (size_t i = 0; i < n && status == TXL_OK; i++)

@@ -36,8 +36,14 @@ struct place {
     struct share share;
 };
 
-/* A scored token.  With two sessions (--compare), both score it. */
+/* A scored token.  With two predictors (--compare), both score it. */
 enum { MOST_SESSIONS = 2 };
+
+/* Who predicts: a session, or a learner, which learns from each segment that it has scored. */
+struct predictor {
+    txl_session *session;
+    txl_learner *learner; /* NULL: the session */
+};
 
 struct scored {
     uint64_t index; /* in the stream */
@@ -59,7 +65,7 @@ enum { MOST_OBSERVERS = 5 };
 
 struct scorer {
     struct lane {
-        txl_session *session;
+        struct predictor by;
         float *nats;    /* [chunk] */
         float *logprob; /* [chunk, n_token], or NULL */
     } lane[MOST_SESSIONS];
@@ -80,12 +86,12 @@ struct scorer {
     struct score score; /* of the current stream, by the first session */
 };
 
-/* Sessions of models with `n_token` symbols, which score `together` ids in a call where segments
+/* Predictors with `n_token` symbols, which score `together` ids in a call where segments
  * allow it (model_score_tokens).  `window` and `refresh` 0: segment after segment, with
  * the sessions' memories.  With `window` they must have that tgt_len and no memory; with `refresh`
  * they must see both sides, and have that mem_len.  `distributions`: the
  * observers receive them.  False when memory is short; end with scorer_free. */
-bool scorer_new(struct scorer *scorer, txl_session *const *sessions, size_t n_session,
+bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_t n_predictor,
                 int32_t n_token, size_t together, size_t window, size_t refresh,
                 bool distributions);
 void scorer_free(struct scorer *scorer);

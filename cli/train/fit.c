@@ -1,29 +1,12 @@
 /* Compares the memory of a training with the memory that is free. */
 #include "fit.h"
 
+#include "cli/system/free_memory.h"
 #include "cli/system/terminal.h"
 
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <sys/resource.h>
-
-/* Bytes of available memory, or what is left of the process's own limit. */
-static double free_memory(void) {
-    unsigned long long kib = 0;
-    char line[256];
-    struct rlimit limit;
-    double bytes = 1e18;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            bytes = 1024 * (double)kib;
-    if (file)
-        fclose(file);
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && (double)limit.rlim_cur < bytes)
-        bytes = (double)limit.rlim_cur;
-    return bytes;
-}
 
 static double size_of(const json_t *settings, const char *key) {
     return (double)json_integer_value(json_object_get(settings, key));

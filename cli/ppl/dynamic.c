@@ -1,0 +1,255 @@
+/* Learners of txl ppl: their options, their statistics, what they write. */
+#include "dynamic.h"
+
+#include "cli/system/free_memory.h"
+#include "cli/system/input.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+#include "cli/tokens.h"
+#include "cli/unknown.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const dynamic_methods[] = {"sgd", "rms", "adam", NULL};
+const char *const dynamic_types[] = {"f32", "f16", "bf16", "q8", NULL};
+
+/* ---- Options ------------------------------------------------------------------------------ */
+
+static int method_of(const struct dynamic_options *o) {
+    if (o->method != CHOICE_UNSET)
+        return o->method;
+    return o->statistics.n > 0 ? TXL_LEARNING_RMS : TXL_LEARNING_ADAM;
+}
+
+const char *dynamic_given(const struct dynamic_options *o) {
+    const struct {
+        bool given;
+        const char *name;
+    } options[] = {
+        {o->method != CHOICE_UNSET, "--dynamic-method"},
+        {!isnan(o->lr), "--dynamic-lr"},
+        {!isnan(o->decay), "--dynamic-decay"},
+        {!isnan(o->epsilon), "--dynamic-epsilon"},
+        {o->statistics.n > 0, "--statistics"},
+        {o->statistics_tokens != DYNAMIC_STATISTICS_TOKENS, "--statistics-tokens"},
+        {o->output, "--dynamic-output"},
+        {o->type != CHOICE_UNSET, "--type"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given)
+            return options[i].name;
+    return NULL;
+}
+
+const char *dynamic_wrong(const struct dynamic_options *o) {
+    int method = method_of(o);
+    if (method == TXL_LEARNING_RMS && o->statistics.n == 0)
+        return "--dynamic-method rms needs --statistics";
+    if (method != TXL_LEARNING_RMS && o->statistics.n > 0)
+        return "--statistics is for --dynamic-method rms alone";
+    if (method != TXL_LEARNING_RMS && o->decay > 0)
+        return "--dynamic-decay is for --dynamic-method rms alone";
+    if (method == TXL_LEARNING_SGD && !isnan(o->epsilon))
+        return "--dynamic-method sgd has no --dynamic-epsilon";
+    if (method != TXL_LEARNING_ADAM && isnan(o->lr))
+        return "--dynamic-method rms and sgd need --dynamic-lr, which depends on the statistics "
+               "and "
+               "the model";
+    if (o->statistics.n == 0 && o->statistics_tokens != DYNAMIC_STATISTICS_TOKENS)
+        return "--statistics-tokens needs --statistics";
+    if (o->type != CHOICE_UNSET && !o->output)
+        return "--type needs --dynamic-output";
+    return NULL;
+}
+
+static txl_learning learning_of(const struct dynamic_options *o) {
+    txl_learning learning = {.method = (txl_learning_method)method_of(o)};
+    bool adam = learning.method == TXL_LEARNING_ADAM, sgd = learning.method == TXL_LEARNING_SGD;
+    learning.rate = isnan(o->lr) ? DYNAMIC_ADAM_LR : o->lr;
+    learning.decay = isnan(o->decay) ? 0 : o->decay;
+    learning.epsilon = !isnan(o->epsilon) ? o->epsilon
+                       : adam             ? DYNAMIC_ADAM_EPSILON
+                                          : DYNAMIC_RMS_EPSILON;
+    learning.epsilon = sgd ? 0 : learning.epsilon;
+    return learning;
+}
+
+/* ---- Statistics --------------------------------------------------------------------------- */
+
+/* Collects the ids of a text into segments. */
+struct collector {
+    txl_learner *learner;
+    int32_t *ids; /* [tgt_len + 1]: the first is the last of the segment before */
+    size_t n, tgt_len;
+    uint64_t tokens, most, segments;
+    struct token_reader reader;
+    struct progress progress;
+    struct unknown unknown;
+};
+
+static txl_status gather(struct collector *c, txl_error *error) {
+    size_t n = c->n - 1;
+    txl_status status = txl_learner_gather(c->learner, c->ids, n, c->ids + 1, error);
+    if (status != TXL_OK)
+        return status;
+    c->ids[0] = c->ids[n];
+    c->n = 1;
+    c->segments++;
+    return signals_stopped() ? TXL_STOPPED : TXL_OK;
+}
+
+static txl_status collect(void *context, const txl_symbol *symbol, txl_error *error) {
+    struct collector *c = context;
+    if (!symbol->text)
+        return TXL_OK;
+    if (c->tokens == c->most)
+        return TXL_STOPPED;
+    c->tokens++;
+    c->ids[c->n++] = symbol->id;
+    return c->n <= c->tgt_len ? TXL_OK : gather(c, error);
+}
+
+static void show_progress(void *context) {
+    struct collector *c = context;
+    progress_update(&c->progress, fmin(1, (double)c->tokens / (double)c->most), c->tokens);
+}
+
+static bool collect_text(struct collector *c, const txl_model *model, struct input *input,
+                         const struct dynamic_text *text) {
+    const txl_encoding encoding = {.raw = text->raw,
+                                   .skip_unknown = text->skip_unknown,
+                                   .lookup = true,
+                                   .symbol = collect,
+                                   .context = c,
+                                   .unknown = unknown_add,
+                                   .unknown_context = &c->unknown};
+    txl_error error = {0};
+    if (!token_reader_open(&c->reader, model, input, &encoding, text->ids))
+        return false;
+    txl_status status = token_reader_run(&c->reader, show_progress, c);
+    if (status == TXL_STOPPED && !signals_stopped())
+        status = TXL_OK; /* --statistics-tokens */
+    if (status == TXL_OK && c->n > 1) {
+        status = gather(c, &error);
+        if (status != TXL_OK && status != TXL_STOPPED)
+            terminal_error("%s: %s", input->name, error.message);
+    }
+    token_reader_close(&c->reader);
+    if (status == TXL_OK && c->tokens < 2) {
+        terminal_error("%s: fewer than two tokens, so there are no statistics", input->name);
+        return false;
+    }
+    unknown_note(&c->unknown, input->name, txl_model_unk(model) >= 0);
+    return status == TXL_OK;
+}
+
+/* Sums the squared gradients of all texts, each read from the first memory. */
+static bool collect_all(struct dynamic *d, const struct model *model, size_t tgt_len,
+                        const struct dynamic_text *text) {
+    const struct string_list *files = &d->options->statistics;
+    struct collector *c = calloc(1, sizeof *c);
+    int32_t *ids = calloc(tgt_len + 1, sizeof *ids);
+    bool good = c && ids;
+    if (!good)
+        terminal_error("out of memory");
+    for (size_t i = 0; good && i < files->n; i++) {
+        struct input input;
+        *c = (struct collector){.learner = d->learner,
+                                .ids = ids,
+                                .tgt_len = tgt_len,
+                                .most = (uint64_t)d->options->statistics_tokens};
+        txl_learner_start(d->learner);
+        good = input_open(&input, files->items[i]);
+        if (!good)
+            break;
+        progress_start(&c->progress, input.name, "tokens");
+        good = collect_text(c, model->handle, &input, text);
+        progress_end(&c->progress);
+        input_close(&input);
+        d->settings.statistics_segments += c->segments;
+    }
+    free(ids);
+    free(c);
+    return good;
+}
+
+/* ---- Learners ----------------------------------------------------------------------------- */
+
+/* Says what the learners take, and refuses what cannot fit. */
+static bool check_memory(const struct model *model, const txl_settings *settings,
+                         const txl_learning *learning, bool compared) {
+    const txl_learning fixed = {.method = TXL_LEARNING_SGD};
+    double bytes = (double)txl_learner_bytes(model->handle, settings, learning);
+    bytes += compared ? (double)txl_learner_bytes(model->handle, settings, &fixed) : 0;
+    double left = free_memory();
+    if (bytes > left) {
+        terminal_error("learning takes %.1f GB, and %.1f GB are free: shorter --tgt-len and "
+                       "--mem-len take less",
+                       bytes / 1e9, left / 1e9);
+        return false;
+    }
+    terminal_note("learning takes %.0f MB of memory", bytes / 1e6);
+    return true;
+}
+
+static bool make_learner(const struct model *model, const txl_settings *settings,
+                         const txl_learning *learning, txl_learner **learner) {
+    txl_error error;
+    if (txl_learner_new(model->handle, settings, learning, learner, &error) == TXL_OK)
+        return true;
+    terminal_error("%s", error.message);
+    return false;
+}
+
+bool dynamic_open(struct dynamic *d, const struct dynamic_options *options,
+                  const struct model *model, const txl_settings *settings,
+                  const struct dynamic_text *text, bool compared) {
+    const txl_learning learning = learning_of(options), fixed = {.method = TXL_LEARNING_SGD};
+    *d = (struct dynamic){.options = options,
+                          .settings = {.method = dynamic_methods[learning.method],
+                                       .lr = learning.rate,
+                                       .decay = learning.decay,
+                                       .epsilon = learning.epsilon}};
+    return check_memory(model, settings, &learning, compared) &&
+           make_learner(model, settings, &learning, &d->learner) &&
+           (!compared || make_learner(model, settings, &fixed, &d->fixed)) &&
+           collect_all(d, model, (size_t)settings->tgt_len, text);
+}
+
+void dynamic_close(struct dynamic *d) {
+    txl_learner_free(d->learner);
+    txl_learner_free(d->fixed);
+    *d = (struct dynamic){0};
+}
+
+bool dynamic_write(struct dynamic *d) {
+    txl_error error;
+    txl_settings settings;
+    if (!d->learner || !d->options->output)
+        return true;
+    const char *path = d->options->output;
+    const char *type = d->options->type == CHOICE_UNSET ? "f32" : dynamic_types[d->options->type];
+    if (!isfinite(txl_learner_drift(d->learner))) {
+        terminal_error(
+            "%s: not written, because weights are no numbers; a smaller --dynamic-lr may "
+            "help",
+            path);
+        return false;
+    }
+    txl_learner_settings(d->learner, &settings);
+    if (txl_model_write(txl_learner_model(d->learner), path, type, settings.threads, &error) ==
+        TXL_OK)
+        return true;
+    terminal_error("%s", error.message);
+    return false;
+}
+
+json_t *dynamic_to_json(const struct dynamic_settings *s, double drift) {
+    return json_pack("{s:s, s:f, s:f, s:f, s:I, s:o}", "method", s->method, "lr", s->lr, "decay",
+                     s->decay, "epsilon", s->epsilon, "statistics_segments",
+                     (json_int_t)s->statistics_segments, "drift",
+                     isfinite(drift) ? json_real(drift) : json_null());
+}
