@@ -22,10 +22,16 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
 }
 
 bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
-                  const struct buffer *bytes, bool raw, bool ids) {
+                  const struct buffer *bytes, bool raw, bool ids, bool skip_unknown) {
     struct input input = {.name = path ? path : "the held-out text", .handle = -1};
     struct token_reader reader = {0};
-    const txl_encoding encoding = {.raw = raw, .lookup = true, .symbol = receive, .context = h};
+    const txl_encoding encoding = {.raw = raw,
+                                   .skip_unknown = skip_unknown,
+                                   .lookup = true,
+                                   .symbol = receive,
+                                   .context = h,
+                                   .unknown = unknown_add,
+                                   .unknown_context = &h->unknown};
     *h = (struct heldout){.name = input.name,
                           .letters = txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_CHARACTER};
     bool good = (!path || input_open(&input, path)) &&
@@ -38,6 +44,8 @@ bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
     token_reader_counts(&reader, &h->counts);
     token_reader_close(&reader);
     input_close(&input);
+    if (good)
+        unknown_note(&h->unknown, h->name, txl_model_unk(model) >= 0);
     if (good && h->list.n < 2) {
         terminal_error("%s: fewer than two tokens, so there is nothing to score", h->name);
         good = false;

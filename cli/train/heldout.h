@@ -2,6 +2,7 @@
 #ifndef CLI_HELDOUT_H
 #define CLI_HELDOUT_H
 
+#include "cli/unknown.h"
 #include "lib/base/buffer.h"
 #include "lib/base/id_list.h"
 #include "txl.h"
@@ -11,6 +12,7 @@ struct heldout {
     struct id_list list;
     bool letters;       /* its symbols are characters */
     txl_encoded counts; /* of the text; zero of ids */
+    struct unknown unknown;
 };
 
 /* Measures as txl ppl does. */
@@ -19,10 +21,11 @@ struct heldout_score {
     double nats;
 };
 
-/* Takes the text in `bytes`, or in the file at `path` unless that is NULL; `raw` and `ids` as for
- * the training text.  False with the error printed, or at a signal; end with heldout_free. */
+/* Takes the text in `bytes`, or in the file at `path` unless that is NULL; `raw`, `ids` and
+ * `skip_unknown` as for the training text.  False with the error printed, or at a signal; end with
+ * heldout_free. */
 bool heldout_read(struct heldout *heldout, const txl_model *model, const char *path,
-                  const struct buffer *bytes, bool raw, bool ids);
+                  const struct buffer *bytes, bool raw, bool ids, bool skip_unknown);
 void heldout_free(struct heldout *heldout);
 
 /* Scores the text in segments with the settings, with memory.  TXL_STOPPED at a signal. */

@@ -32,9 +32,12 @@ struct train {
     struct train_text text;
     txl_ids *ids;
     struct token_reader reader;
-    struct model init; /* --init; handle NULL: a new model */
-    txl_saved *saved;  /* --resume */
-    txl_model *fresh;  /* a new model */
+    struct input whole;     /* names all texts in messages */
+    struct unknown unknown; /* of the text */
+    uint64_t n_unknown;     /* of the text and of the held-out one */
+    struct model init;      /* --init; handle NULL: a new model */
+    txl_saved *saved;       /* --resume */
+    txl_model *fresh;       /* a new model */
     txl_trainer *trainer;
     struct heldout heldout;
     struct train_log log;
@@ -69,18 +72,27 @@ static txl_status feed(void *context, const char *bytes, size_t length) {
 
 /* Reads the texts to ids, and the held-out part. */
 static bool read_text(struct train *t, const txl_model *model) {
-    const txl_encoding encoding = {
-        .raw = t->run.text == TEXT_RAW, .lookup = true, .symbol = receive, .context = t};
+    const txl_encoding encoding = {.raw = t->run.text == TEXT_RAW,
+                                   .skip_unknown = t->run.skip_unknown,
+                                   .lookup = true,
+                                   .symbol = receive,
+                                   .context = t,
+                                   .unknown = unknown_add,
+                                   .unknown_context = &t->unknown};
     txl_error error;
+    t->whole.name = t->text.n == 1 ? t->text.input[0].name : "the texts, one after the other";
     if (txl_ids_new(txl_model_n_token(model), &t->ids, &error) != TXL_OK)
         return failed(&error);
-    if (!token_reader_open(&t->reader, model, &t->text.input[0], &encoding, t->run.ids))
+    if (!token_reader_open(&t->reader, model, &t->whole, &encoding, t->run.ids))
         return false;
     if (train_text_read(&t->text, feed, t) != TXL_OK || token_reader_finish(&t->reader) != TXL_OK)
         return false;
-    const char *path = t->options->valid;
-    return !t->run.holds_out ||
-           heldout_read(&t->heldout, model, path, &t->text.tail, encoding.raw, t->run.ids);
+    unknown_note(&t->unknown, t->whole.name, txl_model_unk(model) >= 0);
+    bool good =
+        !t->run.holds_out || heldout_read(&t->heldout, model, t->options->valid, &t->text.tail,
+                                          encoding.raw, t->run.ids, t->run.skip_unknown);
+    t->n_unknown = t->unknown.n + t->heldout.unknown.n;
+    return good;
 }
 
 static uint64_t heldout_checksum(const struct train *t, const txl_model *model) {
@@ -220,10 +232,11 @@ static double seconds_worked(const struct train *t) {
 static json_t *evaluation_to_json(const struct train *t, const struct heldout_score *score,
                                   uint64_t steps) {
     double nats = score->nats / (double)score->predicted;
-    return json_pack("{s:I, s:{s:I, s:I, s:f, s:f, s:f, s:f, s:f}}", "step", (json_int_t)steps,
+    return json_pack("{s:I, s:{s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}}", "step", (json_int_t)steps,
                      "valid", "tokens", (json_int_t)t->heldout.list.n, "predicted",
-                     (json_int_t)score->predicted, "nats", score->nats, "nats_per_token", nats,
-                     "perplexity", exp(nats), "bits_per_token", nats / log(2), "bits_per_character",
+                     (json_int_t)score->predicted, "unknown", (json_int_t)t->heldout.unknown.n,
+                     "nats", score->nats, "nats_per_token", nats, "perplexity", exp(nats),
+                     "bits_per_token", nats / log(2), "bits_per_character",
                      heldout_bits(&t->heldout, score));
 }
 
@@ -609,11 +622,12 @@ static txl_status prepare_all(struct train *t, char **paths, int n) {
 static json_t *report_settings(struct train *t) {
     json_t *all = json_loads(txl_model_settings_json(txl_trainer_model(t->trainer)), 0, NULL);
     json_t *run = train_run_to_json(&t->run);
-    json_t *more = json_pack(
-        "{s:I, s:I, s:I, s:i, s:s, s:s}", "tokens", (json_int_t)txl_ids_count(t->ids), "held_out",
-        (json_int_t)t->heldout.list.n, "steps_taken", (json_int_t)txl_trainer_steps(t->trainer),
-        "threads", txl_trainer_threads(t->trainer), "kernels", txl_kernels_name(NULL), "blas",
-        txl_blas_name());
+    json_t *more = json_pack("{s:I, s:I, s:I, s:I, s:i, s:s, s:s}", "tokens",
+                             (json_int_t)txl_ids_count(t->ids), "held_out",
+                             (json_int_t)t->heldout.list.n, "unknown", (json_int_t)t->n_unknown,
+                             "steps_taken", (json_int_t)txl_trainer_steps(t->trainer), "threads",
+                             txl_trainer_threads(t->trainer), "kernels", txl_kernels_name(NULL),
+                             "blas", txl_blas_name());
     bool good = all && run && more && json_object_update(all, run) == 0 &&
                 json_object_update(all, more) == 0 &&
                 json_object_set_new(all, "seconds", json_real(seconds_worked(t))) == 0;
@@ -645,10 +659,11 @@ static void print_summary(const struct train *t) {
     terminal_brief("%" PRIu64 " steps, %.3f bits a token, held out %.4f: %s", steps,
                    t->run.late / log(2), t->run.valid_bits, t->options->output);
     terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f best_step=%" PRId64
-                     " tokens=%zu seconds=%.1f threads=%d kernels=%s blas=%s output=%s",
+                     " tokens=%zu unknown=%" PRIu64
+                     " seconds=%.1f threads=%d kernels=%s blas=%s output=%s",
                      steps, t->run.late, t->run.valid_bits, t->run.best_step, txl_ids_count(t->ids),
-                     seconds_worked(t), txl_trainer_threads(t->trainer), txl_kernels_name(NULL),
-                     txl_blas_name(), t->options->output);
+                     t->n_unknown, seconds_worked(t), txl_trainer_threads(t->trainer),
+                     txl_kernels_name(NULL), txl_blas_name(), t->options->output);
 }
 
 /* The output of a resumed run begins as the state knows it: the file may be gone, another one, or
@@ -854,10 +869,13 @@ static const struct note notes[] = {
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line is key=value between "
      "blanks, in this order:\n\n"
-     " txl train: steps loss valid_bits best_step tokens seconds threads kernels blas output\n\n"
+     " txl train: steps loss valid_bits best_step tokens unknown seconds threads kernels blas "
+     "output\n\n"
      "loss is a running mean over the last steps, in nats a token. valid_bits is the last "
      "measurement of the held-out text, in bits a character, or with --ids in bits a token. tokens "
-     "counts those of the text. The output's name runs to the end of the line."},
+     "counts those of the text; unknown, of it and of the held-out text, the symbols that the "
+     "vocabulary "
+     "lacks. The output's name runs to the end of the line."},
     {0}};
 
 static const struct example examples[] = {

@@ -55,6 +55,7 @@ void train_run_init(struct train_run *run, const struct train_options *options,
         .carries_on = model,
         .text = options->text == CHOICE_UNSET ? TEXT_TOKENS : options->text,
         .ids = options->ids,
+        .skip_unknown = options->skip_unknown,
         .type = options->type == CHOICE_UNSET ? 0 : options->type,
         .holds_out = true,
         .best = NAN,
@@ -79,7 +80,9 @@ void train_run_fit(struct train_run *run, const struct train_options *options, u
     int peers = how->peers ? how->peers->n : 1;
     bool bounded = run->steps > 0 || run->epochs > 0 || run->hours > 0;
     if (options->batch == INTEGER_UNSET) {
-        uint64_t streams = tokens / ((uint64_t)how->tgt_len * TRAIN_SEGMENTS);
+        uint64_t segments = tokens / (uint64_t)how->tgt_len, streams = segments / TRAIN_SEGMENTS;
+        if (streams < TRAIN_FEW)
+            streams = least(segments / 2, TRAIN_FEW);
         how->batch = (int)least(streams, TRAIN_BATCH);
         how->batch = how->batch < peers ? peers : how->batch;
     }
@@ -121,6 +124,7 @@ static const struct field fields[] = {
     FIELD("carries_on", FIELD_BOOL, carries_on),
     FIELD("text", FIELD_INT, text),
     FIELD("ids", FIELD_BOOL, ids),
+    FIELD("skip_unknown", FIELD_BOOL, skip_unknown),
     FIELD("type", FIELD_INT, type),
     FIELD("holds_out", FIELD_BOOL, holds_out),
     FIELD("seconds", FIELD_REAL, seconds),
@@ -229,7 +233,8 @@ bool train_options_fixed(const struct train_options *options) {
     bool any = options->init || options->vocab || options->cutoffs ||
                options->shape != CHOICE_UNSET || options->pre_lnorm != CHOICE_UNSET ||
                options->same_length != CHOICE_UNSET || options->type != CHOICE_UNSET ||
-               options->compute != CHOICE_UNSET || options->ids || options->text != CHOICE_UNSET;
+               options->compute != CHOICE_UNSET || options->ids || options->skip_unknown ||
+               options->text != CHOICE_UNSET;
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         any = any || integers[i] != INTEGER_UNSET;
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
@@ -310,6 +315,10 @@ const struct option_row train_option_rows[] = {
      .kind = OPTION_FLAG,
      .help = "the texts are decimal ids of --init's or --vocab's symbols",
      PLACE(ids)},
+    {.name = "skip-unknown",
+     .kind = OPTION_FLAG,
+     .help = "leave out symbols that the vocabulary lacks, where it has no <unk> for them",
+     PLACE(skip_unknown)},
     {.section = "Model",
      .name = "init",
      .kind = OPTION_STRING,

@@ -17,7 +17,10 @@
 #define TRAIN_TGT_LEN 128
 #define TRAIN_MEM_LEN 128
 #define TRAIN_BATCH 16
-#define TRAIN_SEGMENTS 50 /* of a stream: a short text is cut into fewer streams, down to one */
+/* Streams of a short text: fewer than TRAIN_BATCH where they would have less than TRAIN_SEGMENTS
+ * segments; fewer than TRAIN_FEW where they would not have two. */
+#define TRAIN_SEGMENTS 50
+#define TRAIN_FEW 4
 #define TRAIN_LR 0.001
 #define TRAIN_INIT_LR 0.0003
 #define TRAIN_LR_MIN 0
@@ -28,7 +31,7 @@
 #define TRAIN_DROPATT 0
 #define TRAIN_STEPS 5000
 #define TRAIN_EPOCHS 60
-#define TRAIN_INIT_EPOCHS 8
+#define TRAIN_INIT_EPOCHS 6
 #define TRAIN_EVAL_EVERY 250
 #define TRAIN_PATIENCE 10
 #define TRAIN_SAVE_EVERY 500
@@ -38,7 +41,7 @@ struct train_options {
     struct common_options common;
     const char *output, *valid, *init, *vocab, *cutoffs, *state, *resume, *log, *report;
     int text, shape, pre_lnorm, same_length, type, compute;
-    bool ids;
+    bool ids, skip_unknown;
     int64_t min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;
     int64_t tgt_len, mem_len, clamp_len, batch, warmup, steps, epochs, eval_every, save_every, seed,
         forget_every, patience;
@@ -63,6 +66,7 @@ struct train_run {
     bool carries_on;                /* began with an existing model, which is measured too */
     int text;                       /* TEXT_RAW, TEXT_TOKENS */
     bool ids;                       /* the texts are ids */
+    bool skip_unknown;              /* leave out what the vocabulary lacks */
     int type;                       /* of the output, an index into train_types */
     bool holds_out;                 /* there is a held-out text */
     double seconds;                 /* of work so far, over all resumptions */

@@ -81,8 +81,7 @@ static txl_status check_settings(const txl_model *model, const txl_settings *s, 
         return txl_fail(error, TXL_ARGUMENT, "unknown compute %d", (int)s->compute);
     if (s->compute == TXL_COMPUTE_INT8 && strcmp(txl_model_type(model), "q8") != 0)
         return txl_fail(error, TXL_ARGUMENT,
-                        "int8 is for weights in q8, and those of %s are in %s; convert them with "
-                        "--type q8",
+                        "int8 is for weights in q8, and those of %s are in %s; convert them to q8",
                         model->weights->name, txl_model_type(model));
     txl_status status = model->family->check_session(model->network, s, error);
     return status ? status : check_memory(model, s, error);

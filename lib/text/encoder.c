@@ -92,7 +92,7 @@ static txl_status fail_unknown(const char *text, size_t length, const struct pla
     return txl_fail(error, TXL_TEXT,
                     "line %" PRIu64 ", column %" PRIu64
                     ": the symbol \"%s\" is not in the vocabulary, which has no <unk> for it; "
-                    "--skip-unknown leaves such symbols out",
+                    "skip_unknown leaves such symbols out",
                     place->line, place->column, quoted);
 }
 

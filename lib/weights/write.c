@@ -136,14 +136,14 @@ static txl_status narrow_elements(struct slot *slot, float *scale) {
         for (size_t i = 0; i < slot->count; i++) {
             half[i] = f16_of_float(x[i]);
             if ((half[i] & 0x7fff) == 0x7c00)
-                return refuse_element(slot, i, "f16 ends at 65504: use --type bf16 or f32");
+                return refuse_element(slot, i, "f16 ends at 65504: use bf16 or f32");
         }
         break;
     case WEIGHTS_BF16:
         for (size_t i = 0; i < slot->count; i++) {
             half[i] = bf16_of_float(x[i]);
             if ((half[i] & 0x7fff) == 0x7f80)
-                return refuse_element(slot, i, "bf16 ends there: use --type f32");
+                return refuse_element(slot, i, "bf16 ends there: use f32");
         }
         break;
     case WEIGHTS_Q8:

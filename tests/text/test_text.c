@@ -562,7 +562,7 @@ static void test_unknown_symbols(void **state) {
     struct made *made = make(TXL_WORDS, false, "<eos>|the|cat");
     assert_refuses(made, CORPUS, "the\n caf\xc3\xa9 dog\n",
                    "line 2, column 2: the symbol \"caf\xc3\xa9\" is not in the vocabulary, which "
-                   "has no <unk> for it; --skip-unknown leaves such symbols out");
+                   "has no <unk> for it; skip_unknown leaves such symbols out");
     assert_refuses(made, CORPUS, "the \xc3\xa9\n", "line 1, column 5: ");
     assert_refuses(made, CORPUS, "\xef\xbb\xbfx", "line 1, column 1: the symbol \"x\" ");
     assert_refuses(made, CORPUS, "the a\"\\\x01\x7f\n", "the symbol \"a\\\"\\\\\\x01\\x7f\" ");
