@@ -171,7 +171,10 @@ function show(piece) {
   piece.cells = new Map();
   walk(piece, (i) => {
     const cell = document.createElement("b");
-    cell.textContent = cellText(i);
+    /* Where a line wraps, the blank before a word stays on the line before: it has no colour. */
+    const word = cellText(i).replace(/^ +(?=[^ ])/u, "");
+    const blank = cellText(i).slice(0, -word.length);
+    cell.append(...(blank === "" ? [word] : [blank, element("span", {}, word)]));
     cell.token = i;
     paint(cell);
     piece.cells.set(i, cell);
@@ -320,7 +323,8 @@ function neighbour(i, direction) {
 }
 
 function boxOf(i) {
-  return cellElement(i).getClientRects()[0];
+  const cell = cellElement(i);
+  return (cell.querySelector("span") ?? cell).getClientRects()[0];
 }
 
 /* The cells of the line, as it is shown, above or below that of cell `i`. */
@@ -342,8 +346,9 @@ function across(i, direction) {
   const middle = (box) => (box.left + box.right) / 2;
   const here = middle(boxOf(i));
   const away = (cell) => Math.abs(middle(boxOf(cell)) - here);
+  /* The first one of two that are equally far, to a pixel. */
   return lineBeside(i, direction)
-    .reduce((best, cell) => (best === -1 || away(cell) < away(best) ? cell : best), -1);
+    .reduce((best, cell) => (best === -1 || away(cell) < away(best) - 1 ? cell : best), -1);
 }
 
 function lineStart(i) {
@@ -579,8 +584,8 @@ function headline(each, model) {
     ...(each.dynamic ? ["each segment scored before the model learned from it"] : [])];
   return element("div", { class: "headline" },
     element("p", { class: "model" }, model.name),
-    element("p", { class: "value" }, fixed(headlineOf(each), headlineDigits),
-      element("small", {}, ` ${headlineName}${spread}`)),
+    element("p", { class: "value" }, `${fixed(headlineOf(each), headlineDigits)} `,
+      element("small", {}, `${headlineName}${spread}`)),
     element("p", { class: "more" }, more.join(" · ")));
 }
 
@@ -593,10 +598,10 @@ function differenceHeadline() {
     `same likeliest ${unit} ${(100 * compare.top_agreement).toFixed(2)} %`,
     `largest difference ${fixed(compare.largest_difference, 3)} at ${unit} `
       + count(compare.largest_difference_index)];
-  return element("div", { class: "headline" },
+  return element("div", { class: "headline difference" },
     element("p", { class: "model" }, `${models[1].name} less ${models[0].name}`),
-    element("p", { class: "value" }, `${sign}${fixed(difference, 5)}`,
-      element("small", {}, ` nats per ${unit}${spread}`)),
+    element("p", { class: "value" }, `${sign}${fixed(difference, 5)} `,
+      element("small", {}, `nats per ${unit}${spread}`)),
     element("p", { class: "more" }, more.join(" · ")));
 }
 

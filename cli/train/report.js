@@ -11,7 +11,7 @@ const steps = points.length > 0 ? points.at(-1)[0] : 0;
 function headline(name, value, label, more) {
   return element("div", { class: "headline" },
     element("p", { class: "model" }, name),
-    element("p", { class: "value" }, value, element("small", {}, ` ${label}`)),
+    element("p", { class: "value" }, `${value} `, element("small", {}, label)),
     element("p", { class: "more" }, more));
 }
 
@@ -106,8 +106,8 @@ function lines(text) {
 
 function drawWritten() {
   const written = evaluations.filter(({ text }) => text !== null);
-  byId("prompt").textContent = facts.prompt === null || written.length === 0
-    ? "Nothing was written in this run." : `After: ${lines(facts.prompt)}`;
+  byId("prompt").textContent = written.length === 0 ? "Nothing was written in this run."
+    : facts.prompt === null ? "Written in the runs before this one." : `After: ${lines(facts.prompt)}`;
   byId("written").append(...written.toReversed().map(({ step, bits, text }) =>
     element("article", { class: best && step === best.step ? "best" : "" },
       element("h3", {}, `After ${count(step)} steps${bits === null ? "" : ` · ${fixed(bits, 4)} bits`}`
