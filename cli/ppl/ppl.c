@@ -321,11 +321,20 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
     return status == TXL_OK || status == TXL_STOPPED;
 }
 
+static json_t *to_json(const struct ppl *ppl, const struct result *result) {
+    json_t *object = result_to_json(&ppl->facts, result);
+    if (object && ppl->sweep.n > 0 && !sweep_to_json(object, &ppl->sweep)) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
 /* Adds the result to the report, unless a signal came before anything was scored. */
 static bool report_scored(struct ppl *ppl, const struct result *result) {
     if (!ppl->options->report || result->score.predicted == 0)
         return true;
-    return report_result(&ppl->report, result_to_json(&ppl->facts, result), ppl->evaluation.report);
+    return report_result(&ppl->report, to_json(ppl, result), ppl->evaluation.report);
 }
 
 static bool print_json(const struct ppl *ppl, const struct result *result) {
@@ -442,8 +451,10 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
     bool reported = ppl->options->report && evaluation->pass == sweep_longest(&ppl->sweep);
     ppl->settings.mem_len = ppl->sweep.mem_len[evaluation->pass];
     evaluation->report = reported ? &ppl->report : NULL;
-    if (!input_rewind(input) || !open_scorer(ppl))
+    if (!input_rewind(input) || !sweep_start(&ppl->sweep, evaluation->pass == 0) ||
+        !open_scorer(ppl))
         return false;
+    scorer_observe(&evaluation->scorer, sweep_token, &ppl->sweep);
     txl_status status = evaluate(evaluation, path, input, &result);
     if (status != TXL_OK)
         return status == TXL_STOPPED;
@@ -452,10 +463,11 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
         note_unknown(ppl, &result);
     if (!report_scored(ppl, &result))
         return false;
-    bool printed = ppl->options->json
-                       ? output_json(result_to_json(&ppl->facts, &result))
-                       : (evaluation->pass > 0 || sweep_print_header(&ppl->facts, &result)) &&
-                             sweep_print_row(&ppl->facts, &result, ppl->settings.mem_len);
+    bool printed =
+        ppl->options->json
+            ? output_json(to_json(ppl, &result))
+            : (evaluation->pass > 0 || sweep_print_header(&ppl->facts, &result)) &&
+                  sweep_print_row(&ppl->facts, &result, ppl->settings.mem_len, &ppl->sweep);
     if (printed)
         result_print_summary(&ppl->facts, 1, &result);
     return printed || output_closed();

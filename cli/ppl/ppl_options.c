@@ -400,6 +400,8 @@ const struct note ppl_notes[] = {
      "         read_csv(FILE, keep_default_na=False)"},
     {"Memory sweep",
      "--sweep-memory prints one row, with --json one object, and one summary line for each length. "
+     "The +/- is the standard error of the difference from the first length, token by token; "
+     "--json has this difference and its error in nats per token. "
      "The settings that are not swept stay the same; --sweep-memory $(seq -s, 0 100 1600) makes a "
      "range."},
     {"Shards",

@@ -3,9 +3,12 @@
 
 #include "cli/options/numbers.h"
 #include "cli/system/output.h"
+#include "cli/system/terminal.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool sweep_parse(struct sweep *sweep, const char *list) {
     size_t n;
@@ -16,6 +19,8 @@ bool sweep_parse(struct sweep *sweep, const char *list) {
 
 void sweep_free(struct sweep *sweep) {
     free(sweep->mem_len);
+    if (sweep->nats)
+        fclose(sweep->nats);
     *sweep = (struct sweep){0};
 }
 
@@ -26,6 +31,44 @@ int sweep_longest(const struct sweep *sweep) {
     return longest;
 }
 
+static txl_status fail(txl_error *error) {
+    error->status = TXL_IO;
+    snprintf(error->message, sizeof error->message, "temporary file of nats: %s", strerror(errno));
+    return TXL_IO;
+}
+
+bool sweep_start(struct sweep *sweep, bool first) {
+    sweep->first = first;
+    sweep->difference = (struct score){0};
+    if (!sweep->nats)
+        sweep->nats = tmpfile();
+    if (sweep->nats && fseeko(sweep->nats, 0, SEEK_SET) == 0)
+        return true;
+    txl_error error;
+    fail(&error);
+    terminal_error("%s", error.message);
+    return false;
+}
+
+txl_status sweep_token(void *context, const struct scored *token, txl_error *error) {
+    struct sweep *sweep = context;
+    float nats = token->nats[0];
+    if (sweep->first)
+        return fwrite(&nats, sizeof nats, 1, sweep->nats) == 1 ? TXL_OK : fail(error);
+    if (fread(&nats, sizeof nats, 1, sweep->nats) != 1)
+        return fail(error);
+    score_add(&sweep->difference, (double)token->nats[0] - (double)nats);
+    return TXL_OK;
+}
+
+bool sweep_to_json(json_t *object, const struct sweep *sweep) {
+    double error = score_standard_error(&sweep->difference);
+    json_t *mean = sweep->first ? json_null() : json_real(sweep->difference.mean);
+    return json_object_set_new(object, "difference", mean) == 0 &&
+           json_object_set_new(object, "difference_standard_error",
+                               isfinite(error) ? json_real(error) : json_null()) == 0;
+}
+
 bool sweep_print_header(const struct run_facts *facts, const struct result *result) {
     char line[128];
     const struct headline headline = result_headline(facts, result);
@@ -34,11 +77,15 @@ bool sweep_print_header(const struct run_facts *facts, const struct result *resu
     return output_write(line, (size_t)length) && output_flush();
 }
 
-bool sweep_print_row(const struct run_facts *facts, const struct result *result, int mem_len) {
+bool sweep_print_row(const struct run_facts *facts, const struct result *result, int mem_len,
+                     const struct sweep *sweep) {
     const struct headline headline = result_headline(facts, result);
     char line[256], spread[32] = "-";
-    if (isfinite(headline.error))
-        snprintf(spread, sizeof spread, "%.5f", headline.error);
+    /* In the headline's unit: its own error is that of the nats, scaled. */
+    double scale = headline.error / score_standard_error(&result->score);
+    double error = score_standard_error(&sweep->difference) * scale;
+    if (isfinite(error))
+        snprintf(spread, sizeof spread, "%.5f", error);
     int length =
         snprintf(line, sizeof line, "%8d  %18.5f  %8s  %14.5f  %8.0f\n", mem_len, headline.value,
                  spread, result_nats_per_token(result), result_tokens_per_second(result));

@@ -1,5 +1,7 @@
 /* --sweep-memory: scores the same text with one memory length after another, as the paper's
- * ablation does. */
+ * ablation does.  The lengths score the same tokens, whose nats vary far more than what a length
+ * changes.  So the table has the standard error of the difference from the first length, token by
+ * token. */
 #ifndef CLI_SWEEP_H
 #define CLI_SWEEP_H
 
@@ -8,6 +10,9 @@
 struct sweep {
     int *mem_len;
     int n;
+    FILE *nats;              /* float, of each token with the first length */
+    bool first;              /* the current length is the first */
+    struct score difference; /* of the current length's nats from the first's, token by token */
 };
 
 /* Parses a list such as "0,64,128".  False if it is no list of lengths, or memory is short; end
@@ -18,8 +23,19 @@ void sweep_free(struct sweep *sweep);
 /* The index of the longest length; of several the first. */
 int sweep_longest(const struct sweep *sweep);
 
+/* Begins the text with the next length, the `first` one or another.  False with the error
+ * printed. */
+bool sweep_start(struct sweep *sweep, bool first);
+
+/* An observer; `sweep` is its context. */
+txl_status sweep_token(void *sweep, const struct scored *token, txl_error *error);
+
+/* Adds the difference to the object of a result; false when memory is short. */
+bool sweep_to_json(json_t *object, const struct sweep *sweep);
+
 /* The table on standard output, a row at a time. */
 bool sweep_print_header(const struct run_facts *facts, const struct result *result);
-bool sweep_print_row(const struct run_facts *facts, const struct result *result, int mem_len);
+bool sweep_print_row(const struct run_facts *facts, const struct result *result, int mem_len,
+                     const struct sweep *sweep);
 
 #endif
