@@ -148,9 +148,9 @@ static void format_figures(const struct progress *progress, double now, double f
     }
 }
 
-/* "[####--------] ", shorter or empty on a narrow terminal. */
-static void format_bar(double fraction, int columns, char *text) {
-    int width = columns / 3 < BAR_WIDTH ? columns / 3 : BAR_WIDTH;
+/* "[####--------] ", at most `width` wide without the brackets; empty on a narrow terminal. */
+static void format_bar(double fraction, int width, char *text) {
+    width = width < BAR_WIDTH ? width : BAR_WIDTH;
     text[0] = '\0';
     if (fraction >= 0 && width >= LEAST_BAR_WIDTH) {
         memset(text + 1, '-', (size_t)width);
@@ -185,17 +185,34 @@ static void fit_figures(char *figures, int columns) {
         *comma = '\0';
 }
 
-/* Figures come first, then the name; the bar gets a part of the columns that they leave. */
+/* The end of a name, and the bar, which gets a part of the columns. */
+static const char *fit_name(const char *task, double fraction, int columns, char *bar) {
+    format_bar(fraction, columns / 3, bar);
+    int left = columns - (int)strlen(bar) - 2;
+    return last_columns(task, left < LEAST_NAME_WIDTH ? 0 : left);
+}
+
+/* The first of the facts, and the bar, which gets what they leave. */
+static const char *fit_facts(char *facts, double fraction, int columns, char *bar) {
+    const int blanks = 2, frame = 3;
+    fit_figures(facts, columns - blanks);
+    if ((int)strlen(facts) > columns - blanks)
+        facts[0] = '\0';
+    format_bar(fraction, columns - (int)strlen(facts) - blanks - frame, bar);
+    return facts;
+}
+
+/* The figures of the progress come first, then the task, then the bar. */
 static void draw_bar(const struct progress *progress, double fraction, char *figures) {
-    char percent[16] = "", bar[BAR_WIDTH + 4], line[LINE_MAX_COLUMNS];
+    char percent[16] = "", bar[BAR_WIDTH + 4], line[LINE_MAX_COLUMNS], facts[LINE_MAX_COLUMNS];
     int columns = terminal_columns();
     if (fraction >= 0)
         snprintf(percent, sizeof percent, "%3.0f %% ", floor(100 * fraction));
     fit_figures(figures, columns - (int)strlen(percent));
     int left = columns - (int)(strlen(percent) + strlen(figures));
-    format_bar(fraction, left, bar);
-    left -= (int)strlen(bar) + 2;
-    const char *name = last_columns(progress->task, left < LEAST_NAME_WIDTH ? 0 : left);
+    snprintf(facts, sizeof facts, "%s", progress->task);
+    const char *name = progress->facts ? fit_facts(facts, fraction, left, bar)
+                                       : fit_name(progress->task, fraction, left, bar);
     snprintf(line, sizeof line, "%s%s%s%s%s", name, *name != '\0' ? "  " : "", percent, bar,
              figures);
     clean_line(line);

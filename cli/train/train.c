@@ -392,23 +392,23 @@ static bool has_letters(const struct train *t) {
     return txl_kind_unit(txl_model_kind(txl_trainer_model(t->trainer))) == TXL_UNIT_CHARACTER;
 }
 
-/* "step 1200, epoch 2, 2.113 bits a character, held out 2.2014", or for symbols that are none
- * "perplexity 91.2, held out 97.53". */
-static void describe(const struct train *t, uint64_t step, uint64_t epoch, char *text,
+/* "2.113 bits a character, held out 2.2014", or for symbols that are none "perplexity 91.2, held
+ * out 97.53". */
+static void describe_losses(const struct train *t, const char *unit, char *text, size_t size) {
+    double late = t->run.late, held = t->run.valid_nats;
+    bool letters = has_letters(t);
+    int n = letters ? snprintf(text, size, "%.3f bits%s", late / log(2), unit)
+                    : snprintf(text, size, "perplexity %.1f", exp(late));
+    if (!isnan(held) && n > 0 && (size_t)n < size)
+        snprintf(text + n, size - (size_t)n, letters ? ", held out %.4f" : ", held out %.2f",
+                 letters ? held / log(2) : exp(held));
+}
+
+static void describe(const struct train *t, uint64_t steps, uint64_t epoch, char *text,
                      size_t size) {
-    bool letters = has_letters(t), measured = !isnan(t->run.valid_nats);
-    double late = letters ? t->run.late / log(2) : exp(t->run.late);
-    char held[64] = "";
-    if (measured && letters)
-        snprintf(held, sizeof held, ", held out %.4f", t->run.valid_nats / log(2));
-    else if (measured)
-        snprintf(held, sizeof held, ", held out %.2f", exp(t->run.valid_nats));
-    if (letters)
-        snprintf(text, size, "step %" PRIu64 ", epoch %" PRIu64 ", %.3f bits a character%s", step,
-                 epoch + 1, late, held);
-    else
-        snprintf(text, size, "step %" PRIu64 ", epoch %" PRIu64 ", perplexity %.1f%s", step,
-                 epoch + 1, late, held);
+    char losses[96];
+    describe_losses(t, "", losses, sizeof losses);
+    snprintf(text, size, "%s, epoch %" PRIu64 ", step %" PRIu64, losses, epoch + 1, steps);
 }
 
 /* Does what is due after `done` steps, unless it was done before the run was interrupted.
@@ -446,6 +446,7 @@ static txl_status take_steps(struct train *t) {
     char task[160] = "training";
     uint64_t tokens = 0, s = txl_trainer_steps(t->trainer);
     progress_start(&progress, task, "tokens");
+    progress.facts = true;
     progress.before = share_done(t, s);
     txl_status status = s > 0 || t->run.carries_on ? finish_step(t, s) : TXL_OK;
     while (!(status = peers_agree(t->peers, status)) && !is_over(t, s)) {
@@ -656,8 +657,9 @@ static bool save_report(struct train *t) {
 
 static void print_summary(const struct train *t) {
     uint64_t steps = txl_trainer_steps(t->trainer);
-    terminal_brief("%" PRIu64 " steps, %.3f bits a token, held out %.4f: %s", steps,
-                   t->run.late / log(2), t->run.valid_bits, t->options->output);
+    char losses[96];
+    describe_losses(t, " a character", losses, sizeof losses);
+    terminal_brief("%" PRIu64 " steps, %s: %s", steps, losses, t->options->output);
     terminal_summary("steps=%" PRIu64 " loss=%.4f valid_bits=%.4f best_step=%" PRId64
                      " tokens=%zu unknown=%" PRIu64
                      " seconds=%.1f threads=%d kernels=%s blas=%s output=%s",

@@ -126,6 +126,35 @@ static void a_bar_is_redrawn_and_wiped(void **state) {
     assert_shown("\r\033[K");
 }
 
+/* Of figures the last are left out, and the bar, never a part of one. */
+static void figures_are_whole(void **state) {
+    (void)state;
+    static const struct {
+        unsigned short width;
+        const char *shown;
+    } cases[] = {
+        {150, "\r2.113 bits, held out 2.2014, epoch 2, step 1200   50 % [############------------] "
+              "4096000 tokens, 40960/s, 1:40 left\033[K"},
+        {100, "\r2.113 bits, held out 2.2014, epoch 2, step 1200   50 % [##---] "
+              "4096000 tokens, 40960/s, 1:40 left\033[K"},
+        {80, "\r2.113 bits, held out 2.2014   50 % [##---] 4096000 tokens, 40960/s, 1:40 left"
+             "\033[K"},
+        {60, "\r2.113 bits   50 % 4096000 tokens, 40960/s, 1:40 left\033[K"},
+        {50, "\r 50 % 4096000 tokens, 40960/s, 1:40 left\033[K"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct progress progress;
+        terminal_width = cases[i].width;
+        clock_seconds = 100;
+        progress_start(&progress, "2.113 bits, held out 2.2014, epoch 2, step 1200", "tokens");
+        progress.facts = true;
+        update_at(&progress, 200, 0.5, 4096000);
+        assert_shown(cases[i].shown);
+        progress_end(&progress);
+        assert_shown("\r\033[K");
+    }
+}
+
 /* Behind the widest bar there is room for the ^C that Ctrl-C shows. */
 static void a_bar_leaves_room(void **state) {
     (void)state;
@@ -209,6 +238,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(lines_come_every_ten_seconds, catch_standard_error,
                                         give_standard_error_back),
         cmocka_unit_test_setup_teardown(a_bar_is_redrawn_and_wiped, catch_standard_error,
+                                        give_standard_error_back),
+        cmocka_unit_test_setup_teardown(figures_are_whole, catch_standard_error,
                                         give_standard_error_back),
         cmocka_unit_test_setup_teardown(a_bar_leaves_room, catch_standard_error,
                                         give_standard_error_back),
