@@ -16,6 +16,7 @@ extern const size_t txl_default_model_size;
 
 const char *const answers[] = {"yes", "no", NULL};
 const char *const session_computes[] = {"type", "int8", NULL};
+const char *const arithmetics[] = {"fast", "exact", NULL};
 const char *const computes[] = {"f32", "bf16", NULL};
 const char *const text_forms[] = {"raw", "tokens", NULL};
 
@@ -147,6 +148,8 @@ void settings_override(txl_settings *settings, const struct session_options *opt
         settings->memory_type = (txl_memory_type)options->memory_type;
     if (options->compute != CHOICE_UNSET)
         settings->compute = (txl_compute)options->compute;
+    if (options->arithmetic != CHOICE_UNSET)
+        settings->arithmetic = (txl_arithmetic)options->arithmetic;
     settings->threads = (int)common->threads;
 }
 

@@ -71,6 +71,7 @@ struct session_options {
     int same_length; /* an index into answers */
     int memory_type; /* an index into memory_types */
     int compute;     /* an index into session_computes */
+    int arithmetic;  /* an index into arithmetics */
 };
 
 extern const char *const answers[]; /* yes, no */
@@ -79,6 +80,7 @@ enum { ANSWER_YES, ANSWER_NO };
 extern const char *const memory_types[]; /* f32, f16, bf16: as txl_memory_type */
 
 extern const char *const session_computes[]; /* type, int8: as txl_compute */
+extern const char *const arithmetics[];      /* fast, exact: as txl_arithmetic */
 extern const char *const computes[];         /* what training multiplies in: f32, bf16 */
 enum { COMPUTE_F32, COMPUTE_BF16 };
 
@@ -136,6 +138,14 @@ bool text_form_choose(txl_kind kind, int asked, int standard, int *form);
          .help = "let every token see exactly mem-len positions, itself included",                 \
          .offset = offsetof(type, member.same_length)},                                            \
         MEMORY_TYPE_ROW(type, member)
+
+#define ARITHMETIC_ROW(type, member)                                                               \
+    {                                                                                              \
+        .name = "arithmetic", .kind = OPTION_CHOICE, .choices = arithmetics, .standard = "fast",   \
+        .help = "exact: every number has the same bits on every machine, however the text is "     \
+                "divided; slower",                                                                 \
+        .offset = offsetof(type, member.arithmetic)                                                \
+    }
 
 /* Overrides the settings that the command line gives. */
 void settings_override(txl_settings *settings, const struct session_options *options,

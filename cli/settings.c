@@ -70,6 +70,10 @@ static struct value cluster_order(const struct source *s) {
     return is_xlnet(s) ? nothing : word(txl_model_cluster_order(s->model->handle));
 }
 
+static struct value arithmetic(const struct source *s) {
+    return word(arithmetics[s->settings->arithmetic]);
+}
+
 static struct value type(const struct source *s) {
     return word(txl_model_type(s->model->handle));
 }
@@ -193,6 +197,7 @@ static const struct row {
     enum { NETWORK, COMPUTATION, NOT_IN_LINE } part;
     const char *none;                   /* what the line has for nothing; NULL: leaves it out */
     bool (*has)(const struct source *); /* whether there is such a setting; NULL: always */
+    const char *unsaid;                 /* a word that the line leaves out */
     bool varies;                        /* shards of one evaluation may differ in it */
 } rows[] = {
     {"tgt_len", tgt_len, NETWORK, "-"},
@@ -206,6 +211,7 @@ static const struct row {
     {"dynamic_decay", dynamic_decay, NETWORK, NULL, learns},
     {"dynamic_epsilon", dynamic_epsilon, NETWORK, NULL, learns},
     {"statistics_segments", statistics_segments, NETWORK, NULL, learns},
+    {"arithmetic", arithmetic, COMPUTATION, .unsaid = "fast"},
     {"type", type, COMPUTATION, "-"},
     {"memory_type", memory_type, COMPUTATION, "-"},
     {"compute", compute, COMPUTATION, NULL, has_compute},
@@ -311,7 +317,8 @@ static void append_setting(struct line *line, const struct row *row, const struc
         append(line, "%s=%s ", row->key, value->number ? "yes" : "no");
         break;
     case WORD:
-        append(line, "%s=%s ", row->key, word_of(value));
+        if (!row->unsaid || strcmp(word_of(value), row->unsaid) != 0)
+            append(line, "%s=%s ", row->key, word_of(value));
         break;
     default:
         if (row->none)

@@ -260,6 +260,18 @@ typedef enum txl_compute {
     TXL_COMPUTE_INT8
 } txl_compute;
 
+/* How a session's numbers are rounded.  For one weights file, settings and sequence of ids, the
+ * exact arithmetic gives every log-probability the same bits: for any division of the ids into
+ * calls, any number of threads, any sessions fed together, on every processor, with every compiler,
+ * and in every later version.  weights-format.md specifies it.  It needs an f32 or f16 memory, the
+ * compute of the weights' type, and a Transformer-XL whose positions are relative (attn_type 0 or
+ * 1); others are TXL_UNSUPPORTED.  The fast arithmetic is faster; its results differ by rounding
+ * between kinds of processors and between divisions into calls (SPEED.md has the figures). */
+typedef enum txl_arithmetic {
+    TXL_ARITHMETIC_FAST = 0,
+    TXL_ARITHMETIC_EXACT /* number 1 of weights-format.md */
+} txl_arithmetic;
+
 /* The largest lengths, in tokens.  The longest published memory is 3,800; one of 2^20 takes 50 GB
  * or more with models of the published shapes. */
 #define TXL_MAX_TGT_LEN (1 << 20)
@@ -273,7 +285,9 @@ typedef struct txl_settings {
     int threads;      /* 0: one for each processor */
     txl_memory_type memory_type;
     txl_compute compute;
-    uint64_t reserved[8];
+    int padding; /* not read: programs built against older headers leave it undefined */
+    txl_arithmetic arithmetic;
+    uint64_t reserved[7];
 } txl_settings;
 
 /* Sets every member: lengths as the model was published, threads 0, memory_type f32. */

@@ -394,6 +394,7 @@ static const struct option_row options[] = {
      .offset = offsetof(struct generate_options, ids)},
     RAW_OUTPUT_ROW(struct generate_options, raw_output),
     SESSION_ROWS(struct generate_options, session),
+    ARITHMETIC_ROW(struct generate_options, session),
     {.name = "save-memory",
      .kind = OPTION_STRING,
      .argument = "FILE",

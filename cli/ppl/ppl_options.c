@@ -183,6 +183,7 @@ const struct option_row ppl_option_rows[] = {
      .help = "multiply as the weights' type asks, or q8 weights with activations rounded to 8 "
              "bits, which is faster where the processor multiplies bytes",
      .offset = offsetof(struct ppl_options, session.compute)},
+    ARITHMETIC_ROW(struct ppl_options, session),
     {.section = "Dynamic evaluation",
      .name = "dynamic",
      .kind = OPTION_FLAG,
@@ -320,7 +321,8 @@ const struct note ppl_notes[] = {
      "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
      "     text tgt_len mem_len clamp_len same_length memory_start\n"
      "     cluster_order type memory_type threads streams kernels blas model\n\n"
-     "With --compute int8, compute=int8 stands before threads. "
+     "With --compute int8, compute=int8 stands before threads; with --arithmetic exact, "
+     "arithmetic=exact before type. "
      "mode is segments, lines, sliding, refreshed or dynamic; text is raw, tokens or ids; - stands "
      "for a "
      "number without meaning; of an XLNet same_length and cluster_order are left out, and before "

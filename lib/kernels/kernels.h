@@ -1,6 +1,8 @@
 /* The inner loops, one table of functions for each kind of processor.  A table is chosen when a
- * model is opened.  Two tables agree within float rounding; one table always gives the same bits.
- */
+ * model is opened.
+ *
+ * Each table of the fast arithmetic has one of the exact arithmetic beside it.  The results of all
+ * exact tables have the same bits.  Two fast tables agree within float rounding. */
 #ifndef TXL_KERNELS_H
 #define TXL_KERNELS_H
 
@@ -52,10 +54,12 @@ struct panels {
 
 struct kernels {
     const char *name;
+    bool is_exact; /* NULL in exact tables: panels, f32_product, bf16_product, narrow_bf16,
+                      multiply_bf16, sum_exp, exact, int8, read */
 
     /* C = A B^T for few rows: A[m, k] with row stride lda, B[n, k] of the type that is the index,
      * C[m, n] with row stride ldc.  Reads B once for every four or eight rows of A. A row of C does
-     * not depend on the number of rows. */
+     * not depend on the number of rows.  Exact tables take any number of rows. */
     void (*product[FLOAT_TYPES])(size_t m, size_t n, size_t k, const float *a, size_t lda,
                                  const void *b, float *c, size_t ldc);
 
@@ -122,12 +126,22 @@ struct kernels {
     /* *max = the largest of x[n]; *sum = the sum of exp(x[i] - max). */
     void (*sum_exp)(size_t n, const float *x, float *max, float *sum);
 
+    /* Exact tables only.  The largest of x[n]. */
+    float (*largest)(size_t n, const float *x);
+
+    /* Exact tables only.  e[i] = exp(x[i] - max), unless e is NULL; the result is their sum.  e may
+     * be x. */
+    double (*exponentials)(size_t n, const float *x, float max, float *e);
+
     /* The least i >= first with x[i] > bound, or n; none of x[n] is NaN. */
     size_t (*find_above)(size_t first, size_t n, const float *x, float bound);
 
     /* The same table, except that products of many rows with weights in q8 round the activations to
      * 8 bits (see int8_panels_impl.h).  NULL in that table itself. */
     const struct kernels *int8;
+
+    /* The table of the exact arithmetic for the same processor; NULL in that table itself. */
+    const struct kernels *exact;
 
     /* Reads data[n], aligned to 64 bytes, n a multiple of 128, to measure the memory's
      * bandwidth. */

@@ -170,7 +170,8 @@ static const struct panels panels_bf16 = {
 };
 #define PANELS_BF16 &panels_bf16
 
-extern const struct kernels kernels_amx;
+extern const struct kernels kernels_amx, exact_avx512;
 #define KERNELS_TABLE kernels_amx
+#define EXACT_TABLE exact_avx512
 #define KERNELS_NAME "amx"
 #include "kernels_impl.h"

@@ -103,7 +103,8 @@ static const struct panels panels_bf16 = {
 };
 #define PANELS_BF16 &panels_bf16
 
-extern const struct kernels kernels_avx512bf16;
+extern const struct kernels kernels_avx512bf16, exact_avx512;
 #define KERNELS_TABLE kernels_avx512bf16
+#define EXACT_TABLE exact_avx512
 #define KERNELS_NAME "avx512bf16"
 #include "kernels_impl.h"

@@ -3,6 +3,7 @@
  *     LANES                   floats in a vector
  *     KERNELS_TABLE           the table's C name
  *     KERNELS_NAME            its name as a string
+ *     EXACT_TABLE             the table of the exact arithmetic for the processor
  *     load_f16, load_bf16, load_i8    LANES elements widened to a vector
  *     store_f16               the reverse
  *     ivec16, load_ivec16     2 LANES integers of 16 bits, loaded from as many of 8 bits
@@ -26,14 +27,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes ahead what is read once is prefetched.  One distance suits every type. */
-enum { AHEAD = 3072 };
-
-/* Weights are read once.  The processor's own prefetching falls behind when they are narrow or are
- * multiplied by several rows. */
-static inline void prefetch(const void *p) {
-    __builtin_prefetch((const char *)p + AHEAD, 0, 3);
+/* Adds a product to a sum.  The compiler fuses the two where the processor can. */
+static inline vec add_product(vec x, vec y, vec sum) {
+    return sum + x * y;
 }
+
+#include "multiply_impl.h"
 
 /* ---- Products ----------------------------------------------------------------------------- */
 
@@ -67,42 +66,6 @@ static inline float same_f32(float x) {
 #include "product_impl.h"
 
 enum { MOST_Q8_COLUMNS = 4 };
-
-/* Rounds x[n] to 16-bit integers: x is about out times *scale, which is the largest magnitude
- * divided by 32767.  Rounding activations to 16 bits loses much less than rounding weights to 8
- * (see SPEED.md). */
-static void round_row(size_t n, const float *x, int16_t *out, float *scale) {
-    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
-    vec best = {0}, odd = {0};     /* not zero if an element is not finite */
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vec y = load_f32(x + i);
-        best = larger(larger(y, -y), best);
-        odd += y - y;
-    }
-    vec tail = load_tail(x + i, n - i, 0);
-    best = larger(larger(tail, -tail), best);
-    odd += tail - tail;
-    float most = max_lanes(best);
-    vec inverse = splat(most > 0x1p-100f ? 32767 / most : 0);
-    *scale = most / 32767 + sum_lanes(odd);
-    typedef int16_t half_ivec __attribute__((vector_size(2 * LANES)));
-    half_ivec q;
-    for (size_t j = 0; j < i; j += LANES) {
-        vec y = load_f32(x + j) * inverse + splat(round);
-        q = __builtin_convertvector((ivec)y - (ivec)splat(round), half_ivec);
-        memcpy(out + j, &q, sizeof q);
-    }
-    q = __builtin_convertvector((ivec)(tail * inverse + splat(round)) - (ivec)splat(round),
-                                half_ivec);
-    memcpy(out + i, &q, (n - i) * sizeof *out);
-    memset(out + n, 0, (q8_blocks(n) * Q8_BLOCK - n) * sizeof *out);
-}
-
-static void round_rows(size_t m, size_t k, const float *x, size_t ldx, int16_t *out, float *scale) {
-    for (size_t r = 0; r < m; r++)
-        round_row(k, x + r * ldx, out + r * q8_blocks(k) * Q8_BLOCK, scale + r);
-}
 
 /* Adds to total[j][r] the dot products of a block of `columns` rows of B, `stride` elements from
  * each other, with `rows` rows of A.  The integers' sums are exact. */
@@ -174,185 +137,6 @@ static void product_q8(size_t m, size_t n, size_t k, const int16_t *a, const flo
         product_q8_rows(2, 2, n, k, a, a_scale, b, scale, c, ldc);
     else if (m == 1)
         product_q8_rows(1, 4, n, k, a, a_scale, b, scale, c, ldc);
-}
-
-/* ---- Widening ----------------------------------------------------------------------------- */
-
-static void widen_f32(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
-    (void)scale;
-    memcpy(out, in, n_row * n_col * sizeof *out);
-}
-
-static void widen_f16(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
-    (void)scale;
-    const uint16_t *half = in;
-    size_t i = 0, n = n_row * n_col;
-    for (; i + LANES <= n; i += LANES)
-        store_f32(out + i, load_f16(half + i));
-    for (; i < n; i++)
-        out[i] = float_of_f16(half[i]);
-}
-
-static void widen_bf16(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
-    (void)scale;
-    const uint16_t *half = in;
-    size_t i = 0, n = n_row * n_col;
-    for (; i + LANES <= n; i += LANES)
-        store_f32(out + i, load_bf16(half + i));
-    for (; i < n; i++)
-        out[i] = float_of_bf16(half[i]);
-}
-
-static void widen_q8(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
-    const int8_t *q = in;
-    for (size_t row = 0; row < n_row; row++) {
-        for (size_t first = 0; first < n_col; first += Q8_BLOCK) {
-            size_t left = n_col - first, n = left < Q8_BLOCK ? left : Q8_BLOCK, i = 0;
-            float s = *scale++;
-            for (; i + LANES <= n; i += LANES)
-                store_f32(out + i, load_i8(q + i) * splat(s));
-            for (; i < n; i++)
-                out[i] = (float)q[i] * s;
-            q += n;
-            out += n;
-        }
-    }
-}
-
-/* ---- Products of f32 that are not weights ------------------------------------------------- */
-
-/* The registers hold a tile of C: TILE_ROWS x TILE_VECTORS sums, a row of B, an element of A. */
-#if LANES == 16
-enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
-#else
-enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
-#endif
-
-/* A narrow tile may have more rows. */
-enum { MOST_TILE_ROWS = 16 };
-
-/* Rows of B that are processed together, so that a tile's part of them stays in the first-level
- * cache. */
-enum { DEPTH_BLOCK = 128 };
-
-/* Computes one tile of C, `rows` x `vectors` vectors; these and `half` (B is f16) are constants
- * where it is inlined.  `next`, unless NULL, is the next B: rows of B, and then of this, are
- * prefetched AHEAD bytes before they are read.  `next_a`, unless NULL, is the next A, prefetched
- * too. */
-static inline __attribute__((always_inline)) void
-multiply_tile(const int rows, const int vectors, const bool half, size_t k, const float *a,
-              size_t lda, const void *b, size_t ldb, bool add, float *c, size_t ldc,
-              const char *next, const float *next_a) {
-    const size_t size = half ? sizeof(uint16_t) : sizeof(float);
-    vec sum[MOST_TILE_ROWS][TILE_VECTORS];
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
-            add ? load_f32(c + (size_t)r * ldc + v * LANES) : splat(0);
-    }
-    const size_t stride = ldb * size, rows_ahead = (AHEAD + stride - 1) / stride;
-    const size_t far = rows_ahead < k ? rows_ahead : k;
-    const char *ahead = (const char *)b + far * stride;
-    for (size_t i = 0; i < k; i++, ahead += stride) {
-        vec row[TILE_VECTORS];
-        if (next && i == k - far)
-            ahead = next;
-        for (size_t line = 0; next && line < (size_t)vectors * LANES * size; line += 64)
-            __builtin_prefetch(ahead + line, 0, 2);
-        if (next_a && i % (64 / sizeof(float)) == 0)
-            UNROLL for (int r = 0; r < rows; r++)
-                __builtin_prefetch(next_a + (size_t)r * lda + i, 0, 2);
-        UNROLL for (int v = 0; v < vectors; v++) row[v] =
-            half ? load_f16((const uint16_t *)b + i * ldb + v * LANES)
-                 : load_f32((const float *)b + i * ldb + v * LANES);
-        UNROLL for (int r = 0; r < rows; r++) {
-            vec x = splat(a[(size_t)r * lda + i]);
-            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] += x * row[v];
-        }
-    }
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int v = 0; v < vectors; v++)
-            store_f32(c + (size_t)r * ldc + v * LANES, sum[r][v]);
-    }
-}
-
-/* Computes `vectors` vectors of C's columns in all rows. */
-static inline __attribute__((always_inline)) void
-multiply_columns(const int vectors, const bool half, size_t m, size_t k, const float *a, size_t lda,
-                 const void *b, size_t ldb, bool add, float *c, size_t ldc, const char *next) {
-    const size_t size = half ? sizeof(uint16_t) : sizeof(float);
-    /* The first tiles prefetch some rows of `next` each. */
-    const size_t step = next && m >= 6 ? (6 * k + m - 1) / m : 0;
-    for (size_t row = 0; m >= 6; m -= 6, a += 6 * lda, c += 6 * ldc) {
-        for (size_t i = 0; i < step && row < k; i++, row++)
-            for (size_t line = 0; line < (size_t)vectors * LANES * size; line += 64)
-                __builtin_prefetch(next + row * ldb * size + line, 0, 2);
-        multiply_tile(6, vectors, half, k, a, lda, b, ldb, add, c, ldc, NULL, NULL);
-    }
-    for (; m >= 2; m -= 2, a += 2 * lda, c += 2 * ldc)
-        multiply_tile(2, vectors, half, k, a, lda, b, ldb, add, c, ldc, NULL, NULL);
-    if (m == 1)
-        multiply_tile(1, vectors, half, k, a, lda, b, ldb, add, c, ldc, next, NULL);
-}
-
-/* Computes the last columns, fewer than a tile has: vectors LANES of them. */
-static inline __attribute__((always_inline)) void
-multiply_rest(const bool half, size_t vectors, size_t m, size_t k, const float *a, size_t lda,
-              const void *b, size_t ldb, bool add, float *c, size_t ldc, const char *next) {
-    if (TILE_VECTORS > 3 && vectors == 3)
-        multiply_columns(3, half, m, k, a, lda, b, ldb, add, c, ldc, next);
-    else if (TILE_VECTORS > 2 && vectors == 2)
-        multiply_columns(2, half, m, k, a, lda, b, ldb, add, c, ldc, next);
-    else if (vectors == 1)
-        multiply_columns(1, half, m, k, a, lda, b, ldb, add, c, ldc, next);
-}
-
-static void multiply_f32(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
-                         size_t ldb, bool add, float *c, size_t ldc, const void *next) {
-    /* The rows of a single tile read B only once. */
-    size_t depth = m > TILE_ROWS ? DEPTH_BLOCK : k;
-    for (size_t first = 0; first < k || first == 0; first += depth) {
-        size_t left = k - first, part = left < depth ? left : depth, j = 0;
-        const float *rows = (const float *)b + first * ldb, *columns = a + first, *ahead = next;
-        bool keep = add || first > 0;
-        for (; j + TILE_VECTORS * LANES <= n; j += TILE_VECTORS * LANES)
-            multiply_columns(TILE_VECTORS, false, m, part, columns, lda, rows + j, ldb, keep, c + j,
-                             ldc, next ? (const char *)(ahead + j) : NULL);
-        multiply_rest(false, (n - j) / LANES, m, part, columns, lda, rows + j, ldb, keep, c + j,
-                      ldc, next ? (const char *)(ahead + j) : NULL);
-        if (k == 0)
-            break;
-    }
-}
-
-/* From this many rows of A on, widening a part of B first pays. */
-enum { MANY_ROWS = 2 * TILE_ROWS, TILE_LANES = TILE_VECTORS * LANES };
-
-static void multiply_f16(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
-                         size_t ldb, bool add, float *c, size_t ldc, const void *next) {
-    const uint16_t *half = b, *ahead = next;
-    float wide[DEPTH_BLOCK * TILE_LANES];
-    if (m < MANY_ROWS) {
-        size_t j = 0;
-        for (; j + TILE_LANES <= n; j += TILE_LANES)
-            multiply_columns(TILE_VECTORS, true, m, k, a, lda, half + j, ldb, add, c + j, ldc,
-                             next ? (const char *)(ahead + j) : NULL);
-        multiply_rest(true, (n - j) / LANES, m, k, a, lda, half + j, ldb, add, c + j, ldc,
-                      next ? (const char *)(ahead + j) : NULL);
-        return;
-    }
-    for (size_t first = 0; first < k; first += DEPTH_BLOCK) {
-        size_t depth = k - first < DEPTH_BLOCK ? k - first : DEPTH_BLOCK;
-        for (size_t j = 0; j < n; j += TILE_LANES) {
-            size_t columns = n - j < TILE_LANES ? n - j : TILE_LANES;
-            for (size_t i = 0; i < depth; i++) {
-                for (size_t v = 0; v < columns; v += LANES)
-                    store_f32(wide + i * TILE_LANES + v,
-                              load_f16(half + (first + i) * ldb + j + v));
-            }
-            multiply_f32(m, columns, depth, a + first, lda, wide, TILE_LANES, add || first > 0,
-                         c + j, ldc, NULL);
-        }
-    }
 }
 
 /* ---- Panels ------------------------------------------------------------------------------- */
@@ -456,49 +240,7 @@ static inline void prepare_q8(size_t n, size_t k, const void *b, const float *sc
                             .prepare = PREPARE,                                                    \
                             .panel = panel})
 
-static void narrow_f16(const float *in, size_t n, uint16_t *out) {
-    const float most = 65504;
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        vec x = load_f32(in + i);
-        store_f16(out + i, choose(x > splat(most), splat(most), larger(x, splat(-most))));
-    }
-    for (; i < n; i++)
-        out[i] = f16_of_float(in[i] > most ? most : in[i] < -most ? -most : in[i]);
-}
-
 /* ---- Softmax and layer norm --------------------------------------------------------------- */
-
-/* s[i] = scale (s[i] + position[i]), or with `far` for every position if that is NULL; returns the
- * largest of max and s. */
-static inline float add_position(float *s, size_t n, const float *position, float far, float scale,
-                                 float max) {
-    enum { TOGETHER = 4 }; /* maxima that do not wait for each other */
-    vec best[TOGETHER];
-    for (int v = 0; v < TOGETHER; v++)
-        best[v] = splat(max);
-    size_t i = 0;
-    for (; i + TOGETHER * LANES <= n; i += TOGETHER * LANES) {
-        UNROLL for (int v = 0; v < TOGETHER; v++) {
-            size_t at = i + (size_t)v * LANES;
-            vec x = splat(scale) *
-                    (load_f32(s + at) + (position ? load_f32(position + at) : splat(far)));
-            store_f32(s + at, x);
-            best[v] = larger(x, best[v]);
-        }
-    }
-    for (; i + LANES <= n; i += LANES) {
-        vec x = splat(scale) * (load_f32(s + i) + (position ? load_f32(position + i) : splat(far)));
-        store_f32(s + i, x);
-        best[0] = larger(x, best[0]);
-    }
-    max = max_lanes(larger(larger(best[0], best[1]), larger(best[2], best[3])));
-    for (; i < n; i++) {
-        s[i] = scale * (s[i] + (position ? position[i] : far));
-        max = s[i] > max ? s[i] : max;
-    }
-    return max;
-}
 
 static float attend(float *s, size_t n, size_t n_far, float far, const float *position,
                     float scale) {
@@ -616,22 +358,6 @@ static void sum_exp(size_t n, const float *x, float *max, float *sum) {
     *sum = sum_lanes(total);
 }
 
-/* Tests eight vectors together, because few contain a larger element. */
-static size_t find_above(size_t first, size_t n, const float *x, float bound) {
-    enum { TOGETHER = 8 * LANES };
-    size_t i = first;
-    for (; i + TOGETHER <= n; i += TOGETHER) {
-        vec best = load_f32(x + i);
-        UNROLL for (size_t v = LANES; v < TOGETHER; v += LANES) best =
-            larger(load_f32(x + i + v), best);
-        if (max_lanes(best) > bound)
-            break;
-    }
-    while (i < n && !(x[i] > bound))
-        i++;
-    return i;
-}
-
 /* Reads from the beginning and from the middle at the same time, which prefetchers handle best. */
 static void read_only(const void *data, size_t n) {
     typedef uint64_t cache_line __attribute__((vector_size(64)));
@@ -665,7 +391,7 @@ static void read_only(const void *data, size_t n) {
         .f32_product = F32_PRODUCT, .bf16_product = &bf16_product, .narrow_f16 = narrow_f16,       \
         .narrow_bf16 = narrow_bf16, .multiply_bf16 = multiply_bf16, .attend = attend,              \
         .layer_norm = layer_norm, .activate = activate, .sum_exp = sum_exp,                        \
-        .find_above = find_above, .read = read_only, .int8 = INT8,                                 \
+        .find_above = find_above, .read = read_only, .exact = &EXACT_TABLE, .int8 = INT8,          \
     }
 
 static const struct kernels int8_kernels = KERNELS(&int8_panels, NULL);

@@ -1,5 +1,9 @@
 /* Embedding and softmax over bands of the vocabulary. */
 #include "adaptive.h"
+#include "lib/base/exact_math.h"
+#include "lib/base/half.h"
+#include "lib/base/limits.h"
+#include "lib/base/sizes.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,7 +38,22 @@ size_t adaptive_scratch(const struct ends *ends, size_t max_x) {
     return most;
 }
 
-void adaptive_lay_out(struct adaptive *a, const struct ends *ends, size_t max_x,
+size_t adaptive_entries(const struct ends *ends, int i) {
+    return ends->band[i].n_token + (i == 0 ? (size_t)ends->n_band - 1 : 0);
+}
+
+/* The exact arithmetic sums a softmax after its last logit is known, so it keeps whole rows, but no
+ * more of them than this many logits. */
+enum { MOST_LOGITS = 1 << 22 };
+
+static size_t most_logits(const struct ends *ends, size_t max_x) {
+    size_t widest = 0;
+    for (int i = 0; i < ends->n_band; i++)
+        widest = larger(widest, adaptive_entries(ends, i));
+    return larger(widest, smaller(max_x * widest, MOST_LOGITS));
+}
+
+void adaptive_lay_out(struct adaptive *a, const struct ends *ends, size_t max_x, bool exact,
                       struct arena *arena) {
     *a = (struct adaptive){.ends = ends, .max_x = max_x};
     a->narrow = arena_take(arena, max_x * ends->band[0].embedding.n_col, sizeof *a->narrow);
@@ -43,7 +62,16 @@ void adaptive_lay_out(struct adaptive *a, const struct ends *ends, size_t max_x,
     a->entry = arena_take(arena, max_x, sizeof *a->entry);
     a->partial = arena_take(arena, max_x * max_blocks(ends), 2 * sizeof *a->partial);
     a->logit = arena_take(arena, max_x, sizeof *a->logit);
+    a->nats = arena_take(arena, max_x, sizeof *a->nats);
     a->cluster = arena_take(arena, max_x * (size_t)ends->n_band, sizeof *a->cluster);
+    a->cluster_logit =
+        arena_take(arena, max_x * ((size_t)ends->n_band - 1), sizeof *a->cluster_logit);
+    if (exact) {
+        a->most_logits = most_logits(ends, max_x);
+        a->logits = arena_take(arena, a->most_logits, sizeof *a->logits);
+        a->waiting_cluster = arena_take(arena, max_x, sizeof *a->waiting_cluster);
+        a->found = arena_take(arena, max_x, sizeof *a->found);
+    }
     if (ends->n_band > 1) {
         a->waiting_target = arena_take(arena, max_x, sizeof *a->waiting_target);
         a->waiting_nats = arena_take(arena, max_x, sizeof *a->waiting_nats);
@@ -210,60 +238,191 @@ static size_t cluster_row(const struct ends *ends, int i) {
     return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
 }
 
+/* ---- Exact softmax ------------------------------------------------------------------------ */
+
+/* logit[n, ld] = the entries of band i's softmax; those of band 0's clusters follow its tokens in
+ * the order of their matrix. */
+static void compute_logits(struct adaptive *a, const struct compute *compute, int i,
+                           const float *hidden, size_t n, float *logit, size_t ld) {
+    const struct ends *ends = a->ends;
+    const struct band *band = &ends->band[i];
+    const float *projected = project(a, compute, i, hidden, n);
+    compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
+                    LINEAR, logit, ld);
+    if (i == 0 && ends->n_band > 1)
+        compute_product(compute, n, projected, ends->cluster.n_col, &ends->cluster,
+                        ends->cluster_bias, LINEAR, logit + band->n_token, ld);
+}
+
+/* The sum of exp(x - *max) over a row of a softmax's entries: n tokens and n_cluster clusters, one
+ * after the other.  e[n + n_cluster] receives the terms, unless it is NULL. */
+static double sum_row(const struct kernels *kernels, const float *logit, size_t n,
+                      const float *cluster, size_t n_cluster, float *max, float *e) {
+    float tokens = kernels->largest(n, logit), clusters = kernels->largest(n_cluster, cluster);
+    *max = clusters > tokens ? clusters : tokens;
+    double sum = kernels->exponentials(n, logit, *max, e);
+    return sum + kernels->exponentials(n_cluster, cluster, *max, e ? e + n : NULL);
+}
+
+/* What is taken from a logit for its log-probability. */
+static double norm_of_row(const struct kernels *kernels, const float *logit, size_t n,
+                          const float *cluster, size_t n_cluster) {
+    float max;
+    double sum = sum_row(kernels, logit, n, cluster, n_cluster, &max, NULL);
+    return (double)max + exact_log(sum);
+}
+
+/* Every NaN is the same. */
+static float round_logprob(double x) {
+    return x == x ? (float)x : float_of_bits(0x7fc00000);
+}
+
+/* Rows of a softmax, of which each is a task. */
+struct exact_rows {
+    struct adaptive *adaptive;
+    const struct kernels *kernels;
+    int band;
+    float *logit; /* [n, ld] */
+    size_t ld;
+    /* Of scores: */
+    float *nats;           /* [n] */
+    const double *cluster; /* [n]: to be added, or NULL */
+    const size_t *entry;   /* [n]: of the targets */
+    double *found;         /* [n]: the targets' log-probabilities */
+    double *sum;           /* [n]: of weights */
+};
+
+static void score_row(void *context, int t, int thread) {
+    (void)thread;
+    const struct exact_rows *r = context;
+    const struct ends *ends = r->adaptive->ends;
+    size_t n = ends->band[r->band].n_token, n_cluster = adaptive_entries(ends, r->band) - n;
+    const float *logit = r->logit + (size_t)t * r->ld;
+    double norm = norm_of_row(r->kernels, logit, n, logit + n, n_cluster);
+    double logprob = (double)logit[r->entry[t]] - norm;
+    r->found[t] = logprob;
+    r->nats[t] = -round_logprob(r->cluster ? logprob + r->cluster[t] : logprob);
+}
+
+/* Scores `count` positions in band i: a->entry[count] are the targets' entries, nats[count] the
+ * results.  cluster[count] is added, unless it is NULL; found[count] is as in exact_rows. */
+static void score_rows(struct adaptive *a, const struct compute *compute, int i,
+                       const float *hidden, size_t count, const double *cluster, double *found,
+                       float *nats) {
+    size_t n = adaptive_entries(a->ends, i), most = a->most_logits / n, rows;
+    for (size_t done = 0; done < count; done += rows) {
+        rows = smaller(most, count - done);
+        struct exact_rows r = {.adaptive = a,
+                               .kernels = compute->kernels,
+                               .band = i,
+                               .logit = a->logits,
+                               .ld = n,
+                               .nats = nats + done,
+                               .cluster = cluster ? cluster + done : NULL,
+                               .entry = a->entry + done,
+                               .found = found + done};
+        compute_logits(a, compute, i, hidden + done * a->ends->d_model, rows, a->logits, n);
+        pool_run(compute->pool, (int)rows, score_row, &r);
+    }
+}
+
+static void weigh_row(void *context, int t, int thread) {
+    (void)thread;
+    const struct exact_rows *r = context;
+    const struct ends *ends = r->adaptive->ends;
+    size_t n = ends->band[r->band].n_token, n_cluster = adaptive_entries(ends, r->band) - n;
+    float *e = r->logit + (size_t)t * r->ld, max, moved[MAX_BAND];
+    r->sum[t] = sum_row(r->kernels, e, n, e + n, n_cluster, &max, e);
+    memcpy(moved, e + n, n_cluster * sizeof *moved);
+    for (size_t i = 1; i <= n_cluster; i++)
+        e[n + i - 1] = moved[cluster_row(ends, (int)i)];
+}
+
+void adaptive_weights(struct adaptive *a, const struct compute *compute, const float *hidden,
+                      size_t n, int i, float *e, size_t lde, double *sum) {
+    struct exact_rows r = {
+        .adaptive = a, .kernels = compute->kernels, .band = i, .logit = e, .ld = lde, .sum = sum};
+    compute_logits(a, compute, i, hidden, n, e, lde);
+    pool_run(compute->pool, (int)n, weigh_row, &r);
+}
+
+/* ---- Scores ------------------------------------------------------------------------------- */
+
 /* Lets a position wait to be scored in its target's band. */
 static void add_waiting(struct adaptive *a, const struct compute *compute, const float *hidden,
-                        int32_t target, float *nats) {
+                        int32_t target, double cluster, float *nats) {
     size_t d_model = a->ends->d_model;
     if (a->n_waiting == a->max_x)
         adaptive_score_end(a, compute);
     a->waiting_target[a->n_waiting] = target;
     a->waiting_nats[a->n_waiting] = nats;
+    if (a->waiting_cluster)
+        a->waiting_cluster[a->n_waiting] = cluster;
     memcpy(a->waiting_hidden + a->n_waiting * d_model, hidden, d_model * sizeof *hidden);
     a->n_waiting++;
+}
+
+/* nats[n] of band i's a->entry[n], by blocks of its entries. */
+static void score_blocks(struct adaptive *a, const struct compute *compute, int i,
+                         const float *hidden, size_t n, float *nats) {
+    const struct ends *ends = a->ends;
+    const struct band *band = &ends->band[i];
+    bool clusters = i == 0 && ends->n_band > 1;
+    struct softmax s = {.adaptive = a,
+                        .compute = compute,
+                        .count = n,
+                        .projected = project(a, compute, i, hidden, n),
+                        .w = {&band->softmax, clusters ? &ends->cluster : NULL},
+                        .bias = {band->softmax_bias, ends->cluster_bias}};
+    size_t blocks = run_softmax(&s);
+    for (size_t t = 0; t < n; t++)
+        nats[t] = nats_of(a, blocks, t);
 }
 
 void adaptive_score(struct adaptive *a, const struct compute *compute, const float *hidden,
                     size_t n, const int32_t *targets, float *nats) {
     const struct ends *ends = a->ends;
-    struct softmax head = {.adaptive = a,
-                           .compute = compute,
-                           .count = n,
-                           .projected = project(a, compute, 0, hidden, n),
-                           .w = {&ends->band[0].softmax, ends->n_band > 1 ? &ends->cluster : NULL},
-                           .bias = {ends->band[0].softmax_bias, ends->cluster_bias}};
+    bool exact = compute->kernels->is_exact;
     for (size_t t = 0; t < n; t++) {
         int i = band_of(ends, (size_t)targets[t]);
         a->entry[t] = i == 0 ? (size_t)targets[t] : ends->band[0].n_token + cluster_row(ends, i);
     }
-    size_t blocks = run_softmax(&head);
-    for (size_t t = 0; t < n; t++)
-        nats[t] = nats_of(a, blocks, t);
+    if (exact)
+        score_rows(a, compute, 0, hidden, n, NULL, a->found, nats);
+    else
+        score_blocks(a, compute, 0, hidden, n, nats);
     for (size_t t = 0; t < n; t++)
         if (band_of(ends, (size_t)targets[t]) > 0)
-            add_waiting(a, compute, hidden + t * ends->d_model, targets[t], &nats[t]);
+            add_waiting(a, compute, hidden + t * ends->d_model, targets[t], exact ? a->found[t] : 0,
+                        &nats[t]);
+}
+
+/* Scores the waiting positions a->member[count] in band i. */
+static void score_members(struct adaptive *a, const struct compute *compute, int i, size_t count) {
+    bool exact = compute->kernels->is_exact;
+    size_t d_model = a->ends->d_model;
+    for (size_t m = 0; m < count; m++) {
+        a->entry[m] = (size_t)a->waiting_target[a->member[m]] - a->ends->band[i].first;
+        memcpy(a->gather + m * d_model, a->waiting_hidden + a->member[m] * d_model,
+               d_model * sizeof *a->gather);
+        if (exact)
+            a->cluster[m] = a->waiting_cluster[a->member[m]];
+    }
+    if (exact)
+        score_rows(a, compute, i, a->gather, count, a->cluster, a->cluster + a->max_x, a->nats);
+    else
+        score_blocks(a, compute, i, a->gather, count, a->nats);
+    for (size_t m = 0; m < count; m++) {
+        float *nats = a->waiting_nats[a->member[m]];
+        *nats = exact ? a->nats[m] : *nats + a->nats[m];
+    }
 }
 
 void adaptive_score_end(struct adaptive *a, const struct compute *compute) {
-    size_t d_model = a->ends->d_model;
     for (int i = 1; i < a->ends->n_band && a->n_waiting > 0; i++) {
-        const struct band *band = &a->ends->band[i];
         size_t count = members(a, i, a->waiting_target, a->n_waiting);
-        if (count == 0)
-            continue;
-        for (size_t m = 0; m < count; m++) {
-            a->entry[m] = (size_t)a->waiting_target[a->member[m]] - band->first;
-            memcpy(a->gather + m * d_model, a->waiting_hidden + a->member[m] * d_model,
-                   d_model * sizeof *a->gather);
-        }
-        struct softmax tail = {.adaptive = a,
-                               .compute = compute,
-                               .count = count,
-                               .projected = project(a, compute, i, a->gather, count),
-                               .w = {&band->softmax, NULL},
-                               .bias = {band->softmax_bias, NULL}};
-        size_t blocks = run_softmax(&tail);
-        for (size_t m = 0; m < count; m++)
-            *a->waiting_nats[a->member[m]] += nats_of(a, blocks, m);
+        if (count > 0)
+            score_members(a, compute, i, count);
     }
     a->n_waiting = 0;
 }
@@ -275,8 +434,10 @@ struct distributions {
     const struct ends *ends;
     const struct kernels *kernels;
     int band;
-    float *logprob; /* [n, n_token] */
-    float *cluster; /* [n, n_band] */
+    float *logprob;       /* [n, n_token] */
+    const float *logit;   /* [n, n_band - 1]: of the clusters */
+    double *cluster;      /* [n, n_band]: what head_task finds */
+    const double *before; /* [n, n_band]: what it found before */
 };
 
 static size_t n_token(const struct ends *ends) {
@@ -284,20 +445,20 @@ static size_t n_token(const struct ends *ends) {
     return last->first + last->n_token;
 }
 
-/* The softmax over band 0's tokens and the clusters; clusters are in the order of their matrix. */
+/* The softmax over band 0's tokens and the clusters, whose logits are in the order of their
+ * matrix. */
 static void head_task(void *context, int t, int thread) {
     (void)thread;
     const struct distributions *d = context;
     const struct ends *ends = d->ends;
     size_t n = ends->band[0].n_token, n_cluster = (size_t)ends->n_band - 1;
     float *logprob = d->logprob + (size_t)t * n_token(ends);
-    float *cluster = d->cluster + (size_t)t * (size_t)ends->n_band;
-    float max, sum, top = -INFINITY, tail[64];
+    const float *tail = d->logit + (size_t)t * n_cluster;
+    double *cluster = d->cluster + (size_t)t * (size_t)ends->n_band;
+    float max, sum, top = -INFINITY;
     d->kernels->sum_exp(n, logprob, &max, &sum);
-    for (size_t i = 0; i < n_cluster; i++) {
-        tail[i] = cluster[i + 1];
+    for (size_t i = 0; i < n_cluster; i++)
         top = tail[i] > top ? tail[i] : top;
-    }
     double total = sum;
     if (top > max) {
         total *= exp((double)max - top);
@@ -312,26 +473,53 @@ static void head_task(void *context, int t, int thread) {
         cluster[i] = tail[cluster_row(ends, i)] - norm;
 }
 
+static void exact_head_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    const struct ends *ends = d->ends;
+    size_t n = ends->band[0].n_token, n_cluster = (size_t)ends->n_band - 1;
+    float *logprob = d->logprob + (size_t)t * n_token(ends);
+    const float *tail = d->logit + (size_t)t * n_cluster;
+    double norm = norm_of_row(d->kernels, logprob, n, tail, n_cluster);
+    for (size_t i = 0; i < n; i++)
+        logprob[i] = round_logprob((double)logprob[i] - norm);
+    for (int i = 1; i < ends->n_band; i++)
+        d->cluster[(size_t)t * (size_t)ends->n_band + (size_t)i] =
+            (double)tail[cluster_row(ends, i)] - norm;
+}
+
 void adaptive_head(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
-                   float *logprob, float *cluster) {
+                   float *logprob, double *cluster) {
     const struct ends *ends = a->ends;
     const struct band *band = &ends->band[0];
     const float *projected = project(a, compute, 0, hidden, n);
-    struct distributions d = {ends, compute->kernels, 0, logprob, cluster};
+    struct distributions d = {.ends = ends,
+                              .kernels = compute->kernels,
+                              .logprob = logprob,
+                              .logit = a->cluster_logit,
+                              .cluster = cluster};
     compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
                     LINEAR, logprob, n_token(ends));
     if (ends->n_band > 1)
         compute_product(compute, n, projected, ends->cluster.n_col, &ends->cluster,
-                        ends->cluster_bias, LINEAR, cluster + 1, (size_t)ends->n_band);
-    pool_run(compute->pool, (int)n, head_task, &d);
+                        ends->cluster_bias, LINEAR, a->cluster_logit, (size_t)ends->n_band - 1);
+    pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_head_task : head_task, &d);
+}
+
+/* Where the logits of task t's band are, and what its cluster has. */
+static float *tail_row(const struct distributions *d, int t) {
+    return d->logprob + (size_t)t * n_token(d->ends) + d->ends->band[d->band].first;
+}
+
+static double tail_cluster(const struct distributions *d, int t) {
+    return d->before[(size_t)t * (size_t)d->ends->n_band + (size_t)d->band];
 }
 
 static void tail_task(void *context, int t, int thread) {
     (void)thread;
     const struct distributions *d = context;
     const struct band *band = &d->ends->band[d->band];
-    float *logprob = d->logprob + (size_t)t * n_token(d->ends) + band->first;
-    float cluster = d->cluster[(size_t)t * (size_t)d->ends->n_band + (size_t)d->band];
+    float *logprob = tail_row(d, t), cluster = (float)tail_cluster(d, t);
     float max, sum;
     d->kernels->sum_exp(band->n_token, logprob, &max, &sum);
     float shift = (float)(cluster - max - log((double)sum));
@@ -339,12 +527,26 @@ static void tail_task(void *context, int t, int thread) {
         logprob[j] += shift;
 }
 
+static void exact_tail_task(void *context, int t, int thread) {
+    (void)thread;
+    const struct distributions *d = context;
+    size_t n = d->ends->band[d->band].n_token;
+    float *logprob = tail_row(d, t);
+    double norm = norm_of_row(d->kernels, logprob, n, NULL, 0), cluster = tail_cluster(d, t);
+    for (size_t j = 0; j < n; j++)
+        logprob[j] = round_logprob((double)logprob[j] - norm + cluster);
+}
+
 void adaptive_tail(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
-                   int i, float *cluster, float *logprob) {
+                   int i, const double *cluster, float *logprob) {
     const struct band *band = &a->ends->band[i];
     const float *projected = project(a, compute, i, hidden, n);
-    struct distributions d = {a->ends, compute->kernels, i, logprob, cluster};
+    struct distributions d = {.ends = a->ends,
+                              .kernels = compute->kernels,
+                              .band = i,
+                              .logprob = logprob,
+                              .before = cluster};
     compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
                     LINEAR, logprob + band->first, n_token(a->ends));
-    pool_run(compute->pool, (int)n, tail_task, &d);
+    pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_tail_task : tail_task, &d);
 }

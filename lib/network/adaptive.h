@@ -39,22 +39,29 @@ uint64_t ends_target_products(const struct ends *ends, int32_t id);
 struct adaptive {
     const struct ends *ends;
     size_t max_x;
-    float *narrow;  /* [max_x, d_embed]: rows of a band, before or after its projection */
-    float *gather;  /* [max_x, d_model] */
-    size_t *member; /* [max_x]: which tokens belong to the current band */
-    size_t *entry;  /* [max_x]: their targets' places in its softmax */
-    float *partial; /* [blocks, max_x, 2]: largest logit of a block, and its sum of exponentials */
-    float *logit;   /* [max_x]: of the targets */
-    float *cluster; /* [max_x, n_band]: room for adaptive_head */
+    float *narrow;   /* [max_x, d_embed]: rows of a band, before or after its projection */
+    float *gather;   /* [max_x, d_model] */
+    size_t *member;  /* [max_x]: which tokens belong to the current band */
+    size_t *entry;   /* [max_x]: their targets' places in its softmax */
+    float *partial;  /* [blocks, max_x, 2]: largest logit of a block, and its sum of exponentials */
+    float *logit;    /* [max_x]: of the targets */
+    float *nats;     /* [max_x]: of waiting positions in their band */
+    double *cluster; /* [max_x, n_band]: room for adaptive_head */
+    float *cluster_logit; /* [max_x, n_band - 1] */
     /* Positions whose targets are in other bands than the first wait to be scored together. */
     size_t n_waiting;
     int32_t *waiting_target; /* [max_x] */
     float **waiting_nats;    /* [max_x]: those of the band's entry in the head, to be added to */
     float *waiting_hidden;   /* [max_x, d_model] */
+    /* Of the exact arithmetic: */
+    double *waiting_cluster; /* [max_x]: the log-probability of the band's entry in the head */
+    double *found; /* [max_x]: the log-probabilities of the targets' entries in the head */
+    float *logits; /* [most_logits]: whole rows of a softmax */
+    size_t most_logits;
 };
 
 /* Takes the memory from the arena. */
-void adaptive_lay_out(struct adaptive *adaptive, const struct ends *ends, size_t max_x,
+void adaptive_lay_out(struct adaptive *adaptive, const struct ends *ends, size_t max_x, bool exact,
                       struct arena *arena);
 /* Names the head's matrices to compute_order; they are ENDS_ORDER at most. */
 enum { ENDS_ORDER = 3 };
@@ -73,13 +80,23 @@ void adaptive_score(struct adaptive *adaptive, const struct compute *compute, co
                     size_t n, const int32_t *targets, float *nats);
 void adaptive_score_end(struct adaptive *adaptive, const struct compute *compute);
 
-/* Computes distributions in two steps, for hidden[n, d_model].  adaptive_head gives the
+/* Computes distributions in two steps, for hidden[n, d_model], n <= max_x.  adaptive_head gives the
  * log-probabilities of band 0's tokens, and of each other band as a whole in cluster[n, n_band]
  * (entry 0 is unused).  adaptive_tail gives those of band i's tokens.  Each fills only its band's
  * part of logprob[n, n_token]. */
 void adaptive_head(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
-                   size_t n, float *logprob, float *cluster);
+                   size_t n, float *logprob, double *cluster);
 void adaptive_tail(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
-                   size_t n, int band, float *cluster, float *logprob);
+                   size_t n, int band, const double *cluster, float *logprob);
+
+/* The number of entries of band i's softmax: its tokens, and for band 0 the other bands too. */
+size_t adaptive_entries(const struct ends *ends, int i);
+
+/* Computes the softmax of band i for hidden[n, d_model], n <= max_x, before its division: with
+ * entries x_j, e[t, j] = exp(x_j - max x), and sum[t] is their sum.  Row t of e begins at e[t lde];
+ * lde >= adaptive_entries(i).  Of band 0, the entries after its tokens are bands 1, 2 and so on.
+ * For the exact arithmetic only. */
+void adaptive_weights(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
+                      size_t n, int i, float *e, size_t lde, double *sum);
 
 #endif

@@ -5,7 +5,10 @@
  *     up to panels->most_rows   activations are packed into panels, and all panels are multiplied
  *                               by one part of the weights after another
  *     more                      each task packs its weights (f32_product); kernels without that
- *                               product use sgemm for each block of weights */
+ *                               product use sgemm for each block of weights
+ *
+ * The exact arithmetic has one way for any number of rows: dot products of rows of activations and
+ * rows of weights, which few rows read as they are stored and many rows widened. */
 #include "compute.h"
 #include "lib/base/error.h"
 #include "lib/base/q8.h"
@@ -160,6 +163,8 @@ static size_t rounded_row(size_t k) {
 
 size_t compute_packed(const struct kernels *kernels, size_t n_x, size_t k) {
     size_t most = 0;
+    if (kernels->is_exact)
+        return n_x * (rounded_row(k) + 1);
     for (size_t type = 0; type < KERNEL_TYPES; type++) {
         const struct panels *panels = kernels->panels[type];
         size_t rows = n_x < panels->most_rows ? n_x : panels->most_rows;
@@ -179,19 +184,36 @@ static void pack_task(void *context, int i, int thread) {
                     panel.scale);
 }
 
+static void round_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct operand *x = context;
+    size_t first = (size_t)i * FEW_ROWS, left = x->n - first;
+    x->kernels->round(left < FEW_ROWS ? left : FEW_ROWS, x->k, x->x + first * x->ld, x->ld,
+                      x->round + first * q8_blocks(x->k) * Q8_BLOCK, x->scale + first);
+}
+
+/* Rounds all rows to 16 bits. */
+static void round_operand(const struct compute *compute, struct operand *x) {
+    x->round = (int16_t *)compute->packed;
+    x->scale = compute->packed + x->n * rounded_row(x->k);
+    pool_run(compute->pool, (int)((x->n + FEW_ROWS - 1) / FEW_ROWS), round_task, x);
+}
+
 struct operand compute_prepare(const struct compute *compute, size_t n_x, const float *x,
                                size_t ldx, const struct matrix *w) {
-    struct operand operand = {.n = n_x, .k = w->n_col, .ld = ldx, .x = x};
+    struct operand operand = {
+        .kernels = compute->kernels, .n = n_x, .k = w->n_col, .ld = ldx, .x = x};
+    if (compute->kernels->is_exact) {
+        if (w->type == WEIGHTS_Q8)
+            round_operand(compute, &operand);
+        return operand;
+    }
     operand.panels = compute->kernels->panels[w->type];
     if (n_x > FEW_ROWS && n_x <= operand.panels->most_rows) {
         operand.packed = compute->packed;
         pool_run(compute->pool, (int)n_panel(n_x), pack_task, &operand);
     } else if (n_x <= FEW_ROWS && w->type == WEIGHTS_Q8) {
-        float *scale = compute->packed;
-        int16_t *round = (int16_t *)(scale + FEW_ROWS);
-        compute->kernels->round(n_x, w->n_col, x, ldx, round, scale);
-        operand.round = round;
-        operand.scale = scale;
+        round_operand(compute, &operand);
     }
     return operand;
 }
@@ -282,6 +304,9 @@ void compute_product_block(const struct compute *compute, int thread, const stru
     if (x->round && w->type == WEIGHTS_Q8) {
         compute->kernels->product_q8(x->n, n, w->n_col, x->round, x->scale, rows.data, rows.scale,
                                      y, ldy);
+    } else if (x->n > FEW_ROWS && compute->kernels->is_exact) {
+        compute->kernels->product[WEIGHTS_F32](x->n, n, w->n_col, x->x, x->ld,
+                                               wide_rows(compute, thread, w, first, n), y, ldy);
     } else if (x->n <= FEW_ROWS && w->type != WEIGHTS_Q8) {
         compute->kernels->product[w->type](x->n, n, w->n_col, x->x, x->ld, rows.data, y, ldy);
     } else if (x->n > FEW_ROWS && compute->kernels->f32_product) {
@@ -317,15 +342,21 @@ static void product_task(void *context, int i, int thread) {
                           p->y + first, p->ldy);
 }
 
+/* Whether tasks of a product of many rows take few rows of weights, as ours do and sgemm does not.
+ */
+static bool is_divided(const struct compute *compute) {
+    return compute->kernels->f32_product || compute->kernels->is_exact;
+}
+
 void compute_product(const struct compute *compute, size_t n_x, const float *x, size_t ldx,
                      const struct matrix *w, const float *bias, enum activation activation,
                      float *y, size_t ldy) {
     read_ahead_begin(compute->ahead, n_x <= FEW_ROWS ? w : NULL);
     struct operand operand = compute_prepare(compute, n_x, x, ldx, w);
-    size_t block = n_x <= FEW_ROWS                 ? stream_rows(w)
-                   : operand.packed                ? PANEL_ROWS
-                   : compute->kernels->f32_product ? packed_rows(w)
-                                                   : compute_block_rows(w);
+    size_t block = n_x <= FEW_ROWS       ? stream_rows(w)
+                   : operand.packed      ? PANEL_ROWS
+                   : is_divided(compute) ? packed_rows(w)
+                                         : compute_block_rows(w);
     struct product p = {compute, operand, ldy, block, bias, w, activation, y};
     pool_run(compute->pool, (int)((w->n_row + block - 1) / block), product_task, &p);
 }

@@ -48,12 +48,13 @@ void compute_widen(const struct compute *compute, const struct matrix *w, size_t
 
 /* The X of a product, ready for its tasks; valid until the next one is prepared. */
 struct operand {
+    const struct kernels *kernels;
     size_t n, k, ld;
     const float *x; /* [n, k] */
     const struct panels *panels;
-    float *packed;        /* the same in panels, or NULL if the tasks do not use them */
-    const int16_t *round; /* few rows in 16 bits (see kernels.h), or NULL */
-    const float *scale;   /* [n]: of `round` */
+    float *packed;  /* the same in panels, or NULL if the tasks do not use them */
+    int16_t *round; /* few rows in 16 bits (see kernels.h), or NULL */
+    float *scale;   /* [n]: of `round` */
 };
 
 /* Prepares X for a product with `w`.  The operand serves other matrices of the same width too;

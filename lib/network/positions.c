@@ -1,8 +1,8 @@
 /* Position rows are computed once; the scores of the first tokens may do without them. */
 #include "positions.h"
+#include "lib/base/exact_math.h"
 #include "lib/base/sizes.h"
 
-#include <math.h>
 #include <string.h>
 
 static size_t projected_width(const struct position_plan *plan) {
@@ -18,9 +18,11 @@ static struct rows plan_rows(const struct position_plan *plan) {
                          .width = rows_width(plan->type, plan->d_head)};
 }
 
-/* Only a first memory of zeros is seen as a whole from the first token on. */
+/* Only a first memory of zeros is seen as a whole from the first token on.  The exact arithmetic
+ * does without, because these scores have other roundings. */
 static bool has_few(const struct position_plan *plan) {
-    return plan->kind == POSITIONS_SINUSOID && plan->zero_memory && plan->d_model % 16 == 0;
+    return plan->kind == POSITIONS_SINUSOID && plan->zero_memory && !plan->exact &&
+           plan->d_model % 16 == 0;
 }
 
 size_t positions_scratch(const struct position_plan *plan) {
@@ -80,49 +82,20 @@ void positions_free(struct positions *p) {
         arena_leave(&p->memory);
 }
 
-enum {
-    LANES = 16, /* frequencies computed together */
-    TURNS = 64  /* rows between two that sin and cos compute: rounding errors add up to 1e-14 */
-};
-
-/* Up to LANES frequencies of position_sines.  A row follows from the one before by a rotation:
- *     sin(a + b) = sin a cos b + cos a sin b, cos(a + b) = cos a cos b - sin a sin b          */
-static void some_sines(const float *inv_freq, size_t n_freq, size_t half, int clamp_len,
-                       double first, int step, size_t n, float *out) {
-    double s[LANES] = {0}, c[LANES] = {0}, step_s[LANES] = {0}, step_c[LANES] = {0}, before = 0;
-    for (size_t i = 0; i < n_freq; i++) {
-        step_s[i] = sin(step * (double)inv_freq[i]);
-        step_c[i] = cos(step * (double)inv_freq[i]);
-    }
-    for (size_t t = 0; t < n; t++) {
-        double p = first + (double)step * (double)t;
-        if (clamp_len > 0 && p > clamp_len)
-            p = clamp_len;
-        bool turns = t % TURNS != 0 && p != 0 && p - before == step;
-        before = p;
-        for (size_t i = 0; i < n_freq && !turns; i++) {
-            s[i] = sin(p * (double)inv_freq[i]);
-            c[i] = cos(p * (double)inv_freq[i]);
-        }
-        for (size_t i = 0; i < LANES && turns; i++) {
-            double sine = s[i] * step_c[i] + c[i] * step_s[i];
-            c[i] = c[i] * step_c[i] - s[i] * step_s[i];
-            s[i] = sine;
-        }
-        float *row = out + t * 2 * half;
-        for (size_t i = 0; i < n_freq; i++) {
-            row[i] = (float)s[i];
-            row[half + i] = (float)c[i];
-        }
-    }
-}
-
 void position_sines(const float *inv_freq, size_t d_model, int clamp_len, size_t first, int step,
                     size_t n, float *out) {
     size_t half = d_model / 2;
-    for (size_t i = 0; i < half; i += LANES)
-        some_sines(inv_freq + i, smaller(LANES, half - i), half, clamp_len, (double)first, step, n,
-                   out + i);
+    for (size_t t = 0; t < n; t++) {
+        double p = (double)first + (double)step * (double)t;
+        if (clamp_len > 0 && p > clamp_len)
+            p = clamp_len;
+        for (size_t i = 0; i < half; i++) {
+            double s, c;
+            exact_sin_cos(p * (double)inv_freq[i], &s, &c);
+            out[t * d_model + i] = (float)s;
+            out[t * d_model + half + i] = (float)c;
+        }
+    }
 }
 
 struct sines {

@@ -30,6 +30,7 @@ struct position_plan {
     int clamp_len;          /* as in txl_settings */
     const float *inv_freq;  /* [d_model / 2] of the sinusoids */
     bool zero_memory;       /* the first token sees more than FEW_TOKENS rows of zeros */
+    bool exact;             /* the arithmetic is exact */
     enum weights_type type; /* of the stored rows */
 };
 
@@ -93,7 +94,8 @@ void positions_score_few(struct positions *positions, const struct compute *comp
                          size_t ldq);
 
 /* Computes the rows [sin(p f_0) .., cos(p f_0) ..] of n positions first, first + step, ...: out[n,
- * d_model].  If clamp_len is above 0, positions beyond it count as clamp_len. */
+ * d_model].  If clamp_len is above 0, positions beyond it count as clamp_len.  A row's bits depend
+ * on its position alone. */
 void position_sines(const float *inv_freq, size_t d_model, int clamp_len, size_t first, int step,
                     size_t n, float *out);
 

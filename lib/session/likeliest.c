@@ -97,7 +97,7 @@ txl_status session_likeliest(txl_session *s, size_t k, double least, const struc
     compete(s, 0, k, least, a, heap, n);
     int i;
     while ((i = next_band(s, done)) > 0) {
-        double most = bound * (double)s->cluster[i];
+        double most = bound * (double)(float)s->cluster[i];
         if (most < least || (*n == k && most < heap[0].score))
             break;
         status = session_need_band(s, i, error);

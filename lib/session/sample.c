@@ -100,7 +100,7 @@ static txl_status weigh_band(txl_session *s, const struct adjustment *a, double 
     for (size_t id = band->first; id < end && !marked; id++)
         marked = a->mark[id] != 0;
     if (!marked) {
-        *weight = exp((double)s->cluster[i] - best);
+        *weight = exp(s->cluster[i] - best);
         return TXL_OK;
     }
     txl_status status = session_need_band(s, i, error);

@@ -9,9 +9,25 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 
+/* ---- Rounding ----------------------------------------------------------------------------- */
+
+struct rounding session_rounding(const txl_session *s) {
+    struct rounding before = {s->timeline->settings.arithmetic == TXL_ARITHMETIC_EXACT};
+    if (before.is_set)
+        before.environment = float_environment_set();
+    return before;
+}
+
+void session_restore_rounding(const struct rounding *before) {
+    if (before->is_set)
+        float_environment_restore(&before->environment);
+}
+
 /* ---- Memory ------------------------------------------------------------------------------- */
 
 static const struct kernels *kernels_of(const txl_model *model, const txl_settings *settings) {
+    if (settings->arithmetic == TXL_ARITHMETIC_EXACT)
+        return model->kernels->exact;
     return settings->compute == TXL_COMPUTE_INT8 ? model->kernels->int8 : model->kernels;
 }
 
@@ -68,6 +84,17 @@ static txl_status check_memory(const txl_model *model, const txl_settings *s, tx
                     s->tgt_len, s->mem_len, needed / 1000000, all / 1000000);
 }
 
+/* The exact arithmetic covers what weights-format.md specifies. */
+static txl_status check_exact(const txl_settings *s, txl_error *error) {
+    if (s->memory_type == TXL_MEMORY_BF16)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "the exact arithmetic needs a memory in f32 or f16, not bf16");
+    if (s->compute == TXL_COMPUTE_INT8)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "the exact arithmetic does not compute in int8; it is for the fast one");
+    return TXL_OK;
+}
+
 static txl_status check_settings(const txl_model *model, const txl_settings *s, txl_error *error) {
     if (s->tgt_len < 1 || s->tgt_len > TXL_MAX_TGT_LEN)
         return txl_fail(error, TXL_ARGUMENT, "tgt_len must be from 1 to %d, not %d",
@@ -83,7 +110,11 @@ static txl_status check_settings(const txl_model *model, const txl_settings *s, 
         return txl_fail(error, TXL_ARGUMENT,
                         "int8 is for weights in q8, and those of %s are in %s; convert them to q8",
                         model->weights->name, txl_model_type(model));
-    txl_status status = model->family->check_session(model->network, s, error);
+    if (s->arithmetic < TXL_ARITHMETIC_FAST || s->arithmetic > TXL_ARITHMETIC_EXACT)
+        return txl_fail(error, TXL_ARGUMENT, "unknown arithmetic %d", (int)s->arithmetic);
+    txl_status status = s->arithmetic == TXL_ARITHMETIC_EXACT ? check_exact(s, error) : TXL_OK;
+    if (!status)
+        status = model->family->check_session(model->network, s, error);
     return status ? status : check_memory(model, s, error);
 }
 
@@ -97,8 +128,10 @@ static txl_status new_session(const txl_model *model, const txl_settings *settin
         return status;
     txl_session *s = lay_out(model, &full, &arena);
     s->arena = arena;
+    const struct rounding before = session_rounding(s); /* the threads inherit it */
     status = model->family->timeline_open(s->timeline, kernels_of(model, &full),
                                           like ? like->timeline : NULL, error);
+    session_restore_rounding(&before);
     if (status) {
         txl_session_free(s);
         return status;
@@ -139,7 +172,9 @@ void session_set_last(txl_session *s, const float *hidden) {
 }
 
 void txl_session_reset(txl_session *s) {
+    const struct rounding before = session_rounding(s);
     s->model->family->reset(s->timeline);
+    session_restore_rounding(&before);
     s->started = false;
     session_forget_distribution(s);
 }
@@ -204,6 +239,7 @@ static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const st
     size_t n_token = (size_t)s->model->vocabulary.n;
     bool every = wanted->nats || wanted->logprob;
     txl_status status = TXL_OK;
+    const struct rounding before = session_rounding(s);
     session_forget_distribution(s);
     for (size_t done = 0; done < n && !status;) {
         size_t room = s->model->family->room(s->timeline), pass = n - done < room ? n - done : room;
@@ -222,6 +258,7 @@ static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const st
     }
     if (wanted->nats) /* of the passes that were made, also where one failed */
         adaptive_score_end(&s->timeline->adaptive, &s->timeline->compute);
+    session_restore_rounding(&before);
     return !status && wanted->nats ? session_check_nats(s, n, wanted->nats, error) : status;
 }
 
@@ -239,7 +276,7 @@ static txl_status check_alike(txl_session *const *sessions, size_t n, txl_error 
         if (sessions[i]->model != sessions[0]->model || other->tgt_len != first->tgt_len ||
             other->mem_len != first->mem_len || other->clamp_len != first->clamp_len ||
             other->same_length != first->same_length || other->memory_type != first->memory_type ||
-            other->compute != first->compute)
+            other->compute != first->compute || other->arithmetic != first->arithmetic)
             return txl_fail(error, TXL_ARGUMENT,
                             "sessions that are fed together must have one model and one settings");
     }
@@ -253,7 +290,8 @@ static txl_status share_heads(txl_session *const *sessions, size_t n, const floa
     struct timeline *t = lead->timeline;
     const struct ends *ends = &t->network->ends;
     size_t n_token = (size_t)lead->model->vocabulary.n, n_band = (size_t)ends->n_band;
-    float *logprob = calloc(n, n_token * sizeof *logprob), *cluster = t->adaptive.cluster;
+    float *logprob = calloc(n, n_token * sizeof *logprob);
+    double *cluster = t->adaptive.cluster;
     if (!logprob)
         return txl_fail_memory(error, "distributions", (uint64_t)n * n_token * sizeof *logprob);
     adaptive_head(&t->adaptive, &t->compute, hidden, n, logprob, cluster);
@@ -300,10 +338,12 @@ txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const i
     struct timeline **timeline = calloc(most, sizeof *timeline);
     if (!timeline)
         return txl_fail_memory(error, "sessions", most * sizeof *timeline);
+    const struct rounding before = session_rounding(sessions[0]);
     for (size_t done = 0; done < n && !status; done += most) {
         size_t count = n - done < most ? n - done : most;
         status = feed_together(sessions + done, count, ids + done, timeline, error);
     }
+    session_restore_rounding(&before);
     free(timeline);
     return status;
 }
@@ -324,7 +364,9 @@ txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error
         status = new_session(s->model, &s->timeline->settings, s, &c, error);
     if (status)
         return status;
+    const struct rounding before = session_rounding(s);
     status = s->model->family->copy(c->timeline, s->timeline, error);
+    session_restore_rounding(&before);
     if (status) {
         txl_session_free(c);
         return status;
@@ -360,12 +402,14 @@ txl_status session_need_band(txl_session *s, int i, txl_error *error) {
     struct timeline *t = s->timeline;
     if (!s->started)
         return txl_fail(error, TXL_ARGUMENT, "no token has been fed yet");
+    const struct rounding before = session_rounding(s);
     if (!s->have[0])
         adaptive_head(&t->adaptive, &t->compute, s->last, 1, s->logprob, s->cluster);
     s->have[0] = true;
     if (!s->have[i])
         adaptive_tail(&t->adaptive, &t->compute, s->last, 1, i, s->cluster, s->logprob);
     s->have[i] = true;
+    session_restore_rounding(&before);
     return isfinite(s->logprob[s->model->network->ends.band[i].first])
                ? TXL_OK
                : session_not_finite(s, error);

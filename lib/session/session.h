@@ -3,6 +3,7 @@
 #ifndef TXL_SESSION_H
 #define TXL_SESSION_H
 
+#include "lib/base/float_environment.h"
 #include "model.h"
 
 struct candidate {
@@ -22,7 +23,7 @@ struct txl_session {
 
     /* The distribution of the next token, band by band as needed. */
     float *logprob;              /* [n_token] */
-    float *cluster;              /* [n_band] log-probabilities of the bands; 0 for band 0 */
+    double *cluster;             /* [n_band] log-probabilities of the bands; 0 for band 0 */
     bool *have;                  /* [n_band] whether the band's tokens are in logprob */
     struct candidate *candidate; /* [n_token], scratch for choosing */
     unsigned char *mark;         /* [n_token], the marks of an adjustment */
@@ -54,6 +55,15 @@ txl_status session_check_nats(const txl_session *session, size_t n, const float 
 /* logprob[n, n_token] of the tokens after each of the n hidden states. */
 txl_status session_distribute_pass(txl_session *session, const float *hidden, size_t n,
                                    float *logprob, txl_error *error);
+
+/* A session of the exact arithmetic computes in an environment of its own, whatever its caller's
+ * is: session_rounding sets it, and session_restore_rounding ends it. */
+struct rounding {
+    bool is_set;
+    struct float_environment environment;
+};
+struct rounding session_rounding(const txl_session *session);
+void session_restore_rounding(const struct rounding *before);
 
 /* Refuses a session whose segment has gaps that are open or just filled. */
 txl_status session_check_finished(const txl_session *session, txl_error *error);

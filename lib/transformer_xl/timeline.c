@@ -43,6 +43,7 @@ static struct position_plan plan_positions(const struct transformer_xl *x, const
                                   .clamp_len = s->clamp_len,
                                   .inv_freq = x->inv_freq,
                                   .zero_memory = x->network.zero_memory && s->mem_len > FEW_TOKENS,
+                                  .exact = s->arithmetic == TXL_ARITHMETIC_EXACT,
                                   .type = rows_type(s->memory_type)};
 }
 
@@ -110,6 +111,11 @@ txl_status transformer_xl_check_session(const struct network *network, const txl
         return txl_fail(error, TXL_ARGUMENT,
                         "mem_len must be 0: attention type %d has absolute positions and no memory",
                         x->attn_type);
+    if (!attention_is_relative(x->attn_type) && s->arithmetic == TXL_ARITHMETIC_EXACT)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "the exact arithmetic does not cover attention type %d, whose positions "
+                        "count from the segment's end",
+                        x->attn_type);
     if (x->attn_type == ATTENTION_LEARNED_POSITION && s->tgt_len > x->max_klen)
         return txl_fail(error, TXL_ARGUMENT,
                         "tgt_len must be at most %d, the positions that this model has learned",
@@ -138,7 +144,8 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
     compute_lay_out(&t->compute, settings->threads, all_scratch(x, &plan),
                     all_packed(x, kernels, &plan), 4 * (size_t)x->n_layer + ENDS_ORDER, arena);
     layers_lay_out(&t->layers, &list, arena);
-    adaptive_lay_out(&t->adaptive, &network->ends, plan.chunk, arena);
+    adaptive_lay_out(&t->adaptive, &network->ends, plan.chunk,
+                     settings->arithmetic == TXL_ARITHMETIC_EXACT, arena);
     size_t width = head_width(x), d_model = (size_t)x->d_model, d_inner = (size_t)x->d_inner;
     line->hidden = arena_take(arena, plan.chunk * d_model, sizeof(float));
     line->normed = arena_take(arena, plan.chunk * d_model, sizeof(float));

@@ -59,6 +59,8 @@ static size_t all_packed(const struct xlnet *x, const struct kernels *kernels) {
 txl_status xlnet_check_session(const struct network *network, const txl_settings *s,
                                txl_error *error) {
     (void)network;
+    if (s->arithmetic == TXL_ARITHMETIC_EXACT)
+        return txl_fail(error, TXL_UNSUPPORTED, "the exact arithmetic does not cover XLNet");
     if (s->same_length)
         return txl_fail(error, TXL_ARGUMENT,
                         "same_length means nothing to an XLNet, which sees both sides");
@@ -102,7 +104,7 @@ struct timeline *xlnet_lay_out(const struct network *network, const struct kerne
     compute_lay_out(&t->compute, settings->threads, all_scratch(x, settings, &plan),
                     all_packed(x, kernels), 4 * (size_t)x->n_layer + ENDS_ORDER, arena);
     layers_lay_out(&t->layers, &list, arena);
-    adaptive_lay_out(&t->adaptive, &network->ends, XLNET_QUERIES, arena);
+    adaptive_lay_out(&t->adaptive, &network->ends, XLNET_QUERIES, false, arena);
     take_rows(line, arena);
     rows_lay_out(&line->keys, arena);
     rows_lay_out(&line->values, arena);

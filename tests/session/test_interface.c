@@ -180,7 +180,7 @@ static void reserved_members_must_be_zero(void **state) {
     txl_session *session = open_session(&c, "characters"), *other = NULL;
     txl_settings settings;
     txl_model_defaults(c.model, &settings);
-    settings.reserved[7] = 1;
+    settings.reserved[6] = 1;
     assert_int_equal(txl_session_new(c.model, &settings, &other, &error), TXL_ARGUMENT);
     assert_non_null(strstr(error.message, "txl_settings"));
 

@@ -1,0 +1,156 @@
+/* Functions of a table that convert or compare elements, without sums: they give the same bits for
+ * any number of lanes.  Needs the vectors of vectors.h and the loads that kernels_impl.h lists. */
+#include "lanes.h"
+#include "lib/base/q8.h"
+
+#include <string.h>
+
+/* How many bytes ahead what is read once is prefetched.  One distance suits every type. */
+enum { AHEAD = 3072 };
+
+/* Weights are read once.  The processor's own prefetching falls behind when they are narrow or are
+ * multiplied by several rows. */
+static inline void prefetch(const void *p) {
+    __builtin_prefetch((const char *)p + AHEAD, 0, 3);
+}
+
+/* ---- Narrowing ---------------------------------------------------------------------------- */
+
+/* Rounds x[n] to 16-bit integers: x is about out times *scale, which is the largest magnitude
+ * divided by 32767.  Rounding activations to 16 bits loses much less than rounding weights to 8
+ * (see SPEED.md). */
+static void round_row(size_t n, const float *x, int16_t *out, float *scale) {
+    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    vec best = {0}, odd = {0};     /* not zero if an element is not finite */
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec y = load_f32(x + i);
+        best = larger(larger(y, -y), best);
+        odd += y - y;
+    }
+    vec tail = load_tail(x + i, n - i, 0);
+    best = larger(larger(tail, -tail), best);
+    odd += tail - tail;
+    float most = max_lanes(best);
+    vec inverse = splat(most > 0x1p-100f ? 32767 / most : 0);
+    *scale = most / 32767 + sum_lanes(odd);
+    typedef int16_t half_ivec __attribute__((vector_size(2 * LANES)));
+    half_ivec q;
+    for (size_t j = 0; j < i; j += LANES) {
+        vec y = load_f32(x + j) * inverse + splat(round);
+        q = __builtin_convertvector((ivec)y - (ivec)splat(round), half_ivec);
+        memcpy(out + j, &q, sizeof q);
+    }
+    q = __builtin_convertvector((ivec)(tail * inverse + splat(round)) - (ivec)splat(round),
+                                half_ivec);
+    memcpy(out + i, &q, (n - i) * sizeof *out);
+    memset(out + n, 0, (q8_blocks(n) * Q8_BLOCK - n) * sizeof *out);
+}
+
+static void round_rows(size_t m, size_t k, const float *x, size_t ldx, int16_t *out, float *scale) {
+    for (size_t r = 0; r < m; r++)
+        round_row(k, x + r * ldx, out + r * q8_blocks(k) * Q8_BLOCK, scale + r);
+}
+
+static void narrow_f16(const float *in, size_t n, uint16_t *out) {
+    const float most = 65504;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec x = load_f32(in + i);
+        store_f16(out + i, choose(x > splat(most), splat(most), larger(x, splat(-most))));
+    }
+    for (; i < n; i++)
+        out[i] = f16_of_float(in[i] > most ? most : in[i] < -most ? -most : in[i]);
+}
+
+/* ---- Widening ----------------------------------------------------------------------------- */
+
+static void widen_f32(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
+    (void)scale;
+    memcpy(out, in, n_row * n_col * sizeof *out);
+}
+
+static void widen_f16(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
+    (void)scale;
+    const uint16_t *half = in;
+    size_t i = 0, n = n_row * n_col;
+    for (; i + LANES <= n; i += LANES)
+        store_f32(out + i, load_f16(half + i));
+    for (; i < n; i++)
+        out[i] = float_of_f16(half[i]);
+}
+
+static void widen_bf16(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
+    (void)scale;
+    const uint16_t *half = in;
+    size_t i = 0, n = n_row * n_col;
+    for (; i + LANES <= n; i += LANES)
+        store_f32(out + i, load_bf16(half + i));
+    for (; i < n; i++)
+        out[i] = float_of_bf16(half[i]);
+}
+
+static void widen_q8(const void *in, const float *scale, size_t n_row, size_t n_col, float *out) {
+    const int8_t *q = in;
+    for (size_t row = 0; row < n_row; row++) {
+        for (size_t first = 0; first < n_col; first += Q8_BLOCK) {
+            size_t left = n_col - first, n = left < Q8_BLOCK ? left : Q8_BLOCK, i = 0;
+            float s = *scale++;
+            for (; i + LANES <= n; i += LANES)
+                store_f32(out + i, load_i8(q + i) * splat(s));
+            for (; i < n; i++)
+                out[i] = (float)q[i] * s;
+            q += n;
+            out += n;
+        }
+    }
+}
+
+/* ---- Scores ------------------------------------------------------------------------------- */
+
+/* s[i] = scale (s[i] + position[i]), or with `far` for every position if that is NULL; returns the
+ * largest of max and s. */
+static inline float add_position(float *s, size_t n, const float *position, float far, float scale,
+                                 float max) {
+    enum { TOGETHER = 4 }; /* maxima that do not wait for each other */
+    vec best[TOGETHER];
+    for (int v = 0; v < TOGETHER; v++)
+        best[v] = splat(max);
+    size_t i = 0;
+    for (; i + TOGETHER * LANES <= n; i += TOGETHER * LANES) {
+        UNROLL for (int v = 0; v < TOGETHER; v++) {
+            size_t at = i + (size_t)v * LANES;
+            vec x = splat(scale) *
+                    (load_f32(s + at) + (position ? load_f32(position + at) : splat(far)));
+            store_f32(s + at, x);
+            best[v] = larger(x, best[v]);
+        }
+    }
+    for (; i + LANES <= n; i += LANES) {
+        vec x = splat(scale) * (load_f32(s + i) + (position ? load_f32(position + i) : splat(far)));
+        store_f32(s + i, x);
+        best[0] = larger(x, best[0]);
+    }
+    max = max_lanes(larger(larger(best[0], best[1]), larger(best[2], best[3])));
+    for (; i < n; i++) {
+        s[i] = scale * (s[i] + (position ? position[i] : far));
+        max = s[i] > max ? s[i] : max;
+    }
+    return max;
+}
+
+/* Tests eight vectors together, because few contain a larger element. */
+static size_t find_above(size_t first, size_t n, const float *x, float bound) {
+    enum { TOGETHER = 8 * LANES };
+    size_t i = first;
+    for (; i + TOGETHER <= n; i += TOGETHER) {
+        vec best = load_f32(x + i);
+        UNROLL for (size_t v = LANES; v < TOGETHER; v += LANES) best =
+            larger(load_f32(x + i + v), best);
+        if (max_lanes(best) > bound)
+            break;
+    }
+    while (i < n && !(x[i] > bound))
+        i++;
+    return i;
+}

@@ -1,0 +1,17 @@
+/* The exact arithmetic for x86-64 processors with AVX2, FMA and F16C. */
+#include "loads_avx2.h"
+
+enum { DOT_ROWS = 3 };
+
+static inline vec add_product(vec x, vec y, vec sum) {
+    return (vec)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)sum);
+}
+
+static inline ivec pair_products(ivec16 a, ivec16 b) {
+    return (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+}
+
+extern const struct kernels exact_avx2;
+#define KERNELS_TABLE exact_avx2
+#define KERNELS_NAME "avx2"
+#include "exact_impl.h"

@@ -1,0 +1,17 @@
+/* The exact arithmetic for x86-64 processors with AVX-512 (F, VL, BW, DQ). */
+#include "loads_avx512.h"
+
+enum { DOT_ROWS = 6 };
+
+static inline vec add_product(vec x, vec y, vec sum) {
+    return (vec)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)sum);
+}
+
+static inline ivec pair_products(ivec16 a, ivec16 b) {
+    return (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+}
+
+extern const struct kernels exact_avx512;
+#define KERNELS_TABLE exact_avx512
+#define KERNELS_NAME "avx512"
+#include "exact_impl.h"

@@ -1,0 +1,20 @@
+/* The exact arithmetic for any processor. */
+#include "lib/base/fused.h"
+#include "loads_generic.h"
+
+enum { DOT_ROWS = 2 };
+
+static inline vec add_product(vec x, vec y, vec sum) {
+    fused_floats low =
+        fused_multiply_add(__builtin_shufflevector(x, x, 0, 1), __builtin_shufflevector(y, y, 0, 1),
+                           __builtin_shufflevector(sum, sum, 0, 1));
+    fused_floats high =
+        fused_multiply_add(__builtin_shufflevector(x, x, 2, 3), __builtin_shufflevector(y, y, 2, 3),
+                           __builtin_shufflevector(sum, sum, 2, 3));
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3);
+}
+
+extern const struct kernels exact_generic;
+#define KERNELS_TABLE exact_generic
+#define KERNELS_NAME "generic"
+#include "exact_impl.h"

@@ -1,0 +1,18 @@
+/* The exact arithmetic for 64-bit ARM processors. */
+#include "loads_neon.h"
+
+enum { DOT_ROWS = 6 };
+
+static inline vec add_product(vec x, vec y, vec sum) {
+    return (vec)vfmaq_f32((float32x4_t)sum, (float32x4_t)x, (float32x4_t)y);
+}
+
+static inline ivec pair_products(ivec16 a, ivec16 b) {
+    int32x4_t low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+    return (ivec)vpaddq_s32(low, vmull_high_s16(a, b));
+}
+
+extern const struct kernels exact_neon;
+#define KERNELS_TABLE exact_neon
+#define KERNELS_NAME "neon"
+#include "exact_impl.h"
