@@ -187,6 +187,7 @@ static bool open_tables(struct ppl *ppl) {
                                           .per_line = options->per_line,
                                           .objects = options->json,
                                           .previous = options->space_with == SPACE_WITH_PREVIOUS,
+                                          .entropy = options->entropy,
                                           .ids = options->ids,
                                           .n_top = (int32_t)options->logprobs};
     return tables_open(&ppl->tables, &tables, ppl->model.handle, ppl->evaluation.comparison);
@@ -200,7 +201,8 @@ static bool tables_come_first(const struct ppl *ppl) {
 
 static bool needs_distributions(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    return compares(ppl) || options->report || options->logprobs > 0 || corrects_words(ppl);
+    return compares(ppl) || options->report || options->logprobs > 0 || options->entropy ||
+           corrects_words(ppl);
 }
 
 static bool open_report(struct ppl *ppl) {

@@ -43,6 +43,7 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         {o->logprobs > 0 && !o->per_token, "--logprobs needs --per-token"},
         {o->per_word && o->ids, "--per-word needs a text and cannot be combined with --ids"},
         {o->space_with != SPACE_WITH_NEXT && !o->per_word, "--space-with needs --per-word"},
+        {o->entropy && !o->per_word, "--entropy needs --per-word"},
         {shard && (o->batch > 0 || o->per_line || sliding || compare),
          "--shard cannot be combined with --batch, --per-line, --sliding-window or --compare"},
         {sweep && (rows || sliding || shard || compare || session->mem_len != INTEGER_UNSET ||
@@ -280,6 +281,11 @@ const struct option_row ppl_option_rows[] = {
      .help = "with --per-word: white space and line ends count to the next word or to the previous "
              "one",
      .offset = offsetof(struct ppl_options, space_with)},
+    {.name = "entropy",
+     .kind = OPTION_FLAG,
+     .help = "with --per-word: add the entropy of the next token before each word's first token, "
+             "and how much of it the word removes",
+     .offset = offsetof(struct ppl_options, entropy)},
     {.name = "heat",
      .kind = OPTION_FLAG,
      .help = "print the text, coloured by the nats of each token, in place of the result",
@@ -386,7 +392,12 @@ const struct note ppl_notes[] = {
      "have the blank in the first piece of the "
      "next word; with --space-with previous, the probability that a word begins there is "
      "moved to the word before (Pimentel and Meister 2024); the result, word_correction in "
-     "--json, says by how much the rows' sum then differs. --per-line prints the columns "
+     "--json, says by how much the rows' sum then differs. With --entropy two columns follow, in "
+     "nats: entropy, the sum of -p ln p of the distribution before the row's first token, and "
+     "reduction, "
+     "this less the entropy before the next row's first token, which may be negative; it is empty "
+     "where no token follows (pandas: na_values={\"reduction\": [\"\"]}). Both are of tokens, not "
+     "of words. --per-line prints the columns "
      "file line tokens nats bits text on standard output, with --json as objects; the "
      "other two tables can be written beside it, with an index from 0 in each line.\n"
      "\n"
@@ -404,8 +415,8 @@ const struct note ppl_notes[] = {
      "--sweep-memory prints one row, with --json one object, and one summary line for each length. "
      "The +/- is the standard error of the difference from the first length, token by token; "
      "--json has this difference and its error in nats per token. "
-     "The settings that are not swept stay the same; --sweep-memory $(seq -s, 0 100 1600) makes a "
-     "range."},
+     "The settings that are not swept stay the same. A range:\n\n"
+     " txl ppl --sweep-memory $(seq -s, 0 100 1600) novel.txt"},
     {"Shards",
      "With --shard I/N, --json adds an object \"shard\" to the result: number, of, mean "
      "and squares (the sum of squared differences from it) of the nats, the model's name "

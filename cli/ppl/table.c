@@ -117,6 +117,11 @@ void table_real(struct table *table, double value) {
     fprintf(table->file.stream, finite || table->form != TABLE_OBJECTS ? "%.9g" : "null", value);
 }
 
+void table_unknown(struct table *table) {
+    begin_field(table);
+    fputs(table->form == TABLE_OBJECTS ? "null" : "", table->file.stream);
+}
+
 txl_status table_end_row(struct table *table) {
     fputs(table->form == TABLE_OBJECTS ? "}\n" : "\n", table->file.stream);
     table->in_row = false;

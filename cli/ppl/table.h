@@ -42,6 +42,7 @@ void table_take_back(struct table *table);
 /* The fields of a row, in order. */
 void table_integer(struct table *table, uint64_t value);
 void table_real(struct table *table, double value);
+void table_unknown(struct table *table); /* empty, or null */
 void table_text(struct table *table, const char *text, size_t length);
 txl_status table_source(struct table *table, struct source *source, uint64_t offset,
                         uint64_t length, txl_error *error);

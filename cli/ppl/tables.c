@@ -9,8 +9,8 @@ bool tables_open(struct tables *tables, const struct tables_options *options,
         (struct tables){.has_marks = !options->ids && !txl_kind_takes_bytes(txl_model_kind(model))};
     return (!options->per_token || token_rows_open(&tables->tokens, options->per_token, model,
                                                    comparison, options->n_top, options->ids)) &&
-           (!options->per_word ||
-            word_rows_open(&tables->words, options->per_word, model, options->previous)) &&
+           (!options->per_word || word_rows_open(&tables->words, options->per_word, model,
+                                                 options->previous, options->entropy)) &&
            (!options->per_line || line_rows_open(&tables->lines, options->objects));
 }
 

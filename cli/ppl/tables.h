@@ -20,6 +20,7 @@ struct tables_options {
     const char *per_token, *per_word; /* paths; NULL: none */
     bool per_line, objects;           /* objects: lines as JSON */
     bool previous;                    /* white space counts towards the word before it */
+    bool entropy;                     /* more columns of words */
     bool ids;
     int32_t n_top;
 };

@@ -2,6 +2,7 @@
 #include "word_rows.h"
 
 #include "cli/system/terminal.h"
+#include "likeliest.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,18 +38,22 @@ static bool find_begins(struct word_rows *rows) {
     return rows->begins != NULL;
 }
 
-bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model,
-                    bool previous) {
+bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model, bool previous,
+                    bool entropy) {
     /* Kinds with words have no token for the space, so it makes no difference which word it counts
      * towards. */
     *rows = (struct word_rows){.model = model,
                                .has_marks = !txl_kind_takes_bytes(txl_model_kind(model)),
-                               .previous = previous && unit_of(model) != TXL_UNIT_WORD};
+                               .previous = previous && unit_of(model) != TXL_UNIT_WORD,
+                               .entropy = entropy};
     if (word_rows_correct(model, previous) && !find_begins(rows)) {
         terminal_error("out of memory");
         return false;
     }
-    return table_open(&rows->table, path, "file line offset length word tokens nats bits", false);
+    return table_open(&rows->table, path,
+                      entropy ? "file line offset length word tokens nats bits entropy reduction"
+                              : "file line offset length word tokens nats bits",
+                      false);
 }
 
 void word_rows_close(struct word_rows *rows) {
@@ -157,12 +162,24 @@ static txl_status finish_word(struct word_rows *rows, txl_error *error) {
 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
-/* Writes a word's row, without the word if not all of it was scored; `after` is ln P(B | after its
- * last), or 0 if that is not known. */
-static txl_status write_word(struct word_rows *rows, struct word *word, double after,
+/* Adds the entropy before the word's first token, and how much of it is left before the next row's
+ * first token, `after`. */
+static void put_entropy(struct table *table, const struct word *word, const struct moment *after) {
+    table_real(table, word->before.entropy);
+    if (after)
+        table_real(table, word->before.entropy - after->entropy);
+    else
+        table_unknown(table);
+}
+
+/* Writes a word's row, without the word if not all of it was scored.  `next` is the next row's
+ * first token, NULL at the end; what is known there counts if it directly follows the word. */
+static txl_status write_word(struct word_rows *rows, struct word *word, const struct moment *next,
                              txl_error *error) {
+    const struct moment *after = next && next->index == word->last_index + 1 ? next : NULL;
     struct table *table = &rows->table;
-    double correction = word->before - after, nats = word->nats + correction;
+    double correction = word->before.begins - (after ? after->begins : 0),
+           nats = word->nats + correction;
     uint64_t bytes = word->cut ? 0 : word->place.bytes;
     rows->correction += correction;
     table_text(table, rows->file, strlen(rows->file));
@@ -175,15 +192,16 @@ static txl_status write_word(struct word_rows *rows, struct word *word, double a
     table_integer(table, word->tokens);
     table_real(table, nats);
     table_real(table, nats / LN_2);
+    if (rows->entropy)
+        put_entropy(table, word, after);
     *word = (struct word){0};
     return table_end_row(table);
 }
 
-static void add_token(struct word *word, const struct scored *token, double before) {
+static void add_token(struct word *word, const struct scored *token, const struct moment *before) {
     if (word->tokens == 0) {
         word->place = (struct place){.line = token->place->line, .offset = token->place->offset};
-        word->before = before;
-        word->first_index = token->index;
+        word->before = *before;
     }
     word->tokens++;
     word->nats += (double)token->nats[0];
@@ -191,31 +209,22 @@ static void add_token(struct word *word, const struct scored *token, double befo
     word->end = token->place->offset + token->place->bytes;
 }
 
-/* ln P(B | after `word`): it is `before`, if token `index` directly follows the word. */
-static double log_after(const struct word *word, uint64_t index, double before) {
-    return index == word->last_index + 1 ? before : 0;
-}
-
-/* Ends the current word; `index` is that of the next token, at which ln P(B) is `before`. */
-static txl_status end_word(struct word_rows *rows, uint64_t index, double before,
-                           txl_error *error) {
+/* Ends the current word; `next` is the next token, NULL at the end. */
+static txl_status end_word(struct word_rows *rows, const struct moment *next, txl_error *error) {
     if (!rows->in_word)
         return TXL_OK;
-    if (rows->space.tokens > 0) {
-        index = rows->space.first_index;
-        before = rows->space.before;
-    }
     rows->in_word = false;
-    return write_word(rows, &rows->word, log_after(&rows->word, index, before), error);
+    return write_word(rows, &rows->word, rows->space.tokens > 0 ? &rows->space.before : next,
+                      error);
 }
 
 /* Ends white space before the first word, if it is a row by itself. */
-static txl_status end_boundary(struct word_rows *rows, const struct scored *next, double before,
+static txl_status end_boundary(struct word_rows *rows, const struct moment *next,
                                txl_error *error) {
     if (!rows->boundary)
         return TXL_OK;
     rows->boundary = false;
-    return write_word(rows, &rows->space, log_after(&rows->space, next->index, before), error);
+    return write_word(rows, &rows->space, next, error);
 }
 
 /* ln P(B) in the distribution that predicted the token. */
@@ -229,9 +238,16 @@ static double log_begins(const struct word_rows *rows, const struct scored *toke
     return log(sum);
 }
 
+static struct moment moment_of(const struct word_rows *rows, const struct scored *token) {
+    const int32_t n = txl_model_n_token(rows->model);
+    return (struct moment){.index = token->index,
+                           .begins = log_begins(rows, token),
+                           .entropy = rows->entropy ? entropy_of(token->logprob[0], n) : 0};
+}
+
 /* Adds a token that is only white space. */
-static txl_status take_space(struct word_rows *rows, const struct scored *token, double before,
-                             txl_error *error) {
+static txl_status take_space(struct word_rows *rows, const struct scored *token,
+                             const struct moment *before, txl_error *error) {
     bool line_end = token->id == txl_model_eos(rows->model);
     bool movable = !rows->begins || line_end; /* a word mark alone waits for its word */
     if (rows->previous && rows->in_word && movable) {
@@ -242,7 +258,7 @@ static txl_status take_space(struct word_rows *rows, const struct scored *token,
         add_token(&rows->word, token, before);
         return TXL_OK;
     }
-    txl_status status = movable ? TXL_OK : end_boundary(rows, token, before, error);
+    txl_status status = movable ? TXL_OK : end_boundary(rows, before, error);
     add_token(&rows->space, token, before);
     rows->boundary = rows->previous && !rows->in_word && movable;
     return status;
@@ -255,16 +271,19 @@ static uint64_t end_before(const struct scored *token) {
 }
 
 /* Adds the first token of a new word, the last one of the source so far. */
-static txl_status begin_word(struct word_rows *rows, const struct scored *token, double before,
-                             txl_error *error) {
-    txl_status status = end_word(rows, token->index, before, error);
+static txl_status begin_word(struct word_rows *rows, const struct scored *token,
+                             const struct moment *before, txl_error *error) {
+    txl_status status = end_word(rows, before, error);
     if (status == TXL_OK)
-        status = end_boundary(rows, token, before, error);
+        status = end_boundary(rows, before, error);
     /* The token before stands for part of the word too. */
     bool begun = end_before(token) > rows->word_begin;
     rows->word = rows->space;
     rows->space = (struct word){0};
-    add_token(&rows->word, token, begun ? 0 : before);
+    struct moment first = *before;
+    if (begun)
+        first.begins = 0;
+    add_token(&rows->word, token, &first);
     rows->word.cut = begun;
     rows->word.place = (struct place){.line = rows->word_line,
                                       .offset = rows->word_begin,
@@ -283,7 +302,7 @@ static txl_status cut_word(struct word_rows *rows, txl_error *error) {
 
 static txl_status take_token(struct word_rows *rows, const struct scored *token, txl_error *error) {
     uint64_t offset = token->place->offset, end = offset + token->place->bytes;
-    double before = log_begins(rows, token);
+    const struct moment before = moment_of(rows, token);
     txl_status status = TXL_OK;
     if (rows->in_word && token->index != rows->next)
         status = cut_word(rows, error);
@@ -292,10 +311,10 @@ static txl_status take_token(struct word_rows *rows, const struct scored *token,
     if (status != TXL_OK)
         return status;
     if (!(rows->word_begin < end && rows->word_end > offset))
-        return take_space(rows, token, before, error);
+        return take_space(rows, token, &before, error);
     if (!is_at_hand(rows))
-        return begin_word(rows, token, before, error);
-    add_token(&rows->word, token, before);
+        return begin_word(rows, token, &before, error);
+    add_token(&rows->word, token, &before);
     return TXL_OK;
 }
 
@@ -309,9 +328,9 @@ txl_status word_rows_token(void *context, const struct scored *token, txl_error 
 txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error) {
     txl_status status = cut ? cut_word(rows, error) : finish_word(rows, error);
     if (status == TXL_OK)
-        status = end_word(rows, 0, 0, error);
+        status = end_word(rows, NULL, error);
     if (status == TXL_OK && rows->space.tokens > 0)
-        status = write_word(rows, &rows->space, 0, error);
+        status = write_word(rows, &rows->space, NULL, error);
     rows->boundary = false;
     return status;
 }

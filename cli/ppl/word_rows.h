@@ -23,15 +23,22 @@
 #include "score.h"
 #include "table.h"
 
+/* What is known before a token, from the distribution that predicts it. */
+struct moment {
+    uint64_t index; /* the token's */
+    double begins;  /* ln P(B), or 0 if there is no correction */
+    double entropy; /* in nats; --entropy */
+};
+
 /* Tokens that form one row. */
 struct word {
     struct place place; /* of the word's bytes; for an empty word, where its tokens begin */
     uint64_t tokens;
     double nats;
-    double before;                    /* ln P(B | before its first), or 0 if that is not known */
-    uint64_t first_index, last_index; /* of its tokens */
-    uint64_t end;                     /* of their bytes */
-    bool cut;                         /* not all tokens of the word were scored */
+    struct moment before; /* its first token */
+    uint64_t last_index;  /* of its tokens */
+    uint64_t end;         /* of their bytes */
+    bool cut;             /* not all tokens of the word were scored */
 };
 
 struct word_rows {
@@ -41,6 +48,7 @@ struct word_rows {
     struct source *source;
     bool has_marks; /* byte order marks are not part of the text */
     bool previous;
+    bool entropy; /* two more columns */
     bool *begins; /* [n_token]: the tokens of B; NULL: there is no correction */
 
     struct word word, space; /* the current word, and white space that waits for its word */
@@ -58,10 +66,10 @@ struct word_rows {
 /* True where --space-with previous needs distributions. */
 bool word_rows_correct(const txl_model *model, bool previous);
 
-/* Opens the table at `path`.  False with the error printed; end with table_commit of its table, and
- * word_rows_close. */
-bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model,
-                    bool previous);
+/* Opens the table at `path`; `entropy` takes distributions too.  False with the error printed; end
+ * with table_commit of its table, and word_rows_close. */
+bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model, bool previous,
+                    bool entropy);
 void word_rows_close(struct word_rows *rows);
 
 /* Begins a text. */
