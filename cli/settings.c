@@ -10,8 +10,9 @@
 #include <string.h>
 
 struct value {
-    enum { NOTHING, NUMBER, WORD, ANSWER } kind;
+    enum { NOTHING, NUMBER, REAL, WORD, ANSWER } kind;
     int64_t number; /* of an ANSWER: 0 for no */
+    double real;
     const char *word;
     char copy[24]; /* where `word` may lie */
 };
@@ -60,6 +61,14 @@ static struct value clamp_len(const struct source *s) {
 
 static struct value same_length(const struct source *s) {
     return is_xlnet(s) ? nothing : answer(s->settings->same_length);
+}
+
+static struct value same_length_reach(const struct source *s) {
+    return is_xlnet(s) ? nothing : word(txl_model_same_length_reach(s->model->handle));
+}
+
+static struct value layer_norm_eps(const struct source *s) {
+    return (struct value){.kind = REAL, .real = txl_model_layer_norm_eps(s->model->handle)};
 }
 
 static struct value memory_start(const struct source *s) {
@@ -204,6 +213,8 @@ static const struct row {
     {"mem_len", mem_len, NETWORK, "-"},
     {"clamp_len", clamp_len, NETWORK, "-"},
     {"same_length", same_length, NETWORK},
+    {"same_length_reach", same_length_reach, NETWORK},
+    {"layer_norm_eps", layer_norm_eps, NETWORK, "-"},
     {"memory_start", memory_start, NETWORK, "-"},
     {"cluster_order", cluster_order, NETWORK},
     {"dynamic", dynamic_method, NETWORK, NULL, learns},
@@ -244,6 +255,8 @@ const char *settings_shared_key(size_t i, bool *always) {
 static struct value value_of_json(const json_t *json) {
     if (json_is_integer(json))
         return number(json_integer_value(json));
+    if (json_is_real(json))
+        return (struct value){.kind = REAL, .real = json_real_value(json)};
     if (json_is_boolean(json))
         return answer(json_is_true(json));
     return word(json_string_value(json));
@@ -271,6 +284,8 @@ static json_t *value_to_json(const struct value *value) {
     switch (value->kind) {
     case NUMBER:
         return json_integer(value->number);
+    case REAL:
+        return json_real(value->real);
     case ANSWER:
         return json_boolean(value->number);
     case WORD:
@@ -313,12 +328,20 @@ static void append_setting(struct line *line, const struct row *row, const struc
     case NUMBER:
         append(line, "%s=%" PRId64 " ", row->key, value->number);
         break;
+    case REAL:
+        append(line, "%s=%g ", row->key, value->real);
+        break;
     case ANSWER:
         append(line, "%s=%s ", row->key, value->number ? "yes" : "no");
         break;
     case WORD:
-        if (!row->unsaid || strcmp(word_of(value), row->unsaid) != 0)
-            append(line, "%s=%s ", row->key, word_of(value));
+        if (row->unsaid && strcmp(word_of(value), row->unsaid) == 0)
+            break;
+        append(line, "%s=", row->key);
+        for (const char *c = word_of(value); *c; c++)
+            if (*c != ' ') /* which end a setting */
+                append(line, "%c", *c);
+        append(line, " ");
         break;
     default:
         if (row->none)

@@ -365,16 +365,17 @@ static txl_status write_file(struct recognised *r, const char *output, const cha
             status = txl_fail_memory(error, "the settings", 4096);
     }
     if (!status) {
-        struct weights_contents contents = {.settings = settings,
-                                            .vocabulary = section,
-                                            .vocabulary_size = section_size,
-                                            .source = c.source,
-                                            .n_source = c.n,
-                                            .level =
-                                                options->level < 0 ? DEFAULT_LEVEL : options->level,
-                                            .threads = options->threads,
-                                            .progress = options->progress,
-                                            .progress_context = options->progress_context};
+        struct weights_contents contents = {
+            .settings = settings,
+            .major = settings_major(c.family->settings, &r->settings),
+            .vocabulary = section,
+            .vocabulary_size = section_size,
+            .source = c.source,
+            .n_source = c.n,
+            .level = options->level < 0 ? DEFAULT_LEVEL : options->level,
+            .threads = options->threads,
+            .progress = options->progress,
+            .progress_context = options->progress_context};
         status = weights_write(output, &contents, error);
     }
     free(settings);

@@ -128,18 +128,18 @@ static txl_status find_statements(struct recognised *r, struct statements *s, tx
 
 /* ---- What is refused by its name ---------------------------------------------------------- */
 
-static txl_status refuse_epsilon(const struct statements *s, txl_error *error) {
+static txl_status read_epsilon(const struct statements *s, double *epsilon, txl_error *error) {
     const struct pickle_value *norm = checkpoint_attribute(s->half, "layer_norm");
     const struct pickle_value *attribute = checkpoint_attribute(norm, "eps");
     const json_t *number = json_object_get(s->config, "layer_norm_epsilon");
-    double epsilon = attribute && attribute->kind == PICKLE_FLOAT ? attribute->real
-                     : json_is_number(number)                     ? json_number_value(number)
-                                                                  : 1e-5;
-    if (epsilon != 1e-5)
-        return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: layer normalisation's epsilon is %g; txl runs 1e-05 only",
-                        s->stated_in, epsilon);
-    return TXL_OK;
+    *epsilon = attribute && attribute->kind == PICKLE_FLOAT ? attribute->real
+               : json_is_number(number)                     ? json_number_value(number)
+                                                            : LAYER_NORM_EPS;
+    return *epsilon >= 0 && *epsilon <= 1
+               ? TXL_OK
+               : txl_fail(error, TXL_FORMAT,
+                          "%s: layer normalisation's epsilon is %g, expected 0 to 1", s->stated_in,
+                          *epsilon);
 }
 
 static txl_status refuse_variants(const struct recognised *r, const struct statements *s,
@@ -155,7 +155,7 @@ static txl_status refuse_variants(const struct recognised *r, const struct state
     if (stated_int(s, s->module, "ext_len", &value) && value > 0)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: ext_len is %d; txl runs ext_len 0 only",
                         s->stated_in, value);
-    return refuse_epsilon(s, error);
+    return TXL_OK;
 }
 
 /* ---- What shapes tell --------------------------------------------------------------------- */
@@ -663,6 +663,8 @@ static txl_status find_facts(struct recognised *r, struct statements *s,
                              const struct convert_options *options, txl_error *error) {
     int width = 0;
     txl_status status = refuse_variants(r, s, error);
+    if (!status)
+        status = read_epsilon(s, &r->settings.transformer_xl.layer_norm_eps, error);
     if (!status && names_which(&r->names, SOFTMAX_BIAS, 0) < 0)
         status = recognise_nothing(r->names.checkpoint,
                                    is_tensorflow(r) ? "transformer/adaptive_softmax/bias"
@@ -689,7 +691,8 @@ txl_status recognise_transformer_xl(struct recognised *r, const struct convert_o
     if (options->activation)
         return txl_fail(error, TXL_ARGUMENT,
                         "--activation means nothing to a Transformer-XL: its activation is relu");
-    r->settings.transformer_xl = (struct transformer_xl_settings){.model = {.clamp_len = -1}};
+    r->settings.transformer_xl = (struct transformer_xl_settings){
+        .model = {.clamp_len = -1}, .layer_norm_eps = LAYER_NORM_EPS, .proj_same_dim = true};
     txl_status status = find_statements(r, &s, error);
     if (!status)
         status = find_facts(r, &s, options, error);

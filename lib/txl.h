@@ -180,6 +180,13 @@ TXL_API const char *txl_model_memory_start(const txl_model *model);
 /* The order of the bands' entries in the head of the adaptive softmax: "reversed" or "forward". */
 TXL_API const char *txl_model_cluster_order(const txl_model *model);
 
+/* How many positions a token sees with same_length, itself included: "mem_len", or "mem_len + 1" in
+ * models of the authors' TensorFlow code; "" of an XLNet. */
+TXL_API const char *txl_model_same_length_reach(const txl_model *model);
+
+/* What layer norm adds to the variance: 1e-5 in PyTorch's models, 1e-12 in TensorFlow's. */
+TXL_API double txl_model_layer_norm_eps(const txl_model *model);
+
 /* Identifies the model: a checksum of every byte of its weights file. */
 TXL_API uint64_t txl_model_checksum(const txl_model *model);
 
@@ -281,7 +288,8 @@ typedef struct txl_settings {
     int tgt_len;      /* tokens of a segment, 1 to TXL_MAX_TGT_LEN */
     int mem_len;      /* rows of memory before the segment, 0 to TXL_MAX_MEM_LEN */
     int clamp_len;    /* longest distance with a position of its own; <= 0: no limit */
-    bool same_length; /* every token sees exactly mem_len positions, itself included */
+    bool same_length; /* every token sees exactly mem_len positions, itself included, or one more:
+                         txl_model_same_length_reach */
     int threads;      /* 0: one for each processor */
     txl_memory_type memory_type;
     txl_compute compute;

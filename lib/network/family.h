@@ -13,9 +13,11 @@ struct network {
     const struct weights *weights;
     struct ends ends; /* embedding and softmax */
     int n_layer;
-    size_t row_width; /* floats of a layer's keys and values of one position */
-    bool has_memory;  /* else a session keeps only the ids of its segment */
-    bool zero_memory; /* the first memory is mem_len rows of zeros, not empty */
+    size_t row_width;      /* floats of a layer's keys and values of one position */
+    bool has_memory;       /* else a session keeps only the ids of its segment */
+    bool zero_memory;      /* the first memory is mem_len rows of zeros, not empty */
+    int same_length_more;  /* with same_length a token sees mem_len positions and so many more */
+    double layer_norm_eps; /* what layer norm adds to the variance */
 };
 
 /* The state of one session.  A family's own struct begins with it. */

@@ -155,6 +155,8 @@ static txl_status read_setting(const struct origin *from, const struct setting *
             *(int *)place = s->fallback;
         else if (s->type == SETTING_TRUTH)
             *(bool *)place = s->fallback != 0;
+        else if (s->type == SETTING_REAL)
+            *(double *)place = s->real_fallback;
         return TXL_OK;
     }
     switch (s->type) {
@@ -230,11 +232,30 @@ static json_t *write_setting(const struct setting *s, const void *settings) {
     return write_list(s, settings);
 }
 
+static bool is_fallback(const struct setting *s, const void *settings) {
+    const void *place = (const char *)settings + s->place;
+    if (s->type == SETTING_REAL)
+        return *(const double *)place == s->real_fallback;
+    if (s->type == SETTING_TRUTH)
+        return *(const bool *)place == (s->fallback != 0);
+    return *(const int *)place == s->fallback;
+}
+
+int settings_major(const struct setting_table *table, const void *settings) {
+    int major = 1;
+    for (size_t i = 0; i < table->n; i++) {
+        const struct setting *s = &table->setting[i];
+        if (s->major > major && !is_fallback(s, settings))
+            major = s->major;
+    }
+    return major;
+}
+
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object) {
     for (size_t i = 0; i < table->n; i++) {
         const struct setting *s = &table->setting[i];
-        if (s->optional && s->type == SETTING_INTEGER &&
-            *(const int *)((const char *)settings + s->place) == s->fallback)
+        bool may_lack = s->optional && (s->type == SETTING_INTEGER || s->major > 0);
+        if (may_lack && is_fallback(s, settings))
             continue;
         if (json_object_set_new(object, s->key, write_setting(s, settings)) != 0)
             return false;

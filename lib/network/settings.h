@@ -36,6 +36,10 @@ struct setting {
     const char *(*spelling)(uint32_t number); /* NULL for a number beyond the last */
     bool optional;                            /* a file may leave it out; then it is `fallback` */
     int fallback;
+    double real_fallback; /* of a SETTING_REAL */
+    /* Readers of an older format would ignore it: a file in which it is not the fallback has this
+     * major version, any other leaves it out.  0: every version has it. */
+    int major;
     size_t place, count; /* offsets in the settings */
     const char *help;    /* its meaning, for weights-format.md */
 };
@@ -55,8 +59,11 @@ txl_status settings_read(const struct setting_table *table, const json_t *object
                          txl_status failure, void *settings, txl_error *error);
 
 /* Adds the settings of a table to the object; false: out of memory.  An optional number that equals
- * its fallback is left out. */
+ * its fallback is left out, and a setting of a later format. */
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object);
+
+/* The major version that a file with these settings must have. */
+int settings_major(const struct setting_table *table, const void *settings);
 
 /* The index of the word that `text` is, or -1; `text` may be NULL. */
 int setting_word(const char *(*spelling)(uint32_t number), const char *text);

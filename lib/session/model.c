@@ -60,6 +60,17 @@ static bool stays_compressed(const void *context, const char *name) {
     return model->compressed && parameter_is_layer_matrix(model->family->parameters, name);
 }
 
+/* Programs that read the older format alone would have computed something else. */
+static txl_status check_version(const txl_model *model, txl_error *error) {
+    const struct weights *w = model->weights;
+    int needed = settings_major(model->family->settings, model->settings);
+    return w->major == 0 || w->major >= needed
+               ? TXL_OK
+               : txl_fail(error, TXL_FORMAT,
+                          "%s: has settings of version %d of the format, and is of version %d",
+                          w->name, needed, w->major);
+}
+
 /* ---- The public functions ----------------------------------------------------------------- */
 
 /* Takes over `weights`. */
@@ -83,6 +94,8 @@ static txl_status open_model(struct weights *weights, bool compressed, int threa
     if (!status)
         status =
             family_read_settings(m->family, m->json, weights->name, TXL_FORMAT, m->settings, error);
+    if (!status)
+        status = check_version(m, error);
     if (!status)
         status = tensors_open(&m->tensors, weights, stays_compressed, m, error);
     if (!status)
@@ -236,6 +249,15 @@ const char *txl_model_memory_start(const txl_model *model) {
 
 const char *txl_model_cluster_order(const txl_model *model) {
     return text_setting(model, "cluster_order");
+}
+
+const char *txl_model_same_length_reach(const txl_model *model) {
+    const struct network *n = model->network;
+    return model->family->both_sides ? "" : n->same_length_more > 0 ? "mem_len + 1" : "mem_len";
+}
+
+double txl_model_layer_norm_eps(const txl_model *model) {
+    return model->network->layer_norm_eps;
 }
 
 uint64_t txl_model_checksum(const txl_model *model) {

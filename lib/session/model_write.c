@@ -123,13 +123,15 @@ txl_status txl_model_write(const txl_model *model, const char *path, const char 
         status = txl_fail_memory(error, "the list of tensors", w->n_tensor * sizeof *source);
     if (!status)
         status = list_sources(model, (enum weights_type)known, source, context, error);
-    struct weights_contents contents = {.settings = settings,
-                                        .vocabulary = w->vocabulary,
-                                        .vocabulary_size = w->vocabulary_size,
-                                        .source = source,
-                                        .n_source = w->n_tensor,
-                                        .level = LEVEL,
-                                        .threads = threads};
+    struct weights_contents contents = {
+        .settings = settings,
+        .major = settings_major(model->family->settings, model->settings),
+        .vocabulary = w->vocabulary,
+        .vocabulary_size = w->vocabulary_size,
+        .source = source,
+        .n_source = w->n_tensor,
+        .level = LEVEL,
+        .threads = threads};
     if (!status)
         status = weights_write(path, &contents, error);
     free(source);

@@ -25,7 +25,7 @@
 #define MEMORY_MAGIC "\x93TXM\r\n\x1a\n"
 
 enum {
-    MEMORY_MAJOR = 1,
+    MEMORY_MAJOR = 2, /* the newest; a memory has that which its model's settings take */
     MEMORY_MINOR = 1,
     MAX_HEADER = 4096,   /* room for members that later versions append */
     MAX_NAME = 255,      /* file names are no longer */
@@ -215,7 +215,8 @@ static struct header make_header(const txl_session *s, const txl_resume *resume)
     const struct timeline *t = s->timeline;
     const txl_settings *settings = &t->settings;
     struct header h = {.magic = MEMORY_MAGIC,
-                       .major = MEMORY_MAJOR,
+                       .major =
+                           (uint16_t)settings_major(s->model->family->settings, s->model->settings),
                        .minor = resume->refresh > 0 ? MEMORY_MINOR : 0,
                        .header_size = sizeof h,
                        .model = s->model->weights->checksum,
@@ -356,10 +357,10 @@ static txl_status read_header(const struct source *in, struct header *h, txl_err
         return txl_fail(error, TXL_FORMAT, "%s: not a memory that txl saved", in->name);
     if (size < sizeof *h)
         return damaged(in, "it ends inside its header", error);
-    if (h->major != MEMORY_MAJOR)
+    if (h->major < 1 || h->major > MEMORY_MAJOR)
         return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: memory format version %u.%u; this txl reads version %d", in->name,
-                        h->major, h->minor, MEMORY_MAJOR);
+                        "%s: memory format version %u.%u; this txl reads versions 1 and %d",
+                        in->name, h->major, h->minor, MEMORY_MAJOR);
     if (XXH3_64bits(h, offsetof(struct header, checksum)) != h->checksum)
         return damaged(in, "the checksum of the header differs", error);
     if (h->file_size != in->size)

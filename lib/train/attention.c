@@ -135,8 +135,9 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
 /* The keys that query i sees: [*first, *end). */
 static void visible(const struct training *t, size_t i, size_t *first, size_t *end) {
     size_t mem_len = (size_t)t->how.mem_len;
+    size_t reach = mem_len + (size_t)t->x->network.same_length_more;
     *end = t->memory_length + i + 1;
-    *first = t->how.same_length && mem_len > 0 && *end > mem_len ? *end - mem_len : 0;
+    *first = t->how.same_length && mem_len > 0 && *end > reach ? *end - reach : 0;
 }
 
 /* C[m, n] (+)= A[m, k] B[k, n]. */

@@ -10,9 +10,9 @@
  * the position rows of one.  What is left out is linear in what is counted, and small. */
 #include "training.h"
 
-static double visible_positions(const txl_training *how) {
+static double visible_positions(const struct transformer_xl *x, const txl_training *how) {
     if (how->same_length && how->mem_len > 0)
-        return how->mem_len;
+        return how->mem_len + x->network.same_length_more;
     return how->mem_len + (how->tgt_len + 1) / 2.0;
 }
 
@@ -28,6 +28,6 @@ uint64_t txl_trainer_flops(const txl_model *model, const txl_training *how) {
     ends_costs(&x->network.ends, &unused, &ends);
     double segment = 4 * d * width + 2 * d * x->d_inner;
     double layer = 3 * segment + 2 * (memory * 2 * d * width + positions * d * width) +
-                   3 * 3 * visible_positions(how) * width;
+                   3 * 3 * visible_positions(x, how) * width;
     return (uint64_t)(2 * (x->n_layer * layer + 3 * (double)ends));
 }

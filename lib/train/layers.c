@@ -39,6 +39,10 @@ void train_sum_rows(struct training *t, size_t rows, size_t n, const float *x, s
 
 /* ---- Norms -------------------------------------------------------------------------------- */
 
+static float epsilon_of(const struct training *t) {
+    return (float)t->x->network.layer_norm_eps;
+}
+
 /* Layer norm of rows x[n, d_model], for the inputs of pre_lnorm. */
 struct norms {
     struct training *t;
@@ -54,8 +58,8 @@ static void norm_task(void *context, int i, int thread) {
     size_t d = (size_t)s->t->x->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
     for (size_t r = first; r < end; r++)
-        s->t->loops->norm(d, s->x + r * d, s->norm->weight, s->norm->bias, s->out + r * d,
-                          &s->mean[r], &s->inverse[r]);
+        s->t->loops->norm(d, s->x + r * d, s->norm->weight, s->norm->bias, epsilon_of(s->t),
+                          s->out + r * d, &s->mean[r], &s->inverse[r]);
 }
 
 static void norm_rows(struct training *t, size_t n, const struct layer_norm *norm, const float *x,
@@ -92,8 +96,8 @@ static void residual_task(void *context, int i, int thread) {
         memcpy(sum, s->base + r * d, d * sizeof *sum);
         t->loops->add(d, output, sum);
         if (s->norm)
-            t->loops->norm(d, sum, s->norm->weight, s->norm->bias, s->out + r * d, &s->mean[r],
-                           &s->inverse[r]);
+            t->loops->norm(d, sum, s->norm->weight, s->norm->bias, epsilon_of(s->t), s->out + r * d,
+                           &s->mean[r], &s->inverse[r]);
     }
 }
 

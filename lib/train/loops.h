@@ -71,8 +71,8 @@ struct loops {
     float (*cross_entropy)(size_t n, size_t target, float scale, float *x);
 
     /* out[n] = layer norm of x[n]; *mean and *inverse (1 / deviation) are for its gradient. */
-    void (*norm)(size_t n, const float *x, const float *weight, const float *bias, float *out,
-                 float *mean, float *inverse);
+    void (*norm)(size_t n, const float *x, const float *weight, const float *bias, float epsilon,
+                 float *out, float *mean, float *inverse);
 
     /* The gradient of the layer norm: dx[n] from dy[n], which may be the same array; `add`: it is
      * added to dx.  The parameters' gradients are added to dweight[n] and dbias[n].  dx NULL: only

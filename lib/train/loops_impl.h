@@ -208,10 +208,10 @@ static inline float squared_distance(size_t n, const float *x, float mean) {
     return total;
 }
 
-static void norm(size_t n, const float *x, const float *weight, const float *bias,
+static void norm(size_t n, const float *x, const float *weight, const float *bias, float epsilon,
                  float *restrict out, float *mean, float *inverse) {
     float m = sum_of(n, x) / (float)n;
-    float d = 1 / sqrtf(squared_distance(n, x, m) / (float)n + 1e-5f);
+    float d = 1 / sqrtf(squared_distance(n, x, m) / (float)n + epsilon);
     for (size_t i = 0; i < n; i++)
         out[i] = (x[i] - m) * d * weight[i] + bias[i];
     *mean = m;

@@ -15,6 +15,7 @@
  * left out: their work is small. */
 #include "costs.h"
 #include "lib/network/kv_rows.h"
+#include "timeline.h"
 #include "transformer_xl.h"
 
 /* Rows of the memory and the current segment that a token uses in every layer. */
@@ -24,8 +25,8 @@ struct rows_seen {
 
 static struct rows_seen rows_seen(const struct transformer_xl *x, const txl_settings *s) {
     struct rows_seen seen = {.visible = s->mem_len + (s->tgt_len + 1) / 2.0};
-    if (s->same_length && s->mem_len > 0)
-        seen.visible = s->mem_len;
+    if (is_same_length(s))
+        seen.visible = (double)same_length_reach(&x->network, s);
     if (!attention_is_relative(x->attn_type))
         return seen;
     bool relative = x->attn_type == ATTENTION_RELATIVE;

@@ -29,9 +29,6 @@ struct norm {
 
 enum { NORM_BLOCK = 16 };
 
-/* The published code uses PyTorch's default. */
-static const float NORM_EPSILON = 1e-5f;
-
 static void norm_task(void *context, int i, int thread) {
     (void)thread;
     const struct norm *z = context;
@@ -39,7 +36,7 @@ static void norm_task(void *context, int i, int thread) {
     for (size_t t = first; t < smaller(first + NORM_BLOCK, z->n); t++)
         z->line->base.compute.kernels->layer_norm(
             d_model, z->x + t * d_model, z->y ? z->y + t * d_model : NULL, z->weights->weight,
-            z->weights->bias, NORM_EPSILON, z->out + t * d_model);
+            z->weights->bias, (float)z->line->x->network.layer_norm_eps, z->out + t * d_model);
 }
 
 /* out = LayerNorm(x + y) for n rows; y may be NULL. */

@@ -61,6 +61,8 @@ static void set_dimensions(struct transformer_xl *x, const struct transformer_xl
     x->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;
     x->network.has_memory = attention_is_relative(x->attn_type);
     x->network.zero_memory = s->memory_start == MEMORY_ZEROS;
+    x->network.same_length_more = s->same_length_reach == REACH_MEM_LEN_AND_1;
+    x->network.layer_norm_eps = s->layer_norm_eps;
     x->network.ends.d_model = (size_t)s->d_model;
     x->network.ends.n_band = s->n_band;
     x->network.ends.scale = sqrtf((float)s->d_model);

@@ -16,6 +16,12 @@ const char *cluster_order_name(uint32_t number) {
     return number < sizeof names / sizeof *names ? names[number] : NULL;
 }
 
+const char *same_length_reach_name(uint32_t number) {
+    static const char *const names[] = {
+        [REACH_MEM_LEN] = "mem_len", [REACH_MEM_LEN_AND_1] = "mem_len + 1"};
+    return number < sizeof names / sizeof *names ? names[number] : NULL;
+}
+
 #define PLACE(member) .place = offsetof(struct transformer_xl_settings, member)
 #define PER_BAND .count = offsetof(struct transformer_xl_settings, n_band)
 
@@ -49,6 +55,14 @@ static const struct setting settings_table[] = {
      PLACE(memory_start), .help = "what the memory holds before the first token"},
     {"cluster_order", SETTING_WORD, .spelling = cluster_order_name, .optional = true,
      PLACE(cluster_order), .help = "in which order the head has its entries of the other bands"},
+    {"proj_same_dim", SETTING_TRUTH, .optional = true, .fallback = true, .major = 2,
+     PLACE(proj_same_dim),
+     .help = "with `div_val` above 1, whether a band as wide as `d_model` has projections"},
+    {"same_length_reach", SETTING_WORD, .spelling = same_length_reach_name, .optional = true,
+     .fallback = REACH_MEM_LEN, .major = 2, PLACE(same_length_reach),
+     .help = "with `same_length`, how many positions a token sees, itself included"},
+    {"layer_norm_eps", SETTING_REAL, 0, 1, .optional = true, .real_fallback = LAYER_NORM_EPS,
+     .major = 2, PLACE(layer_norm_eps), .help = "what layer norm adds to the variance"},
 };
 
 const struct setting_table transformer_xl_setting_table = {
@@ -67,8 +81,18 @@ int transformer_xl_band_width(const struct transformer_xl_settings *s, int i) {
     return width;
 }
 
-bool transformer_xl_projects(const struct transformer_xl_settings *s) {
-    return s->div_val > 1 || s->d_embed != s->d_model;
+bool transformer_xl_band_projects(const struct transformer_xl_settings *s, int i) {
+    if (s->div_val == 1)
+        return s->d_embed != s->d_model;
+    return s->proj_same_dim || transformer_xl_band_width(s, i) != s->d_model;
+}
+
+/* Whether each band has projections that would have some without proj_same_dim. */
+static bool all_project(const struct transformer_xl_settings *s) {
+    for (int i = 0; i < s->n_band; i++)
+        if (!transformer_xl_band_projects(s, i))
+            return false;
+    return true;
 }
 
 txl_status transformer_xl_check(const void *settings, const char *name, txl_status failure,
@@ -84,6 +108,8 @@ txl_status transformer_xl_check(const void *settings, const char *name, txl_stat
     if (transformer_xl_band_width(s, s->n_band - 1) == 0)
         return txl_fail(error, failure, "%s: div_val %d leaves band %d no width", name, s->div_val,
                         s->n_band - 1);
+    if (!s->proj_same_dim && (s->div_val == 1 || all_project(s)))
+        return txl_fail(error, failure, "%s: proj_same_dim is false, and no band is without", name);
     return TXL_OK;
 }
 
@@ -200,11 +226,11 @@ static bool has_parameter(const void *settings, int when, int i) {
     case OWN_BAND:
         return own_band;
     case OWN_BAND_PROJECTS:
-        return own_band && transformer_xl_projects(s);
+        return own_band && transformer_xl_band_projects(s, i);
     case OWN_BAND_UNTIED:
         return own_band && !s->tied_weights;
     case PROJECTS:
-        return transformer_xl_projects(s);
+        return transformer_xl_band_projects(s, i);
     case SEVERAL_BANDS:
         return s->n_band > 1;
     case SINUSOIDS:

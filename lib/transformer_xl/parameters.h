@@ -12,9 +12,15 @@
 
 enum memory_start { MEMORY_EMPTY, MEMORY_ZEROS };
 enum cluster_order { CLUSTERS_REVERSED, CLUSTERS_FORWARD };
+/* How many positions a token sees with same_length, itself included. */
+enum same_length_reach { REACH_MEM_LEN, REACH_MEM_LEN_AND_1 };
 /* The names in a file's settings; NULL if there is none of that number. */
 const char *memory_start_name(uint32_t number);
 const char *cluster_order_name(uint32_t number);
+const char *same_length_reach_name(uint32_t number);
+
+/* PyTorch's default, as the published code has it. */
+#define LAYER_NORM_EPS 1e-5
 
 struct transformer_xl_settings {
     struct model_settings model;
@@ -27,7 +33,9 @@ struct transformer_xl_settings {
     bool tied_weights;
     bool tied_projection[MAX_BAND];
     bool biases_per_layer;
-    int memory_start, cluster_order; /* the enums above */
+    int memory_start, cluster_order, same_length_reach; /* the enums above */
+    double layer_norm_eps;
+    bool proj_same_dim; /* with div_val above 1: a band as wide as d_model has a projection */
 };
 
 /* The parameters, in the order of a file. */
@@ -71,8 +79,8 @@ txl_status transformer_xl_check(const void *settings, const char *name, txl_stat
 int transformer_xl_band_tokens(const struct transformer_xl_settings *settings, int i);
 int transformer_xl_band_width(const struct transformer_xl_settings *settings, int i);
 
-/* Whether bands have projections: published code projects wherever widths differ, and always if
- * div_val > 1. */
-bool transformer_xl_projects(const struct transformer_xl_settings *settings);
+/* Whether a band has projections: published code projects wherever widths differ, and if div_val >
+ * 1 always but for proj_same_dim. */
+bool transformer_xl_band_projects(const struct transformer_xl_settings *settings, int i);
 
 #endif

@@ -19,7 +19,8 @@ struct timeline_plan {
 static size_t count_distances(const struct transformer_xl *x, const txl_settings *s) {
     if (!attention_is_relative(x->attn_type))
         return 0;
-    size_t reach = (size_t)s->mem_len + (is_same_length(s) ? 0 : (size_t)s->tgt_len);
+    size_t reach = is_same_length(s) ? same_length_reach(&x->network, s)
+                                     : (size_t)s->mem_len + (size_t)s->tgt_len;
     if (s->clamp_len > 0)
         reach = smaller(reach, (size_t)s->clamp_len + (x->attn_type == ATTENTION_RELATIVE));
     if (x->attn_type == ATTENTION_LEARNED_DISTANCE)

@@ -37,7 +37,7 @@ static inline struct transformer_xl_timeline *xl_timeline(struct timeline *timel
     return (struct transformer_xl_timeline *)timeline;
 }
 
-/* Whether a token sees exactly the mem_len nearest positions. */
+/* Whether every token sees equally many positions, the nearest. */
 static inline bool is_same_length(const txl_settings *s) {
     return s->same_length && s->mem_len > 0;
 }
@@ -47,6 +47,11 @@ static inline uint64_t first_position_of(const struct network *network, const tx
     return network->zero_memory ? (uint64_t)s->mem_len : 0;
 }
 
+/* The positions that a token sees with same_length, itself included. */
+static inline uint64_t same_length_reach(const struct network *network, const txl_settings *s) {
+    return (uint64_t)s->mem_len + (uint64_t)network->same_length_more;
+}
+
 static inline uint64_t first_position(const struct timeline *t) {
     return first_position_of(t->network, &t->settings);
 }
@@ -54,8 +59,9 @@ static inline uint64_t first_position(const struct timeline *t) {
 /* The earliest position that the query at p sees. */
 static inline uint64_t first_visible(const struct timeline *t, uint64_t p) {
     uint64_t mem_len = (uint64_t)t->settings.mem_len;
+    uint64_t reach = same_length_reach(t->network, &t->settings);
     if (is_same_length(&t->settings))
-        return p + 1 > mem_len ? p + 1 - mem_len : 0;
+        return p + 1 > reach ? p + 1 - reach : 0;
     return t->segment_start > mem_len ? t->segment_start - mem_len : 0;
 }
 

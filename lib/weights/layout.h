@@ -12,8 +12,9 @@
 /* The first byte is not ASCII, and the line ends reveal a transfer that treated the file as
  * text. */
 #define LAYOUT_MAGIC "\x93TXL\r\n\x1a\n"
-#define LAYOUT_MAJOR 1
-#define LAYOUT_MINOR 2
+#define LAYOUT_MAJOR 2 /* the newest; a file has 1 unless a setting takes a later one */
+#define LAYOUT_MINOR_OF_1 2
+#define LAYOUT_MINOR_OF_2 0
 
 struct layout_section {
     uint64_t offset, size, checksum; /* XXH3-64 */

@@ -83,6 +83,7 @@ struct weights {
     size_t size;
     struct mapped_file file; /* all zero: data is somebody's memory */
     void *pages;             /* where random weights lie (lib/base/pages.h); else NULL */
+    int major;               /* the format's version, of a file */
     uint64_t checksum; /* the header's; it depends on every section and block, and so identifies the
                           model */
     char *settings;    /* JSON, NUL-terminated */
@@ -140,6 +141,7 @@ struct weights_source {
 
 struct weights_contents {
     const char *settings; /* JSON */
+    int major;            /* the version that they take; 0 is 1 */
     const void *vocabulary;
     size_t vocabulary_size;
     const struct weights_source *source;

@@ -318,9 +318,10 @@ static txl_status write_sections(struct writer *w, bool final, uint64_t *data, t
     }
     *data = align_up(end);
     if (final && !status) {
+        const bool later = c->major == LAYOUT_MAJOR;
         struct layout_header header = {.magic = LAYOUT_MAGIC,
-                                       .major = LAYOUT_MAJOR,
-                                       .minor = LAYOUT_MINOR,
+                                       .major = later ? LAYOUT_MAJOR : 1,
+                                       .minor = later ? LAYOUT_MINOR_OF_2 : LAYOUT_MINOR_OF_1,
                                        .header_size = sizeof header,
                                        .file_size = w->end,
                                        .settings = section[0].place,

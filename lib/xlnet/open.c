@@ -14,6 +14,7 @@ static void set_dimensions(struct xlnet *x, const struct xlnet_settings *s) {
     x->activation = (enum activation)(RELU + s->ff_activation);
     x->uni = s->attn_type == XLNET_UNI;
     x->epsilon = (float)s->layer_norm_eps;
+    x->network.layer_norm_eps = s->layer_norm_eps;
     x->band.n_token = (size_t)s->model.n_token;
     x->network.n_layer = s->n_layer;
     x->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;

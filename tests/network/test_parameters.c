@@ -178,6 +178,7 @@ static void check_shape(const struct names *names, const struct parameter_tensor
 /* Sizes that differ from each other, and so do their products. */
 static struct transformer_xl_settings made_settings(int attn_type, int div_val, bool tied) {
     return (struct transformer_xl_settings){.model = {.n_token = 101},
+                                            .proj_same_dim = true,
                                             .n_layer = 2,
                                             .n_head = 3,
                                             .d_head = 5,
@@ -279,6 +280,7 @@ static void the_document_lists_the_settings(void **state) {
 static void the_walk_meets_each_tensor_once(void **state) {
     (void)state;
     struct transformer_xl_settings s = {.model = {.n_token = 100},
+                                        .proj_same_dim = true,
                                         .n_layer = 2,
                                         .n_head = 3,
                                         .d_head = 5,

@@ -633,10 +633,16 @@ static void versions_are_told_apart(void **state) {
     memcpy(image.data, &header, sizeof header);
     seal(&image);
     assert_int_equal(try_image(image.data, image.size), TXL_OK);
-    header.major = 2;
-    memcpy(image.data, &header, sizeof header);
-    seal(&image);
-    assert_int_equal(try_image(image.data, image.size), TXL_UNSUPPORTED);
+    static const struct {
+        uint16_t major;
+        txl_status status;
+    } versions[] = {{0, TXL_UNSUPPORTED}, {2, TXL_OK}, {3, TXL_UNSUPPORTED}};
+    for (int i = 0; i < 3; i++) {
+        header.major = versions[i].major;
+        memcpy(image.data, &header, sizeof header);
+        seal(&image);
+        assert_int_equal(try_image(image.data, image.size), versions[i].status);
+    }
     free(image.data);
 }
 
