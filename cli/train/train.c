@@ -1,4 +1,5 @@
 /* txl train: makes a model from text, or trains an existing one further. */
+#include "claim.h"
 #include "cli/commands.h"
 #include "cli/options/numbers.h"
 #include "cli/published.h"
@@ -42,6 +43,7 @@ struct train {
     struct heldout heldout;
     struct train_log log;
     struct curves curves;
+    struct claim output, state;
     char *prompt;   /* of the text that the model writes for the report; NULL: none yet */
     uint64_t total; /* steps of the run, 0: the hours bound it */
     double start;   /* the clock when the first step of this process began */
@@ -338,8 +340,13 @@ static txl_status evaluate(struct train *t, uint64_t steps) {
     return TXL_OK;
 }
 
+/* NULL: none is written. */
+static const char *state_path(const struct train *t) {
+    return t->options->state ? t->options->state : t->options->resume;
+}
+
 static bool save_state(struct train *t) {
-    const char *path = t->options->state ? t->options->state : t->options->resume;
+    const char *path = state_path(t);
     txl_error *error = &t->not_saved;
     if (!path)
         return true;
@@ -574,6 +581,9 @@ static bool open_trainer(struct train *t, const txl_model *model) {
 static bool prepare(struct train *t, char **paths, int n) {
     const char *valid = t->options->valid;
     bool none = valid && strcmp(valid, "none") == 0;
+    if (is_first(t) &&
+        (!claim_take(&t->output, t->options->output) || !claim_take(&t->state, state_path(t))))
+        return false;
     if (!curves_init(&t->curves))
         return lack_memory();
     train_run_init(&t->run, t->options, NULL);
@@ -749,6 +759,8 @@ static void close_all(struct train *t) {
     free(t->prompt);
     txl_ids_free(t->ids);
     train_log_close(&t->log);
+    claim_drop(&t->output);
+    claim_drop(&t->state);
 }
 
 /* ---- The command -------------------------------------------------------------------------- */

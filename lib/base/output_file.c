@@ -3,13 +3,19 @@
 #include "output_file.h"
 #include "error.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+/* A temporary name is the target's, a dot, the process, a number and this. */
+#define TEMPORARY ".partial"
 
 static txl_status fail(const struct output_file *out, const char *doing, txl_error *error) {
     return txl_fail(error, errno == ENOMEM ? TXL_MEMORY : TXL_IO, "%s: %s: %s", out->path, doing,
@@ -33,7 +39,7 @@ static txl_status take_name(struct output_file *out, txl_error *error) {
     if (!name)
         return txl_fail_memory(error, "a file name", size);
     for (int i = 0; i < 100; i++) {
-        snprintf(name, size, "%s.%ld-%d", out->target, (long)getpid(), i);
+        snprintf(name, size, "%s.%ld-%d" TEMPORARY, out->target, (long)getpid(), i);
         if (try_name(out, name)) {
             out->temporary = name;
             return TXL_OK;
@@ -43,6 +49,40 @@ static txl_status take_name(struct output_file *out, txl_error *error) {
     }
     free(name);
     return fail(out, "cannot be created", error);
+}
+
+/* Whether the name is a temporary one of the file `base`. */
+static bool is_temporary(const char *name, const char *base, size_t length) {
+    int end = 0;
+    if (strncmp(name, base, length) != 0)
+        return false;
+    return sscanf(name + length, ".%*[0-9]-%*[0-9]" TEMPORARY "%n", &end) == 0 && end > 0 &&
+           name[length + (size_t)end] == '\0';
+}
+
+/* Whoever writes a file has a lock on it, but for the moment after it was made. */
+static void remove_left(int folder, const char *name) {
+    const time_t moment = 60;
+    struct stat info;
+    int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0)
+        return;
+    if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_mtime + moment < time(NULL) &&
+        flock(file, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(folder, name, 0);
+    close(file);
+}
+
+static void remove_left_files(const char *folder, const char *base) {
+    size_t length = strlen(base);
+    const struct dirent *entry;
+    DIR *listed = opendir(folder);
+    if (!listed)
+        return;
+    while ((entry = readdir(listed)))
+        if (is_temporary(entry->d_name, base, length))
+            remove_left(dirfd(listed), entry->d_name);
+    closedir(listed);
 }
 
 txl_status output_file_open(struct output_file *out, const char *path, txl_error *error) {
@@ -58,9 +98,17 @@ txl_status output_file_open(struct output_file *out, const char *path, txl_error
     char *folder = slash ? strndup(out->target, (size_t)(slash - out->target) + 1) : strdup(".");
     if (!folder)
         return txl_fail_memory(error, "a file name", strlen(out->target));
+    remove_left_files(folder, slash ? slash + 1 : out->target);
     out->file = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     free(folder);
-    return out->file < 0 ? take_name(out, error) : TXL_OK;
+    txl_status status = out->file < 0 ? take_name(out, error) : TXL_OK;
+    if (status)
+        return status;
+    /* Where there are no locks or modes, nothing is lost without them. */
+    flock(out->file, LOCK_EX | LOCK_NB);
+    if (exists)
+        fchmod(out->file, info.st_mode & 07777);
+    return TXL_OK;
 }
 
 txl_status output_file_write(struct output_file *out, const void *data, size_t size,

@@ -1,5 +1,5 @@
 /* A file that appears whole or not at all: it has no name, or a temporary one, until it is complete
- * and flushed to the disk, and then takes the place of an older file of its path. */
+ * and flushed to the disk, and then takes the place of an older file of its path, and its mode. */
 #ifndef TXL_OUTPUT_FILE_H
 #define TXL_OUTPUT_FILE_H
 
@@ -15,8 +15,9 @@ struct output_file {
     bool committed;
 };
 
-/* Begins a new file for `path`, which must live as long as *out.  Call output_file_close
- * afterwards, after a failure too. */
+/* Begins a new file for `path`, which must live as long as *out, and removes temporary files that a
+ * process left there when it was killed.  Call output_file_close afterwards, after a failure too.
+ */
 txl_status output_file_open(struct output_file *out, const char *path, txl_error *error);
 
 /* Writes data[size] at `offset`, in bytes from the file's beginning. */

@@ -206,6 +206,15 @@ static txl_status damaged(const txl_saved *s, const char *what, txl_error *error
     return txl_fail(error, TXL_FORMAT, "%s: %s", s->file.path, what);
 }
 
+/* A failure that names what is wrong in the file, but not the file. */
+static txl_status in_file(const txl_saved *s, txl_status status, txl_error *error) {
+    char message[sizeof error->message];
+    if (!error || status == TXL_MEMORY)
+        return status;
+    memcpy(message, error->message, sizeof message);
+    return txl_fail(error, status, "%s: %s", s->file.path, message);
+}
+
 /* Checks the sizes and checksums of header and parts. */
 static txl_status check_parts(txl_saved *s, txl_error *error) {
     static const uint8_t magic[8] = SAVED_MAGIC;
@@ -278,7 +287,7 @@ static txl_status make_model(txl_saved *s, txl_error *error) {
         txl_model_new(text, s->part[PART_VOCABULARY], (size_t)s->header.part[PART_VOCABULARY].size,
                       0, 1, &s->model, error);
     free(text);
-    return status;
+    return status ? in_file(s, status, error) : TXL_OK;
 }
 
 static txl_status open_saved(txl_saved *s, const char *path, txl_error *error) {
@@ -380,10 +389,12 @@ txl_status txl_saved_resume(const txl_saved *s, const txl_ids *ids, int threads,
     how.peers = peers;
     txl_trainer *t = NULL;
     txl_status status = check_text(s, ids, error);
-    if (!status)
-        status = txl_trainer_new(s->model, ids, &how, &t, error);
-    if (!status)
-        status = restore(s, t, error);
+    if (status)
+        return status;
+    status = txl_trainer_new(s->model, ids, &how, &t, error);
+    if (status)
+        return in_file(s, status, error);
+    status = restore(s, t, error);
     if (status) {
         txl_trainer_free(t);
         return status;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static const char *const trained_cases[] = {
     "characters",     "enwik8-zip", "text8", "pre-lnorm", "wt103-zip",
@@ -862,6 +863,57 @@ static void expect_refused(const char *path, txl_status expected) {
     assert_int_equal(txl_saved_open(path, &saved, &error), expected);
 }
 
+static uint64_t number_at(const uint8_t *bytes) {
+    uint64_t n;
+    memcpy(&n, bytes, sizeof n);
+    return n;
+}
+
+/* Replaces a text in the facts of a state by one of the same length, with valid checksums. */
+static void change_facts(const char *path, const char *from, const char *to) {
+    enum { HEADER = 128, PART = 24, MOST = 1 << 25 };
+    uint8_t *bytes = malloc(MOST);
+    FILE *file = fopen(path, "r+b");
+    assert_true(bytes && file);
+    size_t size = fread(bytes, 1, MOST, file);
+    assert_in_range(size, HEADER, MOST - 1);
+    uint8_t *found = memmem(bytes + HEADER, number_at(bytes + PART), from, strlen(from));
+    assert_non_null(found);
+    memcpy(found, to, strlen(to));
+    uint64_t checksum = XXH3_64bits(bytes + HEADER, number_at(bytes + PART));
+    memcpy(bytes + PART + 8, &checksum, sizeof checksum);
+    checksum = XXH3_64bits(bytes, HEADER - 8);
+    memcpy(bytes + HEADER - 8, &checksum, sizeof checksum);
+    rewind(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+    free(bytes);
+}
+
+/* What is wrong in a state is said of its file, also by functions that know nothing of it. */
+static void errors_name_the_state(void **state) {
+    (void)state;
+    struct larger larger = open_larger();
+    txl_trainer *t = larger_trainer(&larger, false, 1);
+    txl_saved *saved;
+    txl_error error;
+    char path[4096];
+    snprintf(path, sizeof path, "%s", scratch_path("changed.state"));
+    assert_int_equal(txl_trainer_save(t, path, "", &error), TXL_OK);
+    txl_trainer_free(t);
+    change_facts(path, "\"batch\":6", "\"batch\":0");
+    assert_int_equal(txl_saved_open(path, &saved, &error), TXL_OK);
+    assert_int_equal(txl_saved_resume(saved, larger.ids, 1, NULL, &t, &error), TXL_ARGUMENT);
+    assert_memory_equal(error.message, path, strlen(path));
+    assert_non_null(strstr(error.message, "batch 0"));
+    txl_saved_free(saved);
+    change_facts(path, "\"d_model\":200", "\"d_model\":201");
+    assert_true(txl_saved_open(path, &saved, &error) != TXL_OK);
+    assert_memory_equal(error.message, path, strlen(path));
+    close_larger(&larger);
+    unlink(path);
+}
+
 /* Other texts, and any byte that is not as it was. */
 static void foreign_states(void **state) {
     (void)state;
@@ -914,14 +966,23 @@ static void foreign_states(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_runs),    cmocka_unit_test(finite_differences),
-        cmocka_unit_test(subnormal_numbers), cmocka_unit_test(loops_of_kernels),
-        cmocka_unit_test(dropout_shares),    cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(near_f32_in_bf16),  cmocka_unit_test(going_on),
-        cmocka_unit_test(foreign_states),    cmocka_unit_test(no_number),
-        cmocka_unit_test(forgetting),        cmocka_unit_test(several_processes),
-        cmocka_unit_test(failures_of_peers), cmocka_unit_test(reserved_members),
-        cmocka_unit_test(more_than_memory),  cmocka_unit_test(kept_weights),
+        cmocka_unit_test(reference_runs),
+        cmocka_unit_test(finite_differences),
+        cmocka_unit_test(subnormal_numbers),
+        cmocka_unit_test(loops_of_kernels),
+        cmocka_unit_test(dropout_shares),
+        cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(near_f32_in_bf16),
+        cmocka_unit_test(going_on),
+        cmocka_unit_test(foreign_states),
+        cmocka_unit_test(no_number),
+        cmocka_unit_test(forgetting),
+        cmocka_unit_test(several_processes),
+        cmocka_unit_test(failures_of_peers),
+        cmocka_unit_test(reserved_members),
+        cmocka_unit_test(more_than_memory),
+        cmocka_unit_test(kept_weights),
+        cmocka_unit_test(errors_name_the_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
