@@ -155,6 +155,7 @@ static void describe_run(struct ppl *ppl) {
     ppl->facts = (struct run_facts){.words = !model_has_characters(&ppl->model),
                                     .pieces = model_has_pieces(&ppl->model),
                                     .corrects_words = corrects_words(ppl),
+                                    .no_eos = options->no_eos,
                                     .in_table = options->sweep_memory != NULL,
                                     .ids = options->ids,
                                     .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
@@ -286,6 +287,8 @@ static bool open_scorer(struct ppl *ppl) {
         terminal_error("out of memory");
         return false;
     }
+    if (ppl->options->no_eos)
+        ppl->evaluation.scorer.left_out = txl_model_eos(ppl->model.handle);
     observe(ppl);
     return state_settings(ppl);
 }

@@ -25,7 +25,7 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         const char *message;
     } checks[] = {
         {o->merge && (sliding || rows || sweep || shard || compare || o->heat || o->report ||
-                      o->batch > 0 || o->max_tokens > 0 || o->ids || o->skip_unknown ||
+                      o->batch > 0 || o->max_tokens > 0 || o->ids || o->skip_unknown || o->no_eos ||
                       o->preset != CHOICE_UNSET || o->common.model || o->common.low_memory ||
                       changes_session(session)),
          "--merge reads the results of shards and can be combined with --json and --fail-above "
@@ -44,6 +44,8 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         {o->per_word && o->ids, "--per-word needs a text and cannot be combined with --ids"},
         {o->space_with != SPACE_WITH_NEXT && !o->per_word, "--space-with needs --per-word"},
         {o->entropy && !o->per_word, "--entropy needs --per-word"},
+        {o->no_eos && (shard || o->report || o->heat),
+         "--no-eos cannot be combined with --shard, --heat or --report"},
         {shard && (o->batch > 0 || o->per_line || sliding || compare),
          "--shard cannot be combined with --batch, --per-line, --sliding-window or --compare"},
         {sweep && (rows || sliding || shard || compare || session->mem_len != INTEGER_UNSET ||
@@ -138,6 +140,10 @@ const struct option_row ppl_option_rows[] = {
      .help = "score every line alone, after <eos>, and print a table of lines in place of the "
              "result",
      .offset = offsetof(struct ppl_options, per_line)},
+    {.name = "no-eos",
+     .kind = OPTION_FLAG,
+     .help = "leave the tokens of line ends out of sums and tables; they are read all the same",
+     .offset = offsetof(struct ppl_options, no_eos)},
     {.name = "sliding-window",
      .kind = OPTION_INTEGER,
      .argument = "N",

@@ -11,7 +11,7 @@ struct ppl_options {
     struct session_options session;
     int preset, text, space_with;
     int64_t batch, sliding_window, max_tokens, logprobs, refresh; /* 0: off; batch 0: not given */
-    bool per_line, entropy, ids, skip_unknown, json, heat, merge;
+    bool per_line, entropy, no_eos, ids, skip_unknown, json, heat, merge;
     const char *per_token, *per_word, *report, *compare, *sweep_memory, *shard;
     double fail_above; /* NAN: off */
     struct dynamic_options dynamic;

@@ -150,6 +150,7 @@ json_t *result_to_json(const struct run_facts *facts, const struct result *resul
         (!facts->dynamic ||
          set(o, "dynamic", dynamic_to_json(facts->dynamic, result->file ? result->drift : NAN))) &&
         json_object_set(o, "settings", facts->model.settings) == 0 &&
+        (!facts->no_eos || set(o, "no_eos", json_true())) &&
         (!facts->corrects_words || set(o, "word_correction", number(result->word_correction))) &&
         set_comparison(o, facts, result);
     if (!good) {

@@ -30,6 +30,7 @@ struct run_facts {
     bool pieces;           /* they are pieces */
     bool in_table;         /* results are rows of a table, which has no other lines */
     bool corrects_words;   /* --space-with previous adds terms to the nats of words */
+    bool no_eos;           /* line ends do not count */
     bool ids;              /* the input was ids, so nothing can be unknown */
     bool replaces_unknown; /* else they are left out */
     const char *mode;      /* segments, lines, sliding */

@@ -77,8 +77,11 @@ bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_
                 int32_t n_token, size_t together, size_t window, size_t refresh,
                 bool distributions) {
     assert(n_predictor <= MOST_SESSIONS);
-    *scorer = (struct scorer){
-        .n_lane = n_predictor, .n_token = (size_t)n_token, .refresh = refresh, .window = window};
+    *scorer = (struct scorer){.n_lane = n_predictor,
+                              .n_token = (size_t)n_token,
+                              .refresh = refresh,
+                              .window = window,
+                              .left_out = -1};
     for (size_t i = 0; i < n_predictor; i++)
         scorer->lane[i].by = predictors[i];
     scorer->chunk = window > 0    ? 1
@@ -158,9 +161,12 @@ static txl_status record(struct scorer *scorer, size_t i, size_t at, txl_error *
         token.nats[k] = lane->nats[i];
         token.logprob[k] = lane->logprob ? lane->logprob + i * scorer->n_token : NULL;
     }
-    score_add(&scorer->score, token.nats[0]);
-    scorer->score.share.bytes += token.place->share.bytes;
-    scorer->score.share.characters += token.place->share.characters;
+    token.left_out = scorer->left_out >= 0 && token.id == scorer->left_out;
+    if (!token.left_out) {
+        score_add(&scorer->score, token.nats[0]);
+        scorer->score.share.bytes += token.place->share.bytes;
+        scorer->score.share.characters += token.place->share.characters;
+    }
     txl_status status = TXL_OK;
     for (size_t k = 0; k < scorer->n_observer && status == TXL_OK; k++)
         status = scorer->observer[k].token(scorer->observer[k].context, &token, error);

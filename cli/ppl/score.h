@@ -48,6 +48,7 @@ struct predictor {
 struct scored {
     uint64_t index; /* in the stream */
     int32_t id;
+    bool left_out; /* it counts neither in sums nor in tables */
     const struct place *place;
     float nats[MOST_SESSIONS];
     const float *logprob[MOST_SESSIONS]; /* [n_token] of every token that could be in its place;
@@ -80,7 +81,8 @@ struct scorer {
     int32_t *ids;  /* [chunk + 1] or [window + 1]: ids waiting to be scored */
     struct place *places; /* of the ids */
     size_t n;
-    uint64_t index; /* in the stream, of ids[0] */
+    uint64_t index;   /* in the stream, of ids[0] */
+    int32_t left_out; /* scored tokens of this id are left out; -1: none */
     struct observer observer[MOST_OBSERVERS];
     size_t n_observer;
     struct score score; /* of the current stream, by the first session */

@@ -53,6 +53,8 @@ bool sweep_start(struct sweep *sweep, bool first) {
 txl_status sweep_token(void *context, const struct scored *token, txl_error *error) {
     struct sweep *sweep = context;
     float nats = token->nats[0];
+    if (token->left_out)
+        return TXL_OK;
     if (sweep->first)
         return fwrite(&nats, sizeof nats, 1, sweep->nats) == 1 ? TXL_OK : fail(error);
     if (fread(&nats, sizeof nats, 1, sweep->nats) != 1)

@@ -96,6 +96,8 @@ txl_status token_rows_token(void *context, const struct scored *token, txl_error
     struct token_rows *rows = context;
     struct table *table = &rows->table;
     const struct place *place = token->place;
+    if (token->left_out)
+        return TXL_OK;
     table_text(table, rows->file, strlen(rows->file));
     table_integer(table, place->line);
     table_integer(table, place->offset);

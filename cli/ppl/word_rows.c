@@ -300,6 +300,18 @@ static txl_status cut_word(struct word_rows *rows, txl_error *error) {
     return status;
 }
 
+/* The row before a token that is left out ends there, and what is known before that token counts.
+ */
+static txl_status leave_out(struct word_rows *rows, const struct moment *before, txl_error *error) {
+    txl_status status = finish_word(rows, error);
+    if (status == TXL_OK)
+        status = end_word(rows, before, error);
+    if (status == TXL_OK && rows->space.tokens > 0)
+        status = write_word(rows, &rows->space, before, error);
+    rows->boundary = false;
+    return status;
+}
+
 static txl_status take_token(struct word_rows *rows, const struct scored *token, txl_error *error) {
     uint64_t offset = token->place->offset, end = offset + token->place->bytes;
     const struct moment before = moment_of(rows, token);
@@ -310,6 +322,8 @@ static txl_status take_token(struct word_rows *rows, const struct scored *token,
         status = find_word(rows, offset, end, error);
     if (status != TXL_OK)
         return status;
+    if (token->left_out)
+        return leave_out(rows, &before, error);
     if (!(rows->word_begin < end && rows->word_end > offset))
         return take_space(rows, token, &before, error);
     if (!is_at_hand(rows))
