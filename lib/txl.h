@@ -883,10 +883,11 @@ TXL_API void txl_learner_settings(const txl_learner *learner, txl_settings *sett
 TXL_API void txl_learner_start(txl_learner *learner);
 
 /* Scores a segment, then learns from it: 1 <= n <= tgt_len, and a text's segments follow each
- * other. nats[i] = -log P(targets[i] | everything before, ids[0..i]) logprob[n, n_token], unless
- * NULL, receives the log-probabilities of every possible next token after each id; they may differ
- * from nats[] by rounding.  Scores that are no numbers are TXL_FORMAT: nothing is learned from the
- * segment, and the learner can only be started again. */
+ * other.
+ *     nats[i] = -log P(targets[i] | everything before, ids[0..i])
+ * logprob[n, n_token] receives the log-probabilities of every possible next token after each id;
+ * they may differ from nats[] by rounding.  Either may be NULL.  Scores that are no numbers are
+ * TXL_FORMAT: nothing is learned from the segment, and the learner can only be started again. */
 TXL_API txl_status txl_learner_score(txl_learner *learner, const int32_t *ids, size_t n,
                                      const int32_t *targets, float *nats, float *logprob,
                                      txl_error *error);

@@ -26,7 +26,8 @@ static bool open_prompt(struct generate *g) {
                               .context = options->context,
                               .turns = options->interactive,
                               .memory = g->memory,
-                              .session = g->sample.session};
+                              .session = &g->sample.session,
+                              .learner = g->dynamic.learner};
     if (options->prompt) {
         if (!input_open(&prompt->input, options->prompt)) {
             if (access(options->prompt, F_OK) != 0)
@@ -48,6 +49,7 @@ static bool check_family(const struct generate *g) {
     const struct generate_options *o = g->options;
     const struct meaningless not_there[] = {
         {o->session.same_length != CHOICE_UNSET, "--same-length", "which sees both sides"},
+        {o->dynamic.on, "--dynamic", "which txl cannot train"},
     };
     const struct meaningless not_here[] = {
         {o->refresh != INTEGER_UNSET, "--refresh", "which sees what is to the left alone"},
@@ -129,12 +131,19 @@ static bool set_up(struct generate *g, struct generate_options *options) {
         terminal_error("%s", error.message);
         return false;
     }
+    const struct dynamic_text text = {g->text == TEXT_RAW, options->ids, options->skip_unknown};
+    if (options->dynamic.on &&
+        !dynamic_open(&g->dynamic, &options->dynamic, &g->model, &g->settings, &text, false))
+        return false;
+    if (options->dynamic.on)
+        txl_learner_start(g->dynamic.learner);
     return open_prompt(g);
 }
 
 static void clean_up(struct generate *g) {
     input_close(&g->prompt.input);
     sample_close(&g->sample);
+    dynamic_close(&g->dynamic);
     id_list_free(&g->banned);
     free(g->top_ids);
     free(g->top_logprobs);
@@ -216,6 +225,28 @@ static void note_literal_stops(const struct generate_options *options) {
     }
 }
 
+static int check_learning(const struct command *command, const struct generate_options *o) {
+    const struct {
+        bool given;
+        const char *name;
+    } without[] = {
+        {o->save_memory != NULL, "--save-memory"},
+        {o->load_memory != NULL, "--load-memory"},
+        {o->interactive, "--interactive"},
+        {o->refresh != INTEGER_UNSET, "--refresh"},
+        {o->session.memory_type != CHOICE_UNSET, "--memory-type"},
+        {o->session.arithmetic == TXL_ARITHMETIC_EXACT, "--arithmetic exact"},
+        {o->common.low_memory, "--low-memory"},
+    };
+    const char *given = dynamic_given(&o->dynamic), *wrong = dynamic_wrong(&o->dynamic);
+    if (!o->dynamic.on)
+        return given ? options_wrong(command, "%s needs --dynamic", given) : OPTIONS_RUN;
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+        if (without[i].given)
+            return options_wrong(command, "--dynamic cannot be combined with %s", without[i].name);
+    return wrong ? options_wrong(command, "%s", wrong) : OPTIONS_RUN;
+}
+
 static int check_options(const struct command *command, const struct generate_options *options) {
     if (options->prompt && options->prompt_text)
         return options_wrong(command, "--prompt cannot be combined with --prompt-text");
@@ -233,6 +264,8 @@ static int check_options(const struct command *command, const struct generate_op
         return options_wrong(command, "--save-memory keeps one text: leave --samples out");
     if (options->ids && options->stop.n > 0)
         return options_wrong(command, "--stop cannot be combined with --ids");
+    if (check_learning(command, options) != OPTIONS_RUN)
+        return STATUS_USAGE;
     if (continue_check_turn(command, options->turn) != OPTIONS_RUN)
         return STATUS_USAGE;
     for (size_t i = 0; i < options->stop.n; i++)
@@ -252,6 +285,7 @@ static int run(const struct command *command, int argc, char **argv) {
                                        .seed = INTEGER_UNSET,
                                        .samples = 1,
                                        .turn = "sentence",
+                                       .dynamic = DYNAMIC_UNSET,
                                        .sampling = SAMPLING_STANDARD};
     struct operands operands;
     int status = options_parse(command, argc, argv, &options, &operands);
@@ -271,6 +305,7 @@ static int run(const struct command *command, int argc, char **argv) {
         clean_up(&g);
     }
     free(options.stop.items);
+    free(options.dynamic.statistics.items);
     return status;
 }
 
@@ -408,12 +443,19 @@ static const struct option_row options[] = {
      .help = "go on with the text that --save-memory wrote to FILE; a prompt continues it",
      .offset = offsetof(struct generate_options, load_memory),
      .file = FILE_READ},
+    DYNAMIC_ROWS(struct generate_options, dynamic,
+                 "learn from the prompt before it is continued: from each full segment of tgt-len "
+                 "tokens, as txl ppl --dynamic does"),
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,
     {0}};
 
 static const struct note notes[] = {
+    {"Learning from the prompt",
+     "With --dynamic the model learns from each segment of tgt-len tokens of the prompt, and of "
+     "--context before it, once the token after the segment is known; then it continues the text "
+     "as it has become, in f32. Nothing is learned while it writes. See txl ppl --help."},
     {"Samples",
      "Each sample begins with the prompt. From the second on a line '--- sample N ---' "
      "stands before it. Up to 8 samples are made together, so that the weights are read "

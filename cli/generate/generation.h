@@ -3,6 +3,7 @@
 #ifndef CLI_GENERATION_H
 #define CLI_GENERATION_H
 
+#include "cli/dynamic.h"
 #include "cli/settings.h"
 #include "lib/base/buffer.h"
 #include "lib/base/id_list.h"
@@ -34,6 +35,7 @@ struct generate_options {
     struct sampling_options sampling;
     bool allow_unk, skip_unknown, no_echo, ids, json, interactive, raw_output;
     struct string_list stop;
+    struct dynamic_options dynamic;
 };
 
 /* Where a turn of an interactive text ends; -n is the most for all of them. */
@@ -75,9 +77,10 @@ struct generate {
     struct id_list banned;
     txl_sampling sampling; /* without the history, which each sample has of its own */
     uint64_t seed;
-    txl_memory *memory; /* from which a text starts; NULL: from the beginning */
-    bool keeps;         /* the memory will be saved, so the last token drawn is fed too */
-    uint64_t n;         /* tokens of a sample; 0: no end */
+    txl_memory *memory;     /* from which a text starts; NULL: from the beginning */
+    bool keeps;             /* the memory will be saved, so the last token drawn is fed too */
+    struct dynamic dynamic; /* learns from the prompt */
+    uint64_t n;             /* tokens of a sample; 0: no end */
     enum turn turn;
     uint64_t retries; /* how many times the turn was retried, each with its own random numbers */
     struct buffer transcript; /* what was printed of an interactive text */

@@ -76,7 +76,7 @@ static bool need_session(struct interaction *i, const txl_memory *memory) {
     if (!session_open(&g->model, &settings, &session))
         return false;
     txl_session_free(g->sample.session);
-    g->sample.session = g->prompt.session = session;
+    g->sample.session = session;
     txl_session_settings(session, &g->settings);
     return true;
 }

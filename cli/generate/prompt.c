@@ -54,10 +54,39 @@ static txl_status feed_chunk(struct prompt *prompt, txl_error *error) {
     txl_status status = TXL_OK;
     if (prompt->n_chunk > 0) {
         status =
-            reading_feed(prompt->reading, prompt->session, prompt->chunk, prompt->n_chunk, error);
+            reading_feed(prompt->reading, *prompt->session, prompt->chunk, prompt->n_chunk, error);
         prompt->n_chunk = 0;
     }
     return status == TXL_OK && signals_stopped() ? TXL_STOPPED : status;
+}
+
+/* Learns from a full segment, once the token after it is known too. */
+static txl_status learn_segment(struct prompt *prompt, txl_error *error) {
+    size_t n = prompt->chunk_size - 1;
+    txl_status status =
+        txl_learner_score(prompt->learner, prompt->chunk, n, prompt->chunk + 1, NULL, NULL, error);
+    prompt->chunk[0] = prompt->chunk[n];
+    prompt->n_chunk = 1;
+    return status == TXL_OK && signals_stopped() ? TXL_STOPPED : status;
+}
+
+/* Goes on with what the model became, behind the segments that it has learned from. */
+static txl_status end_learning(struct prompt *prompt, txl_error *error) {
+    txl_session *session;
+    txl_status status = txl_learner_session(prompt->learner, &session, error);
+    if (status != TXL_OK)
+        return status;
+    txl_session_free(*prompt->session);
+    *prompt->session = session;
+    return TXL_OK;
+}
+
+static txl_status add_id(struct prompt *prompt, int32_t id, txl_error *error) {
+    txl_history_push(prompt->history, &id, 1);
+    prompt->chunk[prompt->n_chunk++] = id;
+    if (prompt->n_chunk < prompt->chunk_size)
+        return TXL_OK;
+    return prompt->learner ? learn_segment(prompt, error) : feed_chunk(prompt, error);
 }
 
 static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -69,9 +98,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
         return TXL_OK;
     }
     prompt->tokens++;
-    txl_history_push(prompt->history, &symbol->id, 1);
-    prompt->chunk[prompt->n_chunk++] = symbol->id;
-    return prompt->n_chunk >= prompt->chunk_size ? feed_chunk(prompt, error) : TXL_OK;
+    return add_id(prompt, symbol->id, error);
 }
 
 /* Receives a token of the context. */
@@ -80,9 +107,7 @@ static txl_status receive_before(void *context, const txl_symbol *symbol, txl_er
     if (!symbol->text)
         return TXL_OK;
     prompt->before++;
-    txl_history_push(prompt->history, &symbol->id, 1);
-    prompt->chunk[prompt->n_chunk++] = symbol->id;
-    return prompt->n_chunk >= prompt->chunk_size ? feed_chunk(prompt, error) : TXL_OK;
+    return add_id(prompt, symbol->id, error);
 }
 
 /* Whether the terminal shows the text, where a bar would be in the way. */
@@ -145,11 +170,13 @@ static txl_status feed_rest(struct prompt *prompt) {
         end_line(prompt);
         prompt->tail = '\n';
     }
-    txl_status status = feed_chunk(prompt, &error);
+    txl_status status = prompt->learner ? end_learning(prompt, &error) : TXL_OK;
+    if (status == TXL_OK)
+        status = feed_chunk(prompt, &error);
     bool goes_on = prompt->memory && prompt->tokens == 0 && !prompt->turns;
     if (status == TXL_OK && prompt->reading->refresh > 0 && !goes_on) {
         prompt->round = 0;
-        status = reading_afresh(prompt->reading, prompt->session, prompt->history, &error);
+        status = reading_afresh(prompt->reading, *prompt->session, prompt->history, &error);
     }
     if (status != TXL_OK && status != TXL_STOPPED)
         terminal_error("%s: %s", prompt->input.name, error.message);
@@ -157,7 +184,7 @@ static txl_status feed_rest(struct prompt *prompt) {
 }
 
 static void start_afresh(struct prompt *prompt) {
-    txl_session_reset(prompt->session);
+    txl_session_reset(*prompt->session);
     txl_history_reset(prompt->history);
     prompt->tail = 0;
     prompt->in_line = prompt->goes_on = false;
@@ -167,7 +194,7 @@ static bool start_from_memory(struct prompt *prompt) {
     const txl_model *model = prompt->model->handle;
     txl_error error;
     txl_resume resume;
-    if (txl_session_load(prompt->session, prompt->memory, &error) != TXL_OK) {
+    if (txl_session_load(*prompt->session, prompt->memory, &error) != TXL_OK) {
         terminal_error("%s", error.message);
         return false;
     }
@@ -185,7 +212,8 @@ static bool start_from_memory(struct prompt *prompt) {
 
 static bool start(struct prompt *prompt) {
     /* Has room for a blank before the typed text and a line end after it. */
-    prompt->chunk_size = reading_chunk(prompt->reading);
+    prompt->chunk_size =
+        prompt->learner ? prompt->reading->tgt_len + 1 : reading_chunk(prompt->reading);
     prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
     prompt->n_chunk = prompt->n_line_end = 0;
     prompt->tokens = prompt->before = prompt->round = 0;

@@ -21,8 +21,10 @@ struct prompt {
 
     const struct reading *reading;
     const char *context; /* FILE whose tokens precede the prompt's; NULL: none */
-    txl_session *session;
-    int32_t *chunk; /* [chunk_size]: ids that are read and not yet fed */
+    txl_session **session;
+    txl_learner *learner; /* NULL, or learns from the prompt's full segments; the session is then
+                           * made anew behind these */
+    int32_t *chunk;       /* [chunk_size]: ids that are read and not yet fed */
     size_t chunk_size, n_chunk;
     txl_history *history;     /* of the text so far */
     const txl_memory *memory; /* of the text that the prompt continues; NULL: of none */

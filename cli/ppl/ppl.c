@@ -1,12 +1,12 @@
 /* txl ppl: measures perplexity and bits per character of texts. */
 #include "cli/commands.h"
+#include "cli/dynamic.h"
 #include "cli/model.h"
 #include "cli/published.h"
 #include "cli/system/input.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "dynamic.h"
 #include "evaluate.h"
 #include "merge.h"
 #include "ppl_options.h"

@@ -2,7 +2,8 @@
 #ifndef CLI_PPL_OPTIONS_H
 #define CLI_PPL_OPTIONS_H
 
-#include "dynamic.h"
+#include "cli/dynamic.h"
+#include "cli/model.h"
 
 enum { SPACE_WITH_NEXT, SPACE_WITH_PREVIOUS };
 

@@ -1,9 +1,9 @@
 /* Results of txl ppl: derived numbers, JSON, text, the summary line. */
 #include "result.h"
 
+#include "cli/dynamic.h"
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
-#include "dynamic.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -42,8 +42,10 @@ static txl_status check(const txl_settings *settings, const txl_learning *how, t
     const bool has_epsilon = how->method != TXL_LEARNING_SGD;
     if (CHECK_RESERVED(txl_settings, settings, error) || CHECK_RESERVED(txl_learning, how, error))
         return TXL_ARGUMENT;
-    if (settings->memory_type != TXL_MEMORY_F32 || settings->compute != TXL_COMPUTE_BY_TYPE)
-        return txl_fail(error, TXL_ARGUMENT, "a model that learns computes in f32 alone");
+    if (settings->memory_type != TXL_MEMORY_F32 || settings->compute != TXL_COMPUTE_BY_TYPE ||
+        settings->arithmetic != TXL_ARITHMETIC_FAST)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "a model that learns computes in f32 alone, and not exactly");
     if (how->method < TXL_LEARNING_SGD || how->method > TXL_LEARNING_ADAM)
         return txl_fail(error, TXL_ARGUMENT, "unknown method of learning %d", (int)how->method);
     if (!(how->rate >= 0 && how->rate <= 1e6))

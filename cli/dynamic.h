@@ -1,0 +1,118 @@
+/* Dynamic evaluation (--dynamic): a model that learns from each segment after it has scored it.
+ * What ppl and generate share. */
+#ifndef CLI_DYNAMIC_H
+#define CLI_DYNAMIC_H
+
+#include "cli/settings.h"
+
+#include <math.h>
+
+struct dynamic_options {
+    bool on;
+    int method;                /* CHOICE_UNSET: not given */
+    double lr, decay, epsilon; /* NAN: not given */
+    struct string_list statistics;
+    int64_t statistics_tokens;
+    const char *output; /* NULL: none */
+    int type;           /* CHOICE_UNSET: f32 */
+};
+
+#define DYNAMIC_UNSET                                                                              \
+    {                                                                                              \
+        .method = CHOICE_UNSET, .type = CHOICE_UNSET, .lr = NAN, .decay = NAN, .epsilon = NAN,     \
+        .statistics_tokens = DYNAMIC_STATISTICS_TOKENS                                             \
+    }
+
+/* The tokens that the published code collects its statistics from, and its epsilon for
+ * WikiText-103; a rate that suits many texts (SPEED.md). */
+#define DYNAMIC_STATISTICS_TOKENS 20000
+#define DYNAMIC_RMS_EPSILON 1e-5
+#define DYNAMIC_ADAM_LR 3e-4
+#define DYNAMIC_ADAM_EPSILON 1e-8
+
+#define DYNAMIC_ROWS(type, member, what)                                                           \
+    {.section = "Dynamic evaluation",                                                              \
+     .name = "dynamic",                                                                            \
+     .kind = OPTION_FLAG,                                                                          \
+     .help = what,                                                                                 \
+     .offset = offsetof(type, member.on)},                                                         \
+        {.name = "dynamic-method",                                                                 \
+         .kind = OPTION_CHOICE,                                                                    \
+         .choices = dynamic_methods,                                                               \
+         .standard = "rms with --statistics, else adam",                                           \
+         .help = "how the weights follow a segment's gradient",                                    \
+         .offset = offsetof(type, member.method)},                                                 \
+        {.name = "dynamic-lr",                                                                     \
+         .kind = OPTION_REAL,                                                                      \
+         .argument = "X",                                                                          \
+         .standard = "of adam " TEXT_OF(DYNAMIC_ADAM_LR),                                          \
+         .help = "the learning rate; with 0 the model stays as it is",                             \
+         .offset = offsetof(type, member.lr),                                                      \
+         .least = 0,                                                                               \
+         .most = 1e6},                                                                             \
+        {.name = "dynamic-decay",                                                                  \
+         .kind = OPTION_REAL,                                                                      \
+         .argument = "X",                                                                          \
+         .standard = "0",                                                                          \
+         .help = "of rms: how strongly each weight returns to what it was at first",               \
+         .offset = offsetof(type, member.decay),                                                   \
+         .least = 0,                                                                               \
+         .most = 1e6},                                                                             \
+        {.name = "dynamic-epsilon",                                                                \
+         .kind = OPTION_REAL,                                                                      \
+         .argument = "X",                                                                          \
+         .standard =                                                                               \
+             "of rms " TEXT_OF(DYNAMIC_RMS_EPSILON) ", of adam " TEXT_OF(DYNAMIC_ADAM_EPSILON),    \
+         .help = "what is added to the divisor of a gradient",                                     \
+         .offset = offsetof(type, member.epsilon),                                                 \
+         .least = 1e-30,                                                                           \
+         .most = 1e6},                                                                             \
+        {.name = "statistics",                                                                     \
+         .kind = OPTION_LIST,                                                                      \
+         .argument = "FILE",                                                                       \
+         .help = "of rms: a text like those that the model was trained on, whose gradients tell "  \
+                 "how far each weight may move; may be repeated",                                  \
+         .offset = offsetof(type, member.statistics),                                              \
+         .file = FILE_READ},                                                                       \
+    {                                                                                              \
+        .name = "statistics-tokens", .kind = OPTION_INTEGER, .argument = "N",                      \
+        .standard = TEXT_OF(DYNAMIC_STATISTICS_TOKENS),                                            \
+        .help = "read the first N tokens of each such FILE only",                                  \
+        .offset = offsetof(type, member.statistics_tokens), .least = 2, .most = 9007199254740991   \
+    }
+
+extern const char *const dynamic_methods[]; /* sgd, rms, adam: as txl_learning_method */
+extern const char *const dynamic_types[];
+
+/* Whether an option that belongs to --dynamic was given; its name, or NULL. */
+const char *dynamic_given(const struct dynamic_options *options);
+
+/* What is wrong with the options among themselves, or NULL. */
+const char *dynamic_wrong(const struct dynamic_options *options);
+
+/* How a text of statistics is read: as the texts are. */
+struct dynamic_text {
+    bool raw, ids, skip_unknown;
+};
+
+struct dynamic {
+    const struct dynamic_options *options;
+    txl_learner *learner, *fixed; /* fixed: the same with rate 0, or NULL */
+    struct dynamic_settings settings;
+};
+
+/* Says how much memory the learner takes, makes it, and collects the statistics; with `compared`,
+ * makes the fixed one too.  False with the error printed, or after a signal; end with
+ * dynamic_close. */
+bool dynamic_open(struct dynamic *dynamic, const struct dynamic_options *options,
+                  const struct model *model, const txl_settings *settings,
+                  const struct dynamic_text *text, bool compared);
+void dynamic_close(struct dynamic *dynamic);
+
+/* Writes what the model became, if --dynamic-output asks for it.  False with the error printed. */
+bool dynamic_write(struct dynamic *dynamic);
+
+/* The object "dynamic" of a result; NULL when memory is short. */
+json_t *dynamic_to_json(const struct dynamic_settings *settings, double drift);
+
+#endif
