@@ -321,6 +321,9 @@ static void refusals(void **state) {
     settings.memory_type = TXL_MEMORY_F16;
     expect_refused(c.model, &settings, &methods[0], TXL_ARGUMENT, "f32");
     settings = ways[0];
+    settings.arithmetic = TXL_ARITHMETIC_EXACT;
+    expect_refused(c.model, &settings, &methods[0], TXL_ARGUMENT, "exactly");
+    settings = ways[0];
     settings.tgt_len = 0;
     expect_refused(c.model, &settings, &methods[0], TXL_ARGUMENT, "tgt_len");
     settings = ways[0];
