@@ -17,12 +17,15 @@ struct convert_command_options {
     const char *output, *vocabulary, *cutoffs;
     int type, memory_start, cluster_order, activation, tokenizer;
     int pre_lnorm, same_length; /* indexes into answers */
+    int reach;                  /* into reaches */
+    double layer_norm_eps;
     int64_t level, n_head, attn_type, tgt_len, mem_len, clamp_len;
 };
 
 static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 static const char *const memory_starts[] = {"empty", "zeros", NULL};
 static const char *const activations[] = {"relu", "gelu-tanh", "gelu-erf", "swish", NULL};
+static const char *const reaches[] = {"mem_len", "mem_len+1", NULL};
 static const char *const cluster_orders[] = {"reversed", "forward", NULL};
 
 static const char *tokenizer(size_t kind) {
@@ -62,6 +65,10 @@ static void translate(const struct convert_command_options *given,
     options->same_length = answered(given->same_length);
     options->memory_start = chosen(memory_starts, given->memory_start);
     options->cluster_order = chosen(cluster_orders, given->cluster_order);
+    options->layer_norm_eps = given->layer_norm_eps;
+    options->same_length_reach = given->reach == CHOICE_UNSET ? NULL
+                                 : given->reach == 0          ? "mem_len"
+                                                              : "mem_len + 1";
     options->activation = chosen(activations, given->activation);
     options->tokenizer =
         given->tokenizer == CHOICE_UNSET ? NULL : tokenizer((size_t)given->tokenizer);
@@ -103,11 +110,11 @@ static txl_status write_built_in(const struct convert_command_options *given, tx
 
 /* The built-in model is a weights file already, which states all facts. */
 static bool states_facts(const struct convert_command_options *o) {
-    const int choices[] = {o->memory_start, o->cluster_order, o->activation,
-                           o->tokenizer,    o->pre_lnorm,     o->same_length};
+    const int choices[] = {o->memory_start, o->cluster_order, o->activation, o->tokenizer,
+                           o->pre_lnorm,    o->same_length,   o->reach};
     const int64_t numbers[] = {o->level,   o->n_head,  o->attn_type,
                                o->tgt_len, o->mem_len, o->clamp_len};
-    bool any = o->vocabulary || o->cutoffs;
+    bool any = o->vocabulary || o->cutoffs || o->layer_norm_eps != REAL_UNSET;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         any = any || choices[i] != CHOICE_UNSET;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -162,6 +169,8 @@ static int run(const struct command *command, int argc, char **argv) {
                                             .tokenizer = CHOICE_UNSET,
                                             .pre_lnorm = CHOICE_UNSET,
                                             .same_length = CHOICE_UNSET,
+                                            .reach = CHOICE_UNSET,
+                                            .layer_norm_eps = REAL_UNSET,
                                             .level = INTEGER_UNSET,
                                             .n_head = INTEGER_UNSET,
                                             .attn_type = INTEGER_UNSET,
@@ -268,6 +277,14 @@ static const struct option_row options[] = {
      .help = "order of the bands' entries in the softmax's head: reversed, as in PyTorch, or "
              "forward, as in TensorFlow",
      .offset = offsetof(struct convert_command_options, cluster_order)},
+    {.name = "layer-norm-eps",
+     .kind = OPTION_REAL,
+     .argument = "X",
+     .standard = "the checkpoint's, else 1e-5",
+     .help = "what layer normalisation adds to the variance; TensorFlow's code 1e-12",
+     .offset = offsetof(struct convert_command_options, layer_norm_eps),
+     .least = 0,
+     .most = 1},
     {.name = "tokenizer",
      .kind = OPTION_CHOICE,
      .choice = tokenizer,
@@ -300,6 +317,12 @@ static const struct option_row options[] = {
      .choices = answers,
      .help = "let every token see exactly mem-len positions, itself included",
      .offset = offsetof(struct convert_command_options, same_length)},
+    {.name = "same-length-reach",
+     .kind = OPTION_CHOICE,
+     .choices = reaches,
+     .standard = "mem_len; of TensorFlow's checkpoints mem_len+1",
+     .help = "how many positions a token sees with --same-length yes, itself included",
+     .offset = offsetof(struct convert_command_options, reach)},
     COMMON_ROWS,
     {0}};
 
@@ -329,6 +352,7 @@ static const struct note notes[] = {
 
 static const struct example examples[] = {
     {"txl convert transfo-xl-wt103/ -o wt103.txl", "a directory from Hugging Face"},
+    {"txl convert xlnet_cased_L-12_H-768_A-12/ -o xlnet.txl", "the authors' TensorFlow archive"},
     {"txl convert model.pt -o enwik8.txl --type bf16", "half the size of f32"},
     {"txl convert model.pt -o enwik8.txl --type q8", "little more than a quarter of it"},
     {"txl convert state.pt --vocab cache.pt --pre-lnorm no --memory-start empty --tgt-len 80 "

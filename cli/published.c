@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <string.h>
 
 const char *const published_shapes[] = {
     "enwik8-base", "enwik8-large", "wt103-base",  "wt103-large", "lm1b-base",
@@ -60,6 +61,12 @@ void published_apply(const struct published *published, txl_settings *settings) 
     settings->mem_len = published->mem_len;
     settings->clamp_len = published->clamp_len;
     settings->same_length = true;
+}
+
+int published_streams(const struct published *published, const txl_model *model) {
+    enum { TENSORFLOW_STREAMS = 16 };
+    bool tensorflow = strcmp(txl_model_same_length_reach(model), "mem_len") != 0;
+    return tensorflow ? TENSORFLOW_STREAMS : published->streams;
 }
 
 /* Yang et al. 2019: xlnet-base-cased and xlnet-large-cased, whose pretraining had segments of 512

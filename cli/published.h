@@ -25,6 +25,10 @@ const struct published *published_find(const txl_model *model);
 /* Sets the settings of its evaluation, but not `threads`. */
 void published_apply(const struct published *published, txl_settings *settings);
 
+/* The streams of its evaluation: TensorFlow's, to which the model's same_length_reach belongs, cut
+ * the text into others. */
+int published_streams(const struct published *published, const txl_model *model);
+
 /* False for an XLNet's. */
 bool published_is_transformer_xl(int shape);
 

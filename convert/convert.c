@@ -312,6 +312,7 @@ void convert_options_init(struct convert_options *options) {
     *options = (struct convert_options){.level = -1,
                                         .pre_lnorm = CONVERT_UNSET,
                                         .same_length = CONVERT_UNSET,
+                                        .layer_norm_eps = -1,
                                         .tgt_len = -1,
                                         .mem_len = -1};
 }

@@ -19,11 +19,13 @@ struct convert_options {
     enum attention_type attn_type;
     const char *cutoffs; /* numbers separated by commas or blanks, "" for none; NULL: unset */
     enum convert_choice pre_lnorm, same_length;
-    const char *memory_start;  /* "empty" or "zeros"; NULL: unset */
-    const char *cluster_order; /* "reversed" or "forward"; NULL: unset */
-    const char *activation;    /* XLNet: "relu", "gelu-tanh", "gelu-erf", "swish"; NULL: unset */
-    const char *tokenizer;     /* a kind's name ("words", "lm1b", ...); NULL: unset */
-    int tgt_len, mem_len;      /* < 0: unset */
+    const char *memory_start;      /* "empty" or "zeros"; NULL: unset */
+    const char *cluster_order;     /* "reversed" or "forward"; NULL: unset */
+    double layer_norm_eps;         /* < 0: unset */
+    const char *same_length_reach; /* "mem_len" or "mem_len + 1"; NULL: unset */
+    const char *activation; /* XLNet: "relu", "gelu-tanh", "gelu-erf", "swish"; NULL: unset */
+    const char *tokenizer;  /* a kind's name ("words", "lm1b", ...); NULL: unset */
+    int tgt_len, mem_len;   /* < 0: unset */
     bool has_clamp_len;
     int clamp_len;                                 /* <= 0: none */
     void (*note)(void *context, const char *text); /* what the caller should be told, or NULL */

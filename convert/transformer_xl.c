@@ -128,13 +128,15 @@ static txl_status find_statements(struct recognised *r, struct statements *s, tx
 
 /* ---- What is refused by its name ---------------------------------------------------------- */
 
-static txl_status read_epsilon(const struct statements *s, double *epsilon, txl_error *error) {
+static txl_status read_epsilon(const struct statements *s, double given, double *epsilon,
+                               txl_error *error) {
     const struct pickle_value *norm = checkpoint_attribute(s->half, "layer_norm");
     const struct pickle_value *attribute = checkpoint_attribute(norm, "eps");
     const json_t *number = json_object_get(s->config, "layer_norm_epsilon");
-    *epsilon = attribute && attribute->kind == PICKLE_FLOAT ? attribute->real
-               : json_is_number(number)                     ? json_number_value(number)
-                                                            : LAYER_NORM_EPS;
+    *epsilon = given >= 0                                     ? given
+               : attribute && attribute->kind == PICKLE_FLOAT ? attribute->real
+               : json_is_number(number)                       ? json_number_value(number)
+                                                              : LAYER_NORM_EPS;
     return *epsilon >= 0 && *epsilon <= 1
                ? TXL_OK
                : txl_fail(error, TXL_FORMAT,
@@ -462,6 +464,10 @@ static void settle_dialect(struct recognised *r, struct statements *s,
         f->memory_start = MEMORY_EMPTY; /* they have no memory */
     if (f->cluster_order < 0 && f->n_band <= 2)
         f->cluster_order = CLUSTERS_REVERSED; /* with at most one cluster the orders are the same */
+    int reach = setting_word(same_length_reach_name, o->same_length_reach);
+    f->same_length_reach = reach >= 0         ? reach
+                           : is_tensorflow(r) ? REACH_MEM_LEN_AND_1
+                                              : REACH_MEM_LEN;
     if (f->memory_start < 0) {
         ask_for(s, "--memory-start empty|zeros");
         f->memory_start = MEMORY_EMPTY; /* any: descriptions leave it out */
@@ -629,6 +635,8 @@ static txl_status find_tensorflow_ties(struct recognised *r, txl_error *error) {
                             "published code makes this",
                             checkpoint_path(r->names.checkpoint), own->name);
         f->tied_projection[i] = in && !own;
+        if (f->div_val > 1 && !in && transformer_xl_band_width(f, i) == f->d_model)
+            f->proj_same_dim = false;
     }
     return TXL_OK;
 }
@@ -664,7 +672,8 @@ static txl_status find_facts(struct recognised *r, struct statements *s,
     int width = 0;
     txl_status status = refuse_variants(r, s, error);
     if (!status)
-        status = read_epsilon(s, &r->settings.transformer_xl.layer_norm_eps, error);
+        status = read_epsilon(s, options->layer_norm_eps,
+                              &r->settings.transformer_xl.layer_norm_eps, error);
     if (!status && names_which(&r->names, SOFTMAX_BIAS, 0) < 0)
         status = recognise_nothing(r->names.checkpoint,
                                    is_tensorflow(r) ? "transformer/adaptive_softmax/bias"

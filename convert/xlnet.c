@@ -217,6 +217,8 @@ static txl_status refuse_options(const struct convert_options *o, txl_error *err
         {o->same_length != CONVERT_UNSET, "--same-length", "it sees both sides"},
         {o->memory_start != NULL, "--memory-start", "its memory starts empty"},
         {o->cluster_order != NULL, "--cluster-order", "its softmax is plain"},
+        {o->layer_norm_eps >= 0, "--layer-norm-eps", "config.json's layer_norm_eps is it"},
+        {o->same_length_reach != NULL, "--same-length-reach", "it sees both sides"},
     };
     for (size_t i = 0; i < sizeof option / sizeof *option; i++) {
         if (option[i].given)

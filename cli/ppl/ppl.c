@@ -118,7 +118,8 @@ static int64_t choose_streams(const struct ppl *ppl) {
     if (options->batch > 0)
         return options->batch;
     bool preset = options->preset != CHOICE_UNSET && !in_order;
-    return preset ? published_find(ppl->model.handle)->streams : 1;
+    const txl_model *model = ppl->model.handle;
+    return preset ? published_streams(published_find(model), model) : 1;
 }
 
 /* ---- What a run needs --------------------------------------------------------------------- */

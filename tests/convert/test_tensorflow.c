@@ -114,6 +114,199 @@ static void an_xlnet_agrees_with_its_config(void **state) {
     convert_to(scratch_path("copy"), &o, output_path("a.txl"));
 }
 
+/* ---- Transformer-XL ----------------------------------------------------------------------- */
+
+static int number_of(const json_t *object, const char *key) {
+    assert_true(json_is_integer(json_object_get(object, key)));
+    return (int)json_integer_value(json_object_get(object, key));
+}
+
+/* States what the tensors do not tell and no published evaluation does: a run's settings. */
+static void state_lengths(struct convert_options *o, const json_t *run) {
+    o->tgt_len = number_of(run, "tgt_len");
+    o->mem_len = number_of(run, "mem_len");
+    o->has_clamp_len = true;
+    o->clamp_len = number_of(run, "clamp_len");
+    o->same_length = json_is_true(json_object_get(run, "same_length")) ? CONVERT_YES : CONVERT_NO;
+}
+
+static json_t *load(const char *path) {
+    json_error_t where;
+    json_t *json = json_load_file(path, 0, &where);
+    if (!json)
+        fail_msg("%s: %s", path, where.text);
+    return json;
+}
+
+/* Scores the run's tokens with the file's own settings, which are those of the run.  The tolerance
+ * is what f32 arithmetic may differ from the reference's float64. */
+static void assert_scores(const txl_model *model, const json_t *expect, const json_t *run,
+                          double tolerance, const char *name) {
+    const json_t *tokens = json_object_get(expect, "tokens"), *nats = json_object_get(run, "nats");
+    const size_t n = json_array_size(nats);
+    int32_t *ids = calloc(n + 1, sizeof *ids);
+    float *scores = calloc(n, sizeof *scores);
+    assert_true(ids && scores && n > 0 && n < json_array_size(tokens));
+    for (size_t i = 0; i <= n; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(tokens, i));
+    txl_settings settings;
+    txl_session *session;
+    txl_error error;
+    txl_model_defaults(model, &settings);
+    settings.threads = 1;
+    assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
+    assert_int_equal(txl_session_score(session, ids, n, ids + 1, scores, &error), TXL_OK);
+    for (size_t i = 0; i < n; i++) {
+        double expected = json_real_value(json_array_get(nats, i));
+        if (!(fabs(scores[i] - expected) <= tolerance))
+            fail_msg("%s: token %zu: %.7f nats, expected %.7f", name, i, (double)scores[i],
+                     expected);
+    }
+    txl_session_free(session);
+    free(ids);
+    free(scores);
+}
+
+/* Converts the folder for each run, and scores with the settings that the file then has. */
+static void assert_case(const char *folder, double tolerance) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/tf_expect.json", folder);
+    json_t *expect = load(path), *run_of;
+    size_t i;
+    assert_true(json_array_size(json_object_get(expect, "runs")) > 0);
+    json_array_foreach(json_object_get(expect, "runs"), i, run_of) {
+        struct convert_options o = defaults();
+        txl_model *model;
+        txl_error error;
+        state_lengths(&o, run_of);
+        if (strstr(folder, "tf-characters")) /* its corpus says ptb, whose text is words */
+            o.tokenizer = "characters";
+        convert_to(folder, &o, output_path("a.txl"));
+        if (txl_model_open(scratch_path("a.txl"), 1, &model, &error) != TXL_OK)
+            fail_msg("%s: %s", folder, error.message);
+        assert_string_equal(txl_model_same_length_reach(model), "mem_len + 1");
+        assert_true(txl_model_layer_norm_eps(model) == 1e-12);
+        assert_scores(model, expect, run_of, tolerance, folder);
+        txl_model_close(model);
+    }
+    json_decref(expect);
+}
+
+static void every_token_is_as_in_tensorflow(void **state) {
+    (void)state;
+    static const char *const names[] = {"text8",
+                                        "enwik8-adam",
+                                        "half",
+                                        "lm1b",
+                                        "lm1b-shared",
+                                        "projected-div1",
+                                        "characters",
+                                        "tied-biases",
+                                        "wt103-big-endian",
+                                        "wt103-partitioned",
+                                        "wt103-two-shards"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "tensorflow/tf-%s", names[i]);
+        assert_case(case_path(name), 2e-4);
+    }
+}
+
+/* Genuine checkpoints, in a folder outside the project, scored as TensorFlow itself did. */
+static void genuine_checkpoints_are_as_in_tensorflow(void **state) {
+    (void)state;
+    static const char *const names[] = {"txl-div_1", "txl-div_2", "txl-div_2_cutoffs_3"};
+    const char *genuine = getenv("TXL_TENSORFLOW_FILES");
+    if (!genuine)
+        skip();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char folder[4096];
+        snprintf(folder, sizeof folder, "%s/%s", genuine, names[i]);
+        assert_case(folder, 1e-5);
+    }
+}
+
+static char *described(const char *source) {
+    struct convert_description d;
+    txl_error error;
+    if (convert_describe(source, &d, &error) != TXL_OK)
+        fail_msg("%s: %s", source, error.message);
+    char *settings = d.settings ? strdup(d.settings) : NULL;
+    convert_description_free(&d);
+    return settings;
+}
+
+static void the_tensors_tell_the_shape(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *settings[6];
+    } cases[] = {
+        {"tf-lm1b",
+         {"\"tied_projections\":[false,false,false]", "\"proj_same_dim\":false", "\"div_val\":4",
+          "\"cutoffs\":[393,786]", "\"biases_per_layer\":false", "\"tokenizer\":\"lm1b\""}},
+        {"tf-projected-div1",
+         {"\"tied_projections\":[false,true,true,true]", "\"div_val\":1",
+          "\"cutoffs\":[262,524,786]", "\"tied_weights\":true", "\"pre_lnorm\":false",
+          "\"memory_start\":\"zeros\""}},
+        {"tf-text8",
+         {"\"tied_projections\":[false]", "\"cutoffs\":[]", "\"cluster_order\":\"forward\"",
+          "\"tokenizer\":\"text8\"", "\"same_length_reach\":\"mem_len + 1\"",
+          "\"layer_norm_eps\":9.99"}},
+        {"tf-wt103-partitioned",
+         {"\"tied_projections\":[false,true,true,true]", "\"div_val\":4",
+          "\"cutoffs\":[262,524,786]", "\"tokenizer\":\"words\"", "\"mem_len\":null",
+          "\"tgt_len\":null"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "tensorflow/%s", cases[i].name);
+        char *settings = described(case_path(name));
+        assert_non_null(settings);
+        for (size_t k = 0; k < 6; k++)
+            if (!strstr(settings, cases[i].settings[k]))
+                fail_msg("%s: %s is not in %s", name, cases[i].settings[k], settings);
+        free(settings);
+    }
+}
+
+static void a_transformer_xl_agrees_with_its_corpus(void **state) {
+    (void)state;
+    static const struct {
+        const char *alter, *message;
+        txl_status status;
+    } altered[] = {
+        {"sed -i 's/1573,/1574,/' data/corpus-info.json",
+         "corpus-info.json: vocab_size is stated as 1574, but the tensors are those of 1573",
+         TXL_FORMAT},
+        {"sed -i 's/ 393,/ 394,/' data/corpus-info.json",
+         "corpus-info.json: cutoff 394, but the embeddings' sizes make it 393", TXL_FORMAT},
+        {"sed -i 's/ 393,//' data/corpus-info.json",
+         "corpus-info.json: 1 cutoffs, but the tensors are those of 3 bands", TXL_FORMAT},
+        {"sed -i 's/lm1b/novels/' data/corpus-info.json",
+         "a vocabulary of the dataset \"novels\", of which the kind of text is not known; add "
+         "--tokenizer",
+         TXL_ARGUMENT},
+    };
+    struct convert_options o = defaults();
+    o.tgt_len = 8;
+    o.mem_len = 8;
+    o.has_clamp_len = true;
+    o.same_length = CONVERT_YES;
+    for (size_t i = 0; i < sizeof altered / sizeof *altered; i++) {
+        const char *folder = copy_case("tensorflow/tf-lm1b");
+        run(folder, altered[i].alter);
+        assert_refused(folder, &o, altered[i].status, altered[i].message);
+    }
+    o.cutoffs = "393,787"; /* nor do options override tensors */
+    assert_refused(copy_case("tensorflow/tf-lm1b"), &o, TXL_FORMAT,
+                   "cutoff 787, but the embeddings' sizes make it 786");
+    o = defaults();
+    assert_refused(copy_case("tensorflow/tf-lm1b"), &o, TXL_ARGUMENT,
+                   "add what it was trained with: --tgt-len N --mem-len N --clamp-len N "
+                   "--same-length yes|no");
+}
+
 /* ---- Where a checkpoint is ---------------------------------------------------------------- */
 
 static void assert_path(const char *source, const char *expected) {
@@ -223,6 +416,8 @@ static void other_models_are_refused_by_name(void **state) {
          "fine-tuned for answering questions"},
         {TENSOR("layer-1/bias/.ATTRIBUTES/VARIABLE_VALUE"),
          "an object-based checkpoint of TensorFlow 2, of other code than the published models"},
+        {TENSOR("transformer/layer_0/rel_attn/qkv/kernel"),
+         "no tensor named transformer/adaptive_softmax/bias"},
     };
     struct convert_options o = defaults();
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
@@ -239,6 +434,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_xlnet_is_that_of_pytorch),
         cmocka_unit_test(an_xlnet_agrees_with_its_config),
+        cmocka_unit_test(every_token_is_as_in_tensorflow),
+        cmocka_unit_test(genuine_checkpoints_are_as_in_tensorflow),
+        cmocka_unit_test(the_tensors_tell_the_shape),
+        cmocka_unit_test(a_transformer_xl_agrees_with_its_corpus),
         cmocka_unit_test(a_source_has_many_forms),
         cmocka_unit_test(the_newest_checkpoint_is_taken),
         cmocka_unit_test(other_models_are_refused_by_name),
