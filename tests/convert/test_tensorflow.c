@@ -199,6 +199,7 @@ static void every_token_is_as_in_tensorflow(void **state) {
                                         "half",
                                         "lm1b",
                                         "lm1b-shared",
+                                        "projected",
                                         "projected-div1",
                                         "characters",
                                         "tied-biases",
