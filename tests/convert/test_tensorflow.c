@@ -85,6 +85,40 @@ static void an_xlnet_is_that_of_pytorch(void **state) {
     }
 }
 
+enum { N_ID = 40 };
+
+static void score_some(const char *file, float nats[N_ID]) {
+    txl_model *model;
+    txl_session *session;
+    txl_settings settings;
+    txl_error error;
+    int32_t ids[N_ID + 1];
+    for (int i = 0; i <= N_ID; i++)
+        ids[i] = 7 * i % 300;
+    assert_int_equal(txl_model_open(file, 1, &model, &error), TXL_OK);
+    txl_model_defaults(model, &settings);
+    settings.tgt_len = settings.mem_len = 16;
+    settings.threads = 1;
+    assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
+    assert_int_equal(txl_session_score(session, ids, N_ID, ids + 1, nats, &error), TXL_OK);
+    txl_session_free(session);
+    txl_model_close(model);
+}
+
+/* All of a text is one segment, which moves every score of a query alike. */
+static void segments_play_no_part(void **state) {
+    (void)state;
+    float with[N_ID], without[N_ID];
+    struct convert_options o = defaults();
+    o.vocabulary = case_path("xlnet/one-bias/spiece.model");
+    convert_to(case_path("tensorflow/xlnet-one-bias"), &o, output_path("a.txl"));
+    convert_to(case_path("tensorflow/xlnet-no-segments"), &o, output_path("b.txl"));
+    score_some(scratch_path("a.txl"), with);
+    score_some(scratch_path("b.txl"), without);
+    for (int i = 0; i < N_ID; i++)
+        assert_float_equal(with[i], without[i], 1e-4); /* f32 arithmetic */
+}
+
 static const char xlnet[] = "tensorflow/xlnet-one-bias";
 
 static void an_xlnet_agrees_with_its_config(void **state) {
@@ -434,6 +468,7 @@ static void other_models_are_refused_by_name(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_xlnet_is_that_of_pytorch),
+        cmocka_unit_test(segments_play_no_part),
         cmocka_unit_test(an_xlnet_agrees_with_its_config),
         cmocka_unit_test(every_token_is_as_in_tensorflow),
         cmocka_unit_test(genuine_checkpoints_are_as_in_tensorflow),
