@@ -102,8 +102,7 @@ txl_status foreign_refuse_directory(const char *path, const char *expected, txl_
         return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
     const char *what = NULL;
     for (struct dirent *entry; !what && (entry = readdir(directory));)
-        what = ends_with(entry->d_name, ".index") ? "a TensorFlow checkpoint; name its .index file"
-                                                  : what_name_says(entry->d_name);
+        what = what_name_says(entry->d_name);
     closedir(directory);
     if (what)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: %s", path, what);

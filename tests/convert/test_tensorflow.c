@@ -148,6 +148,18 @@ static void an_xlnet_agrees_with_its_config(void **state) {
     convert_to(scratch_path("copy"), &o, output_path("a.txl"));
 }
 
+static void an_xlnet_takes_no_facts_of_a_transformer_xl(void **state) {
+    (void)state;
+    struct convert_options o = defaults();
+    o.layer_norm_eps = 1e-12;
+    assert_refused(case_path(xlnet), &o, TXL_ARGUMENT,
+                   "--layer-norm-eps means nothing to an XLNet");
+    o = defaults();
+    o.same_length_reach = "mem_len";
+    assert_refused(case_path(xlnet), &o, TXL_ARGUMENT,
+                   "--same-length-reach means nothing to an XLNet");
+}
+
 /* ---- Transformer-XL ----------------------------------------------------------------------- */
 
 static int number_of(const json_t *object, const char *key) {
@@ -474,6 +486,7 @@ int main(void) {
         cmocka_unit_test(an_xlnet_is_that_of_pytorch),
         cmocka_unit_test(segments_play_no_part),
         cmocka_unit_test(an_xlnet_agrees_with_its_config),
+        cmocka_unit_test(an_xlnet_takes_no_facts_of_a_transformer_xl),
         cmocka_unit_test(every_token_is_as_in_tensorflow),
         cmocka_unit_test(genuine_checkpoints_are_as_in_tensorflow),
         cmocka_unit_test(the_tensors_tell_the_shape),
