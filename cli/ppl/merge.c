@@ -277,6 +277,12 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
         score_merge(&merged->result.score, &parts[i].result.score);
         merged->result.seconds += parts[i].result.seconds;
     }
+    const struct score *score = &merged->result.score;
+    if (!isfinite(score->nats) || !isfinite(score->mean) || !isfinite(score->squares) ||
+        !isfinite(merged->result.seconds)) {
+        terminal_error("the shards' numbers add up to none that is finite");
+        return false;
+    }
     merged->facts = (struct run_facts){
         .words = json_is_true(json_object_get(shard, "words")),
         .pieces = json_is_true(json_object_get(shard, "pieces")),
