@@ -25,8 +25,9 @@
  *
  * Threads: any number of threads may use a model at the same time; only one at a time may use any
  * other object.  A session has threads of its own, in which all signals except SIGBUS are blocked.
- * Its results are the same, bit for bit, for any number of threads.  The library prints nothing and
- * never exits.  It keeps no state outside of objects, with one exception: OpenBLAS has one number
+ * Its results are the same, bit for bit, for any number of threads; in the exact arithmetic
+ * (txl_arithmetic) also for any division into calls and on any processor.  The library prints
+ * nothing and never exits.  It keeps no state outside of objects, with one exception: OpenBLAS has one number
  * of threads for the whole process.  While any model is open that number is 1, because sessions
  * divide the work themselves; closing the last model restores the number from before the first was
  * opened.
@@ -346,7 +347,7 @@ TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, si
  * to 8 of them at a time, if they stand next to each other in `sessions`.  The sessions must have
  * the same model and settings; the threads of the first do the work.  Up to 8 copies (below) each
  * get the same results, bit for bit, whatever sessions are fed with them; with more, the last
- * digits may differ. */
+ * digits may differ.  In the exact arithmetic any number of any sessions get the same bits. */
 TXL_API txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                          txl_error *error);
 

@@ -234,9 +234,16 @@ static const char *common(const struct part *parts, int n, const char *key) {
     return json_string_value(first);
 }
 
-/* Kernels differ in the last digits. */
+/* Kernels of the fast arithmetic differ in the last digits. */
 static void note_mixed(const struct part *parts, int n) {
     static const char *const keys[] = {"kernels", "blas"};
+    const json_t *settings = json_object_get(parts[0].object, "settings");
+    const char *arithmetic = json_string_value(json_object_get(settings, "arithmetic"));
+    if (arithmetic && strcmp(arithmetic, "exact") == 0) {
+        terminal_note("the shards were scored in the exact arithmetic: the result has the bits of "
+                      "--batch, whatever the kernels");
+        return;
+    }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(common(parts, n, keys[i]), "mixed") == 0)
             terminal_note("the shards were scored with different %s: the result may differ from "

@@ -3,6 +3,7 @@
  * tokens. */
 #include "history.h"
 #include "lib/base/error.h"
+#include "lib/base/exact_math.h"
 #include "lib/base/random.h"
 #include "lib/base/reserved.h"
 #include "session.h"
@@ -88,7 +89,7 @@ static double weigh_token(const txl_session *s, const struct adjustment *a, doub
     double score = (double)s->logprob[id];
     if (a->mark[id] & MARK_BANNED)
         return 0;
-    return exp((a->mark[id] & MARK_PENALISED ? a->penalty * score : score) - best);
+    return exact_exp((a->mark[id] & MARK_PENALISED ? a->penalty * score : score) - best);
 }
 
 /* The same for a whole band; its tokens are computed only if one of them is marked. */
@@ -100,7 +101,7 @@ static txl_status weigh_band(txl_session *s, const struct adjustment *a, double 
     for (size_t id = band->first; id < end && !marked; id++)
         marked = a->mark[id] != 0;
     if (!marked) {
-        *weight = exp(s->cluster[i] - best);
+        *weight = exact_exp(s->cluster[i] - best);
         return TXL_OK;
     }
     txl_status status = session_need_band(s, i, error);
@@ -182,7 +183,7 @@ static double exponent(const struct pool *pool, size_t i) {
 }
 
 static double weight_of(const struct pool *pool, size_t i) {
-    return exp(exponent(pool, i));
+    return exact_exp(exponent(pool, i));
 }
 
 static double sum(const struct pool *pool) {
@@ -240,7 +241,8 @@ static txl_status find_least(txl_session *s, const txl_sampling *p, const struct
         return TXL_OK;
     txl_status status = session_likeliest(s, 1, *least, a, &n, error);
     if (n > 0)
-        *least = s->candidate[0].score + (double)p->temperature * (log((double)p->min_p) - margin);
+        *least =
+            s->candidate[0].score + (double)p->temperature * (exact_log((double)p->min_p) - margin);
     return status;
 }
 
@@ -318,7 +320,9 @@ txl_status txl_session_sample(txl_session *s, const txl_sampling *p, txl_random 
     double u = p->temperature > 0 ? random_uniform(&next) : 0;
     bool plain =
         p->temperature == 1 && p->top_k == 0 && !is_typical(p) && !is_top_p(p) && p->min_p <= 0;
+    const struct rounding before = session_rounding(s);
     status = plain ? draw_plain(s, &a, u, id, error) : draw_filtered(s, p, &a, u, id, error);
+    session_restore_rounding(&before);
     if (status)
         return status;
     if (*id < 0)

@@ -26,7 +26,7 @@
 
 enum {
     MEMORY_MAJOR = 2, /* the newest; a memory has that which its model's settings take */
-    MEMORY_MINOR = 1,
+    MEMORY_MINOR = 2,
     MAX_HEADER = 4096,   /* room for members that later versions append */
     MAX_NAME = 255,      /* file names are no longer */
     MAX_RECENT = 1 << 20 /* ids; the longest memory has as many */
@@ -69,11 +69,21 @@ struct rounds {
 };
 _Static_assert(sizeof(struct rounds) == 16, "no padding");
 
+/* Follows in minor version 2, only for sessions of another arithmetic than the fast one. */
+struct arithmetic {
+    uint32_t number, zero; /* number: of the exact arithmetic */
+    uint64_t checksum;     /* of both */
+};
+_Static_assert(sizeof(struct arithmetic) == 16, "no padding");
+
+enum { ROUNDS_END = sizeof(struct header) + sizeof(struct rounds) };
+
 struct txl_memory {
     char *name; /* for messages */
     struct header header;
     struct rounds rounds; /* zero: none */
-    uint8_t *bytes;       /* the whole file */
+    txl_arithmetic arithmetic;
+    uint8_t *bytes; /* the whole file */
 };
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
@@ -130,6 +140,7 @@ void txl_memory_free(txl_memory *memory) {
 
 void txl_memory_settings(const txl_memory *memory, txl_settings *settings) {
     header_settings(&memory->header, settings);
+    settings->arithmetic = memory->arithmetic;
 }
 
 void txl_memory_resume(const txl_memory *memory, txl_resume *resume) {
@@ -217,8 +228,9 @@ static struct header make_header(const txl_session *s, const txl_resume *resume)
     struct header h = {.magic = MEMORY_MAGIC,
                        .major =
                            (uint16_t)settings_major(s->model->family->settings, s->model->settings),
-                       .minor = resume->refresh > 0 ? MEMORY_MINOR : 0,
-                       .header_size = sizeof h,
+                       .minor = settings->arithmetic > 0 ? 2
+                                : resume->refresh > 0    ? 1
+                                                         : 0,
                        .model = s->model->weights->checksum,
                        .tgt_len = settings->tgt_len,
                        .mem_len = settings->mem_len,
@@ -236,7 +248,9 @@ static struct header make_header(const txl_session *s, const txl_resume *resume)
     h.part[RECENT].size = resume->n_recent * sizeof(int32_t);
     h.part[ROWS].size = kept_positions(s->model, &h) * position_bytes(s->model, h.memory_type);
     h.part[NAME].size = strnlen(model_name(s->model), MAX_NAME);
-    h.header_size += resume->refresh > 0 ? sizeof(struct rounds) : 0;
+    h.header_size = h.minor == 2   ? ROUNDS_END + sizeof(struct arithmetic)
+                    : h.minor == 1 ? ROUNDS_END
+                                   : sizeof h;
     h.file_size = h.header_size;
     for (int i = 0; i < N_PART; i++)
         h.file_size += h.part[i].size;
@@ -267,6 +281,11 @@ static void fill(txl_memory *memory, const txl_session *s, const txl_resume *res
     memcpy(memory->bytes, h, sizeof *h);
     if (h->header_size > sizeof *h)
         memcpy(memory->bytes + sizeof *h, &memory->rounds, sizeof memory->rounds);
+    if (h->header_size > ROUNDS_END) {
+        struct arithmetic arithmetic = {.number = memory->arithmetic};
+        arithmetic.checksum = XXH3_64bits(&arithmetic, offsetof(struct arithmetic, checksum));
+        memcpy(memory->bytes + ROUNDS_END, &arithmetic, sizeof arithmetic);
+    }
 }
 
 txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_memory **memory,
@@ -289,9 +308,12 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
     txl_memory *made = row ? new_memory("the saved memory", header.file_size) : NULL;
     if (made) {
         made->header = header;
-        if (resume->refresh > 0)
+        made->arithmetic = s->timeline->settings.arithmetic;
+        if (header.minor > 0)
             made->rounds = make_rounds(resume);
+        const struct rounding before = session_rounding(s);
         fill(made, s, resume, row);
+        session_restore_rounding(&before);
     }
     free(row);
     if (!made)
@@ -472,6 +494,23 @@ static txl_status check_rounds(const struct source *in, txl_memory *memory, txl_
     return TXL_OK;
 }
 
+static txl_status check_arithmetic(const struct source *in, txl_memory *memory, txl_error *error) {
+    const struct header *h = &memory->header;
+    struct arithmetic arithmetic;
+    if (h->minor < 2 || h->header_size < ROUNDS_END + sizeof arithmetic)
+        return TXL_OK;
+    memcpy(&arithmetic, memory->bytes + ROUNDS_END, sizeof arithmetic);
+    if (XXH3_64bits(&arithmetic, offsetof(struct arithmetic, checksum)) != arithmetic.checksum)
+        return damaged(in, "the checksum of the arithmetic differs", error);
+    if (arithmetic.number > TXL_ARITHMETIC_EXACT)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: saved with the exact arithmetic number %" PRIu32
+                        "; this txl has number %d",
+                        in->name, arithmetic.number, TXL_ARITHMETIC_EXACT);
+    memory->arithmetic = (txl_arithmetic)arithmetic.number;
+    return TXL_OK;
+}
+
 /* *memory is the caller's to free even after a failure. */
 static txl_status read_memory(struct source *in, txl_memory **memory, txl_error *error) {
     struct header header;
@@ -491,6 +530,8 @@ static txl_status read_memory(struct source *in, txl_memory **memory, txl_error 
     status = read_at(in, (*memory)->bytes, in->size, 0, error);
     if (!status)
         status = check_rounds(in, *memory, error);
+    if (!status)
+        status = check_arithmetic(in, *memory, error);
     return status ? status : check_parts(in, *memory, error);
 }
 
@@ -517,7 +558,13 @@ static txl_status check_settings(const txl_session *s, const txl_memory *memory,
     const struct header *h = &memory->header;
     const txl_settings *settings = &s->timeline->settings;
     static const char *const types[] = {"f32", "f16", "bf16"};
+    static const char *const arithmetics[] = {"fast", "exact"};
     int clamp_len = settings->clamp_len > 0 ? settings->clamp_len : -1;
+    if (memory->arithmetic != settings->arithmetic)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "%s: saved with the %s arithmetic, not with the %s one; take the saved one",
+                        memory->name, arithmetics[memory->arithmetic],
+                        arithmetics[settings->arithmetic]);
     if (h->tgt_len == settings->tgt_len && h->mem_len == settings->mem_len &&
         h->clamp_len == clamp_len && h->same_length == settings->same_length &&
         h->memory_type == settings->memory_type)
@@ -552,7 +599,9 @@ txl_status txl_session_load(txl_session *s, const txl_memory *memory, txl_error 
     memcpy(s->last, part_bytes(memory, HIDDEN), h->part[HIDDEN].size);
     if (h->part[SEGMENT].size > 0)
         memcpy(t->segment, part_bytes(memory, SEGMENT), h->part[SEGMENT].size);
+    const struct rounding before = session_rounding(s);
     load_rows(s, h, row, part_bytes(memory, ROWS));
+    session_restore_rounding(&before);
     free(row);
     return TXL_OK;
 }
