@@ -432,6 +432,16 @@ static bool forget_missing(json_t *settings, const char *missing) {
     return good;
 }
 
+/* Adds the settings that a file states only where they are not the usual ones. */
+static bool add_usual(json_t *settings, const struct transformer_xl_settings *s) {
+    return (json_object_get(settings, "same_length_reach") ||
+            json_object_set_new(
+                settings, "same_length_reach",
+                json_string(same_length_reach_name((uint32_t)s->same_length_reach))) == 0) &&
+           (json_object_get(settings, "layer_norm_eps") ||
+            json_object_set_new(settings, "layer_norm_eps", json_real(s->layer_norm_eps)) == 0);
+}
+
 /* The settings as far as they are known; NULL when memory is short. */
 static char *describe_settings(struct recognised *r, bool has_text) {
     static const char *const of_text[] = {"tokenizer", "lower_case", "unk_id", "eos_id"};
@@ -440,6 +450,8 @@ static char *describe_settings(struct recognised *r, bool has_text) {
     free(json);
     bool good =
         settings && json_object_del(settings, "type") == 0 && forget_missing(settings, r->missing);
+    if (good && r->names.table == &transformer_xl_names)
+        good = add_usual(settings, &r->settings.transformer_xl);
     for (size_t i = 0; good && !has_text && i < sizeof of_text / sizeof *of_text; i++)
         good = json_object_set_new(settings, of_text[i], json_null()) == 0;
     json = good ? json_text(settings, JSON_COMPACT) : NULL;
