@@ -27,10 +27,10 @@
  * other object.  A session has threads of its own, in which all signals except SIGBUS are blocked.
  * Its results are the same, bit for bit, for any number of threads; in the exact arithmetic
  * (txl_arithmetic) also for any division into calls and on any processor.  The library prints
- * nothing and never exits.  It keeps no state outside of objects, with one exception: OpenBLAS has one number
- * of threads for the whole process.  While any model is open that number is 1, because sessions
- * divide the work themselves; closing the last model restores the number from before the first was
- * opened.
+ * nothing and never exits.  It keeps no state outside of objects, with one exception: OpenBLAS has
+ * one number of threads for the whole process.  While any model is open that number is 1, because
+ * sessions divide the work themselves; closing the last model restores the number from before the
+ * first was opened.
  *
  * Versions: structures keep their size and the place of their members.  New members take the place
  * of `reserved`, and zero turns each of them off.  So set a structure to zero before you fill it
