@@ -4,9 +4,9 @@
 
 #include "cli/options/options.h"
 
-extern const struct command generate_command, fill_command, ppl_command, convert_command,
-    info_command, verify_command, tokenize_command, train_command, bench_command,
-    completion_command, help_command, manual_command, version_command;
+extern const struct command generate_command, fill_command, ppl_command, compress_command,
+    decompress_command, convert_command, info_command, verify_command, tokenize_command,
+    train_command, bench_command, completion_command, help_command, manual_command, version_command;
 
 /* All commands in the order in which help lists them; NULL after the last. */
 extern const struct command *const commands[];

@@ -9,6 +9,8 @@
  *   txl_memory   a snapshot of a session.
  *   txl_trainer  a model being trained on a text.
  *   txl_learner  a model that learns from the text that it scores.
+ *   txl_compressor, txl_decompressor
+ *                texts to few bytes and back.
  *
  * To continue a text (tests/example/generate.c): open a model; make a session, an encoder and a
  * decoder for it; encode the text and feed its ids to the session; then, for each new token, draw
@@ -244,6 +246,9 @@ TXL_API void txl_model_tensor(const txl_model *model, size_t i, txl_tensor *tens
  * the work stops with TXL_STOPPED if it returns false. */
 TXL_API txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, uint64_t),
                                    void *context, txl_error *error);
+
+/* The txl_model_checksum of the weights file at `path`, read from its header. */
+TXL_API txl_status txl_file_checksum(const char *path, uint64_t *checksum, txl_error *error);
 
 /* ---- Sessions ----------------------------------------------------------------------------- */
 
@@ -910,6 +915,97 @@ TXL_API const txl_model *txl_learner_model(txl_learner *learner);
  * session is freed. */
 TXL_API txl_status txl_learner_session(txl_learner *learner, txl_session **session,
                                        txl_error *error);
+
+/* ---- Compression -------------------------------------------------------------------------- */
+
+/* A text as few bytes: what a model expects takes little.  It comes back byte for byte, whatever it
+ * is, on every machine and in every later version, because the probabilities are computed with
+ * TXL_ARITHMETIC_EXACT.  Whoever reads it needs the same model.  The format is in
+ * weights-format.md.
+ *
+ * The text is cut into frames, and a frame into streams, which are read side by side: 32 of them
+ * are ten times as fast as one, and take a little more room because each begins without context.
+ * The model must be a Transformer-XL with attention of type 0 or 1 (TXL_UNSUPPORTED). */
+#define TXL_MAX_STREAMS 32
+#define TXL_STREAM_BYTES (1 << 16) /* of text in a stream at most */
+
+typedef struct txl_compression {
+    int streams;     /* at most, in a frame: 1 to TXL_MAX_STREAMS; 0: one for each 8 KiB */
+    int threads;     /* 0: one for each processor */
+    uint64_t memory; /* bytes that sessions may take, if one takes no more; 0: half of the
+                        machine's.  With less, fewer streams are read side by side */
+    /* Receives what is compressed, in order; if it returns anything but TXL_OK, the call ends with
+     * that status. */
+    txl_status (*write)(void *context, const void *bytes, size_t n, txl_error *error);
+    /* NULL, or is told how many bytes of text were read, and how many written.  The call ends with
+     * TXL_STOPPED if it returns false. */
+    bool (*progress)(void *context, uint64_t text, uint64_t stored);
+    void *context;
+    uint64_t reserved[8];
+} txl_compression;
+
+typedef struct txl_compressor txl_compressor;
+
+/* Makes a compressor; the model must outlive it. */
+TXL_API txl_status txl_compressor_new(const txl_model *model, const txl_compression *compression,
+                                      txl_compressor **compressor, txl_error *error);
+
+/* Adds to the text.  At most a frame of it is kept, 2 MiB.  After a failure the compressor can only
+ * be freed. */
+TXL_API txl_status txl_compressor_feed(txl_compressor *compressor, const void *text, size_t n,
+                                       txl_error *error);
+
+/* The text has ended: writes the rest, and a trailer.  The compressor is then as new. */
+TXL_API txl_status txl_compressor_finish(txl_compressor *compressor, txl_error *error);
+TXL_API void txl_compressor_free(txl_compressor *compressor);
+
+/* A frame, as its header describes it. */
+typedef struct txl_frame {
+    uint64_t offset; /* of its text, in bytes from the beginning of the text */
+    uint64_t text;   /* bytes of its text */
+    uint64_t stored; /* bytes that it takes, with its header */
+    int streams;
+    int arithmetic;        /* the number of the exact arithmetic */
+    uint64_t checksum;     /* the model's */
+    const char *name;      /* likewise; "" if it has none; alive during the call */
+    txl_settings settings; /* the sessions' */
+    uint64_t reserved[4];
+} txl_frame;
+
+typedef struct txl_decompression {
+    int threads;
+    uint64_t memory; /* as above */
+    bool list;       /* only reads headers: `model` and `write` are not called */
+    bool salvage;    /* goes on after damage, and tells `lost` */
+    /* Finds the model of that checksum, and of that name if it has one.  It must live as long as
+     * the decompressor. */
+    txl_status (*model)(void *context, uint64_t checksum, const char *name, const txl_model **model,
+                        txl_error *error);
+    /* Receives the text in order; what it does and returns is as above.  NULL: checks alone. */
+    txl_status (*write)(void *context, const void *text, size_t n, txl_error *error);
+    bool (*progress)(void *context, uint64_t text, uint64_t stored); /* as above */
+    void (*frame)(void *context, const txl_frame *frame); /* NULL, or sees each frame first */
+    /* With `salvage`: sees the bytes of text [begin, end) that are lost.  `end` is UINT64_MAX if
+     * the end of the text is, or its length is not known. */
+    void (*lost)(void *context, uint64_t begin, uint64_t end, const char *why);
+    void *context;
+    uint64_t reserved[8];
+} txl_decompression;
+
+typedef struct txl_decompressor txl_decompressor;
+
+TXL_API txl_status txl_decompressor_new(const txl_decompression *decompression,
+                                        txl_decompressor **decompressor, txl_error *error);
+
+/* Adds to what is decompressed: one compressed text, or several one after the other.  Damage is
+ * TXL_FORMAT, or told to `lost`; whatever the bytes are, at most 5 MiB are kept besides the
+ * sessions.  After a failure the decompressor can only be freed. */
+TXL_API txl_status txl_decompressor_feed(txl_decompressor *decompressor, const void *bytes,
+                                         size_t n, txl_error *error);
+
+/* The bytes have ended.  If they end inside of a text, that is TXL_FORMAT, or told to `lost`. */
+TXL_API txl_status txl_decompressor_finish(txl_decompressor *decompressor, txl_error *error);
+TXL_API void txl_decompressor_free(txl_decompressor *decompressor);
 
 /* ---- The machine -------------------------------------------------------------------------- */
 

@@ -127,15 +127,17 @@ static void print_examples(const struct example *example) {
 static const struct {
     const char *name, *commands, *help;
 } variables[] = {
-    {"TXL_MODEL", "generate ppl tokenize bench info",
+    {"TXL_MODEL", "generate ppl tokenize bench info compress decompress",
      "The weights file to use without --model. Without either it is the built-in model."},
-    {"TXL_CPU", "generate ppl train bench version",
+    {"TXL_MODELS", "compress decompress",
+     "Folders, divided by colons, in which the model of a compressed text is looked for."},
+    {"TXL_CPU", "generate ppl train bench version compress decompress",
      "The name of other kernels to use than the best that the processor has; txl version prints "
      "which are in use. Names that the processor cannot run are an error that lists those it can."},
-    {"OPENBLAS_CORETYPE", "generate ppl train bench version",
+    {"OPENBLAS_CORETYPE", "generate ppl train bench version compress decompress",
      "The kernels of OpenBLAS. Where it is not set, and OpenBLAS takes the processor for an older "
      "one, txl sets it and starts itself anew."},
-    {"OPENBLAS_NUM_THREADS", "generate ppl train bench version",
+    {"OPENBLAS_NUM_THREADS", "generate ppl train bench version compress decompress",
      "Is set to 1 in the same way: txl has threads of its own."},
     {"NO_COLOR", "ppl", "Where it is set and not empty, --heat prints no colours."},
     {"CLICOLOR_FORCE", "ppl",

@@ -98,9 +98,13 @@ struct common_options {
     bool low_memory, quiet, summary, help;
 };
 
-#define COMMON_ROWS                                                                                \
+#define COMMON_ROWS COMMON_ROWS_WITH('\0')
+
+/* With a letter for --threads. */
+#define COMMON_ROWS_WITH(threads_letter)                                                           \
     {.section = "General",                                                                         \
      .name = "threads",                                                                            \
+     .letter = (threads_letter),                                                                   \
      .kind = OPTION_INTEGER,                                                                       \
      .argument = "N",                                                                              \
      .standard = "one for each processor",                                                         \

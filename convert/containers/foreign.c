@@ -64,6 +64,8 @@ static const char *what_content_is(const struct mapped_file *file) {
                "again";
     if (has_bytes(file, 0, "\x93TXM", 4))
         return "a memory that txl saved; `txl generate --load-memory` goes on with it";
+    if (has_bytes(file, 0, "\x93TXZ", 4) || has_bytes(file, 0, "\x93TXE", 4))
+        return "a text that txl compress made; `txl decompress` reads it";
     return NULL;
 }
 

@@ -305,9 +305,17 @@ static txl_status share_heads(txl_session *const *sessions, size_t n, const floa
     return TXL_OK;
 }
 
+/* Where the weights of the softmax's head go; e NULL: its log-probabilities are wanted. */
+struct weights_of_heads {
+    float *e;
+    size_t lde;
+    double *sum;
+};
+
 /* No more than a pass takes. */
 static txl_status feed_together(txl_session *const *sessions, size_t n, const int32_t *ids,
-                                struct timeline **timeline, txl_error *error) {
+                                struct timeline **timeline, const struct weights_of_heads *to,
+                                txl_error *error) {
     size_t d_model = sessions[0]->model->network->ends.d_model;
     for (size_t i = 0; i < n; i++)
         timeline[i] = sessions[i]->timeline;
@@ -319,17 +327,21 @@ static txl_status feed_together(txl_session *const *sessions, size_t n, const in
         session_forget_distribution(sessions[i]);
         session_set_last(sessions[i], hidden + i * d_model);
     }
-    return share_heads(sessions, n, hidden, error);
+    if (!to->e)
+        return share_heads(sessions, n, hidden, error);
+    struct timeline *t = sessions[0]->timeline;
+    adaptive_weights(&t->adaptive, &t->compute, hidden, n, 0, to->e, to->lde, to->sum);
+    return TXL_OK;
 }
 
-txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
-                                 txl_error *error) {
+static txl_status feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
+                            struct weights_of_heads to, txl_error *error) {
     txl_status status = n > 0 ? session_check_ids(sessions[0], ids, n, error) : TXL_OK;
     if (!status && n > 0)
         status = check_alike(sessions, n, error);
     if (status || n == 0)
         return status;
-    if (n == 1 || !sessions[0]->model->network->has_memory) {
+    if ((n == 1 && !to.e) || !sessions[0]->model->network->has_memory) {
         for (size_t i = 0; i < n && !status; i++)
             status = txl_session_feed(sessions[i], &ids[i], 1, error);
         return status;
@@ -341,11 +353,31 @@ txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const i
     const struct rounding before = session_rounding(sessions[0]);
     for (size_t done = 0; done < n && !status; done += most) {
         size_t count = n - done < most ? n - done : most;
-        status = feed_together(sessions + done, count, ids + done, timeline, error);
+        status = feed_together(sessions + done, count, ids + done, timeline, &to, error);
+        to.e = to.e ? to.e + count * to.lde : NULL;
+        to.sum = to.sum ? to.sum + count : NULL;
     }
     session_restore_rounding(&before);
     free(timeline);
     return status;
+}
+
+txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
+                                 txl_error *error) {
+    return feed_each(sessions, n, ids, (struct weights_of_heads){0}, error);
+}
+
+txl_status session_feed_weights(txl_session *const *sessions, size_t n, const int32_t *ids,
+                                float *e, size_t lde, double *sum, txl_error *error) {
+    return feed_each(sessions, n, ids, (struct weights_of_heads){e, lde, sum}, error);
+}
+
+void session_band_weights(txl_session *s, int i, float *e, double *sum) {
+    struct timeline *t = s->timeline;
+    const size_t n = adaptive_entries(&t->network->ends, i);
+    const struct rounding before = session_rounding(s);
+    adaptive_weights(&t->adaptive, &t->compute, s->last, 1, i, e, n, sum);
+    session_restore_rounding(&before);
 }
 
 txl_status session_check_finished(const txl_session *s, txl_error *error) {

@@ -71,6 +71,15 @@ txl_status session_check_finished(const txl_session *session, txl_error *error);
 /* Computes band i's part of the distribution, if it is not there yet. */
 txl_status session_need_band(txl_session *session, int i, txl_error *error);
 
+/* Feeds ids[i] to the i-th of n sessions of the exact arithmetic, as txl_session_feed_each does,
+ * but computes the softmax's head before its division (adaptive_weights): for session i the weights
+ * e[i lde ..] and their sum. */
+txl_status session_feed_weights(txl_session *const *sessions, size_t n, const int32_t *ids,
+                                float *e, size_t lde, double *sum, txl_error *error);
+
+/* The same of band i, for the next token of one session. */
+void session_band_weights(txl_session *session, int i, float *e, double *sum);
+
 /* Finds the k tokens with the highest scores of at least `least`, best first (ties: the lower id),
  * in session->candidate, and sets `*n` to their number.  Computes only the bands that may contain
  * one.  `adjustment` may be NULL. */

@@ -42,6 +42,11 @@ static txl_status check_section(const struct weights *w, const struct layout_sec
 
 static txl_status read_header(struct weights *w, struct layout_header *header, txl_error *error) {
     static const char not_weights[] = "not a txl weights file (txl convert makes one)";
+    if (w->size >= 4 && (memcmp(w->data, "\x93TXZ", 4) == 0 || memcmp(w->data, "\x93TXE", 4) == 0))
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: a text that txl compress made, not a weights file; txl decompress "
+                        "reads it",
+                        w->name);
     if (w->size < sizeof *header) {
         if (w->size < 8 || memcmp(w->data, LAYOUT_MAGIC, 8) != 0)
             return txl_fail(error, TXL_FORMAT, "%s: %s", w->name, not_weights);
@@ -367,4 +372,14 @@ txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, 
     status = weights_verify(w, progress, context, error);
     weights_close(w);
     return status;
+}
+
+txl_status txl_file_checksum(const char *path, uint64_t *checksum, txl_error *error) {
+    struct weights *w;
+    txl_status status = weights_open(path, &w, error);
+    if (status)
+        return status;
+    *checksum = w->checksum;
+    weights_close(w);
+    return TXL_OK;
 }

@@ -407,6 +407,42 @@ static void make_options(const struct seeds *s) {
     }
 }
 
+/* ---- Compressed texts --------------------------------------------------------------------- */
+
+static txl_status add_bytes(void *context, const void *bytes, size_t n, txl_error *error) {
+    (void)error;
+    return fwrite(bytes, 1, n, context) == n ? TXL_OK : TXL_IO;
+}
+
+/* A short text of each model, one of several streams, and two one after the other. */
+static void make_compressed(const struct seeds *s) {
+    static const char text[] =
+        "a b a  c\n b\tab 1 97 98 \xe2\x96\x81 \xff\r\nabab a b a b a b a b\n";
+    for (int i = 0; tiny_models[i].tokenizer; i++) {
+        char *file = NULL;
+        size_t size = 0;
+        txl_error error;
+        FILE *out = open_memstream(&file, &size);
+        const txl_compression how = {
+            .streams = 1 + i % 3, .threads = 1, .write = add_bytes, .context = out};
+        txl_compressor *compressor;
+        fuzz_require(out, "out of memory");
+        if (txl_compressor_new(tiny_model((unsigned)i), &how, &compressor, &error) == TXL_OK) {
+            for (int twice = 0; twice <= i % 2; twice++) {
+                for (int n = 0; n < 1 + i * 4; n++)
+                    fuzz_require_ok(txl_compressor_feed(compressor, text, sizeof text - 1, &error),
+                                    &error);
+                fuzz_require_ok(txl_compressor_finish(compressor, &error), &error);
+            }
+            txl_compressor_free(compressor);
+        }
+        fclose(out);
+        if (size > 0)
+            take_after(s, i, file, size);
+        free(file);
+    }
+}
+
 /* ---- Results ------------------------------------------------------------------------------ */
 
 /* A shard's result, as txl ppl --shard I/N --json prints it. */
@@ -449,12 +485,19 @@ bool seeds_make(const char *harness, const char *cases,
         const char *harness;
         void (*make)(const struct seeds *seeds);
     } makers[] = {
-        {"pickle", make_pickles},          {"container", make_containers},
-        {"safetensors", make_headers},     {"directory", make_directories},
-        {"weights", make_weights},         {"memory", make_memories},
-        {"vocabulary", make_vocabularies}, {"text", make_texts},
-        {"options", make_options},         {"ids", make_ids},
-        {"results", make_results},         {"pieces", make_pieces},
+        {"compressed", make_compressed},
+        {"pickle", make_pickles},
+        {"container", make_containers},
+        {"safetensors", make_headers},
+        {"directory", make_directories},
+        {"weights", make_weights},
+        {"memory", make_memories},
+        {"vocabulary", make_vocabularies},
+        {"text", make_texts},
+        {"options", make_options},
+        {"ids", make_ids},
+        {"results", make_results},
+        {"pieces", make_pieces},
     };
     const struct seeds seeds = {cases, take_seed, context};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {

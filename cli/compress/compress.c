@@ -1,0 +1,477 @@
+/* txl compress, txl decompress: files to few bytes and back, with the habits of zstd. */
+#include "cli/commands.h"
+#include "cli/system/named_files.h"
+#include "cli/system/signals.h"
+#include "known_models.h"
+#include "transfer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SUFFIX ".txlz"
+
+struct compress_options {
+    struct common_options common;
+    bool decompress, keep, list, test, to_stdout, force, remove, salvage;
+    const char *output;
+    int64_t streams;
+};
+
+struct run {
+    const struct command *command;
+    const struct compress_options *options;
+    bool decompresses;  /* or lists, or tests */
+    struct model model; /* that compresses */
+    struct known_models known;
+    /* Totals: */
+    uint64_t files, text, stored;
+    double start;
+};
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+static bool is_standard_input(const char *path) {
+    return strcmp(path, "-") == 0;
+}
+
+static bool has_suffix(const char *path) {
+    const size_t length = strlen(path), suffix = strlen(SUFFIX);
+    return length > suffix && strcmp(path + length - suffix, SUFFIX) == 0;
+}
+
+/* Where the result of `input` goes: NULL for nowhere; *made is to be freed.  False with the error
+ * printed. */
+static bool name_output(const struct run *run, const char *input, const char **output,
+                        char **made) {
+    const struct compress_options *o = run->options;
+    *made = NULL;
+    *output = o->test || o->list                         ? NULL
+              : o->output                                ? o->output
+              : o->to_stdout || is_standard_input(input) ? "-"
+                                                         : "";
+    if (!*output || **output != '\0')
+        return true;
+    if (run->decompresses && !has_suffix(input)) {
+        terminal_error("%s: the name does not end in " SUFFIX "; name the output with -o", input);
+        return false;
+    }
+    const size_t length = strlen(input);
+    *made = run->decompresses ? strndup(input, length - strlen(SUFFIX)) : NULL;
+    if (!run->decompresses && asprintf(made, "%s" SUFFIX, input) < 0)
+        *made = NULL;
+    *output = *made;
+    if (!*made)
+        terminal_error("out of memory");
+    return *made;
+}
+
+/* Whether `output` may be written; it may be a device, but no file that is there already, unless
+ * forced, and never the input. */
+static bool check_output(const struct run *run, const char *input, const char *output) {
+    struct stat about;
+    if (!output)
+        return true;
+    if (strcmp(output, "-") == 0) {
+        if (run->decompresses || run->options->force || !isatty(STDOUT_FILENO))
+            return true;
+        terminal_error("compressed text is not for a terminal; name an output with -o, or force it "
+                       "with -f");
+        return false;
+    }
+    const struct named_file files[] = {
+        {.use = FILE_READ, .dashes = "", .role = "FILE", .path = input},
+        {.use = FILE_READ, .dashes = "--", .role = "model", .path = run->options->common.model},
+        {.use = run->options->output ? FILE_STREAM : FILE_WHOLE,
+         .dashes = "",
+         .role = "output",
+         .path = output}};
+    const struct named_file pair[] = {files[0], files[2]};
+    if (!(run->options->common.model ? named_files_check(files, 3) : named_files_check(pair, 2)))
+        return false;
+    if (run->options->force || stat(output, &about) != 0 || !S_ISREG(about.st_mode))
+        return true;
+    terminal_error("%s: exists; -f replaces it", output);
+    return false;
+}
+
+/* Links are passed over, as a folder may have both a file and links to it. */
+static bool is_skipped(const struct run *run, const char *input) {
+    struct stat about;
+    if (run->options->force || is_standard_input(input) || lstat(input, &about) != 0 ||
+        !S_ISLNK(about.st_mode))
+        return false;
+    terminal_note("%s: a symbolic link, which is left out; -f follows it", input);
+    return true;
+}
+
+/* ---- One file ----------------------------------------------------------------------------- */
+
+static txl_status feed_compressor(void *object, const void *bytes, size_t n, txl_error *error) {
+    return txl_compressor_feed(object, bytes, n, error);
+}
+
+static txl_status finish_compressor(void *object, txl_error *error) {
+    return txl_compressor_finish(object, error);
+}
+
+static txl_status feed_decompressor(void *object, const void *bytes, size_t n, txl_error *error) {
+    return txl_decompressor_feed(object, bytes, n, error);
+}
+
+static txl_status finish_decompressor(void *object, txl_error *error) {
+    return txl_decompressor_finish(object, error);
+}
+
+static bool print_error(const txl_error *error) {
+    terminal_error("%s", error->message);
+    return false;
+}
+
+static bool compress(const struct run *run, struct transfer *transfer) {
+    const txl_compression how = {.streams = (int)run->options->streams,
+                                 .threads = (int)run->options->common.threads,
+                                 .write = transfer_write,
+                                 .progress = transfer_progress,
+                                 .context = transfer};
+    txl_compressor *compressor;
+    txl_error error;
+    if (txl_compressor_new(run->model.handle, &how, &compressor, &error) != TXL_OK)
+        return print_error(&error);
+    bool good = transfer_run(transfer, compressor, feed_compressor, finish_compressor);
+    txl_compressor_free(compressor);
+    return good;
+}
+
+/* The decompressor asks for models by the transfer, which knows where they are. */
+struct reading {
+    struct transfer *transfer;
+    struct known_models *known;
+};
+
+static txl_status find_model(void *context, uint64_t checksum, const char *name,
+                             const txl_model **model, txl_error *error) {
+    struct reading *reading = context;
+    return known_models_find(reading->known, checksum, name, model, error);
+}
+
+static txl_status write_text(void *context, const void *bytes, size_t n, txl_error *error) {
+    return transfer_write(((struct reading *)context)->transfer, bytes, n, error);
+}
+
+static bool see_progress(void *context, uint64_t text, uint64_t stored) {
+    return transfer_progress(((struct reading *)context)->transfer, text, stored);
+}
+
+static void see_frame(void *context, const txl_frame *frame) {
+    transfer_frame(((struct reading *)context)->transfer, frame);
+}
+
+static void see_lost(void *context, uint64_t begin, uint64_t end, const char *why) {
+    transfer_lost(((struct reading *)context)->transfer, begin, end, why);
+}
+
+static bool decompress(struct run *run, struct transfer *transfer) {
+    struct reading reading = {transfer, &run->known};
+    const txl_decompression how = {.threads = (int)run->options->common.threads,
+                                   .list = run->options->list,
+                                   .salvage = run->options->salvage,
+                                   .model = find_model,
+                                   .write = write_text,
+                                   .progress = see_progress,
+                                   .frame = see_frame,
+                                   .lost = see_lost,
+                                   .context = &reading};
+    txl_decompressor *decompressor;
+    txl_error error;
+    if (txl_decompressor_new(&how, &decompressor, &error) != TXL_OK)
+        return print_error(&error);
+    transfer->decompresses = true;
+    bool good = transfer_run(transfer, decompressor, feed_decompressor, finish_decompressor);
+    txl_decompressor_free(decompressor);
+    return good;
+}
+
+static void print_list(const struct transfer *t) {
+    char model[64 + 40] = "none";
+    if (t->frames > 0)
+        snprintf(model, sizeof model, "%s%s%016" PRIx64, t->name, *t->name ? " " : "",
+                 t->last.checksum);
+    output_line("%s: %.1f %% (%s -> %s bytes), frames %" PRIu64 ", streams %" PRIu64
+                ", tgt_len %d, mem_len %d, arithmetic %d, model %s",
+                t->input.name, percentage(t->stored, t->text), grouped(t->text).text,
+                grouped(t->stored).text, t->frames, t->streams, t->last.settings.tgt_len,
+                t->last.settings.mem_len, t->last.arithmetic, model);
+}
+
+static void print_result(const struct run *run, const struct transfer *t) {
+    const struct compress_options *o = run->options;
+    if (o->list)
+        print_list(t);
+    else if (t->lost && !o->common.quiet)
+        terminal_line("%s: %s of %s bytes", t->input.name, grouped(t->written).text,
+                      grouped(t->text).text);
+    else if (o->test && !o->common.quiet)
+        terminal_line("%s: OK (%s bytes)", t->input.name, grouped(t->text).text);
+    else if (run->decompresses && !o->common.quiet)
+        terminal_line("%s: %s bytes", t->input.name, grouped(t->text).text);
+    else if (!o->common.quiet)
+        terminal_line("%s: %.1f %% (%s -> %s bytes)", t->input.name, percentage(t->stored, t->text),
+                      grouped(t->text).text, grouped(t->stored).text);
+}
+
+static bool run_file(struct run *run, const char *path) {
+    const char *output;
+    char *made;
+    bool good = name_output(run, path, &output, &made) && check_output(run, path, output);
+    struct transfer transfer = {0};
+    if (good)
+        good = transfer_open(&transfer, path, output);
+    if (good) {
+        bool done = run->decompresses ? decompress(run, &transfer) : compress(run, &transfer);
+        good = transfer_close(&transfer, done) && done;
+    }
+    if (good) {
+        run->files++;
+        run->text += transfer.text;
+        run->stored += transfer.stored;
+        print_result(run, &transfer);
+    }
+    if (good && run->options->remove && output && unlink(path) != 0) {
+        terminal_error("%s: cannot be removed: %s", path, strerror(errno));
+        good = false;
+    }
+    free(made);
+    return good && !transfer.lost;
+}
+
+/* ---- The commands ------------------------------------------------------------------------- */
+
+static int check_options(const struct run *run, int n) {
+    const struct compress_options *o = run->options;
+    const char *no_output = o->list ? "--list" : o->test ? "--test" : NULL;
+    if (o->output && o->to_stdout)
+        return options_wrong(run->command, "--stdout and --output exclude each other");
+    if (o->output && n > 1)
+        return options_wrong(run->command, "--output is for one FILE");
+    if (no_output && (o->output || o->to_stdout))
+        return options_wrong(run->command, "%s writes no output", no_output);
+    if (o->remove && (o->keep || no_output || o->to_stdout))
+        return options_wrong(run->command, "--rm and %s exclude each other",
+                             o->keep     ? "--keep"
+                             : no_output ? no_output
+                                         : "--stdout");
+    if (o->list && o->test)
+        return options_wrong(run->command, "--list and --test exclude each other");
+    if (o->salvage && !run->decompresses)
+        return options_wrong(run->command, "--salvage is for decompressing");
+    if (o->streams != 0 && run->decompresses)
+        return options_wrong(run->command, "--streams is for compressing");
+    return OPTIONS_RUN;
+}
+
+static int run_files(struct run *run, const struct operands *files) {
+    int failed = 0, skipped = 0;
+    for (int i = 0; i < files->n && !signals_stopped() && !output_closed() && !output_failed(); i++)
+        if (is_skipped(run, files->items[i]))
+            skipped++;
+        else
+            failed += !run_file(run, files->items[i]);
+    const bool none = skipped == files->n;
+    int status = output_finish(signals_stopped()    ? signals_status()
+                               : failed > 0 || none ? STATUS_FAILURE
+                                                    : STATUS_OK);
+    terminal_summary("files=%" PRIu64 " bytes=%" PRIu64 " stored=%" PRIu64
+                     " seconds=%.2f kernels=%s",
+                     run->files, run->text, run->stored, terminal_seconds() - run->start,
+                     txl_kernels_name(NULL));
+    return status;
+}
+
+static int run_command(const struct command *command, int argc, char **argv, bool decompresses) {
+    struct compress_options options = {.decompress = decompresses};
+    struct operands files;
+    int status = options_parse(command, argc, argv, &options, &files);
+    if (status != OPTIONS_RUN)
+        return status;
+    struct run run = {.command = command,
+                      .options = &options,
+                      .decompresses = options.decompress || options.list || options.test,
+                      .known = {.common = &options.common},
+                      .start = terminal_seconds()};
+    status = check_options(&run, files.n);
+    if (status == OPTIONS_RUN) {
+        status = STATUS_FAILURE;
+        if (run.decompresses || model_open(&run.model, &options.common))
+            status = run_files(&run, &files);
+    }
+    if (run.model.handle)
+        model_close(&run.model);
+    known_models_close(&run.known);
+    operands_free(&files);
+    return status;
+}
+
+static int run_compress(const struct command *command, int argc, char **argv) {
+    return run_command(command, argc, argv, false);
+}
+
+static int run_decompress(const struct command *command, int argc, char **argv) {
+    return run_command(command, argc, argv, true);
+}
+
+/* ---- The tables --------------------------------------------------------------------------- */
+
+#define OUTPUT_ROWS                                                                                \
+    {.section = "Output",                                                                          \
+     .name = "output",                                                                             \
+     .letter = 'o',                                                                                \
+     .kind = OPTION_STRING,                                                                        \
+     .argument = "FILE",                                                                           \
+     .help = "write to FILE; - is standard output",                                                \
+     .offset = offsetof(struct compress_options, output),                                          \
+     .file = FILE_STREAM},                                                                         \
+        {.name = "stdout",                                                                         \
+         .letter = 'c',                                                                            \
+         .kind = OPTION_FLAG,                                                                      \
+         .help = "write to standard output, one text after the other",                             \
+         .offset = offsetof(struct compress_options, to_stdout)},                                  \
+        {.name = "force",                                                                          \
+         .letter = 'f',                                                                            \
+         .kind = OPTION_FLAG,                                                                      \
+         .help = "replace outputs that exist, follow symbolic links, write to a terminal",         \
+         .offset = offsetof(struct compress_options, force)},                                      \
+        {.name = "keep",                                                                           \
+         .letter = 'k',                                                                            \
+         .kind = OPTION_FLAG,                                                                      \
+         .help = "keep the FILEs, as is done anyway",                                              \
+         .offset = offsetof(struct compress_options, keep)},                                       \
+    {                                                                                              \
+        .name = "rm", .kind = OPTION_FLAG, .help = "remove each FILE once its output is complete", \
+        .offset = offsetof(struct compress_options, remove)                                        \
+    }
+
+#define INSTEAD_ROWS(heading)                                                                      \
+    {.section = (heading),                                                                         \
+     .name = "decompress",                                                                         \
+     .letter = 'd',                                                                                \
+     .kind = OPTION_FLAG,                                                                          \
+     .help = "decompress",                                                                         \
+     .offset = offsetof(struct compress_options, decompress)},                                     \
+        {.name = "list",                                                                           \
+         .letter = 'l',                                                                            \
+         .kind = OPTION_FLAG,                                                                      \
+         .help = "print the sizes, the model and the settings of compressed FILEs",                \
+         .offset = offsetof(struct compress_options, list)},                                       \
+        {.name = "test",                                                                           \
+         .letter = 't',                                                                            \
+         .kind = OPTION_FLAG,                                                                      \
+         .help = "decompress and compare checksums, but write nothing",                            \
+         .offset = offsetof(struct compress_options, test)},                                       \
+    {                                                                                              \
+        .name = "salvage", .kind = OPTION_FLAG,                                                    \
+        .help = "when decompressing, write what is intact of damaged FILEs, and say what is lost", \
+        .offset = offsetof(struct compress_options, salvage)                                       \
+    }
+
+static const struct option_row compress_rows[] = {
+    OUTPUT_ROWS,
+    INSTEAD_ROWS("Instead of compressing"),
+    {.section = "Compression",
+     .name = "streams",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .standard = "one for each 8 KiB, up to 32",
+     .help = "read N parts of the text side by side, of at most 64 KiB each; 1 is slow, and saves "
+             "a little",
+     .offset = offsetof(struct compress_options, streams),
+     .least = 1,
+     .most = TXL_MAX_STREAMS},
+    FILES_FROM_ROW("Input"),
+    MODEL_ROW,
+    LOW_MEMORY_ROW,
+    COMMON_ROWS_WITH('T'),
+    {0}};
+
+static const struct option_row decompress_rows[] = {OUTPUT_ROWS,
+                                                    INSTEAD_ROWS("Ways of decompressing"),
+                                                    FILES_FROM_ROW("Input"),
+                                                    MODEL_ROW,
+                                                    LOW_MEMORY_ROW,
+                                                    COMMON_ROWS_WITH('T'),
+                                                    {0}};
+
+static const struct operand_row compress_operands[] = {
+    {.name = "FILE",
+     .help = "what to compress; - is standard input, which is also read without FILE unless it is "
+             "a terminal",
+     .optional = true,
+     .standard_input = true,
+     .repeats = true},
+    {0}};
+
+static const struct operand_row decompress_operands[] = {
+    {.name = "FILE",
+     .help = "a compressed file, *" SUFFIX "; - is standard input, which is also read without FILE "
+             "unless it is a terminal",
+     .optional = true,
+     .standard_input = true,
+     .repeats = true},
+    {0}};
+
+static const struct note notes[] = {
+    {"Models",
+     "What was compressed with one model can be decompressed with no other. A file names its "
+     "model by a checksum. The model is looked for in --model, in $TXL_MODEL, within the program, "
+     "in " MODELS_FOLDER ", where the built-in models of earlier releases are, and in the folders "
+     "of $TXL_MODELS, which colons divide."},
+    {"Any bytes",
+     "Whatever FILE holds comes back byte for byte. Text that the model does not know is written "
+     "as single bytes, and each 64 KiB that it cannot make smaller as they are. The result is the "
+     "same on every machine, with any number of threads, and later versions read it too."},
+    {"Summary line",
+     "Where standard error is no terminal, or with --summary, its last line is key=value between "
+     "blanks, in this order:\n\n"
+     " txl compress: files bytes stored seconds kernels\n\n"
+     "bytes are of text, stored of compressed text."},
+    {0}};
+
+static const struct example compress_examples[] = {
+    {"txl compress novel.txt", "makes novel.txt" SUFFIX},
+    {"txl compress -d novel.txt" SUFFIX, "makes novel.txt, as txl decompress does"},
+    {"cat *.txt | txl compress > all" SUFFIX, "in a pipe"},
+    {"txl compress -l *" SUFFIX, "sizes and models"},
+    {0}};
+
+static const struct example decompress_examples[] = {
+    {"txl decompress novel.txt" SUFFIX, "makes novel.txt"},
+    {"txl decompress < all" SUFFIX " | less", "in a pipe"},
+    {"txl decompress --salvage -o rest.txt damaged" SUFFIX, "what is left of a damaged file"},
+    {0}};
+
+const struct command compress_command = {
+    .name = "compress",
+    .summary = "make files small, without loss",
+    .description =
+        "Compresses each FILE to FILE" SUFFIX " by what the model expects, to half of what xz "
+        "needs for prose. Slowly: some tens of kilobytes a second.",
+    .options = compress_rows,
+    .operands = compress_operands,
+    .examples = compress_examples,
+    .notes = notes,
+    .run = run_compress,
+};
+
+const struct command decompress_command = {
+    .name = "decompress",
+    .summary = "make files of txl compress whole again",
+    .description = "Decompresses each FILE, named *" SUFFIX ", to a file without that suffix.",
+    .options = decompress_rows,
+    .operands = decompress_operands,
+    .examples = decompress_examples,
+    .notes = notes,
+    .run = run_decompress,
+};

@@ -1,0 +1,54 @@
+/* One file on its way: from an input through a compressor or decompressor to an output. */
+#ifndef CLI_TRANSFER_H
+#define CLI_TRANSFER_H
+
+#include "cli/system/input.h"
+#include "cli/system/output.h"
+#include "cli/system/terminal.h"
+#include "txl.h"
+
+/* Bytes with commas between thousands. */
+struct grouped {
+    char text[28];
+};
+struct grouped grouped(uint64_t number);
+
+/* The share as a percentage, of 0 bytes 0. */
+double percentage(uint64_t stored, uint64_t text);
+
+struct transfer {
+    struct input input;
+    const char *output; /* NULL: none, only checks; "-": standard output */
+    struct outfile file;
+    uint64_t text, stored; /* bytes so far */
+    uint64_t written;      /* of the text that is decompressed */
+    bool decompresses;
+    struct progress progress;
+    char unit[40];
+    /* Of the frames: */
+    uint64_t frames, streams;
+    txl_frame last;
+    char name[64]; /* of its model */
+    bool lost;     /* --salvage has left something out */
+};
+
+/* Opens both ends.  False with the error printed. */
+bool transfer_open(struct transfer *transfer, const char *input, const char *output);
+
+/* Gives all of the input to feed(object, ...), then calls finish(object, ...).  False with the
+ * error printed, or when a signal asked to stop. */
+bool transfer_run(struct transfer *transfer, void *object,
+                  txl_status (*feed)(void *object, const void *bytes, size_t n, txl_error *error),
+                  txl_status (*finish)(void *object, txl_error *error));
+
+/* Closes both ends; the output stays only if `good`, with the input's mode and times.  False with
+ * the error printed. */
+bool transfer_close(struct transfer *transfer, bool good);
+
+/* Callbacks of txl_compression and txl_decompression, whose context is the struct transfer. */
+txl_status transfer_write(void *context, const void *bytes, size_t n, txl_error *error);
+bool transfer_progress(void *context, uint64_t text, uint64_t stored);
+void transfer_frame(void *context, const txl_frame *frame);
+void transfer_lost(void *context, uint64_t begin, uint64_t end, const char *why);
+
+#endif

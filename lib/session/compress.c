@@ -1,0 +1,251 @@
+/* Compressing: a text is cut into frames and streams, and each stream into tokens and literals. */
+#include "compress.h"
+#include "lib/base/error.h"
+#include "lib/base/reserved.h"
+#include "lib/text/lossless.h"
+#include "session.h"
+#include "token_streams.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <xxhash.h>
+
+enum {
+    STREAM_TEXT = 8192, /* bytes of text that are worth a stream of their own */
+    SAMPLE = 4096,      /* bytes by which a stream's text is judged */
+    LEAST_SAMPLE = 1024
+};
+
+struct txl_compressor {
+    txl_compression how;
+    struct stream_coder coder;
+    struct lossless lossless;
+    struct frame frame;
+    struct trailer done; /* the text so far */
+    XXH3_state_t *sum;
+    size_t most;       /* bytes of text in a frame */
+    char *text;        /* [most], of which `frame.size` are there */
+    int32_t *elements; /* [most] */
+    struct stream streams[MAX_STREAMS];
+    struct buffer out;
+    uint64_t told; /* bytes of text that `progress` knows of */
+};
+
+/* ---- Opening ------------------------------------------------------------------------------ */
+
+txl_status compress_check_model(const txl_model *model, txl_error *error) {
+    const char *file = model->weights->name;
+    if (model->family->number != TXL_FAMILY_TRANSFORMER_XL)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: texts are compressed by a Transformer-XL, and this is an XLNet", file);
+    if (!model->network->has_memory)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: texts are compressed with attention of type 0 or 1 (attn_type), whose "
+                        "positions are distances; this model has type 2 or 3",
+                        file);
+    return TXL_OK;
+}
+
+uint64_t compress_memory(uint64_t memory) {
+    struct sysinfo machine;
+    if (memory > 0 || sysinfo(&machine) < 0)
+        return memory;
+    return (uint64_t)machine.totalram * machine.mem_unit / 2;
+}
+
+static bool tell_progress(void *context, size_t bytes) {
+    txl_compressor *c = context;
+    c->told += bytes;
+    return !c->how.progress || c->how.progress(c->how.context, c->told, c->done.stored);
+}
+
+static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_error *error) {
+    const size_t n = c->how.streams > 0 ? (size_t)c->how.streams : MAX_STREAMS;
+    const json_t *name = json_object_get(model->json, "name");
+    txl_settings settings;
+    txl_model_defaults(model, &settings);
+    settings.threads = c->how.threads;
+    settings.arithmetic = TXL_ARITHMETIC_EXACT;
+    c->frame = (struct frame){
+        .arithmetic = ARITHMETIC_NUMBER, .model = model->weights->checksum, .settings = settings};
+    snprintf(c->frame.name, sizeof c->frame.name, "%s",
+             json_is_string(name) ? json_string_value(name) : "");
+    c->most = n * MAX_STREAM;
+    c->text = malloc(c->most);
+    c->elements = malloc(c->most * sizeof *c->elements);
+    c->sum = XXH3_createState();
+    if (!c->text || !c->elements || !c->sum)
+        return txl_fail_memory(error, "a frame", c->most * (1 + sizeof *c->elements));
+    XXH3_64bits_reset(c->sum);
+    txl_status status =
+        stream_coder_open(&c->coder, model, &settings, n, compress_memory(c->how.memory), error);
+    c->coder.progress = tell_progress;
+    c->coder.context = c;
+    return status ? status
+                  : lossless_open(&c->lossless, &model->vocabulary, &c->coder.table, error);
+}
+
+txl_status txl_compressor_new(const txl_model *model, const txl_compression *how,
+                              txl_compressor **compressor, txl_error *error) {
+    txl_status status = CHECK_RESERVED(txl_compression, how, error);
+    if (!status && (how->streams < 0 || how->streams > MAX_STREAMS))
+        status = txl_fail(error, TXL_ARGUMENT, "streams must be from 1 to %d, not %d", MAX_STREAMS,
+                          how->streams);
+    if (!status)
+        status = compress_check_model(model, error);
+    if (status)
+        return status;
+    txl_compressor *c = calloc(1, sizeof *c);
+    if (!c)
+        return txl_fail_memory(error, "a compressor", sizeof *c);
+    c->how = *how;
+    status = open_parts(c, model, error);
+    if (status) {
+        txl_compressor_free(c);
+        return status;
+    }
+    *compressor = c;
+    return TXL_OK;
+}
+
+void txl_compressor_free(txl_compressor *c) {
+    if (!c)
+        return;
+    lossless_close(&c->lossless);
+    stream_coder_close(&c->coder);
+    for (int i = 0; i < MAX_STREAMS; i++)
+        buffer_free(&c->streams[i].code);
+    buffer_free(&c->out);
+    XXH3_freeState(c->sum);
+    free(c->text);
+    free(c->elements);
+    free(c);
+}
+
+/* ---- Frames ------------------------------------------------------------------------------- */
+
+/* Whether bytes look random: two of them, drawn at random, are equal hardly more often than of
+ * random ones.  In a text of any language and coding it is ten times as often. */
+static bool looks_random(const unsigned char *text, size_t size) {
+    uint64_t count[256] = {0}, pairs = 0;
+    const size_t n = size < SAMPLE ? size : SAMPLE;
+    for (size_t i = 0; i < n; i++)
+        count[text[i]]++;
+    for (int i = 0; i < 256; i++)
+        pairs += count[i] * count[i];
+    return n >= LEAST_SAMPLE && pairs * 100 < (uint64_t)n * n;
+}
+
+/* Cuts the frame's text into streams, and lists those that the model is to compress. */
+static txl_status cut(txl_compressor *c, struct stream *listed, uint32_t *number, size_t *n,
+                      txl_error *error) {
+    struct frame *frame = &c->frame;
+    txl_status status = TXL_OK;
+    *n = 0;
+    for (uint32_t i = 0; i < frame->n && !status; i++) {
+        const size_t begin = frame_stream_start(frame, i), end = frame_stream_start(frame, i + 1);
+        struct stream *stream = &c->streams[i];
+        stream->text = (unsigned char *)c->text + begin;
+        stream->size = end - begin;
+        stream->code.length = 0;
+        stream->raw = looks_random(stream->text, stream->size);
+        frame->stream[i].checksum = (uint32_t)XXH3_64bits(stream->text, stream->size);
+        if (stream->raw)
+            continue;
+        stream->elements = c->elements + begin;
+        status = lossless_parse(&c->lossless, c->text + begin, stream->size, c->elements + begin,
+                                &stream->n, error);
+        number[*n] = i;
+        listed[(*n)++] = *stream;
+    }
+    return status;
+}
+
+static txl_status write_out(txl_compressor *c, txl_error *error) {
+    txl_before_callback(error);
+    txl_status status = c->how.write(c->how.context, c->out.data, c->out.length, error);
+    c->out.length = 0;
+    return txl_after_callback(error, status, "stopped by the receiver of the compressed text");
+}
+
+static txl_status write_frame(txl_compressor *c, txl_error *error) {
+    struct frame *frame = &c->frame;
+    bool good = true;
+    for (uint32_t i = 0; i < frame->n; i++) {
+        const struct stream *stream = &c->streams[i];
+        frame->stream[i].size =
+            stream->raw ? (uint32_t)stream->size : (uint32_t)stream->code.length;
+    }
+    good = frame_write(frame, &c->out);
+    for (uint32_t i = 0; i < frame->n && good; i++) {
+        const struct stream *stream = &c->streams[i];
+        good = buffer_append(&c->out, stream->raw ? (char *)stream->text : stream->code.data,
+                             frame->stream[i].size);
+    }
+    if (!good)
+        return txl_fail_memory(error, "a frame", c->out.length + frame->size);
+    c->done.size += frame->size;
+    c->done.stored += c->out.length;
+    c->done.frames++;
+    XXH3_64bits_update(c->sum, c->text, frame->size);
+    c->told = c->done.size;
+    return write_out(c, error);
+}
+
+static uint32_t count_streams(const txl_compressor *c) {
+    const size_t most = c->most / MAX_STREAM, n = (c->frame.size + STREAM_TEXT - 1) / STREAM_TEXT;
+    return (uint32_t)(n < most ? n : most);
+}
+
+static txl_status compress_frame(txl_compressor *c, txl_error *error) {
+    struct stream listed[MAX_STREAMS];
+    uint32_t number[MAX_STREAMS];
+    size_t n;
+    c->frame.n = count_streams(c);
+    c->frame.offset = c->done.size;
+    txl_status status = cut(c, listed, number, &n, error);
+    if (!status)
+        status = streams_compress(&c->coder, listed, n, error);
+    for (size_t i = 0; i < n; i++) /* the codes are ours, after a failure too */
+        c->streams[number[i]] = listed[i];
+    if (!status)
+        status = write_frame(c, error);
+    c->frame.size = 0;
+    return status                ? status
+           : tell_progress(c, 0) ? TXL_OK
+                                 : txl_fail(error, TXL_STOPPED, "stopped by the caller");
+}
+
+/* ---- The text ----------------------------------------------------------------------------- */
+
+txl_status txl_compressor_feed(txl_compressor *c, const void *text, size_t n, txl_error *error) {
+    const char *bytes = text;
+    txl_status status = TXL_OK;
+    while (n > 0 && !status) {
+        const size_t room = c->most - c->frame.size, some = n < room ? n : room;
+        memcpy(c->text + c->frame.size, bytes, some);
+        c->frame.size += (uint32_t)some;
+        bytes += some;
+        n -= some;
+        if (c->frame.size == c->most)
+            status = compress_frame(c, error);
+    }
+    return status;
+}
+
+txl_status txl_compressor_finish(txl_compressor *c, txl_error *error) {
+    txl_status status = c->frame.size > 0 ? compress_frame(c, error) : TXL_OK;
+    if (status)
+        return status;
+    c->done.checksum = XXH3_64bits_digest(c->sum);
+    if (!trailer_write(&c->done, &c->out))
+        return txl_fail_memory(error, "a trailer", TRAILER_SIZE);
+    c->done.stored += TRAILER_SIZE;
+    txl_status told = tell_progress(c, 0) ? TXL_OK : TXL_STOPPED;
+    c->done = (struct trailer){0};
+    c->told = 0;
+    XXH3_64bits_reset(c->sum);
+    return told ? txl_fail(error, told, "stopped by the caller") : write_out(c, error);
+}

@@ -1,0 +1,408 @@
+/* Decompressing.  Whoever wrote the file may be a stranger: a frame is read when all of it is there
+ * and its sizes are known to be small, and its text is written when its checksums are right. */
+#include "compress.h"
+#include "lib/base/error.h"
+#include "lib/base/reserved.h"
+#include "token_streams.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct txl_decompressor {
+    txl_decompression how;
+    struct buffer in;
+    struct stream_coder coder; /* of the frames so far, if there was one to decompress */
+    struct trailer done;       /* what the frames of this text add up to */
+    XXH3_state_t *sum;
+    bool searches;         /* after damage, for the next frame */
+    bool holes;            /* text is missing, so that the totals will not fit */
+    bool inside;           /* frames have come, and their trailer has not */
+    uint64_t text, stored; /* of everything so far, for `progress` */
+    uint64_t told;         /* bytes of the frame's text that were told */
+    const struct frame *frame;
+    struct stream streams[MAX_STREAMS];
+    unsigned char *out; /* [MAX_FRAME] the text of a frame */
+};
+
+txl_status txl_decompressor_new(const txl_decompression *how, txl_decompressor **decompressor,
+                                txl_error *error) {
+    txl_status status = CHECK_RESERVED(txl_decompression, how, error);
+    if (status)
+        return status;
+    txl_decompressor *d = calloc(1, sizeof *d);
+    if (!d)
+        return txl_fail_memory(error, "a decompressor", sizeof *d);
+    d->how = *how;
+    d->out = malloc(MAX_FRAME);
+    d->sum = XXH3_createState();
+    if (!d->out || !d->sum) {
+        txl_decompressor_free(d);
+        return txl_fail_memory(error, "a frame", MAX_FRAME);
+    }
+    XXH3_64bits_reset(d->sum);
+    *decompressor = d;
+    return TXL_OK;
+}
+
+void txl_decompressor_free(txl_decompressor *d) {
+    if (!d)
+        return;
+    stream_coder_close(&d->coder);
+    buffer_free(&d->in);
+    XXH3_freeState(d->sum);
+    free(d->out);
+    free(d);
+}
+
+/* ---- Damage ------------------------------------------------------------------------------- */
+
+static void lose(txl_decompressor *d, uint64_t begin, uint64_t end, const char *why) {
+    d->holes = true;
+    if (d->how.lost)
+        d->how.lost(d->how.context, begin, end, why);
+}
+
+/* With salvage, goes on at the next frame. */
+static txl_status damage(txl_decompressor *d, txl_status status, const txl_error *why,
+                         txl_error *error) {
+    if (!d->how.salvage || status != TXL_FORMAT)
+        return txl_fail(error, status, "%s", why->message);
+    d->searches = d->holes = true;
+    buffer_drop(&d->in, 1); /* so that the same is not found again */
+    d->stored++;
+    return TXL_OK;
+}
+
+/* ---- Frames ------------------------------------------------------------------------------- */
+
+static bool same_settings(const txl_settings *a, const txl_settings *b) {
+    return a->tgt_len == b->tgt_len && a->mem_len == b->mem_len && a->clamp_len == b->clamp_len &&
+           a->same_length == b->same_length && a->memory_type == b->memory_type;
+}
+
+static bool tell_progress(void *context, size_t bytes) {
+    txl_decompressor *d = context;
+    d->told += bytes;
+    const uint64_t stored =
+        d->told > 0 ? frame_streams_size(d->frame) * d->told / d->frame->size : 0;
+    return !d->how.progress ||
+           d->how.progress(d->how.context, d->text + d->told, d->stored + stored);
+}
+
+static txl_status find_model(txl_decompressor *d, const struct frame *frame,
+                             const txl_model **model, txl_error *error) {
+    *model = NULL;
+    txl_before_callback(error);
+    txl_status status = d->how.model(d->how.context, frame->model, frame->name, model, error);
+    status = txl_after_callback(error, status, "no model was given");
+    if (!status && txl_model_checksum(*model) != frame->model)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "%s: has the checksum %016" PRIx64 ", and the text was compressed with the "
+                        "model of %016" PRIx64,
+                        (*model)->weights->name, txl_model_checksum(*model), frame->model);
+    return status ? status : compress_check_model(*model, error);
+}
+
+/* Opens sessions for the frame, unless those of the last one will do. */
+static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl_error *error) {
+    struct stream_coder *coder = &d->coder;
+    if (frame->arithmetic != ARITHMETIC_NUMBER)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "compressed with the exact arithmetic number %u; this txl has number %d",
+                        frame->arithmetic, ARITHMETIC_NUMBER);
+    if (coder->model && txl_model_checksum(coder->model) == frame->model &&
+        same_settings(&coder->settings, &frame->settings))
+        return TXL_OK;
+    const txl_model *model;
+    txl_settings settings = frame->settings;
+    settings.threads = d->how.threads;
+    settings.arithmetic = TXL_ARITHMETIC_EXACT;
+    stream_coder_close(coder);
+    txl_status status = find_model(d, frame, &model, error);
+    if (!status)
+        status = stream_coder_open(coder, model, &settings, MAX_STREAMS,
+                                   compress_memory(d->how.memory), error);
+    coder->progress = tell_progress;
+    coder->context = d;
+    if (status)
+        stream_coder_close(coder);
+    return status;
+}
+
+static txl_status decode_streams(txl_decompressor *d, const struct frame *frame,
+                                 const unsigned char *in, txl_error *error) {
+    struct stream listed[MAX_STREAMS];
+    uint32_t number[MAX_STREAMS];
+    size_t n = 0;
+    for (uint32_t i = 0; i < frame->n; in += frame->stream[i++].size) {
+        const size_t begin = frame_stream_start(frame, i), end = frame_stream_start(frame, i + 1);
+        const struct stream stream = {
+            .text = d->out + begin, .size = end - begin, .in = in, .n_in = frame->stream[i].size};
+        d->streams[i] = stream;
+        if (stream.n_in == stream.size) {
+            memcpy(stream.text, in, stream.size);
+            continue;
+        }
+        number[n] = i;
+        listed[n++] = stream;
+    }
+    if (n == 0)
+        return TXL_OK;
+    txl_status status = open_coder(d, frame, error);
+    if (!status)
+        status = streams_decompress(&d->coder, listed, n, error);
+    for (size_t i = 0; i < n && !status; i++)
+        d->streams[number[i]].damaged = listed[i].damaged;
+    return status;
+}
+
+static txl_status write_text(txl_decompressor *d, const unsigned char *text, size_t n,
+                             txl_error *error) {
+    if (!d->how.write || n == 0)
+        return TXL_OK;
+    txl_before_callback(error);
+    txl_status status = d->how.write(d->how.context, text, n, error);
+    return txl_after_callback(error, status, "stopped by the receiver of the text");
+}
+
+/* Writes the streams that are whole, and tells which are not; *intact is how many of the bytes in
+ * the file come before the first that is not. */
+static txl_status write_streams(txl_decompressor *d, const struct frame *frame, size_t *intact,
+                                txl_error *error) {
+    txl_status status = TXL_OK;
+    bool all = true;
+    *intact = 0;
+    for (uint32_t i = 0; i < frame->n && !status; i++) {
+        const struct stream *stream = &d->streams[i];
+        const uint64_t begin = frame->offset + frame_stream_start(frame, i);
+        bool good = !stream->damaged &&
+                    (uint32_t)XXH3_64bits(stream->text, stream->size) == frame->stream[i].checksum;
+        all = all && good;
+        *intact += all ? frame->stream[i].size : 0;
+        if (good) {
+            status = write_text(d, stream->text, stream->size, error);
+        } else {
+            char why[80];
+            snprintf(why, sizeof why, "stream %u of the frame is damaged", (unsigned)i + 1);
+            if (!d->how.salvage)
+                return txl_fail(error, TXL_FORMAT,
+                                "damaged: stream %u of the frame at byte %" PRIu64
+                                " of the text, bytes %" PRIu64 " to %" PRIu64,
+                                (unsigned)i + 1, frame->offset, begin, begin + stream->size);
+            lose(d, begin, begin + stream->size, why);
+        }
+    }
+    XXH3_64bits_update(d->sum, d->out, frame->size);
+    return status;
+}
+
+static void tell_frame(const txl_decompressor *d, const struct frame *frame, size_t header) {
+    const txl_frame about = {.offset = frame->offset,
+                             .text = frame->size,
+                             .stored = header + frame_streams_size(frame),
+                             .streams = (int)frame->n,
+                             .arithmetic = (int)frame->arithmetic,
+                             .checksum = frame->model,
+                             .name = frame->name,
+                             .settings = frame->settings};
+    if (d->how.frame)
+        d->how.frame(d->how.context, &about);
+}
+
+/* A frame whose offset is not where the text stands: frames are missing before it. */
+static txl_status check_offset(txl_decompressor *d, const struct frame *frame, txl_error *error) {
+    if (frame->offset == d->done.size)
+        return TXL_OK;
+    if (!d->how.salvage)
+        return txl_fail(error, TXL_FORMAT,
+                        "damaged: a frame of the text at byte %" PRIu64
+                        " follows where byte %" PRIu64 " was expected",
+                        frame->offset, d->done.size);
+    if (frame->offset < d->done.size) { /* of another text, as the trailer before it is missing */
+        lose(d, d->done.size, UINT64_MAX, "the end of the text is missing");
+        d->done = (struct trailer){0};
+        XXH3_64bits_reset(d->sum);
+    }
+    if (frame->offset > d->done.size)
+        lose(d, d->done.size, frame->offset, "its frame is missing or damaged");
+    d->done.size = frame->offset;
+    return TXL_OK;
+}
+
+/* Whether the file goes on at this byte with a frame or a trailer. */
+static bool begins_part(const unsigned char *bytes, size_t size) {
+    struct frame frame;
+    struct trailer trailer;
+    size_t used = 0;
+    if (size >= MAGIC_SIZE && memcmp(bytes, FRAME_MAGIC, MAGIC_SIZE) == 0)
+        return frame_read(bytes, size, &frame, &used, NULL) == TXL_OK && used > 0;
+    return size >= TRAILER_SIZE && memcmp(bytes, TRAILER_MAGIC, MAGIC_SIZE) == 0 &&
+           trailer_read(bytes, &trailer, NULL) == TXL_OK;
+}
+
+/* Where a frame that is damaged from byte `from` on ends: at `end`, or before it if bytes are
+ * missing and another part of the file begins there. */
+static size_t find_end(const txl_decompressor *d, size_t from, size_t end) {
+    const unsigned char *bytes = (unsigned char *)d->in.data;
+    while (from < end && !begins_part(bytes + from, d->in.length - from))
+        from++;
+    return from;
+}
+
+static txl_status take_frame(txl_decompressor *d, const struct frame *frame, size_t header,
+                             txl_error *error) {
+    size_t stored = header + frame_streams_size(frame), intact = stored - header;
+    txl_status status = check_offset(d, frame, error);
+    if (status)
+        return status;
+    d->inside = true;
+    d->frame = frame;
+    d->told = 0;
+    tell_frame(d, frame, header);
+    if (!d->how.list) {
+        status = decode_streams(d, frame, (unsigned char *)d->in.data + header, error);
+        if (!status)
+            status = write_streams(d, frame, &intact, error);
+    }
+    if (status)
+        return status;
+    stored = find_end(d, header + intact, stored);
+    d->done.size += frame->size;
+    d->done.stored += stored;
+    d->done.frames++;
+    d->text += frame->size;
+    d->stored += stored;
+    buffer_drop(&d->in, stored);
+    d->told = 0;
+    return tell_progress(d, 0) ? TXL_OK : txl_fail(error, TXL_STOPPED, "stopped by the caller");
+}
+
+static txl_status take_trailer(txl_decompressor *d, txl_error *error) {
+    struct trailer trailer;
+    txl_error why;
+    txl_status status = trailer_read((unsigned char *)d->in.data, &trailer, &why);
+    if (status)
+        return damage(d, status, &why, error);
+    const bool sizes = trailer.size == d->done.size && trailer.frames == d->done.frames &&
+                       trailer.stored == d->done.stored;
+    const bool same = d->how.list || trailer.checksum == XXH3_64bits_digest(d->sum);
+    if (d->how.salvage && trailer.size > d->done.size)
+        lose(d, d->done.size, trailer.size, "its frames are missing");
+    else if (!d->holes && !(sizes && same))
+        status = txl_fail(error, TXL_FORMAT, "damaged: the text is not what its trailer says");
+    buffer_drop(&d->in, TRAILER_SIZE);
+    d->stored += TRAILER_SIZE;
+    d->done = (struct trailer){0};
+    d->inside = d->holes = false;
+    XXH3_64bits_reset(d->sum);
+    if (!status && !tell_progress(d, 0))
+        status = txl_fail(error, TXL_STOPPED, "stopped by the caller");
+    return status;
+}
+
+/* ---- The file ----------------------------------------------------------------------------- */
+
+static bool is_magic(const struct buffer *in, const char *magic) {
+    return in->length >= MAGIC_SIZE && memcmp(in->data, magic, MAGIC_SIZE) == 0;
+}
+
+/* After damage: drops what comes before the next frame or trailer.  False: more is needed. */
+static bool search(txl_decompressor *d) {
+    size_t skip = 0;
+    while (d->searches && d->in.length - skip >= MAGIC_SIZE) {
+        const char *at = d->in.data + skip;
+        d->searches =
+            memcmp(at, FRAME_MAGIC, MAGIC_SIZE) != 0 && memcmp(at, TRAILER_MAGIC, MAGIC_SIZE) != 0;
+        skip += d->searches;
+    }
+    buffer_drop(&d->in, skip);
+    d->stored += skip;
+    return !d->searches;
+}
+
+/* Takes the next part of the file.  *more: it is not all there yet. */
+static txl_status take_part(txl_decompressor *d, bool *more, txl_error *error) {
+    txl_error why;
+    *more = !search(d) || d->in.length < MAGIC_SIZE;
+    if (*more)
+        return TXL_OK;
+    txl_status status = TXL_OK;
+    if (is_magic(&d->in, TRAILER_MAGIC)) {
+        *more = d->in.length < TRAILER_SIZE;
+        status = *more ? TXL_OK : take_trailer(d, error);
+    } else if (is_magic(&d->in, FRAME_MAGIC)) {
+        struct frame frame;
+        size_t header;
+        status = frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, &why);
+        if (status)
+            return damage(d, status, &why, error);
+        *more = header == 0 || d->in.length < header + frame_streams_size(&frame);
+        status = *more ? TXL_OK : take_frame(d, &frame, header, error);
+    } else {
+        txl_fail(&why, TXL_FORMAT,
+                 d->inside || d->stored > 0 ? "damaged: neither a frame nor a trailer follows"
+                                            : "not a compressed text (txl compress makes one)");
+        return damage(d, TXL_FORMAT, &why, error);
+    }
+    return status;
+}
+
+txl_status txl_decompressor_feed(txl_decompressor *d, const void *bytes, size_t n,
+                                 txl_error *error) {
+    const char *at = bytes;
+    txl_status status = TXL_OK;
+    /* A frame is at most as long as MAX_FRAME and its header. */
+    while (n > 0 && !status) {
+        const size_t most = MAX_FRAME + MAX_HEADER, room = most - d->in.length,
+                     some = n < room ? n : room;
+        if (!buffer_append(&d->in, at, some))
+            return txl_fail_memory(error, "a frame", d->in.length + some);
+        at += some;
+        n -= some;
+        for (bool more = false; !more && !status;)
+            status = take_part(d, &more, error);
+    }
+    return status;
+}
+
+/* Salvages a frame that the file's end has cut: what is missing counts as damaged. */
+static txl_status take_cut_frame(txl_decompressor *d, txl_error *error) {
+    struct frame frame;
+    size_t header = 0;
+    if (!d->how.salvage || !is_magic(&d->in, FRAME_MAGIC) ||
+        frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, NULL) != TXL_OK ||
+        header == 0)
+        return TXL_OK;
+    const size_t missing = header + frame_streams_size(&frame) - d->in.length;
+    if (!buffer_reserve(&d->in, missing))
+        return txl_fail_memory(error, "a frame", d->in.length + missing);
+    memset(d->in.data + d->in.length, 0, missing);
+    d->in.length += missing;
+    return take_frame(d, &frame, header, error);
+}
+
+txl_status txl_decompressor_finish(txl_decompressor *d, txl_error *error) {
+    txl_status status = take_cut_frame(d, error);
+    if (status)
+        return status;
+    const bool cut = d->in.length > 0 || d->inside || d->stored == 0;
+    const uint64_t at = d->done.size;
+    const bool empty = d->stored == 0 && d->in.length == 0;
+    buffer_free(&d->in);
+    d->done = (struct trailer){0};
+    d->inside = d->searches = false;
+    d->text = d->stored = 0;
+    XXH3_64bits_reset(d->sum);
+    if (!cut)
+        return TXL_OK;
+    if (empty)
+        return txl_fail(error, TXL_FORMAT, "empty; a compressed text has a trailer at least");
+    if (!d->how.salvage)
+        return txl_fail(error, TXL_FORMAT,
+                        "damaged: it ends inside of the text, after byte %" PRIu64, at);
+    lose(d, at, UINT64_MAX, "the end of the text is missing");
+    return TXL_OK;
+}

@@ -1,0 +1,328 @@
+/* Coding streams, a group at a time.  Compressing and decompressing are one loop: the sessions are
+ * fed the last tokens, then each stream codes literals up to its next token, and that token. */
+#include "token_streams.h"
+#include "lib/base/error.h"
+#include "lib/text/lossless.h"
+#include "quantised.h"
+#include "session.h"
+
+#include <stdlib.h>
+
+/* How likely a literal is at first, after a token and after a literal, of FLAG_TOTAL. */
+enum { LITERAL_AFTER_TOKEN = FLAG_TOTAL / 256, LITERAL_AFTER_LITERAL = FLAG_TOTAL / 2 };
+
+/* Bytes after which a stream that has become no shorter is given up. */
+enum { TRIAL = 4096 };
+
+/* ---- The coder ---------------------------------------------------------------------------- */
+
+static txl_status open_tables(struct stream_coder *coder, size_t n, txl_error *error) {
+    const struct vocabulary *vocabulary = &coder->model->vocabulary;
+    const struct ends *ends = &coder->model->network->ends;
+    const size_t n_token = ends->band[0].n_token, n_head = adaptive_entries(ends, 0);
+    size_t most = n_head;
+    for (int i = 1; i < ends->n_band; i++)
+        most = ends->band[i].n_token > most ? ends->band[i].n_token : most;
+    txl_status status = token_bytes_open(&coder->table, vocabulary, error);
+    if (status)
+        return status;
+    coder->n_head = n_head;
+    coder->head_use = malloc(n_head);
+    coder->head = calloc(n * n_head, sizeof *coder->head);
+    coder->sum = calloc(n, sizeof *coder->sum);
+    coder->band = calloc(most, sizeof *coder->band);
+    coder->frequency = calloc(quantised_room(most), sizeof *coder->frequency);
+    if (!coder->head_use || !coder->head || !coder->sum || !coder->band || !coder->frequency)
+        return txl_fail_memory(error, "frequencies", (n * n_head + most) * sizeof *coder->head);
+    memcpy(coder->head_use, coder->table.use, n_token);
+    memset(coder->head_use + n_token, TOKEN_USED, n_head - n_token);
+    return TXL_OK;
+}
+
+/* The first session alone must be there. */
+static txl_status open_sessions(struct stream_coder *coder, size_t n, txl_error *error) {
+    txl_status status = TXL_OK;
+    coder->sessions = calloc(n, sizeof(txl_session *));
+    coder->literals = calloc(n, sizeof *coder->literals);
+    if (!coder->sessions || !coder->literals)
+        return txl_fail_memory(error, "streams", n * sizeof *coder->literals);
+    while (coder->n_session < n && !status) {
+        txl_session **session = &coder->sessions[coder->n_session];
+        status = coder->n_session == 0
+                     ? txl_session_new(coder->model, &coder->settings, session, error)
+                     : txl_session_copy(coder->sessions[0], session, error);
+        coder->n_session += !status;
+    }
+    return status == TXL_MEMORY && coder->n_session > 0 ? TXL_OK : status;
+}
+
+txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
+                             const txl_settings *settings, size_t n, uint64_t memory,
+                             txl_error *error) {
+    const uint64_t head = adaptive_entries(&model->network->ends, 0) * sizeof *coder->head,
+                   bytes = txl_session_bytes(model, settings);
+    if (bytes > UINT64_MAX - head || memory / (bytes + head) < n)
+        n = bytes > UINT64_MAX - head ? 1 : (size_t)(memory / (bytes + head));
+    n = n > 0 ? n : 1;
+    *coder = (struct stream_coder){.model = model, .settings = *settings};
+    txl_status status = open_tables(coder, n, error);
+    return status ? status : open_sessions(coder, n, error);
+}
+
+void stream_coder_close(struct stream_coder *coder) {
+    token_bytes_close(&coder->table);
+    for (size_t i = coder->n_session; i > 0; i--)
+        txl_session_free(coder->sessions[i - 1]);
+    free(coder->sessions);
+    free(coder->literals);
+    free(coder->head_use);
+    free(coder->head);
+    free(coder->sum);
+    free(coder->band);
+    free(coder->frequency);
+    *coder = (struct stream_coder){0};
+}
+
+/* ---- Tokens ------------------------------------------------------------------------------- */
+
+/* A stream while it is coded. */
+struct run {
+    struct stream *stream;
+    txl_session *session;
+    size_t row; /* of the head's weights */
+    struct byte_model *literals;
+    struct range_encoder encoder;
+    struct range_decoder decoder;
+    struct flag literal[2]; /* whether a literal comes, after a token and after a literal */
+    bool after_literal;
+    struct token_place place;
+    size_t done;    /* bytes of text */
+    size_t element; /* the next of the text that is compressed */
+    int32_t fed;    /* the token to feed next */
+    bool again;     /* it is fed twice */
+    bool ended;
+};
+
+/* One entry of the softmax over band i: *entry is coded, or decoded.  False in *good: damage. */
+static txl_status code_entry(struct stream_coder *coder, struct run *run, bool decodes, int i,
+                             size_t *entry, bool *good, txl_error *error) {
+    const struct band *band = &coder->model->network->ends.band[i];
+    const unsigned char *used = i == 0 ? coder->head_use : coder->table.use + band->first;
+    const float *e = i == 0 ? coder->head + run->row * coder->n_head : coder->band;
+    const size_t n = i == 0 ? coder->n_head : band->n_token;
+    double sum = coder->sum[run->row];
+    uint32_t *frequency = coder->frequency;
+    if (i > 0)
+        session_band_weights(run->session, i, coder->band, &sum);
+    const struct rounding before = session_rounding(run->session);
+    uint64_t below = 0, total = quantise(e, n, sum, used, frequency);
+    session_restore_rounding(&before);
+    if (total == 0 && !decodes)
+        return session_not_finite(run->session, error);
+    if (!decodes) {
+        below = quantised_below(frequency, *entry);
+        range_encode(&run->encoder, below, frequency[*entry], total);
+        return TXL_OK;
+    }
+    const uint64_t place = total > 0 ? range_decode_place(&run->decoder, total) : 0;
+    *good = place < total;
+    if (*good) {
+        *entry = quantised_find(frequency, place, &below);
+        range_decode(&run->decoder, below, frequency[*entry], total);
+    }
+    return TXL_OK;
+}
+
+/* A band's cluster is entry n_token + band - 1 of the head. */
+static txl_status code_token(struct stream_coder *coder, struct run *run, bool decodes, int32_t *id,
+                             bool *good, txl_error *error) {
+    const struct ends *ends = &coder->model->network->ends;
+    const size_t n_head = ends->band[0].n_token;
+    int i = 0;
+    while (!decodes && (size_t)*id >= ends->band[i].first + ends->band[i].n_token)
+        i++;
+    size_t entry = i == 0 ? (size_t)*id : n_head + (size_t)i - 1;
+    txl_status status = code_entry(coder, run, decodes, 0, &entry, good, error);
+    if (status || !*good)
+        return status;
+    if (decodes)
+        i = entry < n_head ? 0 : (int)(entry - n_head) + 1;
+    if (i > 0) {
+        entry = decodes ? 0 : (size_t)*id - ends->band[i].first;
+        status = code_entry(coder, run, decodes, i, &entry, good, error);
+    }
+    *id = (int32_t)(ends->band[i].first + entry);
+    return status;
+}
+
+/* ---- Streams ------------------------------------------------------------------------------ */
+
+static void start(const struct stream_coder *coder, struct run *run, struct stream *stream,
+                  bool decodes) {
+    byte_model_start(run->literals);
+    run->stream = stream;
+    run->literal[false].share = LITERAL_AFTER_TOKEN;
+    run->literal[true].share = LITERAL_AFTER_LITERAL;
+    run->place = token_place_start();
+    run->fed = txl_model_first_context(coder->model);
+    txl_session_reset(run->session);
+    if (decodes)
+        range_decoder_start(&run->decoder, stream->in, stream->n_in);
+    else
+        range_encoder_start(&run->encoder, &stream->code);
+}
+
+/* Adds what an element writes to the text.  False: it does not fit. */
+static bool add_text(struct run *run, bool decodes, const char *bytes, size_t n) {
+    struct stream *stream = run->stream;
+    if (n > stream->size - run->done)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        token_place_move(&run->place, (unsigned char)bytes[i]);
+    if (decodes)
+        memcpy(stream->text + run->done, bytes, n);
+    run->done += n;
+    return true;
+}
+
+/* Codes the flag and the byte of a literal, or only the flag before a token. */
+static bool code_literal(struct run *run, bool decodes, bool *literal, unsigned char *byte) {
+    struct flag *flag = &run->literal[run->after_literal];
+    bool good = true;
+    if (decodes)
+        good = flag_decode(flag, &run->decoder, literal);
+    else
+        flag_encode(flag, &run->encoder, *literal);
+    run->after_literal = *literal;
+    if (good && *literal && decodes)
+        good = byte_decode(run->literals, &run->decoder, byte);
+    else if (good && *literal)
+        byte_encode(run->literals, &run->encoder, *byte);
+    return good;
+}
+
+/* Codes up to the next token, and that. */
+static txl_status code_to_token(struct stream_coder *coder, struct run *run, bool decodes,
+                                bool *good, txl_error *error) {
+    struct stream *stream = run->stream;
+    while (run->done < stream->size && *good) {
+        int32_t id = decodes ? 0 : stream->elements[run->element++];
+        bool literal = id < 0;
+        unsigned char byte = (unsigned char)~id;
+        *good = code_literal(run, decodes, &literal, &byte);
+        if (*good && literal)
+            *good = add_text(run, decodes, (const char *)&byte, 1);
+        if (!*good || literal)
+            continue;
+        txl_status status = code_token(coder, run, decodes, &id, good, error);
+        if (status || !*good)
+            return status;
+        size_t n = 0;
+        const char *bytes = token_bytes_at(&coder->table, run->place, id, &n);
+        *good = add_text(run, decodes, bytes, n);
+        run->fed = id;
+        run->again =
+            coder->model->vocabulary.kind == TXL_LM1B && id == coder->model->vocabulary.eos;
+        return TXL_OK;
+    }
+    return TXL_OK;
+}
+
+/* A stream has a byte at least, even of a code that is only zeros. */
+static bool end_code(struct run *run) {
+    struct buffer *code = &run->stream->code;
+    return range_encoder_finish(&run->encoder) && (code->length > 0 || buffer_append(code, "", 1));
+}
+
+/* A step of one stream, whose session was fed. */
+static txl_status step(struct stream_coder *coder, struct run *run, bool decodes,
+                       txl_error *error) {
+    struct stream *stream = run->stream;
+    const size_t before = run->done;
+    bool good = true;
+    if (run->again) {
+        run->again = false;
+        return TXL_OK;
+    }
+    txl_status status = code_to_token(coder, run, decodes, &good, error);
+    if (status)
+        return status;
+    stream->damaged = !good;
+    run->ended = !good || run->done == stream->size;
+    if (!decodes && run->ended && !end_code(run))
+        return txl_fail_memory(error, "compressed text", stream->code.length);
+    if (!decodes && (run->ended || (before < TRIAL && run->done >= TRIAL)))
+        stream->raw = stream->code.length >= run->done;
+    run->ended = run->ended || stream->raw;
+    return TXL_OK;
+}
+
+/* Feeds the runs that go on, and counts them. */
+static txl_status feed(const struct stream_coder *coder, struct run *runs, size_t n, size_t *n_fed,
+                       txl_error *error) {
+    txl_session *sessions[MAX_STREAMS];
+    int32_t ids[MAX_STREAMS];
+    *n_fed = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (runs[i].ended)
+            continue;
+        runs[i].row = *n_fed;
+        sessions[*n_fed] = runs[i].session;
+        ids[(*n_fed)++] = runs[i].fed;
+    }
+    return session_feed_weights(sessions, *n_fed, ids, coder->head, coder->n_head, coder->sum,
+                                error);
+}
+
+static txl_status tell(struct stream_coder *coder, const struct run *runs, size_t n, size_t *told,
+                       txl_error *error) {
+    size_t done = 0, before = *told;
+    for (size_t i = 0; i < n; i++)
+        done += runs[i].stream->raw ? runs[i].stream->size : runs[i].done;
+    *told = done;
+    return coder->progress && !coder->progress(coder->context, done - before)
+               ? txl_fail(error, TXL_STOPPED, "stopped by the caller")
+               : TXL_OK;
+}
+
+static txl_status code_group(struct stream_coder *coder, struct stream *streams, size_t n,
+                             bool decodes, txl_error *error) {
+    struct run runs[MAX_STREAMS] = {{0}};
+    size_t n_fed = 0, told = 0;
+    for (size_t i = 0; i < n; i++) {
+        runs[i] = (struct run){.session = coder->sessions[i], .literals = &coder->literals[i]};
+        start(coder, &runs[i], &streams[i], decodes);
+    }
+    for (;;) {
+        txl_status status = feed(coder, runs, n, &n_fed, error);
+        if (!status)
+            status = tell(coder, runs, n, &told, error);
+        if (status || n_fed == 0)
+            return status;
+        for (size_t i = 0; i < n && !status; i++)
+            if (!runs[i].ended)
+                status = step(coder, &runs[i], decodes, error);
+        if (status)
+            return status;
+    }
+}
+
+static txl_status code(struct stream_coder *coder, struct stream *streams, size_t n, bool decodes,
+                       txl_error *error) {
+    txl_status status = TXL_OK;
+    for (size_t done = 0; done < n && !status; done += coder->n_session) {
+        const size_t left = n - done, count = left < coder->n_session ? left : coder->n_session;
+        status = code_group(coder, streams + done, count, decodes, error);
+    }
+    return status;
+}
+
+txl_status streams_compress(struct stream_coder *coder, struct stream *streams, size_t n,
+                            txl_error *error) {
+    return code(coder, streams, n, false, error);
+}
+
+txl_status streams_decompress(struct stream_coder *coder, struct stream *streams, size_t n,
+                              txl_error *error) {
+    return code(coder, streams, n, true, error);
+}

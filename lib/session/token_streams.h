@@ -1,0 +1,59 @@
+/* Streams of a frame: texts that are coded side by side.  Each is read by a copy of one fresh
+ * session, and the copies are fed together, a token at a time. */
+#ifndef TXL_TOKEN_STREAMS_H
+#define TXL_TOKEN_STREAMS_H
+
+#include "compressed_file.h"
+#include "lib/coder/adaptive_bytes.h"
+#include "lib/text/token_bytes.h"
+#include "model.h"
+
+/* What codes with one model and settings. */
+struct stream_coder {
+    const txl_model *model;
+    txl_settings settings;
+    struct token_bytes table;
+    /* What the softmax's head may choose: its tokens, then its clusters. */
+    unsigned char *head_use;
+    size_t n_head;       /* their number */
+    float *head;         /* [n_session, n_head] the head's weights */
+    double *sum;         /* [n_session] what they add up to */
+    float *band;         /* the weights of another band */
+    uint32_t *frequency; /* of one softmax */
+    txl_session **sessions;
+    size_t n_session;            /* streams that are coded together */
+    struct byte_model *literals; /* [n_session] */
+
+    /* NULL, or is called with how many bytes of text were coded since it was called last; false
+     * stops. */
+    bool (*progress)(void *context, size_t bytes);
+    void *context;
+};
+
+/* Opens sessions for at most `n` streams at a time, but no more than `memory` bytes have room for,
+ * and at least one.  Close it after a failure too. */
+txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
+                             const txl_settings *settings, size_t n, uint64_t memory,
+                             txl_error *error);
+void stream_coder_close(struct stream_coder *coder);
+
+/* A stream to be coded. */
+struct stream {
+    unsigned char *text; /* [size]: what is compressed, or decompressed into */
+    size_t size;
+    const int32_t *elements; /* [n], of the text (lossless.h), when it is compressed */
+    size_t n;
+    struct buffer code;      /* what it was compressed to, the caller's to free */
+    const unsigned char *in; /* [n_in], what is decompressed */
+    size_t n_in;
+    bool raw;     /* compressing does not make it smaller */
+    bool damaged; /* it was no compressed text */
+};
+
+/* Compresses and decompresses streams[n]. */
+txl_status streams_compress(struct stream_coder *coder, struct stream *streams, size_t n,
+                            txl_error *error);
+txl_status streams_decompress(struct stream_coder *coder, struct stream *streams, size_t n,
+                              txl_error *error);
+
+#endif

@@ -1,0 +1,50 @@
+/* The bytes that a token writes when a text is put together again byte for byte: for each id a
+ * fixed string, and one rule for the first symbol of a line.  weights-format.md states it: files
+ * depend on it for ever.
+ *
+ * A decoder (decoder.h) makes text for people instead: it may wait for later symbols, and replaces
+ * what is no UTF-8. */
+#ifndef TXL_TOKEN_BYTES_H
+#define TXL_TOKEN_BYTES_H
+
+#include "vocabulary.h"
+
+struct token_bytes {
+    char *text;    /* all strings */
+    uint32_t *end; /* [n], where each ends in `text`, and the next begins */
+    /* [n] enum token_use.  Tokens that write nothing - <unk>, control symbols - are not used. */
+    unsigned char *use;
+    int32_t n;
+};
+
+enum token_use {
+    TOKEN_UNUSED,
+    TOKEN_USED,
+    TOKEN_JOINED /* begins with the blank that joins it to what is before it */
+};
+
+txl_status token_bytes_open(struct token_bytes *table, const struct vocabulary *vocabulary,
+                            txl_error *error);
+void token_bytes_close(struct token_bytes *table);
+
+/* Where a text stands: whether nothing is there that a joining blank could join a token to. That
+ * is so at the start, after a line feed and after other white space that is no blank. A blank
+ * changes nothing. */
+struct token_place {
+    bool loose;
+};
+
+static inline struct token_place token_place_start(void) {
+    return (struct token_place){true};
+}
+
+static inline void token_place_move(struct token_place *place, unsigned char byte) {
+    place->loose = (byte >= '\t' && byte <= '\r') || (place->loose && byte == ' ');
+}
+
+/* What token `id` writes here, without the joining blank where nothing is to be joined; NULL for an
+ * unused one. Never empty. */
+const char *token_bytes_at(const struct token_bytes *table, struct token_place place, int32_t id,
+                           size_t *length);
+
+#endif

@@ -1,0 +1,747 @@
+/* Compressing and decompressing: every text comes back, with every model; damage is found, named,
+ * and salvaged around. */
+#include "txl.h"
+
+#include "lib/base/buffer.h"
+#include "lib/session/quantised.h"
+#include "lib/session/token_streams.h"
+#include "lib/text/lossless.h"
+#include "tests/model_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fenv.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Both ways ---------------------------------------------------------------------------- */
+
+/* What the callbacks of both ways work on. */
+struct exchange {
+    const txl_model *model;
+    struct buffer out;
+    uint64_t text, stored; /* of the last progress */
+    size_t n_frame;
+    txl_frame frame; /* the last */
+    uint64_t lost[8][2];
+    size_t n_lost;
+    size_t stop_after; /* calls of progress; 0: never */
+};
+
+static txl_status append(void *context, const void *bytes, size_t n, txl_error *error) {
+    struct exchange *x = context;
+    (void)error;
+    return buffer_append(&x->out, bytes, n) ? TXL_OK : TXL_MEMORY;
+}
+
+static bool see_progress(void *context, uint64_t text, uint64_t stored) {
+    struct exchange *x = context;
+    assert_true(text >= x->text && stored >= x->stored);
+    x->text = text;
+    x->stored = stored;
+    return x->stop_after == 0 || --x->stop_after > 0;
+}
+
+static txl_status give_model(void *context, uint64_t checksum, const char *name,
+                             const txl_model **model, txl_error *error) {
+    struct exchange *x = context;
+    (void)name, (void)error;
+    assert_true(checksum == txl_model_checksum(x->model));
+    *model = x->model;
+    return TXL_OK;
+}
+
+static void see_frame(void *context, const txl_frame *frame) {
+    struct exchange *x = context;
+    x->n_frame++;
+    x->frame = *frame;
+}
+
+static void see_lost(void *context, uint64_t begin, uint64_t end, const char *why) {
+    struct exchange *x = context;
+    assert_non_null(why);
+    assert_true(x->n_lost < 8);
+    x->lost[x->n_lost][0] = begin;
+    x->lost[x->n_lost++][1] = end;
+}
+
+/* Compresses, fed `step` bytes at a time, to x->out. */
+static void compress(struct exchange *x, const char *text, size_t n, int streams, size_t step) {
+    txl_compression how = {
+        .streams = streams, .threads = 2, .write = append, .progress = see_progress, .context = x};
+    txl_compressor *compressor;
+    txl_error error;
+    x->text = x->stored = 0;
+    assert_int_equal(txl_compressor_new(x->model, &how, &compressor, &error), TXL_OK);
+    for (size_t i = 0; i < n; i += step)
+        assert_int_equal(
+            txl_compressor_feed(compressor, text + i, n - i < step ? n - i : step, &error), TXL_OK);
+    assert_int_equal(txl_compressor_finish(compressor, &error), TXL_OK);
+    txl_compressor_free(compressor);
+}
+
+static txl_decompression decompression(struct exchange *x) {
+    return (txl_decompression){.threads = 1,
+                               .model = give_model,
+                               .write = append,
+                               .progress = see_progress,
+                               .frame = see_frame,
+                               .lost = see_lost,
+                               .context = x};
+}
+
+static txl_status decompress(struct exchange *x, const txl_decompression *how, const char *bytes,
+                             size_t n, size_t step, txl_error *error) {
+    txl_decompressor *decompressor;
+    x->text = x->stored = 0;
+    assert_int_equal(txl_decompressor_new(how, &decompressor, error), TXL_OK);
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < n && !status; i += step)
+        status = txl_decompressor_feed(decompressor, bytes + i, n - i < step ? n - i : step, error);
+    if (!status)
+        status = txl_decompressor_finish(decompressor, error);
+    txl_decompressor_free(decompressor);
+    return status;
+}
+
+/* Returns how many bytes the compressed text has. */
+static size_t round_trip(const txl_model *model, const char *text, size_t n, int streams,
+                         size_t step) {
+    struct exchange to = {.model = model}, back = {.model = model};
+    txl_error error = {0};
+    compress(&to, text, n, streams, step);
+    assert_int_equal(to.text, n);
+    const txl_decompression how = decompression(&back);
+    txl_status status = decompress(&back, &how, to.out.data, to.out.length, step, &error);
+    if (status)
+        print_error("%s\n", error.message);
+    assert_int_equal(status, TXL_OK);
+    assert_int_equal(back.out.length, n);
+    if (n > 0)
+        assert_memory_equal(back.out.data, text, n);
+    assert_int_equal(back.text, n);
+    const size_t length = to.out.length;
+    buffer_free(&to.out);
+    buffer_free(&back.out);
+    return length;
+}
+
+static char *read_file(const char *path, size_t *n) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    struct buffer text = {0};
+    char part[4096];
+    size_t some;
+    while ((some = fread(part, 1, sizeof part, file)) > 0)
+        assert_true(buffer_append(&text, part, some));
+    fclose(file);
+    *n = text.length;
+    return text.data;
+}
+
+/* Numbers that look random, the same ones in every run (Knuth's MMIX constants). */
+static uint32_t next_number(uint64_t *state) {
+    *state = *state * 6364136223846793005 + 1442695040888963407;
+    return (uint32_t)(*state >> 33);
+}
+
+/* ---- Models and texts --------------------------------------------------------------------- */
+
+/* A model of each kind, trained on a few lines so that it compresses them, or a case whose text is
+ * compressed.  Stored raw, so that its checksum does not depend on the release of zstd. */
+static const char *const kinds[] = {"bytes",     "text8", "characters", "pieces",
+                                    "wt103-zip", "lm1b",  "hf-bin"};
+enum { N_KIND = sizeof kinds / sizeof *kinds, N_TRAINED = 4 };
+
+static txl_model *models[N_KIND];
+
+static int open_models(void **state) {
+    (void)state;
+    for (int i = 0; i < N_KIND; i++) {
+        char path[4096];
+        txl_error error;
+        if (i < N_TRAINED) {
+            snprintf(path, sizeof path, "%s.txl", case_path("compressed", kinds[i]));
+        } else {
+            snprintf(path, sizeof path, "%s", scratch_path("kind.txl"));
+            case_convert(kinds[i], NULL, 0, path);
+        }
+        if (txl_model_open(path, 1, &models[i], &error) != TXL_OK) {
+            print_error("%s\n", error.message);
+            return -1;
+        }
+        if (i >= N_TRAINED)
+            remove(path);
+    }
+    return 0;
+}
+
+static int close_models(void **state) {
+    (void)state;
+    for (int i = 0; i < N_KIND; i++)
+        txl_model_close(models[i]);
+    return 0;
+}
+
+static char *own_text(int kind, size_t *n) {
+    return read_file(kind >= N_TRAINED              ? case_path(kinds[kind], "text.txt")
+                     : strcmp(kinds[kind], "text8") ? case_path("compressed", "text.txt")
+                                                    : case_path("compressed", "text8.txt"),
+                     n);
+}
+
+static void texts_of_every_model_come_back(void **state) {
+    (void)state;
+    for (int i = 0; i < N_KIND; i++) {
+        size_t n;
+        char *text = own_text(i, &n);
+        const size_t length = round_trip(models[i], text, n, 1, n);
+        print_message("%s: %zu -> %zu\n", kinds[i], n, length);
+        assert_true(length < n);
+        round_trip(models[i], text, n, 0, 7);
+        free(text);
+    }
+}
+
+/* Strings that texts of any kind may not give back: what the tokenizers drop, replace, normalise or
+ * cannot know. */
+static const struct {
+    const char *bytes;
+    size_t n;
+} odd[] = {
+#define ODD(text)                                                                                  \
+    { text, sizeof text - 1 }
+    ODD(" "),
+    ODD("  "),
+    ODD("\n"),
+    ODD("\r\n"),
+    ODD("\r"),
+    ODD("\t"),
+    ODD("\0"),
+    ODD("\v\f"),
+    ODD(" \n"),
+    ODD("\n\n \n"),
+    ODD("the dog"),
+    ODD(" The dog"),
+    ODD("\xe2\x80\x93"),
+    ODD("\xe2\x80"),
+    ODD("\xff\xfe"),
+    ODD("\xc3\xa9"),
+    ODD("e\xcc\x81"),
+    ODD("\xef\xbb\xbf"),
+    ODD("<unk>"),
+    ODD("<eos>"),
+    ODD("<S>"),
+    ODD("<s></s>"),
+    ODD("<0x41>"),
+    ODD("_"),
+    ODD("\xe2\x96\x81"),
+    ODD("32"),
+    ODD(" , \" . "),
+    ODD("\xef\xac\x81"),
+    ODD("\xc2\xa0"),
+    ODD("\xe3\x80\x80"),
+    ODD("@-@"),
+    ODD("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+    ODD("\xc0\x80\xf5"),
+#undef ODD
+};
+enum { N_ODD = sizeof odd / sizeof *odd };
+
+static void odd_texts_come_back(void **state) {
+    (void)state;
+    char all[256], reversed[512];
+    for (int i = 0; i < 256; i++) {
+        all[i] = (char)i;
+        reversed[2 * i] = (char)(255 - i); /* as UTF-16 */
+        reversed[2 * i + 1] = '\0';
+    }
+    for (int i = 0; i < N_KIND; i++) {
+        const size_t empty = round_trip(models[i], "", 0, 0, 1);
+        assert_int_equal(empty, 48);
+        for (int j = 0; j < N_ODD; j++)
+            assert_true(round_trip(models[i], odd[j].bytes, odd[j].n, 0, 1) <= odd[j].n + 200);
+        round_trip(models[i], all, sizeof all, 1, 100);
+        round_trip(models[i], reversed, sizeof reversed, 3, 100);
+    }
+}
+
+/* Of each model's own text, the bytes that are no tokens: white space that the tokenizer drops
+ * (line feeds in bytes, the two blanks before a line in characters, those at both ends of a line in
+ * words), a tab, and what is spelled <unk>. */
+static void own_texts_are_tokens(void **state) {
+    (void)state;
+    static const size_t expected[N_KIND] = {5, 1, 2, 2, 36, 18, 34};
+    for (int i = 0; i < N_KIND; i++) {
+        struct token_bytes table;
+        struct lossless lossless;
+        txl_error error;
+        size_t n, n_element, literals = 0;
+        char *text = own_text(i, &n);
+        int32_t *elements = malloc(n * sizeof *elements);
+        assert_int_equal(token_bytes_open(&table, &models[i]->vocabulary, &error), TXL_OK);
+        assert_int_equal(lossless_open(&lossless, &models[i]->vocabulary, &table, &error), TXL_OK);
+        assert_int_equal(lossless_parse(&lossless, text, n, elements, &n_element, &error), TXL_OK);
+        for (size_t k = 0; k < n_element; k++)
+            literals += elements[k] < 0;
+        assert_int_equal(literals, expected[i]);
+        lossless_close(&lossless);
+        token_bytes_close(&table);
+        free(elements);
+        free(text);
+    }
+}
+
+/* ---- Streams as they are coded ------------------------------------------------------------ */
+
+/* Whatever would be stored as it is goes through the model here. */
+static void code_and_decode(struct stream_coder *coder, struct lossless *lossless, const char *text,
+                            size_t n, size_t n_stream) {
+    struct stream streams[MAX_STREAMS] = {{0}}, back[MAX_STREAMS] = {{0}};
+    int32_t *elements = malloc(n * sizeof *elements);
+    unsigned char *out = malloc(n);
+    txl_error error;
+    for (size_t i = 0; i < n_stream; i++) {
+        const size_t begin = n * i / n_stream, end = n * (i + 1) / n_stream;
+        streams[i].text = (unsigned char *)(uintptr_t)text + begin;
+        streams[i].size = back[i].size = end - begin;
+        back[i].text = out + begin;
+        streams[i].elements = elements + begin;
+        assert_int_equal(lossless_parse(lossless, text + begin, end - begin, elements + begin,
+                                        &streams[i].n, &error),
+                         TXL_OK);
+    }
+    assert_int_equal(streams_compress(coder, streams, n_stream, &error), TXL_OK);
+    for (size_t i = 0; i < n_stream; i++) {
+        back[i].in = (unsigned char *)streams[i].code.data;
+        back[i].n_in = streams[i].code.length;
+    }
+    assert_int_equal(streams_decompress(coder, back, n_stream, &error), TXL_OK);
+    for (size_t i = 0; i < n_stream; i++) {
+        assert_false(back[i].damaged);
+        buffer_free(&streams[i].code);
+    }
+    assert_memory_equal(out, text, n);
+    free(out);
+    free(elements);
+}
+
+/* Texts of odd strings and of each model's own text, joined and cut at random. */
+static void random_texts_are_coded(void **state) {
+    (void)state;
+    enum { ROUNDS = 12, LONGEST = 600 };
+    uint64_t random = 1;
+    for (int i = 0; i < N_KIND; i++) {
+        struct stream_coder coder;
+        struct lossless lossless;
+        txl_settings settings;
+        txl_error error;
+        size_t n_own;
+        char *own = own_text(i, &n_own);
+        txl_model_defaults(models[i], &settings);
+        settings.arithmetic = TXL_ARITHMETIC_EXACT;
+        settings.threads = 1;
+        assert_int_equal(stream_coder_open(&coder, models[i], &settings, 5, UINT64_MAX / 2, &error),
+                         TXL_OK);
+        assert_int_equal(lossless_open(&lossless, &models[i]->vocabulary, &coder.table, &error),
+                         TXL_OK);
+        for (int round = 0; round < ROUNDS; round++) {
+            struct buffer text = {0};
+            while (text.length < LONGEST) {
+                const uint32_t what = next_number(&random) % 8, at = next_number(&random) % N_ODD;
+                const size_t from = next_number(&random) % n_own, some = next_number(&random) % 60;
+                const char noise = (char)next_number(&random);
+                assert_true(what == 0  ? buffer_append(&text, &noise, 1)
+                            : what < 4 ? buffer_append(&text, odd[at].bytes, odd[at].n)
+                                       : buffer_append(&text, own + from,
+                                                       some < n_own - from ? some : n_own - from));
+            }
+            code_and_decode(&coder, &lossless, text.data, text.length,
+                            1 + next_number(&random) % 8);
+            buffer_free(&text);
+        }
+        lossless_close(&lossless);
+        stream_coder_close(&coder);
+        free(own);
+    }
+}
+
+/* ---- The same bytes ----------------------------------------------------------------------- */
+
+/* Little memory, other threads, other divisions of the text, the caller's way of rounding. */
+static void compressed_bytes_depend_on_the_text_alone(void **state) {
+    (void)state;
+    for (int i = 0; i < N_KIND; i++) {
+        size_t n;
+        char *text = own_text(i, &n);
+        struct exchange first = {.model = models[i]};
+        compress(&first, text, n, 8, n);
+        for (int threads = 1; threads <= 3; threads++) {
+            struct exchange other = {.model = models[i]};
+            const txl_compression how = {.streams = 8,
+                                         .threads = threads,
+                                         .memory = threads == 1   ? 1
+                                                   : threads == 2 ? 3000000
+                                                                  : 0,
+                                         .write = append,
+                                         .context = &other};
+            txl_compressor *compressor;
+            txl_error error;
+            assert_int_equal(txl_compressor_new(models[i], &how, &compressor, &error), TXL_OK);
+            for (int twice = 0; twice < 2; twice++) { /* a compressor may be used again */
+                other.out.length = 0;
+                assert_int_equal(fesetround(twice ? FE_UPWARD : FE_TOWARDZERO), 0);
+                for (size_t k = 0; k < n; k++)
+                    assert_int_equal(txl_compressor_feed(compressor, text + k, 1, &error), TXL_OK);
+                assert_int_equal(txl_compressor_finish(compressor, &error), TXL_OK);
+                assert_int_equal(fesetround(FE_TONEAREST), 0);
+                assert_int_equal(other.out.length, first.out.length);
+                assert_memory_equal(other.out.data, first.out.data, first.out.length);
+            }
+            txl_compressor_free(compressor);
+            buffer_free(&other.out);
+        }
+        buffer_free(&first.out);
+        free(text);
+    }
+}
+
+/* Files that earlier versions wrote: each is opened, and written again to the byte. */
+static void kept_files_open(void **state) {
+    (void)state;
+    for (int i = 0; i < N_KIND; i++) {
+        char name[64];
+        size_t n, n_kept;
+        char *text = own_text(i, &n);
+        snprintf(name, sizeof name, "%s.txlz", kinds[i]);
+        const char *path = case_path("compressed", name);
+        struct exchange now = {.model = models[i]}, back = {.model = models[i]};
+        txl_error error;
+        compress(&now, text, n, 2, n);
+        if (getenv("TXL_KEEP_COMPRESSED")) { /* for a new kind */
+            FILE *file = fopen(path, "wb");
+            assert_non_null(file);
+            assert_int_equal(fwrite(now.out.data, 1, now.out.length, file), now.out.length);
+            fclose(file);
+        }
+        char *kept = read_file(case_path("compressed", name), &n_kept);
+        const txl_decompression how = decompression(&back);
+        assert_int_equal(decompress(&back, &how, kept, n_kept, n_kept, &error), TXL_OK);
+        assert_int_equal(back.out.length, n);
+        assert_memory_equal(back.out.data, text, n);
+        assert_int_equal(now.out.length, n_kept);
+        assert_memory_equal(now.out.data, kept, n_kept);
+        buffer_free(&now.out);
+        buffer_free(&back.out);
+        free(kept);
+        free(text);
+    }
+}
+
+/* ---- Frames ------------------------------------------------------------------------------- */
+
+enum { CHARACTERS = 2, BITS = 150000 };
+
+/* Random bytes, and somewhere in them text. */
+static char *mixed_text(size_t n) {
+    char *text = malloc(n);
+    uint64_t random = 11;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++)
+        text[i] = i / 1000 % 64 == 20 ? "the dog jumps. "[i % 15] : (char)next_number(&random);
+    return text;
+}
+
+static void long_texts_have_several_frames(void **state) {
+    (void)state;
+    char *text = mixed_text(BITS);
+    struct exchange to = {.model = models[CHARACTERS]}, back = {.model = models[CHARACTERS]};
+    txl_error error;
+    compress(&to, text, BITS, 1, 4096);
+    assert_true(to.out.length <= BITS + BITS / 1000 + 200);
+    txl_decompression how = decompression(&back);
+    assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, 999, &error), TXL_OK);
+    assert_int_equal(back.n_frame, 3);
+    assert_int_equal(back.frame.offset, 131072);
+    assert_int_equal(back.frame.text, BITS - 131072);
+    assert_int_equal(back.frame.streams, 1);
+    assert_int_equal(back.frame.arithmetic, 1);
+    assert_true(back.frame.checksum == txl_model_checksum(models[CHARACTERS]));
+    assert_int_equal(back.frame.settings.mem_len, 16);
+    assert_int_equal(back.stored, to.out.length);
+    assert_int_equal(back.out.length, BITS);
+    assert_memory_equal(back.out.data, text, BITS);
+
+    /* Lists, without asking for the model. */
+    back.out.length = back.n_frame = 0;
+    how.list = true;
+    how.model = NULL;
+    assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, 999, &error), TXL_OK);
+    assert_int_equal(back.n_frame, 3);
+    assert_int_equal(back.text, BITS);
+    assert_int_equal(back.stored, to.out.length);
+    assert_int_equal(back.out.length, 0);
+
+    /* One after the other. */
+    const size_t one = to.out.length;
+    compress(&to, "the dog", 7, 1, 7);
+    how = decompression(&back);
+    back.text = back.stored = 0;
+    assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, 999, &error), TXL_OK);
+    assert_int_equal(back.out.length, BITS + 7);
+    assert_memory_equal(back.out.data + BITS, "the dog", 7);
+    assert_true(to.out.length > one);
+    buffer_free(&to.out);
+    buffer_free(&back.out);
+    free(text);
+}
+
+static void callbacks_stop_the_work(void **state) {
+    (void)state;
+    size_t n;
+    char *text = own_text(CHARACTERS, &n);
+    struct exchange whole = {.model = models[CHARACTERS]};
+    txl_error error;
+    compress(&whole, text, n, 1, n);
+    for (size_t after = 1; after < 100; after += 9) {
+        struct exchange x = {.model = models[CHARACTERS], .stop_after = after};
+        const txl_compression how = {
+            .write = append, .progress = see_progress, .context = &x, .streams = 1};
+        txl_compressor *compressor;
+        assert_int_equal(txl_compressor_new(x.model, &how, &compressor, &error), TXL_OK);
+        txl_status status = txl_compressor_feed(compressor, text, n, &error);
+        if (!status)
+            status = txl_compressor_finish(compressor, &error);
+        assert_int_equal(status, TXL_STOPPED);
+        txl_compressor_free(compressor);
+        x = (struct exchange){.model = models[CHARACTERS], .stop_after = after, .out = x.out};
+        const txl_decompression back = decompression(&x);
+        assert_int_equal(decompress(&x, &back, whole.out.data, whole.out.length, 50, &error),
+                         TXL_STOPPED);
+        buffer_free(&x.out);
+    }
+    buffer_free(&whole.out);
+    free(text);
+}
+
+/* ---- Damage ------------------------------------------------------------------------------- */
+
+/* What was written and what was lost must be the text. */
+static void check_salvaged(const struct exchange *x, const char *text, size_t n) {
+    size_t at = 0, written = 0;
+    for (size_t i = 0; i <= x->n_lost; i++) {
+        const uint64_t begin = i < x->n_lost ? x->lost[i][0] : n,
+                       end = i < x->n_lost ? x->lost[i][1] : n;
+        assert_true(begin >= at && begin <= n);
+        assert_true(written + (begin - at) <= x->out.length);
+        assert_memory_equal(x->out.data + written, text + at, begin - at);
+        written += begin - at;
+        at = end < n ? end : n;
+    }
+    assert_int_equal(written, x->out.length);
+}
+
+static void damage_is_found_and_salvaged_around(void **state) {
+    (void)state;
+    size_t n;
+    struct exchange to = {.model = models[CHARACTERS]};
+    struct buffer text = {0};
+    char *own = own_text(CHARACTERS, &n);
+    for (int i = 0; i < 2; i++)
+        assert_true(buffer_append(&text, own, n));
+    compress(&to, text.data, text.length, 4, 100);
+    /* A bit of every byte; then bytes that are cut off, or left out. */
+    for (size_t i = 0; i < 3 * to.out.length; i++) {
+        const size_t at = i % to.out.length, how_damaged = i / to.out.length;
+        struct buffer bad = {0};
+        txl_error error;
+        assert_true(buffer_append(&bad, to.out.data, to.out.length));
+        if (how_damaged == 0)
+            bad.data[at] ^= (char)(1 << at % 8);
+        else if (how_damaged == 1)
+            bad.length = at;
+        else
+            memmove(bad.data + at, bad.data + at + 1, --bad.length - at);
+        struct exchange back = {.model = models[CHARACTERS]};
+        txl_decompression how = decompression(&back);
+        txl_status status = decompress(&back, &how, bad.data, bad.length, 1 << 20, &error);
+        assert_true(status == TXL_FORMAT || status == TXL_UNSUPPORTED);
+        assert_true(back.out.length <= text.length);
+        if (back.out.length > 0)
+            assert_memory_equal(back.out.data, text.data, back.out.length);
+        back.out.length = 0;
+        back.n_lost = 0;
+        how.salvage = true;
+        status = decompress(&back, &how, bad.data, bad.length, 1 << 20, &error);
+        assert_true(status == TXL_OK || status == TXL_UNSUPPORTED || bad.length == 0);
+        if (status == TXL_OK)
+            check_salvaged(&back, text.data, text.length);
+        buffer_free(&back.out);
+        buffer_free(&bad);
+    }
+    buffer_free(&to.out);
+    buffer_free(&text);
+    free(own);
+}
+
+/* Of several frames, those before and after the damaged one come back, also of a second text. */
+static void frames_beside_damage_are_salvaged(void **state) {
+    (void)state;
+    enum { N = 200000 };
+    char *text = mixed_text(N);
+    struct exchange to = {.model = models[CHARACTERS]}, back = {.model = models[CHARACTERS]};
+    txl_error error;
+    compress(&to, text, N, 1, N);
+    const size_t one = to.out.length;
+    compress(&to, text, N, 1, N);
+    to.out.data[70000] ^= 1;            /* in the second frame's stream */
+    to.out.data[one + 65536 + 90] ^= 1; /* in a header of the second text */
+    txl_decompression how = decompression(&back);
+    how.salvage = true;
+    assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, 5000, &error), TXL_OK);
+    assert_int_equal(back.n_lost, 2);
+    assert_int_equal(back.lost[0][0], 65536);
+    assert_int_equal(back.lost[0][1], 131072);
+    assert_int_equal(back.out.length, 2 * N - 2 * 65536);
+    assert_memory_equal(back.out.data, text, 65536);
+    assert_memory_equal(back.out.data + 65536, text + 131072, N - 131072);
+    assert_memory_equal(back.out.data + N - 65536, text, 65536);
+    assert_memory_equal(back.out.data + N, text + 131072, N - 131072);
+    buffer_free(&to.out);
+    buffer_free(&back.out);
+    free(text);
+}
+
+/* ---- What is refused ---------------------------------------------------------------------- */
+
+static void other_models_are_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *why;
+    } refused[] = {{"absolute-sinusoid", "type 2 or 3"}, {"absolute-learned", "type 2 or 3"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct model_case c;
+        txl_compressor *compressor;
+        txl_error error;
+        const txl_compression how = {.write = append};
+        case_open(&c, refused[i].name, NULL, -1);
+        assert_int_equal(txl_compressor_new(c.model, &how, &compressor, &error), TXL_UNSUPPORTED);
+        assert_non_null(strstr(error.message, refused[i].why));
+        case_close(&c);
+    }
+}
+
+static txl_status give_wrong_model(void *context, uint64_t checksum, const char *name,
+                                   const txl_model **model, txl_error *error) {
+    (void)context, (void)checksum, (void)name, (void)error;
+    *model = models[0];
+    return TXL_OK;
+}
+
+static void wrong_models_and_streams_are_refused(void **state) {
+    (void)state;
+    size_t n;
+    char *text = own_text(CHARACTERS, &n);
+    struct exchange to = {.model = models[CHARACTERS]}, back = {0};
+    txl_compressor *compressor;
+    txl_error error;
+    compress(&to, text, n, 1, n);
+    txl_decompression how = decompression(&back);
+    how.model = give_wrong_model;
+    assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, n, &error), TXL_ARGUMENT);
+    const txl_compression many = {.write = append, .streams = 33};
+    assert_int_equal(txl_compressor_new(models[0], &many, &compressor, &error), TXL_ARGUMENT);
+    assert_int_equal(decompress(&back, &how, "not at all", 10, 10, &error), TXL_FORMAT);
+    assert_string_equal(error.message, "not a compressed text (txl compress makes one)");
+    assert_int_equal(decompress(&back, &how, "", 0, 1, &error), TXL_FORMAT);
+    buffer_free(&to.out);
+    free(text);
+}
+
+/* ---- Frequencies -------------------------------------------------------------------------- */
+
+static void frequencies_are_those_of_the_format(void **state) {
+    (void)state;
+    static const float e[] = {1, 0.5f, 0, 0.25f};
+    static const unsigned char used[] = {1, 1, 1, 0};
+    uint32_t frequency[64];
+    memset(frequency, 0xff, sizeof frequency);
+    /* (2^24 - 4) / 1.75 = 9586978.28.. */
+    assert_int_equal(quantise(e, 4, 1.75, NULL, frequency), 9586979 + 4793490 + 1 + 2396745);
+    assert_int_equal(frequency[0], 9586979);
+    assert_int_equal(frequency[1], 4793490);
+    assert_int_equal(frequency[2], 1);
+    assert_int_equal(frequency[3], 2396745);
+    assert_int_equal(frequency[4], 0);
+    assert_int_equal(quantise(e, 4, 1.75, used, frequency), 9586979 + 4793490 + 1);
+    assert_int_equal(frequency[3], 0);
+    assert_int_equal(quantise(e, 4, NAN, used, frequency), 0);
+    assert_int_equal(quantise(e, 4, INFINITY, used, frequency), 0);
+    assert_int_equal(quantise(e, 4, 0.5, used, frequency), 0);
+    memset(frequency, 0, sizeof frequency);
+    assert_int_equal(quantise(e, 1, 1, used + 3, frequency), 0);
+}
+
+/* 2^24 for up to 65,536 entries, 2^30 for more; each entry is found at each end of its share. */
+static void entries_are_found_by_their_place(void **state) {
+    (void)state;
+    static const size_t counts[] = {1, 63, 64, 65, 1000, 65536, 65537, 100000};
+    uint64_t random = 3;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        const size_t n = counts[c];
+        float *e = malloc(n * sizeof *e);
+        unsigned char *used = malloc(n);
+        uint32_t *frequency = malloc(quantised_room(n) * sizeof *frequency);
+        double sum = 0;
+        for (size_t i = 0; i < n; i++) {
+            e[i] = i == n / 2 ? 1 : (float)(next_number(&random) % 1000) / 1000;
+            used[i] = i == n / 2 || next_number(&random) % 5 > 0;
+            sum += (double)e[i];
+        }
+        const double whole = n > 65536 ? 0x1p30 : 0x1p24;
+        uint64_t below = 0, total = quantise(e, n, sum, NULL, frequency);
+        assert_true((double)total <= whole && (double)total > whole - (double)n);
+        total = quantise(e, n, sum, used, frequency);
+        for (size_t i = 0; i<n; i += n> 1000 ? 997 : 1) {
+            uint64_t found;
+            below = quantised_below(frequency, i);
+            assert_int_equal(frequency[i] == 0, !used[i]);
+            if (!used[i])
+                continue;
+            assert_int_equal(quantised_find(frequency, below, &found), i);
+            assert_int_equal(found, below);
+            assert_int_equal(quantised_find(frequency, below + frequency[i] - 1, &found), i);
+            assert_int_equal(found, below);
+        }
+        assert_int_equal(quantised_below(frequency, n), total);
+        free(e);
+        free(used);
+        free(frequency);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frequencies_are_those_of_the_format),
+        cmocka_unit_test(entries_are_found_by_their_place),
+        cmocka_unit_test(texts_of_every_model_come_back),
+        cmocka_unit_test(odd_texts_come_back),
+        cmocka_unit_test(own_texts_are_tokens),
+        cmocka_unit_test(random_texts_are_coded),
+        cmocka_unit_test(compressed_bytes_depend_on_the_text_alone),
+        cmocka_unit_test(kept_files_open),
+        cmocka_unit_test(long_texts_have_several_frames),
+        cmocka_unit_test(callbacks_stop_the_work),
+        cmocka_unit_test(damage_is_found_and_salvaged_around),
+        cmocka_unit_test(frames_beside_damage_are_salvaged),
+        cmocka_unit_test(other_models_are_refused_by_name),
+        cmocka_unit_test(wrong_models_and_streams_are_refused),
+    };
+    return cmocka_run_group_tests(tests, open_models, close_models);
+}
