@@ -384,6 +384,8 @@ static bool print_file(const char *path, const struct info_options *options, boo
                          : describe_checkpoint(path, options, &error);
     if (!object) {
         terminal_error("%s", error.message);
+        if (options->json)
+            output_json_failure(path ? path : BUILT_IN);
         return false;
     }
     if (options->json) {

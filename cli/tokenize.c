@@ -256,9 +256,7 @@ static txl_status convert_text(struct tokenize *t) {
         if (status != TXL_OK)
             return status;
         const struct input *input = &t->input;
-        progress_update(&t->progress,
-                        input->size > 0 ? (double)input->read / (double)input->size : -1,
-                        t->symbols);
+        progress_update(&t->progress, input_fraction(input, input->read), t->symbols);
     }
     if (n < 0)
         return TXL_IO;
@@ -272,7 +270,8 @@ static bool open_text(struct tokenize *t, const char *path) {
     t->at_end = t->terminated = t->in_line = t->spelled_line_end = false;
     t->spelling.length = 0;
     unknown_reset(&t->lacking);
-    if (!input_open(&t->input, path))
+    if (!tokens_open_input(&t->input, path, t->model.handle, options->decode,
+                           options->common.binary))
         return false;
     if (options->decode &&
         txl_decoder_new(t->model.handle, t->text == TEXT_RAW, &t->decoder, &error) != TXL_OK) {
@@ -381,6 +380,7 @@ static const struct option_row options[] = {
      .kind = OPTION_FLAG,
      .help = "with --ids: leave out symbols that the vocabulary lacks, where it has no <unk>",
      .offset = offsetof(struct tokenize_options, skip_unknown)},
+    BINARY_ROW,
     FILES_FROM_ROW(NULL),
     MODEL_ROW,
     COMMON_ROWS,

@@ -92,6 +92,12 @@ static txl_status finish_ids(struct token_reader *reader, txl_error *error) {
 
 /* ---- Either ------------------------------------------------------------------------------- */
 
+bool tokens_open_input(struct input *input, const char *path, const txl_model *model, bool ids,
+                       bool binary) {
+    bool bytes = txl_kind_takes_bytes(txl_model_kind(model)) && !ids;
+    return input_open_text(input, path, bytes, binary);
+}
+
 bool token_reader_open(struct token_reader *reader, const txl_model *model, struct input *input,
                        const struct txl_encoding *encoding, bool ids) {
     *reader = (struct token_reader){.input = input,
@@ -130,6 +136,11 @@ txl_status token_reader_finish(struct token_reader *reader) {
     txl_status status =
         reader->encoder ? txl_encoder_finish(reader->encoder, &error) : finish_ids(reader, &error);
     reader->ended = status == TXL_OK;
+    txl_encoded counts;
+    token_reader_counts(reader, &counts);
+    if (status == TXL_OK && counts.invalid > 0)
+        terminal_note("%s: %" PRIu64 " invalid UTF-8 sequence%s read as U+FFFD",
+                      reader->input->name, counts.invalid, counts.invalid == 1 ? " was" : "s were");
     return report(reader, status, &error);
 }
 

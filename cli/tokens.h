@@ -27,6 +27,10 @@ struct token_reader {
     bool ended;   /* the whole text was read */
 };
 
+/* Opens a file of text or ids for the model, which may read `binary` text. */
+bool tokens_open_input(struct input *input, const char *path, const txl_model *model, bool ids,
+                       bool binary);
+
 /* `encoding` says how text becomes symbols, and what receives them.  False with the error
  * printed. */
 bool token_reader_open(struct token_reader *reader, const txl_model *model, struct input *input,

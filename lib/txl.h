@@ -627,7 +627,8 @@ typedef struct txl_encoded {
     uint64_t characters; /* code points of it; for bytes models its bytes */
     uint64_t symbols;    /* passed on with an id */
     uint64_t unknown;    /* replaced by <unk> or left out */
-    uint64_t reserved[4];
+    uint64_t invalid;    /* sequences of bytes that are not UTF-8, read as U+FFFD */
+    uint64_t reserved[3];
 } txl_encoded;
 
 /* Copies `encoding`.  Text may come in pieces of any size, cut anywhere, and takes constant memory.

@@ -5,6 +5,7 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "cli/tokens.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -290,7 +291,8 @@ static void note_no_gap(const struct fill *f, const char *path) {
 
 static int fill_file(struct fill *f, struct fill_options *options, const char *path) {
     struct input input;
-    if (!set_up(f, options, path) || !input_open(&input, path))
+    if (!set_up(f, options, path) ||
+        !tokens_open_input(&input, path, f->model.handle, options->ids, options->common.binary))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
     bool good = fill_text_read(&f->text, &input);
     input_close(&input);
@@ -357,6 +359,7 @@ static const struct option_row rows[] = {
      .kind = OPTION_FLAG,
      .help = "the text is decimal ids; a gap is the id of <mask>",
      .offset = offsetof(struct fill_options, ids)},
+    BINARY_ROW,
     SAMPLING_ROWS(struct fill_options, sampling, "0"),
     SEED_ROW(struct fill_options, seed),
     {.name = "allow-unk",

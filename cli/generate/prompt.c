@@ -127,8 +127,7 @@ static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
         if (!echo(prompt, slice, (size_t)n))
             return TXL_STOPPED;
         const struct input *input = &prompt->input;
-        progress_update(progress, input->size > 0 ? (double)input->read / (double)input->size : -1,
-                        prompt->tokens);
+        progress_update(progress, input_fraction(input, input->read), prompt->tokens);
     }
     if (n < 0)
         return TXL_IO;
@@ -238,7 +237,8 @@ static txl_status feed_context(struct prompt *prompt) {
     struct input input;
     if (!prompt->context || prompt->memory)
         return TXL_OK;
-    if (!input_open(&input, prompt->context))
+    if (!tokens_open_input(&input, prompt->context, prompt->model->handle, prompt->ids,
+                           prompt->binary))
         return TXL_IO;
     txl_status status = TXL_MEMORY;
     if (token_reader_open(&reader, prompt->model->handle, &input, &encoding, prompt->ids)) {

@@ -95,7 +95,7 @@ struct command {
 struct common_options {
     const char *model, *files_from;
     int64_t threads; /* 0: one for each processor */
-    bool low_memory, quiet, summary, help;
+    bool low_memory, binary, unwrap, quiet, summary, help;
 };
 
 #define COMMON_ROWS COMMON_ROWS_WITH('\0')
@@ -149,6 +149,14 @@ struct common_options {
         .help = "leave compressed weights compressed and expand a layer at a time: less memory, "  \
                 "slower, the same results",                                                        \
         .offset = offsetof(struct common_options, low_memory)                                      \
+    }
+
+/* For commands that read texts. */
+#define BINARY_ROW                                                                                 \
+    {                                                                                              \
+        .name = "binary", .kind = OPTION_FLAG,                                                     \
+        .help = "read texts that look like no text in UTF-8 all the same",                         \
+        .offset = offsetof(struct common_options, binary)                                          \
     }
 
 /* For commands that print a model's text. */

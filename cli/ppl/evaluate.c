@@ -174,8 +174,7 @@ static void show_reading(void *context) {
     double fraction = -1;
     if (e->options.max_tokens > 0)
         fraction = (double)e->tokens / (double)e->options.max_tokens;
-    if (input->size > 0)
-        fraction = fmax(fraction, (double)e->reader.fed / (double)input->size);
+    fraction = fmax(fraction, input_fraction(input, e->reader.fed));
     show_progress(e, fraction, e->tokens);
 }
 
@@ -238,7 +237,10 @@ static void end_text(struct evaluation *e, struct result *result) {
     end_stream(e);
     if (e->heat)
         heat_end_text(e->heat, e->reader.ended);
-    *result = (struct result){.score = e->score, .tokens = e->tokens, .unknown = counts.unknown};
+    *result = (struct result){.score = e->score,
+                              .tokens = e->tokens,
+                              .unknown = counts.unknown,
+                              .invalid = counts.invalid};
     if (e->comparison)
         result->divergence = e->comparison->divergence;
     token_reader_close(&e->reader);

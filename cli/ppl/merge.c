@@ -43,7 +43,7 @@ bool shard_to_json(json_t *object, const struct shard *shard, const struct resul
 /* ---- Reading ------------------------------------------------------------------------------ */
 
 /* Members that must be the same in all shards, by the object that they are in. */
-static const char *const same_text[] = {"tokens", "unknown", NULL};
+static const char *const same_text[] = {"tokens", "unknown", "invalid", NULL};
 static const char *const same_run[] = {"of",    "checksum",         "mode", "text",
                                        "words", "replaces_unknown", NULL};
 
@@ -107,6 +107,7 @@ static bool parse(struct part *part) {
     bool good = get_count(o, "tokens", &r->tokens, NULL) &&
                 get_count(o, "predicted", &r->score.predicted, NULL) &&
                 get_count(o, "unknown", &r->unknown, &known) &&
+                get_count(o, "invalid", &r->invalid, &known) &&
                 get_count(o, "bytes", &r->score.share.bytes, &known) &&
                 get_count(o, "characters", &r->score.share.characters, &known) &&
                 get_number(o, "nats", &r->score.nats) && get_number(o, "seconds", &r->seconds) &&

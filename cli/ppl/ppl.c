@@ -316,7 +316,8 @@ static void start_progress(struct ppl *ppl, const struct input *input) {
 /* False with the error printed.  What was scored before a signal is a result too. */
 static bool score_file(struct ppl *ppl, const char *path, struct result *result) {
     struct input input;
-    if (!input_open(&input, path))
+    if (!tokens_open_input(&input, path, ppl->model.handle, ppl->options->ids,
+                           ppl->options->common.binary))
         return false;
     start_progress(ppl, &input);
     txl_status status = evaluate(&ppl->evaluation, path, &input, result);
@@ -405,6 +406,8 @@ static int score_each(struct ppl *ppl, char **files, int n_files, int *done, str
         if (!score_file(ppl, files[i], &result) || !report_scored(ppl, &result)) {
             failed++;
             goes_on = !output_failed() && output_start_line();
+            if (goes_on && ppl->options->json && !signals_stopped())
+                goes_on = output_json_failure(files[i]);
             continue;
         }
         ++*done;
@@ -495,7 +498,8 @@ static bool sweep_input(struct ppl *ppl, const char *path, struct input *input) 
 
 static int sweep_file(struct ppl *ppl, const char *path) {
     struct input input;
-    bool good = input_open(&input, path);
+    bool good = tokens_open_input(&input, path, ppl->model.handle, ppl->options->ids,
+                                  ppl->options->common.binary);
     if (good) {
         good = sweep_input(ppl, path, &input);
         input_close(&input);

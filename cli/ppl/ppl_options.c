@@ -108,6 +108,7 @@ const struct option_row ppl_option_rows[] = {
      .kind = OPTION_FLAG,
      .help = "the input is decimal ids",
      .offset = offsetof(struct ppl_options, ids)},
+    BINARY_ROW,
     {.name = "skip-unknown",
      .kind = OPTION_FLAG,
      .help = "leave out symbols that the vocabulary lacks, where it has no <unk>",

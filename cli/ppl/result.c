@@ -42,6 +42,7 @@ void result_add(struct result *total, const struct result *result) {
     divergence_merge(&total->divergence, &result->divergence);
     total->tokens += result->tokens;
     total->unknown += result->unknown;
+    total->invalid += result->invalid;
     total->word_correction += result->word_correction;
     total->seconds += result->seconds;
 }
@@ -143,6 +144,7 @@ json_t *result_to_json(const struct run_facts *facts, const struct result *resul
         set(o, "tokens", count(result->tokens, true)) &&
         set(o, "predicted", count(result->score.predicted, true)) &&
         set(o, "unknown", count(result->unknown, !facts->ids)) &&
+        set(o, "invalid", count(result->invalid, !facts->ids)) &&
         set(o, "bytes", count(result->score.share.bytes, !facts->ids)) &&
         set(o, "characters", count(result->score.share.characters, !facts->ids)) &&
         set_score(o, facts, result, &result->score) && set(o, "seconds", number(result->seconds)) &&

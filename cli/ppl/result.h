@@ -11,7 +11,7 @@ struct result {
     const char *file; /* NULL: the total */
     struct score score;
     struct divergence divergence; /* --compare */
-    uint64_t tokens, unknown;
+    uint64_t tokens, unknown, invalid;
     double word_correction; /* what the terms of word_rows.h add to the sum of the table of words */
     double drift; /* --dynamic: how far the weights have moved; without meaning for a total */
     double seconds;

@@ -19,9 +19,10 @@ static txl_status fail(const char *what, txl_error *error) {
 
 bool source_open(struct source *source, const struct input *input) {
     struct stat status;
-    off_t base = lseek(input->handle, 0, SEEK_CUR);
+    off_t base = input->base;
     *source = (struct source){.handle = input->handle, .block = malloc(BLOCK)};
-    bool again = base >= 0 && fstat(input->handle, &status) == 0 && S_ISREG(status.st_mode);
+    bool again = !input->unpacker && base >= 0 && fstat(input->handle, &status) == 0 &&
+                 S_ISREG(status.st_mode);
     if (again)
         source->base = (uint64_t)base;
     else if (source->block && (source->copy = tmpfile()))

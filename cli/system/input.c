@@ -3,6 +3,7 @@
 
 #include "signals.h"
 #include "terminal.h"
+#include "unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <unistr.h>
 
 static bool fail(const char *name) {
     terminal_error("%s: %s", name, strerror(errno));
@@ -62,35 +64,85 @@ void input_open_string(struct input *input, const char *name, const char *string
                             .size = strlen(string)};
 }
 
+static void drop_head(struct input *input) {
+    free(input->head);
+    input->head = NULL;
+    input->n_head = input->at_head = 0;
+}
+
 void input_close(struct input *input) {
     if (input->handle > STDERR_FILENO)
         close(input->handle);
     input->handle = -1;
+    unpacker_free(input->unpacker);
+    input->unpacker = NULL;
+    drop_head(input);
+}
+
+/* Reads bytes of the file. */
+static ssize_t read_file(struct input *input, char *buffer, size_t size) {
+    ssize_t n;
+    if (input->bounded && input->size - input->taken < size)
+        size = (size_t)(input->size - input->taken);
+    signals_end_reads(true);
+    do {
+        n = signals_stopped() && !input->to_end ? 0 : read(input->handle, buffer, size);
+    } while (n < 0 && errno == EINTR);
+    signals_end_reads(false);
+    if (n < 0) {
+        input->failed = true;
+        fail(input->name);
+        return -1;
+    }
+    input->taken += (uint64_t)n;
+    return n;
+}
+
+/* Takes the first bytes, which were read before. */
+static size_t take_head(struct input *input, char *buffer, size_t size) {
+    size_t n = input->n_head - input->at_head;
+    n = n < size ? n : size;
+    if (n > 0)
+        memcpy(buffer, input->head + input->at_head, n);
+    input->at_head += n;
+    return n;
+}
+
+static ssize_t read_packed(void *context, char *buffer, size_t size) {
+    return read_file(context, buffer, size);
+}
+
+static ssize_t read_expanded(struct input *input, char *buffer, size_t size) {
+    const char *problem;
+    ssize_t n = unpacker_read(input->unpacker, read_packed, input, buffer, size, &problem);
+    if (n != -2)
+        return n;
+    if (signals_stopped() && !input->to_end)
+        return 0;
+    input->failed = true;
+    terminal_error("%s: its compressed data cannot be read: %s", input->name, problem);
+    return -1;
 }
 
 ssize_t input_read(struct input *input, char *buffer, size_t size) {
-    ssize_t n;
-    if (input->bounded && input->size - input->read < size)
-        size = (size_t)(input->size - input->read);
+    ssize_t n = (ssize_t)take_head(input, buffer, size);
     if (input->handle < 0) {
         n = (ssize_t)(input->left < size ? input->left : size);
         memcpy(buffer, input->string, (size_t)n);
         input->string += n;
         input->left -= (size_t)n;
-    } else {
-        signals_end_reads(true);
-        do {
-            n = signals_stopped() && !input->to_end ? 0 : read(input->handle, buffer, size);
-        } while (n < 0 && errno == EINTR);
-        signals_end_reads(false);
-        if (n < 0) {
-            input->failed = true;
-            fail(input->name);
-            return -1;
-        }
+    } else if (n == 0) {
+        n = input->unpacker ? read_expanded(input, buffer, size) : read_file(input, buffer, size);
     }
-    input->read += (uint64_t)n;
+    input->read += n > 0 ? (uint64_t)n : 0;
     return n;
+}
+
+double input_fraction(const struct input *input, uint64_t used) {
+    if (input->size == 0 || input->read == 0)
+        return -1;
+    uint64_t taken = input->handle < 0 ? input->read : input->taken;
+    return (double)used / (double)input->read * (double)taken / (double)input->size;
 }
 
 /* Copies the rest of the input to `copy`, which becomes its source. */
@@ -107,8 +159,11 @@ static bool copy_rest(struct input *input, int copy) {
     }
     if (n < 0 || lseek(copy, 0, SEEK_SET) < 0 || dup2(copy, input->handle) < 0)
         return n == 0 && fail("temporary file");
+    unpacker_free(input->unpacker);
+    input->unpacker = NULL;
+    drop_head(input);
     measure(input);
-    input->read = 0;
+    input->read = input->taken = 0;
     return true;
 }
 
@@ -123,6 +178,15 @@ bool input_make_seekable(struct input *input) {
     return copied;
 }
 
+/* Begins to expand the file, of whose begin `n` bytes were read. */
+static bool expand_from_start(struct input *input, const char *first, size_t n) {
+    unpacker_free(input->unpacker);
+    input->unpacker = unpacker_new(input->packing, first, n);
+    if (!input->unpacker)
+        terminal_error("out of memory");
+    return input->unpacker;
+}
+
 bool input_rewind(struct input *input) {
     if (input->handle < 0) {
         input->string -= input->read;
@@ -130,8 +194,89 @@ bool input_rewind(struct input *input) {
     } else if (lseek(input->handle, input->base, SEEK_SET) < 0) {
         return fail(input->name);
     }
-    input->read = 0;
+    input->read = input->taken = 0;
+    drop_head(input);
+    return !input->unpacker || expand_from_start(input, NULL, 0);
+}
+
+/* ---- What kind of file it is -------------------------------------------------------------- */
+
+/* Reads the begin of the text, which input_read gives again. */
+static bool read_head(struct input *input) {
+    drop_head(input);
+    input->head = malloc(UNPACK_FIRST);
+    if (!input->head) {
+        terminal_error("out of memory");
+        return false;
+    }
+    ssize_t n = 1;
+    while (n > 0 && input->n_head < UNPACK_FIRST) {
+        char *end = input->head + input->n_head;
+        size_t left = UNPACK_FIRST - input->n_head;
+        n = input->unpacker ? read_expanded(input, end, left) : read_file(input, end, left);
+        input->n_head += n > 0 ? (size_t)n : 0;
+    }
+    return n >= 0;
+}
+
+/* Refuses what is no text by its first bytes, with what to do instead. */
+static bool check_kind(const struct input *input) {
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *what;
+    } kinds[] = {
+        {"\xff\xfe", 2, "is text in UTF-16; iconv -f UTF-16 -t UTF-8 makes it UTF-8"},
+        {"\xfe\xff", 2, "is text in UTF-16; iconv -f UTF-16 -t UTF-8 makes it UTF-8"},
+        {"\x93TXL", 4, "is a weights file, not a text; txl info describes it, --model uses it"},
+        {"PK\x03\x04", 4, "is a zip archive; unzip -p prints the text in it"},
+        {"\xfd"
+         "7zXZ",
+         5, "is compressed by xz; xz -dc expands it"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (input->n_head >= kinds[i].n && memcmp(input->head, kinds[i].bytes, kinds[i].n) == 0) {
+            terminal_error("%s: %s", input->name, kinds[i].what);
+            return false;
+        }
+    }
     return true;
+}
+
+/* Refuses a text of which more than one character in ten is invalid, or that has a NUL. */
+static bool check_characters(const struct input *input) {
+    enum { FEW = 10 };
+    const uint8_t *text = (const uint8_t *)input->head;
+    size_t n = 0, invalid = 0;
+    const uint8_t *nul = memchr(text, 0, input->n_head);
+    for (size_t i = 0; i < input->n_head && !nul; n++) {
+        ucs4_t code;
+        int length = u8_mbtouc(&code, text + i, input->n_head - i);
+        bool cut = input->n_head == UNPACK_FIRST && input->n_head - i < 4;
+        invalid += code == 0xfffd && !cut && memcmp(text + i, "\xef\xbf\xbd", 3) != 0;
+        i += (size_t)length;
+    }
+    if (nul)
+        terminal_error("%s: is no text: byte %zu is NUL; --binary reads it all the same",
+                       input->name, (size_t)(nul - text) + 1);
+    else if (invalid > n / FEW)
+        terminal_error("%s: is no text in UTF-8: of its first %zu characters %zu are invalid; "
+                       "--binary reads it all the same",
+                       input->name, n, invalid);
+    return !nul && invalid <= n / FEW;
+}
+
+bool input_open_text(struct input *input, const char *path, bool bytes, bool binary) {
+    if (!input_open(input, path))
+        return false;
+    bool good = bytes || read_head(input);
+    input->packing = good && !bytes ? unpack_packing(input->head, input->n_head) : PACKING_NONE;
+    if (input->packing != PACKING_NONE)
+        good = expand_from_start(input, input->head, input->n_head) && read_head(input);
+    good = good && (bytes || binary || (check_kind(input) && check_characters(input)));
+    if (!good)
+        input_close(input);
+    return good;
 }
 
 bool input_is_piped(void) {

@@ -2,6 +2,8 @@
 #ifndef CLI_INPUT_H
 #define CLI_INPUT_H
 
+#include "unpack.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,23 +14,36 @@ struct input {
     int handle;         /* -1: a string */
     const char *string; /* what is left of it */
     size_t left;
-    off_t base;    /* of a file: where reading began */
-    uint64_t size; /* bytes in all, 0 when unknown */
-    uint64_t read; /* bytes so far */
-    bool bounded;  /* the file grows by what the program writes: it ends after `size` bytes */
-    bool to_end;   /* reading goes on after a signal */
-    bool failed;   /* a read failed, with the error printed */
+    off_t base;     /* of a file: where reading began */
+    uint64_t size;  /* bytes in all, 0 when unknown */
+    uint64_t read;  /* bytes so far, of an expanded text */
+    uint64_t taken; /* of a file: its bytes so far */
+    bool bounded;   /* the file grows by what the program writes: it ends after `size` bytes */
+    bool to_end;    /* reading goes on after a signal */
+    bool failed;    /* a read failed, with the error printed */
+    enum packing packing;
+    struct unpacker *unpacker; /* NULL: the file is read as it is */
+    char *head;             /* [n_head], the text's begin, read before; input_read gives it from */
+    size_t n_head, at_head; /* at_head on */
 };
 
 /* Opens the file, or standard input for "-".  False with the error printed, or when a signal ended
  * the waiting for a pipe's writer. */
 bool input_open(struct input *input, const char *path);
+/* The same for a text.  Data of gzip and zstd are expanded; what is no text in UTF-8 by its first
+ * 64 KiB is refused, but not if it may be `binary`.  For models of bytes everything is read as it
+ * is. */
+bool input_open_text(struct input *input, const char *path, bool bytes, bool binary);
 void input_open_string(struct input *input, const char *name, const char *string);
 void input_close(struct input *input);
 
 /* Returns the bytes read; 0 at the end, or when a signal asked to stop; -1 with the error
  * printed. */
 ssize_t input_read(struct input *input, char *buffer, size_t size);
+
+/* The part of the input that was read when `used` bytes of the text were used; negative: unknown.
+ */
+double input_fraction(const struct input *input, uint64_t used);
 
 /* Makes an input, of which nothing has been read, one that can be read again: copies it to an
  * unnamed temporary file if it cannot seek.  False with the error printed. */

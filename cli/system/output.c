@@ -311,3 +311,12 @@ void outfile_abandon(struct outfile *file) {
         close_whole(file);
     *file = (struct outfile){0};
 }
+
+bool output_json_failure(const char *file) {
+    json_t *object = json_object();
+    if (json_object_set_new(object, "file", output_json_string(file)) == 0 &&
+        json_object_set_new(object, "error", output_json_string(terminal_last_error())) == 0)
+        return output_json(object);
+    json_decref(object);
+    return output_lacks_memory();
+}

@@ -92,4 +92,7 @@ bool outfile_commit(struct outfile *file);
 /* Closes the file, if it is open, without putting it into place. */
 void outfile_abandon(struct outfile *file);
 
+/* Prints {"file", "error"} for a file that cannot be used, with the message of the last error. */
+bool output_json_failure(const char *file);
+
 #endif

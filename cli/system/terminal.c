@@ -23,7 +23,7 @@ static struct {
     bool quiet, summary;
     bool bar; /* the terminal's last line is a bar */
     bool keeps;
-    char kept[512];
+    char last[512]; /* error */
 } state;
 
 void terminal_set_command(const char *name) {
@@ -42,8 +42,8 @@ void terminal_keep_errors(void) {
     state.keeps = state.quiet = true;
 }
 
-const char *terminal_kept_error(void) {
-    return state.kept;
+const char *terminal_last_error(void) {
+    return state.last;
 }
 
 void progress_clear(void) {
@@ -72,8 +72,12 @@ __attribute__((format(printf, 2, 0))) static void print_line(const char *label, 
 void terminal_error(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    if (state.keeps && state.kept[0] == '\0')
-        vsnprintf(state.kept, sizeof state.kept, format, arguments);
+    if (!state.keeps || state.last[0] == '\0') {
+        va_list again;
+        va_copy(again, arguments);
+        vsnprintf(state.last, sizeof state.last, format, again);
+        va_end(again);
+    }
     print_line("error: ", format, arguments);
     va_end(arguments);
 }

@@ -10,10 +10,11 @@ void terminal_set_command(const char *name);
 void terminal_set_quiet(bool quiet);
 void terminal_set_summary(bool summary);
 
-/* From here on nothing is printed, because another process of the same run does that.  The first
- * error is kept. */
+/* From here on nothing is printed, because another process of the same run does that. */
 void terminal_keep_errors(void);
-const char *terminal_kept_error(void);
+
+/* The message of the last error, or, where errors are not printed, of the first; "": none. */
+const char *terminal_last_error(void);
 
 /* "txl COMMAND: error: ...", and "txl COMMAND: note: ..." which --quiet leaves out.  Each is one
  * harmless line (clean.h), whatever the arguments hold, and at most 16 KiB long. */

@@ -22,7 +22,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
 }
 
 bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
-                  const struct buffer *bytes, bool raw, bool ids, bool skip_unknown) {
+                  const struct buffer *bytes, bool raw, bool ids, bool skip_unknown, bool binary) {
     struct input input = {.name = path ? path : "the held-out text", .handle = -1};
     struct token_reader reader = {0};
     const txl_encoding encoding = {.raw = raw,
@@ -34,7 +34,7 @@ bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
                                    .unknown_context = &h->unknown};
     *h = (struct heldout){.name = input.name,
                           .letters = txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_CHARACTER};
-    bool good = (!path || input_open(&input, path)) &&
+    bool good = (!path || tokens_open_input(&input, path, model, ids, binary)) &&
                 token_reader_open(&reader, model, &input, &encoding, ids);
     if (good && path)
         good = token_reader_run(&reader, NULL, NULL) == TXL_OK;

@@ -21,11 +21,11 @@ struct heldout_score {
     double nats;
 };
 
-/* Takes the text in `bytes`, or in the file at `path` unless that is NULL; `raw`, `ids` and
- * `skip_unknown` as for the training text.  False with the error printed, or at a signal; end with
- * heldout_free. */
+/* Takes the text in `bytes`, or in the file at `path` unless that is NULL; `raw`, `ids`,
+ * `skip_unknown` and `binary` as for the training text.  False with the error printed, or at a
+ * signal; end with heldout_free. */
 bool heldout_read(struct heldout *heldout, const txl_model *model, const char *path,
-                  const struct buffer *bytes, bool raw, bool ids, bool skip_unknown);
+                  const struct buffer *bytes, bool raw, bool ids, bool skip_unknown, bool binary);
 void heldout_free(struct heldout *heldout);
 
 /* Scores the text in segments with the settings, with memory.  TXL_STOPPED at a signal. */

@@ -28,7 +28,7 @@ static void tell_failure(const txl_peers *peers, bool failed) {
             continue;
         if (rank == 0)
             return; /* it has printed its own */
-        const char *kept = terminal_kept_error();
+        const char *kept = terminal_last_error();
         for (int i = 0; peers->rank == rank && i < LENGTH - 1 && kept[i] != '\0'; i++)
             message[i] = (unsigned char)kept[i];
         if (!sum(peers, message, LENGTH, true))

@@ -90,9 +90,9 @@ static bool read_text(struct train *t, const txl_model *model) {
     if (train_text_read(&t->text, feed, t) != TXL_OK || token_reader_finish(&t->reader) != TXL_OK)
         return false;
     unknown_note(&t->unknown, t->whole.name, txl_model_unk(model) >= 0);
-    bool good =
-        !t->run.holds_out || heldout_read(&t->heldout, model, t->options->valid, &t->text.tail,
-                                          encoding.raw, t->run.ids, t->run.skip_unknown);
+    bool good = !t->run.holds_out ||
+                heldout_read(&t->heldout, model, t->options->valid, &t->text.tail, encoding.raw,
+                             t->run.ids, t->run.skip_unknown, t->options->common.binary);
     t->n_unknown = t->unknown.n + t->heldout.unknown.n;
     return good;
 }
@@ -577,6 +577,13 @@ static bool open_trainer(struct train *t, const txl_model *model) {
     return true;
 }
 
+/* `model` NULL: a new one. */
+static bool takes_bytes(const struct train *t, const txl_model *model) {
+    const char *vocab = t->options->vocab;
+    return model ? txl_kind_takes_bytes(txl_model_kind(model))
+                 : vocab && strcmp(vocab, txl_kind_name(TXL_BYTES)) == 0;
+}
+
 /* Prepares everything up to the first step.  False with the error printed, or at a signal. */
 static bool prepare(struct train *t, char **paths, int n) {
     const char *valid = t->options->valid;
@@ -592,10 +599,18 @@ static bool prepare(struct train *t, char **paths, int n) {
         return false;
     bool counts = !t->options->resume && !t->options->init &&
                   train_vocabulary_counts(t->options->vocab ? t->options->vocab : TRAIN_VOCAB);
-    t->text = (struct train_text){.ids = t->run.ids, .holds_out = !valid, .seekable = counts};
+    bool exists = t->options->resume || t->options->init;
+    const txl_model *model = exists ? open_model(t) : NULL;
+    if (exists && !model)
+        return false;
+    t->text = (struct train_text){.takes_bytes = !t->run.ids && takes_bytes(t, model),
+                                  .binary = t->options->common.binary,
+                                  .ids = t->run.ids,
+                                  .holds_out = !valid,
+                                  .seekable = counts};
     if (!train_text_open(&t->text, paths, n))
         return false;
-    const txl_model *model = open_model(t);
+    model = exists ? model : open_model(t);
     if (!model ||
         !text_form_choose(txl_model_kind(model), t->options->text, t->run.text, &t->run.text))
         return false;

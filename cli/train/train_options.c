@@ -319,6 +319,7 @@ const struct option_row train_option_rows[] = {
      .kind = OPTION_FLAG,
      .help = "leave out symbols that the vocabulary lacks, where it has no <unk> for them",
      PLACE(skip_unknown)},
+    BINARY_ROW,
     {.section = "Model",
      .name = "init",
      .kind = OPTION_STRING,

@@ -23,7 +23,7 @@ bool train_text_open(struct train_text *text, char **paths, int n) {
     for (int i = 0; i < n; i++) {
         text->input[i].handle = -1;
         text->n = i + 1;
-        if (!input_open(&text->input[i], paths[i]) ||
+        if (!input_open_text(&text->input[i], paths[i], text->takes_bytes, text->binary) ||
             (text->seekable && !input_make_seekable(&text->input[i])))
             return false;
     }

@@ -10,6 +10,8 @@
 struct train_text {
     struct input *input; /* [n] */
     int n;
+    bool takes_bytes;   /* the model's tokens are bytes: nothing is expanded or refused */
+    bool binary;        /* what looks like no text is read all the same */
     bool ids;           /* decimal ids, which are never cut inside a number */
     bool holds_out;     /* a part of the text is held out; else all of it is trained on */
     bool seekable;      /* it will be read again */

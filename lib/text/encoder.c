@@ -342,6 +342,9 @@ static txl_status take_byte(txl_encoder *encoder, unsigned char byte, txl_error 
     txl_status status = TXL_OK;
     for (size_t i = 0; i < n && status == TXL_OK; i++) {
         size_t bytes = n == 2 ? (i == 0 ? before : 1) : all;
+        /* U+FFFD itself, EF BF BD, is the one that its third byte completes alone. */
+        bool itself = n == 1 && before == 2 && utf8->taken == 0;
+        encoder->counts.invalid += codes[i] == UNICODE_REPLACEMENT && !itself;
         status = take_code_point(encoder, codes[i], bytes, error);
     }
     return status;
@@ -369,8 +372,10 @@ static txl_status finish(txl_encoder *encoder, txl_error *error) {
     struct position *at = &encoder->at;
     txl_status status = TXL_OK;
     unsigned cut = at->utf8.taken;
-    if (unicode_decode_end(&at->utf8))
+    if (unicode_decode_end(&at->utf8)) {
+        encoder->counts.invalid++;
         status = take_code_point(encoder, UNICODE_REPLACEMENT, cut, error);
+    }
     if (status == TXL_OK)
         status = release_cr(encoder, error);
     if (status == TXL_OK && at->line_begun && !encoder->how.prompt)
