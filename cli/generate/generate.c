@@ -24,12 +24,14 @@ static bool open_prompt(struct generate *g) {
                               .history = g->sample.history,
                               .reading = &g->reading,
                               .context = options->context,
+                              .binary = options->common.binary,
                               .turns = options->interactive,
                               .memory = g->memory,
                               .session = &g->sample.session,
                               .learner = g->dynamic.learner};
     if (options->prompt) {
-        if (!input_open(&prompt->input, options->prompt)) {
+        if (!tokens_open_input(&prompt->input, options->prompt, g->model.handle, options->ids,
+                               options->common.binary)) {
             if (access(options->prompt, F_OK) != 0)
                 terminal_note("--prompt names a file; --prompt-text is followed by a text itself");
             return false;
@@ -38,7 +40,8 @@ static bool open_prompt(struct generate *g) {
         input_open_string(&prompt->input, "--prompt-text", options->prompt_text);
     } else if (options->interactive || !input_is_piped()) {
         input_open_string(&prompt->input, "the empty prompt", "");
-    } else if (!input_open(&prompt->input, "-")) {
+    } else if (!tokens_open_input(&prompt->input, "-", g->model.handle, options->ids,
+                                  options->common.binary)) {
         return false;
     }
     return options->samples == 1 || input_make_seekable(&prompt->input);
@@ -126,7 +129,8 @@ static bool set_up(struct generate *g, struct generate_options *options) {
         terminal_error("out of memory");
         return false;
     }
-    if ((options->logprobs > 0 || options->interactive) && !options->ids &&
+    if ((options->logprobs > 0 || options->interactive || options->end == END_SENTENCE) &&
+        !options->ids &&
         txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &g->scratch, &error) != TXL_OK) {
         terminal_error("%s", error.message);
         return false;
@@ -164,10 +168,11 @@ static void print_summary(const struct generate *g, int64_t samples) {
     terminal_summary(
         "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
         " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
-        "eos=%s allow_unk=%s text=%s %s",
+        "eos=%s%s allow_unk=%s text=%s %s",
         samples, g->prompt.tokens, g->prompt.unknown.n, g->tokens, g->done, g->seed, g->seconds,
         g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling, eos_ways[options->eos],
-        options->allow_unk ? "yes" : "no", text_form(&g->model, g->text, options->ids), settings);
+        options->end == END_SENTENCE ? " end=sentence" : "", options->allow_unk ? "yes" : "no",
+        text_form(&g->model, g->text, options->ids), settings);
 }
 
 /* Saves the memory; between the turns of an interactive text it exists already. */
@@ -258,6 +263,9 @@ static int check_options(const struct command *command, const struct generate_op
         return options_wrong(command,
                              "--interactive reads standard input: name a file to --prompt");
     }
+    if (options->end == END_SENTENCE && (options->interactive || options->ids))
+        return options_wrong(command, "--end sentence is for text without --interactive, whose "
+                                      "turns end so, and without --ids");
     if (options->context && options->load_memory)
         return options_wrong(command, "--context and --load-memory exclude each other");
     if (options->save_memory && options->samples > 1)
@@ -358,6 +366,7 @@ static const struct option_row options[] = {
      .kind = OPTION_FLAG,
      .help = "leave out symbols of the prompt that the vocabulary lacks, where it has no <unk>",
      .offset = offsetof(struct generate_options, skip_unknown)},
+    BINARY_ROW,
     {.name = "no-echo",
      .kind = OPTION_FLAG,
      .help = "do not print the prompt before its continuation",
@@ -385,6 +394,13 @@ static const struct option_row options[] = {
      .offset = offsetof(struct generate_options, n),
      .least = 0,
      .most = 9007199254740991},
+    {.name = "end",
+     .kind = OPTION_CHOICE,
+     .choices = ends,
+     .standard = "token",
+     .help = "sentence: after --tokens go on to the end of the sentence, at most " TEXT_OF(
+         SENTENCE_TOKENS) " tokens more",
+     .offset = offsetof(struct generate_options, end)},
     {.name = "stop",
      .kind = OPTION_LIST,
      .argument = "STRING",
@@ -475,15 +491,16 @@ static const struct note notes[] = {
              "1 and before any filter; top is null, or with --logprobs K a list of {\"id\", "
              "\"text\", \"logprob\"}, whose text is what that token alone would add. Every sample "
              "ends with {\"done\", \"seed\", \"tokens\", \"seconds\", \"settings\"}, where done "
-             "is length, stop, eos or interrupted."},
+             "is length, sentence (--end; what was held back until then comes with id null), stop, "
+             "eos or interrupted."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line holds the seed and "
      "every other setting that decides the "
      "text, as key=value between blanks, always in this order:\n\n"
      " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
      "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
-     "     [repetition_penalty repeat_last] [no_repeat_ngram] eos allow_unk\n"
-     "     text tgt_len mem_len clamp_len same_length memory_start\n"
+     "     [repetition_penalty repeat_last] [no_repeat_ngram] eos [end]\n"
+     "     allow_unk text tgt_len mem_len clamp_len same_length memory_start\n"
      "     cluster_order type memory_type threads streams kernels blas model\n\n"
      "Of an XLNet, same_length and cluster_order are left out, and before type come family, "
      "activation, refresh and perhaps order. Keys in brackets appear if their option is on; "

@@ -2,6 +2,7 @@
 #include "generation.h"
 
 const char *const eos_ways[] = {"newline", "stop", "ban", NULL};
+const char *const ends[] = {"token", "sentence", NULL};
 const char *const reading_orders[] = {"block", "left", NULL};
 
 struct run_settings generation_settings(const struct generate *g) {

@@ -30,13 +30,18 @@ struct generate_options {
     struct common_options common;
     struct session_options session;
     const char *prompt, *prompt_text, *context, *save_memory, *load_memory, *turn;
-    int text, eos, order;
+    int text, eos, order, end;
     int64_t refresh, n, seed, samples, logprobs;
     struct sampling_options sampling;
     bool allow_unk, skip_unknown, no_echo, ids, json, interactive, raw_output;
     struct string_list stop;
     struct dynamic_options dynamic;
 };
+
+/* What ends a text after -n tokens: --end. */
+enum { END_TOKEN, END_SENTENCE };
+extern const char *const ends[]; /* token, sentence */
+#define SENTENCE_TOKENS 100      /* the most after -n */
 
 /* Where a turn of an interactive text ends; -n is the most for all of them. */
 enum turn { TURN_NONE, TURN_SENTENCE, TURN_LINE, TURN_TOKENS };

@@ -120,6 +120,8 @@ static json_t *settings_object(const struct generate *g) {
     if (!sampling_to_json(settings, &options->sampling) ||
         json_object_set_new(settings, "eos", json_string(eos_ways[options->eos])) != 0 ||
         json_object_set_new(settings, "allow_unk", json_boolean(options->allow_unk)) != 0 ||
+        (options->end == END_SENTENCE &&
+         json_object_set_new(settings, "end", json_string(ends[options->end])) != 0) ||
         !settings_to_json(settings, &g->model, &g->settings, &run)) {
         json_decref(settings);
         return NULL;
@@ -239,11 +241,14 @@ static size_t complete_characters(const struct buffer *text) {
 
 static txl_status put_token_json(struct sample *s, float logprob, bool last) {
     size_t length = last ? s->text.length : complete_characters(&s->text);
+    if (s->refused && length == 0)
+        return TXL_OK;
     json_t *object = json_object();
     if (json_object_set_new(object, "sample", json_integer(s->number)) != 0 ||
-        json_object_set_new(object, "id", json_integer(s->id)) != 0 ||
+        json_object_set_new(object, "id", s->refused ? json_null() : json_integer(s->id)) != 0 ||
         json_object_set_new(object, "text", output_json_bytes(s->text.data, length)) != 0 ||
-        json_object_set_new(object, "logprob", json_real((double)logprob)) != 0 ||
+        json_object_set_new(object, "logprob",
+                            s->refused ? json_null() : json_real((double)logprob)) != 0 ||
         json_object_set_new(object, "top", s->top ? json_incref(s->top) : json_null()) != 0) {
         json_decref(object);
         object = NULL;
@@ -322,15 +327,20 @@ static txl_status find_top(const struct generate *g, struct sample *s, txl_error
     return TXL_MEMORY;
 }
 
-/* Sets whether the turn ends before the token just drawn: it is white space after a sentence, or a
- * line end.  False when memory is short. */
+static bool ends_at_sentence(const struct generate *g) {
+    return g->options->end == END_SENTENCE && g->n > 0;
+}
+
+/* Sets whether the turn, or after -n tokens the text, ends before the token just drawn: it is white
+ * space after a sentence, or a line end.  False when memory is short. */
 static bool see_turn(const struct generate *g, struct sample *s) {
     struct buffer text = {0};
     bool good = token_text(g, s, s->id, &text);
     bool line_end =
         s->id == txl_model_eos(g->model.handle) || (text.length > 0 && text.data[0] == '\n');
     bool blank = line_end || (text.length > 0 && isspace((unsigned char)text.data[0]));
-    s->refused = (g->turn == TURN_SENTENCE && blank && sentence_ended(&s->sentence)) ||
+    bool wanted = g->turn == TURN_SENTENCE || (ends_at_sentence(g) && s->made >= g->n);
+    s->refused = (wanted && blank && sentence_ended(&s->sentence)) ||
                  (g->turn == TURN_LINE && line_end && s->made > 0);
     if (good && !s->refused)
         sentence_add(&s->sentence, line_end ? "\n" : text.data, line_end ? 1 : text.length);
@@ -347,7 +357,7 @@ static txl_status draw(const struct generate *g, struct sample *s, float *logpro
         status = find_top(g, s, &error);
     if (status == TXL_OK)
         status = txl_session_sample(s->session, &sampling, &s->random, &s->id, logprob, &error);
-    if (status == TXL_OK && g->turn != TURN_NONE && !see_turn(g, s))
+    if (status == TXL_OK && (g->turn != TURN_NONE || ends_at_sentence(g)) && !see_turn(g, s))
         return fail_memory();
     if (status == TXL_OK && !s->refused) {
         txl_history_push(s->history, &s->id, 1);
@@ -360,7 +370,7 @@ static txl_status draw(const struct generate *g, struct sample *s, float *logpro
 static const char *ending(const struct generate *g, const struct sample *s) {
     if (ends_text(g, s->id))
         return "eos";
-    if (s->made == g->n)
+    if (g->n > 0 && s->made >= g->n + (ends_at_sentence(g) ? SENTENCE_TOKENS : 0))
         return "length";
     return signals_stopped() ? "interrupted" : NULL;
 }
@@ -370,7 +380,7 @@ txl_status sample_token(const struct generate *g, struct sample *s) {
     txl_status status = draw(g, s, &logprob);
     if (status != TXL_OK)
         return status;
-    const char *done = s->refused ? "turn" : ending(g, s);
+    const char *done = !s->refused ? ending(g, s) : g->turn == TURN_NONE ? "sentence" : "turn";
     s->decoded.length = 0;
     status = s->refused ? finish_decoder(s) : decode(g, s, done);
     if (status != TXL_OK)

@@ -207,6 +207,7 @@ static void encode_with(txl_encoder *encoder, const char *text, size_t length, s
     txl_encoder_counts(encoder, &result->counts);
     result->counts.bytes -= before.bytes;
     result->counts.characters -= before.characters;
+    result->counts.invalid -= before.invalid;
     result->counts.symbols -= before.symbols;
     result->counts.unknown -= before.unknown;
     add(result, "", 1);
@@ -640,7 +641,15 @@ static void test_counts_and_reuse(void **state) {
         assert_int_equal(counts.characters, i * 19);
         assert_int_equal(counts.symbols, i * 6);
         assert_int_equal(counts.unknown, i * 2);
+        assert_int_equal(counts.invalid, i);
     }
+    /* U+FFFD itself is valid; what is cut off by another character or the end is not. */
+    clear(&result);
+    static const char replaced[] = "\xef\xbf\xbd \xf0\x9f\x98\xe2\x82 \xe2\xff\xef\xbf";
+    assert_int_equal(txl_encoder_feed(encoder, replaced, sizeof replaced - 1, NULL), TXL_OK);
+    assert_int_equal(txl_encoder_finish(encoder, NULL), TXL_OK);
+    txl_encoder_counts(encoder, &counts);
+    assert_int_equal(counts.invalid, 3 + 5);
     txl_encoder_free(encoder);
     free_result(&result);
     unmake(made);
