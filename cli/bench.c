@@ -760,8 +760,8 @@ static const struct note notes[] = {
      "key=value between blanks, always in "
      "this order:\n\n"
      " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
-     "     memory_start cluster_order type memory_type threads streams kernels\n"
-     "     blas model\n\n"
+     "     same_length_reach layer_norm_eps memory_start cluster_order type\n"
+     "     memory_type threads streams kernels blas model\n\n"
      "Of an XLNet same_length and cluster_order are left out, and before type come family and "
      "activation. mem_len is the last one measured; the model's name runs to the end of the line."},
     {0}};

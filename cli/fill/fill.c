@@ -418,8 +418,9 @@ static const struct note notes[] = {
     {"Summary line", "Where standard error is no terminal, or with --summary, its last line is\n\n"
                      " txl fill: gaps tokens pieces seed seconds temperature top_k top_p [min_p]\n"
                      "     [typical] [repetition_penalty repeat_last] [no_repeat_ngram]\n"
-                     "     allow_unk text tgt_len mem_len clamp_len memory_start family\n"
-                     "     activation order type memory_type threads streams kernels blas model\n\n"
+                     "     allow_unk text tgt_len mem_len clamp_len layer_norm_eps memory_start\n"
+                     "     family activation order type memory_type threads streams kernels blas\n"
+                     "     model\n\n"
                      "as key=value between blanks."},
     {0}};
 

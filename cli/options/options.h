@@ -95,7 +95,7 @@ struct command {
 struct common_options {
     const char *model, *files_from;
     int64_t threads; /* 0: one for each processor */
-    bool low_memory, binary, unwrap, quiet, summary, help;
+    bool low_memory, binary, quiet, summary, help;
 };
 
 #define COMMON_ROWS COMMON_ROWS_WITH('\0')

@@ -208,7 +208,7 @@ static const char *fit_facts(char *facts, double fraction, int columns, char *ba
 
 /* The figures of the progress come first, then the task, then the bar. */
 static void draw_bar(const struct progress *progress, double fraction, char *figures) {
-    char percent[16] = "", bar[BAR_WIDTH + 4], line[LINE_MAX_COLUMNS], facts[LINE_MAX_COLUMNS];
+    char percent[16] = "", bar[BAR_WIDTH + 4], facts[LINE_MAX_COLUMNS], line[2 * LINE_MAX_COLUMNS];
     int columns = terminal_columns();
     if (fraction >= 0)
         snprintf(percent, sizeof percent, "%3.0f %% ", floor(100 * fraction));
