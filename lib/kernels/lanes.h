@@ -86,8 +86,9 @@ static inline vec exp_lanes(vec x) {
     p = p * r + splat(0.5f);
     p = p * r + splat(1.0f);
     p = p * r + splat(1.0f);
-    ivec exponent = ((ivec)shifted - (ivec)splat(round)) << 23;
-    return (vec)((ivec)p + exponent);
+    /* Unsigned, because a caller may drop lanes that overflow. */
+    uvec exponent = ((uvec)shifted - (uvec)splat(round)) << 23;
+    return (vec)((uvec)p + exponent);
 }
 
 /* The n < LANES elements at p, and `fill` in the other lanes. */

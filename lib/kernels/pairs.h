@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 
-typedef uint32_t uvec __attribute__((vector_size(LANES * 4)));
-
 #if !defined(narrow_neighbours)
 /* Rounds to bf16, in each lane's upper 16 bits; the lower 16 are meaningless. */
 static inline uvec round_bf16(vec x) {

@@ -1,4 +1,4 @@
-/* The vector types of the kernels: LANES floats, and as many 32-bit integers. */
+/* The vector types of the kernels: LANES floats, and as many 32-bit integers, signed and unsigned. */
 #ifndef TXL_VECTORS_H
 #define TXL_VECTORS_H
 
@@ -16,6 +16,7 @@ typedef float vec __attribute__((vector_size(LANES * 4)));
 typedef float vec4 __attribute__((vector_size(16)));
 typedef float vec8 __attribute__((vector_size(32)));
 typedef int32_t ivec __attribute__((vector_size(LANES * 4)));
+typedef uint32_t uvec __attribute__((vector_size(LANES * 4)));
 
 /* x in every lane, spelled out because compilers know this form as one instruction. */
 static inline vec splat(float x) {
