@@ -1,4 +1,4 @@
-/* The vector types of the kernels: LANES floats, and as many 32-bit integers, signed and unsigned. */
+/* The vector types of the kernels: LANES floats, and as many 32-bit integers of either kind. */
 #ifndef TXL_VECTORS_H
 #define TXL_VECTORS_H
 
