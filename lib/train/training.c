@@ -9,7 +9,7 @@
 #include "lib/base/reserved.h"
 #include "lib/base/sizes.h"
 #include "lib/base/subnormals.h"
-#include "lib/network/positions.h"
+#include "lib/transformer_xl/positions.h"
 #include "lib/weights/expand.h"
 
 #include <math.h>

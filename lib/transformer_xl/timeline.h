@@ -3,9 +3,9 @@
 #ifndef TXL_TRANSFORMER_XL_TIMELINE_H
 #define TXL_TRANSFORMER_XL_TIMELINE_H
 
+#include "kv_ring.h"
 #include "lib/base/sizes.h"
-#include "lib/network/kv_ring.h"
-#include "lib/network/positions.h"
+#include "positions.h"
 #include "transformer_xl.h"
 
 struct transformer_xl_timeline {

@@ -1,5 +1,5 @@
 /* Sinusoids of positions, against sin and cos. */
-#include "lib/network/positions.h"
+#include "lib/transformer_xl/positions.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #ifndef TXL_KV_RING_H
 #define TXL_KV_RING_H
 
-#include "kv_rows.h"
+#include "lib/network/kv_rows.h"
 
 /* Keys and values of a whole ring. */
 struct kv_store {

@@ -7,8 +7,8 @@
 #ifndef TXL_POSITIONS_H
 #define TXL_POSITIONS_H
 
-#include "compute.h"
-#include "kv_rows.h"
+#include "lib/network/compute.h"
+#include "lib/network/kv_rows.h"
 
 enum {
     FEW_TOKENS = 16,
