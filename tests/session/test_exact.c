@@ -105,19 +105,21 @@ static void check(const struct exact_case *e, const struct model_case *c, int th
 }
 
 /* Every table, division and number of threads; of the emulated instructions, which are slow, each
- * division with one number of threads. */
+ * division with one number of threads.  On an emulated processor, where TXL_TEST_BRIEF is set, one
+ * division and two threads. */
 static void constants(void **state) {
     (void)state;
-    const size_t divisions[] = {1, 7, 128, SIZE_MAX};
-    const int threads[] = {1, 2, 3, 5};
+    const size_t divisions[] = {128, 1, 7, SIZE_MAX};
+    const int threads[] = {2, 1, 3, 5};
+    const int some = getenv("TXL_TEST_BRIEF") ? 1 : 4;
     for (size_t v = 0; kernels_available(v); v++) {
         bool emulates = strcmp(kernels_available(v)->name, "generic") == 0;
         setenv("TXL_CPU", kernels_available(v)->name, 1);
         for (int i = 0; i < N_CASE; i++) {
             struct model_case c;
             open_case(&cases[i], &c);
-            for (int d = 0; d < 4; d++)
-                for (int t = 0; t < 4; t++)
+            for (int d = 0; d < some; d++)
+                for (int t = 0; t < some; t++)
                     if (!emulates || t == d)
                         check(&cases[i], &c, threads[t], divisions[d]);
             case_close(&c);
@@ -165,7 +167,7 @@ static void score_one(txl_session *session, const struct model_case *c, size_t i
 /* Sessions at different places, fed together in groups of several sizes, some of them copies. */
 static void any_group(void **state) {
     (void)state;
-    enum { N = 11, STEP = 9 };
+    enum { N = 16, STEP = 9 };
     for (int e = 1; e < N_CASE; e += 4) {
         txl_error error;
         struct model_case c;
@@ -209,6 +211,24 @@ static void any_group(void **state) {
             txl_session_free(session[s]);
             free(nats[s]);
         }
+        case_close(&c);
+    }
+}
+
+/* Models whose layers stay compressed until they are used. */
+static void low_memory(void **state) {
+    (void)state;
+    for (int e = 0; e < N_CASE; e++) {
+        txl_error error;
+        struct model_case c;
+        open_case(&cases[e], &c);
+        txl_model_close(c.model);
+        const char *path = scratch_path("exact-compressed.txl");
+        case_convert(cases[e].name, cases[e].type, 1, path);
+        if (txl_model_open_compressed(path, 2, &c.model, &error) != TXL_OK)
+            fail_msg("%s: %s", c.name, error.message);
+        unlink(path);
+        check(&cases[e], &c, 2, e % 2 ? 50 : SIZE_MAX);
         case_close(&c);
     }
 }
@@ -386,9 +406,10 @@ static void draws(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants),      cmocka_unit_test(any_environment),
-        cmocka_unit_test(any_group),      cmocka_unit_test(saved_memories),
-        cmocka_unit_test(accuracy),       cmocka_unit_test(refusals),
-        cmocka_unit_test(fused_products), cmocka_unit_test(draws),
+        cmocka_unit_test(any_group),      cmocka_unit_test(low_memory),
+        cmocka_unit_test(saved_memories), cmocka_unit_test(accuracy),
+        cmocka_unit_test(refusals),       cmocka_unit_test(fused_products),
+        cmocka_unit_test(draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
