@@ -20,6 +20,12 @@ struct network {
     double layer_norm_eps; /* what layer norm adds to the variance */
 };
 
+/* The layers of a network whose parameters stand in `table`. */
+static inline struct layer_list network_layers(const struct network *network,
+                                               const struct parameter_table *table) {
+    return (struct layer_list){table, network->settings, (void *)network, network->weights};
+}
+
 /* The state of one session.  A family's own struct begins with it. */
 struct timeline {
     const struct network *network;
@@ -34,6 +40,18 @@ struct timeline {
     bool unfinished;        /* it has open gaps, or tokens without keys and values yet */
     int32_t *segment;       /* the segment's ids, [chunk], for networks without memory */
 };
+
+/* Length of the segment that the next token belongs to: a full one becomes memory first. */
+static inline uint64_t timeline_segment_length(const struct timeline *t) {
+    uint64_t length = t->next - t->segment_start;
+    return length == (uint64_t)t->settings.tgt_len ? 0 : length;
+}
+
+/* The first position of the memory of a segment that starts at `segment_start`. */
+static inline uint64_t memory_begin(const txl_settings *s, uint64_t segment_start) {
+    uint64_t mem_len = (uint64_t)s->mem_len;
+    return segment_start > mem_len ? segment_start - mem_len : 0;
+}
 
 /* Functions for segments whose tokens see both sides. */
 struct both_sides {

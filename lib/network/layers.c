@@ -1,10 +1,13 @@
 /* Layers, used in place or expanded. */
 #include "layers.h"
+#include "lib/base/sizes.h"
 #include "lib/weights/expand.h"
 
 #include <string.h>
 
-int layers_next_matrix(const struct layer_list *list, int l, int from) {
+/* Walks the parameters of layer l that are matrices: returns the number of the one after `from` (-1
+ * at first), or -1 after the last. */
+static int next_matrix(const struct layer_list *list, int l, int from) {
     for (int i = from + 1; i < list->table->n; i++) {
         const struct parameter *p = &list->table->parameter[i];
         if (p->scope == PARAMETER_LAYER && p->kind != PARAMETER_VECTOR &&
@@ -21,11 +24,41 @@ static void *layer_at(const struct layer_list *list, int l) {
 void layers_order(const struct layer_list *list, struct compute *compute) {
     int n_layer = list->table->count(list->settings, PARAMETER_LAYER);
     for (int l = 0; l < n_layer; l++) {
-        for (int i = -1; (i = layers_next_matrix(list, l, i)) >= 0;) {
+        for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
             const struct parameter *p = &list->table->parameter[i];
             if (p->use == USED_BY_TOKEN)
                 compute_order(compute, parameter_matrix(p, layer_at(list, l)));
         }
+    }
+}
+
+size_t layers_scratch(const struct layer_list *list, size_t n_x, size_t n_position) {
+    int n_layer = list->table->count(list->settings, PARAMETER_LAYER);
+    size_t most = 0;
+    for (int l = 0; l < n_layer; l++) {
+        for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
+            const struct parameter *p = &list->table->parameter[i];
+            size_t rows = p->use == USED_BY_POSITIONS ? n_position : n_x;
+            most = larger(most, compute_scratch(parameter_matrix(p, layer_at(list, l)), rows));
+        }
+    }
+    return most;
+}
+
+void layers_costs(const struct layer_list *list, uint64_t *bytes, uint64_t *products) {
+    struct parameter_walk walk = parameter_walk(list->table, list->settings);
+    struct parameter_tensor t;
+    while (parameter_next(&walk, &t)) {
+        const struct parameter *p = t.parameter;
+        if (p->use != USED_BY_TOKEN)
+            continue;
+        if (p->kind == PARAMETER_VECTOR) {
+            *bytes += t.n_row * sizeof(float);
+            continue;
+        }
+        *bytes +=
+            matrix_bytes(parameter_matrix(p, list->table->part(list->network, p->scope, t.i)));
+        *products += t.n_row * t.n_column;
     }
 }
 
@@ -36,7 +69,7 @@ struct expansion {
 
 static struct expansion layer_expansion(const struct layer_list *list, int l) {
     struct expansion e = {0, 0};
-    for (int i = -1; (i = layers_next_matrix(list, l, i)) >= 0;) {
+    for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
         const struct parameter *p = &list->table->parameter[i];
         const struct weights_tensor *tensor = parameter_matrix(p, layer_at(list, l))->compressed;
         e.bytes += tensor ? expanded_bytes(tensor) : 0;
@@ -86,7 +119,7 @@ static txl_status expand_layer(struct layers *layers, int l, txl_error *error) {
     char *next = layers->memory;
     layers->number = -1;
     memcpy(layers->layer, layer_at(list, l), list->table->layer_size);
-    for (int i = -1; (i = layers_next_matrix(list, l, i)) >= 0;) {
+    for (int i = -1; (i = next_matrix(list, l, i)) >= 0;) {
         struct matrix *matrix = parameter_matrix(&list->table->parameter[i], layers->layer);
         const struct weights_tensor *tensor = matrix->compressed;
         if (!tensor)

@@ -29,6 +29,13 @@ struct layers {
  * table lists them in the order of the forward pass. */
 void layers_order(const struct layer_list *list, struct compute *compute);
 
+/* Floats of scratch that products with the layers' matrices need, for up to n_x rows, and for up to
+ * n_position rows where position rows are computed. */
+size_t layers_scratch(const struct layer_list *list, size_t n_x, size_t n_position);
+
+/* Adds the bytes and products, for one row, of all weights but embedding and softmax. */
+void layers_costs(const struct layer_list *list, uint64_t *bytes, uint64_t *products);
+
 /* Takes the memory for expanding the largest layer from the arena. */
 void layers_lay_out(struct layers *layers, const struct layer_list *list, struct arena *arena);
 
@@ -42,9 +49,5 @@ void layers_close(struct layers *layers);
 /* Makes all matrices of layer l available until the next call; `*layer` is the family's struct.
  * Fails if a block is damaged. */
 txl_status layers_get(struct layers *layers, int l, const void **layer, txl_error *error);
-
-/* Walks the parameters of layer l that are matrices: returns the number of the one after `from` (-1
- * at first), or -1 after the last. */
-int layers_next_matrix(const struct layer_list *list, int l, int from);
 
 #endif

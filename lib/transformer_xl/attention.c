@@ -1,39 +1,25 @@
 /* Attention: scores of queries with keys from the ring and position rows, and sums of values. */
 #include "attention.h"
+#include "lib/network/attend.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- Attention ---------------------------------------------------------------------------- */
 
-/* Turns a row of scores into attention weights and returns the factor by which they are still to be
- * multiplied.  s[n_key] are the scores of the keys at positions low .. low + n_key - 1; keys that
- * the query at position p does not see get weight 0.  b[n_distance] are the position scores,
- * farthest first. */
-static float attend_row(const struct transformer_xl_timeline *line, uint64_t p, uint64_t low,
-                        size_t n_key, float *s, const float *b, size_t n_distance) {
+/* attend_row for the query at position p.  s[n_key] are the scores of the keys at positions low ..
+ * low + n_key - 1; b[n_distance] are the position scores, farthest first. */
+static float attend_past(const struct transformer_xl_timeline *line, uint64_t p, uint64_t low,
+                         size_t n_key, float *s, const float *b, size_t n_distance) {
     uint64_t from = first_visible(&line->base, p);
+    const struct kernels *kernels = line->base.compute.kernels;
     size_t before = (size_t)(from - low), n = (size_t)(p - from) + 1;
-    float scale = 1 / sqrtf((float)line->x->d_head), sum;
-    if (n_distance == 0) {
-        sum = line->base.compute.kernels->attend(s + before, n, n, 0, NULL, scale);
-    } else {
-        /* Distances n - 1 .. 0; those of n_distance and more share the farthest row. */
-        size_t n_far = n > n_distance ? n - n_distance : 0;
-        const float *position = b + n_distance - (n - n_far);
-        sum = line->base.compute.kernels->attend(s + before, n, n_far, b[0], position, scale);
-    }
-    memset(s, 0, before * sizeof *s);
-    memset(s + before + n, 0, (n_key - before - n) * sizeof *s);
-    return 1 / sum;
-}
-
-/* out[m, d_head] = q[m, d_head] + bias[d_head]; bias may be NULL. */
-static void add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const float *bias,
-                     float *out) {
-    for (size_t t = 0; t < m; t++)
-        for (size_t j = 0; j < d_head; j++)
-            out[t * d_head + j] = q[t * ldq + j] + (bias ? bias[j] : 0);
+    size_t d_head = (size_t)line->x->d_head;
+    if (n_distance == 0)
+        return attend_row(kernels, d_head, s, n_key, before, n, n, 0, NULL);
+    /* Distances n - 1 .. 0; those of n_distance and more share the farthest row. */
+    size_t n_far = n > n_distance ? n - n_distance : 0;
+    const float *position = b + n_distance - (n - n_far);
+    return attend_row(kernels, d_head, s, n_key, before, n, n_far, b[0], position);
 }
 
 /* The position before which all keys and values are zero.  They need not be read: they score zero
@@ -215,9 +201,9 @@ static void make_queries(const struct key_range *v, const float *bias, const str
                          float *out) {
     const struct transformer_xl *x = v->line->x;
     size_t d_head = (size_t)x->d_head, width = head_width(x), at = v->head * d_head;
-    add_bias(v->m, d_head, v->a->line->qkv + v->row * 3 * width + at, 3 * width,
-             bias ? bias + at : NULL, out);
-    rows_round_factor(rows, v->line->base.compute.kernels, v->m, d_head, out, d_head);
+    attend_queries(rows, v->line->base.compute.kernels, v->m, d_head,
+                   v->a->line->qkv + v->row * 3 * width + at, 3 * width, bias ? bias + at : NULL,
+                   out);
 }
 
 /* S = (Q + u) K^T.  `after` is the address that will be read next, to be prefetched. */
@@ -270,8 +256,8 @@ static void weigh(const struct key_range *v, const struct work *w, float *factor
     }
     for (size_t t = 0; t < v->m; t++) {
         float *row = w->s + t * v->n_key;
-        factor[t] = attend_row(line_of(v, t), position_of(v, t), v->low, v->n_key, row,
-                               far + t * ldb, v->n_distance);
+        factor[t] = attend_past(line_of(v, t), position_of(v, t), v->low, v->n_key, row,
+                                far + t * ldb, v->n_distance);
         /* While the row is in the first-level cache. */
         rows_round_factor(&v->line->ring.values, v->line->base.compute.kernels, 1, v->n_key, row,
                           v->n_key);
@@ -291,10 +277,8 @@ static void gather_values(const struct key_range *v, const struct work *w, const
         rows_weigh(&s.store->values, kernels, &s.span, s.m, w->s + s.t * v->n_key, v->n_key,
                    w->out + s.t * values->width, begin_values(&next, after));
     }
-    float *heads = v->a->line->heads + v->row * width + v->head * d_head;
-    for (size_t t = 0; t < v->m; t++)
-        for (size_t j = 0; j < d_head; j++)
-            heads[t * width + j] = w->out[t * values->width + j] * factor[t];
+    attend_heads(v->m, d_head, w->out, values->width, factor,
+                 v->a->line->heads + v->row * width + v->head * d_head, width);
 }
 
 static const void *begin_positions(const struct key_range *v) {

@@ -38,29 +38,12 @@ static struct rows_seen rows_seen(const struct transformer_xl *x, const txl_sett
     return seen;
 }
 
-/* Adds the bytes and products of all weights but embedding and softmax. */
-static void add_parameters(const struct transformer_xl *x, uint64_t *bytes, uint64_t *products) {
-    const struct parameter_table *table = &transformer_xl_parameters;
-    struct parameter_walk walk = parameter_walk(table, x->network.settings);
-    struct parameter_tensor t;
-    while (parameter_next(&walk, &t)) {
-        const struct parameter *p = t.parameter;
-        if (p->use != USED_BY_TOKEN)
-            continue;
-        if (p->kind == PARAMETER_VECTOR) {
-            *bytes += t.n_row * sizeof(float);
-            continue;
-        }
-        *bytes += matrix_bytes(parameter_matrix(p, table->part((void *)x, p->scope, t.i)));
-        *products += t.n_row * t.n_column;
-    }
-}
-
 void transformer_xl_costs(const struct network *network, const txl_settings *settings,
                           txl_costs *costs) {
+    const struct layer_list list = network_layers(network, &transformer_xl_parameters);
     const struct transformer_xl *x = (const struct transformer_xl *)network;
     uint64_t bytes = 0, products = 0;
-    add_parameters(x, &bytes, &products);
+    layers_costs(&list, &bytes, &products);
     ends_costs(&network->ends, &bytes, &products);
     struct rows_seen seen = rows_seen(x, settings);
     double width = (double)x->n_head * x->d_head;

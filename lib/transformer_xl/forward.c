@@ -19,31 +19,11 @@
 
 /* ---- Layers ------------------------------------------------------------------------------- */
 
-struct norm {
-    const struct transformer_xl_timeline *line;
-    const struct layer_norm *weights;
-    size_t n;
-    const float *x, *y;
-    float *out;
-};
-
-enum { NORM_BLOCK = 16 };
-
-static void norm_task(void *context, int i, int thread) {
-    (void)thread;
-    const struct norm *z = context;
-    size_t d_model = (size_t)z->line->x->d_model, first = (size_t)i * NORM_BLOCK;
-    for (size_t t = first; t < smaller(first + NORM_BLOCK, z->n); t++)
-        z->line->base.compute.kernels->layer_norm(
-            d_model, z->x + t * d_model, z->y ? z->y + t * d_model : NULL, z->weights->weight,
-            z->weights->bias, (float)z->line->x->network.layer_norm_eps, z->out + t * d_model);
-}
-
 /* out = LayerNorm(x + y) for n rows; y may be NULL. */
-static void normalise(const struct transformer_xl_timeline *line, const struct layer_norm *weights,
+static void normalise(const struct transformer_xl_timeline *line, const struct layer_norm *norm,
                       size_t n, const float *x, const float *y, float *out) {
-    struct norm z = {line, weights, n, x, y, out};
-    pool_run(line->base.compute.pool, (int)((n + NORM_BLOCK - 1) / NORM_BLOCK), norm_task, &z);
+    compute_norm(&line->base.compute, norm, (size_t)line->x->d_model,
+                 line->x->network.layer_norm_eps, n, x, y, out);
 }
 
 static void add_rows(const struct transformer_xl_timeline *line, size_t n, const float *y) {
@@ -176,21 +156,15 @@ static txl_status forward(struct transformer_xl_timeline *line, struct timeline 
 
 /* ---- The timeline ------------------------------------------------------------------------- */
 
-/* Length of the segment that the next token belongs to: a full one becomes memory first. */
-static uint64_t segment_length(const struct timeline *t) {
-    uint64_t length = t->next - t->segment_start;
-    return length == (uint64_t)t->settings.tgt_len ? 0 : length;
-}
-
 size_t transformer_xl_room(const struct timeline *t) {
     if (is_same_length(&t->settings))
         return t->chunk;
-    return smaller(t->chunk, (size_t)t->settings.tgt_len - (size_t)segment_length(t));
+    return smaller(t->chunk, (size_t)t->settings.tgt_len - (size_t)timeline_segment_length(t));
 }
 
 /* Moves a full segment into the memory. */
 static void begin_pass(struct timeline *t) {
-    if (is_same_length(&t->settings) || segment_length(t) == 0)
+    if (is_same_length(&t->settings) || timeline_segment_length(t) == 0)
         t->segment_start = t->next;
 }
 
@@ -200,7 +174,7 @@ static txl_status advance_anew(struct transformer_xl_timeline *line, const int32
                                const float **hidden, txl_error *error) {
     struct timeline *t = &line->base;
     uint64_t next = t->next;
-    size_t length = (size_t)segment_length(t);
+    size_t length = (size_t)timeline_segment_length(t);
     memcpy(t->segment + length, ids, n * sizeof *ids);
     t->next = t->segment_start = 0;
     txl_status status = forward(line, NULL, t->segment, length + n, error);

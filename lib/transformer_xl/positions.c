@@ -2,6 +2,7 @@
 #include "positions.h"
 #include "lib/base/exact_math.h"
 #include "lib/base/sizes.h"
+#include "lib/network/attend.h"
 
 #include <string.h>
 
@@ -200,11 +201,8 @@ static void few_queries_task(void *context, int i, int thread) {
     size_t head = (size_t)i, d_head = p->plan.d_head, d_model = p->plan.d_model;
     float *q_v = f->compute->scratch[thread]; /* [n, d_head] */
     float *wide = q_v + FEW_TOKENS * d_head;  /* [d_head, d_model] */
-    for (size_t t = 0; t < f->n; t++) {
-        for (size_t j = 0; j < d_head; j++)
-            q_v[t * d_head + j] = f->q[t * f->ldq + head * d_head + j] +
-                                  (weights->v ? weights->v[head * d_head + j] : 0);
-    }
+    attend_add_bias(f->n, d_head, f->q + head * d_head, f->ldq,
+                    weights->v ? weights->v + head * d_head : NULL, q_v);
     const float *r = wide;
     if (weights->r->type == WEIGHTS_F32)
         r = (const float *)weights->r->data + head * d_head * d_model;

@@ -68,26 +68,12 @@ static size_t attention_scratch(const struct transformer_xl *x, const struct tim
                       2 * (size_t)x->d_head + plan->ring.values.width);
 }
 
-static struct layer_list layer_list(const struct transformer_xl *x) {
-    return (struct layer_list){.table = &transformer_xl_parameters,
-                               .settings = x->network.settings,
-                               .network = (void *)x,
-                               .weights = x->network.weights};
-}
-
-static size_t all_scratch(const struct transformer_xl *x, const struct timeline_plan *plan) {
-    const struct layer_list list = layer_list(x);
+static size_t all_scratch(const struct transformer_xl *x, const struct layer_list *list,
+                          const struct timeline_plan *plan) {
     size_t most =
         larger(attention_scratch(x, plan), adaptive_scratch(&x->network.ends, plan->chunk));
     most = larger(most, positions_scratch(&plan->positions));
-    for (int l = 0; l < x->n_layer; l++) {
-        for (int i = -1; (i = layers_next_matrix(&list, l, i)) >= 0;) {
-            const struct parameter *p = &list.table->parameter[i];
-            size_t rows = p->use == USED_BY_POSITIONS ? POSITION_BLOCK : plan->chunk;
-            most = larger(most, compute_scratch(parameter_matrix(p, &x->layer[l]), rows));
-        }
-    }
-    return most;
+    return larger(most, layers_scratch(list, plan->chunk, POSITION_BLOCK));
 }
 
 /* The most that any product of a session packs. */
@@ -130,7 +116,7 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
                                         const struct kernels *kernels, const txl_settings *settings,
                                         struct arena *arena) {
     const struct transformer_xl *x = (const struct transformer_xl *)network;
-    const struct layer_list list = layer_list(x);
+    const struct layer_list list = network_layers(network, &transformer_xl_parameters);
     const struct timeline_plan plan = make_plan(x, settings);
     struct transformer_xl_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct transformer_xl_timeline *line = taken ? taken : &unused;
@@ -142,7 +128,7 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
                                              .ring = plan.ring,
                                              .fresh = true};
     struct timeline *t = &line->base;
-    compute_lay_out(&t->compute, settings->threads, all_scratch(x, &plan),
+    compute_lay_out(&t->compute, settings->threads, all_scratch(x, &list, &plan),
                     all_packed(x, kernels, &plan), 4 * (size_t)x->n_layer + ENDS_ORDER, arena);
     layers_lay_out(&t->layers, &list, arena);
     adaptive_lay_out(&t->adaptive, &network->ends, plan.chunk,
@@ -187,7 +173,7 @@ static txl_status project_zeros(struct transformer_xl_timeline *line, txl_error 
 uint64_t transformer_xl_timeline_bytes(const struct network *network,
                                        const txl_settings *settings) {
     const struct transformer_xl *x = (const struct transformer_xl *)network;
-    const struct layer_list list = layer_list(x);
+    const struct layer_list list = network_layers(network, &transformer_xl_parameters);
     const struct timeline_plan plan = make_plan(x, settings);
     return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
            ring_bytes(&plan.ring) + positions_bytes(&plan.positions);
@@ -322,12 +308,10 @@ void timeline_forget(struct transformer_xl_timeline *line) {
 
 uint64_t transformer_xl_first_row(const struct network *network, const txl_settings *settings,
                                   uint64_t next, uint64_t segment_start) {
-    uint64_t mem_len = (uint64_t)settings->mem_len, begin = segment_start;
     if (!network->has_memory)
         return next;
-    if (is_same_length(settings) || next - segment_start == (uint64_t)settings->tgt_len)
-        begin = next;
-    return begin > mem_len ? begin - mem_len : 0;
+    bool ended = is_same_length(settings) || next - segment_start == (uint64_t)settings->tgt_len;
+    return memory_begin(settings, ended ? next : segment_start);
 }
 
 void transformer_xl_export_row(const struct timeline *timeline, int layer, uint64_t position,

@@ -58,11 +58,10 @@ static inline uint64_t first_position(const struct timeline *t) {
 
 /* The earliest position that the query at p sees. */
 static inline uint64_t first_visible(const struct timeline *t, uint64_t p) {
-    uint64_t mem_len = (uint64_t)t->settings.mem_len;
     uint64_t reach = same_length_reach(t->network, &t->settings);
     if (is_same_length(&t->settings))
         return p + 1 > reach ? p + 1 - reach : 0;
-    return t->segment_start > mem_len ? t->segment_start - mem_len : 0;
+    return memory_begin(&t->settings, t->segment_start);
 }
 
 /* The weights from which the position rows of a layer are computed. */

@@ -3,11 +3,8 @@
 #define TXL_TRANSFORMER_XL_H
 
 #include "lib/network/family.h"
+#include "lib/network/norm.h"
 #include "parameters.h"
-
-struct layer_norm {
-    const float *weight, *bias; /* [d_model] */
-};
 
 struct layer {
     struct matrix qkv;   /* [3 n_head d_head, d_model]: queries, keys, values */

@@ -2,6 +2,7 @@
  * values. */
 #include "attention.h"
 #include "lib/base/sizes.h"
+#include "lib/network/attend.h"
 
 #include <math.h>
 #include <string.h>
@@ -91,15 +92,15 @@ static void set_gaps(const struct xlnet_timeline *line, uint64_t low, uint64_t e
         s[line->gap[i] - low] = value;
 }
 
-/* Turns one row of scores into attention weights, which are still to be multiplied by the returned
- * factor.  s[n_key] are the scores of whole blocks of keys, some of which the row may not see;
- * b[n_place] are the position scores, the farthest to the left first; `spread` has room for
- * n_key. */
-static float attend_row(const struct xlnet_timeline *line, const struct xlnet_row *row,
-                        const struct key_range *range, float *s, const float *b, float *spread) {
+/* attend_row for a row that sees both sides.  s[n_key] are the scores of whole blocks of keys, some
+ * of which the row may not see; b[n_place] are the position scores, the farthest to the left first;
+ * `spread` has room for n_key. */
+static float attend_both_sides(const struct xlnet_timeline *line, const struct xlnet_row *row,
+                               const struct key_range *range, float *s, const float *b,
+                               float *spread) {
     const struct distances *distances = line->distances;
     size_t before = (size_t)(range->low % ROW_BLOCK), n = (size_t)(row->end - range->low);
-    float scale = 1 / sqrtf((float)line->x->d_head), *seen = s + before;
+    float *seen = s + before;
     /* The keys are at distances `most` down to `least`.  Beyond the clamp, n_left keys on the left
      * share a position row, and n_right on the right. */
     int64_t most = (int64_t)(row->at - range->low);
@@ -116,28 +117,17 @@ static float attend_row(const struct xlnet_timeline *line, const struct xlnet_ro
         position = spread;
     }
     set_gaps(line, range->low, row->end, -INFINITY, seen);
-    float sum = line->base.compute.kernels->attend(
-        seen, n, n_left, n_left > 0 ? zero[-distances->left] : 0, position, scale);
+    float factor = attend_row(line->base.compute.kernels, (size_t)line->x->d_head, s, range->n_key,
+                              before, n, n_left, n_left > 0 ? zero[-distances->left] : 0, position);
     set_gaps(line, range->low, row->end, 0, seen);
-    memset(s, 0, before * sizeof *s);
-    memset(seen + n, 0, (range->n_key - before - n) * sizeof *s);
-    return 1 / sum;
-}
-
-/* out[m, d_head] = the rows' queries of a head + bias[d_head]. */
-static void add_bias(const struct xlnet_pass *p, struct xlnet_rows rows, size_t head, size_t d_head,
-                     const float *bias, float *out) {
-    for (size_t t = 0; t < rows.m; t++) {
-        const float *q = p->q + (rows.first + t * rows.step) * p->ldq + head * d_head;
-        for (size_t j = 0; j < d_head; j++)
-            out[t * d_head + j] = q[j] + bias[head * d_head + j];
-    }
+    return factor;
 }
 
 static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line, size_t head,
                    struct xlnet_rows rows, int thread) {
     const struct kernels *kernels = line->base.compute.kernels;
     size_t d_head = (size_t)line->x->d_head, width = xlnet_width(line->x), m = rows.m;
+    size_t at = head * d_head; /* in a row of queries or results */
     struct key_range range = find_range(p, line, rows);
     float *s = p->line->base.compute.scratch[thread]; /* [m, n_key] */
     float *b = s + m * range.n_key;                   /* [m, n_place] */
@@ -145,10 +135,10 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
     float *q_v = q_u + m * d_head;                    /* [m, d_head] */
     float *out = q_v + m * d_head;                    /* [m, value_row] */
     float *spread = out + m * line->values.width;     /* [n_key] */
-    add_bias(p, rows, head, d_head, p->layer->u, q_u);
-    add_bias(p, rows, head, d_head, p->layer->v, q_v);
-    rows_round_factor(&line->keys, kernels, m, d_head, q_u, d_head);
-    rows_round_factor(&line->distances->rows, kernels, m, d_head, q_v, d_head);
+    const float *q = p->q + rows.first * p->ldq + at;
+    attend_queries(&line->keys, kernels, m, d_head, q, rows.step * p->ldq, p->layer->u + at, q_u);
+    attend_queries(&line->distances->rows, kernels, m, d_head, q, rows.step * p->ldq,
+                   p->layer->v + at, q_v);
 
     /* (Q + u) K^T, and (Q + v) (W_r R)^T for all distances at once */
     const struct rows *far = &line->distances->rows;
@@ -160,16 +150,13 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
 
     float factor[XLNET_BLOCK];
     for (size_t t = 0; t < m; t++)
-        factor[t] = attend_row(line, row_of(p, rows, t), &range, s + t * range.n_key,
-                               b + t * range.n_place, spread);
+        factor[t] = attend_both_sides(line, row_of(p, rows, t), &range, s + t * range.n_key,
+                                      b + t * range.n_place, spread);
     rows_round_factor(&line->values, kernels, m, range.n_key, s, range.n_key);
     memset(out, 0, m * line->values.width * sizeof *out);
     rows_weigh(&line->values, kernels, &keys, m, s, range.n_key, out, NULL);
-    for (size_t t = 0; t < m; t++) {
-        float *to = p->line->heads + (rows.first + t * rows.step) * width + head * d_head;
-        for (size_t j = 0; j < d_head; j++)
-            to[j] = out[t * line->values.width + j] * factor[t];
-    }
+    attend_heads(m, d_head, out, line->values.width, factor,
+                 p->line->heads + rows.first * width + at, rows.step * width);
 }
 
 /* ---- Tasks -------------------------------------------------------------------------------- */

@@ -24,25 +24,11 @@
 #include "lib/network/kv_rows.h"
 #include "xlnet.h"
 
-/* Adds the bytes and products, for one row, of all weights but embedding and softmax. */
-static void add_parameters(const struct xlnet *x, uint64_t *bytes, uint64_t *products) {
-    struct parameter_walk walk = parameter_walk(&xlnet_parameters, x->network.settings);
-    struct parameter_tensor t;
-    while (parameter_next(&walk, &t)) {
-        const struct parameter *p = t.parameter;
-        void *part = xlnet_parameters.part((void *)x, p->scope, t.i);
-        if (p->use != USED_BY_TOKEN)
-            continue;
-        *bytes += p->kind == PARAMETER_VECTOR ? t.n_row * sizeof(float)
-                                              : matrix_bytes(parameter_matrix(p, part));
-        *products += p->kind == PARAMETER_VECTOR ? 0 : t.n_row * t.n_column;
-    }
-}
-
 void xlnet_costs(const struct network *network, const txl_settings *settings, txl_costs *costs) {
+    const struct layer_list list = network_layers(network, &xlnet_parameters);
     const struct xlnet *x = (const struct xlnet *)network;
     uint64_t bytes = 0, layers = 0, ends = 0;
-    add_parameters(x, &bytes, &layers);
+    layers_costs(&list, &bytes, &layers);
     ends_costs(&network->ends, &bytes, &ends);
     double width = (double)x->n_head * x->d_head * x->n_layer;
     double generated = settings->mem_len + 1, distances = generated;

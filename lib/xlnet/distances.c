@@ -46,15 +46,6 @@ static struct rows plan_rows(const struct xlnet *x, const txl_settings *s, enum 
                          .width = rows_width(type, (size_t)x->d_head)};
 }
 
-size_t distances_scratch(const struct xlnet *x) {
-    size_t most = 0;
-    for (int l = 0; l < x->n_layer; l++) {
-        size_t product = compute_scratch(&x->layer[l].r, DISTANCE_BLOCK);
-        most = most > product ? most : product;
-    }
-    return most;
-}
-
 /* Sizes of a session's distances. */
 struct plan {
     const struct xlnet *x;

@@ -42,8 +42,6 @@ void distances_free(struct distances *distances);
 /* Bytes that distances_new allocates. */
 uint64_t distances_bytes(const struct xlnet *x, const txl_settings *settings,
                          enum weights_type type);
-/* Floats of scratch that each thread needs. */
-size_t distances_scratch(const struct xlnet *x);
 /* Number of rows, in whole blocks. */
 size_t distances_places(const txl_settings *settings);
 

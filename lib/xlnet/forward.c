@@ -30,32 +30,11 @@ enum {
 
 /* ---- Layers ------------------------------------------------------------------------------- */
 
-struct norm {
-    const struct xlnet_timeline *line;
-    const struct xlnet_norm *weights;
-    size_t n;
-    const float *y;
-    float *x;
-};
-
-enum { NORM_BLOCK = 16 };
-
-static void norm_task(void *context, int i, int thread) {
-    (void)thread;
-    const struct norm *z = context;
-    const struct xlnet *x = z->line->x;
-    size_t d_model = (size_t)x->d_model, first = (size_t)i * NORM_BLOCK;
-    for (size_t t = first; t < smaller(first + NORM_BLOCK, z->n); t++)
-        z->line->base.compute.kernels->layer_norm(d_model, z->x + t * d_model, z->y + t * d_model,
-                                                  z->weights->weight, z->weights->bias, x->epsilon,
-                                                  z->x + t * d_model);
-}
-
-/* x = LayerNorm(x + y) for n rows. */
-static void normalise(const struct xlnet_timeline *line, const struct xlnet_norm *weights, size_t n,
-                      float *x, const float *y) {
-    struct norm z = {line, weights, n, y, x};
-    pool_run(line->base.compute.pool, (int)((n + NORM_BLOCK - 1) / NORM_BLOCK), norm_task, &z);
+/* x = LayerNorm(x + line->sum) for n rows. */
+static void normalise(const struct xlnet_timeline *line, const struct layer_norm *norm, size_t n,
+                      float *x) {
+    compute_norm(&line->base.compute, norm, (size_t)line->x->d_model,
+                 line->x->network.layer_norm_eps, n, x, line->sum, x);
 }
 
 /* The rest of a layer after the attention: hidden[n, d_model] of the part from heads[n, n_head
@@ -68,12 +47,12 @@ static void finish_layer(const struct xlnet_pass *p) {
     float *hidden = line->hidden + p->first * d_model;
     compute_product(compute, n, line->heads, xlnet_width(line->x), &layer->o, NULL, LINEAR,
                     line->sum, d_model);
-    normalise(line, &layer->attention_norm, n, hidden, line->sum);
+    normalise(line, &layer->attention_norm, n, hidden);
     compute_product(compute, n, hidden, d_model, &layer->feed_forward_1, layer->feed_forward_bias_1,
                     line->x->activation, line->inner, d_inner);
     compute_product(compute, n, line->inner, d_inner, &layer->feed_forward_2,
                     layer->feed_forward_bias_2, LINEAR, line->sum, d_model);
-    normalise(line, &layer->feed_forward_norm, n, hidden, line->sum);
+    normalise(line, &layer->feed_forward_norm, n, hidden);
 }
 
 /* A layer for a few rows: queries, keys and values of all rows in one product. */
@@ -299,19 +278,13 @@ txl_status xlnet_fill(struct timeline *t, size_t gap, int32_t id, txl_error *err
 
 /* ---- Left to right, and blocks ------------------------------------------------------------ */
 
-/* Length of the segment that the next token belongs to: a full one becomes memory first. */
-static uint64_t segment_length(const struct timeline *t) {
-    uint64_t length = t->next - t->segment_start;
-    return length == (uint64_t)t->settings.tgt_len ? 0 : length;
-}
-
 size_t xlnet_room(const struct timeline *t) {
-    return smaller(t->chunk, (size_t)t->settings.tgt_len - (size_t)segment_length(t));
+    return smaller(t->chunk, (size_t)t->settings.tgt_len - (size_t)timeline_segment_length(t));
 }
 
 static txl_status begin_pass(struct timeline *t, txl_error *error) {
     txl_status status = finish_gaps(xlnet_timeline(t), error);
-    if (segment_length(t) == 0)
+    if (timeline_segment_length(t) == 0)
         t->segment_start = t->next;
     return status;
 }

@@ -13,7 +13,6 @@ static void set_dimensions(struct xlnet *x, const struct xlnet_settings *s) {
     x->d_inner = s->d_inner;
     x->activation = (enum activation)(RELU + s->ff_activation);
     x->uni = s->attn_type == XLNET_UNI;
-    x->epsilon = (float)s->layer_norm_eps;
     x->network.layer_norm_eps = s->layer_norm_eps;
     x->band.n_token = (size_t)s->model.n_token;
     x->network.n_layer = s->n_layer;

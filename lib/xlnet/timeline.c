@@ -30,24 +30,11 @@ static size_t attention_scratch(const struct xlnet *x, const txl_settings *s,
     return XLNET_BLOCK * row + plan->capacity;
 }
 
-static struct layer_list layer_list(const struct xlnet *x) {
-    return (struct layer_list){.table = &xlnet_parameters,
-                               .settings = x->network.settings,
-                               .network = (void *)x,
-                               .weights = x->network.weights};
-}
-
-static size_t all_scratch(const struct xlnet *x, const txl_settings *s, const struct plan *plan) {
-    const struct layer_list list = layer_list(x);
+static size_t all_scratch(const struct xlnet *x, const txl_settings *s,
+                          const struct layer_list *list, const struct plan *plan) {
     size_t most =
         larger(attention_scratch(x, s, plan), adaptive_scratch(&x->network.ends, XLNET_QUERIES));
-    for (int l = 0; l < x->n_layer; l++) {
-        for (int i = -1; (i = layers_next_matrix(&list, l, i)) >= 0;)
-            most = larger(most, compute_scratch(parameter_matrix(&list.table->parameter[i],
-                                                                 (void *)&x->layer[l]),
-                                                XLNET_CHUNK));
-    }
-    return most;
+    return larger(most, layers_scratch(list, XLNET_CHUNK, XLNET_CHUNK));
 }
 
 /* The most that any product of a session packs. */
@@ -87,7 +74,7 @@ static void take_rows(struct xlnet_timeline *line, struct arena *arena) {
 struct timeline *xlnet_lay_out(const struct network *network, const struct kernels *kernels,
                                const txl_settings *settings, struct arena *arena) {
     const struct xlnet *x = (const struct xlnet *)network;
-    const struct layer_list list = layer_list(x);
+    const struct layer_list list = network_layers(network, &xlnet_parameters);
     const struct plan plan = make_plan(x, settings);
     struct xlnet_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct xlnet_timeline *line = taken ? taken : &unused;
@@ -101,7 +88,7 @@ struct timeline *xlnet_lay_out(const struct network *network, const struct kerne
                                     .values = plan.values,
                                     .most_rows = plan.most_rows};
     struct timeline *t = &line->base;
-    compute_lay_out(&t->compute, settings->threads, all_scratch(x, settings, &plan),
+    compute_lay_out(&t->compute, settings->threads, all_scratch(x, settings, &list, &plan),
                     all_packed(x, kernels), 4 * (size_t)x->n_layer + ENDS_ORDER, arena);
     layers_lay_out(&t->layers, &list, arena);
     adaptive_lay_out(&t->adaptive, &network->ends, XLNET_QUERIES, false, arena);
@@ -117,7 +104,7 @@ struct timeline *xlnet_lay_out(const struct network *network, const struct kerne
 
 uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings *settings) {
     const struct xlnet *x = (const struct xlnet *)network;
-    const struct layer_list list = layer_list(x);
+    const struct layer_list list = network_layers(network, &xlnet_parameters);
     return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
            distances_bytes(x, settings, rows_type(settings->memory_type));
 }
@@ -185,10 +172,8 @@ txl_status xlnet_copy(struct timeline *to_timeline, struct timeline *from_timeli
 uint64_t xlnet_first_row(const struct network *network, const txl_settings *settings, uint64_t next,
                          uint64_t segment_start) {
     (void)network;
-    uint64_t mem_len = (uint64_t)settings->mem_len;
     bool full = next - segment_start == (uint64_t)settings->tgt_len;
-    uint64_t begin = full ? next : segment_start;
-    return begin > mem_len ? begin - mem_len : 0;
+    return memory_begin(settings, full ? next : segment_start);
 }
 
 void xlnet_export_row(const struct timeline *timeline, int layer, uint64_t position, float *row) {

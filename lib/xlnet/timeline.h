@@ -69,8 +69,7 @@ static inline struct xlnet_timeline *xlnet_timeline(struct timeline *timeline) {
 
 /* The earliest position that the current segment sees. */
 static inline uint64_t xlnet_first_visible(const struct timeline *t) {
-    uint64_t mem_len = (uint64_t)t->settings.mem_len;
-    return t->segment_start > mem_len ? t->segment_start - mem_len : 0;
+    return memory_begin(&t->settings, t->segment_start);
 }
 
 /* As in struct family. */

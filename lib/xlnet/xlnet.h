@@ -3,11 +3,8 @@
 #define TXL_XLNET_H
 
 #include "lib/network/family.h"
+#include "lib/network/norm.h"
 #include "parameters.h"
-
-struct xlnet_norm {
-    const float *weight, *bias; /* [d_model] */
-};
 
 struct xlnet_layer {
     struct matrix qkv;  /* [3 n_head d_head, d_model]: queries, keys, values */
@@ -18,7 +15,7 @@ struct xlnet_layer {
     /* [n_head d_head] and [2, n_head d_head]: the term of several texts in one segment, which no
      * command computes. */
     const float *s, *segment;
-    struct xlnet_norm attention_norm, feed_forward_norm;
+    struct layer_norm attention_norm, feed_forward_norm;
     struct matrix feed_forward_1, feed_forward_2; /* [d_inner, d_model], [d_model, d_inner] */
     const float *feed_forward_bias_1, *feed_forward_bias_2;
 };
@@ -28,8 +25,7 @@ struct xlnet {
     struct band band;       /* embedding and softmax: one band of the whole vocabulary */
     int n_layer, n_head, d_head, d_model, d_inner;
     enum activation activation;
-    bool uni; /* no row sees positions to its right */
-    float epsilon;
+    bool uni;          /* no row sees positions to its right */
     const float *mask; /* [d_model]: the input of every query row */
     struct xlnet_layer *layer;
 };

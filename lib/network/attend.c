@@ -1,0 +1,34 @@
+/* Queries, attention weights and weighted sums of one head. */
+#include "attend.h"
+
+#include <math.h>
+#include <string.h>
+
+void attend_add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const float *bias,
+                     float *out) {
+    for (size_t t = 0; t < m; t++)
+        for (size_t j = 0; j < d_head; j++)
+            out[t * d_head + j] = q[t * ldq + j] + (bias ? bias[j] : 0);
+}
+
+void attend_queries(const struct rows *rows, const struct kernels *kernels, size_t m, size_t d_head,
+                    const float *q, size_t ldq, const float *bias, float *out) {
+    attend_add_bias(m, d_head, q, ldq, bias, out);
+    rows_round_factor(rows, kernels, m, d_head, out, d_head);
+}
+
+float attend_row(const struct kernels *kernels, size_t d_head, float *s, size_t n_key,
+                 size_t before, size_t n, size_t n_far, float far, const float *position) {
+    float scale = 1 / sqrtf((float)d_head);
+    float sum = kernels->attend(s + before, n, n_far, far, position, scale);
+    memset(s, 0, before * sizeof *s);
+    memset(s + before + n, 0, (n_key - before - n) * sizeof *s);
+    return 1 / sum;
+}
+
+void attend_heads(size_t m, size_t d_head, const float *sums, size_t width, const float *factor,
+                  float *heads, size_t ldh) {
+    for (size_t t = 0; t < m; t++)
+        for (size_t j = 0; j < d_head; j++)
+            heads[t * ldh + j] = sums[t * width + j] * factor[t];
+}

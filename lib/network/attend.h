@@ -1,0 +1,25 @@
+/* What the attention of all families is made of, around the products of lib/network/kv_rows.h. */
+#ifndef TXL_ATTEND_H
+#define TXL_ATTEND_H
+
+#include "kv_rows.h"
+
+/* out[m, d_head] = q[m, d_head] + bias[d_head]; bias may be NULL. */
+void attend_add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const float *bias,
+                     float *out);
+
+/* The same in the form that products with `rows` take. */
+void attend_queries(const struct rows *rows, const struct kernels *kernels, size_t m, size_t d_head,
+                    const float *q, size_t ldq, const float *bias, float *out);
+
+/* Turns a row of scores s[n_key] into attention weights, and returns the factor by which they are
+ * still to be multiplied.  The row sees n keys from key `before` on; the others get weight 0.  The
+ * position score of the first n_far keys is `far`; those of the rest are position[n - n_far]. */
+float attend_row(const struct kernels *kernels, size_t d_head, float *s, size_t n_key,
+                 size_t before, size_t n, size_t n_far, float far, const float *position);
+
+/* heads[m, d_head] = the rows of sums[m, width], each multiplied by its factor. */
+void attend_heads(size_t m, size_t d_head, const float *sums, size_t width, const float *factor,
+                  float *heads, size_t ldh);
+
+#endif
