@@ -67,8 +67,10 @@ static struct made *make_bytes(int first, int last) {
     return made;
 }
 
+#define TEXT8_SYMBOLS "_|e|t|a|o|i|n|s|r|h|l|d|c|u|m|f|p|g|w|y|b|v|k|x|j|q|z"
+
 static struct made *make_text8(void) {
-    return make(TXL_TEXT8, true, "_|e|t|a|o|i|n|s|r|h|l|d|c|u|m|f|p|g|w|y|b|v|k|x|j|q|z");
+    return make(TXL_TEXT8, true, TEXT8_SYMBOLS);
 }
 
 static void unmake(struct made *made) {
@@ -254,149 +256,372 @@ static struct result encode_bytes(const struct made *made, int how, const char *
     return whole;
 }
 
-static void assert_encodes(const struct made *made, int how, const char *text,
-                           const char *expected) {
-    struct result result = encode_bytes(made, how, text, strlen(text));
-    assert_string_equal(result.error.message, "");
-    assert_string_equal(result.symbols.data, expected);
-    free_result(&result);
-}
-
-static void assert_ranges(const struct made *made, int how, const char *text,
-                          const char *expected) {
-    struct result result = encode_bytes(made, how, text, strlen(text));
-    assert_string_equal(result.error.message, "");
-    assert_string_equal(result.ranges.data, expected);
-    free_result(&result);
-}
-
-static void assert_refuses(const struct made *made, int how, const char *text,
-                           const char *message) {
-    struct result result = encode_bytes(made, how, text, strlen(text));
-    assert_int_equal(result.error.status, TXL_TEXT);
-    assert_non_null(strstr(result.error.message, message));
-    free_result(&result);
-}
-
-static void assert_ids(const struct made *made, int how, const char *text, size_t n,
-                       const int32_t *expected, uint64_t unknown) {
-    struct result result = encode_bytes(made, how, text, strlen(text));
-    assert_string_equal(result.error.message, "");
-    assert_int_equal(result.ids.length, n * sizeof *expected);
-    if (n > 0)
-        assert_memory_equal(result.ids.data, expected, n * sizeof *expected);
-    assert_int_equal(result.counts.symbols, n);
-    assert_int_equal(result.counts.unknown, unknown);
-    free_result(&result);
-}
-
 #define IDS(...)                                                                                   \
     sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t), (int32_t[]) {                              \
         __VA_ARGS__                                                                                \
     }
 
-/* ---- Words -------------------------------------------------------------------------------- */
+static txl_decoder *new_decoder(const struct made *made, bool raw) {
+    txl_decoder *decoder;
+    assert_int_equal(decoder_new(&made->vocabulary, raw, &decoder, NULL), TXL_OK);
+    return decoder;
+}
+
+/* Pushes the ids and finishes; '|' shows where each call's text ends. */
+static void assert_decodes(txl_decoder *decoder, size_t n, const int32_t *ids,
+                           const char *expected) {
+    struct buffer out = {0};
+    for (size_t i = 0; i <= n; i++) {
+        const char *text;
+        size_t length;
+        txl_error error;
+        txl_status status = i < n ? txl_decoder_push(decoder, ids[i], &text, &length, &error)
+                                  : txl_decoder_finish(decoder, &text, &length, &error);
+        assert_int_equal(status, TXL_OK);
+        assert_true(buffer_append(&out, text, length));
+        assert_true(buffer_append(&out, i < n ? "|" : "", 1));
+    }
+    assert_string_equal(out.data, expected);
+    buffer_free(&out);
+}
+
+/* ---- Texts and their symbols -------------------------------------------------------------- */
+
+struct listed {
+    txl_kind kind;
+    bool lower_case;
+    const char *list; /* NULL: the bytes to `last` */
+    int last;
+};
+
+static struct made *make_listed(const struct listed *v) {
+    return v->list ? make(v->kind, v->lower_case, v->list) : make_bytes(0, v->last);
+}
 
 #define WORDS "<eos>|<unk>|the|cat|sat|The|caf\xc3\xa9"
+#define TEXT8                                                                                      \
+    { TXL_TEXT8, true, TEXT8_SYMBOLS }
+#define BYTES_TO(last)                                                                             \
+    { TXL_BYTES, true, NULL, last }
 
-static void test_words(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    assert_encodes(made, CORPUS, "", "");
-    assert_encodes(made, CORPUS, "\n", "<eos> \n");
-    assert_encodes(made, CORPUS, "the cat\n", "the cat <eos> \n");
-    assert_encodes(made, CORPUS, " the \t cat \nsat\n", "the cat <eos> \nsat <eos> \n");
-    assert_encodes(made, CORPUS, "the\n\n  \ncat\n", "the <eos> \n<eos> \n<eos> \ncat <eos> \n");
-    assert_ids(made, CORPUS, "The cat saw the caf\xc3\xa9\n", IDS(5, 3, 1, 2, 6, 0), 1);
-    /* An unterminated last line gets its <eos> too, even of blanks alone. */
-    assert_encodes(made, CORPUS, "the\ncat", "the <eos> \ncat <eos> \n");
-    assert_encodes(made, CORPUS, "the\n ", "the <eos> \n<eos> \n");
-    unmake(made);
+/* A text, and what is stated of it. */
+struct row {
+    int how;
+    const char *text, *symbols, *ranges, *ids; /* as in struct result, or NULL */
+    uint64_t unknown;                          /* among the ids */
+    const char *refusal;                       /* a part of the message */
+    bool comes_back;                           /* to the byte, when its ids are decoded */
+};
+
+#define ROWS(...)                                                                                  \
+    (const struct row[]) {                                                                         \
+        __VA_ARGS__, {                                                                             \
+            .text = NULL                                                                           \
+        }                                                                                          \
+    }
+
+static const struct {
+    struct listed vocabulary;
+    const struct row *row;
+} texts[] = {
+    {{TXL_WORDS, false, WORDS},
+     ROWS({CORPUS, "", ""}, {CORPUS, "\n", "<eos> \n"}, {CORPUS, "the cat\n", "the cat <eos> \n"},
+          {CORPUS, " the \t cat \nsat\n", "the cat <eos> \nsat <eos> \n"},
+          {CORPUS, "the\n\n  \ncat\n", "the <eos> \n<eos> \n<eos> \ncat <eos> \n"},
+          {CORPUS, "The cat saw the caf\xc3\xa9\n", .ids = "5 3 1 2 6 0", .unknown = 1},
+          /* An unterminated last line gets its <eos> too, even of blanks alone. */
+          {CORPUS, "the\ncat", "the <eos> \ncat <eos> \n"},
+          {CORPUS, "the\n ", "the <eos> \n<eos> \n"},
+          {CORPUS, "the <unk> <eos> dog\n", .ids = "2 1 0 1 0", .unknown = 1},
+          {CORPUS, "the\r\ncat\r\n", "the <eos> \ncat <eos> \n"},
+          {CORPUS, "the\rcat\r", "the cat <eos> \n"},
+          {CORPUS, "the\r\r\ncat\r\n\r\n", "the <eos> \ncat <eos> \n<eos> \n"},
+          {CORPUS, "\r", "<eos> \n"},
+          /* What other languages take for line ends is white space. */
+          {SPLIT,
+           "the\x1c"
+           "cat\x0b"
+           "sat\x0c"
+           "the\xc2\x85"
+           "cat\xc2\xa0"
+           "sat\xe2\x80\xa8"
+           "the\xe3\x80\x80"
+           "cat\xe2\x80\x8bsat",
+           "the cat sat the cat sat the cat\xe2\x80\x8bsat <eos> \n"},
+          {CORPUS, "\xef\xbb\xbf", ""}, {CORPUS, "\xef\xbb\xbfthe cat\n", "the cat <eos> \n"},
+          {SPLIT, "the \xef\xbb\xbf\n", "the \xef\xbb\xbf <eos> \n"},
+          {SPLIT, "\xef\xbb\xbf\xef\xbb\xbfthe\n", "\xef\xbb\xbfthe <eos> \n"},
+          {SPLIT, "\xef\xbbthe\n", "\xef\xbf\xbdthe <eos> \n"})},
+    {BYTES_TO(255),
+     ROWS({CORPUS, "a \r\n\xff", "97 32 13 \n255 \n"}, {CORPUS, "\n\n", "\n\n"},
+          {PROMPT, " a \t\r\n", "32 97 32 9 13 \n"}, {CORPUS, "Ab\nc", .ids = "65 98 99"},
+          {CORPUS, "\xef\xbb\xbf", "239 187 191 \n"})},
+    {{TXL_WORDS, false, WORDS},
+     ROWS({SPLIT, "a\xff\xe2\x82 b\xe2\x82",
+           "a\xef\xbf\xbd\xef\xbf\xbd b\xef\xbf\xbd "
+           "<eos> \n"})},
+    {{TXL_WORDS, true, "<eos>|<unk>|the|cat|οδος|i\xcc\x87|k"},
+     ROWS({CORPUS, "The CAT ΟΔΟΣ \xc4\xb0 \xe2\x84\xaa\n", .ids = "2 3 4 5 6 0"},
+          /* Python lower-cases before it looks up: a literal in capitals is the symbol. */
+          {CORPUS, "<UNK> <EOS>\n", .ids = "1 0 0"})},
+    {{TXL_CHARACTERS, true, "<eos>|<unk>|a|α|ς|σ| "},
+     ROWS({CORPUS, "Aa ΑΣ ΣΑ\n", .ids = "2 2 6 3 4 6 5 3 0"})},
+    {{TXL_WORDS, false, WORDS},
+     ROWS({PROMPT, "", ""}, {PROMPT, "\n", ""}, {PROMPT, "\r\n", ""}, {PROMPT, "  ", ""},
+          {PROMPT, "the cat", "the cat "}, {PROMPT, "the cat\n", "the cat "},
+          {PROMPT, "the cat \r\n", "the cat "}, {PROMPT, "the cat\n\n", "the cat <eos> \n"},
+          {PROMPT, "the\n\ncat\nsat\n", "the <eos> \n<eos> \ncat <eos> \nsat "})},
+    {{TXL_LM1B, false, "<S>|<UNK>|the|cat"},
+     ROWS({CORPUS, "", ""}, {CORPUS, "the cat\n", "<S> the cat <S> \n"},
+          {CORPUS, "the\n\ncat", "<S> the <S> \n<S> <S> \n<S> cat <S> \n"},
+          {CORPUS, " the dog <UNK>\n", .ids = "0 2 1 1 0", .unknown = 1}, {PROMPT, "", ""},
+          {PROMPT, "\n", ""}, {PROMPT, "the", "<S> the "}, {PROMPT, "the cat\n", "<S> the cat "},
+          {PROMPT, "the\ncat\n", "<S> the <S> \n<S> cat "},
+          {PROMPT, "the\n\n", "<S> the <S> \n<S> "})},
+    {TEXT8,
+     ROWS({CORPUS, "", ""}, {CORPUS, " \n \n", ""},
+          {CORPUS, " \n the  cat \n ", "t h e _ _ c a t \n"}, {CORPUS, "et a", .ids = "1 2 0 3"},
+          {PROMPT, " the \n", "t h e _ "}, {PROMPT, "the  ", "t h e _ _ "},
+          {SPLIT, "a A\nb\n\n", "a _ A \\n \nb \n"}, {SKIP, "a A\r\n\tb\n", "a _ \nb \n"},
+          {CORPUS, "a A", .refusal = "line 1, column 3: the symbol \"A\" "},
+          {CORPUS, "\n a\nb", .refusal = "line 2, column 3: the symbol \"\\n\" "},
+          {CORPUS, "a \t b", .refusal = "line 1, column 3: the symbol \"\\x09\" "})},
+    {{TXL_CHARACTERS, false, "<eos>|<unk>|a|b| |\xc3\xa9|<|u|n|k|>|e|o|s"},
+     ROWS({CORPUS, "", ""}, {CORPUS, "a\n\nb", "a <eos> \n<eos> \nb <eos> \n"},
+          {CORPUS, " \t a  \xc3\xa9 \t \n", "a \\s \\s \xc3\xa9 <eos> \n"},
+          {CORPUS, "a\xe4\xb8\xad\tb\xc3\xa9\n", .ids = "2 1 1 3 5 0", .unknown = 2},
+          /* A literal special is spelled out. */
+          {CORPUS, "<unk>\n", .ids = "6 7 8 9 10 0"}, {CORPUS, "<eos>\n", .ids = "6 11 12 13 10 0"},
+          {PROMPT, "", ""}, {PROMPT, " a b \t \n", "a \\s b \\s \\t \\s "},
+          {PROMPT, "a \nb ", "a <eos> \nb \\s "}, {PROMPT, "a\r", "a \\r "},
+          {PROMPT, "a\n\n", "a <eos> \n"})},
+    {{TXL_WORDS, false, "<eos>|the|cat"},
+     ROWS({CORPUS, "the\n caf\xc3\xa9 dog\n",
+           .refusal =
+               "line 2, column 2: the symbol \"caf\xc3\xa9\" is not in the vocabulary, which "
+               "has no <unk> for it; skip_unknown leaves such symbols out"},
+          {CORPUS, "the \xc3\xa9\n", .refusal = "line 1, column 5: "},
+          {CORPUS, "\xef\xbb\xbfx", .refusal = "line 1, column 1: the symbol \"x\" "},
+          {CORPUS, "the a\"\\\x01\x7f\n", .refusal = "the symbol \"a\\\"\\\\\\x01\\x7f\" "},
+          {CORPUS, "\xe2\x80\xae\n", .refusal = "the symbol \"\\U0000202e\" "},
+          {CORPUS, "123456789012345678901234567890123456789012345",
+           .refusal = "the symbol \"1234567890123456789012345678901234567890...\" "},
+          {SKIP, "the dog cat\nbird\n", .ids = "1 2 0 0", .unknown = 2})},
+    {{TXL_WORDS, false, "the|cat"},
+     ROWS({CORPUS, "the\n", .refusal = "line 1, column 4: the symbol \"<eos>\" "},
+          {SKIP, "the\ncat\n", .ids = "0 1", .unknown = 2})},
+    {{TXL_CHARACTERS, false, "<eos>|a|b"},
+     ROWS({CORPUS, "a\nbab c\n", .refusal = "line 2, column 4: the symbol \" \" "},
+          {CORPUS, "a\nab\xe4\xb8\xad\n",
+           .refusal = "line 2, column 3: the symbol \"\xe4\xb8\xad\" "},
+          {SKIP, "a c b\n", .ids = "1 2 0", .unknown = 3})},
+    {BYTES_TO(199),
+     ROWS({CORPUS, "a\n\xc3\xa9\xe4\n", .refusal = "line 2, column 3: the symbol \"228\" "},
+          {SKIP, "a\xff\n", .ids = "97", .unknown = 1})},
+    {{TXL_WORDS, false, "<eos>|<unk>|He|said|,|.|\"|well-known|@-@|cats"},
+     ROWS({RAW, "He said, \"cats.\"\r\n\n", "He said , \" cats . \" <eos> \n<eos> \n"},
+          {RAW, "He said <unk>, dogs.", .ids = "2 3 1 4 1 5 0", .unknown = 1},
+          {RAW | PROMPT, "cats.\nHe said,\n", "cats . <eos> \nHe said , "},
+          {RAW | SPLIT, "\xef\xbb\xbf well-known\xff", "well @-@ known \xef\xbf\xbd <eos> \n"})},
+    {{TXL_LM1B, true, "<S>|<UNK>|he|said|,|."},
+     ROWS({RAW, "HE said, he said.\n", .ids = "0 2 3 4 2 3 5 0"})},
+    {{TXL_WORDS, false, "<eos>|He|said|,"},
+     ROWS({RAW, "He said\nHe said, caf\xc3\xa9!\n",
+           .refusal = "line 2, column 10: the symbol \"caf\xc3\xa9\" "})},
+    /* Elsewhere there is nothing raw about text. */
+    {{TXL_CHARACTERS, false, "<eos>|<unk>|a|."}, ROWS({RAW, "a.\n", "a . <eos> \n"})},
+    {{TXL_WORDS, true, WORDS},
+     ROWS(
+         /* White space belongs to no word; a line end is LF or CR LF. */
+         {CORPUS, " the  CAT \r\n\ncaf\xc3\xa9",
+          .ranges = "1:1+3 1:6+3 1:10+2 2:12+1 3:13+5 3:18+0 "},
+         {CORPUS, "\xef\xbb\xbfthe \n", .ranges = "1:3+3 1:7+1 "},
+         {CORPUS, "the ", .ranges = "1:0+3 1:4+0 "},
+         /* What was replaced, or is longer than any symbol, is as long as it was. */
+         {CORPUS,
+          "\xff"
+          "a\xe2\x82 \xf0\x9f\x98\n",
+          .ranges = "1:0+4 1:5+3 1:8+1 "},
+         {PROMPT, "the\r\n\ncat\n", .ranges = "1:0+3 1:3+2 2:5+1 3:6+3 "})},
+    {{TXL_WORDS, false, "the"}, ROWS({SKIP, "a the b the", .ranges = "1:2+3 1:8+3 "})},
+    {{TXL_LM1B, false, "<S>|<UNK>|the"},
+     ROWS({CORPUS, " the\n\nthe", .ranges = "1:0+0 1:1+3 1:4+1 2:5+0 2:5+1 3:6+0 3:6+3 3:9+0 "})},
+    {{TXL_CHARACTERS, true, "<eos>|<unk>|a|b|i|\xcc\x87| "},
+     ROWS({CORPUS, "  aB  b \n", .ranges = "1:2+1 1:3+1 1:4+1 1:5+1 1:6+1 1:8+1 "},
+          /* U+0130 becomes two characters, each of which stands for it; what was replaced may be as
+             long * as what replaces it, or not. */
+          {CORPUS,
+           "a\xc4\xb0\xff\xef\xbf\xbd\xf0\x9f\x98"
+           "b\xe2\x80\xa8"
+           "a\r\n",
+           .ranges = "1:0+1 1:1+2 1:1+2 1:3+1 1:4+3 1:7+3 1:10+1 1:11+3 1:14+1 1:15+2 "})},
+    {TEXT8, ROWS({SKIP, " a b\r\n c\n\n", .ranges = "1:1+1 1:2+1 1:3+1 2:6+1 2:7+1 "},
+                 {SPLIT, "a\r\n\nb", .ranges = "1:0+1 1:1+2 2:3+1 3:4+1 "})},
+    {BYTES_TO(255), ROWS({CORPUS, "a\n\nb\r\n", .ranges = "1:0+1 3:3+1 3:4+1 "})},
+    /* A token names the bytes that it was made from; swapped text, and a single character, are
+       named * whole. */
+    {{TXL_WORDS, false, WORDS},
+     ROWS({RAW | SPLIT, "He didn't, 1,000 well-known.\n",
+           "He didn 't , 1 @,@ 000 well @-@ known . <eos> \n"},
+          {RAW | SPLIT, "He didn't, 1,000 well-known.\n",
+           .ranges =
+               "1:0+2 1:3+4 1:7+2 1:9+1 1:11+1 1:12+1 1:13+3 1:17+4 1:21+1 1:22+5 1:27+1 1:28+1 "},
+          {RAW | SPLIT, "\xe2\x80\x9cYes\xe2\x80\x9d, \xff 5 % \xe2\x80\xa6",
+           "\" Yes , \" \xef\xbf\xbd 5 % ... <eos> \n"},
+          {RAW | SPLIT, "\xe2\x80\x9cYes\xe2\x80\x9d, \xff 5 % \xe2\x80\xa6",
+           .ranges = "1:0+3 1:3+3 1:6+4 1:6+4 1:11+1 1:13+1 1:14+2 1:17+3 1:20+0 "})},
+    {{TXL_WORDS, false, "<eos>|<unk>|the|cat|,|.|\"|He|said"},
+     ROWS({CORPUS, "the cat\n\nthe <unk>\n", .comes_back = true},
+          {PROMPT, "the cat\n\nthe <unk>", .comes_back = true},
+          {RAW, "He said, \"the cat, the cat.\"\n\nthe cat.\n", .comes_back = true})},
+    {{TXL_LM1B, false, "<S>|<UNK>|the|cat|,|."},
+     ROWS({CORPUS, "the cat\n\nthe <UNK>\n", .comes_back = true},
+          {PROMPT, "the cat\n\nthe", .comes_back = true},
+          {RAW, "the cat, the cat.\n\nthe.\n", .comes_back = true})},
+    {{TXL_CHARACTERS, false, "<eos>|<unk>|a|b| |\xc3\xa9|\t"},
+     ROWS({CORPUS, "a \t b\n\n\xc3\xa9\n", .comes_back = true},
+          {PROMPT, "a b\n\n\xc3\xa9 \t ", .comes_back = true})},
+    {BYTES_TO(255), ROWS({CORPUS, " any \t \xff\xfe\xc3\xa9\r bytes ", .comes_back = true})},
+    {TEXT8, ROWS({CORPUS, "the  cat sat", .comes_back = true},
+                 {PROMPT, "the  cat sat ", .comes_back = true})},
+};
+
+struct decoded {
+    size_t n;
+    const int32_t *ids;
+    const char *text; /* | shows where each call's ends */
+    size_t n_before;  /* > 0: goes on after these ids, whose text ended with `tail` */
+    const int32_t *before;
+    char tail;
+};
+
+#define DECODED(...)                                                                               \
+    (const struct decoded[]) {                                                                     \
+        __VA_ARGS__, {                                                                             \
+            .ids = NULL                                                                            \
+        }                                                                                          \
+    }
+
+static const struct {
+    struct listed vocabulary;
+    bool raw;
+    const struct decoded *row;
+} decoded[] = {
+    {{TXL_WORDS, false, WORDS},
+     false,
+     DECODED({IDS(2, 3, 0, 0, 5, 1), "the| cat|\n|\n|The| <unk>|"}, {IDS(2), "the|"})},
+    {{TXL_LM1B, false, "<S>|<UNK>|the|cat"},
+     false,
+     DECODED({IDS(0, 2, 3, 0, 0, 3, 1, 0), "|the| cat|\n||cat| <UNK>|\n|"},
+             {IDS(2, 0, 0, 0, 0, 3), "the|\n||\n||cat|"})},
+    {{TXL_CHARACTERS, false, "<eos>|<unk>|a| |\xc3\xa9"},
+     true,
+     DECODED({IDS(2, 3, 4, 0, 1), "a| |\xc3\xa9|\n|<unk>|"})},
+    {TEXT8, false, DECODED({IDS(1, 0, 2), "e| |t|"})},
+    {BYTES_TO(255), false, DECODED({IDS(97, 195, 169, 13), "a|\xc3|\xa9|\r|"})},
+    {{TXL_WORDS, false, WORDS},
+     false,
+     DECODED({IDS(3, 4), " cat| sat|", IDS(2), 'e'}, {IDS(3, 4), "cat| sat|", IDS(2), ' '},
+             {IDS(3), "cat|", IDS(2), '\t'},
+             {IDS(3), " cat|", IDS(6), '\xa0'}, /* the last byte of "à" */
+             {IDS(3), "cat|", IDS(2, 0), '\n'}, {IDS(3), "cat|", IDS(0), '\0'},
+             {IDS(0, 3), "\n|cat|", IDS(2), 'e'})},
+    {{TXL_WORDS, false, WORDS},
+     true,
+     DECODED({IDS(3), " cat|", IDS(2), 'e'}, {IDS(3), "cat|", IDS(2), ' '},
+             {IDS(3), "cat|", IDS(0), '\0'})},
+    {{TXL_LM1B, false, "<S>|<UNK>|the|cat"},
+     false,
+     DECODED({IDS(0, 0, 3), "\n||cat|", IDS(0), '\0'}, {IDS(3, 0), " cat|\n|", IDS(0, 2), 'e'},
+             {IDS(0, 3),
+              "|"
+              " cat|",
+              IDS(0, 2, 0), 'e'})},
+};
+
+static void assert_comes_back(const struct made *made, bool raw, const struct result *result,
+                              const char *text) {
+    txl_decoder *decoder = new_decoder(made, raw);
+    struct buffer out = {0};
+    const int32_t *ids = (const int32_t *)(const void *)result->ids.data;
+    size_t n = result->ids.length / sizeof *ids;
+    for (size_t i = 0; i <= n; i++) {
+        const char *piece;
+        size_t length;
+        assert_int_equal(i < n ? txl_decoder_push(decoder, ids[i], &piece, &length, NULL)
+                               : txl_decoder_finish(decoder, &piece, &length, NULL),
+                         TXL_OK);
+        assert_true(buffer_append(&out, piece, length));
+    }
+    assert_true(buffer_append(&out, "", 1));
+    assert_string_equal(out.data, text);
+    buffer_free(&out);
+    txl_decoder_free(decoder);
 }
 
-static void test_literal_specials_in_words(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    assert_ids(made, CORPUS, "the <unk> <eos> dog\n", IDS(2, 1, 0, 1, 0), 1);
-    unmake(made);
+static void assert_ids(const struct result *result, const char *expected) {
+    struct buffer spelled = {0};
+    for (size_t i = 0; i < result->ids.length; i += sizeof(int32_t)) {
+        char number[16];
+        int32_t id;
+        memcpy(&id, result->ids.data + i, sizeof id);
+        int length = snprintf(number, sizeof number, "%s%d", i > 0 ? " " : "", (int)id);
+        assert_true(buffer_append(&spelled, number, (size_t)length));
+    }
+    assert_true(buffer_append(&spelled, "", 1));
+    assert_string_equal(spelled.data, expected);
+    buffer_free(&spelled);
 }
 
-static void test_line_ends(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    assert_encodes(made, CORPUS, "the\r\ncat\r\n", "the <eos> \ncat <eos> \n");
-    assert_encodes(made, CORPUS, "the\rcat\r", "the cat <eos> \n");
-    assert_encodes(made, CORPUS, "the\r\r\ncat\r\n\r\n", "the <eos> \ncat <eos> \n<eos> \n");
-    assert_encodes(made, CORPUS, "\r", "<eos> \n");
-    unmake(made);
+static void check_row(const struct made *made, const struct row *row) {
+    struct result result = encode_bytes(made, row->how, row->text, strlen(row->text));
+    assert_true(row->symbols || row->ranges || row->ids || row->refusal || row->comes_back);
+    assert_int_equal(result.error.status, row->refusal ? TXL_TEXT : TXL_OK);
+    if (row->refusal && !strstr(result.error.message, row->refusal))
+        fail_msg("\"%s\" is refused with: %s", row->text, result.error.message);
+    if (row->symbols)
+        assert_string_equal(result.symbols.data, row->symbols);
+    if (row->ranges)
+        assert_string_equal(result.ranges.data, row->ranges);
+    if (row->ids) {
+        assert_ids(&result, row->ids);
+        assert_int_equal(result.counts.symbols, result.ids.length / sizeof(int32_t));
+        assert_int_equal(result.counts.unknown, row->unknown);
+    }
+    if (row->comes_back)
+        assert_comes_back(made, row->how & RAW, &result, row->text);
+    free_result(&result);
 }
 
-/* What other languages take for line ends is white space. */
-static void test_white_space_of_python(void **state) {
+static void test_texts(void **state) {
     (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    assert_encodes(made, SPLIT,
-                   "the\x1c"
-                   "cat\x0b"
-                   "sat\x0c"
-                   "the\xc2\x85"
-                   "cat\xc2\xa0"
-                   "sat\xe2\x80\xa8"
-                   "the\xe3\x80\x80"
-                   "cat\xe2\x80\x8bsat",
-                   "the cat sat the cat sat the cat\xe2\x80\x8bsat <eos> \n");
-    unmake(made);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct made *made = make_listed(&texts[i].vocabulary);
+        for (const struct row *row = texts[i].row; row->text; row++)
+            check_row(made, row);
+        unmake(made);
+    }
 }
 
-static void test_byte_order_mark(void **state) {
+/* One decoder has all texts of a vocabulary, one after another. */
+static void test_decoded_texts(void **state) {
     (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    assert_encodes(made, CORPUS, "\xef\xbb\xbf", "");
-    assert_encodes(made, CORPUS, "\xef\xbb\xbfthe cat\n", "the cat <eos> \n");
-    assert_encodes(made, SPLIT, "the \xef\xbb\xbf\n", "the \xef\xbb\xbf <eos> \n");
-    assert_encodes(made, SPLIT, "\xef\xbb\xbf\xef\xbb\xbfthe\n", "\xef\xbb\xbfthe <eos> \n");
-    assert_encodes(made, SPLIT, "\xef\xbbthe\n", "\xef\xbf\xbdthe <eos> \n");
-    unmake(made);
-    made = make_bytes(0, 255);
-    assert_encodes(made, CORPUS, "\xef\xbb\xbf", "239 187 191 \n");
-    unmake(made);
+    for (size_t i = 0; i < sizeof decoded / sizeof *decoded; i++) {
+        struct made *made = make_listed(&decoded[i].vocabulary);
+        txl_decoder *decoder = new_decoder(made, decoded[i].raw);
+        for (const struct decoded *row = decoded[i].row; row->ids; row++) {
+            if (row->n_before > 0)
+                assert_int_equal(
+                    txl_decoder_continue(decoder, row->before, row->n_before, row->tail, NULL),
+                    TXL_OK);
+            assert_decodes(decoder, row->n, row->ids, row->text);
+        }
+        txl_decoder_free(decoder);
+        unmake(made);
+    }
 }
 
-static void test_ill_formed_text(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    assert_encodes(made, SPLIT, "a\xff\xe2\x82 b\xe2\x82",
-                   "a\xef\xbf\xbd\xef\xbf\xbd b\xef\xbf\xbd "
-                   "<eos> \n");
-    unmake(made);
-}
-
-static void test_lower_case(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, true, "<eos>|<unk>|the|cat|οδος|i\xcc\x87|k");
-    assert_ids(made, CORPUS, "The CAT ΟΔΟΣ \xc4\xb0 \xe2\x84\xaa\n", IDS(2, 3, 4, 5, 6, 0), 0);
-    /* Python lower-cases before it looks up: a literal in capitals is the symbol. */
-    assert_ids(made, CORPUS, "<UNK> <EOS>\n", IDS(1, 0, 0), 0);
-    unmake(made);
-    made = make(TXL_CHARACTERS, true, "<eos>|<unk>|a|α|ς|σ| ");
-    assert_ids(made, CORPUS, "Aa ΑΣ ΣΑ\n", IDS(2, 2, 6, 3, 4, 6, 5, 3, 0), 0);
-    unmake(made);
-}
-
-static void test_words_prompt(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    assert_encodes(made, PROMPT, "", "");
-    assert_encodes(made, PROMPT, "\n", "");
-    assert_encodes(made, PROMPT, "\r\n", "");
-    assert_encodes(made, PROMPT, "  ", "");
-    assert_encodes(made, PROMPT, "the cat", "the cat ");
-    assert_encodes(made, PROMPT, "the cat\n", "the cat ");
-    assert_encodes(made, PROMPT, "the cat \r\n", "the cat ");
-    assert_encodes(made, PROMPT, "the cat\n\n", "the cat <eos> \n");
-    assert_encodes(made, PROMPT, "the\n\ncat\nsat\n", "the <eos> \n<eos> \ncat <eos> \nsat ");
-    unmake(made);
-}
+/* ---- Words -------------------------------------------------------------------------------- */
 
 /* A word is kept only as far as a symbol may need, unless it has to be passed on. */
 static void test_long_words(void **state) {
@@ -419,15 +644,20 @@ static void test_long_words(void **state) {
     assert_in_range(result.symbols.length, 1, 1000);
     assert_int_equal(result.counts.unknown, 1);
     free_result(&result);
+
+    char word[2000];
+    memset(word, 'x', sizeof word);
+    memcpy(word + sizeof word - 9, " the the", 9);
+    check_row(made, &(struct row){CORPUS, word, .ranges = "1:0+1991 1:1992+3 1:1996+3 1:1999+0 "});
     unmake(made);
     free(text);
 
     /* In lower case a word may be of fewer bytes than as it stands. */
     made = make(TXL_WORDS, true, "<eos>|<unk>|kkkkkkkk");
-    assert_ids(made, CORPUS,
-               "\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa"
-               "\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa\n",
-               IDS(2, 0), 0);
+    check_row(made, &(struct row){CORPUS,
+                                  "\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa"
+                                  "\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa\xe2\x84\xaa\n",
+                                  .ids = "2 0"});
     unmake(made);
 }
 
@@ -451,33 +681,11 @@ static void test_long_lines_in_lower_case(void **state) {
     free(text);
 }
 
-/* ---- lm1b --------------------------------------------------------------------------------- */
-
-static void test_lm1b(void **state) {
-    (void)state;
-    struct made *made = make(TXL_LM1B, false, "<S>|<UNK>|the|cat");
-    assert_encodes(made, CORPUS, "", "");
-    assert_encodes(made, CORPUS, "the cat\n", "<S> the cat <S> \n");
-    assert_encodes(made, CORPUS, "the\n\ncat", "<S> the <S> \n<S> <S> \n<S> cat <S> \n");
-    assert_ids(made, CORPUS, " the dog <UNK>\n", IDS(0, 2, 1, 1, 0), 1);
-    assert_encodes(made, PROMPT, "", "");
-    assert_encodes(made, PROMPT, "\n", "");
-    assert_encodes(made, PROMPT, "the", "<S> the ");
-    assert_encodes(made, PROMPT, "the cat\n", "<S> the cat ");
-    assert_encodes(made, PROMPT, "the\ncat\n", "<S> the <S> \n<S> cat ");
-    assert_encodes(made, PROMPT, "the\n\n", "<S> the <S> \n<S> ");
-    unmake(made);
-}
-
 /* ---- Bytes -------------------------------------------------------------------------------- */
 
 static void test_bytes(void **state) {
     (void)state;
     struct made *made = make_bytes(0, 255);
-    assert_encodes(made, CORPUS, "a \r\n\xff", "97 32 13 \n255 \n");
-    assert_encodes(made, CORPUS, "\n\n", "\n\n");
-    assert_encodes(made, PROMPT, " a \t\r\n", "32 97 32 9 13 \n");
-    assert_ids(made, CORPUS, "Ab\nc", IDS(65, 98, 99), 0);
     struct result result = encode_bytes(made, CORPUS, "\0\n\xc3\xa9", 4);
     assert_string_equal(result.symbols.data, "0 \n195 169 \n");
     assert_int_equal(result.counts.bytes, 4);
@@ -487,44 +695,7 @@ static void test_bytes(void **state) {
     unmake(made);
 }
 
-/* ---- text8 -------------------------------------------------------------------------------- */
-
-static void test_text8(void **state) {
-    (void)state;
-    struct made *made = make_text8();
-    assert_encodes(made, CORPUS, "", "");
-    assert_encodes(made, CORPUS, " \n \n", "");
-    assert_encodes(made, CORPUS, " \n the  cat \n ", "t h e _ _ c a t \n");
-    assert_ids(made, CORPUS, "et a", IDS(1, 2, 0, 3), 0);
-    assert_encodes(made, PROMPT, " the \n", "t h e _ ");
-    assert_encodes(made, PROMPT, "the  ", "t h e _ _ ");
-    assert_encodes(made, SPLIT, "a A\nb\n\n", "a _ A \\n \nb \n");
-    assert_encodes(made, SKIP, "a A\r\n\tb\n", "a _ \nb \n");
-    assert_refuses(made, CORPUS, "a A", "line 1, column 3: the symbol \"A\" ");
-    assert_refuses(made, CORPUS, "\n a\nb", "line 2, column 3: the symbol \"\\n\" ");
-    assert_refuses(made, CORPUS, "a \t b", "line 1, column 3: the symbol \"\\x09\" ");
-    unmake(made);
-}
-
 /* ---- Characters --------------------------------------------------------------------------- */
-
-static void test_characters(void **state) {
-    (void)state;
-    struct made *made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a|b| |\xc3\xa9|<|u|n|k|>|e|o|s");
-    assert_encodes(made, CORPUS, "", "");
-    assert_encodes(made, CORPUS, "a\n\nb", "a <eos> \n<eos> \nb <eos> \n");
-    assert_encodes(made, CORPUS, " \t a  \xc3\xa9 \t \n", "a \\s \\s \xc3\xa9 <eos> \n");
-    assert_ids(made, CORPUS, "a\xe4\xb8\xad\tb\xc3\xa9\n", IDS(2, 1, 1, 3, 5, 0), 2);
-    /* A literal special is spelled out. */
-    assert_ids(made, CORPUS, "<unk>\n", IDS(6, 7, 8, 9, 10, 0), 0);
-    assert_ids(made, CORPUS, "<eos>\n", IDS(6, 11, 12, 13, 10, 0), 0);
-    assert_encodes(made, PROMPT, "", "");
-    assert_encodes(made, PROMPT, " a b \t \n", "a \\s b \\s \\t \\s ");
-    assert_encodes(made, PROMPT, "a \nb ", "a <eos> \nb \\s ");
-    assert_encodes(made, PROMPT, "a\r", "a \\r ");
-    assert_encodes(made, PROMPT, "a\n\n", "a <eos> \n");
-    unmake(made);
-}
 
 static size_t encode_repeated(const struct made *made, const char *begin, const char *repeated,
                               size_t times, const char *end) {
@@ -557,39 +728,6 @@ static void test_much_white_space(void **state) {
 }
 
 /* ---- Unknown symbols ---------------------------------------------------------------------- */
-
-static void test_unknown_symbols(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, "<eos>|the|cat");
-    assert_refuses(made, CORPUS, "the\n caf\xc3\xa9 dog\n",
-                   "line 2, column 2: the symbol \"caf\xc3\xa9\" is not in the vocabulary, which "
-                   "has no <unk> for it; skip_unknown leaves such symbols out");
-    assert_refuses(made, CORPUS, "the \xc3\xa9\n", "line 1, column 5: ");
-    assert_refuses(made, CORPUS, "\xef\xbb\xbfx", "line 1, column 1: the symbol \"x\" ");
-    assert_refuses(made, CORPUS, "the a\"\\\x01\x7f\n", "the symbol \"a\\\"\\\\\\x01\\x7f\" ");
-    assert_refuses(made, CORPUS, "\xe2\x80\xae\n", "the symbol \"\\U0000202e\" ");
-    assert_refuses(made, CORPUS, "123456789012345678901234567890123456789012345",
-                   "the symbol \"1234567890123456789012345678901234567890...\" ");
-    assert_ids(made, SKIP, "the dog cat\nbird\n", IDS(1, 2, 0, 0), 2);
-    unmake(made);
-
-    made = make(TXL_WORDS, false, "the|cat");
-    assert_refuses(made, CORPUS, "the\n", "line 1, column 4: the symbol \"<eos>\" ");
-    assert_ids(made, SKIP, "the\ncat\n", IDS(0, 1), 2);
-    unmake(made);
-
-    made = make(TXL_CHARACTERS, false, "<eos>|a|b");
-    assert_refuses(made, CORPUS, "a\nbab c\n", "line 2, column 4: the symbol \" \" ");
-    assert_refuses(made, CORPUS, "a\nab\xe4\xb8\xad\n",
-                   "line 2, column 3: the symbol \"\xe4\xb8\xad\" ");
-    assert_ids(made, SKIP, "a c b\n", IDS(1, 2, 0), 3);
-    unmake(made);
-
-    made = make_bytes(0, 199);
-    assert_refuses(made, CORPUS, "a\n\xc3\xa9\xe4\n", "line 2, column 3: the symbol \"228\" ");
-    assert_ids(made, SKIP, "a\xff\n", IDS(97), 1);
-    unmake(made);
-}
 
 static txl_status refuse(void *context, const txl_symbol *symbol, txl_error *error) {
     int *left = context;
@@ -657,29 +795,6 @@ static void test_counts_and_reuse(void **state) {
 
 /* ---- Raw text ----------------------------------------------------------------------------- */
 
-static void test_raw_text(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, "<eos>|<unk>|He|said|,|.|\"|well-known|@-@|cats");
-    assert_encodes(made, RAW, "He said, \"cats.\"\r\n\n",
-                   "He said , \" cats . \" <eos> \n<eos> \n");
-    assert_ids(made, RAW, "He said <unk>, dogs.", IDS(2, 3, 1, 4, 1, 5, 0), 1);
-    assert_encodes(made, RAW | PROMPT, "cats.\nHe said,\n", "cats . <eos> \nHe said , ");
-    assert_encodes(made, RAW | SPLIT, "\xef\xbb\xbf well-known\xff",
-                   "well @-@ known \xef\xbf\xbd <eos> \n");
-    unmake(made);
-    made = make(TXL_LM1B, true, "<S>|<UNK>|he|said|,|.");
-    assert_ids(made, RAW, "HE said, he said.\n", IDS(0, 2, 3, 4, 2, 3, 5, 0), 0);
-    unmake(made);
-    made = make(TXL_WORDS, false, "<eos>|He|said|,");
-    assert_refuses(made, RAW, "He said\nHe said, caf\xc3\xa9!\n",
-                   "line 2, column 10: the symbol \"caf\xc3\xa9\" ");
-    unmake(made);
-    /* Elsewhere there is nothing raw about text. */
-    made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a|.");
-    assert_encodes(made, RAW, "a.\n", "a . <eos> \n");
-    unmake(made);
-}
-
 static void test_long_raw_lines(void **state) {
     (void)state;
     struct made *made = make(TXL_WORDS, false, "<eos>|<unk>|ab");
@@ -702,69 +817,6 @@ static void test_long_raw_lines(void **state) {
 }
 
 /* ---- Decoding ----------------------------------------------------------------------------- */
-
-static txl_decoder *new_decoder(const struct made *made, bool raw) {
-    txl_decoder *decoder;
-    assert_int_equal(decoder_new(&made->vocabulary, raw, &decoder, NULL), TXL_OK);
-    return decoder;
-}
-
-/* Pushes the ids and finishes; '|' shows where each call's text ends. */
-static void assert_decodes(txl_decoder *decoder, size_t n, const int32_t *ids,
-                           const char *expected) {
-    struct buffer out = {0};
-    for (size_t i = 0; i <= n; i++) {
-        const char *text;
-        size_t length;
-        txl_error error;
-        txl_status status = i < n ? txl_decoder_push(decoder, ids[i], &text, &length, &error)
-                                  : txl_decoder_finish(decoder, &text, &length, &error);
-        assert_int_equal(status, TXL_OK);
-        assert_true(buffer_append(&out, text, length));
-        assert_true(buffer_append(&out, i < n ? "|" : "", 1));
-    }
-    assert_string_equal(out.data, expected);
-    buffer_free(&out);
-}
-
-static void test_decodes_words(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    txl_decoder *decoder = new_decoder(made, false);
-    assert_decodes(decoder, IDS(2, 3, 0, 0, 5, 1), "the| cat|\n|\n|The| <unk>|");
-    assert_decodes(decoder, IDS(2), "the|");
-    txl_decoder_free(decoder);
-    unmake(made);
-}
-
-static void test_decodes_lm1b(void **state) {
-    (void)state;
-    struct made *made = make(TXL_LM1B, false, "<S>|<UNK>|the|cat");
-    txl_decoder *decoder = new_decoder(made, false);
-    assert_decodes(decoder, IDS(0, 2, 3, 0, 0, 3, 1, 0), "|the| cat|\n||cat| <UNK>|\n|");
-    assert_decodes(decoder, IDS(2, 0, 0, 0, 0, 3), "the|\n||\n||cat|");
-    txl_decoder_free(decoder);
-    unmake(made);
-}
-
-static void test_decodes_characters(void **state) {
-    (void)state;
-    struct made *made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a| |\xc3\xa9");
-    txl_decoder *decoder = new_decoder(made, true);
-    assert_decodes(decoder, IDS(2, 3, 4, 0, 1), "a| |\xc3\xa9|\n|<unk>|");
-    txl_decoder_free(decoder);
-    unmake(made);
-    made = make_text8();
-    decoder = new_decoder(made, false);
-    assert_decodes(decoder, IDS(1, 0, 2), "e| |t|");
-    txl_decoder_free(decoder);
-    unmake(made);
-    made = make_bytes(0, 255);
-    decoder = new_decoder(made, false);
-    assert_decodes(decoder, IDS(97, 195, 169, 13), "a|\xc3|\xa9|\r|");
-    txl_decoder_free(decoder);
-    unmake(made);
-}
 
 static void test_decodes_raw(void **state) {
     (void)state;
@@ -810,90 +862,6 @@ static void test_decoder_refuses_ids(void **state) {
     assert_int_equal(txl_decoder_push(decoder, 1, &text, &length, &error), TXL_TEXT);
     assert_string_equal(error.message, "'a' is not a byte's decimal number");
     txl_decoder_free(decoder);
-    unmake(made);
-}
-
-static void assert_continues(txl_decoder *decoder, size_t n_before, const int32_t *before,
-                             char tail, size_t n, const int32_t *ids, const char *expected) {
-    assert_int_equal(txl_decoder_continue(decoder, before, n_before, tail, NULL), TXL_OK);
-    assert_decodes(decoder, n, ids, expected);
-}
-
-static void test_decoder_continues(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    txl_decoder *decoder = new_decoder(made, false);
-    assert_continues(decoder, IDS(2), 'e', IDS(3, 4), " cat| sat|");
-    assert_continues(decoder, IDS(2), ' ', IDS(3, 4), "cat| sat|");
-    assert_continues(decoder, IDS(2), '\t', IDS(3), "cat|");
-    assert_continues(decoder, IDS(6), '\xa0', IDS(3), " cat|"); /* the last byte of "à" */
-    assert_continues(decoder, IDS(2, 0), '\n', IDS(3), "cat|");
-    assert_continues(decoder, IDS(0), '\0', IDS(3), "cat|");
-    assert_continues(decoder, IDS(2), 'e', IDS(0, 3), "\n|cat|");
-    txl_decoder_free(decoder);
-    decoder = new_decoder(made, true);
-    assert_continues(decoder, IDS(2), 'e', IDS(3), " cat|");
-    assert_continues(decoder, IDS(2), ' ', IDS(3), "cat|");
-    assert_continues(decoder, IDS(0), '\0', IDS(3), "cat|");
-    txl_decoder_free(decoder);
-    unmake(made);
-
-    made = make(TXL_LM1B, false, "<S>|<UNK>|the|cat");
-    decoder = new_decoder(made, false);
-    assert_continues(decoder, IDS(0), '\0', IDS(0, 0, 3), "\n||cat|");
-    assert_continues(decoder, IDS(0, 2), 'e', IDS(3, 0), " cat|\n|");
-    assert_continues(decoder, IDS(0, 2, 0), 'e', IDS(0, 3),
-                     "|"
-                     " cat|");
-    txl_decoder_free(decoder);
-    unmake(made);
-}
-
-/* Text that is as the kind writes it comes back as it was. */
-static void assert_round_trip(const struct made *made, int how, const char *text) {
-    struct result result = encode_bytes(made, how, text, strlen(text));
-    assert_string_equal(result.error.message, "");
-    txl_decoder *decoder = new_decoder(made, how & RAW);
-    struct buffer out = {0};
-    const int32_t *ids = (const int32_t *)(const void *)result.ids.data;
-    size_t n = result.ids.length / sizeof *ids;
-    for (size_t i = 0; i <= n; i++) {
-        const char *piece;
-        size_t length;
-        assert_int_equal(i < n ? txl_decoder_push(decoder, ids[i], &piece, &length, NULL)
-                               : txl_decoder_finish(decoder, &piece, &length, NULL),
-                         TXL_OK);
-        assert_true(buffer_append(&out, piece, length));
-    }
-    assert_true(buffer_append(&out, "", 1));
-    assert_string_equal(out.data, text);
-    buffer_free(&out);
-    txl_decoder_free(decoder);
-    free_result(&result);
-}
-
-static void test_round_trips(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, "<eos>|<unk>|the|cat|,|.|\"|He|said");
-    assert_round_trip(made, CORPUS, "the cat\n\nthe <unk>\n");
-    assert_round_trip(made, PROMPT, "the cat\n\nthe <unk>");
-    assert_round_trip(made, RAW, "He said, \"the cat, the cat.\"\n\nthe cat.\n");
-    unmake(made);
-    made = make(TXL_LM1B, false, "<S>|<UNK>|the|cat|,|.");
-    assert_round_trip(made, CORPUS, "the cat\n\nthe <UNK>\n");
-    assert_round_trip(made, PROMPT, "the cat\n\nthe");
-    assert_round_trip(made, RAW, "the cat, the cat.\n\nthe.\n");
-    unmake(made);
-    made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a|b| |\xc3\xa9|\t");
-    assert_round_trip(made, CORPUS, "a \t b\n\n\xc3\xa9\n");
-    assert_round_trip(made, PROMPT, "a b\n\n\xc3\xa9 \t ");
-    unmake(made);
-    made = make_bytes(0, 255);
-    assert_round_trip(made, CORPUS, " any \t \xff\xfe\xc3\xa9\r bytes ");
-    unmake(made);
-    made = make_text8();
-    assert_round_trip(made, CORPUS, "the  cat sat");
-    assert_round_trip(made, PROMPT, "the  cat sat ");
     unmake(made);
 }
 
@@ -1018,73 +986,6 @@ static void test_cases(void **state) {
         check_case(cases[i]);
 }
 
-/* ---- What symbols stand for --------------------------------------------------------------- */
-
-static void test_ranges_of_words(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, true, WORDS);
-    /* White space belongs to no word; a line end is LF or CR LF. */
-    assert_ranges(made, CORPUS, " the  CAT \r\n\ncaf\xc3\xa9",
-                  "1:1+3 1:6+3 1:10+2 2:12+1 3:13+5 3:18+0 ");
-    assert_ranges(made, CORPUS, "\xef\xbb\xbfthe \n", "1:3+3 1:7+1 ");
-    assert_ranges(made, CORPUS, "the ", "1:0+3 1:4+0 ");
-    /* What was replaced, or is longer than any symbol, is as long as it was. */
-    assert_ranges(made, CORPUS,
-                  "\xff"
-                  "a\xe2\x82 \xf0\x9f\x98\n",
-                  "1:0+4 1:5+3 1:8+1 ");
-    char word[2000];
-    memset(word, 'x', sizeof word);
-    memcpy(word + sizeof word - 9, " the the", 9);
-    assert_ranges(made, CORPUS, word, "1:0+1991 1:1992+3 1:1996+3 1:1999+0 ");
-    assert_ranges(made, PROMPT, "the\r\n\ncat\n", "1:0+3 1:3+2 2:5+1 3:6+3 ");
-    unmake(made);
-    made = make(TXL_WORDS, false, "the");
-    assert_ranges(made, SKIP, "a the b the", "1:2+3 1:8+3 ");
-    unmake(made);
-    made = make(TXL_LM1B, false, "<S>|<UNK>|the");
-    assert_ranges(made, CORPUS, " the\n\nthe", "1:0+0 1:1+3 1:4+1 2:5+0 2:5+1 3:6+0 3:6+3 3:9+0 ");
-    unmake(made);
-}
-
-static void test_ranges_of_characters(void **state) {
-    (void)state;
-    struct made *made = make(TXL_CHARACTERS, true, "<eos>|<unk>|a|b|i|\xcc\x87| ");
-    assert_ranges(made, CORPUS, "  aB  b \n", "1:2+1 1:3+1 1:4+1 1:5+1 1:6+1 1:8+1 ");
-    /* U+0130 becomes two characters, each of which stands for it; what was replaced may be as long
-     * as what replaces it, or not. */
-    assert_ranges(made, CORPUS,
-                  "a\xc4\xb0\xff\xef\xbf\xbd\xf0\x9f\x98"
-                  "b\xe2\x80\xa8"
-                  "a\r\n",
-                  "1:0+1 1:1+2 1:1+2 1:3+1 1:4+3 1:7+3 1:10+1 1:11+3 1:14+1 1:15+2 ");
-    unmake(made);
-    made = make_text8();
-    assert_ranges(made, SKIP, " a b\r\n c\n\n", "1:1+1 1:2+1 1:3+1 2:6+1 2:7+1 ");
-    assert_ranges(made, SPLIT, "a\r\n\nb", "1:0+1 1:1+2 2:3+1 3:4+1 ");
-    unmake(made);
-    made = make_bytes(0, 255);
-    assert_ranges(made, CORPUS, "a\n\nb\r\n", "1:0+1 3:3+1 3:4+1 ");
-    unmake(made);
-}
-
-/* A token names the bytes that it was made from; swapped text, and a single character, are named
- * whole. */
-static void test_ranges_of_raw_text(void **state) {
-    (void)state;
-    struct made *made = make(TXL_WORDS, false, WORDS);
-    assert_encodes(made, RAW | SPLIT, "He didn't, 1,000 well-known.\n",
-                   "He didn 't , 1 @,@ 000 well @-@ known . <eos> \n");
-    assert_ranges(
-        made, RAW | SPLIT, "He didn't, 1,000 well-known.\n",
-        "1:0+2 1:3+4 1:7+2 1:9+1 1:11+1 1:12+1 1:13+3 1:17+4 1:21+1 1:22+5 1:27+1 1:28+1 ");
-    assert_encodes(made, RAW | SPLIT, "\xe2\x80\x9cYes\xe2\x80\x9d, \xff 5 % \xe2\x80\xa6",
-                   "\" Yes , \" \xef\xbf\xbd 5 % ... <eos> \n");
-    assert_ranges(made, RAW | SPLIT, "\xe2\x80\x9cYes\xe2\x80\x9d, \xff 5 % \xe2\x80\xa6",
-                  "1:0+3 1:3+3 1:6+4 1:6+4 1:11+1 1:13+1 1:14+2 1:17+3 1:20+0 ");
-    unmake(made);
-}
-
 /* ---- Noise -------------------------------------------------------------------------------- */
 
 static void test_noise(void **state) {
@@ -1133,38 +1034,19 @@ static void test_noise(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_literal_specials_in_words),
-        cmocka_unit_test(test_line_ends),
-        cmocka_unit_test(test_white_space_of_python),
-        cmocka_unit_test(test_byte_order_mark),
-        cmocka_unit_test(test_ill_formed_text),
-        cmocka_unit_test(test_lower_case),
-        cmocka_unit_test(test_words_prompt),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_decoded_texts),
         cmocka_unit_test(test_long_words),
         cmocka_unit_test(test_long_lines_in_lower_case),
-        cmocka_unit_test(test_lm1b),
         cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_text8),
-        cmocka_unit_test(test_characters),
         cmocka_unit_test(test_much_white_space),
-        cmocka_unit_test(test_unknown_symbols),
         cmocka_unit_test(test_caller_may_stop),
         cmocka_unit_test(test_counts_and_reuse),
-        cmocka_unit_test(test_raw_text),
         cmocka_unit_test(test_long_raw_lines),
-        cmocka_unit_test(test_decodes_words),
-        cmocka_unit_test(test_decodes_lm1b),
-        cmocka_unit_test(test_decodes_characters),
         cmocka_unit_test(test_decodes_raw),
         cmocka_unit_test(test_decoder_refuses_ids),
-        cmocka_unit_test(test_decoder_continues),
-        cmocka_unit_test(test_round_trips),
         cmocka_unit_test(test_lm1b_case),
         cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_ranges_of_words),
-        cmocka_unit_test(test_ranges_of_characters),
-        cmocka_unit_test(test_ranges_of_raw_text),
         cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
