@@ -1,6 +1,7 @@
 /* Compares files by device and inode; those that do not exist yet, by their folder and name. */
 #include "named_files.h"
 
+#include "lib/base/output_file.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 /* The place that a path leads to. */
 struct place {
     bool exists;       /* `about` describes the file; else the folder in which it would be made */
-    const char *name;  /* within that folder; NULL where the file exists */
+    char *target;      /* its path with links followed; NULL: a standard stream, or not to be had */
     struct stat about; /* inode 0: there is no such folder either */
 };
 
@@ -40,10 +41,11 @@ static struct place locate(const struct named_file *file) {
         place.exists = fstat(handle, &place.about) == 0;
         return place;
     }
+    place.target = output_file_target(file->path);
     if (stat(file->path, &place.about) == 0)
         return place;
-    char *folder = folder_of(file->path);
-    place = (struct place){.name = last_part(file->path)};
+    char *folder = place.target ? folder_of(place.target) : NULL;
+    place.exists = false;
     if (!folder || stat(folder, &place.about) != 0)
         place.about.st_ino = 0;
     free(folder);
@@ -57,7 +59,7 @@ static bool same_inode(const struct stat *a, const struct stat *b) {
 static bool is_same(const struct place *a, const struct place *b) {
     if (a->exists != b->exists || a->about.st_ino == 0 || !same_inode(&a->about, &b->about))
         return false;
-    return a->exists || strcmp(a->name, b->name) == 0;
+    return a->exists || strcmp(last_part(a->target), last_part(b->target)) == 0;
 }
 
 static bool is_regular(const struct place *place) {
@@ -90,13 +92,13 @@ static const char *standard_stream(const struct place *place) {
 /* The new file is made beside the one that it replaces: in the folder of a link's target, which is
  * replaced, not the link. */
 static bool can_replace(const struct named_file *file, const struct place *place) {
-    char *path = place->exists ? realpath(file->path, NULL) : strdup(file->path);
-    char *folder = path ? folder_of(path) : NULL;
+    if (!place->target)
+        return cannot_write(file, ELOOP);
+    char *folder = folder_of(place->target);
     bool good = folder && access(folder, W_OK | X_OK) == 0;
     int error = errno;
     free(folder);
-    free(path);
-    if (good && !place->exists && *place->name == '\0') {
+    if (good && !place->exists && *last_part(place->target) == '\0') {
         good = false;
         error = EISDIR;
     }
@@ -174,6 +176,8 @@ bool named_files_check(const struct named_file *files, size_t n) {
                 good = check_pair(&files[i], &places[i], other, &places[k]);
         }
     }
+    for (size_t i = 0; places && i <= n; i++)
+        free(places[i].target);
     free(places);
     return good;
 }

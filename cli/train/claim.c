@@ -3,6 +3,7 @@
 #include "claim.h"
 
 #include "cli/system/terminal.h"
+#include "lib/base/output_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +16,9 @@
 
 /* "FILE.lock", with links of FILE followed. */
 static char *lock_name(const char *path) {
-    char *target = realpath(path, NULL);
-    size_t size = strlen(target ? target : path) + sizeof ".lock";
-    char *name = malloc(size);
-    if (name)
-        snprintf(name, size, "%s.lock", target ? target : path);
+    char *target = output_file_target(path), *name = NULL;
+    if (target && asprintf(&name, "%s.lock", target) < 0)
+        name = NULL;
     free(target);
     return name;
 }
@@ -37,7 +36,7 @@ bool claim_take(struct claim *claim, const char *path) {
         return true;
     char *name = lock_name(path);
     if (!name) {
-        terminal_error("out of memory");
+        terminal_error("%s: %s", path, strerror(errno));
         return false;
     }
     claim->name = name;

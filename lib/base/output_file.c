@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +23,34 @@ static txl_status fail(const struct output_file *out, const char *doing, txl_err
                     strerror(errno));
 }
 
+/* By this link the file gets a name. */
+struct handle_link {
+    char path[32];
+};
+
+static struct handle_link link_of(int file) {
+    struct handle_link link;
+    snprintf(link.path, sizeof link.path, "/proc/self/fd/%d", file);
+    return link;
+}
+
 /* Gives the nameless file this name, or creates a file of this name where there is none. */
 static bool try_name(struct output_file *out, const char *name) {
     if (out->file < 0) {
         out->file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         return out->file >= 0;
     }
-    char from[64];
-    snprintf(from, sizeof from, "/proc/self/fd/%d", out->file);
-    return linkat(AT_FDCWD, from, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+    return linkat(AT_FDCWD, link_of(out->file).path, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* A file without a name in the folder; -1 where the system has none, or could not name it later. */
+static int open_nameless(const char *folder) {
+    int file = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (file >= 0 && access(link_of(file).path, F_OK) != 0) {
+        close(file);
+        return -1;
+    }
+    return file;
 }
 
 static txl_status take_name(struct output_file *out, txl_error *error) {
@@ -85,13 +105,39 @@ static void remove_left_files(const char *folder, const char *base) {
     closedir(listed);
 }
 
+/* Where the link leads, from the folder that it stands in; NULL: out of memory, or no link. */
+static char *read_link(const char *path) {
+    char to[PATH_MAX], *joined = NULL;
+    ssize_t length = readlink(path, to, sizeof to);
+    const char *slash = strrchr(path, '/');
+    int folder = length > 0 && *to != '/' && slash ? (int)(slash - path) + 1 : 0;
+    if (length <= 0 || asprintf(&joined, "%.*s%.*s", folder, path, (int)length, to) < 0)
+        return NULL;
+    return joined;
+}
+
+char *output_file_target(const char *path) {
+    enum { MAX_LINKS = 40 }; /* as the kernel's */
+    struct stat info;
+    if (stat(path, &info) == 0)
+        return realpath(path, NULL);
+    char *target = strdup(path);
+    for (int i = 0; target && lstat(target, &info) == 0 && S_ISLNK(info.st_mode); i++) {
+        char *next = i < MAX_LINKS ? read_link(target) : NULL;
+        errno = i < MAX_LINKS ? errno : ELOOP;
+        free(target);
+        target = next;
+    }
+    return target;
+}
+
 txl_status output_file_open(struct output_file *out, const char *path, txl_error *error) {
     *out = (struct output_file){.path = path, .file = -1};
     struct stat info;
     bool exists = stat(path, &info) == 0;
     if (exists && !S_ISREG(info.st_mode))
         return txl_fail(error, TXL_IO, "%s: exists and is not a regular file", path);
-    out->target = exists ? realpath(path, NULL) : strdup(path);
+    out->target = output_file_target(path);
     if (!out->target)
         return fail(out, "cannot be created", error);
     const char *slash = strrchr(out->target, '/');
@@ -99,7 +145,7 @@ txl_status output_file_open(struct output_file *out, const char *path, txl_error
     if (!folder)
         return txl_fail_memory(error, "a file name", strlen(out->target));
     remove_left_files(folder, slash ? slash + 1 : out->target);
-    out->file = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    out->file = open_nameless(folder);
     free(folder);
     txl_status status = out->file < 0 ? take_name(out, error) : TXL_OK;
     if (status)

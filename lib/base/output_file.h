@@ -15,6 +15,10 @@ struct output_file {
     bool committed;
 };
 
+/* `path` with links followed, also to a file that does not exist yet; to be freed.  NULL, with
+ * errno: out of memory, or links without an end. */
+char *output_file_target(const char *path);
+
 /* Begins a new file for `path`, which must live as long as *out, and removes temporary files that a
  * process left there when it was killed.  Call output_file_close afterwards, after a failure too.
  */
