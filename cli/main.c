@@ -32,8 +32,9 @@ static const char *command_name(const char *argument) {
 
 int main(int argc, char **argv) {
     fill_standard_streams();
-    if (!blas_core_mend(argv)) {
-        terminal_error("out of memory: the environment has no room for OpenBLAS's variables");
+    const char *wrong = blas_core_mend(argv);
+    if (wrong) {
+        terminal_error("%s", wrong);
         return STATUS_FAILURE;
     }
     signals_install();

@@ -2,6 +2,7 @@
 #include "blas_core.h"
 #include "txl.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,17 +45,47 @@ static const char *better_core(void) {
     return best->name;
 }
 
-bool blas_core_mend(char **argv) {
+/* ---- Before main -------------------------------------------------------------------------- */
+
+static struct sigaction interrupt_before;
+static volatile sig_atomic_t lacks_threads;
+
+static void note_interrupt(int number, siginfo_t *info, void *context) {
+    (void)context;
+    if (info->si_code == SI_TKILL && info->si_pid == getpid()) {
+        lacks_threads = 1;
+        return;
+    }
+    sigaction(number, &interrupt_before, NULL);
+    raise(number);
+}
+
+/* Runs before the constructors of the libraries, OpenBLAS's among them; and before a sanitizer's.
+ */
+__attribute__((no_sanitize("address", "thread", "undefined"))) static void expect_interrupt(void) {
+    struct sigaction noting = {.sa_sigaction = note_interrupt, .sa_flags = SA_SIGINFO};
+    sigaction(SIGINT, &noting, &interrupt_before);
+}
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const first)(void) = expect_interrupt;
+
+/* ------------------------------------------------------------------------------------------- */
+
+const char *blas_core_mend(char **argv) {
     const char *core = better_core(), *threads = getenv(threads_variable);
     bool set_core = core && !getenv(core_variable);
+    sigaction(SIGINT, &interrupt_before, NULL);
     if (!set_core && threads && strcmp(threads, "1") == 0)
-        return true;
+        return NULL;
     if ((set_core && setenv(core_variable, core, 1) != 0) || setenv(threads_variable, "1", 1) != 0)
-        return false;
+        return "out of memory: the environment has no room for OpenBLAS's variables";
     execv("/proc/self/exe", argv);
     if (set_core) /* could not start anew: go on without */
         unsetenv(core_variable);
-    return true;
+    return lacks_threads ? "OpenBLAS cannot start its threads; set OPENBLAS_NUM_THREADS=1 in the "
+                           "environment, or raise the limits (ulimit)"
+                         : NULL;
 }
 
 const char *blas_core_hint(void) {
