@@ -3,6 +3,7 @@
 #include "cli/options/numbers.h"
 #include "cli/system/confine.h"
 #include "cli/system/output.h"
+#include "cli/system/output_keeper.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "commands.h"
@@ -127,6 +128,28 @@ static void tell(void *context, const char *text) {
     terminal_note("%s", text);
 }
 
+/* Converts in a process that can write the open output, and put no file into place. */
+static txl_status convert_confined(const char *source, const struct convert_command_options *given,
+                                   const struct convert_options *options, txl_error *error) {
+    struct output_file out;
+    struct output_keeper keeper;
+    txl_status status = output_file_open(&out, given->output, error);
+    if (!status)
+        status = output_keeper_start(&keeper, &out, error);
+    if (!status) {
+        confine(&(struct confinement){.sources = &source,
+                                      .n_source = 1,
+                                      .alone = &given->vocabulary,
+                                      .n_alone = given->vocabulary != NULL});
+        status = convert_into(source, &out, options, error);
+        if (!status)
+            status = output_keeper_commit(&keeper, error);
+        output_keeper_end(&keeper);
+    }
+    output_file_close(&out);
+    return status;
+}
+
 static int convert(const char *source, const struct convert_command_options *given) {
     struct convert_options options;
     struct progress progress;
@@ -137,16 +160,11 @@ static int convert(const char *source, const struct convert_command_options *giv
     options.progress_context = &progress;
     struct stat before;
     bool replaces = stat(given->output, &before) == 0 && S_ISREG(before.st_mode);
-    confine(&(struct confinement){.sources = &source,
-                                  .n_source = !model_is_built_in(source),
-                                  .alone = &given->vocabulary,
-                                  .n_alone = given->vocabulary != NULL,
-                                  .output = given->output});
     progress_start(&progress, source, "MiB");
     signals_set_mapped(source);
     txl_status status = model_is_built_in(source)
                             ? write_built_in(given, &error)
-                            : convert_checkpoint(source, given->output, &options, &error);
+                            : convert_confined(source, given, &options, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
     if (status == TXL_STOPPED)

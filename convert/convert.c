@@ -5,6 +5,7 @@
 #include "lib/base/half.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/mapped_file.h"
+#include "lib/base/output_file.h"
 #include "lib/base/q8.h"
 #include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"
@@ -346,7 +347,7 @@ static txl_status refuse_input(const struct subject *s, const char *vocabulary, 
 }
 
 /* Writes the file from recognised facts and a vocabulary. */
-static txl_status write_file(struct recognised *r, const char *output, const char *vocabulary,
+static txl_status write_file(struct recognised *r, struct output_file *out, const char *vocabulary,
                              const struct convert_options *options, txl_error *error) {
     struct conversion c = {.r = r, .family = r->names.table->family};
     enum weights_type type = WEIGHTS_F32;
@@ -377,7 +378,7 @@ static txl_status write_file(struct recognised *r, const char *output, const cha
             .threads = options->threads,
             .progress = options->progress,
             .progress_context = options->progress_context};
-        status = weights_write(output, &contents, error);
+        status = weights_write_into(out, &contents, error);
     }
     free(settings);
     free(section);
@@ -385,8 +386,8 @@ static txl_status write_file(struct recognised *r, const char *output, const cha
     return status;
 }
 
-txl_status convert_checkpoint(const char *source, const char *output,
-                              const struct convert_options *options, txl_error *error) {
+txl_status convert_into(const char *source, struct output_file *out,
+                        const struct convert_options *options, txl_error *error) {
     struct subject s;
     char *found = NULL;
     txl_status status = open_subject(source, options, &s, error);
@@ -396,11 +397,23 @@ txl_status convert_checkpoint(const char *source, const char *output,
         status = vocabulary_file_find(checkpoint_path(s.checkpoint), &found, error);
     const char *vocabulary = options->vocabulary ? options->vocabulary : found;
     if (!status)
-        status = refuse_input(&s, vocabulary, output, error);
+        status = refuse_input(&s, vocabulary, out->path, error);
     if (!status)
-        status = write_file(&s.recognised, output, vocabulary, options, error);
+        status = write_file(&s.recognised, out, vocabulary, options, error);
     free(found);
     close_subject(&s);
+    return status;
+}
+
+txl_status convert_checkpoint(const char *source, const char *output,
+                              const struct convert_options *options, txl_error *error) {
+    struct output_file out;
+    txl_status status = output_file_open(&out, output, error);
+    if (!status)
+        status = convert_into(source, &out, options, error);
+    if (!status)
+        status = output_file_commit(&out, error);
+    output_file_close(&out);
     return status;
 }
 

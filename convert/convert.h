@@ -42,6 +42,12 @@ void convert_options_init(struct convert_options *options);
 txl_status convert_checkpoint(const char *source, const char *output,
                               const struct convert_options *options, txl_error *error);
 
+/* The same into an output that is open (lib/base/output_file.h), and which the caller commits: a
+ * confined process may do neither. */
+struct output_file;
+txl_status convert_into(const char *source, struct output_file *out,
+                        const struct convert_options *options, txl_error *error);
+
 /* The result of recognising a checkpoint. */
 struct convert_description {
     char *settings;   /* JSON: the settings that the weights file would have, without the type, and

@@ -1,6 +1,6 @@
 /* A filter (seccomp) that lists the allowed calls: those with which the C library, zlib, zstd and
- * jansson read files, write one, start threads and exit.  It is built without libseccomp, which
- * frees memory twice when an allocation fails. */
+ * jansson read files, write open ones, start threads and exit.  It is built without libseccomp,
+ * which frees memory twice when an allocation fails. */
 #include "call_filter.h"
 
 #include <assert.h>
@@ -26,8 +26,9 @@
 
 #ifndef MACHINE /* on other machines calls and their arguments may differ */
 
-void call_filter_install(bool sanitized) {
+bool call_filter_install(bool sanitized) {
     (void)sanitized;
+    return false;
 }
 
 #else
@@ -37,9 +38,8 @@ enum { X32_CALLS = 0x40000000 };
 
 /* ---- The calls ---------------------------------------------------------------------------- */
 
-/* Calls on open files, or on files that Landlock allows to be opened; memory; threads; time; the
- * process itself.  Not allowed, because Landlock does not restrict them: truncating, and changing
- * owners, modes, times and attributes of files by name. */
+/* Calls on open files, or on files that Landlock allows to be read; memory; threads; time; the
+ * process itself. */
 static const uint16_t allowed[] = {SYS_read,
                                    SYS_pread64,
                                    SYS_readv,
@@ -66,10 +66,6 @@ static const uint16_t allowed[] = {SYS_read,
                                    SYS_ftruncate,
                                    SYS_fallocate,
                                    SYS_fadvise64,
-                                   SYS_linkat,
-                                   SYS_unlinkat,
-                                   SYS_renameat,
-                                   SYS_renameat2,
                                    SYS_ppoll,
                                    SYS_pselect6,
 #ifdef SYS_open /* older calls, which newer machines lack */
@@ -77,9 +73,6 @@ static const uint16_t allowed[] = {SYS_read,
                                    SYS_lstat,
                                    SYS_access,
                                    SYS_readlink,
-                                   SYS_link,
-                                   SYS_unlink,
-                                   SYS_rename,
                                    SYS_dup2,
                                    SYS_poll,
                                    SYS_select,
@@ -152,11 +145,12 @@ struct condition {
     size_t n;
 };
 
-/* O_TRUNC truncates in every mode of opening, even without the right to write. */
+/* O_TRUNC truncates in every mode of opening.  O_TMPFILE takes a mode for writing. */
+#define CHANGES (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 static const struct condition conditions[] = {
-    {SYS_openat, 2, HAS_NONE, {O_TRUNC}, 1},
+    {SYS_openat, 2, HAS_NONE, {CHANGES}, 1},
 #ifdef __x86_64__
-    {SYS_open, 1, HAS_NONE, {O_TRUNC}, 1},
+    {SYS_open, 1, HAS_NONE, {CHANGES}, 1},
 #endif
     /* No new code is run, not from memory either. */
     {SYS_mmap, 2, HAS_NONE, {PROT_EXEC}, 1},
@@ -222,7 +216,7 @@ static void decide_by_argument(struct filter *f, const struct condition *c) {
     end(f, not_met);
 }
 
-void call_filter_install(bool sanitized) {
+bool call_filter_install(bool sanitized) {
     struct filter f = {.n = 0};
     /* A process sends itself the signal by which it is to end. */
     const struct condition own_signals = {SYS_tgkill, 0, IS, {(uint32_t)getpid()}, 1};
@@ -241,7 +235,7 @@ void call_filter_install(bool sanitized) {
         decide_by_argument(&f, &conditions[i]);
     end(&f, REFUSAL);
     const struct sock_fprog program = {f.n, f.code};
-    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
 }
 
 #endif

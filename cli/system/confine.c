@@ -42,8 +42,6 @@ enum { IS_CONFINED = true };
 /* ---- Files -------------------------------------------------------------------------------- */
 
 static const uint64_t reading = LANDLOCK_ACCESS_FS_READ_FILE;
-static const uint64_t writing =
-    LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE;
 /* Rights that the process gives up, except where a rule allows them. */
 static const uint64_t taken =
     LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE |
@@ -107,39 +105,27 @@ static void allow_source(int rules, const char *source) {
     }
 }
 
-/* Allows the folder where the file will be: a link's target is replaced, not the link. */
-static void allow_output(int rules, const char *output, uint64_t access) {
-    char *path = realpath(output, NULL);
-    if (!path)
-        path = strdup(output);
-    char *slash = path ? strrchr(path, '/') : NULL;
-    if (slash)
-        slash[1] = '\0';
-    allow(rules, AT_FDCWD, slash ? path : ".", access);
-    free(path);
-}
-
-static void confine_files(const struct confinement *to) {
+/* False if the kernel has no Landlock, or does not use it. */
+static bool confine_files(const struct confinement *to) {
     long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     uint64_t truncating = version >= TRUNCATE_VERSION ? ACCESS_TRUNCATE : 0;
     struct landlock_ruleset_attr all = {.handled_access_fs = taken | truncating};
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
     if (rules < 0)
-        return;
+        return false;
     for (size_t i = 0; i < sizeof system_files / sizeof system_files[0]; i++)
         allow(rules, AT_FDCWD, system_files[i], reading);
     for (size_t i = 0; i < to->n_source; i++)
         allow_source(rules, to->sources[i]);
     for (size_t i = 0; i < to->n_alone; i++)
         allow_alone(rules, to->alone[i]);
-    if (to->output)
-        allow_output(rules, to->output, writing | truncating);
     if (IS_SANITIZED) {
         allow(rules, AT_FDCWD, "/proc", reading | LANDLOCK_ACCESS_FS_READ_DIR);
         allow(rules, AT_FDCWD, "/proc/self/exe", reading);
     }
-    syscall(SYS_landlock_restrict_self, rules, 0);
+    bool confined = syscall(SYS_landlock_restrict_self, rules, 0) == 0;
     close(rules);
+    return confined;
 }
 
 /* ---- Threads ------------------------------------------------------------------------------ */
@@ -165,11 +151,24 @@ static void tell_of_threads(void) {
                       "seen without /proc; set OPENBLAS_NUM_THREADS=1 in the environment");
 }
 
+/* Says which confinement is active where not all of it is. */
+static void tell_of_confinement(bool files, bool calls) {
+    if (files && !calls)
+        terminal_note("confined by Landlock alone: this system does not filter system calls");
+    else if (calls && !files)
+        terminal_note("confined by a filter of system calls alone, because this system has no "
+                      "Landlock: nothing can be written, but every file be read");
+    else if (!files)
+        terminal_note("not confined: this system has neither Landlock nor filters of system calls");
+}
+
 void confine(const struct confinement *confinement) {
-    /* Without it the kernel lets only root confine itself. */
-    if (!IS_CONFINED || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    if (!IS_CONFINED)
         return;
-    tell_of_threads();
-    confine_files(confinement);
-    call_filter_install(IS_SANITIZED);
+    /* Without it the kernel lets only root confine itself. */
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    bool files = confine_files(confinement), calls = call_filter_install(IS_SANITIZED);
+    if (files)
+        tell_of_threads();
+    tell_of_confinement(files, calls);
 }

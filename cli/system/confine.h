@@ -9,15 +9,14 @@ struct confinement {
     const char *const *sources; /* [n_source] */
     const char *const *alone;   /* [n_alone] */
     size_t n_source, n_alone;
-    const char *output; /* NULL: none */
 };
 
 /* From here on the process, and every thread that it starts, can
  *     read each file of `sources` and the files beside it, or those in it if it is a folder,
  *     read each file of `alone`,
- *     make, write, rename and remove files in the folder of `output` and in those below,
- * and open no others, run no program, open no socket, and reach no other process.  Files that are
- * open stay so.  A kernel that cannot do a part of this leaves that part out. */
+ * and open no others, change, name or remove no file, run no program, open no socket, and reach no
+ * other process.  Files that are open stay so.  What a kernel cannot do of this is left out; a note
+ * then says what it does. */
 void confine(const struct confinement *confinement);
 
 #endif

@@ -152,10 +152,15 @@ struct weights_contents {
     void *progress_context;
 };
 
-/* Writes the whole file (lib/base/output_file.h): after a failure nothing of it is left, and an
- * older file at `path` stays.  Elements that are not finite, or that f16 cannot hold, are refused
- * with their tensor's name and place. */
+/* Writes the whole file at `path` (lib/base/output_file.h): after a failure nothing of it is left,
+ * and an older file stays.  Elements that are not finite, or that f16 cannot hold, are refused with
+ * their tensor's name and place. */
 txl_status weights_write(const char *path, const struct weights_contents *contents,
                          txl_error *error);
+
+/* The same into an output that is open, and which the caller commits. */
+struct output_file;
+txl_status weights_write_into(struct output_file *out, const struct weights_contents *contents,
+                              txl_error *error);
 
 #endif

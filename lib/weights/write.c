@@ -38,7 +38,7 @@ struct slot {
 
 struct writer {
     const struct weights_contents *contents;
-    struct output_file out;
+    struct output_file *out;
     struct layout_tensor *tensor;
     struct layout_block *block;
     uint32_t n_block, done_block;
@@ -173,7 +173,7 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
             return txl_fail(error, slot->status, "%s", slot->error.message);
         uint64_t offset = align_up(w->end);
         txl_status status =
-            output_file_write(&w->out, slot->stored, slot->block.stored, offset, error);
+            output_file_write(w->out, slot->stored, slot->block.stored, offset, error);
         if (status)
             return status;
         w->end = offset + slot->block.stored;
@@ -187,7 +187,7 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
     w->filled = 0;
     const struct weights_contents *c = w->contents;
     if (c->progress && !c->progress(c->progress_context, w->done_bytes, w->total_bytes))
-        return txl_fail(error, TXL_STOPPED, "%s: stopped", w->out.path);
+        return txl_fail(error, TXL_STOPPED, "%s: stopped", w->out->path);
     return TXL_OK;
 }
 
@@ -313,8 +313,7 @@ static txl_status write_sections(struct writer *w, bool final, uint64_t *data, t
         place->checksum = XXH3_64bits(section[i].bytes, place->size);
         end = place->offset + place->size;
         if (final && !status)
-            status =
-                output_file_write(&w->out, section[i].bytes, place->size, place->offset, error);
+            status = output_file_write(w->out, section[i].bytes, place->size, place->offset, error);
     }
     *data = align_up(end);
     if (final && !status) {
@@ -328,7 +327,7 @@ static txl_status write_sections(struct writer *w, bool final, uint64_t *data, t
                                        .vocabulary = section[1].place,
                                        .index = section[2].place};
         header.checksum = XXH3_64bits(&header, offsetof(struct layout_header, checksum));
-        status = output_file_write(&w->out, &header, sizeof header, 0, error);
+        status = output_file_write(w->out, &header, sizeof header, 0, error);
     }
     free(index);
     return status;
@@ -355,7 +354,6 @@ static txl_status make_slots(struct writer *w, txl_error *error) {
 }
 
 static void free_writer(struct writer *w) {
-    output_file_close(&w->out);
     for (int i = 0; i < MAX_SLOT; i++) {
         free(w->slot[i].elements);
         free(w->slot[i].narrow);
@@ -370,18 +368,16 @@ static void free_writer(struct writer *w) {
     free(w);
 }
 
-txl_status weights_write(const char *path, const struct weights_contents *contents,
-                         txl_error *error) {
+txl_status weights_write_into(struct output_file *out, const struct weights_contents *contents,
+                              txl_error *error) {
     struct writer *w = calloc(1, sizeof *w);
     if (!w)
         return txl_fail_memory(error, "the writer", sizeof *w);
     w->contents = contents;
-    w->out.file = -1;
+    w->out = out;
     txl_status status = plan_tensors(w, error);
     if (!status)
         status = make_slots(w, error);
-    if (!status)
-        status = output_file_open(&w->out, path, error);
     if (!status)
         status = write_sections(w, false, &w->end, error);
     if (!status)
@@ -389,8 +385,18 @@ txl_status weights_write(const char *path, const struct weights_contents *conten
     uint64_t data;
     if (!status)
         status = write_sections(w, true, &data, error);
-    if (!status)
-        status = output_file_commit(&w->out, error);
     free_writer(w);
+    return status;
+}
+
+txl_status weights_write(const char *path, const struct weights_contents *contents,
+                         txl_error *error) {
+    struct output_file out;
+    txl_status status = output_file_open(&out, path, error);
+    if (!status)
+        status = weights_write_into(&out, contents, error);
+    if (!status)
+        status = output_file_commit(&out, error);
+    output_file_close(&out);
     return status;
 }

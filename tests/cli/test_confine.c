@@ -1,9 +1,14 @@
 /* What a confined process can still do, and what it cannot do any more.  Each attempt runs in a
  * process of its own, which reports its errno. */
 #include "cli/system/confine.h"
+#include "cli/system/output_keeper.h"
+#include "cli/system/terminal.h"
 #include "tests/convert/checkpoint_files.h"
 
+#include <dirent.h>
+#include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,6 +46,20 @@ static int rename_it(const char *path) {
     return result(rename(path, renamed));
 }
 
+static int remove_it(const char *path) {
+    return result(unlink(path));
+}
+
+static int name_it(const char *path) {
+    char other[4096];
+    snprintf(other, sizeof other, "%s-linked", path);
+    return result(link(path, other));
+}
+
+static int make_nameless(const char *path) {
+    return result(open(path, O_TMPFILE | O_RDWR, 0666));
+}
+
 static int list_it(const char *path) {
     return result(open(path, O_RDONLY | O_DIRECTORY));
 }
@@ -70,24 +89,41 @@ static int read_elsewhere(const char *path) {
     return (int)(intptr_t)found;
 }
 
-/* The errno of an attempt by a process that may read the folder in/ and alone.txt, and write into
- * out/. */
-static int confined(attempt *try, const char *path) {
+/* From here on Landlock is missing for this process. */
+static void hide_landlock(void) {
+    struct sock_filter code[] = {
+        {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)},
+        {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_landlock_create_ruleset},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSYS},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+    };
+    const struct sock_fprog program = {sizeof code / sizeof *code, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
+        _exit(255);
+}
+
+/* The errno of an attempt by a process that may read the folder in/ and alone.txt. */
+static int confined_with(bool has_landlock, attempt *try, const char *path) {
     int how;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         const char *in = scratch_path("in"), *alone = scratch_path("alone.txt");
-        confine(&(struct confinement){.sources = &in,
-                                      .n_source = 1,
-                                      .alone = &alone,
-                                      .n_alone = 1,
-                                      .output = scratch_path("out/new.txl")});
+        terminal_set_quiet(true);
+        if (!has_landlock)
+            hide_landlock();
+        confine(
+            &(struct confinement){.sources = &in, .n_source = 1, .alone = &alone, .n_alone = 1});
         _exit(try(path));
     }
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_true(WIFEXITED(how));
     return WEXITSTATUS(how);
+}
+
+static int confined(attempt *try, const char *path) {
+    return confined_with(true, try, path);
 }
 
 /* Builds with a leak checker allow the calls that it makes. */
@@ -137,8 +173,6 @@ static void files_of_the_task_stay_open_to_it(void **state) {
     assert_int_equal(confined(list_it, scratch_path("in")), 0);
     assert_int_equal(confined(read_it, scratch_path("alone.txt")), 0);
     assert_int_equal(confined(read_elsewhere, scratch_path("in/file")), 0);
-    assert_int_equal(confined(make_it, scratch_path("out/new")), 0);
-    assert_int_equal(confined(rename_it, scratch_path("out/new")), 0);
     assert_int_equal(confined(raise_signal, NULL), 0);
 }
 
@@ -151,9 +185,39 @@ static void other_files_are_closed(void **state) {
     assert_int_equal(confined(read_it, scratch_path("out/old")), EACCES);
     assert_int_equal(confined(read_it, "/etc/passwd"), EACCES);
     assert_int_equal(confined(list_it, "/"), EACCES);
-    assert_int_equal(confined(write_it, scratch_path("in/file")), EACCES);
-    assert_int_equal(confined(write_it, scratch_path("outside")), EACCES);
-    assert_int_equal(confined(make_it, scratch_path("new")), EACCES);
+}
+
+static void needs_filters(void) {
+#if !defined(__x86_64__) && !defined(__aarch64__)
+    print_message("skipped: this machine has no list of system calls\n");
+    skip();
+#endif
+    if (syscall(SYS_seccomp, 2 /* SECCOMP_GET_ACTION_AVAIL */, 0, &(uint32_t){0x7fff0000}) < 0) {
+        print_message("skipped: this kernel filters no system calls\n");
+        skip();
+    }
+}
+
+/* With Landlock and without. */
+static void no_file_is_changed(void **state) {
+    (void)state;
+    needs_filters();
+    for (int has_landlock = 0; has_landlock < 2; has_landlock++) {
+        static const char *const files[] = {"in/file", "alone.txt", "outside", "out/old"};
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+            char path[256];
+            snprintf(path, sizeof path, "%s", scratch_path(files[i]));
+            assert_int_equal(confined_with(has_landlock, write_it, path), EPERM);
+            assert_int_equal(confined_with(has_landlock, rename_it, path), EPERM);
+            assert_int_equal(confined_with(has_landlock, name_it, path), EPERM);
+            assert_int_equal(confined_with(has_landlock, remove_it, path), EPERM);
+            assert_int_equal(access(path, F_OK), 0);
+        }
+        assert_int_equal(confined_with(has_landlock, make_it, scratch_path("out/new")), EPERM);
+        assert_int_equal(confined_with(has_landlock, make_nameless, scratch_path("out")), EPERM);
+    }
+    /* The attempts are refused for what they are, and not for where they are. */
+    assert_int_equal(confined_with(false, read_it, scratch_path("outside")), 0);
 }
 
 /* Newer than Debian 12's headers, with the same number everywhere. */
@@ -171,17 +235,6 @@ static int make_call(const char *path) {
     (void)path;
     const long *a = tried->arguments;
     return result((int)syscall(tried->number, a[0], a[1], a[2], a[3], a[4], a[5]));
-}
-
-static void needs_filters(void) {
-#if !defined(__x86_64__) && !defined(__aarch64__)
-    print_message("skipped: this machine has no list of system calls\n");
-    skip();
-#endif
-    if (syscall(SYS_seccomp, 2 /* SECCOMP_GET_ACTION_AVAIL */, 0, &(uint32_t){0x7fff0000}) < 0) {
-        print_message("skipped: this kernel filters no system calls\n");
-        skip();
-    }
 }
 
 #define CALL(name, ...)                                                                            \
@@ -339,7 +392,7 @@ static void threads_from_before_are_told(void **state) {
     close(told[1]);
 }
 
-/* A file in `alone` does not open its folder, and nothing can be written without an output. */
+/* With a file in `sources`, others are as closed as with a folder. */
 static void a_file_may_be_the_source(void **state) {
     (void)state;
     needs_landlock();
@@ -350,20 +403,123 @@ static void a_file_may_be_the_source(void **state) {
         const char *file = scratch_path("in/file");
         confine(&(struct confinement){.sources = &file, .n_source = 1});
         _exit(read_it(scratch_path("in/link")) != 0 ||
-              read_it(scratch_path("alone.txt")) != EACCES ||
-              make_it(scratch_path("out/another")) != EACCES);
+              read_it(scratch_path("alone.txt")) != EACCES);
     }
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_int_equal(how, 0);
+}
+
+/* What of the confinement is missing is told once, and nothing where nothing is. */
+static void confinement_is_told(void **state) {
+    (void)state;
+    needs_landlock();
+    needs_filters();
+    for (int has_landlock = 0; has_landlock < 2; has_landlock++) {
+        int messages[2], how;
+        char text[1024] = "";
+        assert_int_equal(pipe(messages), 0);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            dup2(messages[1], STDERR_FILENO);
+            if (!has_landlock)
+                hide_landlock();
+            confine(&(struct confinement){.n_source = 0});
+            _exit(0);
+        }
+        close(messages[1]);
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_int_equal(how, 0);
+        ssize_t n = read(messages[0], text, sizeof text - 1);
+        close(messages[0]);
+        if (has_landlock)
+            assert_int_equal(n, 0);
+        else
+            assert_non_null(strstr(text, "note: confined by a filter of system calls alone"));
+    }
+}
+
+/* ---- The keeper of an output -------------------------------------------------------------- */
+
+static char *content_of(const char *path) {
+    static char text[64];
+    FILE *file = fopen(path, "r");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[n] = '\0';
+    if (file)
+        fclose(file);
+    return file ? text : NULL;
+}
+
+static size_t count_files(const char *path) {
+    size_t n = 0;
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+/* The status of a confined process that writes out/kept, and ends in the way that `end` names. */
+static int keep_output(bool has_landlock, const char *end) {
+    int how;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct output_file out;
+        struct output_keeper keeper;
+        txl_error error;
+        if (output_file_open(&out, scratch_path("out/kept"), &error) != TXL_OK ||
+            output_keeper_start(&keeper, &out, &error) != TXL_OK)
+            _exit(1);
+        terminal_set_quiet(true);
+        if (!has_landlock)
+            hide_landlock();
+        confine(&(struct confinement){.n_source = 0});
+        if (output_file_write(&out, end, strlen(end), 0, &error) != TXL_OK)
+            _exit(2);
+        if (strcmp(end, "killed") == 0)
+            raise(SIGKILL);
+        if (strcmp(end, "commit") == 0 && output_keeper_commit(&keeper, &error) != TXL_OK)
+            _exit(3);
+        output_keeper_end(&keeper);
+        output_file_close(&out);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return how;
+}
+
+static void the_keeper_puts_files_into_place(void **state) {
+    (void)state;
+    char path[256];
+    snprintf(path, sizeof path, "%s", scratch_path("out/kept"));
+    for (int has_landlock = 0; has_landlock < 2; has_landlock++) {
+        size_t before = count_files(scratch_path("out"));
+        assert_int_equal(keep_output(has_landlock, "failed"), 0);
+        assert_null(content_of(path));
+        assert_int_equal(keep_output(has_landlock, "killed"), SIGKILL);
+        assert_int_equal(count_files(scratch_path("out")), before);
+        assert_int_equal(keep_output(has_landlock, "commit"), 0);
+        assert_string_equal(content_of(path), "commit");
+        assert_int_equal(keep_output(has_landlock, "failed"), 0);
+        assert_string_equal(content_of(path), "commit");
+        assert_int_equal(count_files(scratch_path("out")), before + 1);
+        assert_int_equal(unlink(path), 0);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_of_the_task_stay_open_to_it),
         cmocka_unit_test(other_files_are_closed),
+        cmocka_unit_test(no_file_is_changed),
         cmocka_unit_test(what_is_not_allowed_is_refused),
         cmocka_unit_test(threads_from_before_are_told),
         cmocka_unit_test(a_file_may_be_the_source),
+        cmocka_unit_test(confinement_is_told),
+        cmocka_unit_test(the_keeper_puts_files_into_place),
     };
     return cmocka_run_group_tests(tests, make_files, remove_scratch);
 }
