@@ -67,7 +67,9 @@ struct measurement {
     txl_costs costs;
     size_t n;
     double worked; /* seconds, without measuring the machine's limits */
-    double rate[SAMPLES], bandwidth[SAMPLES], sgemm[SAMPLES];
+    txl_products products;
+    const char *instruction; /* that multiplies, or "sgemm" */
+    double rate[SAMPLES], bandwidth[SAMPLES], sgemm[SAMPLES], peak[SAMPLES];
 };
 
 /* One row of the result. */
@@ -75,6 +77,8 @@ struct result {
     enum mode mode;
     double bytes, flops; /* for one token */
     double rate, p10, p90, bandwidth, sgemm, share;
+    const char *instruction;
+    double peak; /* of the instruction */
 };
 
 static bool failed(const txl_error *error) {
@@ -190,9 +194,15 @@ static bool fill_memory(struct bench *b) {
 static bool take_sample(struct bench *b, struct measurement *m, double seconds) {
     txl_error error;
     size_t i = m->n;
-    bool reads = m->mode != MODE_TRAIN; /* only sgemm limits training */
-    if ((reads && txl_measure_read_bandwidth(b->settings.threads, &m->bandwidth[i], &error)) ||
-        txl_measure_sgemm(b->settings.threads, &m->sgemm[i], &error) != TXL_OK)
+    int threads = b->settings.threads;
+    bool reads = m->mode != MODE_TRAIN; /* only products limit training */
+    if ((reads && txl_measure_read_bandwidth(threads, &m->bandwidth[i], &error)) ||
+        txl_measure_sgemm(threads, &m->sgemm[i], &error))
+        return failed(&error);
+    m->instruction = "sgemm";
+    m->peak[i] = m->sgemm[i];
+    if (m->products != TXL_PRODUCTS_F32 &&
+        txl_measure_products(m->products, threads, &m->instruction, &m->peak[i], &error))
         return failed(&error);
     double start = terminal_seconds();
     if (!work(b, m->mode, seconds, &m->rate[i]))
@@ -237,13 +247,14 @@ static void share_round(const struct bench *b, const txl_costs *costs, struct re
     double refresh = (double)b->options->refresh, known = (double)b->options->known;
     r->bytes = (double)costs->bytes * (refresh - 1) / refresh;
     r->flops = (double)costs->block_flops * known / refresh;
-    r->share = r->rate * (r->bytes / r->bandwidth + r->flops / r->sgemm);
+    r->share = r->rate * (r->bytes / r->bandwidth + r->flops / r->peak);
 }
 
 static struct result summarise(const struct bench *b, struct measurement *m) {
     qsort(m->rate, m->n, sizeof *m->rate, ascending);
     qsort(m->bandwidth, m->n, sizeof *m->bandwidth, ascending);
     qsort(m->sgemm, m->n, sizeof *m->sgemm, ascending);
+    qsort(m->peak, m->n, sizeof *m->peak, ascending);
     struct result r = {.mode = m->mode,
                        .bytes = (double)m->costs.bytes,
                        .flops = (double)m->costs.flops,
@@ -251,12 +262,14 @@ static struct result summarise(const struct bench *b, struct measurement *m) {
                        .p10 = quantile(m->rate, m->n, 0.1),
                        .p90 = quantile(m->rate, m->n, 0.9),
                        .bandwidth = quantile(m->bandwidth, m->n, 0.5),
-                       .sgemm = quantile(m->sgemm, m->n, 0.5)};
+                       .sgemm = quantile(m->sgemm, m->n, 0.5),
+                       .instruction = m->instruction,
+                       .peak = quantile(m->peak, m->n, 0.5)};
     if (m->mode == MODE_REFRESHED)
         share_round(b, &m->costs, &r);
     else
         r.share =
-            m->mode == MODE_GENERATE ? r.rate * r.bytes / r.bandwidth : r.rate * r.flops / r.sgemm;
+            m->mode == MODE_GENERATE ? r.rate * r.bytes / r.bandwidth : r.rate * r.flops / r.peak;
     return r;
 }
 
@@ -267,7 +280,7 @@ static json_t *number_unless(bool without, int64_t n) {
 static json_t *result_to_json(const struct bench *b, const struct result *r) {
     bool rounds = r->mode == MODE_REFRESHED;
     return json_pack(
-        "{s:s, s:s, s:s*, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:f, "
+        "{s:s, s:s, s:s*, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, s:f, s:f, "
         "s:s, s:s, s:o, s:o}",
         "mode", modes[r->mode], "type", txl_model_type(b->model.handle), "compute",
         b->settings.compute == TXL_COMPUTE_INT8 ? session_computes[TXL_COMPUTE_INT8] : NULL,
@@ -275,22 +288,23 @@ static json_t *result_to_json(const struct bench *b, const struct result *r) {
         "tgt_len", b->settings.tgt_len, "mem_len", number_unless(rounds, b->settings.mem_len),
         "tokens_per_second", r->rate, "p10", r->p10, "p90", r->p90, "bytes_per_token",
         (json_int_t)r->bytes, "flops_per_token", (json_int_t)r->flops, "read_bandwidth",
-        r->bandwidth, "sgemm_peak", r->sgemm, "share_of_limit", r->share, "kernels",
-        txl_kernels_name(NULL), "blas", txl_blas_name(), "refresh",
-        number_unless(!rounds, b->options->refresh), "known",
+        r->bandwidth, "sgemm_peak", r->sgemm, "instruction", r->instruction, "instruction_peak",
+        r->peak, "share_of_limit", r->share, "kernels", txl_kernels_name(NULL), "blas",
+        txl_blas_name(), "refresh", number_unless(!rounds, b->options->refresh), "known",
         number_unless(!rounds, b->options->known));
 }
 
 static json_t *training_to_json(const struct bench *b, const struct result *r) {
-    return json_pack("{s:s, s:s, s:i, s:f, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, "
-                     "s:s}",
-                     "mode", modes[r->mode], "compute", computes[b->training.how.bf16], "batch",
-                     b->training.how.batch, "dropout", b->training.how.dropout, "threads",
-                     b->settings.threads, "tgt_len", b->settings.tgt_len, "mem_len",
-                     b->settings.mem_len, "tokens_per_second", r->rate, "p10", r->p10, "p90",
-                     r->p90, "memory_bytes", (json_int_t)b->training.bytes, "flops_per_token",
-                     (json_int_t)r->flops, "sgemm_peak", r->sgemm, "share_of_limit", r->share,
-                     "kernels", txl_kernels_name(NULL), "blas", txl_blas_name());
+    return json_pack(
+        "{s:s, s:s, s:i, s:f, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:s, s:f, s:f, s:s, "
+        "s:s}",
+        "mode", modes[r->mode], "compute", computes[b->training.how.bf16], "batch",
+        b->training.how.batch, "dropout", b->training.how.dropout, "threads", b->settings.threads,
+        "tgt_len", b->settings.tgt_len, "mem_len", b->settings.mem_len, "tokens_per_second",
+        r->rate, "p10", r->p10, "p90", r->p90, "memory_bytes", (json_int_t)b->training.bytes,
+        "flops_per_token", (json_int_t)r->flops, "sgemm_peak", r->sgemm, "instruction",
+        r->instruction, "instruction_peak", r->peak, "share_of_limit", r->share, "kernels",
+        txl_kernels_name(NULL), "blas", txl_blas_name());
 }
 
 static bool print_json(const struct bench *b, const struct result *r) {
@@ -304,16 +318,18 @@ static bool print_line(const char *line, int length) {
 static bool print_training_csv(const struct bench *b, const struct result *r) {
     static const char header[] =
         "mode,compute,batch,dropout,threads,tgt_len,mem_len,tokens_per_second,p10,p90,"
-        "memory_bytes,flops_per_token,sgemm_peak,share_of_limit,kernels,blas\n";
+        "memory_bytes,flops_per_token,sgemm_peak,instruction,instruction_peak,share_of_limit,"
+        "kernels,blas\n";
     if (b->measurements == 0 && !output_write(header, strlen(header)))
         return false;
     char line[512];
-    int length = snprintf(line, sizeof line,
-                          "%s,%s,%d,%g,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%.0f,%.6g,%.4f,%s,%s\n",
-                          modes[r->mode], computes[b->training.how.bf16], b->training.how.batch,
-                          b->training.how.dropout, b->settings.threads, b->settings.tgt_len,
-                          b->settings.mem_len, r->rate, r->p10, r->p90, b->training.bytes, r->flops,
-                          r->sgemm, r->share, txl_kernels_name(NULL), txl_blas_name());
+    int length = snprintf(
+        line, sizeof line,
+        "%s,%s,%d,%g,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%.0f,%.6g,%s,%.6g,%.4f,%s,%s\n",
+        modes[r->mode], computes[b->training.how.bf16], b->training.how.batch,
+        b->training.how.dropout, b->settings.threads, b->settings.tgt_len, b->settings.mem_len,
+        r->rate, r->p10, r->p90, b->training.bytes, r->flops, r->sgemm, r->instruction, r->peak,
+        r->share, txl_kernels_name(NULL), txl_blas_name());
     return print_line(line, length);
 }
 
@@ -331,19 +347,22 @@ static bool print_csv(const struct bench *b, const struct result *r) {
 
     static const char header[] =
         "mode,type,memory_type,threads,tgt_len,mem_len,tokens_per_second,p10,p90,bytes_per_token,"
-        "flops_per_token,read_bandwidth,sgemm_peak,share_of_limit,kernels,blas,refresh,known\n";
+        "flops_per_token,read_bandwidth,sgemm_peak,instruction,instruction_peak,share_of_limit,"
+        "kernels,blas,refresh,known\n";
     if (b->measurements == 0 && !output_write(header, strlen(header)))
         return false;
     bool rounds = r->mode == MODE_REFRESHED;
     char line[512], mem_len[24], refresh[24], known[24];
     int length = snprintf(
         line, sizeof line,
-        "%s,%s,%s,%d,%d,%s,%.6g,%.6g,%.6g,%.0f,%.0f,%.6g,%.6g,%.4f,%s,%s,%s,%s\n", modes[r->mode],
+        "%s,%s,%s,%d,%d,%s,%.6g,%.6g,%.6g,%.0f,%.0f,%.6g,%.6g,%s,%.6g,%.4f,%s,%s,%s,%s\n",
+        modes[r->mode],
         b->settings.compute == TXL_COMPUTE_INT8 ? "q8/int8" : txl_model_type(b->model.handle),
         memory_types[b->settings.memory_type], b->settings.threads, b->settings.tgt_len,
         field(mem_len, sizeof mem_len, !rounds, b->settings.mem_len), r->rate, r->p10, r->p90,
-        r->bytes, r->flops, r->bandwidth, r->sgemm, r->share, txl_kernels_name(NULL),
-        txl_blas_name(), field(refresh, sizeof refresh, rounds, b->options->refresh),
+        r->bytes, r->flops, r->bandwidth, r->sgemm, r->instruction, r->peak, r->share,
+        txl_kernels_name(NULL), txl_blas_name(),
+        field(refresh, sizeof refresh, rounds, b->options->refresh),
         field(known, sizeof known, rounds, b->options->known));
     return print_line(line, length);
 }
@@ -353,29 +372,33 @@ static void say_limits(const struct result *r, char *needs, char *has, size_t si
     const double giga = 1e-9;
     if (r->mode == MODE_SCORE || r->mode == MODE_TRAIN) {
         snprintf(needs, size, "%7.3f GFLOP", giga * r->flops);
-        snprintf(has, size, "%7.1f GFLOP/s", giga * r->sgemm);
+        snprintf(has, size, "%7.1f GFLOP/s", giga * r->peak);
     } else if (r->mode == MODE_GENERATE) {
         snprintf(needs, size, "%7.3f GB", giga * r->bytes);
         snprintf(has, size, "%7.1f GB/s", giga * r->bandwidth);
     } else {
         snprintf(needs, size, "%7.3f GB, %.3f GFLOP", giga * r->bytes, giga * r->flops);
-        snprintf(has, size, "%.1f GB/s, %.1f GFLOP/s", giga * r->bandwidth, giga * r->sgemm);
+        snprintf(has, size, "%.1f GB/s, %.1f GFLOP/s", giga * r->bandwidth, giga * r->peak);
     }
 }
 
 static bool print_text(const struct bench *b, const struct result *r) {
     static const char header[] =
         "mode       mem_len  tokens/s       p10       p90  a token needs   "
-        "the machine has   share\n";
+        "the machine has   share  of\n";
     if (b->measurements == 0 && !output_write(header, strlen(header)))
         return false;
     char line[256], mem_len[24] = "-", needs[64], has[64];
     if (r->mode != MODE_REFRESHED)
         snprintf(mem_len, sizeof mem_len, "%d", b->settings.mem_len);
     say_limits(r, needs, has, sizeof needs);
+    const char *limit = r->mode == MODE_GENERATE    ? "reading"
+                        : r->mode == MODE_REFRESHED ? "reading and "
+                                                    : "";
     int length =
-        snprintf(line, sizeof line, "%-9s %8s %9.1f %9.1f %9.1f  %-13s  %-15s  %4.0f %%\n",
-                 modes[r->mode], mem_len, r->rate, r->p10, r->p90, needs, has, 100 * r->share);
+        snprintf(line, sizeof line, "%-9s %8s %9.1f %9.1f %9.1f  %-13s  %-15s  %4.0f %%  %s%s\n",
+                 modes[r->mode], mem_len, r->rate, r->p10, r->p90, needs, has, 100 * r->share,
+                 limit, r->mode == MODE_GENERATE ? "" : r->instruction);
     return print_line(line, length);
 }
 
@@ -391,9 +414,19 @@ static uint64_t target_flops(const txl_model *model) {
     return (uint64_t)(flops / log(n_token + 1.0));
 }
 
+static txl_products products_of(const struct bench *b, enum mode mode) {
+    if (mode == MODE_TRAIN)
+        return b->training.how.bf16 ? TXL_PRODUCTS_TRAINING_BF16 : TXL_PRODUCTS_F32;
+    if (b->settings.compute == TXL_COMPUTE_INT8)
+        return TXL_PRODUCTS_INT8;
+    return strcmp(txl_model_type(b->model.handle), "bf16") == 0 ? TXL_PRODUCTS_BF16
+                                                                : TXL_PRODUCTS_F32;
+}
+
 /* The cost of a token depends on `settings`. */
 static bool measure(struct bench *b, enum mode mode, const txl_settings *settings) {
-    struct measurement m = {.mode = mode, .costs = {.flops = b->training.flops}};
+    struct measurement m = {
+        .mode = mode, .costs = {.flops = b->training.flops}, .products = products_of(b, mode)};
     if (mode != MODE_TRAIN)
         txl_model_costs(b->model.handle, settings, &m.costs);
     if (mode == MODE_SCORE)
@@ -727,32 +760,37 @@ static const struct option_row options[] = {
 static const struct note notes[] = {
     {"Measurements",
      "The memory is filled first, and a first sample warms up. Every sample that counts comes "
-     "right after the machine's own limits were measured with the same threads: the best rate at "
-     "which a large buffer can be read, and OpenBLAS's best sgemm. The result has the median of "
-     "the "
-     "samples, their 10th and 90th percentile, the limits' medians, and the share of the limit. "
-     "For generating, the share is tokens a second, times the bytes that one token must read, "
-     "divided by the bandwidth. For scoring and training it is tokens a second, times the "
-     "floating-point operations that one token must do, divided by the speed of sgemm. A sample of "
-     "refreshed (XLNet) is a round: a block of --known tokens, then --refresh new ones, each of "
-     "which but the first reads the weights. Its share is the time that bandwidth and sgemm "
-     "together allow, divided by the time taken. The tokens are drawn at random by Zipf's law."},
+     "right "
+     "after the machine's own limits were measured with the same threads: the best rate at which a "
+     "large buffer can be read, OpenBLAS's best sgemm, and, where weights are multiplied in bf16 "
+     "or "
+     "in 8 bits, the peak of the processor's instruction for it, with operands in registers. The "
+     "result has the median of the samples, their 10th and 90th percentile, the limits' medians, "
+     "and the share of the limit. For generating, the share is tokens a second, times the bytes "
+     "that one token must read, divided by the bandwidth. For scoring and training it is tokens a "
+     "second, times the operations that one token must do, divided by the peak of what the last "
+     "column names: sgemm or the instruction. A sample of refreshed (XLNet) is a round: a block of "
+     "--known tokens, then --refresh new ones, each of which but the first reads the weights. Its "
+     "share is the time that both limits allow, divided by the time taken. The tokens are drawn at "
+     "random by Zipf's law."},
     {"Training",
-     "--mode train takes steps of txl train in f32, or with --compute bf16 in bf16, whose "
-     "products can be faster than sgemm's peak. The operations that cannot be left out are "
-     "counted, two for a multiply-add: for rows of the segment every matrix three times, once "
-     "forward and once for each gradient; for rows of memory the matrices of keys and values "
-     "twice; for position rows their own matrix twice; and attention's three products three times "
-     "over the positions that a token sees."},
+     "--mode train takes steps of txl train in f32, or with --compute bf16 in bf16. The operations "
+     "that cannot be left out are counted, two for a multiply-add: for rows of the segment every "
+     "matrix three times, once forward and once for each gradient; for rows of memory the matrices "
+     "of keys and values twice; for position rows their own matrix twice; and attention's three "
+     "products three times over the positions that a token sees."},
     {"JSON and CSV", "The fields, of each measurement:\n\n"
                      " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
                      " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
-                     " sgemm_peak share_of_limit kernels blas refresh known\n\n"
+                     " sgemm_peak instruction instruction_peak share_of_limit\n"
+                     " kernels blas refresh known\n\n"
                      "or with --mode train\n\n"
                      " mode compute batch dropout threads tgt_len mem_len\n"
                      " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
-                     " sgemm_peak share_of_limit kernels blas\n\n"
-                     "read_bandwidth is in bytes a second, sgemm_peak in operations a second, "
+                     " sgemm_peak instruction instruction_peak share_of_limit\n"
+                     " kernels blas\n\n"
+                     "read_bandwidth is in bytes a second; sgemm_peak and instruction_peak are in "
+                     "operations a second; instruction is what multiplies weights, or sgemm; "
                      "memory_bytes is the memory that training takes, without the text. Only mode "
                      "refreshed has refresh and known; only the others have mem_len."},
     {"Summary line",

@@ -1029,6 +1029,23 @@ TXL_API txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_sec
                                               txl_error *error);
 TXL_API txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_error *error);
 
+/* The numbers that a product of many rows multiplies. */
+typedef enum txl_products {
+    TXL_PRODUCTS_F32 = 0,      /* weights in f32, f16 and q8, and training in f32 */
+    TXL_PRODUCTS_BF16,         /* weights in bf16 */
+    TXL_PRODUCTS_INT8,         /* weights in q8 with TXL_COMPUTE_INT8 */
+    TXL_PRODUCTS_TRAINING_BF16 /* training in bf16 */
+} txl_products;
+
+/* The peak of such products: the operations a second, two for each product of numbers, of the
+ * processor's instruction that multiplies them, with operands in registers.  *instruction becomes
+ * its name, which lives as long as the process: "vdpbf16ps", "vpdpbusd", "vfmadd231ph",
+ * "tdpbf16ps", "tdpbssd"; or "sgemm", where they are multiplied in f32, and the peak is
+ * txl_measure_sgemm's. */
+TXL_API txl_status txl_measure_products(txl_products products, int threads,
+                                        const char **instruction, double *operations_per_second,
+                                        txl_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,6 @@
 /* The body of every bf16_product, for LANES lanes (see vectors.h).  The file that includes it may
- * define its own tiles: BF16_TILE_ROWS, BF16_TILE_COLUMNS, bf16_begin, bf16_tile and bf16_end. */
+ * define its own tiles: BF16_TILE_ROWS, BF16_TILE_COLUMNS, bf16_begin, bf16_tile and bf16_end; and
+ * BF16_INSTRUCTION, the instruction that multiplies pairs of bf16. */
 #ifndef TXL_BF16_PRODUCT_IMPL_H
 #define TXL_BF16_PRODUCT_IMPL_H
 
@@ -7,6 +8,10 @@
 #include "packed_product.h"
 #include "pairs.h"
 #include "transpose.h"
+
+#if !defined(BF16_INSTRUCTION)
+#define BF16_INSTRUCTION NULL
+#endif
 
 /* ---- Packing ------------------------------------------------------------------------------ */
 
@@ -194,6 +199,7 @@ static void bf16_multiply(const struct pack *a, const struct pack *b, size_t k, 
 static const struct packed_product bf16_product = {
     .element = sizeof(uint16_t),
     .depth = BF16_DEPTH,
+    .instruction = BF16_INSTRUCTION,
     .pack_left = bf16_pack_left,
     .pack_right = bf16_pack_right,
     .multiply = bf16_multiply,

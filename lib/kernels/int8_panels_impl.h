@@ -12,6 +12,7 @@
 #define TXL_INT8_PANELS_IMPL_H
 
 #include "finish_panel.h"
+#include "instruction.h"
 #include "lanes.h"
 #include "lib/base/q8.h"
 
@@ -107,6 +108,9 @@ static void prepare_int8(size_t n, size_t k, const void *b, const float *scale, 
 
 #if defined(MULTIPLIES_BYTES_IN_TILES)
 
+TILE_INSTRUCTION(dpbssd, 64);
+#define INT8_INSTRUCTION &tdpbssd
+
 /* Multiplies 16 rows of weights by 16 rows of activations: c[rows, width]. */
 static inline void tile_int8(size_t rows, size_t blocks, const char *p, const float *x_scale,
                              size_t width, const int8_t *b, const float *scale, float *c) {
@@ -148,6 +152,9 @@ static void multiply_int8(size_t width, size_t n, size_t blocks, const void *pac
 }
 
 #else
+
+VECTOR_INSTRUCTION(vpdpbusd, 8 * LANES);
+#define INT8_INSTRUCTION &vpdpbusd
 
 /* Adds to each lane of `sum` the products of four unsigned bytes of x with four signed ones of y.
  * An intrinsic's vectors of 64-bit integers would make gcc 12 copy every sum at every step. */
@@ -272,6 +279,7 @@ static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t l
     }
 }
 
+#define INT8_INSTRUCTION NULL
 #define prepare_int8 prepare_q8
 #define panel_int8 panel
 
@@ -282,6 +290,7 @@ static const struct panels int8_panels = {
     .element = sizeof(float),
     .unit = 16,
     .most_rows = SIZE_MAX,
+    .instruction = INT8_INSTRUCTION,
     .pack = pack_int8,
     .prepare = prepare_int8,
     .panel = panel_int8,

@@ -24,6 +24,13 @@ enum {
 /* The function after the first linear layer of a feed-forward block. */
 enum activation { LINEAR, RELU, GELU_TANH, GELU_ERF, SWISH };
 
+/* What multiplies the most numbers in a product. */
+struct instruction {
+    const char *name;              /* the processor's maker's */
+    double operations;             /* of a round, two for each product */
+    void (*repeat)(size_t rounds); /* executes it with operands in registers */
+};
+
 /* Y = act(X B^T + bias) for many rows of X. The rows of X are packed into transposed panels, and
  * each panel meets all rows of B. Each sum adds over k in order, so it does not depend on the
  * number of rows. */
@@ -32,6 +39,7 @@ struct panels {
                          numbers */
     size_t unit;      /* widths are multiples of this */
     size_t most_rows; /* sgemm is faster for more rows of X than this */
+    const struct instruction *instruction; /* NULL: f32's */
 
     /* Packs X[m, k] with row stride ldx, m <= PANEL_WIDTH, into a panel out[k, width].  width is m
      * rounded up to a multiple of `unit`; columns beyond m are zero.  `panel` takes

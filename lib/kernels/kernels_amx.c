@@ -9,8 +9,11 @@
 
 #define BF16_TILE_ROWS 32
 #define BF16_TILE_COLUMNS 32
+#define BF16_INSTRUCTION &tdpbf16ps
 #define bf16_begin tiles_begin
 #define bf16_end tiles_end
+
+TILE_INSTRUCTION(dpbf16ps, 32);
 
 /* An operand: the distances to its second 16 rows or columns and from one step of `depth` to the
  * next, both in elements, and the bytes from row to row of a tile. */
@@ -164,6 +167,7 @@ static const struct panels panels_bf16 = {
     .element = sizeof(uint16_t),
     .unit = BF16_ROWS,
     .most_rows = SIZE_MAX,
+    .instruction = BF16_INSTRUCTION,
     .pack = pack_activations,
     .prepare = copy_weights,
     .panel = multiply_panel,

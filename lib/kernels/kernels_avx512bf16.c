@@ -1,9 +1,14 @@
 /* Kernels for x86-64 processors with AVX-512 (F, VL, BW, DQ) and its BF16 extension: weights in
  * bf16 are multiplied by activations rounded to bf16, two products at a time. */
 #include "loads_avx512.h"
+#define MULTIPLIES_BYTES /* for int8_panels_impl.h */
 
 #include "finish_panel.h"
+#include "instruction.h"
 #include "kernels.h"
+
+VECTOR_INSTRUCTION(vdpbf16ps, 4 * LANES);
+#define BF16_INSTRUCTION &vdpbf16ps
 
 /* out[(k + 1) / 2, width] pairs of neighbours along k, rounded to nearest even. */
 static void pack_bf16(size_t m, size_t width, size_t k, const float *x, size_t ldx, void *out,
@@ -98,6 +103,7 @@ static const struct panels panels_bf16 = {
     .element = sizeof(uint16_t),
     .unit = 16,
     .most_rows = SIZE_MAX,
+    .instruction = BF16_INSTRUCTION,
     .pack = pack_bf16,
     .panel = panel_bf16,
 };

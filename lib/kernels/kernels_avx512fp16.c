@@ -8,8 +8,10 @@
  * rounded, to 11 bits.  Weights in f16 and q8 are not multiplied in this way: f16 is to score as
  * f32 does, and q8 is to write the same text on every processor. */
 #include "loads_avx512.h"
+#define MULTIPLIES_BYTES /* for int8_panels_impl.h */
 
 #include "finish_panel.h"
+#include "instruction.h"
 #include "kernels.h"
 
 enum {
@@ -186,10 +188,13 @@ static void panel_f16(size_t m, size_t width, size_t n, size_t k, const void *pa
     finish_panel(m, width, n, c, x_scale, bias, relu, y, ldy);
 }
 
+VECTOR_INSTRUCTION(vfmadd231ph, 2 * F16_LANES);
+
 static const struct panels panels_bf16 = {
     .element = sizeof(uint16_t),
     .unit = F16_LANES,
     .most_rows = SIZE_MAX,
+    .instruction = &vfmadd231ph,
     .pack = pack_f16,
     .prepare = prepare_bf16_pairs,
     .panel = panel_f16,

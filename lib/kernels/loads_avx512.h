@@ -30,8 +30,6 @@ static inline ivec16 load_ivec16(const int8_t *p) {
 
 static inline ivec add_products(ivec sum, ivec16 a, ivec16 b) {
 #if defined(__AVX512VNNI__)
-#define MULTIPLIES_BYTES /* for int8_panels_impl.h */
-
     return (ivec)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
 #else
     return sum + (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);

@@ -26,9 +26,12 @@ struct pack {
     size_t k;
 };
 
+struct instruction;
+
 struct packed_product {
     size_t element; /* bytes of an element in a pack */
     size_t depth;   /* packed rows are filled up to a multiple of this many elements */
+    const struct instruction *instruction; /* see kernels.h; NULL: f32's */
 
     /* Packs rows [first, end) of `x`.  `first` is a multiple of 16; so is `end`, unless it is the
      * number of rows.  Rounding to bf16 is to nearest even; NaN stays NaN, and subnormal numbers

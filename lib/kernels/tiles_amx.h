@@ -2,6 +2,8 @@
 #ifndef TXL_TILES_AMX_H
 #define TXL_TILES_AMX_H
 
+#include "kernels.h"
+
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +38,20 @@ static inline void tiles_begin(void) {
 static inline void tiles_end(void) {
     _tile_release();
 }
+
+/* Defines an instruction that multiplies 16 rows of n numbers by 16 columns.  tiles_begin has made
+ * every operand zero; four independent sums hide the latency. */
+#define TILE_INSTRUCTION(name, n)                                                                  \
+    static void repeat_##name(size_t rounds) {                                                     \
+        tiles_begin();                                                                             \
+        for (; rounds > 0; rounds--) {                                                             \
+            _tile_##name(0, 4, 6);                                                                 \
+            _tile_##name(1, 4, 7);                                                                 \
+            _tile_##name(2, 5, 6);                                                                 \
+            _tile_##name(3, 5, 7);                                                                 \
+        }                                                                                          \
+        tiles_end();                                                                               \
+    }                                                                                              \
+    static const struct instruction t##name = {"t" #name, 4.0 * 2 * 16 * 16 * (n), repeat_##name}
 
 #endif

@@ -4,7 +4,9 @@
 #include "lib/base/pages.h"
 #include "lib/base/threads.h"
 #include "lib/kernels/kernels.h"
+#include "lib/kernels/packed_product.h"
 #include "lib/network/blas_threads.h"
+#include "lib/weights/weights.h"
 #include "txl.h"
 
 #include <cblas.h>
@@ -100,7 +102,7 @@ txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second, txl
     return TXL_OK;
 }
 
-/* ---- Multiplying -------------------------------------------------------------------------- */
+/* ---- Products ------------------------------------------------------------------------------ */
 
 /* Y = X W^T on one thread: X[rows, D_IN], W[block, D_IN], Y[rows, block].  It is as large as a
  * product of some segments with a part of a large model's matrix. */
@@ -140,6 +142,62 @@ static double measure_shape(struct product *product) {
     }
     return best;
 }
+
+/* ---- Instructions ------------------------------------------------------------------------- */
+
+enum {
+    ROUNDS = 1 << 16,      /* of a task: some milliseconds of vector instructions */
+    INSTRUCTION_PASSES = 6 /* the best pass counts */
+};
+
+static void repeat_task(void *context, int i, int thread) {
+    (void)i;
+    (void)thread;
+    const struct instruction *instruction = context;
+    instruction->repeat(ROUNDS);
+}
+
+/* NULL: a product in f32. */
+static const struct instruction *multiplying(const struct kernels *kernels, txl_products products) {
+    switch (products) {
+    case TXL_PRODUCTS_F32:
+        break;
+    case TXL_PRODUCTS_BF16:
+        return kernels->panels[WEIGHTS_BF16]->instruction;
+    case TXL_PRODUCTS_INT8:
+        return kernels->int8->panels[WEIGHTS_Q8]->instruction;
+    case TXL_PRODUCTS_TRAINING_BF16:
+        return kernels->bf16_product->instruction;
+    }
+    return NULL;
+}
+
+txl_status txl_measure_products(txl_products products, int threads, const char **instruction,
+                                double *operations_per_second, txl_error *error) {
+    const struct kernels *kernels;
+    txl_status status = kernels_choose(&kernels, error);
+    if (status)
+        return status;
+    const struct instruction *used = multiplying(kernels, products);
+    *instruction = used ? used->name : "sgemm";
+    if (!used)
+        return txl_measure_sgemm(threads, operations_per_second, error);
+    struct pool *pool = pool_new(threads);
+    if (!pool)
+        return txl_fail(error, TXL_MEMORY, "threads cannot be started");
+    int n = pool_size(pool);
+    *operations_per_second = 0;
+    for (int pass = 0; pass < INSTRUCTION_PASSES; pass++) {
+        double start = seconds_now();
+        pool_run(pool, n, repeat_task, (void *)used);
+        double rate = used->operations * ROUNDS * n / (seconds_now() - start);
+        *operations_per_second = rate > *operations_per_second ? rate : *operations_per_second;
+    }
+    pool_free(pool);
+    return TXL_OK;
+}
+
+/* ---- sgemm -------------------------------------------------------------------------------- */
 
 txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_error *error) {
     struct cold cold;

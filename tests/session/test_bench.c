@@ -318,6 +318,31 @@ static void the_machine_has_limits(void **state) {
     assert_true(isfinite(flops) && flops > 0);
 }
 
+/* The instructions of each kind of kernels; the others multiply in f32. */
+static void products_have_a_peak(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernels, *instruction[4];
+    } rows[] = {{"amx", {"sgemm", "tdpbf16ps", "tdpbssd", "tdpbf16ps"}},
+                {"avx512fp16", {"sgemm", "vfmadd231ph", "vpdpbusd", "sgemm"}},
+                {"avx512bf16", {"sgemm", "vdpbf16ps", "vpdpbusd", "vdpbf16ps"}},
+                {"", {"sgemm", "sgemm", "sgemm", "sgemm"}}};
+    const char *kernels = txl_kernels_name(NULL);
+    assert_non_null(kernels);
+    size_t row = 0;
+    while (rows[row].kernels[0] && strcmp(rows[row].kernels, kernels) != 0)
+        row++;
+    for (int products = TXL_PRODUCTS_F32; products <= TXL_PRODUCTS_TRAINING_BF16; products++) {
+        const char *instruction;
+        double peak;
+        txl_error error;
+        assert_int_equal(
+            txl_measure_products((txl_products)products, 1, &instruction, &peak, &error), TXL_OK);
+        assert_string_equal(instruction, rows[row].instruction[products]);
+        assert_true(isfinite(peak) && peak > 1e6);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_random_model_scores),
@@ -328,6 +353,7 @@ int main(void) {
         cmocka_unit_test(costs_of_published_shapes),
         cmocka_unit_test(costs_of_training),
         cmocka_unit_test(the_machine_has_limits),
+        cmocka_unit_test(products_have_a_peak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
