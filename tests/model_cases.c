@@ -1,6 +1,7 @@
 /* Opens the checkpoints of tests/cases. */
 #include "model_cases.h"
 #include "convert/convert.h"
+#include "lib/kernels/kernels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,6 +32,10 @@ const char *const case_names[] = {"enwik8-zip",
                                   "absolute-sinusoid",
                                   "absolute-learned",
                                   NULL};
+
+const char *const trained_cases[] = {
+    "characters",     "enwik8-zip", "text8", "pre-lnorm", "wt103-zip",
+    "projected-div1", "untied",     "lm1b",  "hf-bin",    NULL};
 
 const char *case_path(const char *name, const char *file) {
     static char path[4096];
@@ -86,9 +91,41 @@ void case_close(struct model_case *c) {
     free(c->ids);
 }
 
+bool use_kernels(size_t v) {
+    const struct kernels *kernels = kernels_available(v);
+    assert_int_equal(kernels ? setenv("TXL_CPU", kernels->name, 1) : unsetenv("TXL_CPU"), 0);
+    return kernels;
+}
+
+void check_trained_cases(const char *file,
+                         void (*check)(const struct model_case *c, int r, const json_t *run)) {
+    for (size_t v = 0; use_kernels(v); v++) {
+        for (size_t i = 0; trained_cases[i]; i++) {
+            struct model_case c;
+            case_open(&c, trained_cases[i], "f32", 0);
+            json_t *runs = json_load_file(case_path(c.name, file), 0, NULL);
+            assert_true(json_array_size(runs) > 0);
+            for (size_t r = 0; r < json_array_size(runs); r++)
+                check(&c, (int)r, json_array_get(runs, r));
+            json_decref(runs);
+            case_close(&c);
+        }
+    }
+}
+
+double number_of(const json_t *object, const char *key) {
+    assert_true(json_is_number(json_object_get(object, key)));
+    return json_number_value(json_object_get(object, key));
+}
+
 static int int_of(const json_t *object, const char *key) {
     assert_true(json_is_integer(json_object_get(object, key)));
-    return (int)json_integer_value(json_object_get(object, key));
+    return (int)number_of(object, key);
+}
+
+void assert_good(txl_status status, const txl_error *error) {
+    if (status != TXL_OK)
+        fail_msg("%s", error->message);
 }
 
 txl_settings run_settings(const json_t *run, int threads) {
@@ -97,6 +134,10 @@ txl_settings run_settings(const json_t *run, int threads) {
                           .clamp_len = int_of(run, "clamp_len"),
                           .same_length = json_is_true(json_object_get(run, "same_length")),
                           .threads = threads};
+}
+
+txl_settings case_settings(const struct model_case *c, int threads) {
+    return run_settings(json_array_get(json_object_get(c->expect, "runs"), 0), threads);
 }
 
 txl_session *case_session(const struct model_case *c, const txl_settings *settings) {

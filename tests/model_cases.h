@@ -10,6 +10,9 @@
 /* Names of all cases, NULL after the last. */
 extern const char *const case_names[];
 
+/* Those that training and dynamic evaluation were run on, likewise. */
+extern const char *const trained_cases[];
+
 struct model_case {
     const char *name;
     json_t *expect; /* expect.json */
@@ -26,6 +29,15 @@ void case_convert(const char *name, const char *type, int level, const char *pat
 void case_open(struct model_case *c, const char *name, const char *type, int level);
 void case_close(struct model_case *c);
 
+/* Opens each of trained_cases with each table of kernels, and checks what the reference made of it:
+ * the runs in `file`, numbered by `r`. */
+void check_trained_cases(const char *file,
+                         void (*check)(const struct model_case *c, int r, const json_t *run));
+
+/* Makes models opened from now on use the v-th table of kernels.  Returns false after the last,
+ * and leaves the choice to the processor again. */
+bool use_kernels(size_t v);
+
 /* The path of a file of the case; lives until the next call. */
 const char *case_path(const char *name, const char *file);
 
@@ -34,6 +46,15 @@ const char *scratch_path(const char *name);
 
 /* The settings that a run or continuation of expect.json was computed with. */
 txl_settings run_settings(const json_t *run, int threads);
+
+/* Those of the case's first run. */
+txl_settings case_settings(const struct model_case *c, int threads);
+
+/* A number in a JSON object; asserts that it is one. */
+double number_of(const json_t *object, const char *key);
+
+/* Fails with the error's message unless the status is TXL_OK. */
+void assert_good(txl_status status, const txl_error *error);
 
 /* A session with them; asserts. */
 txl_session *case_session(const struct model_case *c, const txl_settings *settings);

@@ -1,6 +1,5 @@
 /* The network against the reference implementation's numbers, and against itself: however the same
  * tokens arrive, with whatever kernels and threads, the log-probabilities are the same. */
-#include "lib/kernels/kernels.h"
 #include "tests/model_cases.h"
 
 #include <setjmp.h>
@@ -66,20 +65,13 @@ static void check_runs(const struct model_case *c, double tolerance) {
     }
 }
 
-static void runs_agree_with_the_reference(void **state) {
-    (void)state;
-    for (size_t i = 0; case_names[i]; i++) {
-        struct model_case c;
-        case_open(&c, case_names[i], NULL, -1);
-        check_runs(&c, REFERENCE);
-        case_close(&c);
-    }
+static void runs_agree_with_the_reference(const struct model_case *c) {
+    check_runs(c, REFERENCE);
 }
 
 static void kernels_agree_with_the_reference(void **state) {
     (void)state;
-    for (size_t v = 0; kernels_available(v); v++) {
-        setenv("TXL_CPU", kernels_available(v)->name, 1);
+    for (size_t v = 0; use_kernels(v); v++) {
         for (size_t i = 0; case_names[i]; i++) {
             struct model_case c;
             case_open(&c, case_names[i], NULL, 0);
@@ -87,356 +79,275 @@ static void kernels_agree_with_the_reference(void **state) {
             case_close(&c);
         }
     }
-    unsetenv("TXL_CPU");
 }
 
 /* The vanilla Transformer's evaluation: each token from a fresh segment without memory. */
-static void sliding_windows_agree_with_the_reference(void **state) {
-    (void)state;
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        txl_error error;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *sliding = json_object_get(c.expect, "sliding");
-        int window = (int)json_integer_value(json_object_get(sliding, "window"));
-        txl_settings settings = {.tgt_len = window,
-                                 .clamp_len =
-                                     (int)json_integer_value(json_object_get(sliding, "clamp_len")),
-                                 .threads = 2};
-        txl_session *session = case_session(&c, &settings);
-        size_t n = (size_t)json_integer_value(json_object_get(sliding, "tokens"));
-        for (size_t i = 1; i < n; i++) {
-            float nats[64];
-            size_t first = i > (size_t)window ? i - (size_t)window : 0;
-            txl_session_reset(session);
-            assert_int_equal(txl_session_score(session, c.ids + first, i - first, c.ids + first + 1,
-                                               nats, &error),
-                             TXL_OK);
-            double expected =
-                json_real_value(json_array_get(json_object_get(sliding, "nats"), i - 1));
-            assert_close(&c, "sliding window", i, nats[i - first - 1], expected, REFERENCE);
-        }
-        txl_session_free(session);
-        case_close(&c);
+static void sliding_windows_agree_with_the_reference(const struct model_case *c) {
+    txl_error error;
+    json_t *sliding = json_object_get(c->expect, "sliding");
+    int window = (int)json_integer_value(json_object_get(sliding, "window"));
+    txl_settings settings = {.tgt_len = window,
+                             .clamp_len =
+                                 (int)json_integer_value(json_object_get(sliding, "clamp_len")),
+                             .threads = 2};
+    txl_session *session = case_session(c, &settings);
+    size_t n = (size_t)json_integer_value(json_object_get(sliding, "tokens"));
+    for (size_t i = 1; i < n; i++) {
+        float nats[64];
+        size_t first = i > (size_t)window ? i - (size_t)window : 0;
+        txl_session_reset(session);
+        assert_int_equal(
+            txl_session_score(session, c->ids + first, i - first, c->ids + first + 1, nats, &error),
+            TXL_OK);
+        double expected = json_real_value(json_array_get(json_object_get(sliding, "nats"), i - 1));
+        assert_close(c, "sliding window", i, nats[i - first - 1], expected, REFERENCE);
     }
+    txl_session_free(session);
 }
 
-static void top_and_greedy_agree_with_the_reference(void **state) {
-    (void)state;
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        txl_error error;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *top = json_object_get(c.expect, "top"),
-               *greedy = json_object_get(c.expect, "greedy");
-        txl_settings settings = run_settings(greedy, 2);
-        txl_session *session = case_session(&c, &settings);
-        int32_t best[5];
-        float logprob[5];
-        assert_int_equal(txl_session_feed(session, c.ids, c.n - 1, &error), TXL_OK);
-        assert_int_equal(txl_session_top(session, 5, best, logprob, &error), TXL_OK);
-        for (size_t i = 0; i < 5; i++) {
-            json_t *pair = json_array_get(top, i);
-            assert_int_equal(best[i], json_integer_value(json_array_get(pair, 0)));
-            assert_close(&c, "top", i, logprob[i], json_real_value(json_array_get(pair, 1)),
-                         REFERENCE);
-        }
-        txl_session_reset(session);
-        size_t prompt = (size_t)json_integer_value(json_object_get(greedy, "prompt"));
-        json_t *made = json_object_get(greedy, "ids");
-        assert_int_equal(txl_session_feed(session, c.ids, prompt, &error), TXL_OK);
-        txl_sampling sampling = {.temperature = 0, .top_p = 1};
-        txl_random random = {0};
-        for (size_t i = 0; i < json_array_size(made); i++) {
-            int32_t id;
-            float p;
-            assert_int_equal(txl_session_sample(session, &sampling, &random, &id, &p, &error),
-                             TXL_OK);
-            assert_int_equal(id, json_integer_value(json_array_get(made, i)));
-            assert_int_equal(txl_session_feed(session, &id, 1, &error), TXL_OK);
-        }
-        assert_int_equal(random.draw, 0);
-        txl_session_free(session);
-        case_close(&c);
+static void top_and_greedy_agree_with_the_reference(const struct model_case *c) {
+    txl_error error;
+    json_t *top = json_object_get(c->expect, "top"), *greedy = json_object_get(c->expect, "greedy");
+    txl_settings settings = run_settings(greedy, 2);
+    txl_session *session = case_session(c, &settings);
+    int32_t best[5];
+    float logprob[5];
+    assert_int_equal(txl_session_feed(session, c->ids, c->n - 1, &error), TXL_OK);
+    assert_int_equal(txl_session_top(session, 5, best, logprob, &error), TXL_OK);
+    for (size_t i = 0; i < 5; i++) {
+        json_t *pair = json_array_get(top, i);
+        assert_int_equal(best[i], json_integer_value(json_array_get(pair, 0)));
+        assert_close(c, "top", i, logprob[i], json_real_value(json_array_get(pair, 1)), REFERENCE);
     }
+    txl_session_reset(session);
+    size_t prompt = (size_t)json_integer_value(json_object_get(greedy, "prompt"));
+    json_t *made = json_object_get(greedy, "ids");
+    assert_int_equal(txl_session_feed(session, c->ids, prompt, &error), TXL_OK);
+    txl_sampling sampling = {.temperature = 0, .top_p = 1};
+    txl_random random = {0};
+    for (size_t i = 0; i < json_array_size(made); i++) {
+        int32_t id;
+        float p;
+        assert_int_equal(txl_session_sample(session, &sampling, &random, &id, &p, &error), TXL_OK);
+        assert_int_equal(id, json_integer_value(json_array_get(made, i)));
+        assert_int_equal(txl_session_feed(session, &id, 1, &error), TXL_OK);
+    }
+    assert_int_equal(random.draw, 0);
+    txl_session_free(session);
 }
 
 /* Vanilla Transformers are excepted: their positions depend on where the segment ends. */
-static void any_division_gives_the_same_nats(void **state) {
-    (void)state;
+static void any_division_gives_the_same_nats(const struct model_case *c) {
     static const size_t steps[] = {1, 3, 17};
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        case_open(&c, case_names[k], NULL, -1);
-        size_t r;
-        json_t *run;
-        json_array_foreach(json_object_get(c.expect, "runs"), r, run) {
-            if (is_absolute(&c))
-                break;
-            txl_settings settings = run_settings(run, 2);
-            float *whole = score_with(&c, &settings, c.n);
-            for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
-                float *pieces = score_with(&c, &settings, steps[s]);
-                for (size_t i = 0; i + 1 < c.n; i++)
-                    assert_close(&c, "in pieces", i, pieces[i], whole[i], AGREEMENT);
-                free(pieces);
-            }
-            free(whole);
+    size_t r;
+    json_t *run;
+    json_array_foreach(json_object_get(c->expect, "runs"), r, run) {
+        if (is_absolute(c))
+            break;
+        txl_settings settings = run_settings(run, 2);
+        float *whole = score_with(c, &settings, c->n);
+        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+            float *pieces = score_with(c, &settings, steps[s]);
+            for (size_t i = 0; i + 1 < c->n; i++)
+                assert_close(c, "in pieces", i, pieces[i], whole[i], AGREEMENT);
+            free(pieces);
         }
-        case_close(&c);
+        free(whole);
     }
 }
 
 /* The log-probability that generation would report, against the score of the same ids. */
-static void distributions_agree_with_scores(void **state) {
-    (void)state;
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        txl_error error;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
-        txl_settings settings = run_settings(run, 2);
-        int32_t n_token = txl_model_n_token(c.model);
-        float *logprob = calloc((size_t)n_token, sizeof *logprob);
-        assert_non_null(logprob);
-        float *nats = is_absolute(&c) ? NULL : score_with(&c, &settings, c.n);
-        txl_session *session = case_session(&c, &settings);
-        for (size_t i = 0; i < 60 && i + 1 < c.n; i++) {
-            assert_int_equal(txl_session_feed(session, c.ids + i, 1, &error), TXL_OK);
-            assert_int_equal(txl_session_logprobs(session, logprob, &error), TXL_OK);
-            double sum = 0;
-            for (int32_t id = 0; id < n_token; id++)
-                sum += exp(logprob[id]);
-            assert_close(&c, "sum of probabilities", i, sum, 1, 1e-4);
-            if (nats)
-                assert_close(&c, "distribution", i, -logprob[c.ids[i + 1]], nats[i], AGREEMENT);
-        }
-        txl_session_free(session);
-        free(nats);
-        free(logprob);
-        case_close(&c);
+static void distributions_agree_with_scores(const struct model_case *c) {
+    txl_error error;
+    txl_settings settings = case_settings(c, 2);
+    int32_t n_token = txl_model_n_token(c->model);
+    float *logprob = calloc((size_t)n_token, sizeof *logprob);
+    assert_non_null(logprob);
+    float *nats = is_absolute(c) ? NULL : score_with(c, &settings, c->n);
+    txl_session *session = case_session(c, &settings);
+    for (size_t i = 0; i < 60 && i + 1 < c->n; i++) {
+        assert_int_equal(txl_session_feed(session, c->ids + i, 1, &error), TXL_OK);
+        assert_int_equal(txl_session_logprobs(session, logprob, &error), TXL_OK);
+        double sum = 0;
+        for (int32_t id = 0; id < n_token; id++)
+            sum += exp(logprob[id]);
+        assert_close(c, "sum of probabilities", i, sum, 1, 1e-4);
+        if (nats)
+            assert_close(c, "distribution", i, -logprob[c->ids[i + 1]], nats[i], AGREEMENT);
     }
+    txl_session_free(session);
+    free(nats);
+    free(logprob);
 }
 
 /* Many distributions at a time, against the scores of the same ids and against the distribution
  * after them, in calls that end within segments. */
-static void many_distributions_agree_with_one(void **state) {
-    (void)state;
+static void many_distributions_agree_with_one(const struct model_case *c) {
     static const double rounding = 1e-5;
     static const size_t steps[] = {1, 7, 50};
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        txl_error error;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
-        txl_settings settings = run_settings(run, 2);
-        size_t n_token = (size_t)txl_model_n_token(c.model), n = c.n < 120 ? c.n - 1 : 120;
-        float *many = calloc(n, n_token * sizeof *many), *one = calloc(n_token, sizeof *one);
-        assert_non_null(many);
-        assert_non_null(one);
-        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
-            txl_session *session = case_session(&c, &settings),
-                        *other = case_session(&c, &settings);
-            float *nats = score_with(&c, &settings, steps[s]);
-            for (size_t i = 0; i < n; i += steps[s]) {
-                size_t step = n - i < steps[s] ? n - i : steps[s], last = i + step - 1;
-                assert_int_equal(
-                    txl_session_distributions(session, c.ids + i, step, many + i * n_token, &error),
-                    TXL_OK);
-                assert_int_equal(txl_session_feed(other, c.ids + i, step, &error), TXL_OK);
-                assert_int_equal(txl_session_logprobs(other, one, &error), TXL_OK);
-                /* In the tens of nats of an unlikely token, float's steps are wider. */
-                for (size_t id = 0; id < n_token; id++)
-                    assert_close(&c, "one of many", id, many[last * n_token + id], one[id],
-                                 rounding * fmax(1, fabs((double)one[id]) / 10));
-                /* The session is where it would be without the call. */
-                assert_int_equal(txl_session_logprobs(session, one, &error), TXL_OK);
-                assert_close(&c, "next", last, one[0], many[last * n_token], rounding);
-            }
-            /* The last call of a score by steps takes more ids: absolute positions tell. */
-            size_t same = is_absolute(&c) ? n / steps[s] * steps[s] : n;
-            for (size_t i = 0; i < same; i++)
-                assert_close(&c, "a target", i, -many[i * n_token + (size_t)c.ids[i + 1]], nats[i],
-                             rounding);
-            free(nats);
-            txl_session_free(session);
-            txl_session_free(other);
+    txl_error error;
+    txl_settings settings = case_settings(c, 2);
+    size_t n_token = (size_t)txl_model_n_token(c->model), n = c->n < 120 ? c->n - 1 : 120;
+    float *many = calloc(n, n_token * sizeof *many), *one = calloc(n_token, sizeof *one);
+    assert_non_null(many);
+    assert_non_null(one);
+    for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
+        txl_session *session = case_session(c, &settings), *other = case_session(c, &settings);
+        float *nats = score_with(c, &settings, steps[s]);
+        for (size_t i = 0; i < n; i += steps[s]) {
+            size_t step = n - i < steps[s] ? n - i : steps[s], last = i + step - 1;
+            assert_int_equal(
+                txl_session_distributions(session, c->ids + i, step, many + i * n_token, &error),
+                TXL_OK);
+            assert_int_equal(txl_session_feed(other, c->ids + i, step, &error), TXL_OK);
+            assert_int_equal(txl_session_logprobs(other, one, &error), TXL_OK);
+            /* In the tens of nats of an unlikely token, float's steps are wider. */
+            for (size_t id = 0; id < n_token; id++)
+                assert_close(c, "one of many", id, many[last * n_token + id], one[id],
+                             rounding * fmax(1, fabs((double)one[id]) / 10));
+            /* The session is where it would be without the call. */
+            assert_int_equal(txl_session_logprobs(session, one, &error), TXL_OK);
+            assert_close(c, "next", last, one[0], many[last * n_token], rounding);
         }
-        free(many);
-        free(one);
-        case_close(&c);
-    }
-}
-
-static void same_length_makes_segments_irrelevant(void **state) {
-    (void)state;
-    static const int tgt_lens[] = {1, 5, 64};
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        case_open(&c, case_names[k], NULL, -1);
-        txl_settings settings = {
-            .tgt_len = 12, .mem_len = 20, .clamp_len = 15, .same_length = true, .threads = 1};
-        float *first = is_absolute(&c) ? NULL : score_with(&c, &settings, c.n);
-        for (size_t t = 0; first && t < sizeof tgt_lens / sizeof *tgt_lens; t++) {
-            settings.tgt_len = tgt_lens[t];
-            float *nats = score_with(&c, &settings, c.n);
-            for (size_t i = 0; i + 1 < c.n; i++)
-                assert_close(&c, "same_length", i, nats[i], first[i], AGREEMENT);
-            free(nats);
-        }
-        free(first);
-        case_close(&c);
-    }
-}
-
-static void threads_change_no_bit(void **state) {
-    (void)state;
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
-        txl_settings one = run_settings(run, 1), three = run_settings(run, 3);
-        float *a = score_with(&c, &one, c.n), *b = score_with(&c, &three, c.n);
-        assert_memory_equal(a, b, (c.n - 1) * sizeof *a);
-        free(a);
-        free(b);
-        case_close(&c);
-    }
-}
-
-static void reset_goes_back_to_the_first_memory(void **state) {
-    (void)state;
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
-        txl_settings settings = run_settings(run, 1);
-        txl_session *session = case_session(&c, &settings);
-        float *first = score(&c, session, c.n);
-        txl_session_reset(session);
-        float *second = score(&c, session, c.n);
-        assert_memory_equal(first, second, (c.n - 1) * sizeof *first);
+        /* The last call of a score by steps takes more ids: absolute positions tell. */
+        size_t same = is_absolute(c) ? n / steps[s] * steps[s] : n;
+        for (size_t i = 0; i < same; i++)
+            assert_close(c, "a target", i, -many[i * n_token + (size_t)c->ids[i + 1]], nats[i],
+                         rounding);
+        free(nats);
         txl_session_free(session);
-        free(first);
-        free(second);
-        case_close(&c);
+        txl_session_free(other);
     }
+    free(many);
+    free(one);
+}
+
+static void same_length_makes_segments_irrelevant(const struct model_case *c) {
+    static const int tgt_lens[] = {1, 5, 64};
+    txl_settings settings = {
+        .tgt_len = 12, .mem_len = 20, .clamp_len = 15, .same_length = true, .threads = 1};
+    float *first = is_absolute(c) ? NULL : score_with(c, &settings, c->n);
+    for (size_t t = 0; first && t < sizeof tgt_lens / sizeof *tgt_lens; t++) {
+        settings.tgt_len = tgt_lens[t];
+        float *nats = score_with(c, &settings, c->n);
+        for (size_t i = 0; i + 1 < c->n; i++)
+            assert_close(c, "same_length", i, nats[i], first[i], AGREEMENT);
+        free(nats);
+    }
+    free(first);
+}
+
+static void threads_change_no_bit(const struct model_case *c) {
+    txl_settings one = case_settings(c, 1), three = case_settings(c, 3);
+    float *a = score_with(c, &one, c->n), *b = score_with(c, &three, c->n);
+    assert_memory_equal(a, b, (c->n - 1) * sizeof *a);
+    free(a);
+    free(b);
+}
+
+static void reset_goes_back_to_the_first_memory(const struct model_case *c) {
+    txl_settings settings = case_settings(c, 1);
+    txl_session *session = case_session(c, &settings);
+    float *first = score(c, session, c->n);
+    txl_session_reset(session);
+    float *second = score(c, session, c->n);
+    assert_memory_equal(first, second, (c->n - 1) * sizeof *first);
+    txl_session_free(session);
+    free(first);
+    free(second);
 }
 
 /* Copies made at different places of a text go on together as each would alone. */
-static void sessions_fed_together_are_as_alone(void **state) {
-    (void)state;
+static void sessions_fed_together_are_as_alone(const struct model_case *c) {
     enum { N = 11, APART = 3, STEPS = 20 };
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        txl_error error;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
-        txl_settings settings = run_settings(run, 2);
-        size_t n_token = (size_t)txl_model_n_token(c.model);
-        float *together = calloc(n_token, sizeof *together),
-              *alone = calloc(n_token, sizeof *alone);
-        txl_session *source = case_session(&c, &settings), *copy[N];
-        for (size_t i = 0; i < N; i++) {
-            assert_int_equal(txl_session_feed(source, c.ids + i * APART, APART, &error), TXL_OK);
-            assert_int_equal(txl_session_copy(source, &copy[i], &error), TXL_OK);
-        }
-        for (size_t step = 0; step < STEPS; step++) {
-            int32_t ids[N];
-            for (size_t i = 0; i < N; i++)
-                ids[i] = c.ids[(i + 1) * APART + step];
-            assert_int_equal(txl_session_feed_each(copy, N, ids, &error), TXL_OK);
-        }
-        for (size_t i = 0; i < N; i++) {
-            txl_session_reset(source);
-            size_t place = (i + 1) * APART;
-            assert_int_equal(txl_session_feed(source, c.ids, place, &error), TXL_OK);
-            for (size_t step = 0; step < STEPS; step++)
-                assert_int_equal(txl_session_feed(source, c.ids + place + step, 1, &error), TXL_OK);
-            assert_int_equal(txl_session_logprobs(copy[i], together, &error), TXL_OK);
-            assert_int_equal(txl_session_logprobs(source, alone, &error), TXL_OK);
-            for (size_t id = 0; id < n_token; id++)
-                assert_close(&c, "together", id, together[id], alone[id], AGREEMENT);
-            txl_session_free(copy[i]);
-        }
-        txl_session_free(source);
-        free(together);
-        free(alone);
-        case_close(&c);
+    txl_error error;
+    txl_settings settings = case_settings(c, 2);
+    size_t n_token = (size_t)txl_model_n_token(c->model);
+    float *together = calloc(n_token, sizeof *together), *alone = calloc(n_token, sizeof *alone);
+    txl_session *source = case_session(c, &settings), *copy[N];
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(txl_session_feed(source, c->ids + i * APART, APART, &error), TXL_OK);
+        assert_int_equal(txl_session_copy(source, &copy[i], &error), TXL_OK);
     }
+    for (size_t step = 0; step < STEPS; step++) {
+        int32_t ids[N];
+        for (size_t i = 0; i < N; i++)
+            ids[i] = c->ids[(i + 1) * APART + step];
+        assert_int_equal(txl_session_feed_each(copy, N, ids, &error), TXL_OK);
+    }
+    for (size_t i = 0; i < N; i++) {
+        txl_session_reset(source);
+        size_t place = (i + 1) * APART;
+        assert_int_equal(txl_session_feed(source, c->ids, place, &error), TXL_OK);
+        for (size_t step = 0; step < STEPS; step++)
+            assert_int_equal(txl_session_feed(source, c->ids + place + step, 1, &error), TXL_OK);
+        assert_int_equal(txl_session_logprobs(copy[i], together, &error), TXL_OK);
+        assert_int_equal(txl_session_logprobs(source, alone, &error), TXL_OK);
+        for (size_t id = 0; id < n_token; id++)
+            assert_close(c, "together", id, together[id], alone[id], AGREEMENT);
+        txl_session_free(copy[i]);
+    }
+    txl_session_free(source);
+    free(together);
+    free(alone);
 }
 
 /* A copy's results are the same bit for bit alone and among up to seven others, however these
  * come and go. */
-static void copies_are_the_same_in_any_company(void **state) {
-    (void)state;
+static void copies_are_the_same_in_any_company(const struct model_case *c) {
     enum { N = 8, FED = 5, STEPS = 20 };
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        txl_error error;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
-        txl_settings settings = run_settings(run, 2);
-        size_t n_token = (size_t)txl_model_n_token(c.model);
-        float *together = calloc(n_token, sizeof *together),
-              *alone = calloc(n_token, sizeof *alone);
-        txl_session *source = case_session(&c, &settings), *hermit, *twin, *other[N - 1];
-        assert_int_equal(txl_session_feed(source, c.ids, FED, &error), TXL_OK);
-        assert_int_equal(txl_session_copy(source, &hermit, &error), TXL_OK);
-        assert_int_equal(txl_session_copy(source, &twin, &error), TXL_OK);
-        for (size_t i = 0; i < N - 1; i++)
-            assert_int_equal(txl_session_copy(source, &other[i], &error), TXL_OK);
-        for (size_t step = 0; step < STEPS; step++) {
-            txl_session *company[N];
-            size_t n_other = step % N;
-            memcpy(company, other, n_other * sizeof *company);
-            company[n_other] = twin;
-            const int32_t *ids = c.ids + FED + step, *id = ids + n_other;
-            assert_int_equal(txl_session_feed_each(company, n_other + 1, ids, &error), TXL_OK);
-            assert_int_equal(txl_session_feed(hermit, id, 1, &error), TXL_OK);
-            assert_int_equal(txl_session_logprobs(twin, together, &error), TXL_OK);
-            assert_int_equal(txl_session_logprobs(hermit, alone, &error), TXL_OK);
-            assert_memory_equal(together, alone, n_token * sizeof *alone);
-        }
-        for (size_t i = 0; i < N - 1; i++)
-            txl_session_free(other[i]);
-        txl_session_free(twin);
-        txl_session_free(hermit);
-        txl_session_free(source);
-        free(together);
-        free(alone);
-        case_close(&c);
+    txl_error error;
+    txl_settings settings = case_settings(c, 2);
+    size_t n_token = (size_t)txl_model_n_token(c->model);
+    float *together = calloc(n_token, sizeof *together), *alone = calloc(n_token, sizeof *alone);
+    txl_session *source = case_session(c, &settings), *hermit, *twin, *other[N - 1];
+    assert_int_equal(txl_session_feed(source, c->ids, FED, &error), TXL_OK);
+    assert_int_equal(txl_session_copy(source, &hermit, &error), TXL_OK);
+    assert_int_equal(txl_session_copy(source, &twin, &error), TXL_OK);
+    for (size_t i = 0; i < N - 1; i++)
+        assert_int_equal(txl_session_copy(source, &other[i], &error), TXL_OK);
+    for (size_t step = 0; step < STEPS; step++) {
+        txl_session *company[N];
+        size_t n_other = step % N;
+        memcpy(company, other, n_other * sizeof *company);
+        company[n_other] = twin;
+        const int32_t *ids = c->ids + FED + step, *id = ids + n_other;
+        assert_int_equal(txl_session_feed_each(company, n_other + 1, ids, &error), TXL_OK);
+        assert_int_equal(txl_session_feed(hermit, id, 1, &error), TXL_OK);
+        assert_int_equal(txl_session_logprobs(twin, together, &error), TXL_OK);
+        assert_int_equal(txl_session_logprobs(hermit, alone, &error), TXL_OK);
+        assert_memory_equal(together, alone, n_token * sizeof *alone);
     }
+    for (size_t i = 0; i < N - 1; i++)
+        txl_session_free(other[i]);
+    txl_session_free(twin);
+    txl_session_free(hermit);
+    txl_session_free(source);
+    free(together);
+    free(alone);
 }
 
 /* These tiny random models feel rounding more than trained ones do. */
-static void memory_of_16_bits_loses_little(void **state) {
-    (void)state;
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *run = json_array_get(json_object_get(c.expect, "runs"), 0);
-        txl_settings settings = run_settings(run, 2);
-        float *wide = score_with(&c, &settings, c.n);
-        for (int t = 0; t < 2; t++) {
-            const double looser = t == 0 ? 1 : 8; /* three bits fewer */
-            const char *name = t == 0 ? "f16 memory" : "bf16 memory";
-            settings.memory_type = t == 0 ? TXL_MEMORY_F16 : TXL_MEMORY_BF16;
-            float *narrow = score_with(&c, &settings, c.n), *single = score_with(&c, &settings, 1);
-            double sum = 0;
-            for (size_t i = 0; i + 1 < c.n; i++) {
-                sum += narrow[i] - wide[i];
-                assert_close(&c, name, i, narrow[i], wide[i], looser * 5e-2);
-                if (!is_absolute(&c))
-                    assert_close(&c, name, i, single[i], narrow[i], looser * 1e-2);
-            }
-            assert_true(fabs(sum / (double)(c.n - 1)) < looser * 2e-3);
-            free(narrow);
-            free(single);
+static void memory_of_16_bits_loses_little(const struct model_case *c) {
+    txl_settings settings = case_settings(c, 2);
+    float *wide = score_with(c, &settings, c->n);
+    for (int t = 0; t < 2; t++) {
+        const double looser = t == 0 ? 1 : 8; /* three bits fewer */
+        const char *name = t == 0 ? "f16 memory" : "bf16 memory";
+        settings.memory_type = t == 0 ? TXL_MEMORY_F16 : TXL_MEMORY_BF16;
+        float *narrow = score_with(c, &settings, c->n), *single = score_with(c, &settings, 1);
+        double sum = 0;
+        for (size_t i = 0; i + 1 < c->n; i++) {
+            sum += narrow[i] - wide[i];
+            assert_close(c, name, i, narrow[i], wide[i], looser * 5e-2);
+            if (!is_absolute(c))
+                assert_close(c, name, i, single[i], narrow[i], looser * 1e-2);
         }
-        free(wide);
-        case_close(&c);
+        assert_true(fabs(sum / (double)(c->n - 1)) < looser * 2e-3);
+        free(narrow);
+        free(single);
     }
+    free(wide);
 }
 
 /* A narrower type's results are those of f32 on the same rounded weights. */
@@ -487,47 +398,35 @@ static txl_status collect(void *context, const txl_symbol *symbol, txl_error *er
     return TXL_OK;
 }
 
-static void texts_give_the_reference_ids(void **state) {
-    (void)state;
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        txl_error error;
-        txl_encoder *encoder;
-        case_open(&c, case_names[k], NULL, -1);
-        struct collected collected = {.c = &c};
-        txl_encoding encoding = {.lookup = true, .symbol = collect, .context = &collected};
-        assert_int_equal(txl_encoder_new(c.model, &encoding, &encoder, &error), TXL_OK);
-        FILE *file = fopen(case_path(c.name, "text.txt"), "rb");
-        assert_non_null(file);
-        char text[777];
-        size_t n;
-        while ((n = fread(text, 1, sizeof text, file)) > 0)
-            assert_int_equal(txl_encoder_feed(encoder, text, n, &error), TXL_OK);
-        fclose(file);
-        assert_int_equal(txl_encoder_finish(encoder, &error), TXL_OK);
-        assert_int_equal(collected.n, c.n);
-        txl_encoder_free(encoder);
-        case_close(&c);
-    }
+static void texts_give_the_reference_ids(const struct model_case *c) {
+    txl_error error;
+    txl_encoder *encoder;
+    struct collected collected = {.c = c};
+    txl_encoding encoding = {.lookup = true, .symbol = collect, .context = &collected};
+    assert_int_equal(txl_encoder_new(c->model, &encoding, &encoder, &error), TXL_OK);
+    FILE *file = fopen(case_path(c->name, "text.txt"), "rb");
+    assert_non_null(file);
+    char text[777];
+    size_t n;
+    while ((n = fread(text, 1, sizeof text, file)) > 0)
+        assert_int_equal(txl_encoder_feed(encoder, text, n, &error), TXL_OK);
+    fclose(file);
+    assert_int_equal(txl_encoder_finish(encoder, &error), TXL_OK);
+    assert_int_equal(collected.n, c->n);
+    txl_encoder_free(encoder);
 }
 
-static void header_states_the_model(void **state) {
-    (void)state;
-    for (size_t k = 0; case_names[k]; k++) {
-        struct model_case c;
-        case_open(&c, case_names[k], NULL, -1);
-        json_t *settings = json_loads(txl_model_settings_json(c.model), 0, NULL), *value;
-        const char *key;
-        json_object_foreach(json_object_get(c.expect, "model"), key, value) {
-            const char *name = strcmp(key, "mem_init") == 0 ? "memory_start" : key;
-            if (!json_equal(json_object_get(settings, name), value))
-                fail_msg("%s: setting %s differs from expect.json", c.name, name);
-        }
-        json_t *tokenizer = json_object_get(c.expect, "tokenizer");
-        assert_true(json_equal(json_object_get(settings, "tokenizer"), tokenizer));
-        json_decref(settings);
-        case_close(&c);
+static void header_states_the_model(const struct model_case *c) {
+    json_t *settings = json_loads(txl_model_settings_json(c->model), 0, NULL), *value;
+    const char *key;
+    json_object_foreach(json_object_get(c->expect, "model"), key, value) {
+        const char *name = strcmp(key, "mem_init") == 0 ? "memory_start" : key;
+        if (!json_equal(json_object_get(settings, name), value))
+            fail_msg("%s: setting %s differs from expect.json", c->name, name);
     }
+    json_t *tokenizer = json_object_get(c->expect, "tokenizer");
+    assert_true(json_equal(json_object_get(settings, "tokenizer"), tokenizer));
+    json_decref(settings);
 }
 
 static void impossible_settings_are_refused(void **state) {
@@ -598,24 +497,47 @@ static void sessions_unlike_the_first_are_not_fed(void **state) {
     case_close(&c);
 }
 
+/* ---- Tests that every case runs ----------------------------------------------------------- */
+
+struct every_case {
+    void (*check)(const struct model_case *c);
+};
+
+static void every_case(void **state) {
+    const struct every_case *test = *state;
+    for (size_t i = 0; case_names[i]; i++) {
+        struct model_case c;
+        case_open(&c, case_names[i], NULL, -1);
+        test->check(&c);
+        case_close(&c);
+    }
+}
+
+#define EVERY_CASE(check)                                                                          \
+    {                                                                                              \
+#check, every_case, NULL, NULL, &(struct every_case) {                                     \
+            check                                                                                  \
+        }                                                                                          \
+    }
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_agree_with_the_reference),
+        EVERY_CASE(runs_agree_with_the_reference),
         cmocka_unit_test(kernels_agree_with_the_reference),
-        cmocka_unit_test(sliding_windows_agree_with_the_reference),
-        cmocka_unit_test(top_and_greedy_agree_with_the_reference),
-        cmocka_unit_test(any_division_gives_the_same_nats),
-        cmocka_unit_test(distributions_agree_with_scores),
-        cmocka_unit_test(many_distributions_agree_with_one),
-        cmocka_unit_test(same_length_makes_segments_irrelevant),
-        cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(reset_goes_back_to_the_first_memory),
-        cmocka_unit_test(sessions_fed_together_are_as_alone),
-        cmocka_unit_test(copies_are_the_same_in_any_company),
-        cmocka_unit_test(memory_of_16_bits_loses_little),
+        EVERY_CASE(sliding_windows_agree_with_the_reference),
+        EVERY_CASE(top_and_greedy_agree_with_the_reference),
+        EVERY_CASE(any_division_gives_the_same_nats),
+        EVERY_CASE(distributions_agree_with_scores),
+        EVERY_CASE(many_distributions_agree_with_one),
+        EVERY_CASE(same_length_makes_segments_irrelevant),
+        EVERY_CASE(threads_change_no_bit),
+        EVERY_CASE(reset_goes_back_to_the_first_memory),
+        EVERY_CASE(sessions_fed_together_are_as_alone),
+        EVERY_CASE(copies_are_the_same_in_any_company),
+        EVERY_CASE(memory_of_16_bits_loses_little),
         cmocka_unit_test(narrow_types_keep_the_numbers),
-        cmocka_unit_test(texts_give_the_reference_ids),
-        cmocka_unit_test(header_states_the_model),
+        EVERY_CASE(texts_give_the_reference_ids),
+        EVERY_CASE(header_states_the_model),
         cmocka_unit_test(sessions_unlike_the_first_are_not_fed),
         cmocka_unit_test(impossible_settings_are_refused),
     };

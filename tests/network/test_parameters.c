@@ -279,25 +279,12 @@ static void the_document_lists_the_settings(void **state) {
 /* What a network of three bands has, by attention type, div_val and ties. */
 static void the_walk_meets_each_tensor_once(void **state) {
     (void)state;
-    struct transformer_xl_settings s = {.model = {.n_token = 100},
-                                        .proj_same_dim = true,
-                                        .n_layer = 2,
-                                        .n_head = 3,
-                                        .d_head = 5,
-                                        .d_model = 16,
-                                        .d_embed = 16,
-                                        .d_inner = 7,
-                                        .max_klen = 9,
-                                        .n_band = 3,
-                                        .cutoff = {10, 40}};
     static const int per_layer[] = {11, 13, 10, 11};
     for (int attn_type = 0; attn_type < 4; attn_type++)
         for (int div_val = 1; div_val <= 2; div_val++)
             for (int tied = 0; tied < 2; tied++) {
-                s.attn_type = attn_type;
-                s.div_val = div_val;
-                s.tied_weights = tied;
-                s.biases_per_layer = attn_type == ATTENTION_LEARNED_DISTANCE;
+                struct transformer_xl_settings s = made_settings(attn_type, div_val, tied);
+                s.d_model = s.d_embed = 16;
                 bool relative = attn_type == ATTENTION_RELATIVE;
                 int layer = per_layer[attn_type], n = 0, elements = 0;
                 int band = div_val > 1 ? 3 * (tied ? 4 : 5) : tied ? 2 : 3;
@@ -315,7 +302,7 @@ static void the_walk_meets_each_tensor_once(void **state) {
                 }
                 int sinusoids = relative || attn_type == ATTENTION_SINUSOID;
                 assert_int_equal(n, band + 2 + sinusoids + 2 * relative + 2 * layer);
-                assert_int_equal(elements, div_val > 1 ? 10 * 16 + 30 * 8 + 60 * 4 : 100 * 16);
+                assert_int_equal(elements, div_val > 1 ? 11 * 16 + 30 * 8 + 60 * 4 : 101 * 16);
             }
 }
 

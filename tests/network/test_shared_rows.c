@@ -2,7 +2,6 @@
  * bit for bit, as a session that was fed the same tokens alone: while the shared rows are visible,
  * while they leave the window, after that, and whatever happens to the other copies. */
 #include "convert/convert.h"
-#include "lib/kernels/kernels.h"
 #include "lib/session/session.h"
 #include "lib/transformer_xl/timeline.h"
 #include "tests/model_cases.h"
@@ -39,11 +38,6 @@ struct trial {
     float *logprob[2]; /* [n_token] */
 };
 
-static void good(txl_status status, const txl_error *error) {
-    if (status != TXL_OK)
-        fail_msg("%s", error->message);
-}
-
 /* Makes the pair's next n ids and records them as one call. */
 static const int32_t *next_ids(const struct trial *t, struct pair *p, size_t n) {
     int32_t *ids = p->id + p->n;
@@ -60,8 +54,8 @@ static const int32_t *next_ids(const struct trial *t, struct pair *p, size_t n) 
 static void feed(const struct trial *t, struct pair *p, size_t n) {
     txl_error error;
     const int32_t *ids = next_ids(t, p, n);
-    good(txl_session_feed(p->shared, ids, n, &error), &error);
-    good(txl_session_feed(p->alone, ids, n, &error), &error);
+    assert_good(txl_session_feed(p->shared, ids, n, &error), &error);
+    assert_good(txl_session_feed(p->alone, ids, n, &error), &error);
 }
 
 static void copy(struct trial *t, size_t from, size_t to) {
@@ -70,10 +64,10 @@ static void copy(struct trial *t, size_t from, size_t to) {
     size_t done = 0;
     *p = t->pair[from];
     p->seed += (uint32_t)to;
-    good(txl_session_copy(t->pair[from].shared, &p->shared, &error), &error);
+    assert_good(txl_session_copy(t->pair[from].shared, &p->shared, &error), &error);
     p->alone = case_session(t->c, &t->settings);
     for (size_t i = 0; i < p->n_call; done += p->call[i++])
-        good(txl_session_feed(p->alone, p->id + done, p->call[i], &error), &error);
+        assert_good(txl_session_feed(p->alone, p->id + done, p->call[i], &error), &error);
 }
 
 static void end(struct pair *p) {
@@ -100,8 +94,8 @@ static void compare(const struct trial *t, size_t step) {
         const struct pair *p = &t->pair[i];
         if (!p->shared || p->n == 0)
             continue;
-        good(txl_session_logprobs(p->shared, t->logprob[0], &error), &error);
-        good(txl_session_logprobs(p->alone, t->logprob[1], &error), &error);
+        assert_good(txl_session_logprobs(p->shared, t->logprob[0], &error), &error);
+        assert_good(txl_session_logprobs(p->alone, t->logprob[1], &error), &error);
         if (memcmp(t->logprob[0], t->logprob[1], (size_t)t->n_token * sizeof(float)) != 0)
             fail_msg("%s, memory type %d, step %zu: session %zu differs", t->c->name,
                      (int)t->settings.memory_type, step, i);
@@ -120,17 +114,17 @@ static void feed_together(struct trial *t, size_t step) {
             continue;
         session[n] = p->shared;
         ids[n] = *next_ids(t, p, 1);
-        good(txl_session_feed(p->alone, &ids[n++], 1, &error), &error);
+        assert_good(txl_session_feed(p->alone, &ids[n++], 1, &error), &error);
     }
-    good(txl_session_feed_each(session, n, ids, &error), &error);
+    assert_good(txl_session_feed_each(session, n, ids, &error), &error);
 }
 
 static size_t saved_bytes(const txl_session *session, const char *name, char **bytes) {
     txl_memory *memory;
     txl_error error;
     const char *path = scratch_path(name);
-    good(txl_session_save(session, NULL, &memory, &error), &error);
-    good(txl_memory_write(memory, path, &error), &error);
+    assert_good(txl_session_save(session, NULL, &memory, &error), &error);
+    assert_good(txl_memory_write(memory, path, &error), &error);
     txl_memory_free(memory);
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
@@ -155,10 +149,10 @@ static void move_memory(struct trial *t, size_t from, size_t to) {
     free(bytes[1]);
     unlink(scratch_path("alone.memory"));
     const char *path = scratch_path("shared.memory");
-    good(txl_memory_read(path, t->c->model, &memory, &error), &error);
+    assert_good(txl_memory_read(path, t->c->model, &memory, &error), &error);
     unlink(path);
-    good(txl_session_load(t->pair[to].shared, memory, &error), &error);
-    good(txl_session_load(t->pair[to].alone, memory, &error), &error);
+    assert_good(txl_session_load(t->pair[to].shared, memory, &error), &error);
+    assert_good(txl_session_load(t->pair[to].alone, memory, &error), &error);
     txl_memory_free(memory);
     assert_int_equal(ring_of(&t->pair[to])->n_shared, 0);
 }
@@ -272,8 +266,8 @@ static void after_projected_zeros(void **state) {
     convert_options_init(&options);
     options.memory_start = "zeros";
     options.threads = 1;
-    good(convert_checkpoint(case_path("pre-lnorm", "."), path, &options, &error), &error);
-    good(txl_model_open(path, 1, &c.model, &error), &error);
+    assert_good(convert_checkpoint(case_path("pre-lnorm", "."), path, &options, &error), &error);
+    assert_good(txl_model_open(path, 1, &c.model, &error), &error);
     unlink(path);
     try_model(&c, &by_segments);
     try_model(&c, &sliding);
@@ -282,15 +276,13 @@ static void after_projected_zeros(void **state) {
 
 static void with_all_kernels(void **state) {
     (void)state;
-    for (size_t v = 0; kernels_available(v); v++) {
-        setenv("TXL_CPU", kernels_available(v)->name, 1);
+    for (size_t v = 0; use_kernels(v); v++) {
         for (int type = TXL_MEMORY_F32; type <= TXL_MEMORY_BF16; type++) {
             txl_settings settings = by_segments;
             settings.memory_type = (txl_memory_type)type;
             try_case("enwik8-zip", &settings);
         }
     }
-    unsetenv("TXL_CPU");
 }
 
 /* Sessions with a common past form one group, however far apart their positions in the window are.
@@ -304,26 +296,26 @@ static void what_is_shared_is_read_together(void **state) {
     int32_t ids[100] = {0};
     case_open(&c, "enwik8-zip", NULL, -1);
     session[0] = case_session(&c, &by_segments);
-    good(txl_session_feed(session[0], ids, 100, &error), &error);
+    assert_good(txl_session_feed(session[0], ids, 100, &error), &error);
     for (size_t i = 1; i < N; i++) {
-        good(txl_session_copy(session[0], &session[i], &error), &error);
-        good(txl_session_feed(session[i], ids, i, &error), &error);
+        assert_good(txl_session_copy(session[0], &session[i], &error), &error);
+        assert_good(txl_session_feed(session[i], ids, i, &error), &error);
     }
-    good(txl_session_feed_each(session, N, ids, &error), &error);
+    assert_good(txl_session_feed_each(session, N, ids, &error), &error);
     const size_t *group = xl_timeline(session[0]->timeline)->group;
     assert_int_equal(group[0], 0);
     assert_int_equal(group[1], N);
     /* A session that shares nothing is a group of its own. */
     txl_session_free(session[3]);
     session[3] = case_session(&c, &by_segments);
-    good(txl_session_feed_each(session, N, ids, &error), &error);
+    assert_good(txl_session_feed_each(session, N, ids, &error), &error);
     assert_int_equal(group[1], 3);
     assert_int_equal(group[2], 4);
     assert_int_equal(group[3], N);
     /* So is one so far ahead that the scores of all keys between would not fit. */
     for (size_t i = 0; i < 30; i++)
-        good(txl_session_feed(session[5], ids, 100, &error), &error);
-    good(txl_session_feed_each(session, N, ids, &error), &error);
+        assert_good(txl_session_feed(session[5], ids, 100, &error), &error);
+    assert_good(txl_session_feed_each(session, N, ids, &error), &error);
     const size_t first[] = {0, 3, 4, 5, 6, N};
     assert_memory_equal(group, first, sizeof first);
     for (size_t i = 0; i < N; i++)

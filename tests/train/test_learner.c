@@ -15,10 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const learned_cases[] = {
-    "characters",     "enwik8-zip", "text8", "pre-lnorm", "wt103-zip",
-    "projected-div1", "untied",     "lm1b",  "hf-bin",    NULL};
-
 /* Of the reference's float64 arithmetic.  Its own float32 run stays at a mean of 2e-5. */
 static const double MEAN = 1e-4, TOTAL = 1e-5, DRIFT = 1e-4, FIRST = 2e-4;
 enum { FIRST_SEGMENTS = 3 };
@@ -26,16 +22,11 @@ enum { FIRST_SEGMENTS = 3 };
 /* Of another order of the same sums in f32. */
 static const double ROUNDING = 2e-4;
 
-static void good(txl_status status, const txl_error *error) {
-    if (status != TXL_OK)
-        fail_msg("%s", error->message);
-}
-
 static txl_learner *make_learner(const txl_model *model, const txl_settings *settings,
                                  const txl_learning *learning) {
     txl_learner *learner;
     txl_error error;
-    good(txl_learner_new(model, settings, learning, &learner, &error), &error);
+    assert_good(txl_learner_new(model, settings, learning, &learner, &error), &error);
     return learner;
 }
 
@@ -48,33 +39,26 @@ static void read_ids(txl_learner *learner, const int32_t *ids, size_t n, float *
         size_t left = n - 1 - at, length = (size_t)settings.tgt_len;
         length = left < length ? left : length;
         if (nats)
-            good(
+            assert_good(
                 txl_learner_score(learner, ids + at, length, ids + at + 1, nats + at, NULL, &error),
                 &error);
         else
-            good(txl_learner_gather(learner, ids + at, length, ids + at + 1, &error), &error);
+            assert_good(txl_learner_gather(learner, ids + at, length, ids + at + 1, &error),
+                        &error);
         at += length;
     }
 }
 
 /* ---- The reference ------------------------------------------------------------------------ */
 
-static double number_of(const json_t *run, const char *key) {
-    return json_number_value(json_object_get(run, key));
-}
-
 static void check_run(const struct model_case *c, int r, const json_t *run) {
-    const txl_settings settings = {.tgt_len = (int)number_of(run, "tgt_len"),
-                                   .mem_len = (int)number_of(run, "mem_len"),
-                                   .clamp_len = (int)number_of(run, "clamp_len"),
-                                   .same_length = json_is_true(json_object_get(run, "same_length")),
-                                   .threads = 2};
+    const txl_settings settings = run_settings(run, 2);
     bool rms = strcmp(json_string_value(json_object_get(run, "method")), "rms") == 0;
     const txl_learning learning = {.method = rms ? TXL_LEARNING_RMS : TXL_LEARNING_SGD,
                                    .rate = number_of(run, "lr"),
-                                   .decay = number_of(run, "decay"),
-                                   .epsilon = number_of(run, "epsilon")};
-    size_t first = (size_t)number_of(run, "statistics"), n = c->n - first;
+                                   .decay = rms ? number_of(run, "decay") : 0,
+                                   .epsilon = rms ? number_of(run, "epsilon") : 0};
+    size_t first = rms ? (size_t)number_of(run, "statistics") : 0, n = c->n - first;
     const json_t *expected = json_object_get(run, "nats");
     float *nats = calloc(n, sizeof *nats);
     double difference = 0, total = 0;
@@ -106,20 +90,7 @@ static void check_run(const struct model_case *c, int r, const json_t *run) {
 
 static void reference_runs(void **state) {
     (void)state;
-    for (size_t k = 0; kernels_available(k); k++) {
-        setenv("TXL_CPU", kernels_available(k)->name, 1);
-        for (size_t i = 0; learned_cases[i]; i++) {
-            struct model_case c;
-            case_open(&c, learned_cases[i], "f32", 0);
-            json_t *runs = json_load_file(case_path(learned_cases[i], "dynamic.json"), 0, NULL);
-            assert_int_equal(json_array_size(runs), 3);
-            for (size_t r = 0; r < json_array_size(runs); r++)
-                check_run(&c, (int)r, json_array_get(runs, r));
-            json_decref(runs);
-            case_close(&c);
-        }
-    }
-    unsetenv("TXL_CPU");
+    check_trained_cases("dynamic.json", check_run);
 }
 
 /* ---- Sessions ----------------------------------------------------------------------------- */
@@ -156,10 +127,11 @@ static void check_session(const struct model_case *c, const txl_settings *settin
     for (int s = 0; s < 3; s++) {
         const int32_t *ids = c->ids + (size_t)s * length;
         if (s > 0)
-            good(txl_learner_session(learner, &session, &error), &error);
-        good(txl_session_distributions(session, ids, length, by_session, &error), &error);
+            assert_good(txl_learner_session(learner, &session, &error), &error);
+        assert_good(txl_session_distributions(session, ids, length, by_session, &error), &error);
         txl_session_free(session);
-        good(txl_learner_score(learner, ids, length, ids + 1, nats, by_learner, &error), &error);
+        assert_good(txl_learner_score(learner, ids, length, ids + 1, nats, by_learner, &error),
+                    &error);
         assert_near(c->name, by_learner, by_session, length * n_token);
         for (size_t i = 0; i < length; i++)
             assert_true(fabs(nats[i] + by_learner[i * n_token + (size_t)ids[i + 1]]) <= ROUNDING);
@@ -173,9 +145,9 @@ static void check_session(const struct model_case *c, const txl_settings *settin
 
 static void sessions_that_go_on(void **state) {
     (void)state;
-    for (size_t i = 0; learned_cases[i]; i++) {
+    for (size_t i = 0; trained_cases[i]; i++) {
         struct model_case c;
-        case_open(&c, learned_cases[i], "f32", 0);
+        case_open(&c, trained_cases[i], "f32", 0);
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
             check_session(&c, &ways[w], &methods[w]);
         case_close(&c);
@@ -198,7 +170,7 @@ enum { LARGER_IDS = 401, LARGER_TOKENS = 3000 };
 static txl_model *open_larger(int32_t ids[LARGER_IDS]) {
     txl_model *model;
     txl_error error;
-    good(txl_model_random(larger_settings, "f32", 1, 1, &model, &error), &error);
+    assert_good(txl_model_random(larger_settings, "f32", 1, 1, &model, &error), &error);
     for (int i = 0; i < LARGER_IDS; i++)
         ids[i] = (int32_t)((i * 7919u + i / 3u) % LARGER_TOKENS);
     return model;
@@ -258,14 +230,14 @@ static void adam_of_the_trainer(void **state) {
                                    .clamp_len = -1,
                                    .epsilon = methods[2].epsilon,
                                    .threads = 1};
-    good(txl_ids_new(LARGER_TOKENS, &text, &error), &error);
-    good(txl_ids_add(text, ids, LARGER_IDS, &error), &error);
-    good(txl_trainer_new(model, text, &training, &trainer, &error), &error);
+    assert_good(txl_ids_new(LARGER_TOKENS, &text, &error), &error);
+    assert_good(txl_ids_add(text, ids, LARGER_IDS, &error), &error);
+    assert_good(txl_trainer_new(model, text, &training, &trainer, &error), &error);
     txl_learner *learner = make_learner(model, &settings, &methods[2]);
     read_ids(learner, ids, LARGER_IDS, nats);
     for (int s = 0; s < (LARGER_IDS - 1) / 100; s++) {
         double sum = 0;
-        good(txl_trainer_step(trainer, methods[2].rate, &step, &error), &error);
+        assert_good(txl_trainer_step(trainer, methods[2].rate, &step, &error), &error);
         for (int i = 0; i < 100; i++)
             sum += nats[100 * s + i];
         assert_true(step.loss == sum / 100);
@@ -275,10 +247,10 @@ static void adam_of_the_trainer(void **state) {
     for (int i = 0; i < 2; i++) {
         txl_model *written;
         const char *file = scratch_path(path[i]);
-        good(txl_model_write(i ? txl_trainer_model(trainer) : txl_learner_model(learner), file,
-                             "f32", 1, &error),
-             &error);
-        good(txl_model_open(file, 1, &written, &error), &error);
+        assert_good(txl_model_write(i ? txl_trainer_model(trainer) : txl_learner_model(learner),
+                                    file, "f32", 1, &error),
+                    &error);
+        assert_good(txl_model_open(file, 1, &written, &error), &error);
         checksum[i] = txl_model_checksum(written);
         txl_model_close(written);
         unlink(file);
@@ -343,7 +315,7 @@ static void refusals(void **state) {
     assert_int_equal(txl_learner_score(learner, ids, 16, ids + 1, nats, NULL, &error),
                      TXL_ARGUMENT);
     ids[16] = 0;
-    good(txl_learner_score(learner, ids, 15, ids + 1, nats, NULL, &error), &error);
+    assert_good(txl_learner_score(learner, ids, 15, ids + 1, nats, NULL, &error), &error);
     ids[3] = -1;
     assert_int_equal(txl_learner_score(learner, ids, 16, ids + 1, nats, NULL, &error),
                      TXL_ARGUMENT);
@@ -365,14 +337,14 @@ static void no_number(void **state) {
     case_open(&c, "characters", "f32", 0);
     txl_learner *learner = make_learner(c.model, &ways[0], &wild);
     txl_status status = TXL_OK;
-    good(txl_learner_score(learner, c.ids, 16, c.ids + 1, at_first, NULL, &error), &error);
+    assert_good(txl_learner_score(learner, c.ids, 16, c.ids + 1, at_first, NULL, &error), &error);
     for (size_t at = 16; !status && at + 17 < c.n; at += 16)
         status = txl_learner_score(learner, c.ids + at, 16, c.ids + at + 1, nats, NULL, &error);
     assert_int_equal(status, TXL_FORMAT);
     assert_non_null(strstr(error.message, "segment "));
     assert_non_null(strstr(error.message, "1e+06"));
     txl_learner_start(learner);
-    good(txl_learner_score(learner, c.ids, 16, c.ids + 1, nats, NULL, &error), &error);
+    assert_good(txl_learner_score(learner, c.ids, 16, c.ids + 1, nats, NULL, &error), &error);
     assert_memory_equal(nats, at_first, sizeof nats);
     txl_learner_free(learner);
     case_close(&c);

@@ -35,14 +35,6 @@ static void fill(uint32_t seed, size_t n, float *x) {
     }
 }
 
-typedef void check(const struct loops *loops, size_t n);
-
-static void with_every_table(check *check_loop) {
-    for (size_t k = 0; kernels_available(k); k++)
-        for (size_t i = 0; i < N_LENGTH; i++)
-            check_loop(loops_choose(kernels_available(k)), lengths[i]);
-}
-
 static void check_sums(const struct loops *loops, size_t n) {
     float x[MOST] = {0}, y[MOST] = {0}, sum[MOST + 1] = {0}, rows[ROWS][MOST + 3];
     double squares = 0;
@@ -229,36 +221,28 @@ static void check_learning(const struct loops *loops, size_t n) {
     }
 }
 
-static void sums(void **state) {
-    (void)state;
-    with_every_table(check_sums);
+struct loop_test {
+    void (*check)(const struct loops *loops, size_t n);
+};
+
+static void every_table(void **state) {
+    const struct loop_test *test = *state;
+    for (size_t k = 0; kernels_available(k); k++)
+        for (size_t i = 0; i < N_LENGTH; i++)
+            test->check(loops_choose(kernels_available(k)), lengths[i]);
 }
 
-static void relu(void **state) {
-    (void)state;
-    with_every_table(check_relu);
-}
-
-static void softmax(void **state) {
-    (void)state;
-    with_every_table(check_softmax);
-}
-
-static void norm(void **state) {
-    (void)state;
-    with_every_table(check_norm);
-}
-
-static void updates(void **state) {
-    (void)state;
-    with_every_table(check_adam);
-    with_every_table(check_learning);
-}
+#define EVERY_TABLE(check)                                                                         \
+    {                                                                                              \
+#check, every_table, NULL, NULL, &(struct loop_test) {                                     \
+            check                                                                                  \
+        }                                                                                          \
+    }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums), cmocka_unit_test(relu),    cmocka_unit_test(softmax),
-        cmocka_unit_test(norm), cmocka_unit_test(updates),
+        EVERY_TABLE(check_sums), EVERY_TABLE(check_relu), EVERY_TABLE(check_softmax),
+        EVERY_TABLE(check_norm), EVERY_TABLE(check_adam), EVERY_TABLE(check_learning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,10 +18,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-static const char *const trained_cases[] = {
-    "characters",     "enwik8-zip", "text8", "pre-lnorm", "wt103-zip",
-    "projected-div1", "untied",     "lm1b",  "hf-bin",    NULL};
-
 /* Of the reference's float64 arithmetic. */
 static const double FIRST_LOSSES = 2e-5, LOSSES = 5e-3, NORMS = 1e-3, SMALL = 1e-6, NATS = 1e-3;
 
@@ -40,12 +36,6 @@ static double allowed_norm(const char *name, int run, int step) {
         if (strcmp(name, turning[i].name) == 0 && run == turning[i].run && step == turning[i].step)
             return NORMS + turning[i].moves;
     return NORMS;
-}
-
-static double number_of(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    assert_true(json_is_number(value));
-    return json_number_value(value);
 }
 
 static int integer_of(const json_t *object, const char *key) {
@@ -171,7 +161,7 @@ static void check_gradients(const char *name, int r, const txl_trainer *t, json_
 }
 
 static void check_nats(const struct model_case *c, int r, txl_trainer *t, const json_t *run) {
-    txl_settings settings = run_settings(json_array_get(json_object_get(c->expect, "runs"), 0), 1);
+    txl_settings settings = case_settings(c, 1);
     txl_session *session;
     txl_error error;
     float *nats = calloc(c->n, sizeof *nats);
@@ -191,7 +181,8 @@ static void check_nats(const struct model_case *c, int r, txl_trainer *t, const 
     free(nats);
 }
 
-static void check_run(const struct model_case *c, int r, const txl_ids *ids, const json_t *run) {
+static void check_run(const struct model_case *c, int r, const json_t *run) {
+    txl_ids *ids = make_ids(c->ids, c->n, txl_model_n_token(c->model));
     txl_training training = training_of(run, 2);
     txl_schedule schedule = schedule_of(run);
     txl_trainer *t = make_trainer(c->model, ids, &training);
@@ -212,29 +203,12 @@ static void check_run(const struct model_case *c, int r, const txl_ids *ids, con
     }
     check_nats(c, r, t, run);
     txl_trainer_free(t);
-}
-
-static void check_case(const char *name) {
-    struct model_case c;
-    case_open(&c, name, "f32", 0);
-    json_t *runs = json_load_file(case_path(name, "train.json"), 0, NULL);
-    assert_true(json_array_size(runs) > 0);
-    txl_ids *ids = make_ids(c.ids, c.n, txl_model_n_token(c.model));
-    for (size_t r = 0; r < json_array_size(runs); r++)
-        check_run(&c, (int)r, ids, json_array_get(runs, r));
     txl_ids_free(ids);
-    json_decref(runs);
-    case_close(&c);
 }
 
 static void reference_runs(void **state) {
     (void)state;
-    for (size_t k = 0; kernels_available(k); k++) {
-        setenv("TXL_CPU", kernels_available(k)->name, 1);
-        for (size_t i = 0; trained_cases[i]; i++)
-            check_case(trained_cases[i]);
-    }
-    unsetenv("TXL_CPU");
+    check_trained_cases("train.json", check_run);
 }
 
 /* ---- Finite differences -------------------------------------------------------------------- */
@@ -467,8 +441,7 @@ static void any_number_of_threads(void **state) {
  * gradients' norm within 5 %. */
 static void near_f32_in_bf16(void **state) {
     (void)state;
-    for (size_t k = 0; kernels_available(k); k++) {
-        setenv("TXL_CPU", kernels_available(k)->name, 1);
+    for (size_t k = 0; use_kernels(k); k++) {
         struct larger larger = open_larger();
         txl_trainer *exact = larger_trainer(&larger, false, 2);
         txl_trainer *rounded = larger_trainer(&larger, true, 2);
@@ -484,7 +457,6 @@ static void near_f32_in_bf16(void **state) {
         txl_trainer_free(rounded);
         close_larger(&larger);
     }
-    unsetenv("TXL_CPU");
 }
 
 /* ---- States -------------------------------------------------------------------------------- */
