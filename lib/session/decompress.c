@@ -15,6 +15,7 @@ struct txl_decompressor {
     txl_decompression how;
     struct buffer in;
     struct stream_coder coder; /* of the frames so far, if there was one to decompress */
+    uint32_t most;             /* streams that it was opened for */
     struct trailer done;       /* what the frames of this text add up to */
     XXH3_state_t *sum;
     bool searches;         /* after damage, for the next frame */
@@ -114,7 +115,7 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
                         "compressed with the exact arithmetic number %u; this txl has number %d",
                         frame->arithmetic, ARITHMETIC_NUMBER);
     if (coder->model && txl_model_checksum(coder->model) == frame->model &&
-        same_settings(&coder->settings, &frame->settings))
+        same_settings(&coder->settings, &frame->settings) && frame->n <= d->most)
         return TXL_OK;
     const txl_model *model;
     txl_settings settings = frame->settings;
@@ -123,8 +124,9 @@ static txl_status open_coder(txl_decompressor *d, const struct frame *frame, txl
     stream_coder_close(coder);
     txl_status status = find_model(d, frame, &model, error);
     if (!status)
-        status = stream_coder_open(coder, model, &settings, MAX_STREAMS,
+        status = stream_coder_open(coder, model, &settings, frame->n,
                                    compress_memory(d->how.memory), error);
+    d->most = frame->n;
     coder->progress = tell_progress;
     coder->context = d;
     if (status)

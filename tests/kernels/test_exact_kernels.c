@@ -1,0 +1,264 @@
+/* The exact arithmetic's kernels against its definition (weights-format.md), written here once
+ * more, one element at a time: every table gives the same bits, at any size. */
+#include "lib/base/q8.h"
+#include "lib/kernels/kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SUMS = 16, MOST = 1400 };
+
+/* ---- The definition ----------------------------------------------------------------------- */
+
+static float fold(float sum[SUMS]) {
+    for (int half = SUMS / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            sum[j] += sum[j + half];
+    return sum[0];
+}
+
+static float sixteen_sums(const float *x, size_t n) {
+    float sum[SUMS] = {0};
+    for (size_t i = 0; i < n; i++)
+        sum[i % SUMS] += x[i];
+    return fold(sum);
+}
+
+static float dot_product(const float *x, const float *y, size_t n) {
+    float sum[SUMS] = {0};
+    for (size_t i = 0; i < n; i++)
+        sum[i % SUMS] = fmaf(x[i], y[i], sum[i % SUMS]);
+    return fold(sum);
+}
+
+/* Of integers, k of them in whole blocks; elements beyond k are zeros. */
+static float q8_product(const int16_t *x, const int8_t *w, const float *scale, size_t k) {
+    float sum[SUMS] = {0};
+    for (size_t block = 0; block < k; block += Q8_BLOCK) {
+        for (size_t j = 0; j < SUMS; j++) {
+            const size_t at[] = {2 * j, 2 * j + 1, 2 * j + 32, 2 * j + 33};
+            int32_t products = 0;
+            for (int i = 0; i < 4; i++)
+                if (block + at[i] < k)
+                    products += x[block + at[i]] * w[block + at[i]];
+            sum[j] = fmaf((float)products, scale[block / Q8_BLOCK], sum[j]);
+        }
+    }
+    return fold(sum);
+}
+
+static float exponential(float x) {
+    static const float c[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1, 1};
+    x = x < -87 ? -87 : x;
+    const float t = x * 0x1.715476p0f + 0x1.8p23f, n = t - 0x1.8p23f;
+    float r = x - n * 0x1.62e4p-1f, p = c[0];
+    r = r - n * 0x1.7f7d1cp-20f;
+    for (int i = 1; i < 7; i++)
+        p = p * r + c[i];
+    return ldexpf(p, (int)n);
+}
+
+/* ---- Helpers ------------------------------------------------------------------------------ */
+
+/* The same numbers in every run (Knuth's MMIX constants), from -size to size. */
+static float number(float size) {
+    static uint64_t state = 5;
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return (float)((int32_t)(state >> 32)) / 0x1p31f * size;
+}
+
+static void fill(float *x, size_t n, float size) {
+    for (size_t i = 0; i < n; i++)
+        x[i] = number(size);
+}
+
+static void same_bits(const struct kernels *k, const char *what, size_t size, const float *x,
+                      const float *expected, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(x + i, expected + i, sizeof *x) != 0)
+            fail_msg("%s, %s of %zu, element %zu: %a, not %a", k->name, what, size, i, (double)x[i],
+                     (double)expected[i]);
+}
+
+/* Sizes at the ends of vectors, blocks and sixteen sums. */
+static const size_t sizes[] = {1,  2,  3,  4,  5,  7,   8,   9,   15,  16,  17, 31,
+                               32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 321};
+enum { N_SIZE = sizeof sizes / sizeof *sizes };
+#define FOR_TABLES(k)                                                                              \
+    for (size_t v_ = 0; kernels_available(v_); v_++)                                               \
+        for (const struct kernels *k = kernels_available(v_)->exact, *once_ = k; once_;            \
+             once_ = NULL)
+
+/* ---- Tests -------------------------------------------------------------------------------- */
+
+/* Rows in tiles of every height, and beyond those that meet the weights from the cache. */
+static const size_t heights[] = {1, 2, 3, 4, 5, 6, 7, 11, 61};
+enum { N_HEIGHT = sizeof heights / sizeof *heights, N_COLUMN = 9, MOST_ROW = 61, MOST_K = 321 };
+
+static void products(void **state) {
+    (void)state;
+    static float a[MOST_ROW * MOST_K], b[N_COLUMN * MOST_K], c[MOST_ROW * N_COLUMN],
+        expected[MOST_ROW * N_COLUMN];
+    static uint16_t narrow[N_COLUMN * MOST_K];
+    fill(a, MOST_ROW * MOST_K, 2);
+    for (size_t i = 0; i < N_COLUMN * MOST_K; i++) { /* as bf16 they are the same */
+        uint32_t bits;
+        b[i] = number(1);
+        memcpy(&bits, &b[i], sizeof bits);
+        bits &= 0xffff0000;
+        memcpy(&b[i], &bits, sizeof bits);
+        narrow[i] = (uint16_t)(bits >> 16);
+    }
+    for (size_t s = 0; s < N_SIZE; s++) {
+        const size_t k = sizes[s];
+        for (size_t r = 0; r < MOST_ROW; r++)
+            for (size_t j = 0; j < N_COLUMN; j++)
+                expected[r * N_COLUMN + j] = dot_product(a + r * k, b + j * k, k);
+        FOR_TABLES(table) {
+            for (size_t h = 0; h < N_HEIGHT; h++) {
+                table->product[0](heights[h], N_COLUMN, k, a, k, b, c, N_COLUMN);
+                same_bits(table, "product", k, c, expected, heights[h] * N_COLUMN);
+                table->product[2](heights[h], N_COLUMN, k, a, k, narrow, c, N_COLUMN);
+                same_bits(table, "product in bf16", k, c, expected, heights[h] * N_COLUMN);
+            }
+        }
+    }
+}
+
+static void products_of_integers(void **state) {
+    (void)state;
+    static float x[MOST_ROW * MOST_K], x_scale[MOST_ROW], scale[N_COLUMN * 6],
+        c[MOST_ROW * N_COLUMN], expected[MOST_ROW * N_COLUMN];
+    static int16_t a[MOST_ROW * 6 * Q8_BLOCK];
+    static int8_t b[N_COLUMN * MOST_K];
+    fill(x, MOST_ROW * MOST_K, 2);
+    fill(scale, N_COLUMN * 6, 0.1f);
+    for (size_t i = 0; i < N_COLUMN * MOST_K; i++)
+        b[i] = (int8_t)(i % 50 == 0 ? Q8_MAX : i % 50 == 1 ? -Q8_MAX : (int)number(127.9f));
+    for (size_t s = 0; s < N_SIZE; s++) {
+        const size_t k = sizes[s], blocks = q8_blocks(k);
+        FOR_TABLES(table) {
+            table->round(MOST_ROW, k, x, k, a, x_scale);
+            for (size_t r = 0; r < MOST_ROW; r++) {
+                float most = 0;
+                for (size_t i = 0; i < k; i++)
+                    most = fmaxf(most, fabsf(x[r * k + i]));
+                const float inverse = 32767 / most, one = most / 32767;
+                same_bits(table, "scale", k, x_scale + r, &one, 1);
+                for (size_t i = 0; i < blocks * Q8_BLOCK; i++)
+                    assert_int_equal(a[r * blocks * Q8_BLOCK + i],
+                                     i < k ? (int)rintf(x[r * k + i] * inverse) : 0);
+                for (size_t j = 0; j < N_COLUMN; j++)
+                    expected[r * N_COLUMN + j] = one * q8_product(a + r * blocks * Q8_BLOCK,
+                                                                  b + j * k, scale + j * blocks, k);
+            }
+            for (size_t h = 0; h < N_HEIGHT; h++) {
+                table->product_q8(heights[h], N_COLUMN, k, a, x_scale, b, scale, c, N_COLUMN);
+                same_bits(table, "product in q8", k, c, expected, heights[h] * N_COLUMN);
+            }
+        }
+    }
+}
+
+/* The largest weight is 1; those below 2^-80 are 0, and count in the sum. */
+static void attention_weights(void **state) {
+    (void)state;
+    float s[MOST_K], position[MOST_K], expected[MOST_K], sum;
+    for (size_t i = 0; i < N_SIZE; i++) {
+        const size_t n = sizes[i], n_far = n / 3;
+        FOR_TABLES(table) {
+            float most = -INFINITY;
+            for (size_t j = 0; j < n; j++) {
+                s[j] = number(j % 4 == 3 ? 3000 : 50);
+                position[j] = number(50);
+                expected[j] = 0.125f * (s[j] + (j < n_far ? -1.5f : position[j - n_far]));
+                most = fmaxf(most, expected[j]);
+            }
+            for (size_t j = 0; j < n; j++)
+                expected[j] = exponential(expected[j] - most);
+            sum = sixteen_sums(expected, n);
+            for (size_t j = 0; j < n; j++)
+                expected[j] = expected[j] < 0x1p-80f ? 0 : expected[j];
+            const float found = table->attend(s, n, n_far, -1.5f, position, 0.125f);
+            same_bits(table, "attention weights", n, s, expected, n);
+            same_bits(table, "sum of attention weights", n, &found, &sum, 1);
+        }
+    }
+    /* On both sides of 2^-80, which is exp(-55.45). */
+    FOR_TABLES(table) {
+        const float scores[] = {0, -55.4f, -55.5f, -200, -55.4f};
+        memcpy(s, scores, sizeof scores);
+        memset(position, 0, sizeof position);
+        (void)table->attend(s, 5, 0, 0, position, 1);
+        assert_true(s[0] == 1 && s[1] >= 0x1p-80f && s[2] == 0 && s[3] == 0 && s[4] == s[1]);
+    }
+}
+
+/* Groups of 512 are added in double. */
+static void exponentials(void **state) {
+    (void)state;
+    static const size_t lengths[] = {1, 15, 16, 100, 511, 512, 513, 1024, 1025, MOST};
+    static float x[MOST], e[MOST], expected[MOST];
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const size_t n = lengths[i];
+        float most = -INFINITY;
+        double total = 0;
+        for (size_t j = 0; j < n; j++) {
+            x[j] = number(j % 9 == 0 ? 300 : 10);
+            most = fmaxf(most, x[j]);
+        }
+        for (size_t j = 0; j < n; j++)
+            expected[j] = exponential(x[j] - most);
+        for (size_t j = 0; j < n; j += 512)
+            total += (double)sixteen_sums(expected + j, n - j < 512 ? n - j : 512);
+        FOR_TABLES(table) {
+            assert_true(table->largest(n, x) == most);
+            assert_true(table->exponentials(n, x, most, NULL) == total);
+            assert_true(table->exponentials(n, x, most, e) == total);
+            same_bits(table, "exponentials", n, e, expected, n);
+        }
+    }
+}
+
+static void layer_norms(void **state) {
+    (void)state;
+    float x[MOST_K], y[MOST_K], weight[MOST_K], bias[MOST_K], out[MOST_K], expected[MOST_K];
+    for (size_t i = 0; i < N_SIZE; i++) {
+        const size_t n = sizes[i];
+        for (int alone = 0; alone < 2; alone++) {
+            fill(x, n, 3);
+            fill(y, n, 1);
+            fill(weight, n, 2);
+            fill(bias, n, 1);
+            for (size_t j = 0; j < n; j++)
+                expected[j] = alone ? x[j] : x[j] + y[j];
+            const float mean = sixteen_sums(expected, n) / (float)n;
+            for (size_t j = 0; j < n; j++)
+                expected[j] -= mean;
+            const float variance = dot_product(expected, expected, n) / (float)n;
+            const float inverse = 1 / sqrtf(variance + 1e-5f);
+            for (size_t j = 0; j < n; j++)
+                expected[j] = fmaf(expected[j] * inverse, weight[j], bias[j]);
+            FOR_TABLES(table) {
+                table->layer_norm(n, x, alone ? NULL : y, weight, bias, 1e-5f, out);
+                same_bits(table, "layer norm", n, out, expected, n);
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products),          cmocka_unit_test(products_of_integers),
+        cmocka_unit_test(attention_weights), cmocka_unit_test(exponentials),
+        cmocka_unit_test(layer_norms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
