@@ -518,7 +518,7 @@ static bool open_shape(struct bench *b) {
                                          &b->model.handle, &error);
     free(settings);
     b->model.name = published_shapes[options->shape];
-    if (status != TXL_OK)
+    if (status)
         return failed(&error);
     if (blas_core_hint())
         terminal_note("%s", blas_core_hint());

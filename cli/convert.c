@@ -93,15 +93,15 @@ static txl_status write_built_in(const struct convert_command_options *given, tx
     const void *file = model_built_in(&size);
     const char *type = chosen(types, given->type);
     txl_status status = model_open_file(&model, BUILT_IN, (int)given->common.threads, false, error);
-    if (status == TXL_OK && type && strcmp(type, txl_model_type(model.handle)) != 0) {
+    if (!status && type && strcmp(type, txl_model_type(model.handle)) != 0) {
         status =
             txl_model_write(model.handle, given->output, type, (int)given->common.threads, error);
-    } else if (status == TXL_OK) {
+    } else if (!status) {
         struct output_file output;
         status = output_file_open(&output, given->output, error);
-        if (status == TXL_OK)
+        if (!status)
             status = output_file_write(&output, file, size, 0, error);
-        if (status == TXL_OK)
+        if (!status)
             status = output_file_commit(&output, error);
         output_file_close(&output);
     }
@@ -169,7 +169,7 @@ static int convert(const char *source, const struct convert_command_options *giv
     progress_end(&progress);
     if (status == TXL_STOPPED)
         return signals_status();
-    if (status != TXL_OK) {
+    if (status) {
         terminal_error("%s", error.message);
         return STATUS_FAILURE;
     }

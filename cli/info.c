@@ -97,7 +97,7 @@ static txl_status resident_low_memory(const char *path, int threads, uint64_t *b
     struct model model;
     txl_settings settings;
     txl_status status = model_open_file(&model, path, threads, true, error);
-    if (status == TXL_OK) {
+    if (!status) {
         txl_model_defaults(model.handle, &settings);
         *bytes = resident(model.handle, &settings);
         model_close(&model);
@@ -224,8 +224,8 @@ static json_t *missing_list(const char *missing) {
 static int set_recognised(json_t *object, const char *path, txl_error *error) {
     struct convert_description d;
     txl_status status = convert_describe(path, &d, error);
-    int failed = json_object_set_new(object, "recognised", json_boolean(status == TXL_OK));
-    if (status == TXL_OK) {
+    int failed = json_object_set_new(object, "recognised", json_boolean(!status));
+    if (!status) {
         json_t *settings = json_loads(d.settings, 0, NULL);
         failed |= json_object_update(object, settings);
         json_decref(settings);
@@ -246,7 +246,7 @@ static json_t *describe_checkpoint(const char *path, const struct info_options *
     struct listing listing = {.tensors = json_array()};
     signals_set_mapped(path);
     txl_status status = convert_list_tensors(path, add_tensor, &listing, error);
-    if (status != TXL_OK) {
+    if (status) {
         json_decref(listing.tensors);
         return NULL;
     }

@@ -113,7 +113,7 @@ static txl_status push_id(struct tokenize *t, int32_t id, txl_error *error) {
     size_t length;
     t->symbols++;
     txl_status status = txl_decoder_push(t->decoder, id, &text, &length, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     return output_text(text, length) ? TXL_OK : TXL_STOPPED;
 }
@@ -122,7 +122,7 @@ static txl_status finish_decoder(struct tokenize *t, txl_error *error) {
     const char *text;
     size_t length;
     txl_status status = txl_decoder_finish(t->decoder, &text, &length, error);
-    return status == TXL_OK && !output_text(text, length) ? TXL_STOPPED : status;
+    return !status && !output_text(text, length) ? TXL_STOPPED : status;
 }
 
 /* For kinds whose text has no line ends, each line of symbols or ids is a text. */
@@ -132,7 +132,7 @@ static bool lines_are_texts(const struct tokenize *t) {
 
 static txl_status end_text(struct tokenize *t, txl_error *error) {
     txl_status status = finish_decoder(t, error);
-    return status == TXL_OK && !output_write("\n", 1) ? TXL_STOPPED : status;
+    return !status && !output_write("\n", 1) ? TXL_STOPPED : status;
 }
 
 static txl_status print_id(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -181,7 +181,7 @@ static txl_status end_spelling(struct tokenize *t, txl_error *error) {
                                                   &text, &length, error);
     t->symbols++;
     t->unknown += txl_model_id(t->model.handle, spelling->data, spelling->length) < 0;
-    if (status == TXL_OK && !output_text(text, length))
+    if (!status && !output_text(text, length))
         status = TXL_STOPPED;
     spelling->length = 0;
     return status;
@@ -197,7 +197,7 @@ static txl_status end_output_line(struct tokenize *t) {
 static txl_status feed_spellings(struct tokenize *t, const char *text, size_t length,
                                  txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < length && status == TXL_OK;) {
+    for (size_t i = 0; i < length && !status;) {
         size_t n = 0;
         while (i + n < length && text[i + n] != ' ' && text[i + n] != '\n')
             n++;
@@ -206,7 +206,7 @@ static txl_status feed_spellings(struct tokenize *t, const char *text, size_t le
         i += n;
         if (i < length) {
             status = end_spelling(t, error);
-            if (status == TXL_OK && text[i] == '\n')
+            if (!status && text[i] == '\n')
                 status = lines_are_texts(t) ? end_text(t, error) : end_output_line(t);
             i++;
         }
@@ -221,7 +221,7 @@ static bool decodes_spellings(const struct tokenize *t) {
 }
 
 static txl_status report(const struct tokenize *t, txl_status status, const txl_error *error) {
-    if (status != TXL_OK && status != TXL_STOPPED)
+    if (status && status != TXL_STOPPED)
         terminal_error("%s: %s", t->input.name, error->message);
     return status;
 }
@@ -242,7 +242,7 @@ static txl_status finish(struct tokenize *t) {
         status = report(t, end_spelling(t, &error), &error);
     else
         status = token_reader_finish(&t->reader);
-    if (status == TXL_OK && t->decoder)
+    if (!status && t->decoder)
         status = report(t, finish_decoder(t, &error), &error);
     return status;
 }
@@ -253,7 +253,7 @@ static txl_status convert_text(struct tokenize *t) {
     progress_start(&t->progress, t->input.name, "symbols");
     while ((n = input_read(&t->input, buffer, sizeof buffer)) > 0) {
         txl_status status = feed(t, buffer, (size_t)n);
-        if (status != TXL_OK)
+        if (status)
             return status;
         const struct input *input = &t->input;
         progress_update(&t->progress, input_fraction(input, input->read), t->symbols);
@@ -314,7 +314,7 @@ static bool tokenize_file(struct tokenize *t, const char *path) {
     progress_end(&t->progress);
     unknown_note(&t->lacking, t->input.name, txl_model_unk(t->model.handle) >= 0);
     close_text(t);
-    return status == TXL_OK || status == TXL_STOPPED;
+    return !status || status == TXL_STOPPED;
 }
 
 static void print_summary(const struct tokenize *t) {

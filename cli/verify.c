@@ -20,11 +20,11 @@ static bool verify(const char *path, bool quiet) {
     txl_status status = txl_file_verify(path, show, &progress, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
-    if (status != TXL_OK && status != TXL_STOPPED)
+    if (status && status != TXL_STOPPED)
         terminal_error("%s", error.message);
-    if (status == TXL_OK && !quiet)
+    if (!status && !quiet)
         output_line("%s: OK", path);
-    return status == TXL_OK;
+    return !status;
 }
 
 static int run(const struct command *command, int argc, char **argv) {

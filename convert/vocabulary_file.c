@@ -110,7 +110,7 @@ static txl_status find_first(const struct draft *draft, bool **first) {
 
 static txl_status from_list(struct draft *draft, const struct pickle_value *list) {
     txl_status status = allocate(draft, list->items.count);
-    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++) {
+    for (size_t i = 0; !status && i < draft->n_symbol; i++) {
         const struct pickle_value *item = list->items.at[i];
         if (item->kind != PICKLE_STRING)
             return txl_fail(draft->error, TXL_FORMAT,
@@ -132,10 +132,10 @@ static txl_status check_entry(const struct draft *draft, const struct pickle_pai
 
 static txl_status from_dict(struct draft *draft, const struct pickle_value *dict) {
     txl_status status = allocate(draft, dict->pairs.count);
-    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++) {
+    for (size_t i = 0; !status && i < draft->n_symbol; i++) {
         const struct pickle_pair *pair = &dict->pairs.at[i];
         status = check_entry(draft, pair);
-        if (status == TXL_OK)
+        if (!status)
             status = place(draft, &pair->key->string, pair->value->integer);
     }
     return status;
@@ -147,7 +147,7 @@ static txl_status mark_ids(const struct draft *draft, const struct pickle_value 
     for (size_t i = 0; i < sym2idx->pairs.count; i++) {
         const struct pickle_pair *pair = &sym2idx->pairs.at[i];
         txl_status status = check_entry(draft, pair);
-        if (status != TXL_OK)
+        if (status)
             return status;
         int64_t id = pair->value->integer;
         if (id < 0 || (uint64_t)id >= draft->n_symbol ||
@@ -165,9 +165,9 @@ static txl_status check_sym2idx(const struct draft *draft, const struct pickle_v
     bool *first = NULL, *marked = calloc(draft->n_symbol, sizeof *marked);
     txl_status status = marked ? find_first(draft, &first)
                                : txl_fail_memory(draft->error, "a vocabulary", draft->n_symbol);
-    if (status == TXL_OK)
+    if (!status)
         status = mark_ids(draft, sym2idx, marked);
-    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++) {
+    for (size_t i = 0; !status && i < draft->n_symbol; i++) {
         if (first[i] != marked[i])
             status = txl_fail(draft->error, TXL_FORMAT, "%s: idx2sym has \"%.*s\" as id %zu, %s",
                               draft->path, SHOWN(draft->symbols[i]), i,
@@ -207,7 +207,7 @@ static txl_status from_vocab(struct draft *draft, const struct pickle_value *voc
     txl_status status;
     if (idx2sym && idx2sym->kind == PICKLE_LIST) {
         status = from_list(draft, idx2sym);
-        if (status == TXL_OK && sym2idx)
+        if (!status && sym2idx)
             status = check_sym2idx(draft, sym2idx);
     } else if (sym2idx) {
         status = from_dict(draft, sym2idx);
@@ -216,7 +216,7 @@ static txl_status from_vocab(struct draft *draft, const struct pickle_value *voc
                           "%s: expected the list idx2sym or the dict sym2idx in the vocabulary",
                           draft->path);
     }
-    if (status == TXL_OK)
+    if (!status)
         status = read_unk(draft, pickle_get(vocab, "unk_idx"));
     if (lower_case && lower_case->kind == PICKLE_BOOL)
         draft->vocabulary->lower_case =
@@ -248,7 +248,7 @@ static txl_status from_value(struct draft *draft, const struct pickle_value *roo
 
 static txl_status from_json(struct draft *draft, json_t *object) {
     txl_status status = allocate(draft, json_object_size(object));
-    for (void *at = json_object_iter(object); at && status == TXL_OK;
+    for (void *at = json_object_iter(object); at && !status;
          at = json_object_iter_next(object, at)) {
         const char *key = json_object_iter_key(at);
         const json_t *id = json_object_iter_value(at);
@@ -297,7 +297,7 @@ static txl_status drop_repeated(struct draft *draft) {
     bool *first = NULL;
     txl_status status = find_first(draft, &first);
     size_t n = 0;
-    for (size_t i = 0; status == TXL_OK && i < draft->n_symbol; i++)
+    for (size_t i = 0; !status && i < draft->n_symbol; i++)
         if (first[i])
             draft->symbols[n++] = draft->symbols[i];
     free(first);
@@ -314,7 +314,7 @@ static txl_status from_text(struct draft *draft, const unsigned char *text, size
         length -= 3;
     }
     txl_status status = allocate(draft, count_lines(text, length));
-    if (status != TXL_OK)
+    if (status)
         return status;
     size_t n = 0, blank = 0; /* the first blank line, counted from 1; 0: none */
     for (size_t at = 0, line = 1; at < length; line++) {
@@ -369,13 +369,13 @@ static txl_status finish(struct draft *draft, const struct pickle_string *datase
 static txl_status read_pickle(struct draft *draft) {
     struct checkpoint *checkpoint;
     txl_status status = checkpoint_open(draft->path, &checkpoint, draft->error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     const struct pickle_value *root = checkpoint_root(checkpoint);
     const struct pickle_value *dataset = pickle_get(root, "dataset");
     struct pickle_string none = {NULL, 0};
     status = from_value(draft, root);
-    if (status == TXL_OK)
+    if (!status)
         status =
             finish(draft, dataset && dataset->kind == PICKLE_STRING ? &dataset->string : &none);
     checkpoint_close(checkpoint);
@@ -406,7 +406,7 @@ static txl_status read_plain(struct draft *draft, const struct mapped_file *file
                      json ? 1 : about.line, json ? "found another value" : about.text);
     else /* a text's first symbol may be a brace */
         status = from_text(draft, file->data, (size_t)file->size);
-    if (status == TXL_OK)
+    if (!status)
         status = finish(draft, &(struct pickle_string){NULL, 0});
     json_decref(json);
     return status;
@@ -438,15 +438,15 @@ txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabu
     struct draft draft = {.path = path, .vocabulary = vocabulary, .error = error};
     struct mapped_file file;
     txl_status status = mapped_file_open(path, &file, error);
-    if (status == TXL_OK) {
+    if (!status) {
         draft.file_size = file.size;
         status = foreign_refuse(&file, error);
-        if (status == TXL_OK)
+        if (!status)
             status = read_content(&draft, &file);
         mapped_file_close(&file);
     }
     free(draft.symbols);
-    if (status != TXL_OK)
+    if (status)
         vocabulary_file_free(vocabulary);
     return status;
 }

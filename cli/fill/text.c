@@ -77,7 +77,7 @@ bool fill_text_read(struct fill_text *t, struct input *input) {
     reader.see_text = see_text;
     txl_status status = token_reader_run(&reader, NULL, NULL);
     token_reader_close(&reader);
-    return status == TXL_OK && list_pieces(t);
+    return !status && list_pieces(t);
 }
 
 void fill_text_close(struct fill_text *t) {

@@ -52,7 +52,7 @@ static txl_status open_batch(struct generate *g, struct batch *b) {
             return TXL_MEMORY;
     }
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < b->n && status == TXL_OK; i++)
+    for (size_t i = 0; i < b->n && !status; i++)
         status = sample_start(g, b->each[i], first + (int64_t)i, g->prompt.tail);
     b->turn = 0;
     b->begun = false;
@@ -83,7 +83,7 @@ static txl_status show(struct generate *g, struct batch *b) {
         struct sample *s = b->each[b->turn];
         txl_status status = b->begun ? TXL_OK : introduce(g, s);
         b->begun = true;
-        if (status != TXL_OK)
+        if (status)
             return status;
         if (g->options->interactive &&
             !buffer_append(&g->transcript, s->output.data, s->output.length)) {
@@ -116,7 +116,7 @@ static txl_status make_tokens(struct generate *g, struct batch *b) {
             continue;
         uint64_t before = s->made;
         txl_status status = sample_token(g, s);
-        if (status != TXL_OK)
+        if (status)
             return status;
         b->made += s->made - before;
         if (s->done)
@@ -159,9 +159,9 @@ static txl_status feed_tokens(const struct generate *g, const struct batch *b, s
         session[fed] = s->session;
         id[fed++] = s->id;
     }
-    if (status == TXL_OK && fed > 0)
+    if (!status && fed > 0)
         status = txl_session_feed_each(session, fed, id, &error);
-    if (status != TXL_OK)
+    if (status)
         terminal_error("%s", error.message);
     return status;
 }
@@ -169,24 +169,24 @@ static txl_status feed_tokens(const struct generate *g, const struct batch *b, s
 /* Takes one step of all samples.  `*left` receives how many have not ended. */
 static txl_status step(struct generate *g, struct batch *b, size_t *left) {
     txl_status status = make_tokens(g, b);
-    if (status != TXL_OK)
+    if (status)
         return status;
     txl_status shown = show(g, b);
-    if (shown == TXL_OK || g->keeps)
+    if (!shown || g->keeps)
         status = feed_tokens(g, b, left);
     double all = (double)g->n * (double)b->samples;
     progress_update(&b->progress, all > 0 ? (double)b->made / all : -1, b->made);
-    return status == TXL_OK ? shown : status;
+    return status ? status : shown;
 }
 
 static txl_status run_batch(struct generate *g, struct batch *b) {
     txl_status status = TXL_OK;
     size_t left = b->n;
-    while (status == TXL_OK && left > 0)
+    while (!status && left > 0)
         status = step(g, b, &left);
     if (status == TXL_STOPPED)
         g->done = "closed";
-    else if (status != TXL_OK)
+    else if (status)
         show_rest(g, b);
     return status;
 }
@@ -206,10 +206,10 @@ static txl_status continue_text(struct generate *g, int64_t samples) {
     batch.progress.off = hides_progress();
     do {
         status = open_batch(g, &batch);
-        if (status == TXL_OK)
+        if (!status)
             status = run_batch(g, &batch);
         close_batch(g, &batch);
-    } while (status == TXL_OK && g->samples < samples && !signals_stopped());
+    } while (!status && g->samples < samples && !signals_stopped());
     progress_end(&batch.progress);
     g->tokens += batch.made;
     g->seconds += terminal_seconds() - batch.progress.start;
@@ -228,7 +228,7 @@ static void interrupt_prompt(struct generate *g) {
 txl_status continue_prompt(struct generate *g, int64_t samples) {
     g->samples = 0;
     txl_status status = prompt_feed(&g->prompt);
-    if (status != TXL_OK) {
+    if (status) {
         if (signals_stopped())
             interrupt_prompt(g);
         return status;

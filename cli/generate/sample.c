@@ -23,7 +23,7 @@ static txl_status fail_memory(void) {
 
 /* Returns the status; prints the library's message if it is a failure. */
 static txl_status report(txl_status status, const txl_error *error) {
-    if (status != TXL_OK)
+    if (status)
         terminal_error("%s", error->message);
     return status;
 }
@@ -192,7 +192,7 @@ static txl_status finish_decoder(struct sample *s) {
     size_t length;
     txl_status status =
         s->decoder ? txl_decoder_finish(s->decoder, &text, &length, &error) : TXL_OK;
-    if (status != TXL_OK)
+    if (status)
         return report(status, &error);
     return !s->decoder || buffer_append(&s->decoded, text, length) ? TXL_OK : fail_memory();
 }
@@ -207,7 +207,7 @@ static txl_status decode(const struct generate *g, struct sample *s, bool last) 
         return append_id(s) ? TXL_OK : fail_memory();
     if (!ends_text(g, s->id)) {
         txl_status status = txl_decoder_push(s->decoder, s->id, &text, &length, &error);
-        if (status != TXL_OK)
+        if (status)
             return report(status, &error);
         if (!buffer_append(&s->decoded, text, length))
             return fail_memory();
@@ -317,7 +317,7 @@ static json_t *top_to_json(const struct generate *g, const struct sample *s) {
 static txl_status find_top(const struct generate *g, struct sample *s, txl_error *error) {
     txl_status status =
         txl_session_top(s->session, (int)g->options->logprobs, g->top_ids, g->top_logprobs, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     json_decref(s->top);
     s->top = top_to_json(g, s);
@@ -355,11 +355,11 @@ static txl_status draw(const struct generate *g, struct sample *s, float *logpro
     sampling.history = s->history;
     if (g->options->logprobs > 0)
         status = find_top(g, s, &error);
-    if (status == TXL_OK)
+    if (!status)
         status = txl_session_sample(s->session, &sampling, &s->random, &s->id, logprob, &error);
-    if (status == TXL_OK && (g->turn != TURN_NONE || ends_at_sentence(g)) && !see_turn(g, s))
+    if (!status && (g->turn != TURN_NONE || ends_at_sentence(g)) && !see_turn(g, s))
         return fail_memory();
-    if (status == TXL_OK && !s->refused) {
+    if (!status && !s->refused) {
         txl_history_push(s->history, &s->id, 1);
         s->made++;
     }
@@ -378,15 +378,15 @@ static const char *ending(const struct generate *g, const struct sample *s) {
 txl_status sample_token(const struct generate *g, struct sample *s) {
     float logprob;
     txl_status status = draw(g, s, &logprob);
-    if (status != TXL_OK)
+    if (status)
         return status;
     const char *done = !s->refused ? ending(g, s) : g->turn == TURN_NONE ? "sentence" : "turn";
     s->decoded.length = 0;
     status = s->refused ? finish_decoder(s) : decode(g, s, done);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (!search_stops(s, &done))
         return fail_memory();
     status = put_token(g, s, logprob, done);
-    return status == TXL_OK && done ? sample_end(g, s, done) : status;
+    return !status && done ? sample_end(g, s, done) : status;
 }

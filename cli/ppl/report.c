@@ -238,7 +238,7 @@ static txl_status keep_surface(struct report *report, uint64_t index, const stru
         size_t got;
         txl_status status = source_get(report->source, place->offset + n,
                                        length + (length < place->bytes) - n, &part, &got, error);
-        if (status != TXL_OK || got == 0)
+        if (status || got == 0)
             return status;
         memcpy(text + n, part, got);
         n += got;
@@ -292,7 +292,7 @@ txl_status report_token(void *context, const struct scored *token, txl_error *er
         rank(report, &chunk->scores[k], token->id, token->logprob[k]);
     }
     txl_status status = end_token(report, token->index, token->id, token->place, error);
-    return status == TXL_OK && !outfile_usable(&report->file) ? TXL_STOPPED : status;
+    return !status && !outfile_usable(&report->file) ? TXL_STOPPED : status;
 }
 
 bool report_result(struct report *report, json_t *result, bool shown) {

@@ -58,7 +58,7 @@ static txl_status read_source(struct checkpoint *checkpoint, struct checkpoint_s
     if (table_looks_like(file))
         return tensor_bundle_read(checkpoint, source, error);
     txl_status status = foreign_refuse(file, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     /* A safetensors file begins with a length, whose first byte may look like another format. */
     bool has_brace = file->size > 8 && file->data[8] == '{';
@@ -79,7 +79,7 @@ static txl_status add_file(struct checkpoint *checkpoint, const char *path, txl_
     if (!source)
         return TXL_MEMORY;
     txl_status status = mapped_file_open(path, &source->file, error);
-    return status == TXL_OK ? read_source(checkpoint, source, error) : status;
+    return status ? status : read_source(checkpoint, source, error);
 }
 
 /* ---- Shards ------------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ static txl_status add_shard(struct checkpoint *checkpoint, const char *name, txl
 static txl_status add_shards(struct checkpoint *checkpoint, json_t *weight_map, txl_error *error) {
     json_t *opened = json_object();
     txl_status status = opened ? TXL_OK : txl_fail_memory(error, "a list of shards", 0);
-    for (void *at = json_object_iter(weight_map); at && status == TXL_OK;
+    for (void *at = json_object_iter(weight_map); at && !status;
          at = json_object_iter_next(weight_map, at)) {
         const char *name = json_string_value(json_object_iter_value(at));
         if (!name)
@@ -125,7 +125,7 @@ static txl_status add_shards(struct checkpoint *checkpoint, json_t *weight_map, 
                               checkpoint->index_path, json_object_iter_key(at));
         else if (!json_object_get(opened, name)) {
             status = add_shard(checkpoint, name, error);
-            if (json_object_set_new(opened, name, json_true()) != 0 && status == TXL_OK)
+            if (json_object_set_new(opened, name, json_true()) != 0 && !status)
                 status = txl_fail_memory(error, "a list of shards", strlen(name));
         }
     }
@@ -183,16 +183,16 @@ static txl_status index_names(struct checkpoint *checkpoint, txl_error *error) {
 
 static txl_status open_file(struct checkpoint *checkpoint, const char *path, txl_error *error) {
     txl_status status = add_file(checkpoint, path, error);
-    return status == TXL_OK ? index_names(checkpoint, error) : status;
+    return status ? status : index_names(checkpoint, error);
 }
 
 static txl_status read_json(const char *path, json_t **json, txl_error *error) {
     struct mapped_file file;
     txl_status status = mapped_file_open(path, &file, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     status = foreign_refuse(&file, error);
-    if (status == TXL_OK) {
+    if (!status) {
         json_error_t about;
         *json =
             json_loadb((const char *)file.data, (size_t)file.size, JSON_REJECT_DUPLICATES, &about);
@@ -207,11 +207,11 @@ static txl_status read_json(const char *path, json_t **json, txl_error *error) {
 static txl_status open_index(struct checkpoint *checkpoint, const char *path, txl_error *error) {
     json_t *index = NULL;
     txl_status status = read_json(path, &index, error);
-    if (status == TXL_OK)
+    if (!status)
         status = add_index(checkpoint, path, index, error);
-    if (status == TXL_OK)
+    if (!status)
         status = index_names(checkpoint, error);
-    if (status == TXL_OK)
+    if (!status)
         status = check_index(checkpoint, index, error);
     json_decref(index);
     return status;
@@ -364,7 +364,7 @@ txl_status checkpoint_open(const char *path, struct checkpoint **checkpoint, txl
     *checkpoint = NULL;
     char *chosen = NULL;
     txl_status status = find_file(path, &chosen, error);
-    if (status != TXL_OK) {
+    if (status) {
         free(chosen);
         return status;
     }
@@ -377,7 +377,7 @@ txl_status checkpoint_open(const char *path, struct checkpoint **checkpoint, txl
     else
         status = open_file(*checkpoint, path, error);
     free(chosen);
-    if (status != TXL_OK) {
+    if (status) {
         checkpoint_close(*checkpoint);
         *checkpoint = NULL;
     }

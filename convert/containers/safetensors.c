@@ -57,7 +57,7 @@ static txl_status read_tensor(struct checkpoint *checkpoint, const struct checkp
                         source->file.path, name, dtype);
     claim.dtype = (enum checkpoint_dtype)found;
     txl_status status = read_shape(source, json_object_get(about, "shape"), &claim, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
 
     const json_t *offsets = json_object_get(about, "data_offsets");
@@ -109,13 +109,13 @@ static txl_status read_header(struct checkpoint *checkpoint, const struct checkp
     if (!ranges)
         return txl_fail_memory(error, "a list of tensors", n_tensor * sizeof *ranges);
     txl_status status = TXL_OK;
-    for (void *at = json_object_iter(header); at && status == TXL_OK;
+    for (void *at = json_object_iter(header); at && !status;
          at = json_object_iter_next(header, at)) {
         if (strcmp(json_object_iter_key(at), "__metadata__") != 0)
             status = read_tensor(checkpoint, source, json_object_iter_key(at),
                                  json_object_iter_value(at), &ranges[n_range++], error);
     }
-    if (status == TXL_OK)
+    if (!status)
         status = check_cover(source, ranges, n_range, error);
     free(ranges);
     return status;

@@ -154,7 +154,7 @@ static txl_status find_content(struct reader *r, struct handle handle, struct pr
 static txl_status open_block(struct reader *r, struct handle handle, struct block *block) {
     struct protobuf content;
     txl_status status = find_content(r, handle, &content);
-    if (status != TXL_OK)
+    if (status)
         return status;
     uint64_t size = (uint64_t)(content.end - content.at);
     uint64_t n = size < 4 ? 0 : read_u32(content.end - 4);
@@ -233,17 +233,17 @@ static txl_status read_data(struct reader *r, const struct block *before, struct
     if (!read_handle(&place, &handle))
         return damaged(r, index->offset, "the place of a block is malformed");
     txl_status status = open_block(r, handle, data);
-    while (status == TXL_OK && data->left.at < data->left.end) {
+    while (!status && data->left.at < data->left.end) {
         bool first = !data->begun;
         status = next_entry(r, data, &value);
-        if (status == TXL_OK && first && before->begun &&
+        if (!status && first && before->begun &&
             compare_bytes(before->key, before->key_length, data->key, data->key_length) >= 0)
             status = damaged(r, handle.offset, "its keys are not in order");
-        if (status == TXL_OK)
+        if (!status)
             status = add_entry(r, data, value);
     }
-    if (status == TXL_OK && (!data->begun || compare_bytes(data->key, data->key_length, index->key,
-                                                           index->key_length) > 0))
+    if (!status && (!data->begun ||
+                    compare_bytes(data->key, data->key_length, index->key, index->key_length) > 0))
         status = damaged(r, handle.offset, "a block does not fit its entry in the index");
     return status;
 }
@@ -257,9 +257,9 @@ static txl_status read_blocks(struct reader *r, struct block *index, struct bloc
         return damaged(r, r->file->size - FOOTER, "the footer is malformed");
     txl_status status = open_block(r, handle, index);
     before->begun = false;
-    while (status == TXL_OK && index->left.at < index->left.end) {
+    while (!status && index->left.at < index->left.end) {
         status = next_entry(r, index, &place);
-        if (status == TXL_OK)
+        if (!status)
             status = read_data(r, before, data, index, place);
         memcpy(before->key, index->key, index->key_length);
         before->key_length = index->key_length;

@@ -150,9 +150,9 @@ txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_cla
                           txl_error *error) {
     uint64_t n_element = 0;
     txl_status status = check_claim(claim, &n_element, error);
-    if (status == TXL_OK)
+    if (!status)
         status = reserve(checkpoint, claim->storage->file->path, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     char *name = strdup(claim->name);
     if (!name)
@@ -369,9 +369,9 @@ static txl_status check_storage(struct checkpoint_storage *storage, const char *
     txl_status status = TXL_OK;
     if (storage->n_part == 0) {
         status = mapped_file_check(storage->file, error);
-        return status == TXL_OK ? check_bytes(storage, name, error) : status;
+        return status ? status : check_bytes(storage, name, error);
     }
-    for (size_t i = 0; i < storage->n_part && status == TXL_OK; i++)
+    for (size_t i = 0; i < storage->n_part && !status; i++)
         status = check_storage(storage->parts[i].storage, name, error);
     return status;
 }
@@ -394,7 +394,7 @@ static txl_status check_readable(const struct checkpoint_tensor *tensor, uint64_
 txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_t first,
                                  uint64_t count, float *out, txl_error *error) {
     txl_status status = check_readable(tensor, first, count, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     const struct checkpoint_storage *storage = tensor->storage;
     if (checkpoint_is_contiguous(tensor) && storage->n_part == 0 && !storage->big_endian) {
@@ -413,7 +413,7 @@ txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_
 txl_status checkpoint_read_double(const struct checkpoint_tensor *tensor, uint64_t first,
                                   uint64_t count, double *out, txl_error *error) {
     txl_status status = check_readable(tensor, first, count, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     unsigned char elements[GATHER * MAX_SIZE];
     for (uint64_t n; count > 0; first += n, count -= n, out += n) {

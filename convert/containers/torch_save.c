@@ -100,7 +100,7 @@ static txl_status check_byte_order(const struct zip *zip, const struct entry_nam
     if (!entry)
         return TXL_OK;
     txl_status status = zip_open_entry(zip, entry, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (entry->size != 6 || memcmp(entry->data, "little", 6) != 0)
         return txl_fail(error, TXL_UNSUPPORTED,
@@ -113,9 +113,9 @@ static txl_status check_byte_order(const struct zip *zip, const struct entry_nam
 static txl_status read_zip_pickle(struct checkpoint_source *source, const struct zip *zip,
                                   struct zip_entry *entry, txl_error *error) {
     txl_status status = zip_open_entry(zip, entry, error);
-    if (status == TXL_OK)
+    if (!status)
         status = set_where(source, entry->name, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (crc32_z(crc32_z(0, NULL, 0), entry->data, (size_t)entry->size) != entry->crc32)
         return txl_fail(error, TXL_FORMAT,
@@ -133,7 +133,7 @@ static txl_status place_zip_storages(struct checkpoint_source *source, const str
             return txl_fail(error, TXL_FORMAT, "%s: has no entry %s, which a tensor refers to",
                             zip->path, name->text);
         txl_status status = zip_open_entry(zip, entry, error);
-        if (status != TXL_OK)
+        if (status)
             return status;
         if (entry->size < storage->size)
             return txl_fail(error, TXL_FORMAT,
@@ -151,18 +151,18 @@ static txl_status read_zip_entries(struct checkpoint_source *source, const struc
                                    txl_error *error) {
     struct zip_entry *pickle = find_pickle(zip);
     txl_status status = refuse_foreign_zip(zip, pickle, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     struct entry_name name;
     status = make_entry_name(pickle, &name, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     status = check_byte_order(zip, &name, error);
-    if (status == TXL_OK)
+    if (!status)
         status = read_zip_pickle(source, zip, pickle, error);
-    if (status == TXL_OK)
+    if (!status)
         status = torch_list_storages(source, error);
-    if (status == TXL_OK)
+    if (!status)
         status = place_zip_storages(source, zip, &name, error);
     free(name.text);
     return status;
@@ -172,7 +172,7 @@ static txl_status read_zip(struct checkpoint_source *source, txl_error *error) {
     struct zip zip;
     txl_status status =
         zip_open(source->file.data, source->file.size, source->file.path, &zip, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     status = read_zip_entries(source, &zip, error);
     zip_close(&zip);
@@ -197,14 +197,14 @@ static txl_status check_legacy_facts(const struct checkpoint_source *source, uin
                                      txl_error *error) {
     struct pickle *version = NULL, *facts = NULL;
     txl_status status = read_next(source, at, &version, error);
-    if (status == TXL_OK && (pickle_root(version)->kind != PICKLE_INT ||
-                             pickle_root(version)->integer != LEGACY_PROTOCOL))
+    if (!status && (pickle_root(version)->kind != PICKLE_INT ||
+                    pickle_root(version)->integer != LEGACY_PROTOCOL))
         status = txl_fail(error, TXL_UNSUPPORTED,
                           "%s: offset %" PRIu64 ": expected version %d of the legacy container",
                           source->where, *at, LEGACY_PROTOCOL);
-    if (status == TXL_OK)
+    if (!status)
         status = read_next(source, at, &facts, error);
-    if (status == TXL_OK) {
+    if (!status) {
         const struct pickle_value *little = pickle_get(pickle_root(facts), "little_endian");
         if (little && (little->kind != PICKLE_BOOL || !little->boolean))
             status = txl_fail(error, TXL_UNSUPPORTED,
@@ -252,14 +252,14 @@ static txl_status place_legacy_storages(const struct checkpoint_source *source, 
                                         txl_error *error) {
     struct pickle *keys = NULL;
     txl_status status = read_next(source, &at, &keys, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     const struct pickle_value *list = pickle_root(keys);
     if (list->kind != PICKLE_LIST)
         status = txl_fail(error, TXL_FORMAT,
                           "%s: offset %" PRIu64 ": expected a list of storages before it, not %s",
                           source->where, at, pickle_kind_name(list));
-    for (size_t i = 0; status == TXL_OK && i < list->items.count; i++)
+    for (size_t i = 0; !status && i < list->items.count; i++)
         status = place_legacy_storage(source, list->items.at[i], &at, error);
     pickle_free(keys);
     return status;
@@ -267,11 +267,11 @@ static txl_status place_legacy_storages(const struct checkpoint_source *source, 
 
 static txl_status read_legacy(struct checkpoint_source *source, uint64_t at, txl_error *error) {
     txl_status status = check_legacy_facts(source, &at, error);
-    if (status == TXL_OK)
+    if (!status)
         status = read_next(source, &at, &source->pickle, error);
-    if (status == TXL_OK)
+    if (!status)
         status = torch_list_storages(source, error);
-    if (status == TXL_OK)
+    if (!status)
         status = place_legacy_storages(source, at, error);
     return status;
 }
@@ -280,9 +280,9 @@ static txl_status read_pickles(struct checkpoint_source *source, txl_error *erro
     uint64_t at = 0;
     struct pickle *first = NULL;
     txl_status status = set_where(source, "", error);
-    if (status == TXL_OK)
+    if (!status)
         status = read_next(source, &at, &first, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (is_legacy_magic(pickle_root(first))) {
         pickle_free(first);
@@ -306,7 +306,7 @@ static txl_status read_container(struct checkpoint_source *source, txl_error *er
     txl_status status = zip_looks_like(source->file.data, source->file.size)
                             ? read_zip(source, error)
                             : read_pickles(source, error);
-    return status == TXL_OK ? check_placed(source, error) : status;
+    return status ? status : check_placed(source, error);
 }
 
 void torch_save_free(struct checkpoint_source *source) {
@@ -331,7 +331,7 @@ static txl_status take_storage(const struct checkpoint_source *inner, struct tor
         return txl_fail(error, TXL_UNSUPPORTED, "%s: holds %s, expected a storage alone",
                         inner->where, pickle_kind_name(root));
     txl_status status = torch_read_reference(inner, root, &nested->reference, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     nested->storage = *torch_find_storage(inner, &nested->reference.key);
     nested->storage.key = nested->reference.key = (struct pickle_string){"", 0};
@@ -355,7 +355,7 @@ static txl_status read_nested_file(const struct checkpoint_source *source,
     txl_status status = inner.file.size == 0
                             ? txl_fail(error, TXL_FORMAT, "%s: is empty", inner.file.path)
                             : read_container(&inner, error);
-    if (status == TXL_OK)
+    if (!status)
         status = take_storage(&inner, nested, error);
     torch_save_free(&inner);
     free(inner.file.path);
@@ -373,7 +373,7 @@ static txl_status read_nested(struct checkpoint_source *source, txl_error *error
         nested[i].bytes = torch_nested_bytes(pickle_nested(source->pickle, i));
     qsort(nested, n_record, sizeof *nested, torch_compare_nested);
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < n_record && status == TXL_OK; i++) {
+    for (size_t i = 0; i < n_record && !status; i++) {
         if (i > 0 && torch_compare_nested(&nested[source->n_nested - 1], &nested[i]) == 0)
             continue;
         nested[source->n_nested] = nested[i];
@@ -386,9 +386,9 @@ txl_status torch_save_read(struct checkpoint *checkpoint, struct checkpoint_sour
                            txl_error *error) {
     source->whole = &source->file;
     txl_status status = read_container(source, error);
-    if (status == TXL_OK)
+    if (!status)
         status = read_nested(source, error);
-    if (status == TXL_OK)
+    if (!status)
         status = torch_collect_tensors(checkpoint, source, error);
     return status;
 }

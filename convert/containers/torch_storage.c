@@ -85,7 +85,7 @@ txl_status torch_list_storages(struct checkpoint_source *source, txl_error *erro
         struct torch_reference reference;
         txl_status status =
             torch_read_reference(source, pickle_persistent(source->pickle, i), &reference, error);
-        if (status != TXL_OK)
+        if (status)
             return status;
         size_t size = checkpoint_dtype_size(reference.dtype);
         if (reference.n_item > source->file.size / size)

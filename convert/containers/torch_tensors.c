@@ -102,7 +102,7 @@ static txl_status read_storage(const struct walk *walk, const struct pickle_valu
         if (!storage || storage->kind != PICKLE_PERSISTENT)
             return refuse(walk, TXL_FORMAT, "expected a storage that it is a view of");
         txl_status status = torch_read_reference(walk->source, storage, &reference, walk->error);
-        if (status != TXL_OK)
+        if (status)
             return status;
         claim->storage = torch_find_storage(walk->source, &reference.key);
     }
@@ -134,13 +134,13 @@ static txl_status add_tensor(struct walk *walk, const struct pickle_value *tenso
     struct tensor_claim claim = {0};
     mark(walk->reached, tensor);
     txl_status status = read_name(walk, &claim);
-    if (status == TXL_OK)
+    if (!status)
         status = read_layout(walk, args, &claim);
-    if (status == TXL_OK)
+    if (!status)
         status = read_storage(walk, args, &claim);
-    if (status == TXL_OK && pickle_is_object(tensor, "torch._utils._rebuild_tensor_v3"))
+    if (!status && pickle_is_object(tensor, "torch._utils._rebuild_tensor_v3"))
         status = read_dtype(walk, args, &claim);
-    if (status == TXL_OK)
+    if (!status)
         status = checkpoint_add(walk->checkpoint, &claim, walk->error);
     return status;
 }
@@ -202,14 +202,14 @@ static txl_status follow(struct walk *walk, const struct pickle_value *value,
 
 static txl_status follow_items(struct walk *walk, const struct pickle_value *list) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; status == TXL_OK && i < list->items.count; i++)
+    for (size_t i = 0; !status && i < list->items.count; i++)
         status = follow(walk, list->items.at[i], NULL, i, true);
     return status;
 }
 
 static txl_status follow_pairs(struct walk *walk, const struct pickle_value *dict, bool is_state) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; status == TXL_OK && i < dict->pairs.count; i++) {
+    for (size_t i = 0; !status && i < dict->pairs.count; i++) {
         const struct pickle_pair *pair = &dict->pairs.at[i];
         status = follow(walk, pair->value, pair->key, i, !is_state || !is_transparent(pair->key));
     }
@@ -221,14 +221,14 @@ static txl_status follow_object(struct walk *walk, const struct pickle_object *o
     const struct pickle_value *state = object->state;
     if (state && state->kind == PICKLE_DICT)
         status = follow_pairs(walk, state, true);
-    for (size_t i = 0; status == TXL_OK && i < 2; i++) { /* a class with __slots__ */
+    for (size_t i = 0; !status && i < 2; i++) { /* a class with __slots__ */
         const struct pickle_value *part = pickle_item(state, i);
         if (part && part->kind == PICKLE_DICT)
             status = follow_pairs(walk, part, true);
     }
-    if (status == TXL_OK && object->items)
+    if (!status && object->items)
         status = follow_items(walk, object->items);
-    if (status == TXL_OK && object->pairs)
+    if (!status && object->pairs)
         status = follow_pairs(walk, object->pairs, false);
     return status;
 }

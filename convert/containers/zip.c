@@ -52,7 +52,7 @@ static txl_status find_directory(const struct zip *zip, struct directory *direct
                                  txl_error *error) {
     uint64_t end = 0;
     txl_status status = find_end(zip, &end, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     const unsigned char *record = zip->data + end;
     directory->n_entry = read_u16(record + 10);
@@ -167,7 +167,7 @@ static txl_status read_directory(struct zip *zip, const struct directory *direct
     for (; zip->n_entry < directory->n_entry; zip->n_entry++) {
         txl_status status = read_entry(zip, &at, directory->offset + directory->size, &names,
                                        &zip->entries[zip->n_entry], error);
-        if (status != TXL_OK)
+        if (status)
             return status;
     }
     qsort(zip->entries, zip->n_entry, sizeof *zip->entries, compare_entries);
@@ -184,7 +184,7 @@ txl_status zip_open(const unsigned char *data, uint64_t size, const char *path, 
     *zip = (struct zip){.data = data, .size = size, .path = path};
     struct directory directory = {0};
     txl_status status = find_directory(zip, &directory, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
 
     /* A name and its NUL take less room than its entry in the directory. */
@@ -195,7 +195,7 @@ txl_status zip_open(const unsigned char *data, uint64_t size, const char *path, 
                                  directory.size + directory.n_entry * sizeof *zip->entries);
     else
         status = read_directory(zip, &directory, error);
-    if (status != TXL_OK)
+    if (status)
         zip_close(zip);
     return status;
 }

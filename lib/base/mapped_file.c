@@ -30,7 +30,7 @@ txl_status regular_file_open(const char *path, int *file, uint64_t *size, txl_er
     if (opened < 0)
         return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
     txl_status status = check_regular(path, opened, size, error);
-    if (status != TXL_OK)
+    if (status)
         close(opened);
     else
         *file = opened;
@@ -43,16 +43,16 @@ txl_status mapped_file_open(const char *path, struct mapped_file *file, txl_erro
     if (!file->path)
         return txl_fail_memory(error, "a file name", strlen(path) + 1);
     txl_status status = regular_file_open(path, &file->fd, &file->size, error);
-    if (status == TXL_OK && file->size == 0)
+    if (!status && file->size == 0)
         status = txl_fail(error, TXL_FORMAT, "%s: the file is empty; make or fetch it again", path);
-    if (status == TXL_OK) {
+    if (!status) {
         void *data = mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, file->fd, 0);
         if (data != MAP_FAILED)
             file->data = data;
         else
             status = txl_fail(error, TXL_IO, "%s: cannot be mapped: %s", path, strerror(errno));
     }
-    if (status != TXL_OK)
+    if (status)
         mapped_file_close(file);
     return status;
 }

@@ -18,7 +18,7 @@ static txl_status feed(txl_encoder *encoder, const char *text, size_t length, tx
     txl_status status = TXL_OK;
     struct position *at = &encoder->at;
     encoder->counts.characters += length;
-    for (size_t i = 0; i < length && status == TXL_OK; i++) {
+    for (size_t i = 0; i < length && !status; i++) {
         unsigned char byte = (unsigned char)text[i];
         at->line_begun = byte != '\n';
         if (byte == '\n') {

@@ -43,7 +43,7 @@ txl_status decoder_new(const struct vocabulary *vocabulary, bool raw, txl_decode
     made->vocabulary = vocabulary;
     made->kind = text_kind(vocabulary->kind)->decoder;
     txl_status status = made->kind->open ? made->kind->open(made, raw, error) : TXL_OK;
-    if (status != TXL_OK) {
+    if (status) {
         txl_decoder_free(made);
         return status;
     }
@@ -84,7 +84,7 @@ txl_status txl_decoder_continue(txl_decoder *decoder, const int32_t *ids, size_t
     for (size_t i = 0; i < n; i++) {
         decoder->out.length = 0;
         txl_status status = add_symbol(decoder, ids[i], error);
-        if (status != TXL_OK)
+        if (status)
             return status;
     }
     return decoder->kind->shown ? decoder->kind->shown(decoder, tail, error) : TXL_OK;

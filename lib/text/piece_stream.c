@@ -176,7 +176,7 @@ static txl_status add_unknown(struct piece_stream *s, uint32_t begin, uint32_t e
     size_t n = end - begin;
     if (s->n_unknown + n > MOST_UNKNOWN) {
         txl_status status = pass_unknown(s, error);
-        if (status != TXL_OK)
+        if (status)
             return status;
     }
     if (s->n_unknown + n > s->unknown_room) {
@@ -199,7 +199,7 @@ static txl_status add_unknown(struct piece_stream *s, uint32_t begin, uint32_t e
 static txl_status pass_bytes(struct piece_stream *s, uint32_t begin, uint32_t end,
                              txl_error *error) {
     txl_status status = TXL_OK;
-    for (uint32_t i = begin; i < end && status == TXL_OK; i++) {
+    for (uint32_t i = begin; i < end && !status; i++) {
         static const char digits[] = "0123456789ABCDEF";
         unsigned char byte = (unsigned char)s->text[i];
         const char text[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
@@ -218,7 +218,7 @@ static txl_status pass_piece(struct piece_stream *s, uint32_t begin, uint32_t en
         return s->pieces->flags & PIECES_BYTE_FALLBACK ? pass_bytes(s, begin, end, error)
                                                        : add_unknown(s, begin, end, error);
     txl_status status = pass_unknown(s, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     const struct span *spans = s->spans + begin;
     const struct piece piece = {.text = s->text + begin,
@@ -235,7 +235,7 @@ static txl_status pass_way(struct piece_stream *s, uint32_t end, txl_error *erro
     for (uint32_t i = end; i > s->first; i = s->nodes[i].from)
         s->way[n++] = i;
     txl_status status = TXL_OK;
-    while (n > 0 && status == TXL_OK) {
+    while (n > 0 && !status) {
         uint32_t next = s->way[--n];
         status = pass_piece(s, begin, next, s->nodes[next].unit, error);
         begin = next;
@@ -337,13 +337,13 @@ static txl_status ask(struct piece_stream *s, txl_error *error) {
 /* Cuts the text in the window; `last`: no more text follows. */
 static txl_status cut(struct piece_stream *s, bool last, txl_error *error) {
     txl_status status = TXL_OK;
-    while (status == TXL_OK && s->at < s->solid) {
+    while (!status && s->at < s->solid) {
         /* No piece crosses this place, so everything before it can be passed on. */
         if (s->reach == s->at && s->at > s->first)
             status = pass_way(s, s->at, error);
         else if (s->at - s->asked >= AGREEMENT_STEP)
             status = ask(s, error);
-        if (status != TXL_OK || !offer_pieces(s, last))
+        if (status || !offer_pieces(s, last))
             break;
     }
     return status;
@@ -358,14 +358,14 @@ static txl_status make_room(struct piece_stream *s, size_t length, txl_error *er
     txl_status status = cut(s, false, error);
     slide_window(s);
     size_t needed = s->end + length;
-    if (status != TXL_OK || needed <= s->room / 2)
+    if (status || needed <= s->room / 2)
         return status;
     uint32_t room = s->room < LEAST_WINDOW ? LEAST_WINDOW : 2 * s->room;
     while (room < needed)
         room *= 2;
     bool fresh = s->room == 0;
     status = grow_window(s, room, error);
-    if (status == TXL_OK && fresh)
+    if (!status && fresh)
         s->nodes[0] = s->start;
     return status;
 }
@@ -374,7 +374,7 @@ static txl_status make_room(struct piece_stream *s, size_t length, txl_error *er
 static txl_status put(struct piece_stream *s, const char *bytes, size_t length,
                       const struct span *span, txl_error *error) {
     txl_status status = make_room(s, length, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     memcpy(s->text + s->end, bytes, length);
     for (size_t i = 0; i < length; i++)
@@ -456,7 +456,7 @@ static txl_status add_normal(struct piece_stream *s, const char *bytes, size_t l
         span = span_join(&s->leading, &span);
         s->dropped = false;
     }
-    for (size_t i = 0, n; i < length && status == TXL_OK; i += n) {
+    for (size_t i = 0, n; i < length && !status; i += n) {
         const char *space = memchr(bytes + i, ' ', length - i);
         n = space == bytes + i ? 1 : space ? (size_t)(space - bytes) - i : length - i;
         status =
@@ -519,7 +519,7 @@ static txl_status take_plain(struct piece_stream *s, txl_error *error) {
     if (n == 0)
         return TXL_OK;
     txl_status status = make_room(s, n, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     memcpy(s->text + s->end, text, n);
     memcpy(s->spans + s->end, s->raw_spans + s->raw_begin, n * sizeof *s->spans);
@@ -533,11 +533,11 @@ static txl_status take_plain(struct piece_stream *s, txl_error *error) {
 /* Normalises the raw text as far as the lookahead allows; `last`: all of it. */
 static txl_status normalise(struct piece_stream *s, bool last, txl_error *error) {
     txl_status status = TXL_OK;
-    while (status == TXL_OK && s->raw_begin < s->raw_end) {
+    while (!status && s->raw_begin < s->raw_end) {
         if (s->begun && !s->dropped)
             status = take_plain(s, error);
         size_t left = s->raw_end - s->raw_begin;
-        if (status != TXL_OK || left == 0 || (!last && left < s->ahead))
+        if (status || left == 0 || (!last && left < s->ahead))
             break;
         status = normalise_one(s, error);
     }
@@ -576,9 +576,9 @@ static txl_status make_raw_room(struct piece_stream *s, size_t length, size_t *f
 txl_status piece_stream_add(struct piece_stream *s, const char *utf8, size_t length,
                             const struct span *span, txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t i = 0, n; i < length && status == TXL_OK; i += n) {
+    for (size_t i = 0, n; i < length && !status; i += n) {
         status = make_raw_room(s, length - i, &n, error);
-        if (status != TXL_OK)
+        if (status)
             break;
         memcpy(s->raw + s->raw_end, utf8 + i, n);
         for (size_t k = 0; k < n; k++)
@@ -591,9 +591,9 @@ txl_status piece_stream_add_ascii(struct piece_stream *s, const char *text, size
                                   const struct span *first, txl_error *error) {
     struct span span = *first;
     txl_status status = TXL_OK;
-    for (size_t i = 0, fits; i < n && status == TXL_OK; i += fits) {
+    for (size_t i = 0, fits; i < n && !status; i += fits) {
         status = make_raw_room(s, n - i, &fits, error);
-        if (status != TXL_OK)
+        if (status)
             break;
         memcpy(s->raw + s->raw_end, text + i, fits);
         for (size_t k = 0; k < fits; k++) {
@@ -631,11 +631,11 @@ txl_status piece_stream_finish(struct piece_stream *s, txl_error *error) {
     if (removes_spaces(s))
         strip(s);
     s->solid = s->end;
-    if (status == TXL_OK)
+    if (!status)
         status = cut(s, true, error);
-    if (status == TXL_OK && s->end > s->first)
+    if (!status && s->end > s->first)
         status = pass_way(s, s->end, error);
-    if (status == TXL_OK)
+    if (!status)
         status = pass_unknown(s, error);
     piece_stream_start(s, false, 0);
     return status;

@@ -91,7 +91,7 @@ static txl_status add_block(struct trie_maker *maker, txl_error *error) {
                         "%s: vocabulary: pieces whose trie has more than %d nodes",
                         maker->section->file, TRIE_MAX_UNITS);
     txl_status status = make_room(maker, n, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     struct trie_place *places = maker->places;
     for (uint32_t i = first; i < n; i++) {
@@ -117,7 +117,7 @@ static txl_status find_base(struct trie_maker *maker, const unsigned char *label
         if (unit == 0) {
             unit = maker->places[0].before;
             txl_status status = add_block(maker, error);
-            if (status != TXL_OK)
+            if (status)
                 return status;
             continue;
         }
@@ -138,7 +138,7 @@ static txl_status make_children(struct trie_maker *maker, const struct trie_node
     struct trie_unit *trie = maker->pieces->trie;
     uint32_t base;
     txl_status status = find_base(maker, labels, n, &base, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     trie = maker->pieces->trie;
     maker->places[base].is_base = true;
@@ -213,7 +213,7 @@ static txl_status open_node(struct trie_maker *maker, struct trie_node node, txl
     sort_pieces(maker, &node, begins);
     if (begins[1] > node.begin) {
         txl_status status = end_piece(maker, &node, error);
-        if (status != TXL_OK)
+        if (status)
             return status;
     }
     for (unsigned key = 1; key <= 256; key++) {
@@ -231,13 +231,13 @@ static txl_status open_node(struct trie_maker *maker, struct trie_node node, txl
  * a text leads to a free unit at most, and no farther.) */
 static txl_status fill_trie(struct trie_maker *maker, uint32_t n, txl_error *error) {
     txl_status status = add_block(maker, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     maker->pieces->trie[0].base_label = 1;
     maker->places[0].taken = maker->places[0].is_base = true;
     if (n > 0)
         maker->stack[maker->n_stack++] = (struct trie_node){0, 0, n, 0};
-    while (maker->n_stack > 0 && status == TXL_OK)
+    while (maker->n_stack > 0 && !status)
         status = open_node(maker, maker->stack[--maker->n_stack], error);
     return status;
 }
@@ -369,7 +369,7 @@ static txl_status measure_rules(const struct rule_check *check, size_t *longest,
         return bad_rules(check, "leads out of the array", 0, error);
     check->next[0] = states[check->path[0]].first_unit;
     txl_status status = TXL_OK;
-    while (status == TXL_OK && depth > 0) {
+    while (!status && depth > 0) {
         uint32_t state = check->path[depth - 1];
         states[state].seen = 1;
         if (check->next[depth - 1] == states[state + 1].first_unit) {
@@ -382,7 +382,7 @@ static txl_status measure_rules(const struct rule_check *check, size_t *longest,
         }
         uint32_t unit = check->units[check->next[depth - 1]++], child;
         status = check_unit(check, unit, &child, error);
-        if (status != TXL_OK)
+        if (status)
             break;
         if (states[child].seen == 1 || depth > PIECES_LONGEST_RULE ||
             (states[child].seen == 2 && depth + states[child].longest > PIECES_LONGEST_RULE)) {
@@ -395,7 +395,7 @@ static txl_status measure_rules(const struct rule_check *check, size_t *longest,
             check->next[depth++] = states[child].first_unit;
         }
     }
-    *longest = status == TXL_OK ? states[check->path[0]].longest : 0;
+    *longest = status ? 0 : states[check->path[0]].longest;
     return status;
 }
 
@@ -483,7 +483,7 @@ static txl_status check_pieces(struct sentencepiece *p, const struct pieces_sect
     txl_status status = TXL_OK;
     if (section->unk < 0)
         return txl_fail(error, TXL_FORMAT, "%s: vocabulary: no unknown piece", section->file);
-    for (int32_t id = 0; id < p->n && status == TXL_OK; id++) {
+    for (int32_t id = 0; id < p->n && !status; id++) {
         size_t length;
         const unsigned char *text =
             (const unsigned char *)spelling_at(&section->spellings, id, &length);
@@ -491,7 +491,7 @@ static txl_status check_pieces(struct sentencepiece *p, const struct pieces_sect
         if (p->types[id] == PIECE_NORMAL) {
             least = fminf(least, scores[id]);
             most = fmaxf(most, scores[id]);
-        } else if (p->types[id] == PIECE_USER_DEFINED && status == TXL_OK) {
+        } else if (p->types[id] == PIECE_USER_DEFINED && !status) {
             p->user_defined[text[0]] = true;
             p->longest_prefix = length > p->longest_prefix ? length : p->longest_prefix;
         }
@@ -587,13 +587,13 @@ static txl_status open_pieces(struct sentencepiece *p, const struct pieces_secti
     txl_status status = TXL_OK;
     if (tail->n_charsmap > 0)
         status = open_rules(p, tail->charsmap, tail->n_charsmap, section->file, error);
-    if (status == TXL_OK)
+    if (!status)
         status = check_pieces(p, section, scores, error);
-    if (status == TXL_OK)
+    if (!status)
         status = find_bytes(p, section, error);
-    if (status == TXL_OK)
+    if (!status)
         status = build_trie(p, section, scores, error);
-    if (status == TXL_OK)
+    if (!status)
         find_plain(p);
     return status;
 }
@@ -607,14 +607,14 @@ txl_status sentencepiece_open(const struct pieces_section *section, struct sente
     p->unk = section->unk;
     struct tail parts = {0};
     txl_status status = open_tail(p, section, &parts, error);
-    if (status == TXL_OK) {
+    if (!status) {
         size_t bytes = (size_t)p->n * sizeof(float);
         float *scores = malloc(bytes);
         status = scores ? open_pieces(p, section, &parts, scores, error)
                         : txl_fail_memory(error, "the pieces", bytes);
         free(scores);
     }
-    if (status != TXL_OK) {
+    if (status) {
         sentencepiece_close(p);
         return status;
     }

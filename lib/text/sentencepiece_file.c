@@ -189,7 +189,7 @@ static txl_status count_pieces(const struct model *model, size_t size, size_t *n
 static txl_status read_model(struct model *model, size_t size, txl_error *error) {
     size_t n;
     txl_status status = count_pieces(model, size, &n, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     model->entries = calloc(n, sizeof *model->entries);
     model->scores = calloc(n, sizeof *model->scores);
@@ -198,7 +198,7 @@ static txl_status read_model(struct model *model, size_t size, txl_error *error)
         return txl_fail_memory(error, "the pieces", n * (sizeof *model->entries + 5));
     struct protobuf message = {model->data, model->data + size};
     struct protobuf_field field;
-    while (status == TXL_OK && message.at < message.end && protobuf_field(&message, &field))
+    while (!status && message.at < message.end && protobuf_field(&message, &field))
         status = read_part(model, &field, error);
     return status;
 }
@@ -233,7 +233,7 @@ static txl_status pack(const struct model *model, struct packed_pieces *packed, 
     void *spellings;
     size_t size;
     txl_status status = vocabulary_pack(model->entries, model->n, &spellings, &size, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     size_t padded = (size + 3) & ~(size_t)3;
     size_t whole = padded + 12 + 5 * model->n + model->n_surface + model->n_charsmap;
@@ -319,16 +319,16 @@ txl_status sentencepiece_pack(const void *data, size_t size, txl_kind kind, cons
     if (size >= UINT32_MAX)
         status =
             txl_fail(error, TXL_UNSUPPORTED, "%s: a SentencePiece model of %zu bytes", file, size);
-    if (status == TXL_OK)
+    if (!status)
         status = read_model(&model, size, error);
-    if (status == TXL_OK)
+    if (!status)
         status = check_model(&model, error);
-    if (status == TXL_OK)
+    if (!status)
         status = pack_model(&model, kind, packed, error);
-    if (status == TXL_OK)
+    if (!status)
         status = try_section(&model, kind, packed, error);
     free_model(&model);
-    if (status != TXL_OK) {
+    if (status) {
         free(packed->section);
         *packed = (struct packed_pieces){0};
     }

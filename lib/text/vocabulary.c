@@ -160,11 +160,11 @@ txl_status vocabulary_open(struct vocabulary *vocabulary, const void *section, s
     const unsigned char *ends = (const unsigned char *)section + 4;
     vocabulary->spellings = (struct spellings){ends, (const char *)ends + (size_t)n * 4, n_token};
     txl_status status = check_ends(vocabulary, size - 4 - (size_t)n * 4, file, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     fill_byte_ids(vocabulary);
     status = build_table(vocabulary, error);
-    if (status != TXL_OK || txl_kind_unit(kind) != TXL_UNIT_PIECE)
+    if (status || txl_kind_unit(kind) != TXL_UNIT_PIECE)
         return status;
     size_t end = 4 + (size_t)n * 4 + spelling_end(&vocabulary->spellings, n_token - 1),
            tail = (end + 3) & ~(size_t)3;

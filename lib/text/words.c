@@ -76,7 +76,7 @@ static txl_status end_word(txl_encoder *encoder, txl_error *error) {
     if (length == 0)
         return TXL_OK;
     txl_status status = fold(encoder, &text, &length, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     const struct place *place = &own->gathered.start;
     const struct extent extent = encode_extent(place, &encoder->at.here);
@@ -112,9 +112,8 @@ static txl_status take_token(void *context, const char *text, size_t length, siz
     gathered_move(&own->gathered, &behind, end);
     txl_status status = fold(encoder, &text, &length, error);
     const struct extent extent = encode_extent(&own->token.place, &behind.place);
-    return status == TXL_OK
-               ? encode_spelling(encoder, text, length, &own->token.place, extent, error)
-               : status;
+    return status ? status
+                  : encode_spelling(encoder, text, length, &own->token.place, extent, error);
 }
 
 static txl_status end_raw_line(txl_encoder *encoder, txl_error *error) {
@@ -133,7 +132,7 @@ static txl_status add_to_raw_line(txl_encoder *encoder, const char *utf8, size_t
                                   txl_error *error) {
     struct words *own = encoder->own;
     txl_status status = gathered_add(&own->gathered, encoder, utf8, length, error);
-    if (status == TXL_OK && own->gathered.text.length >= RAW_LINE * (space ? (size_t)1 : 2))
+    if (!status && own->gathered.text.length >= RAW_LINE * (space ? (size_t)1 : 2))
         status = end_raw_line(encoder, error);
     return status;
 }
@@ -151,7 +150,7 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
     struct words *own = encoder->own;
     (void)n;
     txl_status status = begin_line(encoder, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     return own->moses ? add_to_raw_line(encoder, utf8, length, false, error)
                       : add_to_word(encoder, utf8, length, error);
@@ -160,8 +159,8 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
 static txl_status space(txl_encoder *encoder, uint32_t code, txl_error *error) {
     struct words *own = encoder->own;
     txl_status status = begin_line(encoder, error);
-    if (status != TXL_OK || !own->moses)
-        return status == TXL_OK ? end_word(encoder, error) : status;
+    if (status || !own->moses)
+        return status ? status : end_word(encoder, error);
     char utf8[4];
     return add_to_raw_line(encoder, utf8, unicode_encode(code, utf8), true, error);
 }
@@ -171,16 +170,16 @@ static txl_status end_line_text(txl_encoder *encoder, txl_error *error) {
     struct words *own = encoder->own;
     txl_status status = begin_line(encoder, error);
     own->in_line = false;
-    if (status != TXL_OK)
+    if (status)
         return status;
     return own->moses ? end_raw_line(encoder, error) : end_word(encoder, error);
 }
 
 static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     txl_status status = end_line_text(encoder, error);
-    if (status == TXL_OK)
+    if (!status)
         status = encode_boundary(encoder, encoder->at.bytes, error);
-    return status == TXL_OK ? encode_line_end(encoder, error) : status;
+    return status ? status : encode_line_end(encoder, error);
 }
 
 /* A prompt's last line stays open: the text goes on from there. */
@@ -213,7 +212,7 @@ static txl_status open_decoder(txl_decoder *decoder, bool raw, txl_error *error)
     if (!own)
         return txl_fail_memory(error, "the decoder", sizeof *own);
     txl_status status = raw ? moses_new(&own->moses, error) : TXL_OK;
-    if (status == TXL_OK && raw)
+    if (!status && raw)
         status = moses_detokenizer_new(own->moses, &own->detokenizer, error);
     return status;
 }
@@ -246,7 +245,7 @@ static txl_status add_rest_of_line(txl_decoder *decoder, txl_error *error) {
     const char *text;
     size_t length;
     txl_status status = moses_detokenizer_finish(own->detokenizer, &text, &length, error);
-    return status == TXL_OK ? decode_add(decoder, text, length, error) : status;
+    return status ? status : decode_add(decoder, text, length, error);
 }
 
 static txl_status add_word(txl_decoder *decoder, const char *word, size_t length,
@@ -259,7 +258,7 @@ static txl_status add_word(txl_decoder *decoder, const char *word, size_t length
         status = decode_add(decoder, " ", 1, error);
     own->blank_due = true;
     own->line_open = true;
-    return status == TXL_OK ? decode_add(decoder, word, length, error) : status;
+    return status ? status : decode_add(decoder, word, length, error);
 }
 
 /* Takes <eos>, or lm1b's <S>: of the two between lines, the closing one is the line end. */
@@ -271,7 +270,7 @@ static txl_status add_boundary(txl_decoder *decoder, txl_error *error) {
     }
     txl_status status = add_rest_of_line(decoder, error);
     start_line(own);
-    return status == TXL_OK ? decode_add(decoder, "\n", 1, error) : status;
+    return status ? status : decode_add(decoder, "\n", 1, error);
 }
 
 static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,

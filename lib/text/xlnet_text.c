@@ -100,15 +100,15 @@ static txl_status take_piece(void *context, const struct piece *piece, txl_error
     s->number_mark = piece->spans[0];
     piece_stream_start(s->number, false, 0);
     txl_status status = TXL_OK;
-    for (size_t i = 0, n; i + 1 < piece->length && status == TXL_OK; i += n) {
+    for (size_t i = 0, n; i + 1 < piece->length && !status; i += n) {
         n = piece->length - 1 - i;
         unicode_first(piece->text + i, &n);
         if (n != 3 || memcmp(piece->text + i, WORD_MARK, 3) != 0)
             status = piece_stream_add(s->number, piece->text + i, n, &piece->spans[i], error);
     }
-    if (status == TXL_OK)
+    if (!status)
         status = piece_stream_finish(s->number, error);
-    return status == TXL_OK ? pass(s, ",", 1, &piece->spans[piece->length - 1], error) : status;
+    return status ? status : pass(s, ",", 1, &piece->spans[piece->length - 1], error);
 }
 
 /* ---- Characters
@@ -154,7 +154,7 @@ static txl_status add_character(struct xlnet_stream *s, uint32_t code, const str
     }
     txl_status status = end_quote(s, error);
     if (code != '`' && code != '\'')
-        return status == TXL_OK ? add_decomposed(s, code, span, error) : status;
+        return status ? status : add_decomposed(s, code, span, error);
     s->quote = code;
     s->quoted = *span;
     return status;
@@ -163,9 +163,9 @@ static txl_status add_character(struct xlnet_stream *s, uint32_t code, const str
 /* Ends the current part of the text.  White space at its end belongs to the piece before. */
 static txl_status end_part(struct xlnet_stream *s, txl_error *error) {
     txl_status status = end_quote(s, error);
-    if (status == TXL_OK && s->space && s->part_begun)
+    if (!status && s->space && s->part_begun)
         status = piece_stream_drop(s->words, &s->spaces, error);
-    if (status == TXL_OK)
+    if (!status)
         status = piece_stream_finish(s->words, error);
     s->space = s->part_begun = s->after_mask = false;
     return status;
@@ -192,7 +192,7 @@ static txl_status add_text(struct xlnet_stream *s, uint32_t code, const struct s
     }
     s->part_begun = true;
     s->space = s->after_mask = false;
-    return status == TXL_OK ? add_character(s, code, span, error) : status;
+    return status ? status : add_character(s, code, span, error);
 }
 
 /* ---- Names of symbols
@@ -201,7 +201,7 @@ static txl_status add_text(struct xlnet_stream *s, uint32_t code, const struct s
 /* The characters held are no name: passes them on as text. */
 static txl_status spell_name(struct xlnet_stream *s, txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < s->n_name && status == TXL_OK; i++)
+    for (size_t i = 0; i < s->n_name && !status; i++)
         status = add_text(s, (unsigned char)s->name[i], &s->name_spans[i], error);
     s->n_name = 0;
     return status;
@@ -214,7 +214,7 @@ static txl_status pass_name(struct xlnet_stream *s, int name, txl_error *error) 
     s->after_mask = name == MASK && s->names == XLNET_GAPS;
     const struct piece piece = {
         .text = names[name], .length = strlen(names[name]), .id = s->ids[name], .span = span};
-    return status == TXL_OK ? s->take(s->context, &piece, error) : status;
+    return status ? status : s->take(s->context, &piece, error);
 }
 
 /* The name that the characters so far are, or -1; *begins: a longer name begins with them. */
@@ -235,8 +235,8 @@ txl_status xlnet_stream_add(struct xlnet_stream *s, uint32_t code, const struct 
     bool opens = code == '<', goes_on = s->n_name > 0 && code > 0 && code < 0x80;
     bool in_name = s->names != XLNET_SPELLED && (opens || goes_on);
     txl_status status = opens || !in_name ? spell_name(s, error) : TXL_OK;
-    if (status != TXL_OK || !in_name)
-        return status == TXL_OK ? add_text(s, code, span, error) : status;
+    if (status || !in_name)
+        return status ? status : add_text(s, code, span, error);
     s->name[s->n_name] = (char)code;
     s->name_spans[s->n_name++] = *span;
     bool begins;
@@ -277,9 +277,9 @@ txl_status xlnet_stream_new(const struct vocabulary *vocabulary, enum xlnet_name
     for (int i = 0; i < N_NAME; i++)
         s->ids[i] = vocabulary_find(vocabulary, names[i], strlen(names[i]));
     txl_status status = piece_stream_new(vocabulary->pieces, take_piece, s, &s->words, error);
-    if (status == TXL_OK)
+    if (!status)
         status = piece_stream_new(vocabulary->pieces, take_number, s, &s->number, error);
-    if (status != TXL_OK) {
+    if (status) {
         xlnet_stream_free(s);
         return status;
     }
@@ -305,7 +305,7 @@ void xlnet_stream_start(struct xlnet_stream *s, bool goes_on) {
 
 txl_status xlnet_stream_finish(struct xlnet_stream *s, txl_error *error) {
     txl_status status = spell_name(s, error);
-    if (status == TXL_OK)
+    if (!status)
         status = end_part(s, error);
     xlnet_stream_start(s, false);
     return status;
