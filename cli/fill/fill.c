@@ -1,6 +1,6 @@
 /* txl fill: fills the gaps of a text, using the text on both sides of them. */
 #include "cli/commands.h"
-#include "cli/generate/sampling.h"
+#include "cli/sampling.h"
 #include "cli/settings.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"

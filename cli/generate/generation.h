@@ -4,11 +4,11 @@
 #define CLI_GENERATION_H
 
 #include "cli/dynamic.h"
+#include "cli/sampling.h"
 #include "cli/settings.h"
 #include "lib/base/buffer.h"
 #include "lib/base/id_list.h"
 #include "prompt.h"
-#include "sampling.h"
 #include "sentence.h"
 #include "stop.h"
 #include "txl.h"

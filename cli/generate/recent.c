@@ -1,8 +1,8 @@
 /* The end of a text. */
 #include "recent.h"
 
+#include "cli/sampling.h"
 #include "cli/system/terminal.h"
-#include "sampling.h"
 
 #include <stdlib.h>
 #include <string.h>

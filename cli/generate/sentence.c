@@ -18,7 +18,7 @@ static bool is_within(unsigned char byte, unsigned char before) {
     return byte == 0xe2 || byte == 0xc2 || (byte == 0x80 && before == 0xe2);
 }
 
-static void add(struct sentence *s, unsigned char byte) {
+static void add_byte(struct sentence *s, unsigned char byte) {
     const unsigned char bytes[3] = {s->last[0], s->last[1], byte};
     bool space = byte == ' ' || (byte >= 0x09 && byte <= 0x0d);
     bool closes = strchr("\"')]}", byte) && byte != 0;
@@ -37,7 +37,7 @@ static void add(struct sentence *s, unsigned char byte) {
 
 void sentence_add(struct sentence *sentence, const char *text, size_t length) {
     for (size_t i = 0; i < length; i++)
-        add(sentence, (unsigned char)text[i]);
+        add_byte(sentence, (unsigned char)text[i]);
 }
 
 bool sentence_ended(const struct sentence *sentence) {
