@@ -180,24 +180,24 @@ struct filter {
     unsigned short n;
 };
 
-static void add(struct filter *f, uint16_t code, uint32_t value, uint8_t if_true,
-                uint8_t if_false) {
+static void add_instruction(struct filter *f, uint16_t code, uint32_t value, uint8_t if_true,
+                            uint8_t if_false) {
     assert(f->n < sizeof f->code / sizeof f->code[0]);
     f->code[f->n++] = (struct sock_filter){code, if_true, if_false, value};
 }
 
 static void load(struct filter *f, size_t offset) {
-    add(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+    add_instruction(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
 static void end(struct filter *f, uint32_t action) {
-    add(f, BPF_RET | BPF_K, action, 0, 0);
+    add_instruction(f, BPF_RET | BPF_K, action, 0, 0);
 }
 
 /* Decides by the call's number, which is loaded. */
 static void decide(struct filter *f, const uint16_t *calls, size_t n, uint32_t action) {
     for (size_t i = 0; i < n; i++) {
-        add(f, BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
+        add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
         end(f, action);
     }
 }
@@ -207,10 +207,10 @@ static void decide_by_argument(struct filter *f, const struct condition *c) {
     uint16_t test = BPF_JMP | BPF_K | (c->test == IS ? BPF_JEQ : BPF_JSET);
     uint32_t met = c->test == HAS_NONE ? REFUSAL : SECCOMP_RET_ALLOW;
     uint32_t not_met = c->test == HAS_NONE ? SECCOMP_RET_ALLOW : REFUSAL;
-    add(f, BPF_JMP | BPF_JEQ | BPF_K, c->call, 0, (uint8_t)(2 * c->n + 2));
+    add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, c->call, 0, (uint8_t)(2 * c->n + 2));
     load(f, offsetof(struct seccomp_data, args) + sizeof(uint64_t) * c->argument);
     for (size_t i = 0; i < c->n; i++) {
-        add(f, test, c->values[i], 0, 1);
+        add_instruction(f, test, c->values[i], 0, 1);
         end(f, met);
     }
     end(f, not_met);
@@ -221,10 +221,10 @@ bool call_filter_install(bool sanitized) {
     /* A process sends itself the signal by which it is to end. */
     const struct condition own_signals = {SYS_tgkill, 0, IS, {(uint32_t)getpid()}, 1};
     load(&f, offsetof(struct seccomp_data, arch));
-    add(&f, BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0);
+    add_instruction(&f, BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0);
     end(&f, SECCOMP_RET_KILL_PROCESS);
     load(&f, offsetof(struct seccomp_data, nr));
-    add(&f, BPF_JMP | BPF_JGE | BPF_K, X32_CALLS, 0, 1);
+    add_instruction(&f, BPF_JMP | BPF_JGE | BPF_K, X32_CALLS, 0, 1);
     end(&f, REFUSAL);
     decide(&f, allowed, N_ALLOWED, SECCOMP_RET_ALLOW);
     decide(&f, absent, sizeof absent / sizeof absent[0], ABSENCE);

@@ -51,7 +51,7 @@ static bool note_failure(void) {
     return false;
 }
 
-static bool put(const void *bytes, size_t length) {
+static bool put_bytes(const void *bytes, size_t length) {
     if (!usable())
         return false;
     if (length == 0)
@@ -67,7 +67,7 @@ static bool put(const void *bytes, size_t length) {
 bool output_write(const void *bytes, size_t length) {
     char rest[CLEAN_TEXT_ROOM(0)];
     size_t n = clean_text_end(&state.text, rest);
-    return put(rest, n) && put(bytes, length);
+    return put_bytes(rest, n) && put_bytes(bytes, length);
 }
 
 void output_set_raw(bool raw) {
@@ -82,7 +82,7 @@ bool output_text(const char *text, size_t length) {
     bool good = usable();
     for (size_t i = 0; i < length && good; i += PART) {
         size_t part = length - i < PART ? length - i : PART;
-        good = put(cleaned, clean_text(&state.text, text + i, part, cleaned));
+        good = put_bytes(cleaned, clean_text(&state.text, text + i, part, cleaned));
     }
     return good;
 }

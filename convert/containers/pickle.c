@@ -84,7 +84,7 @@ enum opcode {
 
 /* ---- The stream --------------------------------------------------------------------------- */
 
-static const unsigned char *take(struct pickle_reader *reader, uint64_t count) {
+static const unsigned char *take_bytes(struct pickle_reader *reader, uint64_t count) {
     if (count > reader->size - reader->at) {
         pickle_fail(reader, TXL_FORMAT,
                     "the pickle is cut short: expected %" PRIu64 " more bytes, %" PRIu64
@@ -99,7 +99,7 @@ static const unsigned char *take(struct pickle_reader *reader, uint64_t count) {
 
 /* An unsigned little-endian number of `width` bytes. */
 static bool take_number(struct pickle_reader *reader, int width, uint64_t *number) {
-    const unsigned char *bytes = take(reader, (uint64_t)width);
+    const unsigned char *bytes = take_bytes(reader, (uint64_t)width);
     if (!bytes)
         return false;
     *number = 0;
@@ -113,7 +113,7 @@ static bool take_string(struct pickle_reader *reader, int width, struct pickle_s
     uint64_t length = 0;
     if (!take_number(reader, width, &length))
         return false;
-    const unsigned char *bytes = take(reader, length);
+    const unsigned char *bytes = take_bytes(reader, length);
     if (!bytes)
         return false;
     *string = (struct pickle_string){(const char *)bytes, (size_t)length};
@@ -149,7 +149,7 @@ static void *reserve(struct pickle_reader *reader, void *array, size_t count, si
     return memory;
 }
 
-static bool push(struct pickle_reader *reader, struct pickle_value *value) {
+static bool push_value(struct pickle_reader *reader, struct pickle_value *value) {
     if (!value)
         return false; /* the function that failed to make it has reported why */
     void *stack = reserve(reader, reader->stack, reader->n_stack, &reader->stack_capacity,
@@ -212,14 +212,14 @@ static bool push_int(struct pickle_reader *reader, int64_t integer) {
     struct pickle_value *value = pickle_new(reader, PICKLE_INT);
     if (value)
         value->integer = integer;
-    return push(reader, value);
+    return push_value(reader, value);
 }
 
 static bool push_bool(struct pickle_reader *reader, bool boolean) {
     struct pickle_value *value = pickle_new(reader, PICKLE_BOOL);
     if (value)
         value->boolean = boolean;
-    return push(reader, value);
+    return push_value(reader, value);
 }
 
 static bool push_string(struct pickle_reader *reader, enum pickle_kind kind,
@@ -227,7 +227,7 @@ static bool push_string(struct pickle_reader *reader, enum pickle_kind kind,
     struct pickle_value *value = pickle_new(reader, kind);
     if (value)
         value->string = *string;
-    return push(reader, value);
+    return push_value(reader, value);
 }
 
 static bool push_number(struct pickle_reader *reader, int width) {
@@ -295,7 +295,7 @@ static bool push_float(struct pickle_reader *reader, double real) {
     struct pickle_value *value = pickle_new(reader, PICKLE_FLOAT);
     if (value)
         value->real = real;
-    return push(reader, value);
+    return push_value(reader, value);
 }
 
 static bool push_float_line(struct pickle_reader *reader) {
@@ -310,7 +310,7 @@ static bool push_float_line(struct pickle_reader *reader) {
 }
 
 static bool push_binary_float(struct pickle_reader *reader) {
-    const unsigned char *bytes = take(reader, 8);
+    const unsigned char *bytes = take_bytes(reader, 8);
     if (!bytes)
         return false;
     uint64_t bits = 0; /* the only argument that is big-endian */
@@ -443,7 +443,7 @@ static bool push_items(struct pickle_reader *reader, enum pickle_kind kind,
     struct pickle_value *value = items ? pickle_new(reader, kind) : NULL;
     if (value && !pickle_append(reader, &value->items, items, count))
         return false;
-    return push(reader, value);
+    return push_value(reader, value);
 }
 
 static bool push_tuple(struct pickle_reader *reader, size_t count) {
@@ -502,7 +502,7 @@ static bool push_dict(struct pickle_reader *reader) {
     size_t count = 0;
     struct pickle_value **items = pop_mark(reader, &count);
     struct pickle_value *dict = items ? pickle_new(reader, PICKLE_DICT) : NULL;
-    return dict && store(reader, dict, items, count) && push(reader, dict);
+    return dict && store(reader, dict, items, count) && push_value(reader, dict);
 }
 
 /* Stores keys and values in the dict below them. */
@@ -536,7 +536,7 @@ static bool push_global(struct pickle_reader *reader, const struct pickle_string
     memcpy(text + module->length + 1, name->bytes, name->length);
     text[module->length + 1 + name->length] = '\0';
     value->name = text;
-    return push(reader, value);
+    return push_value(reader, value);
 }
 
 static bool push_global_lines(struct pickle_reader *reader) {
@@ -560,7 +560,7 @@ static bool push_object(struct pickle_reader *reader, const struct pickle_value 
     if (class->kind != PICKLE_GLOBAL)
         return pickle_fail(reader, TXL_FORMAT, "expected a class to make an object of, not %s",
                            pickle_kind_name(class));
-    return push(reader, pickle_new_object(reader, PICKLE_OBJECT, class->name, args));
+    return push_value(reader, pickle_new_object(reader, PICKLE_OBJECT, class->name, args));
 }
 
 /* NEWOBJ: class, args.  NEWOBJ_EX: class, args, keyword args. */
@@ -593,7 +593,7 @@ static bool old_object(struct pickle_reader *reader) {
 
 static bool reduce(struct pickle_reader *reader) {
     struct pickle_value **values = pop(reader, 2);
-    return values && push(reader, pickle_construct(reader, values[0], values[1]));
+    return values && push_value(reader, pickle_construct(reader, values[0], values[1]));
 }
 
 static bool build(struct pickle_reader *reader) {
@@ -615,12 +615,13 @@ static bool push_persistent(struct pickle_reader *reader, struct pickle_value *i
         return false;
     const struct pickle_value *class = pickle_item(id, 1);
     if (pickle_is_string(pickle_item(id, 0), "module") && class && class->kind == PICKLE_GLOBAL)
-        return push(reader, id->items.at[1]);
+        return push_value(reader, id->items.at[1]);
     struct pickle_value *value = pickle_new(reader, PICKLE_PERSISTENT);
     if (!value)
         return false;
     value->id = id;
-    return pickle_append(reader, &reader->pickle->persistent, &value, 1) && push(reader, value);
+    return pickle_append(reader, &reader->pickle->persistent, &value, 1) &&
+           push_value(reader, value);
 }
 
 static bool push_persistent_line(struct pickle_reader *reader) {
@@ -672,7 +673,7 @@ static bool recall(struct pickle_reader *reader, uint64_t index) {
     if (index >= reader->n_memo || !reader->memo[index])
         return pickle_fail(reader, TXL_FORMAT, "nothing was stored as the memo's entry %" PRIu64,
                            index);
-    return push(reader, reader->memo[index]);
+    return push_value(reader, reader->memo[index]);
 }
 
 /* The argument of PUT, GET and their like: `width` bytes, or a decimal line if that is 0. */
@@ -692,7 +693,7 @@ static bool take_index(struct pickle_reader *reader, int width, uint64_t *index)
     return true;
 }
 
-static bool put(struct pickle_reader *reader, int width) {
+static bool put_memo(struct pickle_reader *reader, int width) {
     uint64_t index = 0;
     if (!take_index(reader, width, &index))
         return false;
@@ -700,7 +701,7 @@ static bool put(struct pickle_reader *reader, int width) {
     return memoize(reader, index);
 }
 
-static bool get(struct pickle_reader *reader, int width) {
+static bool get_memo(struct pickle_reader *reader, int width) {
     uint64_t index = 0;
     return take_index(reader, width, &index) && recall(reader, index);
 }
@@ -745,7 +746,7 @@ static bool drop_marked(struct pickle_reader *reader) {
 
 static bool duplicate(struct pickle_reader *reader) {
     struct pickle_value **value = peek(reader, 1);
-    return value && push(reader, *value);
+    return value && push_value(reader, *value);
 }
 
 static bool execute(struct pickle_reader *reader, unsigned char opcode) {
@@ -766,7 +767,7 @@ static bool execute(struct pickle_reader *reader, unsigned char opcode) {
         return duplicate(reader);
 
     case OP_NONE:
-        return push(reader, pickle_new(reader, PICKLE_NONE));
+        return push_value(reader, pickle_new(reader, PICKLE_NONE));
     case OP_NEWTRUE:
         return push_bool(reader, true);
     case OP_NEWFALSE:
@@ -817,7 +818,7 @@ static bool execute(struct pickle_reader *reader, unsigned char opcode) {
     case OP_TUPLE:
         return push_marked(reader, PICKLE_TUPLE);
     case OP_EMPTY_LIST:
-        return push(reader, pickle_new(reader, PICKLE_LIST));
+        return push_value(reader, pickle_new(reader, PICKLE_LIST));
     case OP_LIST:
         return push_marked(reader, PICKLE_LIST);
     case OP_APPEND:
@@ -825,13 +826,13 @@ static bool execute(struct pickle_reader *reader, unsigned char opcode) {
     case OP_APPENDS:
         return append_marked(reader, PICKLE_LIST);
     case OP_EMPTY_SET:
-        return push(reader, pickle_new(reader, PICKLE_SET));
+        return push_value(reader, pickle_new(reader, PICKLE_SET));
     case OP_FROZENSET:
         return push_marked(reader, PICKLE_SET);
     case OP_ADDITEMS:
         return append_marked(reader, PICKLE_SET);
     case OP_EMPTY_DICT:
-        return push(reader, pickle_new(reader, PICKLE_DICT));
+        return push_value(reader, pickle_new(reader, PICKLE_DICT));
     case OP_DICT:
         return push_dict(reader);
     case OP_SETITEM:
@@ -861,19 +862,19 @@ static bool execute(struct pickle_reader *reader, unsigned char opcode) {
         return push_binary_persistent(reader);
 
     case OP_PUT:
-        return put(reader, 0);
+        return put_memo(reader, 0);
     case OP_BINPUT:
-        return put(reader, 1);
+        return put_memo(reader, 1);
     case OP_LONG_BINPUT:
-        return put(reader, 4);
+        return put_memo(reader, 4);
     case OP_MEMOIZE:
         return memoize_next(reader);
     case OP_GET:
-        return get(reader, 0);
+        return get_memo(reader, 0);
     case OP_BINGET:
-        return get(reader, 1);
+        return get_memo(reader, 1);
     case OP_LONG_BINGET:
-        return get(reader, 4);
+        return get_memo(reader, 4);
 
     case OP_STOP:
         break; /* of the loop */
@@ -888,7 +889,7 @@ static bool run(struct pickle_reader *reader) {
         return false;
     for (;;) {
         reader->opcode = reader->at;
-        const unsigned char *opcode = take(reader, 1);
+        const unsigned char *opcode = take_bytes(reader, 1);
         if (!opcode)
             return false;
         if (*opcode == OP_STOP)

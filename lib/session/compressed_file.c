@@ -23,12 +23,12 @@ size_t frame_streams_size(const struct frame *frame) {
 
 /* ---- Numbers, little-endian ---------------------------------------------------------------- */
 
-static void put(unsigned char **to, uint64_t value, int bytes) {
+static void put_number(unsigned char **to, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++)
         *(*to)++ = (unsigned char)(value >> 8 * i);
 }
 
-static uint64_t get(const unsigned char **from, int bytes) {
+static uint64_t get_number(const unsigned char **from, int bytes) {
     uint64_t value = 0;
     for (int i = 0; i < bytes; i++)
         value |= (uint64_t) * (*from)++ << 8 * i;
@@ -43,27 +43,28 @@ bool frame_write(const struct frame *frame, struct buffer *out) {
     const size_t n_name = strlen(frame->name);
     memcpy(at, FRAME_MAGIC, MAGIC_SIZE);
     at += MAGIC_SIZE;
-    put(&at, COMPRESSED_VERSION, 1);
-    put(&at, frame->arithmetic, 1);
-    put(&at, frame->n, 1);
-    put(&at,
-        (s->same_length ? SAME_LENGTH : 0) | (s->memory_type == TXL_MEMORY_F16 ? MEMORY_F16 : 0),
-        1);
-    put(&at, frame->size, 4);
-    put(&at, (uint32_t)s->tgt_len, 4);
-    put(&at, (uint32_t)s->mem_len, 4);
-    put(&at, (uint32_t)s->clamp_len, 4);
-    put(&at, frame->offset, 8);
-    put(&at, frame->model, 8);
-    put(&at, n_name, 1);
-    put(&at, 0, 4 - 1);
+    put_number(&at, COMPRESSED_VERSION, 1);
+    put_number(&at, frame->arithmetic, 1);
+    put_number(&at, frame->n, 1);
+    put_number(&at,
+               (s->same_length ? SAME_LENGTH : 0) |
+                   (s->memory_type == TXL_MEMORY_F16 ? MEMORY_F16 : 0),
+               1);
+    put_number(&at, frame->size, 4);
+    put_number(&at, (uint32_t)s->tgt_len, 4);
+    put_number(&at, (uint32_t)s->mem_len, 4);
+    put_number(&at, (uint32_t)s->clamp_len, 4);
+    put_number(&at, frame->offset, 8);
+    put_number(&at, frame->model, 8);
+    put_number(&at, n_name, 1);
+    put_number(&at, 0, 4 - 1);
     memcpy(at, frame->name, n_name);
     at += n_name;
     for (uint32_t i = 0; i < frame->n; i++) {
-        put(&at, frame->stream[i].size - 1, 2);
-        put(&at, frame->stream[i].checksum, 4);
+        put_number(&at, frame->stream[i].size - 1, 2);
+        put_number(&at, frame->stream[i].checksum, 4);
     }
-    put(&at, XXH3_64bits(header, (size_t)(at - header)), 8);
+    put_number(&at, XXH3_64bits(header, (size_t)(at - header)), 8);
     return buffer_append(out, header, (size_t)(at - header));
 }
 
@@ -94,23 +95,24 @@ txl_status frame_read(const unsigned char *bytes, size_t size, struct frame *fra
     *used = 0;
     if (size < HEADER_FIXED)
         return TXL_OK;
-    const unsigned version = (unsigned)get(&at, 1);
+    const unsigned version = (unsigned)get_number(&at, 1);
     if (version != COMPRESSED_VERSION)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "version %u of the compressed format; this txl reads version %d", version,
                         COMPRESSED_VERSION);
-    *frame = (struct frame){.arithmetic = (unsigned)get(&at, 1), .n = (uint32_t)get(&at, 1)};
-    const unsigned flags = (unsigned)get(&at, 1);
-    frame->size = (uint32_t)get(&at, 4);
-    frame->settings.tgt_len = (int32_t)(uint32_t)get(&at, 4);
-    frame->settings.mem_len = (int32_t)(uint32_t)get(&at, 4);
-    frame->settings.clamp_len = (int32_t)(uint32_t)get(&at, 4);
+    *frame = (struct frame){.arithmetic = (unsigned)get_number(&at, 1),
+                            .n = (uint32_t)get_number(&at, 1)};
+    const unsigned flags = (unsigned)get_number(&at, 1);
+    frame->size = (uint32_t)get_number(&at, 4);
+    frame->settings.tgt_len = (int32_t)(uint32_t)get_number(&at, 4);
+    frame->settings.mem_len = (int32_t)(uint32_t)get_number(&at, 4);
+    frame->settings.clamp_len = (int32_t)(uint32_t)get_number(&at, 4);
     frame->settings.same_length = flags & SAME_LENGTH;
     frame->settings.memory_type = flags & MEMORY_F16 ? TXL_MEMORY_F16 : TXL_MEMORY_F32;
-    frame->offset = get(&at, 8);
-    frame->model = get(&at, 8);
-    const size_t n_name = (size_t)get(&at, 1);
-    const uint64_t zeros = get(&at, 4 - 1);
+    frame->offset = get_number(&at, 8);
+    frame->model = get_number(&at, 8);
+    const size_t n_name = (size_t)get_number(&at, 1);
+    const uint64_t zeros = get_number(&at, 4 - 1);
     if (frame->n < 1 || frame->n > MAX_STREAMS || n_name > MAX_MODEL_NAME || flags > KNOWN_FLAGS ||
         zeros != 0)
         return bad_header("the header of a frame is out of range", error);
@@ -120,10 +122,10 @@ txl_status frame_read(const unsigned char *bytes, size_t size, struct frame *fra
     memcpy(frame->name, at, n_name);
     at += n_name;
     for (uint32_t i = 0; i < frame->n; i++) {
-        frame->stream[i].size = (uint32_t)get(&at, 2) + 1;
-        frame->stream[i].checksum = (uint32_t)get(&at, 4);
+        frame->stream[i].size = (uint32_t)get_number(&at, 2) + 1;
+        frame->stream[i].checksum = (uint32_t)get_number(&at, 4);
     }
-    if (get(&at, 8) != XXH3_64bits(bytes, whole - 8))
+    if (get_number(&at, 8) != XXH3_64bits(bytes, whole - 8))
         return bad_header("the checksum of a frame's header differs", error);
     *used = whole;
     return check_frame(frame, error);
@@ -135,23 +137,23 @@ bool trailer_write(const struct trailer *trailer, struct buffer *out) {
     unsigned char bytes[TRAILER_SIZE], *at = bytes;
     memcpy(at, TRAILER_MAGIC, MAGIC_SIZE);
     at += MAGIC_SIZE;
-    put(&at, COMPRESSED_VERSION, 4);
-    put(&at, trailer->size, 8);
-    put(&at, trailer->stored, 8);
-    put(&at, trailer->frames, 8);
-    put(&at, trailer->checksum, 8);
-    put(&at, XXH3_64bits(bytes, TRAILER_SIZE - 8), 8);
+    put_number(&at, COMPRESSED_VERSION, 4);
+    put_number(&at, trailer->size, 8);
+    put_number(&at, trailer->stored, 8);
+    put_number(&at, trailer->frames, 8);
+    put_number(&at, trailer->checksum, 8);
+    put_number(&at, XXH3_64bits(bytes, TRAILER_SIZE - 8), 8);
     return buffer_append(out, bytes, sizeof bytes);
 }
 
 txl_status trailer_read(const unsigned char *bytes, struct trailer *trailer, txl_error *error) {
     const unsigned char *at = bytes + MAGIC_SIZE;
-    const uint32_t version = (uint32_t)get(&at, 4);
-    trailer->size = get(&at, 8);
-    trailer->stored = get(&at, 8);
-    trailer->frames = get(&at, 8);
-    trailer->checksum = get(&at, 8);
-    if (get(&at, 8) != XXH3_64bits(bytes, TRAILER_SIZE - 8) || version != COMPRESSED_VERSION)
+    const uint32_t version = (uint32_t)get_number(&at, 4);
+    trailer->size = get_number(&at, 8);
+    trailer->stored = get_number(&at, 8);
+    trailer->frames = get_number(&at, 8);
+    trailer->checksum = get_number(&at, 8);
+    if (get_number(&at, 8) != XXH3_64bits(bytes, TRAILER_SIZE - 8) || version != COMPRESSED_VERSION)
         return bad_header("the checksum of the trailer differs", error);
     return TXL_OK;
 }

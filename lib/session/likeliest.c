@@ -27,7 +27,7 @@ static void sift_down(struct candidate *heap, size_t n, size_t i) {
     heap[i] = moved;
 }
 
-static void push(struct candidate *heap, size_t *n, struct candidate added) {
+static void heap_push(struct candidate *heap, size_t *n, struct candidate added) {
     size_t i = (*n)++;
     while (i > 0 && is_worse(added, heap[(i - 1) / 2])) {
         heap[i] = heap[(i - 1) / 2];
@@ -63,7 +63,7 @@ static void compete(const txl_session *s, int i, size_t k, double least, const s
         if (token.score < least)
             continue;
         if (*n < k) {
-            push(heap, n, token);
+            heap_push(heap, n, token);
         } else if (is_worse(heap[0], token)) {
             heap[0] = token;
             sift_down(heap, k, 0);

@@ -176,8 +176,8 @@ void moses_free(struct moses *moses) {
 }
 
 /* Whether `word`, which must be valid UTF-8, matches the pattern of `question`. */
-static bool ask(const struct moses *moses, enum question question, const char *word, size_t length,
-                pcre2_match_data *match) {
+static bool matches_question(const struct moses *moses, enum question question, const char *word,
+                             size_t length, pcre2_match_data *match) {
     return pcre2_match(moses->questions[question], (PCRE2_SPTR)word, length, 0, PCRE2_NO_UTF_CHECK,
                        match, NULL) >= 0;
 }
@@ -317,7 +317,7 @@ static txl_status fail_rule(int number, txl_error *error) {
 }
 
 /* Replaces every match of the rule; rules have no empty matches. */
-static txl_status apply(struct line *line, size_t rule, txl_error *error) {
+static txl_status apply_rule(struct line *line, size_t rule, txl_error *error) {
     const PCRE2_SIZE *group = pcre2_get_ovector_pointer(line->match);
     size_t done = 0;
     bool found = false;
@@ -348,7 +348,7 @@ static txl_status apply_stage(struct line *line, enum stage stage, txl_error *er
     txl_status status = TXL_OK;
     for (size_t i = 0; i < N_RULES && !status; i++)
         if (rules[i].stage == stage)
-            status = apply(line, i, error);
+            status = apply_rule(line, i, error);
     return status;
 }
 
@@ -395,9 +395,10 @@ static const struct moses_abbreviation *find_abbreviation(struct word word) {
  * a sentence cannot end because the next word is in lower case. */
 static bool keeps_full_stop(const struct line *line, struct word prefix, struct word next) {
     if (memchr(prefix.text, '.', prefix.length) &&
-        ask(line->moses, HAS_LETTER, prefix.text, prefix.length, line->match))
+        matches_question(line->moses, HAS_LETTER, prefix.text, prefix.length, line->match))
         return true;
-    if (next.length && ask(line->moses, STARTS_LOWER, next.text, next.length, line->match))
+    if (next.length &&
+        matches_question(line->moses, STARTS_LOWER, next.text, next.length, line->match))
         return true;
     const struct moses_abbreviation *abbreviation = find_abbreviation(prefix);
     if (!abbreviation)
@@ -581,8 +582,8 @@ static int compare_quotes(const void *left, const void *right) {
 }
 
 /* Writes a word, a blank before it if `set_off` and one is due. */
-static txl_status put(struct moses_detokenizer *d, bool set_off, const char *word, size_t length,
-                      txl_error *error) {
+static txl_status append_word(struct moses_detokenizer *d, bool set_off, const char *word,
+                              size_t length, txl_error *error) {
     txl_status status = TXL_OK;
     if (set_off && d->blank)
         status = append(&d->out, " ", 1, error);
@@ -595,7 +596,7 @@ static txl_status put(struct moses_detokenizer *d, bool set_off, const char *wor
 static void end_word(struct moses_detokenizer *d, const char *word, size_t length, bool valid) {
     d->started = true;
     d->after_s = length && word[length - 1] == 's';
-    d->after_cjk = valid && ask(d->moses, ENDS_CJK, word, length, d->match);
+    d->after_cjk = valid && matches_question(d->moses, ENDS_CJK, word, length, d->match);
 }
 
 /* Every second mark of the same spelling in a line closes; one ' after an s is possessive unless
@@ -603,7 +604,7 @@ static void end_word(struct moses_detokenizer *d, const char *word, size_t lengt
 static txl_status put_quotes(struct moses_detokenizer *d, const char *word, size_t length,
                              txl_error *error) {
     bool possessive = length == 1 && word[0] == '\'' && d->started && d->after_s;
-    bool curly = ask(d->moses, CURLY_QUOTES, word, length, d->match);
+    bool curly = matches_question(d->moses, CURLY_QUOTES, word, length, d->match);
     size_t key_length = curly ? 1 : length;
     struct quote *key = malloc(sizeof *key + key_length);
     if (!key)
@@ -624,7 +625,7 @@ static txl_status put_quotes(struct moses_detokenizer *d, const char *word, size
         free(key);
         return txl_fail_memory(error, "a quotation mark", sizeof *key + key_length);
     }
-    txl_status status = put(d, opens, word, length, error);
+    txl_status status = append_word(d, opens, word, length, error);
     d->blank = !opens;
     return status;
 }
@@ -639,7 +640,7 @@ static txl_status put_held(struct moses_detokenizer *d, txl_error *error) {
     if (d->held_as == QUOTES) {
         status = put_quotes(d, word, length, error);
     } else {
-        status = put(d, d->held_as == OPENS, word, length, error);
+        status = append_word(d, d->held_as == OPENS, word, length, error);
         d->blank = d->held_as == CLOSES;
     }
     end_word(d, word, length, true);
@@ -651,7 +652,7 @@ static txl_status put_held(struct moses_detokenizer *d, txl_error *error) {
 static txl_status put_hyphen(struct moses_detokenizer *d, txl_error *error) {
     txl_status status = TXL_OK;
     if (d->held.length)
-        status = put(d, true, d->held.data, d->held.length, error);
+        status = append_word(d, true, d->held.data, d->held.length, error);
     if (!status)
         status = append(&d->out, "-", 1, error);
     d->held.length = 0;
@@ -684,17 +685,18 @@ static txl_status put_word(struct moses_detokenizer *d, const char *word, size_t
     txl_status status = put_held(d, error);
     if (status)
         return status;
-    bool cjk = valid && ask(d->moses, STARTS_CJK, word, length, d->match);
+    bool cjk = valid && matches_question(d->moses, STARTS_CJK, word, length, d->match);
     static const enum question waiting[] = {OPENS, CLOSES, QUOTES};
     for (size_t i = 0; valid && !cjk && i < sizeof waiting / sizeof *waiting; i++) {
-        if (ask(d->moses, waiting[i], word, length, d->match)) {
+        if (matches_question(d->moses, waiting[i], word, length, d->match)) {
             d->held_as = waiting[i];
             return append(&d->held, word, length, error);
         }
     }
-    bool attached = cjk ? d->after_cjk
-                        : d->started && valid && ask(d->moses, CONTRACTS, word, length, d->match);
-    status = put(d, !attached, word, length, error);
+    bool attached =
+        cjk ? d->after_cjk
+            : d->started && valid && matches_question(d->moses, CONTRACTS, word, length, d->match);
+    status = append_word(d, !attached, word, length, error);
     d->blank = true;
     end_word(d, word, length, valid);
     return status;

@@ -321,7 +321,7 @@ static uint32_t find_agreement(struct piece_stream *s) {
 
 /* The window is as long as it may be.  Passes on what all ways agree on, or the best way so far if
  * they agree on nothing. */
-static txl_status ask(struct piece_stream *s, txl_error *error) {
+static txl_status pass_agreement(struct piece_stream *s, txl_error *error) {
     s->asked = s->at;
     uint32_t place = find_agreement(s);
     if (place > s->first)
@@ -342,7 +342,7 @@ static txl_status cut(struct piece_stream *s, bool last, txl_error *error) {
         if (s->reach == s->at && s->at > s->first)
             status = pass_way(s, s->at, error);
         else if (s->at - s->asked >= AGREEMENT_STEP)
-            status = ask(s, error);
+            status = pass_agreement(s, error);
         if (status || !offer_pieces(s, last))
             break;
     }
@@ -371,8 +371,8 @@ static txl_status make_room(struct piece_stream *s, size_t length, txl_error *er
 }
 
 /* Adds bytes to the window, all of the same span. */
-static txl_status put(struct piece_stream *s, const char *bytes, size_t length,
-                      const struct span *span, txl_error *error) {
+static txl_status put_bytes(struct piece_stream *s, const char *bytes, size_t length,
+                            const struct span *span, txl_error *error) {
     txl_status status = make_room(s, length, error);
     if (status)
         return status;
@@ -388,8 +388,8 @@ static bool removes_spaces(const struct piece_stream *s) {
 }
 
 static txl_status put_space(struct piece_stream *s, const struct span *span, txl_error *error) {
-    return s->pieces->flags & PIECES_ESCAPE_SPACES ? put(s, WORD_MARK, 3, span, error)
-                                                   : put(s, " ", 1, span, error);
+    return s->pieces->flags & PIECES_ESCAPE_SPACES ? put_bytes(s, WORD_MARK, 3, span, error)
+                                                   : put_bytes(s, " ", 1, span, error);
 }
 
 /* A dropped part belongs to the character before it; at the beginning of the text, to the one after
@@ -459,8 +459,8 @@ static txl_status add_normal(struct piece_stream *s, const char *bytes, size_t l
     for (size_t i = 0, n; i < length && !status; i += n) {
         const char *space = memchr(bytes + i, ' ', length - i);
         n = space == bytes + i ? 1 : space ? (size_t)(space - bytes) - i : length - i;
-        status =
-            space == bytes + i ? put_space(s, &span, error) : put(s, bytes + i, n, &span, error);
+        status = space == bytes + i ? put_space(s, &span, error)
+                                    : put_bytes(s, bytes + i, n, &span, error);
         settle(s);
     }
     s->after_space = removes_spaces(s) && bytes[length - 1] == ' ';

@@ -223,7 +223,7 @@ static txl_status check_model(const struct model *model, txl_error *error) {
 
 /* ---- The section -------------------------------------------------------------------------- */
 
-static void *put(void *at, const void *bytes, size_t size) {
+static void *put_bytes(void *at, const void *bytes, size_t size) {
     if (size > 0)
         memcpy(at, bytes, size);
     return (char *)at + size;
@@ -245,16 +245,16 @@ static txl_status pack(const struct model *model, struct packed_pieces *packed, 
     memset(section + size, 0, padded - size);
     const uint32_t head[] = {htole32(model->flags), htole32((uint32_t)model->n_surface),
                              htole32((uint32_t)model->n_charsmap)};
-    void *at = put(section + padded, head, sizeof head);
+    void *at = put_bytes(section + padded, head, sizeof head);
     for (size_t i = 0; i < model->n; i++) {
         uint32_t bits;
         memcpy(&bits, &model->scores[i], sizeof bits);
         bits = htole32(bits);
-        at = put(at, &bits, sizeof bits);
+        at = put_bytes(at, &bits, sizeof bits);
     }
-    at = put(at, model->types, model->n);
-    at = put(at, model->surface, model->n_surface);
-    put(at, model->charsmap, model->n_charsmap);
+    at = put_bytes(at, model->types, model->n);
+    at = put_bytes(at, model->surface, model->n_surface);
+    put_bytes(at, model->charsmap, model->n_charsmap);
     packed->section = section;
     packed->size = whole;
     return TXL_OK;

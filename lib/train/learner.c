@@ -182,8 +182,8 @@ static void pass(txl_learner *learner) {
     learner->read += learner->training.length;
 }
 
-static txl_status score(txl_learner *learner, bool gathers, float *nats, float *logprob,
-                        txl_error *error) {
+static txl_status score_or_gather(txl_learner *learner, bool gathers, float *nats, float *logprob,
+                                  txl_error *error) {
     struct training *t = &learner->training;
     const txl_learning *how = &learner->how;
     training_forward(t, 0);
@@ -215,7 +215,7 @@ static txl_status score_segment(txl_learner *learner, const int32_t *ids, size_t
     uint64_t state = subnormals_to_zero();
     txl_status status = set_segment(learner, ids, n, targets, error);
     if (!status)
-        status = score(learner, gathers, nats, logprob, error);
+        status = score_or_gather(learner, gathers, nats, logprob, error);
     subnormals_set(state);
     return status;
 }
