@@ -96,13 +96,15 @@ static bool read_version(struct protobuf version, bool *allows) {
     while (version.at < version.end) {
         if (!protobuf_field(&version, &field))
             return false;
-        struct protobuf packed = protobuf_inside(&field);
+        struct protobuf packed = {NULL, NULL};
         uint64_t bad = field.value;
         if (is(&field, 2, PROTOBUF_VARINT) && field.value > SUPPORTED_VERSION)
             *allows = false;
         if (is(&field, 3, PROTOBUF_VARINT) && bad == SUPPORTED_VERSION)
             *allows = false;
-        while (is(&field, 3, PROTOBUF_BYTES) && packed.at < packed.end) {
+        if (is(&field, 3, PROTOBUF_BYTES))
+            packed = protobuf_inside(&field);
+        while (packed.at < packed.end) {
             if (!protobuf_varint(&packed, &bad))
                 return false;
             *allows = *allows && bad != SUPPORTED_VERSION;

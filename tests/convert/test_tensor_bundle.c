@@ -3,6 +3,7 @@
 
 #include "convert/containers/checkpoint.h"
 #include "convert/containers/crc32c.h"
+#include "tests/bundle_table.h"
 
 #include <glob.h>
 
@@ -133,6 +134,140 @@ static void test_bundle(void **state) {
     checkpoint_close(checkpoint);
     free(x);
     free(y);
+}
+
+/* ---- Tables that TensorFlow does not write ------------------------------------------------ */
+
+/* The plain bundle with its table written anew, and with this header unless that is NULL. */
+static const char *write_anew(size_t per_block, bool snappy, const char *header, size_t length) {
+    struct mapped_file file;
+    struct table table;
+    txl_error error;
+    size_t size;
+    lay_out("plain", "plain");
+    assert_int_equal(mapped_file_open(bundle_file("plain", ".index"), &file, &error), TXL_OK);
+    assert_int_equal(table_read(&file, &table, &error), TXL_OK);
+    if (header) {
+        table.entries[0].value = (const uint8_t *)header;
+        table.entries[0].length = length;
+    }
+    uint8_t *bytes = bundle_table(table.entries, table.n, per_block, snappy, &size);
+    const char *path = write_file("model.ckpt-0.index", bytes, size);
+    free(bytes);
+    table_free(&table);
+    mapped_file_close(&file);
+    return path;
+}
+
+/* Every element of the plain bundle, in the order of its tensors; the caller frees it. */
+static uint8_t *bytes_of(const char *path, bool swapped, size_t *size) {
+    struct checkpoint *checkpoint = open_or_fail(path);
+    struct buffer all = {0};
+    txl_error error;
+    for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
+        const struct checkpoint_tensor *tensor = checkpoint_tensor_at(checkpoint, i);
+        assert_true(buffer_append(&all, tensor->name, strlen(tensor->name)));
+        if (tensor->dtype != CHECKPOINT_F32)
+            continue;
+        float *x = elements_of(tensor, &error);
+        if (!x)
+            fail_msg("%s", error.message);
+        for (uint64_t k = 0; k < tensor->n_element; k++) {
+            uint32_t bits;
+            memcpy(&bits, &x[k], sizeof bits);
+            bits = swapped ? __builtin_bswap32(bits) : bits;
+            assert_true(buffer_append(&all, &bits, sizeof bits));
+        }
+        free(x);
+    }
+    checkpoint_close(checkpoint);
+    *size = all.length;
+    return (uint8_t *)all.data;
+}
+
+static void test_blocks(void **state) {
+    (void)state;
+    size_t size, n;
+    uint8_t *expected = bytes_of(lay_out("plain", "plain"), false, &size);
+    assert_true(size > 60000);
+    for (size_t per_block = 1; per_block <= 64; per_block = per_block * 3 - 1 + (per_block == 1)) {
+        for (int snappy = 0; snappy < 2; snappy++) {
+            uint8_t *found = bytes_of(write_anew(per_block, snappy, NULL, 0), false, &n);
+            assert_int_equal(n, size);
+            assert_memory_equal(found, expected, n);
+            free(found);
+        }
+    }
+    free(expected);
+}
+
+/* Of a big-endian bundle the elements' bytes are swapped, and nothing else. */
+static void test_byte_order(void **state) {
+    (void)state;
+    static const char big_endian[] = "\x08\x01\x10\x01\x1a\x02\x08\x01";
+    size_t size, n;
+    uint8_t *expected = bytes_of(lay_out("plain", "plain"), false, &size);
+    uint8_t *found = bytes_of(write_anew(100, false, big_endian, sizeof big_endian - 1), true, &n);
+    assert_int_equal(n, size);
+    assert_memory_equal(found, expected, n);
+    free(found);
+    free(expected);
+}
+
+/* Readers of version 1 are refused where it is a bad one, as a number or in a list. */
+static void test_bad_consumers(void **state) {
+    (void)state;
+    static const struct {
+        const char *header;
+        size_t length;
+        bool allowed;
+    } headers[] = {
+        {"\x08\x01\x1a\x04\x08\x01\x18\x01", 8, false},
+        {"\x08\x01\x1a\x04\x08\x01\x18\x02", 8, true},
+        {"\x08\x01\x1a\x06\x08\x01\x1a\x02\x02\x01", 10, false},
+        {"\x08\x01\x1a\x06\x08\x01\x1a\x02\x02\x03", 10, true},
+        {"\x08\x01\x1a\x04\x08\x01\x10\x01", 8, true},
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        txl_error error;
+        const char *path = write_anew(100, false, headers[i].header, headers[i].length);
+        assert_int_equal(read_all(path, &error), headers[i].allowed ? TXL_OK : TXL_UNSUPPORTED);
+        if (!headers[i].allowed)
+            assert_says(&error, "written for readers of a later version of the format than 1");
+    }
+}
+
+/* Copies from before the beginning, literals and sizes beyond the end: of the index's block, which
+ * is all of the file but its footer. */
+static void test_snappy(void **state) {
+    (void)state;
+    static const struct {
+        const char *block;
+        uint8_t length;
+    } bad[] = {
+        {"\x08\x0c\x61\x62\x63\x64\x01\x00", 8}, /* a copy from 0 bytes back */
+        {"\x08\x0c\x61\x62\x63\x64\x01\x05", 8}, /* from 5 of 4 bytes back */
+        {"\x09\x0c\x61\x62\x63\x64\x01\x04", 8}, /* 8 bytes, and not 9 */
+        {"\x07\x0c\x61\x62\x63\x64\x01\x04", 8}, /* nor 7 */
+        {"\x08\x10\x61\x62\x63\x64", 6},         /* a literal of 5 bytes */
+        {"\x08\x0c\x61\x62\x63\x64\x0e\x04", 8}, /* an offset that is cut short */
+        {"\x08\xf4\x03", 3},                     /* a length that is */
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        uint8_t file[128] = {0};
+        size_t n = bad[i].length;
+        txl_error error;
+        memcpy(file, bad[i].block, n);
+        file[n] = 1;
+        uint32_t crc = crc32c(0, file, n + 1);
+        crc = (crc >> 15 | crc << 17) + UINT32_C(0xa282ead8);
+        memcpy(file + n + 1, &crc, sizeof crc);
+        file[n + 5 + 3] = (uint8_t)n; /* the index's block; the metaindex's is at 0 with 0 bytes */
+        memcpy(file + n + 5 + 40, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8);
+        assert_int_equal(read_all(write_file("model.ckpt-0.index", file, n + 5 + 48), &error),
+                         TXL_FORMAT);
+        assert_says(&error, "a compressed block does not expand to its size");
+    }
 }
 
 /* One fault each.  The message is that of opening, or of reading all. */
@@ -274,9 +409,11 @@ static void test_genuine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc32c),  cmocka_unit_test(test_bundle),
-        cmocka_unit_test(test_hostile), cmocka_unit_test(test_data_files),
-        cmocka_unit_test(test_damage),  cmocka_unit_test(test_genuine),
+        cmocka_unit_test(test_crc32c),        cmocka_unit_test(test_bundle),
+        cmocka_unit_test(test_blocks),        cmocka_unit_test(test_byte_order),
+        cmocka_unit_test(test_bad_consumers), cmocka_unit_test(test_snappy),
+        cmocka_unit_test(test_hostile),       cmocka_unit_test(test_data_files),
+        cmocka_unit_test(test_damage),        cmocka_unit_test(test_genuine),
     };
     return cmocka_run_group_tests_name("tensor_bundle", tests, make_scratch, remove_scratch);
 }

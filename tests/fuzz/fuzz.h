@@ -46,6 +46,10 @@ void fuzz_silence(void);
 /* Does everything with the file that txl does with a checkpoint before it writes anything. */
 void fuzz_checkpoint(const char *path);
 
+/* Converts the checkpoint if it holds a small Transformer-XL, opens what came out and scores it;
+ * the bits choose settings and types. */
+void fuzz_convert(const char *path, unsigned bits);
+
 /* A model's results for some ids; all zero if it has none. */
 enum { FUZZ_TOKENS = 7, FUZZ_SEGMENT = 3 };
 struct fuzz_scores {

@@ -3,18 +3,15 @@
  * converted, and then has to open and to score.  The mutator changes shapes, types and names and
  * lays the tensors out anew, without which hardly anything changed would be looked at. */
 #include "fuzz.h"
-#include "tiny.h"
 
 #include "convert/containers/checkpoint_internal.h"
-#include "convert/convert.h"
-#include "convert/recognise.h"
 
 #include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DATA = 1 << 20, MAX_TOKEN = 200, MAX_WIDTH = 256 };
+enum { MAX_DATA = 1 << 20 };
 
 static uint64_t largest_number(const uint8_t *text, size_t size) {
     uint64_t largest = 0;
@@ -36,64 +33,12 @@ static const char *write_file(const uint8_t *json, size_t length) {
     return path;
 }
 
-static struct convert_options choose_options(unsigned bits) {
-    static const char *const types[] = {NULL, "f16", "bf16", "q8"};
-    struct convert_options o;
-    convert_options_init(&o);
-    o.pre_lnorm = bits & 1 ? CONVERT_YES : CONVERT_NO;
-    o.memory_start = bits & 2 ? "zeros" : "empty";
-    o.cluster_order = bits & 4 ? "forward" : "reversed";
-    o.same_length = bits & 8 ? CONVERT_YES : CONVERT_NO;
-    o.cutoffs = bits & 16 ? "3,8" : NULL;
-    o.type = types[bits >> 5 & 3];
-    o.n_head = bits & 128 ? 2 : 0;
-    o.tgt_len = 3;
-    o.mem_len = bits & 128 ? 0 : 4;
-    o.has_clamp_len = true;
-    o.level = bits % 2;
-    o.threads = 1;
-    return o;
-}
-
-/* Whether the file holds a model that is not too large to be converted thousands of times. */
-static bool is_small_model(const char *path, const struct convert_options *options, int *n_token) {
-    struct checkpoint *checkpoint;
-    struct recognised r;
-    txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
-        return false;
-    bool small = recognise(checkpoint, options, &r, &error) == TXL_OK;
-    const struct transformer_xl_settings *f = &r.settings.transformer_xl;
-    small = small && r.names.table == &transformer_xl_names;
-    *n_token = f->model.n_token;
-    small = small && f->model.n_token <= MAX_TOKEN && f->d_model <= MAX_WIDTH &&
-            f->d_inner <= MAX_WIDTH;
-    recognised_free(&r);
-    checkpoint_close(checkpoint);
-    return small;
-}
-
-static void convert_and_score(const char *path, struct convert_options *options, int n_token) {
-    txl_model *model;
-    txl_error error;
-    const char *output = fuzz_write("output.txl", NULL, 0);
-    options->vocabulary = tiny_vocabulary("words", n_token);
-    if (convert_checkpoint(path, output, options, &error) != TXL_OK)
-        return;
-    fuzz_require_ok(txl_model_open(output, 1, &model, &error), &error);
-    fuzz_model(model);
-    txl_model_close(model);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1)
         return 0;
-    struct convert_options options = choose_options(data[0]);
     const char *path = write_file(data + 1, size - 1);
-    int n_token = 0;
     fuzz_checkpoint(path);
-    if (is_small_model(path, &options, &n_token))
-        convert_and_score(path, &options, n_token);
+    fuzz_convert(path, data[0]);
     return 0;
 }
 

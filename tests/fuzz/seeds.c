@@ -1,11 +1,15 @@
 /* The inputs that the fuzzers start from. */
 #include "seeds.h"
 
+#include "bundle_pack.h"
 #include "convert/containers/checkpoint_internal.h"
+#include "convert/containers/sorted_table.h"
 #include "convert/containers/zip.h"
+#include "tests/bundle_table.h"
 #include "tiny.h"
 #include "torch_pack.h"
 
+#include <glob.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +228,61 @@ static void make_directories(const struct seeds *s) {
             take_directory(s, xlnet, m, m->untied ? "four" : "three");
             free(xlnet);
         }
+    }
+}
+
+/* ---- TensorFlow's checkpoints ------------------------------------------------------------- */
+
+static void take_bundle(const struct seeds *s, struct bundle_input parts) {
+    static const char list[] = "model_checkpoint_path: \"/home/a/model.ckpt\"\n"
+                               "all_model_checkpoint_paths: \"model\\056ckpt\"\n";
+    uint8_t *data = calloc(1, parts.data_size + 1);
+    size_t most = BUNDLE_HEAD + sizeof list + parts.n_index;
+    uint8_t *index = malloc(parts.n_index + 1), *input = malloc(most);
+    fuzz_require(data && index && input, "out of memory");
+    memcpy(index, parts.index, parts.n_index);
+    bundle_repair(index, parts.n_index, data, parts.data_size);
+    parts.index = index;
+    parts.list = (const uint8_t *)list;
+    parts.n_list = sizeof list - 1;
+    take(s, input, bundle_join(&parts, input, most));
+    free(data);
+    free(index);
+    free(input);
+}
+
+/* A case's index, over zeros; again in compressed blocks. */
+static void take_bundle_case(const struct seeds *s, const char *path) {
+    struct bundle_input parts = {.options = 32 | 8, .data_size = BUNDLE_MAX_DATA};
+    uint8_t *index = fuzz_read(path, &parts.n_index);
+    char name[] = "index";
+    struct mapped_file file = {.path = name, .data = index, .size = parts.n_index};
+    struct table table = {0};
+    txl_error error;
+    parts.index = index;
+    take_bundle(s, parts);
+    if (table_looks_like(&file) && table_read(&file, &table, &error) == TXL_OK) {
+        uint8_t *packed =
+            bundle_table(table.entries, table.n, (table.n + 2) / 3, true, &parts.n_index);
+        parts.index = packed;
+        take_bundle(s, parts);
+        free(packed);
+    }
+    table_free(&table);
+    free(index);
+}
+
+static void make_bundles(const struct seeds *s) {
+    static const char *const patterns[] = {"tf-*/model/*.index", "xlnet-*/*.index",
+                                           "hostile/*.index"};
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        char pattern[4096];
+        glob_t found;
+        snprintf(pattern, sizeof pattern, "%s/tensorflow/%s", s->cases, patterns[i]);
+        fuzz_require(glob(pattern, 0, NULL, &found) == 0, pattern);
+        for (size_t k = 0; k < found.gl_pathc; k++)
+            take_bundle_case(s, found.gl_pathv[k]);
+        globfree(&found);
     }
 }
 
@@ -485,19 +544,13 @@ bool seeds_make(const char *harness, const char *cases,
         const char *harness;
         void (*make)(const struct seeds *seeds);
     } makers[] = {
-        {"compressed", make_compressed},
-        {"pickle", make_pickles},
-        {"container", make_containers},
-        {"safetensors", make_headers},
-        {"directory", make_directories},
-        {"weights", make_weights},
-        {"memory", make_memories},
-        {"vocabulary", make_vocabularies},
-        {"text", make_texts},
-        {"options", make_options},
-        {"ids", make_ids},
-        {"results", make_results},
-        {"pieces", make_pieces},
+        {"bundle", make_bundles},          {"compressed", make_compressed},
+        {"pickle", make_pickles},          {"container", make_containers},
+        {"safetensors", make_headers},     {"directory", make_directories},
+        {"weights", make_weights},         {"memory", make_memories},
+        {"vocabulary", make_vocabularies}, {"text", make_texts},
+        {"options", make_options},         {"ids", make_ids},
+        {"results", make_results},         {"pieces", make_pieces},
     };
     const struct seeds seeds = {cases, take_seed, context};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
