@@ -12,7 +12,9 @@
 #define SAVED_MAGIC                                                                                \
     { 0x93, 'T', 'X', 'T', '\r', '\n', 0x1a, '\n' }
 
-enum { SAVED_MAJOR = 2, SAVED_MINOR = 0 };
+/* Version 1 has no weights of the best model; version 3 is of models whose settings a reader of
+ * version 2 would ignore. */
+enum { SAVED_MAJOR = 2, SAVED_NEWEST = 3, SAVED_MINOR = 0 };
 
 enum saved_part {
     PART_FACTS,
@@ -165,13 +167,18 @@ static txl_status write_parts(struct writer *w, const txl_trainer *trainer, cons
     return status;
 }
 
+static uint16_t major_of(const txl_model *model) {
+    return settings_major(model->family->settings, model->settings) > 1 ? SAVED_NEWEST
+                                                                        : SAVED_MAJOR;
+}
+
 static txl_status write_state(const txl_trainer *t, const float *gathered, const char *path,
                               const char *note, txl_error *error) {
     char *facts = make_facts(t, note);
     if (!facts)
         return txl_fail_memory(error, "a state", 4096);
     struct writer w = {.header = {.magic = SAVED_MAGIC,
-                                  .major = SAVED_MAJOR,
+                                  .major = major_of(t->training.model),
                                   .minor = SAVED_MINOR,
                                   .header_size = sizeof w.header},
                        .end = sizeof w.header};
@@ -215,22 +222,46 @@ static txl_status in_file(const txl_saved *s, txl_status status, txl_error *erro
     return txl_fail(error, status, "%s: %s", s->file.path, message);
 }
 
+/* The header of version 1 lacks a part, and becomes one with an empty part. */
+static txl_status read_header(txl_saved *s, txl_error *error) {
+    static const uint8_t magic[8] = SAVED_MAGIC;
+    enum {
+        PARTS = offsetof(struct saved_header, part),
+        EACH = sizeof s->header.part[0],
+        SIZE = sizeof s->header
+    };
+    struct saved_header *h = &s->header;
+    const uint8_t *data = s->file.data;
+    if (s->file.size < SIZE || memcmp(data, magic, sizeof magic) != 0)
+        return damaged(s, "not a training's state", error);
+    memcpy(h, data, PARTS);
+    const size_t absent = h->major == 1 ? EACH : 0, end = SIZE - absent - sizeof h->checksum;
+    if (h->major < 1 || h->major > SAVED_NEWEST)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: a state of version %u, this txl reads versions 1 to %d", s->file.path,
+                        h->major, SAVED_NEWEST);
+    if (h->header_size != SIZE - absent)
+        return damaged(s, "the state is damaged", error);
+    const size_t before = absent ? PARTS + PART_KEPT * EACH : end;
+    memcpy(h->part, data + PARTS, before - PARTS);
+    if (absent) {
+        h->part[PART_KEPT].size = 0;
+        h->part[PART_KEPT].checksum = XXH3_64bits(NULL, 0);
+        memcpy(&h->part[PART_MEMORY], data + before, EACH);
+    }
+    memcpy(&h->checksum, data + end, sizeof h->checksum);
+    return h->checksum == XXH3_64bits(data, end) && h->file_size == s->file.size
+               ? TXL_OK
+               : damaged(s, "the state is damaged", error);
+}
+
 /* Checks the sizes and checksums of header and parts. */
 static txl_status check_parts(txl_saved *s, txl_error *error) {
-    static const uint8_t magic[8] = SAVED_MAGIC;
     struct saved_header *h = &s->header;
-    if (s->file.size < sizeof *h)
-        return damaged(s, "not a training's state", error);
-    memcpy(h, s->file.data, sizeof *h);
-    if (memcmp(h->magic, magic, sizeof magic) != 0)
-        return damaged(s, "not a training's state", error);
-    if (h->major != SAVED_MAJOR || h->header_size != sizeof *h)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: a state of version %u, this txl reads %d",
-                        s->file.path, h->major, SAVED_MAJOR);
-    if (h->checksum != XXH3_64bits(h, offsetof(struct saved_header, checksum)) ||
-        h->file_size != s->file.size)
-        return damaged(s, "the state is damaged", error);
-    uint64_t at = sizeof *h;
+    txl_status status = read_header(s, error);
+    if (status)
+        return status;
+    uint64_t at = h->header_size;
     for (int i = 0; i < N_PART; i++) {
         if (h->part[i].size > s->file.size - at)
             return damaged(s, "the state is damaged", error);
