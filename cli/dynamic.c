@@ -8,6 +8,7 @@
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
 #include "cli/unknown.h"
+#include "convert/convert.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,6 +45,21 @@ const char *dynamic_given(const struct dynamic_options *o) {
     return NULL;
 }
 
+/* Whether the statistics are a TensorFlow checkpoint's, and not a text's. */
+static bool is_checkpoint(const char *path) {
+    static const char ending[] = ".index";
+    size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0;
+}
+
+/* The checkpoint that has the statistics, or NULL. */
+static const char *checkpoint_of(const struct dynamic_options *o) {
+    for (size_t i = 0; i < o->statistics.n; i++)
+        if (is_checkpoint(o->statistics.items[i]))
+            return o->statistics.items[i];
+    return NULL;
+}
+
 const char *dynamic_wrong(const struct dynamic_options *o) {
     int method = method_of(o);
     if (method == TXL_LEARNING_RMS && o->statistics.n == 0)
@@ -60,6 +76,10 @@ const char *dynamic_wrong(const struct dynamic_options *o) {
                "the model";
     if (o->statistics.n == 0 && o->statistics_tokens != DYNAMIC_STATISTICS_TOKENS)
         return "--statistics-tokens needs --statistics";
+    if (checkpoint_of(o) && o->statistics.n > 1)
+        return "--statistics takes one checkpoint's PREFIX.index, or texts";
+    if (checkpoint_of(o) && o->statistics_tokens != DYNAMIC_STATISTICS_TOKENS)
+        return "--statistics-tokens is for texts, not for a checkpoint";
     if (o->type != CHOICE_UNSET && !o->output)
         return "--type needs --dynamic-output";
     return NULL;
@@ -176,6 +196,30 @@ static bool collect_all(struct dynamic *d, const struct model *model, size_t tgt
     return good;
 }
 
+static txl_status take_moments(void *learner, const char *tensor, uint64_t first, const float *x,
+                               size_t n, txl_error *error) {
+    if (signals_stopped())
+        return TXL_STOPPED;
+    return txl_learner_set_squares(learner, tensor, first, x, n, error);
+}
+
+/* Takes Adam's second moments from a TensorFlow checkpoint of the model. */
+static bool read_moments(struct dynamic *d, const struct model *model, const char *path) {
+    txl_error error;
+    txl_status status = convert_read_moments(path, txl_model_settings_json(model->handle),
+                                             take_moments, d->learner, &error);
+    if (status && status != TXL_STOPPED)
+        terminal_error("%s", error.message);
+    return status == TXL_OK;
+}
+
+static bool find_statistics(struct dynamic *d, const struct model *model, size_t tgt_len,
+                            const struct dynamic_text *text) {
+    const char *checkpoint = checkpoint_of(d->options);
+    d->settings.from_checkpoint = checkpoint != NULL;
+    return checkpoint ? read_moments(d, model, checkpoint) : collect_all(d, model, tgt_len, text);
+}
+
 /* ---- Learners ----------------------------------------------------------------------------- */
 
 /* Says what the learners take, and refuses what cannot fit. */
@@ -216,7 +260,7 @@ bool dynamic_open(struct dynamic *d, const struct dynamic_options *options,
     return check_memory(model, settings, &learning, compared) &&
            make_learner(model, settings, &learning, &d->learner) &&
            (!compared || make_learner(model, settings, &fixed, &d->fixed)) &&
-           collect_all(d, model, (size_t)settings->tgt_len, text);
+           find_statistics(d, model, (size_t)settings->tgt_len, text);
 }
 
 void dynamic_close(struct dynamic *d) {
@@ -248,8 +292,9 @@ bool dynamic_write(struct dynamic *d) {
 }
 
 json_t *dynamic_to_json(const struct dynamic_settings *s, double drift) {
-    return json_pack("{s:s, s:f, s:f, s:f, s:I, s:o}", "method", s->method, "lr", s->lr, "decay",
+    return json_pack("{s:s, s:f, s:f, s:f, s:o, s:o}", "method", s->method, "lr", s->lr, "decay",
                      s->decay, "epsilon", s->epsilon, "statistics_segments",
-                     (json_int_t)s->statistics_segments, "drift",
-                     isfinite(drift) ? json_real(drift) : json_null());
+                     s->from_checkpoint ? json_null()
+                                        : json_integer((json_int_t)s->statistics_segments),
+                     "drift", isfinite(drift) ? json_real(drift) : json_null());
 }

@@ -71,7 +71,8 @@ struct dynamic_options {
          .kind = OPTION_LIST,                                                                      \
          .argument = "FILE",                                                                       \
          .help = "of rms: a text like those that the model was trained on, whose gradients tell "  \
-                 "how far each weight may move; may be repeated",                                  \
+                 "how far each weight may move; may be repeated; or PREFIX.index of the "          \
+                 "model's TensorFlow checkpoint, for Adam's second moments in it",                 \
          .offset = offsetof(type, member.statistics),                                              \
          .file = FILE_READ},                                                                       \
     {                                                                                              \

@@ -194,7 +194,8 @@ static struct value dynamic_epsilon(const struct source *s) {
 }
 
 static struct value statistics_segments(const struct source *s) {
-    return number((int64_t)s->run->dynamic->statistics_segments);
+    return s->run->dynamic->from_checkpoint ? nothing
+                                            : number((int64_t)s->run->dynamic->statistics_segments);
 }
 
 /* ---- The table ---------------------------------------------------------------------------- */
@@ -221,7 +222,7 @@ static const struct row {
     {"dynamic_lr", dynamic_lr, NETWORK, NULL, learns},
     {"dynamic_decay", dynamic_decay, NETWORK, NULL, learns},
     {"dynamic_epsilon", dynamic_epsilon, NETWORK, NULL, learns},
-    {"statistics_segments", statistics_segments, NETWORK, NULL, learns},
+    {"statistics_segments", statistics_segments, NETWORK, "-", learns},
     {"arithmetic", arithmetic, COMPUTATION, .unsaid = "fast"},
     {"type", type, COMPUTATION, "-"},
     {"memory_type", memory_type, COMPUTATION, "-"},

@@ -8,7 +8,8 @@
 struct dynamic_settings {
     const char *method;
     double lr, decay, epsilon;
-    uint64_t statistics_segments; /* whose squared gradients were summed */
+    bool from_checkpoint;         /* the statistics are a checkpoint's moments */
+    uint64_t statistics_segments; /* else: whose squared gradients were summed */
 };
 
 /* What a result depends on in addition to the session's settings. */

@@ -417,6 +417,74 @@ txl_status convert_checkpoint(const char *source, const char *output,
     return status;
 }
 
+/* Whether both have the value, or neither has it. */
+static bool same_value(const json_t *a, const json_t *b) {
+    return (!a && !b) || json_equal(a, b);
+}
+
+/* Refuses a checkpoint that is not of the shape that the settings say. */
+static txl_status check_shape(const struct recognised *r, const char *settings, txl_error *error) {
+    static const char *const keys[] = {
+        "family",       "n_token",          "n_layer",          "n_head",
+        "d_head",       "d_model",          "d_embed",          "d_inner",
+        "attn_type",    "pre_lnorm",        "div_val",          "cutoffs",
+        "tied_weights", "tied_projections", "biases_per_layer", "proj_same_dim"};
+    char *text = family_settings_text(r->names.table->family, &r->settings);
+    json_t *own = text ? json_loads(text, 0, NULL) : NULL, *wanted = json_loads(settings, 0, NULL);
+    txl_status status = own && wanted ? TXL_OK : txl_fail_memory(error, "the settings", 4096);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !status; i++)
+        if (!same_value(json_object_get(own, keys[i]), json_object_get(wanted, keys[i])))
+            status = txl_fail(error, TXL_ARGUMENT,
+                              "%s: is another model's: its %s is not that of the model",
+                              checkpoint_path(r->names.checkpoint), keys[i]);
+    free(text);
+    json_decref(own);
+    json_decref(wanted);
+    return status;
+}
+
+static txl_status take_source(const struct weights_source *s, convert_take *take, void *context,
+                              txl_error *error) {
+    enum { TAKEN = 1 << 14 };
+    const uint64_t n = s->shape[0] * (s->n_dim == 2 ? s->shape[1] : 1);
+    float *x = malloc(TAKEN * sizeof *x);
+    txl_status status = x ? TXL_OK : txl_fail_memory(error, "moments", TAKEN * sizeof *x);
+    for (uint64_t first = 0; first < n && !status; first += TAKEN) {
+        size_t count = n - first < TAKEN ? (size_t)(n - first) : TAKEN;
+        status = s->read(s->context, first, count, x, error);
+        if (!status)
+            status = take(context, s->name, first, x, count, error);
+    }
+    free(x);
+    return status;
+}
+
+txl_status convert_read_moments(const char *source, const char *settings, convert_take *take,
+                                void *context, txl_error *error) {
+    struct convert_options options;
+    struct subject s;
+    convert_options_init(&options);
+    txl_status status = open_subject(source, &options, &s, error);
+    struct conversion c = {.r = &s.recognised, .family = NULL};
+    if (!status && !checkpoint_is_bundle(s.checkpoint))
+        status = txl_fail(
+            error, TXL_ARGUMENT,
+            "%s: no TensorFlow checkpoint, which alone has moments beside its weights", source);
+    if (!status)
+        status = check_shape(&s.recognised, settings, error);
+    if (!status) {
+        c.family = s.recognised.names.table->family;
+        s.recognised.names.slot = "/Adam_1";
+        status = list_tensors(&c, error);
+    }
+    for (size_t i = 0; i < c.n && !status; i++)
+        if (!c.part[i].elements) /* computed: nothing has moments that is not learned */
+            status = take_source(&c.source[i], take, context, error);
+    free_conversion(&c);
+    close_subject(&s);
+    return status;
+}
+
 /* Sets what the vocabulary says about the text; `*known` is false without one, or with one that the
  * conversion would refuse.  Fails only when memory is short. */
 static txl_status guess_text(struct recognised *r, const char *path, bool *known,

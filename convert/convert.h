@@ -48,6 +48,15 @@ struct output_file;
 txl_status convert_into(const char *source, struct output_file *out,
                         const struct convert_options *options, txl_error *error);
 
+/* Calls `take` with the second moments of Adam that a TensorFlow checkpoint holds beside each of
+ * its weights (X/Adam_1): elements [first, first + n) of the tensors of the weights file that it
+ * would become.  `settings` are those of the model that they are for; a checkpoint of another shape
+ * is refused.  If `take` returns anything but TXL_OK, that ends it. */
+typedef txl_status convert_take(void *context, const char *tensor, uint64_t first, const float *x,
+                                size_t n, txl_error *error);
+txl_status convert_read_moments(const char *source, const char *settings, convert_take *take,
+                                void *context, txl_error *error);
+
 /* The result of recognising a checkpoint. */
 struct convert_description {
     char *settings;   /* JSON: the settings that the weights file would have, without the type, and

@@ -164,11 +164,13 @@ static txl_status need(const struct names *n, int number, const struct origin *f
                        const struct checkpoint_tensor **tensor, txl_error *error) {
     const char *path = checkpoint_path(n->checkpoint);
     const int n_dim = piece_dimensions(n, number, from, p);
-    const struct checkpoint_tensor *t = find(n, from, p, i);
+    struct names_text name = names_spell(n, from->piece[p].name, i);
+    if (n->slot)
+        strncat(name.text, n->slot, sizeof name.text - 1 - strlen(name.text));
+    const struct checkpoint_tensor *t = checkpoint_find(n->checkpoint, name.text);
     *tensor = t;
     if (!t)
-        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", path,
-                        names_spell(n, from->piece[p].name, i).text);
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing", path, name.text);
     if (t->dtype > CHECKPOINT_F64)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: tensor %s is of type %s; weights are float32, float16, bfloat16 or "

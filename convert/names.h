@@ -59,7 +59,9 @@ struct names {
     const struct name_table *table;
     const struct dialect *dialect;
     char prefix[NAMES_MAX_PREFIX], head_prefix[NAMES_MAX_PREFIX];
-    bool all_bands; /* one embedding serves all bands, whose biases are apart */
+    const char *slot; /* follows the names of the tensors that are read, if they are not the
+                         parameters' own but what an optimiser kept beside them; or NULL */
+    bool all_bands;   /* one embedding serves all bands, whose biases are apart */
 };
 
 /* Finds the dialect; false if the checkpoint has no such family. */
@@ -67,7 +69,7 @@ bool names_find(const struct name_table *table, const struct checkpoint *checkpo
                 struct names *names);
 
 struct names_text {
-    char text[NAMES_MAX_PREFIX + 80];
+    char text[NAMES_MAX_PREFIX + 96];
 };
 
 /* A name behind the checkpoint's prefix, with `i` for its `*`. */

@@ -904,6 +904,13 @@ TXL_API txl_status txl_learner_score(txl_learner *learner, const int32_t *ids, s
 TXL_API txl_status txl_learner_gather(txl_learner *learner, const int32_t *ids, size_t n,
                                       const int32_t *targets, txl_error *error);
 
+/* Sets elements [first, first + n) of s for the model's tensor of that name, of rms: the second
+ * moments of Adam that somebody else kept, in the place of sums.  Those of a tensor that is not
+ * learned are passed over.  TXL_ARGUMENT for another name or range, TXL_FORMAT for what is negative
+ * or no number. */
+TXL_API txl_status txl_learner_set_squares(txl_learner *learner, const char *tensor, uint64_t first,
+                                           const float *squares, size_t n, txl_error *error);
+
 /* The norm of the weights' change since the start, over all parameters; tied ones count once. */
 TXL_API double txl_learner_drift(const txl_learner *learner);
 

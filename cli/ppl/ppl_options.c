@@ -303,9 +303,10 @@ const struct note ppl_notes[] = {
      " sgd    w - lr g\n"
      " rms    w - lr g / (sqrt(s) + epsilon) - min(1, decay sqrt(s)) (w - w0)\n"
      " adam   a step of Adam from zero moments\n\n"
-     "where s is the sum of g squared over the segments of --statistics. --json adds an object "
-     "\"dynamic\": method, lr, decay, epsilon, statistics_segments, drift (the norm of the "
-     "weights' change). In the summary line dynamic, dynamic_lr, dynamic_decay, dynamic_epsilon "
+     "where s is the sum of g squared over the segments of --statistics, or the second moment of "
+     "Adam that --statistics PREFIX.index has of w. --json adds an object \"dynamic\": method, lr, "
+     "decay, epsilon, statistics_segments (null of a checkpoint), drift (the norm of the weights' "
+     "change). In the summary line dynamic, dynamic_lr, dynamic_decay, dynamic_epsilon "
      "and "
      "statistics_segments follow cluster_order. --report shows the model without learning beside "
      "it; the OTHER of --compare does not learn."},

@@ -233,6 +233,29 @@ txl_status txl_learner_gather(txl_learner *learner, const int32_t *ids, size_t n
     return score_segment(learner, ids, n, targets, true, NULL, NULL, error);
 }
 
+txl_status txl_learner_set_squares(txl_learner *learner, const char *name, uint64_t first,
+                                   const float *squares, size_t n, txl_error *error) {
+    struct training *t = &learner->training;
+    const struct weights *w = t->model->weights;
+    const struct weights_tensor *tensor = NULL;
+    if (learner->how.method != TXL_LEARNING_RMS)
+        return txl_fail(error, TXL_ARGUMENT, "only rms has statistics");
+    for (size_t i = 0; i < w->n_tensor && !tensor; i++)
+        tensor = strcmp(w->tensor[i].name, name) == 0 ? &w->tensor[i] : NULL;
+    if (!tensor || first > tensor->n_element || n > tensor->n_element - first)
+        return txl_fail(error, TXL_ARGUMENT, "the model has no tensor %s with so many elements",
+                        name);
+    for (size_t i = 0; i < n; i++)
+        if (!(squares[i] >= 0 && isfinite(squares[i])))
+            return txl_fail(error, TXL_FORMAT,
+                            "the moment of element %llu of %s is %g, which no square is",
+                            (unsigned long long)(first + i), name, (double)squares[i]);
+    size_t at = (size_t)((const float *)tensor->raw - t->weight);
+    if (at < t->n_parameter)
+        memcpy(t->beside[SQUARES] + at + first, squares, n * sizeof *squares);
+    return TXL_OK;
+}
+
 /* ---- What became of the model ------------------------------------------------------------- */
 
 double txl_learner_drift(const txl_learner *learner) {

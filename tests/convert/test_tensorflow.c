@@ -252,6 +252,7 @@ static void every_token_is_as_in_tensorflow(void **state) {
                                         "projected-div1",
                                         "characters",
                                         "tied-biases",
+                                        "wt103",
                                         "wt103-big-endian",
                                         "wt103-partitioned",
                                         "wt103-two-shards"};
@@ -259,6 +260,132 @@ static void every_token_is_as_in_tensorflow(void **state) {
         char name[64];
         snprintf(name, sizeof name, "tensorflow/tf-%s", names[i]);
         assert_case(case_path(name), 2e-4);
+    }
+}
+
+/* ---- Adam's moments ----------------------------------------------------------------------- */
+
+static txl_status set_squares(void *learner, const char *tensor, uint64_t first, const float *x,
+                              size_t n, txl_error *error) {
+    return txl_learner_set_squares(learner, tensor, first, x, n, error);
+}
+
+static double real_of(const json_t *run, const char *key) {
+    return json_number_value(json_object_get(run, key));
+}
+
+/* A model that learns by these moments, against the reference; the tolerances are those of
+ * tests/train/test_learner.c. */
+static void assert_learns(const char *folder, const json_t *tokens, const json_t *run) {
+    const json_t *expected = json_object_get(run, "nats");
+    const size_t n = json_array_size(expected);
+    struct convert_options o = defaults();
+    const txl_learning learning = {.method = TXL_LEARNING_RMS,
+                                   .rate = real_of(run, "lr"),
+                                   .decay = real_of(run, "decay"),
+                                   .epsilon = real_of(run, "epsilon")};
+    double total = 0, difference = 0;
+    int32_t *ids = calloc(n + 1, sizeof *ids);
+    float *nats = calloc(n, sizeof *nats);
+    txl_settings settings;
+    txl_model *model;
+    txl_learner *learner;
+    txl_error error;
+    assert_true(ids && nats && n > 100);
+    for (size_t i = 0; i <= n; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(tokens, i));
+    state_lengths(&o, run);
+    convert_to(folder, &o, output_path("a.txl"));
+    assert_int_equal(txl_model_open(scratch_path("a.txl"), 1, &model, &error), TXL_OK);
+    txl_model_defaults(model, &settings);
+    assert_int_equal(txl_learner_new(model, &settings, &learning, &learner, &error), TXL_OK);
+    if (convert_read_moments(folder, txl_model_settings_json(model), set_squares, learner,
+                             &error) != TXL_OK)
+        fail_msg("%s", error.message);
+    txl_learner_start(learner);
+    size_t tgt_len = (size_t)settings.tgt_len;
+    for (size_t at = 0; at < n; at += tgt_len) {
+        size_t length = n - at < tgt_len ? n - at : tgt_len;
+        assert_int_equal(
+            txl_learner_score(learner, ids + at, length, ids + at + 1, nats + at, NULL, &error),
+            TXL_OK);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double off = fabs(nats[i] - json_number_value(json_array_get(expected, i)));
+        if (i < 3 * tgt_len && !(off <= 2e-4))
+            fail_msg("%s: token %zu differs by %g", folder, i, off);
+        difference += off / (double)n;
+        total += nats[i];
+    }
+    if (!(difference <= 1e-4) || !(fabs(total / real_of(run, "total") - 1) <= 1e-5) ||
+        !(fabs(txl_learner_drift(learner) / real_of(run, "drift") - 1) <= 1e-4))
+        fail_msg("%s: nats differ by %g in the mean, their sum is %.7g, and the drift %.7g", folder,
+                 difference, total, txl_learner_drift(learner));
+    txl_learner_free(learner);
+    txl_model_close(model);
+    free(ids);
+    free(nats);
+}
+
+static void models_learn_by_moments(void **state) {
+    (void)state;
+    static const char *const names[] = {"tensorflow/tf-enwik8-adam", "tensorflow/tf-wt103"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char folder[4096], path[4200];
+        snprintf(folder, sizeof folder, "%s", case_path(names[i]));
+        snprintf(path, sizeof path, "%s/dynamic.json", folder);
+        json_t *runs = load(path), *run_of;
+        snprintf(path, sizeof path, "%s/tf_expect.json", folder);
+        json_t *expect = load(path);
+        size_t r;
+        assert_int_equal(json_array_size(runs), 2);
+        json_array_foreach(runs, r, run_of) {
+            assert_learns(folder, json_object_get(expect, "tokens"), run_of);
+        }
+        json_decref(runs);
+        json_decref(expect);
+    }
+}
+
+static txl_status take_nothing(void *context, const char *tensor, uint64_t first, const float *x,
+                               size_t n, txl_error *error) {
+    (void)tensor, (void)first, (void)x, (void)n, (void)error;
+    ++*(int *)context;
+    return TXL_OK;
+}
+
+/* The settings of what becomes of the case; the caller frees them. */
+static char *settings_of(const char *name) {
+    struct convert_description d;
+    txl_error error;
+    assert_int_equal(convert_describe(case_path(name), &d, &error), TXL_OK);
+    char *settings = strdup(d.settings);
+    convert_description_free(&d);
+    assert_non_null(settings);
+    return settings;
+}
+
+static void moments_of_others_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *source, *model, *message;
+    } cases[] = {
+        {"tensorflow/tf-wt103", "tensorflow/tf-enwik8-adam", "another model's: its n_token is not"},
+        {"tensorflow/tf-wt103", "tensorflow/tf-tied-biases", "another model's: its "},
+        {"tensorflow/xlnet-clamp", "tensorflow/tf-wt103", "another model's: its family is not"},
+        {"tensorflow/tf-text8", "tensorflow/tf-text8", "/Adam_1 is missing"},
+        {"hf-bin", "hf-bin", "no TensorFlow checkpoint, which alone has moments"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *settings = settings_of(cases[i].model);
+        txl_error error;
+        int taken = 0;
+        if (convert_read_moments(case_path(cases[i].source), settings, take_nothing, &taken,
+                                 &error) == TXL_OK)
+            fail_msg("%s: taken for %s", cases[i].source, cases[i].model);
+        assert_says(&error, cases[i].message);
+        assert_int_equal(taken, 0);
+        free(settings);
     }
 }
 
@@ -488,6 +615,8 @@ int main(void) {
         cmocka_unit_test(an_xlnet_agrees_with_its_config),
         cmocka_unit_test(an_xlnet_takes_no_facts_of_a_transformer_xl),
         cmocka_unit_test(every_token_is_as_in_tensorflow),
+        cmocka_unit_test(models_learn_by_moments),
+        cmocka_unit_test(moments_of_others_are_refused),
         cmocka_unit_test(genuine_checkpoints_are_as_in_tensorflow),
         cmocka_unit_test(the_tensors_tell_the_shape),
         cmocka_unit_test(a_transformer_xl_agrees_with_its_corpus),

@@ -93,6 +93,39 @@ static void reference_runs(void **state) {
     check_trained_cases("dynamic.json", check_run);
 }
 
+/* Squares that somebody else kept. */
+static void squares_are_set(void **state) {
+    (void)state;
+    static const char bias[] = "layer.0.feed_forward.1.bias";
+    const txl_settings settings = {.tgt_len = 16, .mem_len = 24, .clamp_len = -1, .threads = 1};
+    const txl_learning rms = {.method = TXL_LEARNING_RMS, .rate = 1, .epsilon = 1},
+                       sgd = {.method = TXL_LEARNING_SGD, .rate = 1};
+    const float squares[] = {4, 0, 9}, negative = -1, none = NAN;
+    struct model_case c;
+    txl_error error;
+    txl_tensor tensor = {.name = ""};
+    case_open(&c, "enwik8-zip", "f32", 0);
+    for (size_t i = 0; i < txl_model_n_tensor(c.model) && strcmp(tensor.name, bias) != 0; i++)
+        txl_model_tensor(c.model, i, &tensor);
+    assert_string_equal(tensor.name, bias);
+    txl_learner *learner = make_learner(c.model, &settings, &rms),
+                *other = make_learner(c.model, &settings, &sgd);
+    uint64_t n = tensor.shape[0];
+    good(txl_learner_set_squares(learner, bias, n - 3, squares, 3, &error), &error);
+    good(txl_learner_set_squares(learner, "position.inv_freq", 0, squares, 3, &error), &error);
+    assert_int_equal(txl_learner_set_squares(learner, bias, n - 2, squares, 3, &error),
+                     TXL_ARGUMENT);
+    assert_int_equal(txl_learner_set_squares(learner, bias, UINT64_MAX, squares, 3, &error),
+                     TXL_ARGUMENT);
+    assert_int_equal(txl_learner_set_squares(learner, "bias", 0, squares, 3, &error), TXL_ARGUMENT);
+    assert_int_equal(txl_learner_set_squares(learner, bias, 0, &negative, 1, &error), TXL_FORMAT);
+    assert_int_equal(txl_learner_set_squares(learner, bias, 0, &none, 1, &error), TXL_FORMAT);
+    assert_int_equal(txl_learner_set_squares(other, bias, 0, squares, 3, &error), TXL_ARGUMENT);
+    txl_learner_free(learner);
+    txl_learner_free(other);
+    case_close(&c);
+}
+
 /* ---- Sessions ----------------------------------------------------------------------------- */
 
 static const txl_settings ways[] = {
@@ -352,11 +385,9 @@ static void no_number(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_runs),
-        cmocka_unit_test(sessions_that_go_on),
-        cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(adam_of_the_trainer),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(reference_runs),      cmocka_unit_test(squares_are_set),
+        cmocka_unit_test(sessions_that_go_on), cmocka_unit_test(any_number_of_threads),
+        cmocka_unit_test(adam_of_the_trainer), cmocka_unit_test(refusals),
         cmocka_unit_test(no_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
