@@ -14,9 +14,9 @@ struct dynamic_settings {
 
 /* What a result depends on in addition to the session's settings. */
 struct run_settings {
-    int64_t streams;                        /* 0: without a meaning */
-    const char *mode;                       /* segments, lines, sliding; NULL: without a meaning */
-    const char *text;                       /* as text_form says it */
+    int64_t streams;  /* 0: without a meaning */
+    const char *mode; /* segments, lines, items, sliding; NULL: without a meaning */
+    const char *text; /* as text_form says it */
     const struct dynamic_settings *dynamic; /* NULL: the model did not learn */
 
     /* Of an XLNet: */

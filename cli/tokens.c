@@ -1,6 +1,7 @@
 /* Text or decimal ids to tokens. */
 #include "tokens.h"
 
+#include "cli/system/blank.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 
@@ -18,6 +19,10 @@ static txl_status bad_id(const struct id_parser *ids, const char *what, txl_erro
     snprintf(error->message, sizeof error->message, "line %" PRIu64 ", column %" PRIu64 ": %s",
              ids->line, ids->start, what);
     return TXL_TEXT;
+}
+
+static struct id_parser start_of_ids(const txl_model *model) {
+    return (struct id_parser){.model = model, .line = 1, .column = 1, .number = -1};
 }
 
 static txl_status end_number(struct token_reader *reader, txl_error *error) {
@@ -100,9 +105,11 @@ bool tokens_open_input(struct input *input, const char *path, const txl_model *m
 
 bool token_reader_open(struct token_reader *reader, const txl_model *model, struct input *input,
                        const struct txl_encoding *encoding, bool ids) {
-    *reader = (struct token_reader){.input = input,
-                                    .encoding = *encoding,
-                                    .ids = {.model = model, .line = 1, .column = 1, .number = -1}};
+    *reader =
+        (struct token_reader){.input = input,
+                              .encoding = *encoding,
+                              .takes_bytes = ids || txl_kind_takes_bytes(txl_model_kind(model)),
+                              .ids = start_of_ids(model)};
     txl_error error;
     if (!ids && txl_encoder_new(model, encoding, &reader->encoder, &error) != TXL_OK) {
         terminal_error("%s", error.message);
@@ -114,8 +121,49 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
 static txl_status report(const struct token_reader *reader, txl_status status,
                          const txl_error *error) {
     if (status != TXL_OK && status != TXL_STOPPED)
-        terminal_error("%s: %s", reader->input->name, error->message);
+        terminal_error("%s: %s%s", reader->input->name, reader->where ? reader->where : "",
+                       error->message);
     return status;
+}
+
+static txl_status pass_on(struct token_reader *reader, const char *text, size_t length,
+                          txl_error *error) {
+    return reader->encoder ? txl_encoder_feed(reader->encoder, text, length, error)
+                           : feed_ids(reader, text, length, error);
+}
+
+/* Passes on what is before the text, and the text's begin. */
+static txl_status begin_text(struct token_reader *reader, txl_error *error) {
+    static const char mark[] = "\xef\xbb\xbf";
+    bool marked = !reader->takes_bytes && reader->n_first >= strlen(mark) &&
+                  memcmp(reader->first, mark, strlen(mark)) == 0;
+    reader->mark = marked ? strlen(mark) : 0;
+    const char *first = reader->first + reader->mark;
+    size_t n = reader->n_first - (size_t)reader->mark;
+    bool parted =
+        n == 0 || blank_length(first, n) > 0 || blank_at_end(reader->before, reader->n_before);
+    reader->begun = true;
+    reader->prefix = reader->n_before + !parted;
+    txl_status status = pass_on(reader, reader->before, reader->n_before, error);
+    if (status == TXL_OK && !parted)
+        status = pass_on(reader, " ", 1, error);
+    return status == TXL_OK ? pass_on(reader, first, n, error) : status;
+}
+
+/* Passes on the text, after what is before it. */
+static txl_status pass_text(struct token_reader *reader, const char *text, size_t length,
+                            txl_error *error) {
+    txl_status status = TXL_OK;
+    if (reader->n_before > 0 && !reader->begun) {
+        while (length > 0 && reader->n_first < sizeof reader->first) {
+            reader->first[reader->n_first++] = *text++;
+            length--;
+        }
+        if (reader->n_first < sizeof reader->first)
+            return TXL_OK;
+        status = begin_text(reader, error);
+    }
+    return status == TXL_OK ? pass_on(reader, text, length, error) : status;
 }
 
 txl_status token_reader_feed(struct token_reader *reader, const char *text, size_t length) {
@@ -124,24 +172,45 @@ txl_status token_reader_feed(struct token_reader *reader, const char *text, size
     txl_status status = TXL_OK;
     if (reader->see_text)
         status = reader->see_text(reader->encoding.context, text, length, &error);
-    if (status == TXL_OK) {
-        status = reader->encoder ? txl_encoder_feed(reader->encoder, text, length, &error)
-                                 : feed_ids(reader, text, length, &error);
-    }
+    if (status == TXL_OK)
+        status = pass_text(reader, text, length, &error);
     return report(reader, status, &error);
 }
 
-txl_status token_reader_finish(struct token_reader *reader) {
+static txl_status finish_text(struct token_reader *reader) {
     txl_error error = {0};
-    txl_status status =
-        reader->encoder ? txl_encoder_finish(reader->encoder, &error) : finish_ids(reader, &error);
-    reader->ended = status == TXL_OK;
+    txl_status status = TXL_OK;
+    if (reader->n_before > 0 && !reader->begun)
+        status = begin_text(reader, &error);
+    if (status == TXL_OK)
+        status = reader->encoder ? txl_encoder_finish(reader->encoder, &error)
+                                 : finish_ids(reader, &error);
+    return report(reader, status, &error);
+}
+
+void token_reader_end(struct token_reader *reader) {
     txl_encoded counts;
+    reader->ended = true;
     token_reader_counts(reader, &counts);
-    if (status == TXL_OK && counts.invalid > 0)
+    if (counts.invalid > 0)
         terminal_note("%s: %" PRIu64 " invalid UTF-8 sequence%s read as U+FFFD",
                       reader->input->name, counts.invalid, counts.invalid == 1 ? " was" : "s were");
-    return report(reader, status, &error);
+}
+
+txl_status token_reader_finish(struct token_reader *reader) {
+    txl_status status = finish_text(reader);
+    if (status == TXL_OK)
+        token_reader_end(reader);
+    return status;
+}
+
+txl_status token_reader_end_text(struct token_reader *reader) {
+    txl_status status = finish_text(reader);
+    reader->ids = start_of_ids(reader->ids.model);
+    reader->begun = false;
+    reader->n_first = 0;
+    reader->prefix = reader->mark = 0;
+    return status;
 }
 
 txl_status token_reader_run(struct token_reader *reader, void (*progress)(void *), void *context) {

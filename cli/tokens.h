@@ -23,8 +23,17 @@ struct token_reader {
     /* NULL, or receives the text before its symbols, with the encoding's context.  If it returns
      * anything but TXL_OK, reading ends with that. */
     txl_status (*see_text)(void *context, const char *text, size_t length, txl_error *error);
-    uint64_t fed; /* bytes passed on */
-    bool ended;   /* the whole text was read */
+    uint64_t fed;       /* bytes passed on */
+    const char *before; /* [n_before]: read before the text, with one blank between where neither */
+    size_t n_before;    /* side has one; NULL: nothing */
+    bool takes_bytes;   /* no byte order mark is left out */
+    bool begun;         /* the text, and so what is before it */
+    char first[6];      /* the text's begin, until it is clear whether it is a blank */
+    size_t n_first;
+    uint64_t prefix; /* bytes that the encoder got before the text's; with `before`, a byte order */
+    uint64_t mark;   /* mark of so many bytes is left out */
+    const char *where; /* between the input's name and a message; NULL: nothing */
+    bool ended;        /* the whole text was read */
 };
 
 /* Opens a file of text or ids for the model, which may read `binary` text. */
@@ -43,6 +52,12 @@ txl_status token_reader_finish(struct token_reader *reader);
 
 /* Reads the whole input.  Calls `progress`, unless NULL, again and again. */
 txl_status token_reader_run(struct token_reader *reader, void (*progress)(void *), void *context);
+
+/* Ends a text, after which another one can be fed. */
+txl_status token_reader_end_text(struct token_reader *reader);
+
+/* All texts were read: notes how many sequences were no UTF-8. */
+void token_reader_end(struct token_reader *reader);
 
 /* Bytes, characters and unknown symbols of the text so far. */
 void token_reader_counts(const struct token_reader *reader, txl_encoded *counts);

@@ -164,11 +164,21 @@ static int check_operands(const struct command *command, const struct operands *
     return OPTIONS_RUN;
 }
 
+/* Whether the option is given that takes the operand's place. */
+static bool stands_instead(const struct command *command, const void *values,
+                           const struct operand_row *operand) {
+    for (const struct option_row *row = command->options; operand->instead && row->name; row++)
+        if (strcmp(row->name, operand->instead) == 0)
+            return *(const char *const *)((const char *)values + row->offset);
+    return false;
+}
+
 /* Without an operand, the commands whose table says so read standard input. */
-static int take_standard_input(const struct command *command, struct operands *operands) {
+static int take_standard_input(const struct command *command, const void *values,
+                               struct operands *operands) {
     static char dash[] = "-", *standard_input[] = {dash};
     const struct operand_row *row = command->operands;
-    if (operands->n > 0 || !row || !row->standard_input)
+    if (operands->n > 0 || !row || !row->standard_input || stands_instead(command, values, row))
         return OPTIONS_RUN;
     if (!input_is_piped())
         return options_wrong(command, "%s is missing, and standard input is a terminal", row->name);
@@ -363,7 +373,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
     if (status == OPTIONS_RUN)
         status = check_named_files(command, values, operands);
     if (status == OPTIONS_RUN)
-        status = take_standard_input(command, operands);
+        status = take_standard_input(command, values, operands);
     if (status != OPTIONS_RUN)
         operands_free(operands);
     return status;

@@ -65,7 +65,8 @@ struct operand_row {
     bool commands;              /* or the name of a command */
     bool optional, repeats;
     bool model;          /* BUILT_IN, which names no file, may stand for a file */
-    bool standard_input; /* read where the operand is missing, unless it is a terminal */
+    bool standard_input; /* read where the operand is missing, unless it is a terminal, */
+    const char *instead; /* or this option is given; NULL: there is none */
 };
 
 struct example {

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistr.h>
 
 /* ---- Streams of tokens -------------------------------------------------------------------- */
 
@@ -135,10 +137,252 @@ static txl_status end_line(struct evaluation *e, uint64_t end, txl_error *error)
     return status;
 }
 
+/* Shows progress by the bytes read, or by the tokens if their number is known. */
+static void show_reading(void *context) {
+    struct evaluation *e = context;
+    const struct input *input = e->reader.input;
+    double fraction = -1;
+    if (e->options.max_tokens > 0)
+        fraction = (double)e->tokens / (double)e->options.max_tokens;
+    fraction = fmax(fraction, input_fraction(input, e->reader.fed));
+    show_progress(e, fraction, e->tokens);
+}
+
+/* ---- Texts that are scored alone ---------------------------------------------------------- */
+
+static txl_status fail_memory(txl_error *error) {
+    *error = (txl_error){TXL_MEMORY, "out of memory"};
+    return TXL_MEMORY;
+}
+
+static uint64_t count_characters(const char *text, size_t length) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < length; n++) {
+        ucs4_t code;
+        i += (size_t)u8_mbtouc(&code, (const uint8_t *)text + i, length - i);
+    }
+    return n;
+}
+
+static bool add_context(struct evaluation *e, int32_t id) {
+    return id_list_add(&e->context, id);
+}
+
+/* Begins a text, whose begin is at `base` of the source. */
+static txl_status start_alone(struct evaluation *e, uint64_t base, txl_error *error) {
+    e->context.n = 0;
+    e->base = base;
+    e->end = e->characters = 0;
+    e->at_start = true;
+    e->is_scored = false;
+    e->n_waiting = 0;
+    e->texts++;
+    e->scorer.score = (struct score){0};
+    bool first = !e->has_before || e->before.length == 0;
+    return !first || add_context(e, txl_model_first_context(e->model)) ? TXL_OK
+                                                                       : fail_memory(error);
+}
+
+static txl_status score_alone(struct evaluation *e, int32_t id, const struct place *place,
+                              txl_error *error) {
+    txl_status status = TXL_OK;
+    if (!e->is_scored) {
+        if (e->context.n == 0 && !add_context(e, txl_model_first_context(e->model)))
+            return fail_memory(error);
+        status = scorer_start_after(&e->scorer, &e->context, error);
+        e->is_scored = true;
+    }
+    return status == TXL_OK ? scorer_push(&e->scorer, id, place, error) : status;
+}
+
+static txl_status add_waiting(struct evaluation *e, int32_t id, const struct place *place,
+                              txl_error *error) {
+    if (e->n_waiting == e->waiting_room) {
+        size_t room = 2 * e->waiting_room + 64;
+        struct waiting_token *tokens = reallocarray(e->waiting, room, sizeof *tokens);
+        if (!tokens)
+            return fail_memory(error);
+        e->waiting = tokens;
+        e->waiting_room = room;
+    }
+    e->waiting[e->n_waiting++] = (struct waiting_token){id, *place};
+    return TXL_OK;
+}
+
+/* Whether the symbol opens a line where lines stand between two boundaries (One Billion Words). */
+static bool is_opening(const struct evaluation *e, const txl_symbol *symbol) {
+    return txl_kind_line_end(txl_model_kind(e->model)) == TXL_LINE_END_PAIR && symbol->bytes == 0 &&
+           symbol->id == txl_model_first_context(e->model);
+}
+
+/* Whether the symbol is before the text.  Of those that stand for no bytes at its begin, only what
+ * opens the text's line is, and what closes that of an empty text. */
+static bool is_before(const struct evaluation *e, const txl_symbol *symbol) {
+    uint64_t end = symbol->offset + symbol->bytes, prefix = e->reader.prefix;
+    bool empty = symbol->bytes == 0 && !is_opening(e, symbol);
+    return end < prefix || (end == prefix && (!empty || e->reader.fed == 0));
+}
+
+/* If the text begins with the first context, that is not read twice. */
+static txl_status take_context(struct evaluation *e, const txl_symbol *symbol, txl_error *error) {
+    bool twice = e->at_start && e->context.n > 0 && is_opening(e, symbol);
+    e->at_start = false;
+    return twice || add_context(e, symbol->id) ? TXL_OK : fail_memory(error);
+}
+
+/* The share of the source that goes to the token that ends at `end` of what the encoder got. */
+static struct share share_of(struct evaluation *e, const txl_symbol *symbol, uint64_t end) {
+    const struct token_reader *reader = &e->reader;
+    uint64_t prefix = reader->prefix;
+    if (e->end < prefix) {
+        e->end = prefix;
+        e->characters =
+            e->options.ids || reader->takes_bytes
+                ? prefix
+                : count_characters(reader->before, reader->n_before) + prefix - reader->n_before;
+    }
+    struct share share = {end - e->end, symbol->characters - e->characters};
+    e->end = end;
+    e->characters = symbol->characters;
+    return e->options.ids ? (struct share){0} : share;
+}
+
+static txl_status receive_alone(struct evaluation *e, const txl_symbol *symbol, txl_error *error) {
+    const struct token_reader *reader = &e->reader;
+    const uint64_t prefix = reader->prefix, end = symbol->offset + symbol->bytes;
+    if (!symbol->text)
+        return TXL_OK;
+    if (is_before(e, symbol))
+        return take_context(e, symbol, error);
+    if (e->options.max_tokens > 0 && e->tokens == e->options.max_tokens)
+        return TXL_STOPPED;
+    uint64_t begin = symbol->offset > prefix ? symbol->offset : prefix;
+    struct place place = {.line = e->record > 0 ? e->record : symbol->line - e->lines_before,
+                          .offset = begin - prefix + reader->mark + e->base,
+                          .bytes = end - begin,
+                          .share = share_of(e, symbol, end)};
+    e->at_start = false;
+    e->reached = place.offset + place.bytes;
+    e->tokens++;
+    return e->waits ? add_waiting(e, symbol->id, &place, error)
+                    : score_alone(e, symbol->id, &place, error);
+}
+
+/* Ends a line of the source, whose line end is at `end`. */
+static txl_status end_alone_line(struct evaluation *e, uint64_t end, txl_error *error) {
+    txl_status status = TXL_OK;
+    e->in_line = false;
+    if (e->is_scored)
+        status = scorer_flush(&e->scorer, error);
+    if (status == TXL_OK)
+        status = tables_line(e->tables, &e->line, end, &e->scorer.score, error);
+    end_stream(e);
+    e->record++;
+    return status;
+}
+
+/* Passes on a part of the source, which goes on to the line's end or to the buffer's. */
+static txl_status feed_line(struct evaluation *e, const char *text, size_t length, uint64_t at,
+                            txl_error *error) {
+    txl_status status = e->in_line ? TXL_OK : start_alone(e, at, error);
+    e->in_line = true;
+    return status == TXL_OK ? token_reader_feed(&e->reader, text, length) : status;
+}
+
+/* Passes on the lines of the source, each after what is before it. */
+static txl_status read_lines(struct evaluation *e, txl_error *error) {
+    char buffer[1 << 16], last = 0;
+    uint64_t at = 0;
+    ssize_t n;
+    txl_status status = TXL_OK;
+    while (status == TXL_OK && (n = input_read(e->reader.input, buffer, sizeof buffer)) != 0) {
+        if (n < 0)
+            return TXL_IO;
+        for (size_t i = 0, length; i < (size_t)n && status == TXL_OK; i += length) {
+            const char *feed = memchr(buffer + i, '\n', (size_t)n - i);
+            length = feed ? (size_t)(feed - buffer) - i + 1 : (size_t)n - i;
+            status = feed_line(e, buffer + i, length, at, error);
+            at += length;
+            last = length > 1 ? buffer[i + length - 2] : last;
+            bool carriage = last == '\r' && !e->reader.takes_bytes && at - e->base > 1;
+            last = buffer[i + length - 1];
+            if (feed && status == TXL_OK)
+                status = token_reader_end_text(&e->reader);
+            if (feed && status == TXL_OK)
+                status = end_alone_line(e, at - 1 - carriage, error);
+            show_reading(e);
+            if (status == TXL_OK && signals_stopped())
+                status = TXL_STOPPED;
+        }
+    }
+    if (status == TXL_OK && signals_stopped())
+        status = TXL_STOPPED;
+    if (status == TXL_OK && e->in_line)
+        status = token_reader_end_text(&e->reader);
+    if (status == TXL_OK && e->in_line)
+        status = end_alone_line(e, at, error);
+    if (status == TXL_OK)
+        token_reader_end(&e->reader);
+    return status;
+}
+
+/* The encoder cannot go on after a text that it refused. */
+static bool renew_encoder(struct evaluation *e) {
+    struct token_reader again;
+    txl_encoded counts;
+    token_reader_counts(&e->reader, &counts);
+    e->invalid += counts.invalid;
+    token_reader_close(&e->reader);
+    bool good =
+        token_reader_open(&again, e->model, e->reader.input, &e->reader.encoding, e->options.ids);
+    e->reader = again;
+    return good;
+}
+
+/* An empty text has the end of its only line all the same. */
+txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
+    struct token_reader *reader = &e->reader;
+    txl_error error = {0};
+    uint64_t tokens = e->tokens;
+    e->waits = true;
+    e->record = text->line;
+    reader->before = text->before;
+    reader->n_before = text->n_before;
+    reader->where = text->where;
+    txl_status status = start_alone(e, 0, &error);
+    if (status != TXL_OK)
+        return terminal_error("%s", error.message), status;
+    status = text->length > 0 ? token_reader_feed(reader, text->text, text->length)
+                              : token_reader_feed(reader, "\n", 1);
+    if (status == TXL_OK)
+        status = token_reader_end_text(reader);
+    if (status != TXL_OK) {
+        e->tokens = tokens;
+        return status == TXL_TEXT && !renew_encoder(e) ? TXL_MEMORY : status;
+    }
+    for (size_t i = 0; i < e->n_waiting && status == TXL_OK; i++) {
+        struct place *place = &e->waiting[i].place;
+        if (place->offset + place->bytes > text->length) /* the line end of an empty text */
+            place->bytes = place->share.bytes = place->share.characters = 0;
+        status = score_alone(e, e->waiting[i].id, place, &error);
+    }
+    if (status == TXL_OK && e->is_scored)
+        status = scorer_flush(&e->scorer, &error);
+    if (status != TXL_OK && status != TXL_STOPPED)
+        terminal_error("%s: %s%s", reader->input->name, text->where, error.message);
+    return status;
+}
+
+void evaluation_end_text(struct evaluation *e) {
+    end_stream(e);
+}
+
 /* ---- The text ----------------------------------------------------------------------------- */
 
 static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
     struct evaluation *e = context;
+    if (e->alone)
+        return receive_alone(e, symbol, error);
     if (!symbol->text && e->report && !e->options.ids)
         report_line_end(e->report, e->tokens);
     if (!symbol->text)
@@ -167,54 +411,69 @@ static txl_status see_text(void *context, const char *text, size_t length, txl_e
     return status == TXL_OK && e->heat ? heat_text(e->heat, text, length, error) : status;
 }
 
-/* Shows progress by the bytes read, or by the tokens if their number is known. */
-static void show_reading(void *context) {
-    struct evaluation *e = context;
-    const struct input *input = e->reader.input;
-    double fraction = -1;
-    if (e->options.max_tokens > 0)
-        fraction = (double)e->tokens / (double)e->options.max_tokens;
-    fraction = fmax(fraction, input_fraction(input, e->reader.fed));
-    show_progress(e, fraction, e->tokens);
-}
-
 /* Scores what still waits at the end of the text. */
 static txl_status finish_text(struct evaluation *e, txl_error *error) {
     if (e->spool)
         return score_streams(e, error);
     if (e->in_line)
-        return end_line(e, e->end, error);
+        return e->alone ? end_alone_line(e, e->reached, error) : end_line(e, e->end, error);
+    if (e->alone && !e->is_scored)
+        return TXL_OK;
     return scorer_flush(&e->scorer, error);
 }
 
 static txl_status score_text(struct evaluation *e, const struct input *input) {
     txl_error error = {0};
-    txl_status status = token_reader_run(&e->reader, show_reading, e);
+    bool lines = e->alone && e->options.per_line;
+    txl_status status = e->alone && !lines ? start_alone(e, 0, &error) : TXL_OK;
+    if (lines)
+        status = read_lines(e, &error);
+    else if (status == TXL_OK)
+        status = token_reader_run(&e->reader, show_reading, e);
     if (status == TXL_STOPPED && !signals_stopped() && !output_closed() && !output_failed())
         status = TXL_OK; /* --max-tokens */
-    if (status != TXL_OK)
+    if (status == TXL_OK)
+        status = finish_text(e, &error);
+    else if (error.status == TXL_OK)
         return status; /* the reader printed the error */
-    status = finish_text(e, &error);
     if (status != TXL_OK && status != TXL_STOPPED)
         terminal_error("%s: %s", input->name, error.message);
     return status;
 }
 
-static bool start_text(struct evaluation *e, struct input *input) {
+/* Counts what is before the texts once, and places what is behind it where it stands. */
+static void see_unknown(void *context, const txl_symbol *symbol, uint64_t column) {
+    struct evaluation *e = context;
+    txl_symbol moved = *symbol;
+    if (e->alone && e->texts > 1 && symbol->offset + symbol->bytes <= e->before.length)
+        return;
+    if (e->record > 0)
+        moved.line = e->record;
+    else if (symbol->line > e->lines_before)
+        moved.line = symbol->line - e->lines_before;
+    unknown_add(&e->unknown, &moved, column);
+}
+
+bool evaluation_begin(struct evaluation *e, struct input *input) {
     const txl_encoding encoding = {.raw = e->options.raw,
                                    .skip_unknown = e->options.skip_unknown,
                                    .lookup = true,
-                                   .lines = e->options.per_line,
+                                   .lines = e->options.per_line && !e->alone,
                                    .symbol = receive,
                                    .context = e,
-                                   .unknown = unknown_add,
-                                   .unknown_context = &e->unknown};
+                                   .unknown = see_unknown,
+                                   .unknown_context = e};
     unknown_reset(&e->unknown);
     e->score = (struct score){0};
     e->tokens = 0;
     e->line = (struct place){.line = 1};
     e->end = e->characters = 0;
     e->in_line = false;
+    e->texts = e->invalid = 0;
+    e->record = e->alone && e->options.per_line;
+    e->lines_before = 0;
+    for (size_t i = 0; i < e->before.length; i++)
+        e->lines_before += e->before.data[i] == '\n';
     if (e->comparison)
         e->comparison->divergence = (struct divergence){0};
     scorer_start(&e->scorer, 0);
@@ -228,10 +487,12 @@ static bool start_text(struct evaluation *e, struct input *input) {
     if (!token_reader_open(&e->reader, e->model, input, &encoding, e->options.ids))
         return false;
     e->reader.see_text = see_text;
+    e->reader.before = e->before.data;
+    e->reader.n_before = e->before.length;
     return true;
 }
 
-static void end_text(struct evaluation *e, struct result *result) {
+void evaluation_end(struct evaluation *e, struct result *result) {
     txl_encoded counts;
     token_reader_counts(&e->reader, &counts);
     end_stream(e);
@@ -239,11 +500,18 @@ static void end_text(struct evaluation *e, struct result *result) {
         heat_end_text(e->heat, e->reader.ended);
     *result = (struct result){.score = e->score,
                               .tokens = e->tokens,
-                              .unknown = counts.unknown,
-                              .invalid = counts.invalid};
+                              .unknown = e->unknown.n,
+                              .invalid = counts.invalid + e->invalid};
     if (e->comparison)
         result->divergence = e->comparison->divergence;
     token_reader_close(&e->reader);
+}
+
+void evaluation_free(struct evaluation *e) {
+    buffer_free(&e->before);
+    id_list_free(&e->context);
+    free(e->waiting);
+    e->waiting = NULL;
 }
 
 static txl_status fail_short(const struct evaluation *e, const char *name,
@@ -280,9 +548,9 @@ txl_status evaluate(struct evaluation *e, const char *file, struct input *input,
     double start = terminal_seconds();
     txl_status status = TXL_IO;
     *result = (struct result){.file = file};
-    if (tables_start_text(e->tables, file, input) && start_text(e, input)) {
+    if (tables_start_text(e->tables, file, input) && evaluation_begin(e, input)) {
         status = score_text(e, input);
-        end_text(e, result);
+        evaluation_end(e, result);
         result->seconds = terminal_seconds() - start;
     }
     if (e->spool) {

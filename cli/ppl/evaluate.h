@@ -18,6 +18,12 @@ struct evaluation_options {
     uint64_t stream;     /* the only one to score, from 1; 0: all of them */
 };
 
+/* A token that waits until all of its text was read. */
+struct waiting_token {
+    int32_t id;
+    struct place place;
+};
+
 struct evaluation {
     const txl_model *model;
     struct evaluation_options options;
@@ -40,6 +46,24 @@ struct evaluation {
     struct place line;   /* where the current line begins */
     uint64_t end;        /* of the last token's bytes */
     uint64_t characters; /* of the text before that */
+
+    /* Texts that are scored alone (--before, --items): all of their tokens, after what is before.
+     */
+    bool alone;
+    struct buffer before;          /* of every text */
+    bool has_before;               /* else the model's first context is before the rest */
+    struct id_list context;        /* of the current text */
+    bool at_start;                 /* it has no token yet */
+    bool is_scored;                /* its tokens follow their context in the scorer */
+    uint64_t texts;                /* so far */
+    uint64_t reached;              /* where in the source the last token ends */
+    uint64_t invalid;              /* counted by earlier encoders */
+    uint64_t lines_before;         /* line ends before the text */
+    uint64_t base;                 /* where in the source the text begins */
+    uint64_t record;               /* > 0: the line in which all of it stands */
+    bool waits;                    /* its tokens wait until it was read */
+    struct waiting_token *waiting; /* [n_waiting] */
+    size_t n_waiting, waiting_room;
 };
 
 /* Reads `input` and scores it; tables name it `file`, as the result does.  Returns TXL_OK, or
@@ -47,5 +71,24 @@ struct evaluation {
  * then is a result too.  The error of any other status was printed. */
 txl_status evaluate(struct evaluation *evaluation, const char *file, struct input *input,
                     struct result *result);
+
+/* What evaluate does, for texts that come one by one: begin, text after text, end.  False with the
+ * error printed. */
+bool evaluation_begin(struct evaluation *evaluation, struct input *input);
+void evaluation_end(struct evaluation *evaluation, struct result *result);
+void evaluation_free(struct evaluation *evaluation);
+
+/* A text in memory, which stands in one record of the input. */
+struct lone_text {
+    const char *text, *before; /* [length], [n_before] */
+    size_t length, n_before;
+    uint64_t line;
+    const char *where; /* for messages */
+};
+
+/* Scores the text; then the scorer has its score, until evaluation_end_text adds it to the sum.
+ * TXL_TEXT: it cannot be read, which was told, and nothing of it was scored. */
+txl_status evaluation_text(struct evaluation *evaluation, const struct lone_text *text);
+void evaluation_end_text(struct evaluation *evaluation);
 
 #endif

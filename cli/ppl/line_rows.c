@@ -7,7 +7,7 @@ static const double LN_2 = 0.693147180559945309417;
 
 bool line_rows_open(struct line_rows *rows, bool objects) {
     *rows = (struct line_rows){0};
-    return table_open(&rows->table, "-", "file line tokens nats bits text", objects);
+    return table_open(&rows->table, "-", "file line tokens nats bits text", NULL, objects);
 }
 
 txl_status line_rows_line(struct line_rows *rows, const struct place *place,

@@ -1,4 +1,5 @@
 /* txl ppl: measures perplexity and bits per character of texts. */
+#include "before.h"
 #include "cli/commands.h"
 #include "cli/dynamic.h"
 #include "cli/model.h"
@@ -8,6 +9,7 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "evaluate.h"
+#include "items.h"
 #include "merge.h"
 #include "ppl_options.h"
 #include "sweep.h"
@@ -26,6 +28,7 @@ struct ppl {
     txl_settings settings, other_settings;
     int64_t streams;
     struct shard shard;
+    struct items items;
     struct sweep sweep;
     struct dynamic dynamic;
     struct predictor predictors[MOST_SESSIONS];
@@ -39,6 +42,10 @@ struct ppl {
     struct progress progress;
     struct run_facts facts;
 };
+
+static bool has_before(const struct ppl_options *options) {
+    return options->before || options->before_text;
+}
 
 /* Whether a page shows beside the learning model how the same one does without. */
 static bool compares_with_itself(const struct ppl *ppl) {
@@ -111,8 +118,8 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
 /* The number of streams that the tokens are divided into. */
 static int64_t choose_streams(const struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    bool in_order =
-        options->sliding_window > 0 || options->per_line || options->heat || options->dynamic.on;
+    bool in_order = options->sliding_window > 0 || options->per_line || options->heat ||
+                    options->dynamic.on || options->items || has_before(options);
     if (ppl->shard.of > 0)
         return (int64_t)ppl->shard.of;
     if (options->batch > 0)
@@ -161,6 +168,7 @@ static void describe_run(struct ppl *ppl) {
                                     .ids = options->ids,
                                     .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
                                     .mode = options->dynamic.on           ? "dynamic"
+                                            : options->items              ? "items"
                                             : options->per_line           ? "lines"
                                             : options->sliding_window > 0 ? "sliding"
                                             : options->refresh > 0        ? "refreshed"
@@ -179,13 +187,19 @@ static void describe_run(struct ppl *ppl) {
                                           .heat = options->heat ? &ppl->heat : NULL,
                                           .report = options->report ? &ppl->report : NULL,
                                           .progress = &ppl->progress,
+                                          .alone = options->items || has_before(options),
+                                          .has_before = has_before(options),
                                           .passes = options->sweep_memory ? ppl->sweep.n : 1};
 }
 
 static bool open_tables(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
+    bool regions = options->per_region || ppl->items.preference.region >= 0;
     const struct tables_options tables = {.per_token = options->per_token,
                                           .per_word = options->per_word,
+                                          .per_region = options->per_region,
+                                          .regions = options->items && regions,
+                                          .own = options->items ? &ppl->items.table.own : NULL,
                                           .per_line = options->per_line,
                                           .objects = options->json,
                                           .previous = options->space_with == SPACE_WITH_PREVIOUS,
@@ -198,7 +212,8 @@ static bool open_tables(struct ppl *ppl) {
 /* True where a table comes before the results on standard output. */
 static bool tables_come_first(const struct ppl *ppl) {
     return table_is_standard_output(ppl->options->per_token) ||
-           table_is_standard_output(ppl->options->per_word);
+           table_is_standard_output(ppl->options->per_word) ||
+           table_is_standard_output(ppl->options->per_region);
 }
 
 static bool needs_distributions(const struct ppl *ppl) {
@@ -225,6 +240,8 @@ static void observe(struct ppl *ppl) {
         scorer_observe(scorer, token_rows_token, &ppl->tables.tokens);
     if (ppl->tables.words.table.file.stream)
         scorer_observe(scorer, word_rows_token, &ppl->tables.words);
+    if (ppl->tables.regions.on)
+        scorer_observe(scorer, region_rows_token, &ppl->tables.regions);
     if (ppl->evaluation.heat)
         scorer_observe(scorer, heat_token, &ppl->heat);
     if (ppl->evaluation.report)
@@ -313,9 +330,19 @@ static void start_progress(struct ppl *ppl, const struct input *input) {
     ppl->progress.off = ppl->options->heat || (seen && isatty(STDOUT_FILENO));
 }
 
+/* Scores the table of items as score_file does a file. */
+static bool score_items(struct ppl *ppl, struct result *result) {
+    start_progress(ppl, &ppl->items.table.input);
+    txl_status status = items_evaluate(&ppl->items, &ppl->evaluation, result);
+    progress_end(&ppl->progress);
+    return status == TXL_OK || status == TXL_STOPPED;
+}
+
 /* False with the error printed.  What was scored before a signal is a result too. */
 static bool score_file(struct ppl *ppl, const char *path, struct result *result) {
     struct input input;
+    if (ppl->options->items)
+        return score_items(ppl, result);
     if (!tokens_open_input(&input, path, ppl->model.handle, ppl->options->ids,
                            ppl->options->common.binary))
         return false;
@@ -346,6 +373,10 @@ static bool report_scored(struct ppl *ppl, const struct result *result) {
 
 static bool print_json(const struct ppl *ppl, const struct result *result) {
     json_t *object = result_to_json(&ppl->facts, result);
+    if (object && ppl->options->items && !items_to_json(object, &ppl->items)) {
+        json_decref(object);
+        object = NULL;
+    }
     if (ppl->shard.of == 0)
         return output_json(object);
     if (object && !shard_to_json(object, &ppl->shard, result, &ppl->facts, &ppl->model)) {
@@ -375,7 +406,9 @@ static bool print_result(const struct ppl *ppl, const struct result *result) {
         return true; /* a signal or a closed pipe ended it */
     if (ppl->options->json)
         return print_json(ppl, result);
-    return ppl->options->per_line || ppl->options->heat || result_print_text(&ppl->facts, result);
+    return ppl->options->per_line || ppl->options->heat ||
+           (result_print_text(&ppl->facts, result) &&
+            (!ppl->options->items || items_print(&ppl->items)));
 }
 
 /* Prints the result, or keeps it until the table that comes before is complete. */
@@ -411,6 +444,7 @@ static int score_each(struct ppl *ppl, char **files, int n_files, int *done, str
             continue;
         }
         ++*done;
+        failed += ppl->options->items && items_left_out(&ppl->items) > 0;
         result_add(total, &result);
         note_unknown(ppl, &result);
         goes_on = show_result(ppl, &result);
@@ -548,13 +582,23 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
         return options_wrong(command, "--sweep-memory: '%s' is no list such as 0,128,640",
                              options->sweep_memory);
     }
+    ppl->items.preference.region = options->prefer_region;
+    if (options->prefer && !preference_parse(&ppl->items.preference, options->prefer))
+        return options_wrong(command, "--prefer: '%s' is no two conditions such as good,bad",
+                             options->prefer);
     return OPTIONS_RUN;
 }
 
 static int score(struct ppl *ppl, const struct operands *files) {
-    if (!open_models(ppl))
-        return STATUS_FAILURE;
+    const struct ppl_options *options = ppl->options;
+    if (!open_models(ppl) ||
+        (options->items && !items_open(&ppl->items, options->items, options->common.binary)))
+        return signals_stopped() ? signals_status() : STATUS_FAILURE;
     describe_run(ppl);
+    if (has_before(options) &&
+        !before_read(&ppl->evaluation.before, options->before, options->before_text, &ppl->model,
+                     options->ids, options->common.binary))
+        return signals_stopped() ? signals_status() : STATUS_FAILURE;
     if (ppl->options->heat)
         heat_open(&ppl->heat);
     if (ppl->options->logprobs > txl_model_n_token(ppl->model.handle)) {
@@ -570,6 +614,7 @@ static int score(struct ppl *ppl, const struct operands *files) {
 
 static int run(const struct command *command, int argc, char **argv) {
     struct ppl_options options = {.session = SESSION_UNSET,
+                                  .prefer_region = -1,
                                   .preset = CHOICE_UNSET,
                                   .text = CHOICE_UNSET,
                                   .space_with = SPACE_WITH_NEXT,
@@ -580,6 +625,11 @@ static int run(const struct command *command, int argc, char **argv) {
     int status = options_parse(command, argc, argv, &options, &files);
     if (status == OPTIONS_RUN)
         status = ppl_options_check(command, &options, &files);
+    char *table[] = {(char *)options.items};
+    if (status == OPTIONS_RUN && options.items) {
+        files.items = table;
+        files.n = 1;
+    }
     if (status == OPTIONS_RUN)
         status = parse_arguments(command, &ppl);
     if (status == OPTIONS_RUN)
@@ -590,6 +640,8 @@ static int run(const struct command *command, int argc, char **argv) {
     report_abandon(&ppl.report);
     heat_close(&ppl.heat);
     close_scorer(&ppl);
+    items_close(&ppl.items);
+    evaluation_free(&ppl.evaluation);
     sweep_free(&ppl.sweep);
     free(options.dynamic.statistics.items);
     model_close(&ppl.other);

@@ -17,6 +17,12 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
     bool sliding = o->sliding_window > 0, rows = o->per_token || o->per_word || o->per_line;
     bool shown_tokens = table_is_standard_output(o->per_token);
     bool shown_words = table_is_standard_output(o->per_word);
+    bool shown_regions = table_is_standard_output(o->per_region);
+    bool items = o->items != NULL, before = o->before || o->before_text;
+    bool from_input = (o->items && strcmp(o->items, "-") == 0) ||
+                      (o->common.files_from && strcmp(o->common.files_from, "-") == 0);
+    for (int i = 0; i < files->n; i++)
+        from_input = from_input || strcmp(files->items[i], "-") == 0;
     bool sweep = o->sweep_memory != NULL, shard = o->shard != NULL, compare = o->compare != NULL;
     bool segments = session->tgt_len != INTEGER_UNSET || session->mem_len != INTEGER_UNSET ||
                     session->same_length != CHOICE_UNSET;
@@ -36,9 +42,22 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
          "--refresh cannot be combined with --sliding-window or --sweep-memory"},
         {o->batch > 1 && (o->per_line || sliding),
          "--batch cannot be combined with --per-line or --sliding-window"},
-        {shown_tokens + shown_words + o->per_line > 1,
-         "only one of the tables of tokens, words and lines can go to standard output"},
-        {(shown_tokens || shown_words) && (o->json || o->heat),
+        {items && files->n > 0, "--items takes the place of FILE"},
+        {items && (o->ids || o->batch > 0 || shard || sliding || o->per_line || sweep || o->heat ||
+                   o->report || o->merge || o->max_tokens > 0),
+         "--items cannot be combined with --ids, --batch, --shard, --sliding-window, --per-line, "
+         "--sweep-memory, --heat, --report, --merge or --max-tokens"},
+        {!items && (o->per_region || o->prefer || o->prefer_region >= 0),
+         "--per-region, --prefer and --prefer-region need --items"},
+        {o->before && o->before_text, "--before and --before-text exclude each other"},
+        {before && (o->batch > 1 || shard || sliding || o->heat || o->report || o->merge),
+         "--before cannot be combined with --batch, --shard, --sliding-window, --heat, --report or "
+         "--merge"},
+        {o->before && strcmp(o->before, "-") == 0 && from_input,
+         "--before and the text cannot both be standard input"},
+        {shown_tokens + shown_words + shown_regions + o->per_line > 1,
+         "only one of the tables of tokens, words, regions and lines can go to standard output"},
+        {(shown_tokens || shown_words || shown_regions) && (o->json || o->heat),
          "a table on standard output cannot be combined with --json or --heat"},
         {o->logprobs > 0 && !o->per_token, "--logprobs needs --per-token"},
         {o->per_word && o->ids, "--per-word needs a text and cannot be combined with --ids"},
@@ -66,6 +85,8 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         {shard, "--shard"},
         {o->merge, "--merge"},
         {o->per_line, "--per-line"},
+        {items, "--items"},
+        {before, "--before"},
         {sliding, "--sliding-window"},
         {sweep, "--sweep-memory"},
         {o->refresh > 0, "--refresh"},
@@ -142,6 +163,27 @@ const struct option_row ppl_option_rows[] = {
      .help = "score every line alone, after <eos>, and print a table of lines in place of the "
              "result",
      .offset = offsetof(struct ppl_options, per_line)},
+    {.name = "items",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "score every text of a table alone, after <eos> and its context: .csv, .tsv or .jsonl "
+             "with the columns item, condition, text and perhaps context, or lines of BLiMP; see "
+             "Items below",
+     .offset = offsetof(struct ppl_options, items),
+     .file = FILE_READ},
+    {.name = "before",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "read this text before each text, with --per-line before each line, and do not score "
+             "it; as a prompt it is gone on with, after a blank if neither side has one",
+     .offset = offsetof(struct ppl_options, before),
+     .file = FILE_READ},
+    {.name = "before-text",
+     .kind = OPTION_STRING,
+     .argument = "STRING",
+     .help = "the same with the text itself; after an empty one the first token is scored too, "
+             "after <eos>",
+     .offset = offsetof(struct ppl_options, before_text)},
     {.name = "no-eos",
      .kind = OPTION_FLAG,
      .help = "leave the tokens of line ends out of sums and tables; they are read all the same",
@@ -245,6 +287,25 @@ const struct option_row ppl_option_rows[] = {
      .help = "with --per-word: add the entropy of the next token before each word's first token, "
              "and how much of it the word removes",
      .offset = offsetof(struct ppl_options, entropy)},
+    {.name = "per-region",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help = "with --items: write a table of the regions to FILE, which bars part a text into",
+     .offset = offsetof(struct ppl_options, per_region),
+     .file = FILE_STREAM},
+    {.name = "prefer",
+     .kind = OPTION_STRING,
+     .argument = "A,B",
+     .standard = "good,bad for lines of BLiMP",
+     .help = "with --items: print in how many items condition A has fewer nats than B",
+     .offset = offsetof(struct ppl_options, prefer)},
+    {.name = "prefer-region",
+     .kind = OPTION_INTEGER,
+     .argument = "N",
+     .help = "compare the nats of region N only",
+     .offset = offsetof(struct ppl_options, prefer_region),
+     .least = 0,
+     .most = 1000000},
     {.name = "heat",
      .kind = OPTION_FLAG,
      .help = "print the text, coloured by the nats of each token, in place of the result",
@@ -274,6 +335,7 @@ const struct operand_row ppl_operands[] = {
              "a terminal",
      .optional = true,
      .standard_input = true,
+     .instead = "items",
      .repeats = true},
     {0}};
 
@@ -289,7 +351,8 @@ const struct note ppl_notes[] = {
      "     threads streams kernels blas model\n\n"
      "With --compute int8, compute=int8 stands before threads; with --arithmetic exact, "
      "arithmetic=exact before type. "
-     "mode is segments, lines, sliding, refreshed or dynamic; text is raw, tokens or ids; - stands "
+     "mode is segments, lines, items, sliding, refreshed or dynamic; text is raw, tokens or ids; - "
+     "stands "
      "for a "
      "number without meaning; of an XLNet same_length and cluster_order are left out, and before "
      "type come family, activation and perhaps refresh; the model's name runs to the end of the "
@@ -372,6 +435,31 @@ const struct note ppl_notes[] = {
      "         read.csv(FILE, na.strings = \"\")\n"
      " pandas  read_csv(FILE, sep=\"\\t\", keep_default_na=False)\n"
      "         read_csv(FILE, keep_default_na=False)"},
+    {"Items",
+     "--items reads a table with a header, or an object a line, and scores each text alone. The "
+     "columns item, condition and text are needed; a context is read before its text and not "
+     "scored; all others are passed on. A line with sentence_good and sentence_bad, as BLiMP has "
+     "them, is two texts with the conditions good and bad; its item is UID-pairID, else the number "
+     "of the line. The file's name, .csv, .tsv or .jsonl, or where that does not say it the first "
+     "line, decides how it is read. Fields are quoted as RFC 4180 says; a line feed in one is a "
+     "line end. A bar parts a text into regions and is removed; \\| is a bar, and every other "
+     "backslash stands for itself. A record that is wrong or longer than 1 MiB is named and left "
+     "out; the exit status is then 1.\n"
+     "\n"
+     "--per-region writes a row for each region: the passed columns, then item condition region "
+     "text words tokens nats bits. Regions count from 1; 0 is the symbol that closes the text, so "
+     "that a text's rows sum to its nats. A token belongs to the region of its first byte that is "
+     "no blank, a blank by itself to that of what follows, a word to that of its first byte. "
+     "--per-token and --per-word have the same passed columns, item and condition after their own; "
+     "line is where the record begins, offset and length are bytes of the text without quotes and "
+     "bars. A passed column with the name of another column gets .1 added, as in R and pandas.\n"
+     "\n"
+     "--prefer A,B counts the items whose text of condition A has fewer nats than that of B, in "
+     "all or in region N; the standard error is sqrt(p (1 - p) / n), and a tie counts for neither. "
+     "An item's rows may stand anywhere: 24 bytes an item are kept. An item without both "
+     "conditions, or with one twice, is named and left out; the exit status is then 1. --json adds "
+     "an object \"items\": texts, left_out, and preference (null without --prefer): prefer, over, "
+     "region, items, preferred, ties, left_out, share, standard_error."},
     {"Memory sweep",
      "--sweep-memory prints one row, with --json one object, and one summary line for each length. "
      "The +/- is the standard error of the difference from the first length, token by token; "
@@ -419,6 +507,8 @@ const struct example ppl_examples[] = {
     {"txl ppl --per-token novel.csv --logprobs 5 novel.txt",
      "the surprisal of every token, for R or pandas"},
     {"txl ppl --per-word words.tsv --space-with previous novel.txt", "and of every word"},
+    {"txl ppl --items sentences.csv --per-region regions.csv --prefer good,bad",
+     "the surprisal of regions, and which condition of each item is likelier"},
     {"txl ppl --per-line sentences.txt | awk -F '\\t' 'NR > 1 && $3 > 0 { print $5 / $3 \"\\t\" $6 "
      "}' | sort -g",
      "sentences by their bits a token, the likeliest first"},

@@ -12,8 +12,10 @@ struct ppl_options {
     struct session_options session;
     int preset, text, space_with;
     int64_t batch, sliding_window, max_tokens, logprobs, refresh; /* 0: off; batch 0: not given */
+    int64_t prefer_region;                                        /* -1: the whole text */
     bool per_line, entropy, no_eos, ids, skip_unknown, json, heat, merge;
     const char *per_token, *per_word, *report, *compare, *sweep_memory, *shard;
+    const char *items, *per_region, *prefer, *before, *before_text;
     double fail_above; /* NAN: off */
     struct dynamic_options dynamic;
 };

@@ -33,7 +33,7 @@ struct run_facts {
     bool no_eos;           /* line ends do not count */
     bool ids;              /* the input was ids, so nothing can be unknown */
     bool replaces_unknown; /* else they are left out */
-    const char *mode;      /* segments, lines, sliding */
+    const char *mode;      /* segments, lines, items, sliding */
     const char *text;      /* raw, tokens, ids, - */
     const struct dynamic_settings *dynamic; /* NULL: the model did not learn */
     struct evaluated model;

@@ -87,6 +87,12 @@ bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_
     scorer->chunk = window > 0    ? 1
                     : refresh > 0 ? refresh
                                   : chunk_of(scorer, together, distributions);
+    for (size_t i = 0; i < n_predictor; i++) {
+        txl_settings settings = {.mem_len = 1};
+        if (predictors[i].session)
+            txl_session_settings(predictors[i].session, &settings);
+        scorer->in_segments = scorer->in_segments || settings.mem_len == 0;
+    }
     size_t most = (window > 0 ? window : scorer->chunk) + 1;
     if (refresh > 0) {
         txl_settings settings;
@@ -111,9 +117,11 @@ bool scorer_new(struct scorer *scorer, const struct predictor *predictors, size_
 
 void scorer_free(struct scorer *scorer) {
     for (size_t i = 0; i < scorer->n_lane; i++) {
+        txl_session_free(scorer->lane[i].copy);
         free(scorer->lane[i].nats);
         free(scorer->lane[i].logprob);
     }
+    id_list_free(&scorer->read);
     free(scorer->ids);
     free(scorer->places);
     *scorer = (struct scorer){0};
@@ -126,16 +134,108 @@ void scorer_observe(struct scorer *scorer,
     scorer->observer[scorer->n_observer++] = (struct observer){token, context};
 }
 
+static void free_copies(struct scorer *scorer) {
+    for (size_t i = 0; i < scorer->n_lane; i++) {
+        txl_session_free(scorer->lane[i].copy);
+        scorer->lane[i].copy = NULL;
+    }
+}
+
 void scorer_start(struct scorer *scorer, uint64_t index) {
+    free_copies(scorer);
+    scorer->is_read = false;
     for (size_t i = 0; i < scorer->n_lane; i++)
         if (scorer->lane[i].by.learner)
             txl_learner_start(scorer->lane[i].by.learner);
         else
             txl_session_reset(scorer->lane[i].by.session);
+    scorer->read.n = 0;
     scorer->n = 0;
     scorer->known = 1; /* its context */
+    scorer->unscored = 0;
     scorer->index = index;
     scorer->score = (struct score){0};
+}
+
+/* Whether the last stream had the same before it. */
+static bool was_read(const struct scorer *scorer, const struct id_list *before) {
+    const struct id_list *read = &scorer->read;
+    return read->n == before->n &&
+           memcmp(read->ids, before->ids, before->n * sizeof *before->ids) == 0;
+}
+
+/* Remembers what is before the stream. */
+static bool keep_before(struct scorer *scorer, const struct id_list *before) {
+    bool good = true;
+    scorer->read.n = 0;
+    for (size_t i = 0; i < before->n && good; i++)
+        good = id_list_add(&scorer->read, before->ids[i]);
+    return good;
+}
+
+/* Feeds all ids but the last, whose distribution is the first that is scored.  They are one call,
+ * so that a stream has the same bits whether the sessions stood there already or not. */
+static txl_status feed_before(struct scorer *scorer, const struct id_list *before, bool again,
+                              txl_error *error) {
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < scorer->n_lane && status == TXL_OK; i++) {
+        struct lane *lane = &scorer->lane[i];
+        if (!scorer->is_read) {
+            txl_session_reset(lane->by.session);
+            status = txl_session_feed(lane->by.session, before->ids, before->n - 1, error);
+        }
+        if (status == TXL_OK && again)
+            status = txl_session_copy(lane->by.session, &lane->copy, error);
+    }
+    scorer->is_read = again && status == TXL_OK;
+    return status;
+}
+
+/* Without a memory the context is the begin of the first segment, so it is scored with the rest. */
+static txl_status push_before(struct scorer *scorer, const struct id_list *before,
+                              txl_error *error) {
+    const struct place nowhere = {0};
+    txl_status status = TXL_OK;
+    scorer_start(scorer, 0 - (uint64_t)before->n);
+    scorer->unscored = before->n - 1;
+    for (size_t i = 0; i < before->n && status == TXL_OK; i++)
+        status = scorer_push(scorer, before->ids[i], &nowhere, error);
+    return status;
+}
+
+/* A context that was read for the stream before too is worth keeping: streams go on from copies. */
+static txl_status read_before(struct scorer *scorer, const struct id_list *before,
+                              txl_error *error) {
+    bool again = was_read(scorer, before);
+    free_copies(scorer);
+    scorer->is_read = scorer->is_read && again;
+    scorer->score = (struct score){0};
+    txl_status status = feed_before(scorer, before, again, error);
+    if (status == TXL_OK && !again && !keep_before(scorer, before)) {
+        *error = (txl_error){TXL_MEMORY, "out of memory"};
+        status = TXL_MEMORY;
+    }
+    return status;
+}
+
+txl_status scorer_start_after(struct scorer *scorer, const struct id_list *before,
+                              txl_error *error) {
+    txl_status status = TXL_OK;
+    size_t known = 1;
+    if (scorer->in_segments)
+        return push_before(scorer, before, error);
+    if (scorer->refresh > 0)
+        known = before->n < scorer->tgt_len ? before->n : scorer->tgt_len;
+    if (scorer->refresh > 0 || before->n == 1)
+        scorer_start(scorer, 0);
+    else
+        status = read_before(scorer, before, error);
+    memcpy(scorer->ids, before->ids + before->n - known, known * sizeof *scorer->ids);
+    memset(scorer->places, 0, known * sizeof *scorer->places);
+    scorer->n = scorer->known = known;
+    scorer->unscored = 0;
+    scorer->index = 0 - (uint64_t)known;
+    return status;
 }
 
 /* Scores the token after each of ids[n], which is ids[1 .. n]. */
@@ -144,9 +244,10 @@ static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int3
     if (lane->by.learner)
         return txl_learner_score(lane->by.learner, ids, n, ids + 1, lane->nats, lane->logprob,
                                  error);
+    txl_session *session = lane->copy ? lane->copy : lane->by.session;
     if (!lane->logprob)
-        return txl_session_score(lane->by.session, ids, n, ids + 1, lane->nats, error);
-    txl_status status = txl_session_distributions(lane->by.session, ids, n, lane->logprob, error);
+        return txl_session_score(session, ids, n, ids + 1, lane->nats, error);
+    txl_status status = txl_session_distributions(session, ids, n, lane->logprob, error);
     for (size_t i = 0; status == TXL_OK && i < n; i++)
         lane->nats[i] = -lane->logprob[i * scorer->n_token + (size_t)ids[i + 1]];
     return status;
@@ -154,6 +255,10 @@ static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int3
 
 /* Reports the i-th of the tokens just scored, which is ids[at]. */
 static txl_status record(struct scorer *scorer, size_t i, size_t at, txl_error *error) {
+    if (scorer->unscored > 0) {
+        scorer->unscored--;
+        return TXL_OK;
+    }
     struct scored token = {
         .index = scorer->index + at, .id = scorer->ids[at], .place = &scorer->places[at]};
     for (size_t k = 0; k < scorer->n_lane; k++) {

@@ -2,6 +2,7 @@
 #ifndef CLI_SCORE_H
 #define CLI_SCORE_H
 
+#include "lib/base/id_list.h"
 #include "txl.h"
 
 /* How much of the text's source a token takes: from the end of the token before it to its own end.
@@ -62,13 +63,14 @@ struct observer {
     void *context;
 };
 
-enum { MOST_OBSERVERS = 5 };
+enum { MOST_OBSERVERS = 6 };
 
 struct scorer {
     struct lane {
         struct predictor by;
-        float *nats;    /* [chunk] */
-        float *logprob; /* [chunk, n_token], or NULL */
+        txl_session *copy; /* of the session behind `read`, for one stream; NULL: the session */
+        float *nats;       /* [chunk] */
+        float *logprob;    /* [chunk, n_token], or NULL */
     } lane[MOST_SESSIONS];
     size_t n_lane;
     size_t n_token;
@@ -81,8 +83,12 @@ struct scorer {
     int32_t *ids;  /* [chunk + 1] or [window + 1]: ids waiting to be scored */
     struct place *places; /* of the ids */
     size_t n;
-    uint64_t index;   /* in the stream, of ids[0] */
-    int32_t left_out; /* scored tokens of this id are left out; -1: none */
+    bool in_segments;    /* a model has no memory, so that segments begin where streams do */
+    size_t unscored;     /* tokens to come that are context all the same */
+    struct id_list read; /* what the last stream of scorer_start_after had before it */
+    bool is_read;        /* the sessions stand behind all of it but the last id */
+    uint64_t index;      /* in the stream, of ids[0] */
+    int32_t left_out;    /* scored tokens of this id are left out; -1: none */
     struct observer observer[MOST_OBSERVERS];
     size_t n_observer;
     struct score score; /* of the current stream, by the first session */
@@ -104,6 +110,11 @@ void scorer_observe(struct scorer *scorer,
 /* Starts a stream, and its score, at the first memory; its first token, number `index`, is
  * context. */
 void scorer_start(struct scorer *scorer, uint64_t index);
+
+/* The same with all of `before`, one id at least, as context; the stream's first token is number 0.
+ * Not with learners or windows. */
+txl_status scorer_start_after(struct scorer *scorer, const struct id_list *before,
+                              txl_error *error);
 
 /* TXL_STOPPED when a signal asked to stop. */
 txl_status scorer_push(struct scorer *scorer, int32_t id, const struct place *place,

@@ -27,10 +27,15 @@ bool source_open(struct source *source, const struct input *input) {
         source->base = (uint64_t)base;
     else if (source->block && (source->copy = tmpfile()))
         source->handle = fileno(source->copy);
+    source->bytes = source->block;
     if (source->block && (again || source->copy))
         return true;
     terminal_error("temporary file of the text: %s", strerror(errno));
     return false;
+}
+
+void source_of_text(struct source *source, const char *text, size_t length) {
+    *source = (struct source){.handle = -1, .bytes = text, .block_length = length};
 }
 
 void source_close(struct source *source) {
@@ -63,13 +68,19 @@ static txl_status fill(struct source *source, uint64_t offset, txl_error *error)
 
 txl_status source_get(struct source *source, uint64_t offset, uint64_t most, const char **bytes,
                       size_t *n, txl_error *error) {
-    if (offset < source->block_begin || offset >= source->block_begin + source->block_length) {
+    bool here =
+        offset >= source->block_begin && offset - source->block_begin < source->block_length;
+    if (!here && source->handle < 0) {
+        *n = 0;
+        return TXL_OK;
+    }
+    if (!here) {
         txl_status status = fill(source, offset, error);
         if (status != TXL_OK)
             return status;
     }
     size_t skipped = (size_t)(offset - source->block_begin);
-    *bytes = source->block + skipped;
+    *bytes = source->bytes + skipped;
     *n = source->block_length - skipped;
     if (*n > most)
         *n = (size_t)most;

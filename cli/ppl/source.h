@@ -13,10 +13,11 @@
 #define SOURCE_MARK "\xef\xbb\xbf"
 
 struct source {
-    int handle;
-    uint64_t base; /* where in the file the text begins */
-    FILE *copy;    /* NULL: the input itself is read */
-    char *block;   /* bytes of the text from block_begin on */
+    int handle;        /* -1: none */
+    uint64_t base;     /* where in the file the text begins */
+    FILE *copy;        /* NULL: the input itself is read */
+    char *block;       /* NULL: the text is in memory */
+    const char *bytes; /* of the text from block_begin on */
     uint64_t block_begin;
     size_t block_length;
 };
@@ -25,6 +26,9 @@ struct source {
  * printed; end with source_close either way, which is harmless for a zeroed one. */
 bool source_open(struct source *source, const struct input *input);
 void source_close(struct source *source);
+
+/* The source text[length], which must live as long; it need not be closed. */
+void source_of_text(struct source *source, const char *text, size_t length);
 
 /* Receives the text, piece by piece, before its tokens. */
 txl_status source_see(struct source *source, const char *text, size_t length, txl_error *error);

@@ -35,34 +35,83 @@ static char separator(const struct table *table) {
     return table->form == TABLE_TABS ? '\t' : ',';
 }
 
-/* Makes "a b" the names "a\0b\0", ended by an empty one, and prints the header. */
-static bool set_columns(struct table *table, const char *columns) {
-    size_t length = strlen(columns);
-    table->names = calloc(length + 2, 1);
-    if (!table->names)
-        return false;
-    memcpy(table->names, columns, length);
-    for (char *c = table->names; *c != '\0' || c[1] != '\0'; c++) {
-        if (table->form != TABLE_OBJECTS)
-            putc(*c == ' ' ? separator(table) : *c, table->file.stream);
-        if (*c == ' ')
-            *c = '\0';
-    }
-    if (table->form != TABLE_OBJECTS)
-        putc('\n', table->file.stream);
-    table->name = table->names;
-    return true;
+/* ---- Columns ------------------------------------------------------------------------------ */
+
+static bool is_used(const struct buffer *used, const char *name) {
+    for (size_t at = 0; at < used->length; at += strlen(used->data + at) + 1)
+        if (strcmp(used->data + at, name) == 0)
+            return true;
+    return false;
 }
 
-bool table_open(struct table *table, const char *path, const char *columns, bool objects) {
+static bool use(struct buffer *used, const char *name) {
+    return buffer_append(used, name, strlen(name) + 1);
+}
+
+/* Adds the name of a column to the header, or as the key of an object. */
+static bool put_name(struct table *table, struct buffer *keys, const char *name, size_t length) {
+    if (table->form != TABLE_OBJECTS) {
+        table_text(table, name, length);
+        return true;
+    }
+    json_t *string = output_json_bytes(name, length);
+    char *text = string ? output_json_text(string, JSON_ENCODE_ANY) : NULL;
+    bool good = text && buffer_append(keys, text, strlen(text)) && buffer_append(keys, ":", 2);
+    free(text);
+    return good;
+}
+
+/* Adds the names of the own columns.  One that another column has gets a number, as R and pandas
+ * give it; the last two, which the program named, keep theirs. */
+static bool put_own(struct table *table, struct buffer *keys, struct buffer *used,
+                    const struct own_columns *own) {
+    bool good = true;
+    for (size_t i = own->n - 2; i < own->n && good; i++)
+        good = use(used, own->names[i]);
+    for (size_t i = 0; i < own->n && good; i++) {
+        size_t room = strlen(own->names[i]) + 24;
+        char *name = malloc(room);
+        good = name && snprintf(name, room, "%s", own->names[i]) >= 0;
+        for (unsigned k = 1; good && i + 2 < own->n && is_used(used, name); k++)
+            snprintf(name, room, "%s.%u", own->names[i], k);
+        good = good && use(used, name) && put_name(table, keys, name, strlen(name));
+        free(name);
+    }
+    return good;
+}
+
+/* Prints the header, or makes the keys of the objects. */
+static bool set_columns(struct table *table, const char *columns, const struct own_columns *own) {
+    struct buffer used = {0}, keys = {0};
+    bool good = true;
+    table->verbatim = true;
+    for (const char *at = columns; *at != '\0' && good; at += strcspn(at, " "), at += *at == ' ') {
+        size_t length = strcspn(at, " ");
+        good = buffer_append(&used, at, length) && buffer_append(&used, "", 1);
+    }
+    for (const char *at = columns; *at != '\0' && good; at += strcspn(at, " "), at += *at == ' ')
+        if (*at != '*')
+            good = put_name(table, &keys, at, strcspn(at, " "));
+        else if (own)
+            good = put_own(table, &keys, &used, own);
+    buffer_free(&used);
+    table->verbatim = false;
+    table->name = table->names = keys.data;
+    if (good && table->form != TABLE_OBJECTS)
+        good = table_end_row(table) == TXL_OK;
+    return good;
+}
+
+bool table_open(struct table *table, const char *path, const char *columns,
+                const struct own_columns *own, bool objects) {
     *table = (struct table){.form = objects ? TABLE_OBJECTS : form_of(path), .mark = -1};
     if (!outfile_open(&table->file, path))
         return false;
-    if (!set_columns(table, columns)) {
+    if (set_columns(table, columns, own))
+        return true;
+    if (!output_failed() && !output_closed())
         terminal_error("out of memory");
-        return false;
-    }
-    return true;
+    return false;
 }
 
 bool table_commit(struct table *table) {
@@ -98,11 +147,12 @@ void table_take_back(struct table *table) {
 static void begin_field(struct table *table) {
     FILE *stream = table->file.stream;
     if (table->form == TABLE_OBJECTS)
-        fprintf(stream, "%s\"%s\":", table->in_row ? "," : "{", table->name);
+        fprintf(stream, "%s%s", table->in_row ? "," : "{", table->name);
     else if (table->in_row)
         putc(separator(table), stream);
     table->in_row = true;
-    table->name += strlen(table->name) + 1;
+    if (table->form == TABLE_OBJECTS)
+        table->name += strlen(table->name) + 1;
 }
 
 void table_integer(struct table *table, uint64_t value) {
@@ -145,7 +195,7 @@ static bool add_escaped(struct table *table, const char *text, size_t length, bo
             table->n_partial = left;
             return true;
         }
-        if (used < 1 || character == 0 || character == '\\') {
+        if (used < 1 || character == 0 || (character == '\\' && !table->verbatim)) {
             int n = used < 1 || character == 0
                         ? snprintf(escape, sizeof escape, "\\x%02X", (unsigned char)text[i])
                         : snprintf(escape, sizeof escape, "\\\\");
@@ -236,6 +286,22 @@ void table_text(struct table *table, const char *text, size_t length) {
     if (!good || !put_field(table, quoted))
         output_lacks_memory();
     put_quote(table, quoted);
+}
+
+void table_own(struct table *table, const struct own_columns *own) {
+    for (size_t i = 0; own && i < own->n; i++) {
+        const struct own_value *value = &own->values[i];
+        if (!value->text) {
+            table_unknown(table);
+        } else if (value->bare && table->form == TABLE_OBJECTS) {
+            begin_field(table);
+            fwrite(value->text, 1, value->length, table->file.stream);
+        } else {
+            table->verbatim = true;
+            table_text(table, value->text, value->length);
+            table->verbatim = false;
+        }
+    }
 }
 
 txl_status table_source(struct table *table, struct source *source, uint64_t offset,

@@ -13,12 +13,25 @@
 
 enum table_form { TABLE_TABS, TABLE_COMMAS, TABLE_OBJECTS };
 
+/* Columns that the user's own table has and this one passes on, with the values of its current row.
+ */
+struct own_columns {
+    const char **names; /* [n]; the last two are the program's own: item, condition */
+    struct own_value {
+        const char *text; /* [length]; NULL: null */
+        size_t length;
+        bool bare; /* it is JSON, and no string */
+    } * values;    /* [n] */
+    size_t n;      /* at least 2 */
+};
+
 struct table {
     struct outfile file; /* stream is NULL: there is no table */
     enum table_form form;
-    char *names;      /* of the columns, each ended by NUL */
+    char *names;      /* keys of the objects with their colons, each ended by NUL */
     const char *name; /* of the next field of a row */
     bool in_row;
+    bool verbatim;       /* a backslash is not escaped */
     struct buffer field; /* the current text, escaped */
     char partial[4];     /* the beginning of a character, for text in pieces */
     size_t n_partial;
@@ -28,10 +41,11 @@ struct table {
 /* True for the names of standard output. */
 bool table_is_standard_output(const char *path);
 
-/* Opens the table and prints the header; `columns` are names with blanks between them.  `objects`:
- * an object a line, whatever the file's name.  False with the error printed; end with table_commit
- * or table_abandon. */
-bool table_open(struct table *table, const char *path, const char *columns, bool objects);
+/* Opens the table and prints the header; `columns` are names with blanks between them, where "*"
+ * stands for the own columns (NULL: none).  `objects`: an object a line, whatever the file's name.
+ * False with the error printed; end with table_commit or table_abandon. */
+bool table_open(struct table *table, const char *path, const char *columns,
+                const struct own_columns *own, bool objects);
 bool table_commit(struct table *table);
 void table_abandon(struct table *table);
 
@@ -44,6 +58,10 @@ void table_integer(struct table *table, uint64_t value);
 void table_real(struct table *table, double value);
 void table_unknown(struct table *table); /* empty, or null */
 void table_text(struct table *table, const char *text, size_t length);
+
+/* The values of the own columns, which are passed on as they are: a backslash stays one. */
+void table_own(struct table *table, const struct own_columns *own);
+
 txl_status table_source(struct table *table, struct source *source, uint64_t offset,
                         uint64_t length, txl_error *error);
 

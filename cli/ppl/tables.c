@@ -7,22 +7,28 @@ bool tables_open(struct tables *tables, const struct tables_options *options,
                  const txl_model *model, const struct comparison *comparison) {
     *tables =
         (struct tables){.has_marks = !options->ids && !txl_kind_takes_bytes(txl_model_kind(model))};
-    return (!options->per_token || token_rows_open(&tables->tokens, options->per_token, model,
-                                                   comparison, options->n_top, options->ids)) &&
-           (!options->per_word || word_rows_open(&tables->words, options->per_word, model,
-                                                 options->previous, options->entropy)) &&
+    return (!options->per_token ||
+            token_rows_open(&tables->tokens, options->per_token, model, comparison, options->n_top,
+                            options->ids, options->own)) &&
+           (!options->per_word ||
+            word_rows_open(&tables->words, options->per_word, model, options->previous,
+                           options->entropy, options->own)) &&
+           (!options->regions ||
+            region_rows_open(&tables->regions, options->per_region, model, options->own)) &&
            (!options->per_line || line_rows_open(&tables->lines, options->objects));
 }
 
 bool tables_commit(struct tables *tables) {
     bool good = table_commit(&tables->lines.table);
     good = table_commit(&tables->tokens.table) && good;
+    good = table_commit(&tables->regions.table) && good;
     return table_commit(&tables->words.table) && good;
 }
 
 void tables_close(struct tables *tables) {
     token_rows_close(&tables->tokens);
     word_rows_close(&tables->words);
+    region_rows_close(&tables->regions);
     table_abandon(&tables->lines.table);
 }
 
@@ -42,7 +48,7 @@ bool tables_start_text(struct tables *tables, const char *file, const struct inp
             table_mark(all[i]);
     tables->tokens.file = tables->lines.file = file;
     tables->tokens.source = tables->lines.source = &tables->source;
-    word_rows_start(&tables->words, file, &tables->source);
+    word_rows_start(&tables->words, file, &tables->source, 0);
     return true;
 }
 
@@ -57,6 +63,23 @@ void tables_end_text(struct tables *tables, bool good) {
         if (all[i]->file.stream)
             table_take_back(all[i]);
     source_close(&tables->source);
+}
+
+void tables_start_record(struct tables *tables, const char *file, uint64_t line,
+                         struct regions *text) {
+    source_of_text(&tables->source, text->text.data ? text->text.data : "", text->text.length);
+    tables->tokens.file = file;
+    tables->tokens.source = &tables->source;
+    word_rows_start(&tables->words, file, &tables->source, line);
+    region_rows_start(&tables->regions, text);
+}
+
+txl_status tables_end_record(struct tables *tables, txl_error *error) {
+    *error = (txl_error){TXL_STOPPED, ""};
+    txl_status status = TXL_OK;
+    if (tables->words.table.file.stream)
+        status = word_rows_end(&tables->words, false, error);
+    return status == TXL_OK ? region_rows_end(&tables->regions, error) : status;
 }
 
 txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error) {

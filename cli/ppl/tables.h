@@ -3,6 +3,7 @@
 #define CLI_TABLES_H
 
 #include "line_rows.h"
+#include "region_rows.h"
 #include "token_rows.h"
 #include "word_rows.h"
 
@@ -11,16 +12,19 @@ struct tables {
     struct token_rows tokens;
     struct word_rows words;
     struct line_rows lines;
+    struct region_rows regions;
     struct source source; /* of the current text */
     bool shows_source;    /* a report reads it too */
     bool has_marks;       /* byte order marks are not part of the text */
 };
 
 struct tables_options {
-    const char *per_token, *per_word; /* paths; NULL: none */
-    bool per_line, objects;           /* objects: lines as JSON */
-    bool previous;                    /* white space counts towards the word before it */
-    bool entropy;                     /* more columns of words */
+    const char *per_token, *per_word, *per_region; /* paths; NULL: none */
+    bool regions;                  /* regions are summed, even if no table shows them */
+    const struct own_columns *own; /* NULL: none */
+    bool per_line, objects;        /* objects: lines as JSON */
+    bool previous;                 /* white space counts towards the word before it */
+    bool entropy;                  /* more columns of words */
     bool ids;
     int32_t n_top;
 };
@@ -40,6 +44,12 @@ bool tables_any(const struct tables *tables);
 bool tables_start_text(struct tables *tables, const char *file, const struct input *input);
 txl_status tables_finish_text(struct tables *tables, bool cut, txl_error *error);
 void tables_end_text(struct tables *tables, bool good);
+
+/* The same for a text in memory that stands in one record of `file`; its rows are never taken back.
+ */
+void tables_start_record(struct tables *tables, const char *file, uint64_t line,
+                         struct regions *text);
+txl_status tables_end_record(struct tables *tables, txl_error *error);
 
 /* The text, piece by piece, before its tokens. */
 txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error);

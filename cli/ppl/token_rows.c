@@ -22,6 +22,7 @@ static char *columns(bool comparison, int32_t n_top) {
     fputs(n_top > 0 ? " probability rank entropy" : "", out);
     for (int32_t i = 1; i <= n_top; i++)
         fprintf(out, " top%d top%d_nats", (int)i, (int)i);
+    fputs(" *", out);
     if (fclose(out) != 0) {
         free(names);
         return NULL;
@@ -30,18 +31,20 @@ static char *columns(bool comparison, int32_t n_top) {
 }
 
 bool token_rows_open(struct token_rows *rows, const char *path, const txl_model *model,
-                     const struct comparison *comparison, int32_t n_top, bool ids) {
+                     const struct comparison *comparison, int32_t n_top, bool ids,
+                     const struct own_columns *own) {
     txl_error error = {.message = "out of memory"};
     *rows = (struct token_rows){.model = model,
                                 .comparison = comparison,
                                 .n_top = n_top,
+                                .own = own,
                                 .top = calloc((size_t)n_top + 1, sizeof *rows->top)};
     char *names = columns(comparison, n_top);
     bool good = rows->top && names &&
                 (!ids || txl_decoder_new(model, false, &rows->decoder, &error) == TXL_OK);
     if (!good)
         terminal_error("%s", error.message);
-    good = good && table_open(&rows->table, path, names, false);
+    good = good && table_open(&rows->table, path, names, own, false);
     free(names);
     return good;
 }
@@ -118,5 +121,6 @@ txl_status token_rows_token(void *context, const struct scored *token, txl_error
     }
     if (rows->n_top > 0)
         put_alternatives(rows, token);
+    table_own(table, rows->own);
     return table_end_row(table);
 }

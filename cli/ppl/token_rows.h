@@ -13,15 +13,17 @@ struct token_rows {
     const char *file;                    /* the current text's name in the table */
     struct source *source;               /* NULL: the text is that of the id, by `decoder` */
     txl_decoder *decoder;
-    int32_t n_top; /* --logprobs */
-    int32_t *top;  /* [n_top] */
+    int32_t n_top;                 /* --logprobs */
+    int32_t *top;                  /* [n_top] */
+    const struct own_columns *own; /* NULL: none */
 };
 
 /* Opens the table at `path`.  A comparison must see each token before the rows do.  With `n_top` >
  * 0 they need distributions.  `ids`: the text is decimal ids.  False with the error printed; end
  * with table_commit of its table, and token_rows_close. */
 bool token_rows_open(struct token_rows *rows, const char *path, const txl_model *model,
-                     const struct comparison *comparison, int32_t n_top, bool ids);
+                     const struct comparison *comparison, int32_t n_top, bool ids,
+                     const struct own_columns *own);
 void token_rows_close(struct token_rows *rows);
 
 /* An observer; `rows` is its context. */

@@ -1,6 +1,7 @@
 /* Sums tokens over words. */
 #include "word_rows.h"
 
+#include "cli/system/blank.h"
 #include "cli/system/terminal.h"
 #include "likeliest.h"
 
@@ -39,21 +40,22 @@ static bool find_begins(struct word_rows *rows) {
 }
 
 bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model, bool previous,
-                    bool entropy) {
+                    bool entropy, const struct own_columns *own) {
     /* Kinds with words have no token for the space, so it makes no difference which word it counts
      * towards. */
     *rows = (struct word_rows){.model = model,
                                .has_marks = !txl_kind_takes_bytes(txl_model_kind(model)),
                                .previous = previous && unit_of(model) != TXL_UNIT_WORD,
-                               .entropy = entropy};
+                               .entropy = entropy,
+                               .own = own};
     if (word_rows_correct(model, previous) && !find_begins(rows)) {
         terminal_error("out of memory");
         return false;
     }
     return table_open(&rows->table, path,
-                      entropy ? "file line offset length word tokens nats bits entropy reduction"
-                              : "file line offset length word tokens nats bits",
-                      false);
+                      entropy ? "file line offset length word tokens nats bits entropy reduction *"
+                              : "file line offset length word tokens nats bits *",
+                      own, false);
 }
 
 void word_rows_close(struct word_rows *rows) {
@@ -62,36 +64,20 @@ void word_rows_close(struct word_rows *rows) {
     *rows = (struct word_rows){0};
 }
 
-void word_rows_start(struct word_rows *rows, const char *file, struct source *source) {
+void word_rows_start(struct word_rows *rows, const char *file, struct source *source,
+                     uint64_t record) {
     rows->file = file;
     rows->source = source;
     rows->word = rows->space = (struct word){0};
     rows->in_word = rows->boundary = rows->reading_word = false;
     rows->at = rows->word_begin = rows->word_end = 0;
-    rows->line = rows->word_line = 1;
+    rows->record = record;
+    rows->line = rows->word_line = record > 0 ? record : 1;
     rows->next = 0;
     rows->correction = 0;
 }
 
 /* ---- The source --------------------------------------------------------------------------- */
-
-/* Bytes of the white space character (as in Python's str.isspace) at the beginning of the UTF-8
- * text; 0: none. */
-static size_t space_length(const char *text, size_t length) {
-    const unsigned char *c = (const unsigned char *)text;
-    if (c[0] == ' ' || (c[0] >= 0x09 && c[0] <= 0x0d) || (c[0] >= 0x1c && c[0] <= 0x1f))
-        return 1;
-    if (length >= 2 && c[0] == 0xc2 && (c[1] == 0x85 || c[1] == 0xa0))
-        return 2;
-    if (length < 3)
-        return 0;
-    bool is = (c[0] == 0xe1 && c[1] == 0x9a && c[2] == 0x80) ||
-              (c[0] == 0xe2 && c[1] == 0x80 && c[2] >= 0x80 && c[2] <= 0x8a) ||
-              (c[0] == 0xe2 && c[1] == 0x80 && (c[2] == 0xa8 || c[2] == 0xa9 || c[2] == 0xaf)) ||
-              (c[0] == 0xe2 && c[1] == 0x81 && c[2] == 0x9f) ||
-              (c[0] == 0xe3 && c[1] == 0x80 && c[2] == 0x80);
-    return is ? 3 : 0;
-}
 
 /* Up to three bytes at `offset`, which may lie in two blocks. */
 static txl_status peek(struct source *source, uint64_t offset, char bytes[3], size_t *n,
@@ -124,14 +110,14 @@ static txl_status step(struct word_rows *rows, size_t *n, txl_error *error) {
         rows->at = rows->word_begin = rows->word_end = 3;
         return TXL_OK;
     }
-    size_t space = space_length(bytes, *n);
+    size_t space = blank_length(bytes, *n);
     if (space == 0 && !rows->reading_word) {
         rows->reading_word = true;
         rows->word_begin = rows->at;
         rows->word_line = rows->line;
     }
     rows->reading_word = space == 0;
-    rows->line += bytes[0] == '\n';
+    rows->line += bytes[0] == '\n' && rows->record == 0;
     *n = space > 0 ? space : 1;
     rows->at += *n;
     if (rows->reading_word)
@@ -194,6 +180,7 @@ static txl_status write_word(struct word_rows *rows, struct word *word, const st
     table_real(table, nats / LN_2);
     if (rows->entropy)
         put_entropy(table, word, after);
+    table_own(table, rows->own);
     *word = (struct word){0};
     return table_end_row(table);
 }

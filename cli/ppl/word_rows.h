@@ -48,8 +48,9 @@ struct word_rows {
     struct source *source;
     bool has_marks; /* byte order marks are not part of the text */
     bool previous;
-    bool entropy; /* two more columns */
-    bool *begins; /* [n_token]: the tokens of B; NULL: there is no correction */
+    bool entropy;                  /* two more columns */
+    bool *begins;                  /* [n_token]: the tokens of B; NULL: there is no correction */
+    const struct own_columns *own; /* NULL: none */
 
     struct word word, space; /* the current word, and white space that waits for its word */
     bool in_word;            /* there is a current word */
@@ -59,6 +60,7 @@ struct word_rows {
 
     /* The source up to `at`: the last word in it, and its line. */
     uint64_t at, line;
+    uint64_t record; /* > 0: the line of all of the text */
     uint64_t word_begin, word_end, word_line;
     bool reading_word; /* the word may continue behind `at` */
 };
@@ -69,11 +71,12 @@ bool word_rows_correct(const txl_model *model, bool previous);
 /* Opens the table at `path`; `entropy` takes distributions too.  False with the error printed; end
  * with table_commit of its table, and word_rows_close. */
 bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *model, bool previous,
-                    bool entropy);
+                    bool entropy, const struct own_columns *own);
 void word_rows_close(struct word_rows *rows);
 
-/* Begins a text. */
-void word_rows_start(struct word_rows *rows, const char *file, struct source *source);
+/* Begins a text.  `record` > 0: the line in which all of it stands. */
+void word_rows_start(struct word_rows *rows, const char *file, struct source *source,
+                     uint64_t record);
 
 /* An observer; `rows` is its context. */
 txl_status word_rows_token(void *rows, const struct scored *token, txl_error *error);

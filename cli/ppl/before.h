@@ -1,0 +1,22 @@
+/* What is read before a text and not scored: --before, and the context of an item. */
+#ifndef CLI_BEFORE_H
+#define CLI_BEFORE_H
+
+#include "cli/model.h"
+#include "lib/base/buffer.h"
+
+/* The longest text of --before. */
+#define BEFORE_MOST (16 << 20)
+
+/* Reads the text of --before: the file at `path`, or `string`.  False with the error printed. */
+bool before_read(struct buffer *before, const char *path, const char *string,
+                 const struct model *model, bool ids, bool binary);
+
+/* Makes a text the begin of another one, as a prompt is: without one line end at its end. */
+void before_open(struct buffer *text, const txl_model *model);
+
+/* Adds `text` to what is before it, with a blank between where neither side has one.  False when
+ * memory is short. */
+bool before_join(struct buffer *before, const char *text, size_t length);
+
+#endif

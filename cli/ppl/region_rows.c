@@ -1,0 +1,148 @@
+/* Parts texts into regions, and sums tokens over them. */
+#include "region_rows.h"
+
+#include "cli/system/blank.h"
+#include "cli/system/terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double LN_2 = 0.693147180559945309417;
+
+/* ---- Regions ------------------------------------------------------------------------------ */
+
+static bool end_region(struct regions *regions) {
+    if (regions->n == regions->room) {
+        size_t room = 2 * regions->room + 8;
+        struct region *list = reallocarray(regions->list, room, sizeof *list);
+        if (!list)
+            return false;
+        regions->list = list;
+        regions->room = room;
+    }
+    regions->list[regions->n++] = (struct region){.end = regions->text.length};
+    return true;
+}
+
+bool regions_part(struct regions *regions, const char *text, size_t length) {
+    regions->text.length = regions->n = 0;
+    bool good = end_region(regions) && buffer_reserve(&regions->text, length + 1);
+    for (size_t i = 0; i < length && good; i++) {
+        bool bar = text[i] == '|',
+             escaped = text[i] == '\\' && i + 1 < length && text[i + 1] == '|';
+        i += escaped;
+        good = bar ? end_region(regions) : buffer_append(&regions->text, text + i, 1);
+    }
+    return good && end_region(regions);
+}
+
+void regions_free(struct regions *regions) {
+    buffer_free(&regions->text);
+    free(regions->list);
+    *regions = (struct regions){0};
+}
+
+/* ---- Tokens ------------------------------------------------------------------------------- */
+
+bool region_rows_open(struct region_rows *rows, const char *path, const txl_model *model,
+                      const struct own_columns *own) {
+    *rows = (struct region_rows){.on = true, .own = own, .eos = txl_model_eos(model)};
+    return !path ||
+           table_open(&rows->table, path, "* region text words tokens nats bits", own, false);
+}
+
+void region_rows_close(struct region_rows *rows) {
+    table_abandon(&rows->table);
+}
+
+void region_rows_start(struct region_rows *rows, struct regions *regions) {
+    rows->regions = regions;
+    rows->from = rows->solid = 0;
+}
+
+/* The first byte from `from` on that is not white space. */
+static size_t find_solid(struct region_rows *rows, size_t from) {
+    const struct buffer *text = &rows->regions->text;
+    if (from >= rows->from && from <= rows->solid)
+        return rows->solid;
+    size_t at = from, n = 0;
+    while (at < text->length && (n = blank_length(text->data + at, text->length - at)) > 0)
+        at += n;
+    rows->from = from;
+    rows->solid = at;
+    return at;
+}
+
+/* The region that has this byte; the last one for those behind the text. */
+static struct region *region_at(const struct regions *regions, size_t at) {
+    size_t low = 1, high = regions->n - 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (at < regions->list[middle].end)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return &regions->list[low];
+}
+
+txl_status region_rows_token(void *context, const struct scored *token, txl_error *error) {
+    struct region_rows *rows = context;
+    struct regions *regions = rows->regions;
+    size_t length = regions->text.length, begin = (size_t)token->place->offset,
+           end = begin + (size_t)token->place->bytes;
+    (void)error;
+    if (token->left_out)
+        return TXL_OK;
+    size_t solid = find_solid(rows, begin);
+    bool closes = token->id == rows->eos && end >= length && solid >= end;
+    size_t at = solid < length ? solid : begin;
+    struct region *region = closes ? &regions->list[0] : region_at(regions, at);
+    region->tokens++;
+    region->nats += (double)token->nats[0];
+    return TXL_OK;
+}
+
+/* ---- Rows --------------------------------------------------------------------------------- */
+
+/* The words that begin in text[begin .. end).  `*in_word`: whether one goes on there. */
+static uint64_t count_words(const struct buffer *text, size_t begin, size_t end, bool *in_word) {
+    uint64_t words = 0;
+    for (size_t at = begin, n; at<end; at += n> 0 ? n : 1) {
+        n = blank_length(text->data + at, text->length - at);
+        words += n == 0 && !*in_word;
+        *in_word = n == 0;
+    }
+    return words;
+}
+
+static txl_status put_row(struct region_rows *rows, size_t number, size_t begin, uint64_t words) {
+    struct table *table = &rows->table;
+    const struct region *region = &rows->regions->list[number];
+    table_own(table, rows->own);
+    table_integer(table, number);
+    table_text(table, rows->regions->text.data + begin, region->end - begin);
+    table_integer(table, words);
+    table_integer(table, region->tokens);
+    table_real(table, region->nats);
+    table_real(table, region->nats / LN_2);
+    return table_end_row(table);
+}
+
+txl_status region_rows_end(struct region_rows *rows, txl_error *error) {
+    const struct regions *regions = rows->regions;
+    txl_status status = TXL_OK;
+    bool in_word = false;
+    size_t begin = 0;
+    (void)error;
+    if (!rows->table.file.stream)
+        return TXL_OK;
+    for (size_t i = 1; i < regions->n && status == TXL_OK; i++) {
+        size_t end = regions->list[i].end;
+        status = put_row(rows, i, begin, count_words(&regions->text, begin, end, &in_word));
+        begin = end;
+    }
+    if (status == TXL_OK && regions->list[0].tokens > 0)
+        status = put_row(rows, 0, 0, 0);
+    return status;
+}

@@ -1,0 +1,57 @@
+/* --per-region: a row for each region of an item's text, and the regions themselves.
+ *
+ * A bar parts the text into regions, from 1, and is removed; "\|" is a bar of the text.  A token
+ * belongs to the region of its first byte that is not white space; one without such a byte, a blank
+ * or a line end within the text, to that of the next such byte, or to the last region.  The symbol
+ * that closes the text is region 0, so that the rows sum to the text.  A word belongs to the region
+ * of its first byte. */
+#ifndef CLI_REGION_ROWS_H
+#define CLI_REGION_ROWS_H
+
+#include "score.h"
+#include "table.h"
+
+/* The sum over a region's tokens. */
+struct region {
+    size_t end; /* of its bytes in the text */
+    uint64_t tokens;
+    double nats;
+};
+
+/* A text without its bars. */
+struct regions {
+    struct buffer text;
+    struct region *list; /* [n]; list[0] is region 0, whose end is 0 */
+    size_t n, room;
+};
+
+/* Parts the text.  False when memory is short. */
+bool regions_part(struct regions *regions, const char *text, size_t length);
+void regions_free(struct regions *regions);
+
+struct region_rows {
+    struct table table; /* without a stream: regions are summed, but not shown */
+    bool on;
+    const struct own_columns *own;
+    int32_t eos;
+    struct regions *regions; /* of the current text */
+    size_t solid;            /* the first byte from `from` on that is not white space */
+    size_t from;
+};
+
+/* `path` NULL: no table.  False with the error printed; end with table_commit of its table, and
+ * region_rows_close. */
+bool region_rows_open(struct region_rows *rows, const char *path, const txl_model *model,
+                      const struct own_columns *own);
+void region_rows_close(struct region_rows *rows);
+
+/* Begins a text, whose regions receive the sums. */
+void region_rows_start(struct region_rows *rows, struct regions *regions);
+
+/* An observer; `rows` is its context. */
+txl_status region_rows_token(void *rows, const struct scored *token, txl_error *error);
+
+/* Writes the text's rows. */
+txl_status region_rows_end(struct region_rows *rows, txl_error *error);
+
+#endif
