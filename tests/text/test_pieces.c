@@ -173,6 +173,204 @@ static void test_novel_vectors(void **state) {
     check_vectors("pieces/novels.model", "pieces/vectors.jsonl", "ids", "pieces");
 }
 
+/* ---- Made models -------------------------------------------------------------------------- */
+
+struct made_piece {
+    const char *text;
+    float score;
+    char type; /* as the protobuf numbers them: 1 normal, 2 unknown, 3 control, 4 user-defined */
+};
+
+/* A message of fields of fewer than 128 bytes each; the normaliser's is empty but for its rules. */
+static struct made *make_of(const struct made_piece *pieces, size_t n, const struct buffer *rules) {
+    static const struct made_piece first[] = {{"<unk>", 0, 2}, {"</s>", 0, 3}};
+    struct buffer model = {0};
+    for (size_t i = 0; i < n + 2; i++) {
+        const struct made_piece *piece = i < 2 ? &first[i] : &pieces[i - 2];
+        char length = (char)strlen(piece->text);
+        const char head[] = {0x0a, (char)(length + 9), 0x0a, length}, score = 0x15;
+        const char type[] = {0x18, piece->type};
+        assert_true(buffer_append(&model, head, sizeof head));
+        assert_true(buffer_append(&model, piece->text, (size_t)length));
+        assert_true(buffer_append(&model, &score, 1));
+        assert_true(buffer_append(&model, &piece->score, sizeof piece->score));
+        assert_true(buffer_append(&model, type, sizeof type));
+    }
+    /* No word mark before a text. */
+    size_t size = 2 + (rules ? 4 + rules->length : 0);
+    const char head[] = {0x1a, (char)(0x80 | (size & 0x7f)), (char)(size >> 7), 0x18, 0};
+    assert_true(buffer_append(&model, head, sizeof head));
+    if (rules) {
+        const char inner[] = {0x12, (char)(0x80 | (rules->length & 0x7f)),
+                              (char)(0x80 | (rules->length >> 7 & 0x7f)),
+                              (char)(rules->length >> 14)};
+        assert_true(buffer_append(&model, inner, sizeof inner));
+        assert_true(buffer_append(&model, rules->data, rules->length));
+    }
+    struct made *made = make(model.data, model.length);
+    buffer_free(&model);
+    return made;
+}
+
+static void assert_cut(const struct made *made, const char *text, const char *expected) {
+    struct cut cut = {0};
+    struct piece_stream *stream;
+    assert_int_equal(piece_stream_new(made->vocabulary.pieces, take, &cut, &stream, NULL), TXL_OK);
+    cut_text(stream, text, strlen(text), false, &cut);
+    json_t *pieces = json_loads(expected, 0, NULL);
+    assert_array(text, cut.pieces, pieces);
+    json_decref(pieces);
+    json_decref(cut.ids);
+    json_decref(cut.pieces);
+    piece_stream_free(stream);
+}
+
+/* An unknown character scores 10 less than the worst piece: its neighbour's score decides from
+ * where on it is worth that. */
+static void test_unknown_penalty(void **state) {
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        const struct made_piece pieces[] = {{"xy", more ? 10.125F : 9.875F, 1}, {"xyz", -3, 1}};
+        struct made *made = make_of(pieces, 2, NULL);
+        assert_cut(made, "xyz", more ? "[\"xy\",\"z\"]" : "[\"xyz\"]");
+        unmake(made);
+    }
+}
+
+/* A user-defined piece scores, for each of its bytes, the best normal piece's score, or nothing if
+ * that is negative, less 0.1. */
+static void test_user_defined_score(void **state) {
+    (void)state;
+    static const struct {
+        float a, b, c;
+        bool whole;
+    } scores[] = {{1, 1, 0.9375F, false},
+                  {1, 1, 0.875F, true},
+                  {-0.03125F, -0.03125F, -0.03125F, false},
+                  {-0.03125F, -0.03125F, -0.0625F, true}};
+    for (size_t i = 0; i < sizeof scores / sizeof *scores; i++) {
+        const struct made_piece pieces[] = {
+            {"a", scores[i].a, 1}, {"b", scores[i].b, 1}, {"c", scores[i].c, 1}, {"abc", 7, 4}};
+        struct made *made = make_of(pieces, 4, NULL);
+        assert_cut(made, "abc", scores[i].whole ? "[\"abc\"]" : "[\"a\",\"b\",\"c\"]");
+        unmake(made);
+    }
+}
+
+/* Unknown characters that follow each other are one piece, of at most PIECES_EXACT bytes. */
+static void test_most_unknown(void **state) {
+    (void)state;
+    static const struct {
+        const char *character;
+        size_t n, most; /* bytes of the longest piece */
+    } texts[] = {{"\xf0\x90\x90\x80", 20000, PIECES_EXACT},
+                 {"\xe4\xb8\xad", 30000, PIECES_EXACT / 3 * 3}};
+    const struct made_piece pieces[] = {{"a", -1, 1}};
+    struct made *made = make_of(pieces, 1, NULL);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct cut cut = {0};
+        struct buffer text = {0};
+        struct piece_stream *stream;
+        size_t width = strlen(texts[i].character);
+        for (size_t k = 0; k < texts[i].n; k++)
+            assert_true(buffer_append(&text, texts[i].character, width));
+        assert_int_equal(piece_stream_new(made->vocabulary.pieces, take, &cut, &stream, NULL),
+                         TXL_OK);
+        cut_text(stream, text.data, text.length, false, &cut);
+        assert_int_equal(json_array_size(cut.pieces), 2);
+        assert_int_equal(json_string_length(json_array_get(cut.pieces, 0)), texts[i].most);
+        assert_int_equal(json_string_length(json_array_get(cut.pieces, 1)),
+                         text.length - texts[i].most);
+        json_decref(cut.ids);
+        json_decref(cut.pieces);
+        piece_stream_free(stream);
+        buffer_free(&text);
+    }
+    unmake(made);
+}
+
+/* Spaces at a text's end are dropped if they are at most PIECES_EXACT bytes. */
+static void test_most_spaces(void **state) {
+    (void)state;
+    const struct made_piece pieces[] = {{"a", -1, 1}, {"\xe2\x96\x81", -1, 1}};
+    struct made *made = make_of(pieces, 2, NULL);
+    struct buffer text = {0};
+    assert_true(buffer_append(&text, "a", 1));
+    for (size_t n = 1; n <= PIECES_EXACT / 3 + 1; n++) {
+        assert_true(buffer_append(&text, "\xe2\x96\x81", 3));
+        if (n < PIECES_EXACT / 3)
+            continue;
+        struct cut cut = {0};
+        struct piece_stream *stream;
+        assert_int_equal(piece_stream_new(made->vocabulary.pieces, take, &cut, &stream, NULL),
+                         TXL_OK);
+        cut_text(stream, text.data, text.length, false, &cut);
+        assert_int_equal(json_array_size(cut.pieces), 3 * n <= PIECES_EXACT ? 1 : n + 1);
+        json_decref(cut.ids);
+        json_decref(cut.pieces);
+        piece_stream_free(stream);
+    }
+    buffer_free(&text);
+    unmake(made);
+}
+
+/* Rules that make 32 bytes, "abab...", of each x: a double array of one key. */
+static struct buffer make_rules(void) {
+    enum { UNITS = 512, STATE = 256 };
+    uint32_t units[UNITS + 1] = {[0] = UNITS * 4};
+    for (uint32_t i = 1; i < UNITS; i++)
+        units[1 + i] = (i ^ 0x55) & 0xff; /* a label that leads nowhere */
+    units[1] = STATE << 10;
+    units[1 + (STATE ^ 'x')] = 1U << 10 | 1U << 8 | 'x';
+    units[1 + (STATE ^ 'x' ^ 1)] = 1U << 31;
+    struct buffer rules = {0};
+    assert_true(buffer_append(&rules, units, sizeof units));
+    for (int i = 0; i < 16; i++)
+        assert_true(buffer_append(&rules, "ab", 2));
+    assert_true(buffer_append(&rules, "", 1));
+    return rules;
+}
+
+/* Of n characters, x or "abab...", and an "a" behind them, the number of pieces "ab" before the
+ * first other one. */
+static size_t count_ab(const struct made *made, bool x, size_t n) {
+    struct cut cut = {0};
+    struct buffer text = {0};
+    struct piece_stream *stream;
+    for (size_t i = 0; i < n; i++)
+        assert_true(buffer_append(&text, x ? "x" : &"ab"[i % 2], 1));
+    assert_true(buffer_append(&text, "a", 1));
+    assert_int_equal(piece_stream_new(made->vocabulary.pieces, take, &cut, &stream, NULL), TXL_OK);
+    cut_text(stream, text.data, text.length, false, &cut);
+    size_t ab = 0;
+    while (strcmp(json_string_value(json_array_get(cut.pieces, ab)), "ab") == 0)
+        ab++;
+    assert_string_equal(json_string_value(json_array_get(cut.pieces, ab)), "a");
+    assert_int_equal(json_array_size(cut.pieces), (x ? 16 * n : n / 2) + 1);
+    json_decref(cut.ids);
+    json_decref(cut.pieces);
+    piece_stream_free(stream);
+    buffer_free(&text);
+    return ab;
+}
+
+/* "abab...a" is best cut into a ba ba, but as far as every b into ab ab: the ways agree on no
+ * place. So it is cut after PIECES_EXACT bytes of the source; where rules make many bytes of one,
+ * after four times as many bytes. */
+static void test_most_uncut(void **state) {
+    (void)state;
+    const struct made_piece pieces[] = {
+        {"a", -10, 1}, {"b", -10, 1}, {"ab", -0x1p-10F, 1}, {"ba", -0x1p-10F + 0x1p-14F, 1}};
+    struct buffer rules = make_rules();
+    struct made *made = make_of(pieces, 4, &rules);
+    assert_int_equal(count_ab(made, false, PIECES_EXACT - 2), 0);
+    assert_int_equal(count_ab(made, false, PIECES_EXACT), PIECES_EXACT / 2);
+    assert_int_equal(count_ab(made, true, 4 * PIECES_EXACT / 32 - 1), 0);
+    assert_int_equal(count_ab(made, true, 4 * PIECES_EXACT / 32), 4 * PIECES_EXACT / 2);
+    buffer_free(&rules);
+    unmake(made);
+}
+
 /* ---- What symbols stand for --------------------------------------------------------------- */
 
 struct recorded {
@@ -452,11 +650,14 @@ static void test_xlnet_decoding(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_xlnet_vectors),  cmocka_unit_test(test_novel_vectors),
-        cmocka_unit_test(test_xlnet_spelled),  cmocka_unit_test(test_xlnet_split),
-        cmocka_unit_test(test_xlnet_gaps),     cmocka_unit_test(test_novel_decoding),
-        cmocka_unit_test(test_xlnet_decoding), cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_long_line),      cmocka_unit_test(test_damaged_sections),
+        cmocka_unit_test(test_xlnet_vectors),   cmocka_unit_test(test_novel_vectors),
+        cmocka_unit_test(test_xlnet_spelled),   cmocka_unit_test(test_xlnet_split),
+        cmocka_unit_test(test_xlnet_gaps),      cmocka_unit_test(test_novel_decoding),
+        cmocka_unit_test(test_xlnet_decoding),  cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_long_line),       cmocka_unit_test(test_damaged_sections),
+        cmocka_unit_test(test_unknown_penalty), cmocka_unit_test(test_user_defined_score),
+        cmocka_unit_test(test_most_unknown),    cmocka_unit_test(test_most_spaces),
+        cmocka_unit_test(test_most_uncut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
