@@ -111,8 +111,9 @@ static void squares_are_set(void **state) {
     txl_learner *learner = make_learner(c.model, &settings, &rms),
                 *other = make_learner(c.model, &settings, &sgd);
     uint64_t n = tensor.shape[0];
-    good(txl_learner_set_squares(learner, bias, n - 3, squares, 3, &error), &error);
-    good(txl_learner_set_squares(learner, "position.inv_freq", 0, squares, 3, &error), &error);
+    assert_good(txl_learner_set_squares(learner, bias, n - 3, squares, 3, &error), &error);
+    assert_good(txl_learner_set_squares(learner, "position.inv_freq", 0, squares, 3, &error),
+                &error);
     assert_int_equal(txl_learner_set_squares(learner, bias, n - 2, squares, 3, &error),
                      TXL_ARGUMENT);
     assert_int_equal(txl_learner_set_squares(learner, bias, UINT64_MAX, squares, 3, &error),
