@@ -658,8 +658,8 @@ static const struct option_row options[] = {
      .kind = OPTION_STRING,
      .argument = "LIST",
      .standard = "the checkpoint's",
-     .help = "tokens of memory before the segment: one or more numbers with commas between them, "
-             "each of which is measured",
+     .help = "tokens of memory before the segment: each of these numbers, with commas between "
+             "them, is measured",
      .offset = offsetof(struct bench_options, mem_lens)},
     {.name = "tgt-len",
      .kind = OPTION_INTEGER,
@@ -759,23 +759,21 @@ static const struct option_row options[] = {
 
 static const struct note notes[] = {
     {"Measurements",
-     "The memory is filled first, and a first sample warms up. Every sample that counts comes "
-     "right "
-     "after the machine's own limits were measured with the same threads: the best rate at which a "
-     "large buffer can be read, OpenBLAS's best sgemm, and, where weights are multiplied in bf16 "
-     "or "
-     "in 8 bits, the peak of the processor's instruction for it, with operands in registers. The "
+     "The memory is filled first, and a first sample warms up. Right before every other sample "
+     "the machine's limits are measured with the same threads: the best rate of reading a large "
+     "buffer, OpenBLAS's best sgemm, and, where weights are multiplied in bf16 or in 8 bits, the "
+     "peak of the processor's instruction for it, with operands in registers. The "
      "result has the median of the samples, their 10th and 90th percentile, the limits' medians, "
      "and the share of the limit. For generating, the share is tokens a second, times the bytes "
      "that one token must read, divided by the bandwidth. For scoring and training it is tokens a "
      "second, times the operations that one token must do, divided by the peak of what the last "
      "column names: sgemm or the instruction. A sample of refreshed (XLNet) is a round: a block of "
-     "--known tokens, then --refresh new ones, each of which but the first reads the weights. Its "
+     "--known tokens, then --refresh new ones; all but the first new one read the weights. Its "
      "share is the time that both limits allow, divided by the time taken. The tokens are drawn at "
      "random by Zipf's law."},
     {"Training",
-     "--mode train takes steps of txl train in f32, or with --compute bf16 in bf16. The operations "
-     "that cannot be left out are counted, two for a multiply-add: for rows of the segment every "
+     "--mode train takes steps of txl train in f32, or with --compute bf16 in bf16. Only "
+     "necessary operations count, two for a multiply-add: for rows of the segment every "
      "matrix three times, once forward and once for each gradient; for rows of memory the matrices "
      "of keys and values twice; for position rows their own matrix twice; and attention's three "
      "products three times over the positions that a token sees."},

@@ -347,7 +347,7 @@ static const struct option_row options[] = {
 static const struct operand_row operands[] = {
     {.name = "SOURCE",
      .help = "a directory with a published checkpoint, or one file; " BUILT_IN
-             ": the built-in model, of which --type alone may be chosen",
+             ": the built-in model, with no option but --type",
      .model = true},
     {0}};
 
