@@ -342,7 +342,8 @@ TXL_API uint64_t txl_model_target_flops(const txl_model *model, int32_t id);
 TXL_API void txl_session_reset(txl_session *session);
 
 /* Appends `n` ids to the timeline; then the distribution of the next token is available.  The
- * result does not depend on how the ids are divided into calls; few calls with many ids are faster.
+ * result does not depend on how the ids are divided into calls, but for the last digits of the fast
+ * arithmetic (txl_arithmetic); few calls with many ids are faster.
  * If an id is out of range the call fails with TXL_ARGUMENT and appends nothing. */
 TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, size_t n,
                                     txl_error *error);
