@@ -1,5 +1,6 @@
 /* The exact arithmetic: its bits are constants, which every kind of processor, compiler, division
  * of the ids into calls and number of threads meets (weights-format.md specifies them). */
+#include "lib/base/float_environment.h"
 #include "lib/kernels/kernels.h"
 #include "tests/model_cases.h"
 
@@ -349,6 +350,8 @@ static void fused_products(void **state) {
         {3, -5, 15, 0},
         {1 + 0x1p-23f, 1 - 0x1p-23f, -1, -0x1p-46f},
     };
+    /* As every call of the library does; -Ofast starts a program without subnormal numbers. */
+    const struct float_environment before = float_environment_set();
     for (size_t v = 0; kernels_available(v); v++) {
         const struct kernels *k = kernels_available(v)->exact;
         for (size_t i = 0; i < sizeof cases_of / sizeof *cases_of; i++) {
@@ -360,6 +363,7 @@ static void fused_products(void **state) {
                          (double)cases_of[i].sum);
         }
     }
+    float_environment_restore(&before);
 }
 
 /* ---- Draws -------------------------------------------------------------------------------- */
