@@ -493,7 +493,7 @@ static txl_status guess_text(struct recognised *r, const char *path, bool *known
     size_t size;
     txl_status status = path ? read_vocabulary(r, path, NULL, &section, &size, error) : TXL_FORMAT;
     free(section);
-    *known = status == TXL_OK;
+    *known = !status;
     return status == TXL_MEMORY ? status : TXL_OK;
 }
 

@@ -39,7 +39,7 @@ static txl_status push(struct evaluation *e, int32_t id, const struct place *pla
     txl_status status = TXL_OK;
     if (e->report && e->scorer.n == 0)
         status = report_context(e->report, e->scorer.index, id, place, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     return scorer_push(&e->scorer, id, place, error);
 }
@@ -78,9 +78,9 @@ static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t le
         int32_t id;
         struct place place = {0};
         txl_status status = spool_read(e, &id, &place, error);
-        if (status == TXL_OK)
+        if (!status)
             status = push(e, id, &place, error);
-        if (status != TXL_OK)
+        if (status)
             return status;
         show_progress(e, (double)(done + i) / (double)all, done + i);
     }
@@ -96,7 +96,7 @@ static txl_status score_streams(struct evaluation *e, txl_error *error) {
         fseeko(e->spool, (off_t)(begin * length) * spooled_bytes(e), SEEK_SET) != 0)
         return fail_spool(error);
     txl_status status = TXL_OK;
-    for (uint64_t i = begin; status == TXL_OK && length > 0 && i < end; i++) {
+    for (uint64_t i = begin; !status && length > 0 && i < end; i++) {
         status = score_stream(e, i * length, length, (end - begin) * length, (i - begin) * length,
                               error);
         end_stream(e);
@@ -118,7 +118,7 @@ static txl_status push_in_line(struct evaluation *e, int32_t id, const struct pl
         /* The line's own first token is number 0. */
         scorer_start(&e->scorer, opening ? 0 : UINT64_MAX);
         txl_status status = scorer_push(&e->scorer, context, place, error);
-        if (status != TXL_OK || opening)
+        if (status || opening)
             return status;
     }
     return scorer_push(&e->scorer, id, place, error);
@@ -131,7 +131,7 @@ static txl_status end_line(struct evaluation *e, uint64_t end, txl_error *error)
         e->in_line = false;
         status = scorer_flush(&e->scorer, error);
     }
-    if (status == TXL_OK)
+    if (!status)
         status = tables_line(e->tables, &e->line, end, &e->scorer.score, error);
     end_stream(e);
     return status;
@@ -192,7 +192,7 @@ static txl_status score_alone(struct evaluation *e, int32_t id, const struct pla
         status = scorer_start_after(&e->scorer, &e->context, error);
         e->is_scored = true;
     }
-    return status == TXL_OK ? scorer_push(&e->scorer, id, place, error) : status;
+    return status ? status : scorer_push(&e->scorer, id, place, error);
 }
 
 static txl_status add_waiting(struct evaluation *e, int32_t id, const struct place *place,
@@ -274,7 +274,7 @@ static txl_status end_alone_line(struct evaluation *e, uint64_t end, txl_error *
     e->in_line = false;
     if (e->is_scored)
         status = scorer_flush(&e->scorer, error);
-    if (status == TXL_OK)
+    if (!status)
         status = tables_line(e->tables, &e->line, end, &e->scorer.score, error);
     end_stream(e);
     e->record++;
@@ -286,7 +286,7 @@ static txl_status feed_line(struct evaluation *e, const char *text, size_t lengt
                             txl_error *error) {
     txl_status status = e->in_line ? TXL_OK : start_alone(e, at, error);
     e->in_line = true;
-    return status == TXL_OK ? token_reader_feed(&e->reader, text, length) : status;
+    return status ? status : token_reader_feed(&e->reader, text, length);
 }
 
 /* Passes on the lines of the source, each after what is before it. */
@@ -295,10 +295,10 @@ static txl_status read_lines(struct evaluation *e, txl_error *error) {
     uint64_t at = 0;
     ssize_t n;
     txl_status status = TXL_OK;
-    while (status == TXL_OK && (n = input_read(e->reader.input, buffer, sizeof buffer)) != 0) {
+    while (!status && (n = input_read(e->reader.input, buffer, sizeof buffer)) != 0) {
         if (n < 0)
             return TXL_IO;
-        for (size_t i = 0, length; i < (size_t)n && status == TXL_OK; i += length) {
+        for (size_t i = 0, length; i < (size_t)n && !status; i += length) {
             const char *feed = memchr(buffer + i, '\n', (size_t)n - i);
             length = feed ? (size_t)(feed - buffer) - i + 1 : (size_t)n - i;
             status = feed_line(e, buffer + i, length, at, error);
@@ -306,22 +306,22 @@ static txl_status read_lines(struct evaluation *e, txl_error *error) {
             last = length > 1 ? buffer[i + length - 2] : last;
             bool carriage = last == '\r' && !e->reader.takes_bytes && at - e->base > 1;
             last = buffer[i + length - 1];
-            if (feed && status == TXL_OK)
+            if (feed && !status)
                 status = token_reader_end_text(&e->reader);
-            if (feed && status == TXL_OK)
+            if (feed && !status)
                 status = end_alone_line(e, at - 1 - carriage, error);
             show_reading(e);
-            if (status == TXL_OK && signals_stopped())
+            if (!status && signals_stopped())
                 status = TXL_STOPPED;
         }
     }
-    if (status == TXL_OK && signals_stopped())
+    if (!status && signals_stopped())
         status = TXL_STOPPED;
-    if (status == TXL_OK && e->in_line)
+    if (!status && e->in_line)
         status = token_reader_end_text(&e->reader);
-    if (status == TXL_OK && e->in_line)
+    if (!status && e->in_line)
         status = end_alone_line(e, at, error);
-    if (status == TXL_OK)
+    if (!status)
         token_reader_end(&e->reader);
     return status;
 }
@@ -350,25 +350,25 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
     reader->n_before = text->n_before;
     reader->where = text->where;
     txl_status status = start_alone(e, 0, &error);
-    if (status != TXL_OK)
+    if (status)
         return terminal_error("%s", error.message), status;
     status = text->length > 0 ? token_reader_feed(reader, text->text, text->length)
                               : token_reader_feed(reader, "\n", 1);
-    if (status == TXL_OK)
+    if (!status)
         status = token_reader_end_text(reader);
-    if (status != TXL_OK) {
+    if (status) {
         e->tokens = tokens;
         return status == TXL_TEXT && !renew_encoder(e) ? TXL_MEMORY : status;
     }
-    for (size_t i = 0; i < e->n_waiting && status == TXL_OK; i++) {
+    for (size_t i = 0; i < e->n_waiting && !status; i++) {
         struct place *place = &e->waiting[i].place;
         if (place->offset + place->bytes > text->length) /* the line end of an empty text */
             place->bytes = place->share.bytes = place->share.characters = 0;
         status = score_alone(e, e->waiting[i].id, place, &error);
     }
-    if (status == TXL_OK && e->is_scored)
+    if (!status && e->is_scored)
         status = scorer_flush(&e->scorer, &error);
-    if (status != TXL_OK && status != TXL_STOPPED)
+    if (status && status != TXL_STOPPED)
         terminal_error("%s: %s%s", reader->input->name, text->where, error.message);
     return status;
 }
@@ -401,14 +401,14 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
     if (e->options.per_line)
         return push_in_line(e, symbol->id, &place, error);
     txl_status status = e->heat ? heat_symbol(e->heat, symbol, error) : TXL_OK;
-    return status == TXL_OK ? push(e, symbol->id, &place, error) : status;
+    return status ? status : push(e, symbol->id, &place, error);
 }
 
 /* Receives the text before its symbols. */
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct evaluation *e = context;
     txl_status status = tables_see(e->tables, text, length, error);
-    return status == TXL_OK && e->heat ? heat_text(e->heat, text, length, error) : status;
+    return !status && e->heat ? heat_text(e->heat, text, length, error) : status;
 }
 
 /* Scores what still waits at the end of the text. */
@@ -428,15 +428,15 @@ static txl_status score_text(struct evaluation *e, const struct input *input) {
     txl_status status = e->alone && !lines ? start_alone(e, 0, &error) : TXL_OK;
     if (lines)
         status = read_lines(e, &error);
-    else if (status == TXL_OK)
+    else if (!status)
         status = token_reader_run(&e->reader, show_reading, e);
     if (status == TXL_STOPPED && !signals_stopped() && !output_closed() && !output_failed())
         status = TXL_OK; /* --max-tokens */
-    if (status == TXL_OK)
+    if (!status)
         status = finish_text(e, &error);
-    else if (error.status == TXL_OK)
+    else if (!error.status)
         return status; /* the reader printed the error */
-    if (status != TXL_OK && status != TXL_STOPPED)
+    if (status && status != TXL_STOPPED)
         terminal_error("%s: %s", input->name, error.message);
     return status;
 }
@@ -530,7 +530,7 @@ static txl_status fail_short(const struct evaluation *e, const char *name,
 static txl_status end_tables(struct evaluation *e, const char *name, struct result *result,
                              txl_status status) {
     txl_error error;
-    bool good = status == TXL_OK || status == TXL_STOPPED;
+    bool good = !status || status == TXL_STOPPED;
     bool cut = !e->reader.ended || e->options.streams > 1;
     if (good && tables_finish_text(e->tables, cut, &error) != TXL_OK) {
         status = error.status;
@@ -557,7 +557,7 @@ txl_status evaluate(struct evaluation *e, const char *file, struct input *input,
         fclose(e->spool);
         e->spool = NULL;
     }
-    if (status == TXL_OK && result->score.predicted == 0)
+    if (!status && result->score.predicted == 0)
         status = fail_short(e, input->name, result);
     result->file = file;
     return end_tables(e, input->name, result, status);

@@ -86,12 +86,12 @@ static txl_status score_text(struct items *items, struct evaluation *e,
         items->wrong++;
         return TXL_OK;
     }
-    if (status == TXL_OK) {
+    if (!status) {
         status = tables_end_record(e->tables, &error);
-        if (status != TXL_OK && status != TXL_STOPPED)
+        if (status && status != TXL_STOPPED)
             terminal_error("%s: %s%s", table->input.name, where, error.message);
     }
-    if (status == TXL_OK && items->preference.on &&
+    if (!status && items->preference.on &&
         !preference_add(&items->preference, item, condition, compared_nats(items, e),
                         table->record))
         status = TXL_IO;
@@ -117,19 +117,19 @@ static txl_status score_record(struct items *items, struct evaluation *e) {
     text = items_table_value(table, ROLE_GOOD);
     txl_status status = score_text(items, e, &item, &good, &text);
     text = items_table_value(table, ROLE_BAD);
-    return status == TXL_OK ? score_text(items, e, &item, &bad, &text) : status;
+    return status ? status : score_text(items, e, &item, &bad, &text);
 }
 
 static txl_status score_records(struct items *items, struct evaluation *e) {
     struct input *input = &items->table.input;
     txl_status status = TXL_OK;
-    while (status == TXL_OK && items_table_next(&items->table)) {
+    while (!status && items_table_next(&items->table)) {
         status = score_record(items, e);
         progress_update(e->progress, input_fraction(input, input->read), e->tokens);
     }
-    if (status == TXL_OK && input->failed)
+    if (!status && input->failed)
         status = TXL_IO;
-    if (status == TXL_OK && signals_stopped())
+    if (!status && signals_stopped())
         status = TXL_STOPPED;
     return status;
 }
@@ -141,14 +141,14 @@ txl_status items_evaluate(struct items *items, struct evaluation *e, struct resu
     *result = (struct result){.file = items->path};
     if (evaluation_begin(e, input)) {
         status = score_records(items, e);
-        if (status == TXL_OK)
+        if (!status)
             token_reader_end(&e->reader);
         evaluation_end(e, result);
     }
-    bool good = status == TXL_OK || status == TXL_STOPPED;
-    if (good && items->preference.on && !preference_end(&items->preference, status == TXL_OK))
+    bool good = !status || status == TXL_STOPPED;
+    if (good && items->preference.on && !preference_end(&items->preference, !status))
         status = TXL_IO;
-    if (status == TXL_OK && result->score.predicted == 0) {
+    if (!status && result->score.predicted == 0) {
         terminal_error("%s: no text has a token to score", input->name);
         status = TXL_TEXT;
     }

@@ -19,5 +19,5 @@ txl_status line_rows_line(struct line_rows *rows, const struct place *place,
     table_real(table, score->nats);
     table_real(table, score->nats / LN_2);
     txl_status status = table_source(table, rows->source, place->offset, place->bytes, error);
-    return status == TXL_OK ? table_end_row(table) : status;
+    return status ? status : table_end_row(table);
 }

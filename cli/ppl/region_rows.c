@@ -137,12 +137,12 @@ txl_status region_rows_end(struct region_rows *rows, txl_error *error) {
     (void)error;
     if (!rows->table.file.stream)
         return TXL_OK;
-    for (size_t i = 1; i < regions->n && status == TXL_OK; i++) {
+    for (size_t i = 1; i < regions->n && !status; i++) {
         size_t end = regions->list[i].end;
         status = put_row(rows, i, begin, count_words(&regions->text, begin, end, &in_word));
         begin = end;
     }
-    if (status == TXL_OK && regions->list[0].tokens > 0)
+    if (!status && regions->list[0].tokens > 0)
         status = put_row(rows, 0, 0, 0);
     return status;
 }

@@ -178,16 +178,16 @@ static bool keep_before(struct scorer *scorer, const struct id_list *before) {
 static txl_status feed_before(struct scorer *scorer, const struct id_list *before, bool again,
                               txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < scorer->n_lane && status == TXL_OK; i++) {
+    for (size_t i = 0; i < scorer->n_lane && !status; i++) {
         struct lane *lane = &scorer->lane[i];
         if (!scorer->is_read) {
             txl_session_reset(lane->by.session);
             status = txl_session_feed(lane->by.session, before->ids, before->n - 1, error);
         }
-        if (status == TXL_OK && again)
+        if (!status && again)
             status = txl_session_copy(lane->by.session, &lane->copy, error);
     }
-    scorer->is_read = again && status == TXL_OK;
+    scorer->is_read = again && !status;
     return status;
 }
 
@@ -198,7 +198,7 @@ static txl_status push_before(struct scorer *scorer, const struct id_list *befor
     txl_status status = TXL_OK;
     scorer_start(scorer, 0 - (uint64_t)before->n);
     scorer->unscored = before->n - 1;
-    for (size_t i = 0; i < before->n && status == TXL_OK; i++)
+    for (size_t i = 0; i < before->n && !status; i++)
         status = scorer_push(scorer, before->ids[i], &nowhere, error);
     return status;
 }
@@ -211,7 +211,7 @@ static txl_status read_before(struct scorer *scorer, const struct id_list *befor
     scorer->is_read = scorer->is_read && again;
     scorer->score = (struct score){0};
     txl_status status = feed_before(scorer, before, again, error);
-    if (status == TXL_OK && !again && !keep_before(scorer, before)) {
+    if (!status && !again && !keep_before(scorer, before)) {
         *error = (txl_error){TXL_MEMORY, "out of memory"};
         status = TXL_MEMORY;
     }
@@ -248,7 +248,7 @@ static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int3
     if (!lane->logprob)
         return txl_session_score(session, ids, n, ids + 1, lane->nats, error);
     txl_status status = txl_session_distributions(session, ids, n, lane->logprob, error);
-    for (size_t i = 0; status == TXL_OK && i < n; i++)
+    for (size_t i = 0; !status && i < n; i++)
         lane->nats[i] = -lane->logprob[i * scorer->n_token + (size_t)ids[i + 1]];
     return status;
 }
@@ -273,7 +273,7 @@ static txl_status record(struct scorer *scorer, size_t i, size_t at, txl_error *
         scorer->score.share.characters += token.place->share.characters;
     }
     txl_status status = TXL_OK;
-    for (size_t k = 0; k < scorer->n_observer && status == TXL_OK; k++)
+    for (size_t k = 0; k < scorer->n_observer && !status; k++)
         status = scorer->observer[k].token(scorer->observer[k].context, &token, error);
     return status;
 }
@@ -282,17 +282,17 @@ static txl_status record(struct scorer *scorer, size_t i, size_t at, txl_error *
 static txl_status score_window(struct scorer *scorer, txl_error *error) {
     size_t last = scorer->n - 1;
     txl_status status = TXL_OK;
-    for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++) {
+    for (size_t k = 0; k < scorer->n_lane && !status; k++) {
         struct lane *lane = &scorer->lane[k];
         txl_session_reset(lane->by.session);
         if (last > 1)
             status = txl_session_feed(lane->by.session, scorer->ids, last - 1, error);
-        if (status == TXL_OK)
+        if (!status)
             status = score_ids(scorer, lane, &scorer->ids[last - 1], 1, error);
     }
-    if (status == TXL_OK)
+    if (!status)
         status = record(scorer, 0, last, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (last == scorer->window) {
         memmove(scorer->ids, scorer->ids + 1, last * sizeof *scorer->ids);
@@ -308,14 +308,14 @@ static txl_status score_round(struct scorer *scorer, txl_error *error) {
     size_t known = scorer->known, n = scorer->n - known;
     size_t block = known < scorer->tgt_len ? known : scorer->tgt_len;
     txl_status status = TXL_OK;
-    for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++) {
+    for (size_t k = 0; k < scorer->n_lane && !status; k++) {
         struct lane *lane = &scorer->lane[k];
         status = txl_session_score_block(lane->by.session, scorer->ids + known - block, block, n,
                                          lane->nats, lane->logprob, error);
     }
-    for (size_t i = 0; i < n && status == TXL_OK; i++)
+    for (size_t i = 0; i < n && !status; i++)
         status = record(scorer, i, known + i, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     size_t past = scorer->n > scorer->tgt_len ? scorer->n - scorer->tgt_len : 0;
     scorer->n -= past;
@@ -333,11 +333,11 @@ txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
         return TXL_OK;
     size_t n = scorer->n - 1;
     txl_status status = TXL_OK;
-    for (size_t k = 0; k < scorer->n_lane && status == TXL_OK; k++)
+    for (size_t k = 0; k < scorer->n_lane && !status; k++)
         status = score_ids(scorer, &scorer->lane[k], scorer->ids, n, error);
-    for (size_t i = 0; i < n && status == TXL_OK; i++)
+    for (size_t i = 0; i < n && !status; i++)
         status = record(scorer, i, i + 1, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     scorer->ids[0] = scorer->ids[n];
     scorer->places[0] = scorer->places[n];

@@ -76,7 +76,7 @@ txl_status source_get(struct source *source, uint64_t offset, uint64_t most, con
     }
     if (!here) {
         txl_status status = fill(source, offset, error);
-        if (status != TXL_OK)
+        if (status)
             return status;
     }
     size_t skipped = (size_t)(offset - source->block_begin);

@@ -312,7 +312,7 @@ txl_status table_source(struct table *table, struct source *source, uint64_t off
         const char *bytes;
         size_t n;
         txl_status status = source_get(source, offset + done, length - done, &bytes, &n, error);
-        if (status != TXL_OK)
+        if (status)
             return status;
         if (n == 0) {
             *error = (txl_error){TXL_IO, "became shorter while it was scored"};

@@ -79,7 +79,7 @@ txl_status tables_end_record(struct tables *tables, txl_error *error) {
     txl_status status = TXL_OK;
     if (tables->words.table.file.stream)
         status = word_rows_end(&tables->words, false, error);
-    return status == TXL_OK ? region_rows_end(&tables->regions, error) : status;
+    return status ? status : region_rows_end(&tables->regions, error);
 }
 
 txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error) {
@@ -95,7 +95,7 @@ static txl_status match(struct source *source, uint64_t offset, const char *what
         const char *byte;
         size_t got;
         txl_status status = source_get(source, offset + i, 1, &byte, &got, error);
-        if (status != TXL_OK)
+        if (status)
             return status;
         *is = got == 1 && *byte == what[i];
     }
@@ -111,13 +111,13 @@ txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
         status = match(&tables->source, 0, SOURCE_MARK, &mark, error);
     line->offset += mark ? strlen(SOURCE_MARK) : 0;
     line->bytes = end > line->offset ? end - line->offset : 0;
-    if (status == TXL_OK && tables->words.table.file.stream)
+    if (!status && tables->words.table.file.stream)
         status = word_rows_end(&tables->words, false, error);
-    if (status == TXL_OK && tables->lines.table.file.stream)
+    if (!status && tables->lines.table.file.stream)
         status = line_rows_line(&tables->lines, line, score, error);
-    if (status == TXL_OK)
+    if (!status)
         status = match(&tables->source, end, "\r\n", &carriage, error);
-    if (status == TXL_OK)
+    if (!status)
         status = match(&tables->source, end, "\n", &feed, error);
     line->line++;
     line->offset = end + (carriage ? 2 : feed ? 1 : 0);

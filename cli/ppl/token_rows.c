@@ -68,13 +68,13 @@ static txl_status put_decoded(struct token_rows *rows, int32_t id, txl_error *er
     const char *text;
     size_t length;
     txl_status status = txl_decoder_push(rows->decoder, id, &text, &length, error);
-    bool good = status == TXL_OK && buffer_append(&all, text, length);
+    bool good = !status && buffer_append(&all, text, length);
     if (good)
         status = txl_decoder_finish(rows->decoder, &text, &length, error);
-    good = good && status == TXL_OK && buffer_append(&all, text, length);
+    good = good && !status && buffer_append(&all, text, length);
     if (good) {
         table_text(&rows->table, all.data ? all.data : "", all.length);
-    } else if (status == TXL_OK) {
+    } else if (!status) {
         *error = (txl_error){TXL_MEMORY, "out of memory"};
         status = TXL_MEMORY;
     }
@@ -111,7 +111,7 @@ txl_status token_rows_token(void *context, const struct scored *token, txl_error
     txl_status status = rows->decoder
                             ? put_decoded(rows, token->id, error)
                             : table_source(table, rows->source, place->offset, place->bytes, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     table_real(table, (double)token->nats[0]);
     table_real(table, (double)token->nats[0] / LN_2);

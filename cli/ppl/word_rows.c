@@ -87,7 +87,7 @@ static txl_status peek(struct source *source, uint64_t offset, char bytes[3], si
         const char *more;
         size_t got;
         txl_status status = source_get(source, offset + *n, 3 - *n, &more, &got, error);
-        if (status != TXL_OK || got == 0)
+        if (status || got == 0)
             return status;
         memcpy(bytes + *n, more, got);
         *n += got;
@@ -104,7 +104,7 @@ static bool is_at_hand(const struct word_rows *rows) {
 static txl_status step(struct word_rows *rows, size_t *n, txl_error *error) {
     char bytes[3];
     txl_status status = peek(rows->source, rows->at, bytes, n, error);
-    if (status != TXL_OK || *n == 0)
+    if (status || *n == 0)
         return status;
     if (rows->at == 0 && *n == 3 && rows->has_marks && memcmp(bytes, SOURCE_MARK, 3) == 0) {
         rows->at = rows->word_begin = rows->word_end = 3;
@@ -132,7 +132,7 @@ static txl_status find_word(struct word_rows *rows, uint64_t offset, uint64_t en
                             txl_error *error) {
     size_t n = 1;
     txl_status status = TXL_OK;
-    while (status == TXL_OK && n > 0 && rows->at < end && rows->word_end <= offset)
+    while (!status && n > 0 && rows->at < end && rows->word_end <= offset)
         status = step(rows, &n, error);
     return status;
 }
@@ -141,7 +141,7 @@ static txl_status find_word(struct word_rows *rows, uint64_t offset, uint64_t en
 static txl_status finish_word(struct word_rows *rows, txl_error *error) {
     size_t n = 1;
     txl_status status = TXL_OK;
-    while (status == TXL_OK && n > 0 && rows->reading_word && is_at_hand(rows))
+    while (!status && n > 0 && rows->reading_word && is_at_hand(rows))
         status = step(rows, &n, error);
     return status;
 }
@@ -173,7 +173,7 @@ static txl_status write_word(struct word_rows *rows, struct word *word, const st
     table_integer(table, word->place.offset);
     table_integer(table, bytes);
     txl_status status = table_source(table, rows->source, word->place.offset, bytes, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     table_integer(table, word->tokens);
     table_real(table, nats);
@@ -261,7 +261,7 @@ static uint64_t end_before(const struct scored *token) {
 static txl_status begin_word(struct word_rows *rows, const struct scored *token,
                              const struct moment *before, txl_error *error) {
     txl_status status = end_word(rows, before, error);
-    if (status == TXL_OK)
+    if (!status)
         status = end_boundary(rows, before, error);
     /* The token before stands for part of the word too. */
     bool begun = end_before(token) > rows->word_begin;
@@ -291,9 +291,9 @@ static txl_status cut_word(struct word_rows *rows, txl_error *error) {
  */
 static txl_status leave_out(struct word_rows *rows, const struct moment *before, txl_error *error) {
     txl_status status = finish_word(rows, error);
-    if (status == TXL_OK)
+    if (!status)
         status = end_word(rows, before, error);
-    if (status == TXL_OK && rows->space.tokens > 0)
+    if (!status && rows->space.tokens > 0)
         status = write_word(rows, &rows->space, before, error);
     rows->boundary = false;
     return status;
@@ -305,9 +305,9 @@ static txl_status take_token(struct word_rows *rows, const struct scored *token,
     txl_status status = TXL_OK;
     if (rows->in_word && token->index != rows->next)
         status = cut_word(rows, error);
-    if (status == TXL_OK)
+    if (!status)
         status = find_word(rows, offset, end, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (token->left_out)
         return leave_out(rows, &before, error);
@@ -328,9 +328,9 @@ txl_status word_rows_token(void *context, const struct scored *token, txl_error 
 
 txl_status word_rows_end(struct word_rows *rows, bool cut, txl_error *error) {
     txl_status status = cut ? cut_word(rows, error) : finish_word(rows, error);
-    if (status == TXL_OK)
+    if (!status)
         status = end_word(rows, NULL, error);
-    if (status == TXL_OK && rows->space.tokens > 0)
+    if (!status && rows->space.tokens > 0)
         status = write_word(rows, &rows->space, NULL, error);
     rows->boundary = false;
     return status;

@@ -255,9 +255,9 @@ static txl_status open_shard(struct bundle *b, int64_t number, const struct mapp
              b->n_shard);
     txl_status status = mapped_file_open(path, &source->file, b->error);
     free(path);
-    if (status == TXL_OK)
+    if (!status)
         status = foreign_refuse_pointer(&source->file, b->error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     b->shards[b->n_open++] = (struct shard){number, &source->file};
     b->available += source->file.size;
@@ -273,7 +273,7 @@ static txl_status place(struct bundle *b, const char *name, const struct entry *
         return refuse(b, name, "it is in none of the data files");
     const struct mapped_file *file = NULL;
     txl_status status = open_shard(b, e->shard, &file);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (e->offset < 0 || e->size < 0 || (uint64_t)e->offset > file->size ||
         (uint64_t)e->size > file->size - (uint64_t)e->offset)
@@ -392,7 +392,7 @@ static txl_status add_part(struct bundle *b, const struct tensor_claim *whole,
                            uint64_t *covered) {
     struct checkpoint_part *part = &storage->parts[storage->n_part];
     txl_status status = find_box(b, whole, slice, part);
-    if (status != TXL_OK)
+    if (status)
         return status;
     unsigned char key[MAX_SLICE_KEY];
     const struct table_entry *found =
@@ -405,7 +405,7 @@ static txl_status add_part(struct bundle *b, const struct tensor_claim *whole,
     if (!read_entry(found, &e) || e.n_slice > 0)
         return malformed(b, whole->name);
     status = check_form(b, &e, &claim, &n_element);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (claim.dtype != whole->dtype || claim.n_dim != whole->n_dim ||
         memcmp(claim.shape, part->length, (size_t)claim.n_dim * sizeof *claim.shape) != 0)
@@ -435,15 +435,15 @@ static txl_status join(struct bundle *b, const struct table_entry *from, const s
     txl_status status = TXL_OK;
     struct checkpoint_storage *s = &b->source->storages[b->source->n_storage++];
     s->parts = &b->source->parts[b->n_part];
-    while (status == TXL_OK && message.at < message.end && protobuf_field(&message, &field)) {
+    while (!status && message.at < message.end && protobuf_field(&message, &field)) {
         if (is(&field, 7, PROTOBUF_BYTES))
             status = read_slice(protobuf_inside(&field), &slice)
                          ? add_part(b, whole, &slice, s, &covered)
                          : malformed(b, whole->name);
     }
-    if (status == TXL_OK && covered != n_element)
+    if (!status && covered != n_element)
         status = refuse(b, whole->name, "its parts leave a hole");
-    if (status != TXL_OK)
+    if (status)
         return status;
     s->file = s->parts[0].storage->file;
     s->size = n_element * checkpoint_dtype_size(whole->dtype);
@@ -465,10 +465,10 @@ static txl_status add_tensor(struct bundle *b, const struct table_entry *from) {
     if (!read_entry(from, &e))
         return malformed(b, from->key);
     txl_status status = check_form(b, &e, &claim, &n_element);
-    if (status == TXL_OK)
+    if (!status)
         status = e.n_slice > 0 ? join(b, from, &e, &claim, n_element, &claim.storage)
                                : place(b, from->key, &e, &claim, n_element, &claim.storage);
-    if (status != TXL_OK)
+    if (status)
         return status;
     claim.n_item = n_element;
     return checkpoint_add(b->checkpoint, &claim, b->error);
@@ -483,7 +483,7 @@ static txl_status read_bundle(struct bundle *b) {
     const char *path = b->source->file.path;
     size_t length = strlen(path);
     txl_status status = read_header(b);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (length < strlen(ending) || strcmp(path + length - strlen(ending), ending) != 0)
         return txl_fail(b->error, TXL_FORMAT,
@@ -496,11 +496,11 @@ static txl_status read_bundle(struct bundle *b) {
     if (!b->source->storages || !b->source->parts)
         return txl_fail_memory(b->error, "a list of storages",
                                b->table.n * sizeof *b->source->storages);
-    for (size_t i = 1; i < b->table.n && status == TXL_OK; i++)
+    for (size_t i = 1; i < b->table.n && !status; i++)
         if (!is_part(&b->table.entries[i]))
             status = add_tensor(b, &b->table.entries[i]);
     /* Tensors that share their bytes would make a small file a large model. */
-    if (status == TXL_OK && b->claimed > b->available)
+    if (!status && b->claimed > b->available)
         status = txl_fail(b->error, TXL_FORMAT,
                           "%s: its tensors have %" PRIu64 " bytes, and the data files %" PRIu64,
                           b->source->file.path, b->claimed, b->available);
@@ -516,7 +516,7 @@ txl_status tensor_bundle_read(struct checkpoint *checkpoint, struct checkpoint_s
     b->source = source;
     b->error = error;
     txl_status status = table_read(&source->file, &b->table, error);
-    if (status == TXL_OK)
+    if (!status)
         status = read_bundle(b);
     table_free(&b->table);
     free(b);
