@@ -15,6 +15,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* States that /undo can go back to: at most so many, and those before the last take at most so much
+ * memory. */
+enum { MOST_PAST = 100 };
+static const uint64_t PAST_BYTES = (uint64_t)1 << 30;
 
 /* The text at one time: the model's memory of it, and the text as shown, by both sides. */
 struct state {
@@ -28,11 +34,11 @@ struct interaction {
     struct generate_options *options; /* the command line's, which /set changes */
     char turn[16];                    /* what /set turn was given, which outlives its line */
     struct line_reader reader;
-    struct buffer text;  /* together with g->memory the current state */
-    struct state before; /* what /undo goes back to */
-    bool can_undo;
+    struct buffer text;           /* together with g->memory the current state */
+    struct state past[MOST_PAST]; /* what /undo goes back to, the last one last */
+    size_t n_past, most_past;
     struct buffer added; /* what the last turn's line added to the text: /retry adds it again */
-    bool can_retry;      /* `before` is the state before the last turn */
+    bool can_retry;      /* the last past state is that before the last turn */
     int64_t texts;
     uint64_t prompt_tokens, unknown;
 };
@@ -44,16 +50,23 @@ static bool fail_memory(void) {
 
 /* ---- The text ----------------------------------------------------------------------------- */
 
+static void forget(struct state *state) {
+    txl_memory_free(state->memory);
+    buffer_free(&state->text);
+    *state = (struct state){0};
+}
+
 /* Makes `memory`, which may be NULL, and `text` the current state, taking both; keeps the old state
  * for /undo. */
 static void replace_state(struct interaction *i, txl_memory *memory, struct buffer *text) {
-    txl_memory_free(i->before.memory);
-    buffer_free(&i->before.text);
-    i->before = (struct state){i->g->memory, i->text};
+    if (i->n_past == i->most_past) {
+        forget(&i->past[0]);
+        memmove(i->past, i->past + 1, --i->n_past * sizeof *i->past);
+    }
+    i->past[i->n_past++] = (struct state){i->g->memory, i->text};
     i->g->memory = memory;
     i->text = *text;
     *text = (struct buffer){0};
-    i->can_undo = true;
     i->can_retry = false;
 }
 
@@ -173,25 +186,49 @@ static bool reset(struct interaction *i, char *argument) {
     return true;
 }
 
-/* Returns to the state before; false with the reason printed. */
-static bool go_back(struct interaction *i) {
-    if (!need_session(i, i->before.memory))
+/* Returns to the state `n` turns before; false with the reason printed. */
+static bool go_back(struct interaction *i, size_t n) {
+    const size_t to = i->n_past - n;
+    if (!need_session(i, i->past[to].memory))
         return false;
-    txl_memory_free(i->g->memory);
-    buffer_free(&i->text);
-    i->g->memory = i->before.memory;
-    i->text = i->before.text;
-    i->before = (struct state){0};
-    i->can_undo = i->can_retry = false;
+    struct state now = {i->g->memory, i->text};
+    forget(&now);
+    i->g->memory = i->past[to].memory;
+    i->text = i->past[to].text;
+    while (--i->n_past > to)
+        forget(&i->past[i->n_past]);
+    i->past[to] = (struct state){0};
+    i->can_retry = false;
     return true;
 }
 
-static bool undo(struct interaction *i, char *argument) {
-    (void)argument;
-    if (!i->can_undo)
-        terminal_error("/undo: there is nothing to undo");
+/* Shows where the text stands: its last line, or the end of that. */
+static void note_end(const struct interaction *i) {
+    enum { SHOWN = 60 };
+    const char *text = i->text.data;
+    size_t end = i->text.length, begin = end;
+    while (begin > 0 && text[begin - 1] != '\n' && end - begin < SHOWN)
+        begin--;
+    while (begin < end && ((unsigned char)text[begin] & 0xc0) == 0x80)
+        begin++;
+    if (end == 0)
+        terminal_note("the text is empty");
     else
-        go_back(i);
+        terminal_note("the text ends: %s%.*s", begin > 0 && text[begin - 1] != '\n' ? "..." : "",
+                      (int)(end - begin), text + begin);
+}
+
+static bool undo(struct interaction *i, char *argument) {
+    size_t digits = strspn(argument, "0123456789");
+    unsigned long n = *argument ? strtoul(argument, NULL, 10) : 1;
+    if (argument[digits] != '\0' || n == 0)
+        terminal_error("/undo '%s': a number of turns is expected", argument);
+    else if (i->n_past == 0)
+        terminal_error("/undo: there is nothing to undo");
+    else if (n > i->n_past)
+        terminal_error("/undo %s: only %zu can be taken back", argument, i->n_past);
+    else if (go_back(i, n))
+        note_end(i);
     return true;
 }
 
@@ -208,7 +245,7 @@ static bool retry(struct interaction *i, char *argument) {
         terminal_error("/retry: there is no turn to try again");
         return true;
     }
-    if (!go_back(i))
+    if (!go_back(i, 1))
         return true;
     i->g->retries++;
     bool good = take_added(i) == TXL_OK;
@@ -234,7 +271,30 @@ static bool show_text(struct interaction *i, char *argument) {
     return true;
 }
 
+/* Whether the file may be written: it is new, or no regular file, or the person agrees. */
+static bool may_write(struct interaction *i, const char *path) {
+    struct stat status;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return true;
+    if (!i->reader.edit) {
+        terminal_error("%s: exists; /write! overwrites it", path);
+        return false;
+    }
+    terminal_line("%s exists", path);
+    bool may = line_reader_ask(&i->reader, "Overwrite it? (y/n) ");
+    signals_forget_interrupt(); /* Ctrl-C is no */
+    return may;
+}
+
+static bool write_over(struct interaction *i, char *argument);
+
 static bool write_text(struct interaction *i, char *argument) {
+    if (i->text.length > 0 && !may_write(i, argument))
+        return true;
+    return write_over(i, argument);
+}
+
+static bool write_over(struct interaction *i, char *argument) {
     const struct named_file output = {FILE_STREAM, "/", "write", argument, NULL};
     struct outfile file;
     if (i->text.length == 0) {
@@ -361,15 +421,16 @@ static bool settings(struct interaction *i, char *argument) {
 
 /* `run` returns false, with the error printed, if the session must end. */
 static const struct {
-    const char *name, *argument, *help;
+    const char *name, *argument, *help; /* an argument in brackets may be left out */
     bool (*run)(struct interaction *, char *argument);
 } commands[] = {
     {"help", NULL, "print this help", help},
     {"go", NULL, "let the model go on, with nothing added", go},
     {"retry", NULL, "let the model try its last turn again", retry},
-    {"undo", NULL, "take back the last turn, /reset or /load", undo},
+    {"undo", "[N]", "take back the last turn, /reset or /load; or the last N", undo},
     {"show", NULL, "print the text of both sides", show_text},
-    {"write", "FILE", "write the text of both sides to FILE", write_text},
+    {"write", "FILE", "write the text of both sides; ask before replacing FILE", write_text},
+    {"write!", "FILE", "the same without asking", write_over},
     {"reset", NULL, "begin a new text", reset},
     {"save", "FILE", "save the model's memory, as --save-memory does", save},
     {"load", "FILE", "continue from a saved memory, as --load-memory does", load},
@@ -379,21 +440,28 @@ static const struct {
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
+enum { HELP_COLUMNS = 79 };
+
 static bool help(struct interaction *i, char *argument) {
     (void)i;
     (void)argument;
-    fputs("Type a line to continue the text; the model then goes on to the end of a sentence\n"
-          "(/set turn changes that). An empty line ends the line. Ctrl-C ends the model's turn,\n"
-          "Ctrl-D the program. To begin a line of text with /, type //.\n\n",
-          stderr);
+    options_print_filled(
+        stderr,
+        "Type a line to continue the text; the model then goes on to the end of a sentence (/set "
+        "turn changes that). An empty line ends the line. Ctrl-C ends the model's turn, Ctrl-D the "
+        "program. To begin a line of text with /, type //.",
+        0, HELP_COLUMNS);
+    fputc('\n', stderr);
     for (size_t k = 0; k < N_COMMANDS; k++) {
         const char *named = commands[k].argument ? commands[k].argument : "";
         fprintf(stderr, "  /%-8s %-10s  %s\n", commands[k].name, named, commands[k].help);
     }
-    fputs("\nWhat can be set:", stderr);
+    char names[512] = "Tab completes commands, settings and names of files. What can be set:";
     for (size_t k = 0; k < N_SETTABLE; k++)
-        fprintf(stderr, " %s", settable[k]);
-    fputs("\n", stderr);
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s %s", k > 0 ? "," : "",
+                 settable[k]);
+    fputc('\n', stderr);
+    options_print_filled(stderr, names, 0, HELP_COLUMNS);
     return true;
 }
 
@@ -411,15 +479,43 @@ static bool run_command(struct interaction *i, char *line) {
         nearest_try(&nearest, commands[k].name);
         if (strcmp(commands[k].name, line) != 0)
             continue;
-        if (!commands[k].argument != !*argument) {
+        const char *wanted = commands[k].argument;
+        if ((*argument && !wanted) || (!*argument && wanted && wanted[0] != '[')) {
             terminal_error("/%s: %s is expected (see /help)", line,
-                           commands[k].argument ? commands[k].argument : "nothing more");
+                           wanted ? wanted : "nothing more");
             return true;
         }
         return commands[k].run(i, argument);
     }
     refuse_name("unknown command", "/", &nearest);
     return true;
+}
+
+/* Completes a command's name, and what stands behind it. */
+static void complete(struct candidates *c) {
+    if (c->length == 0 || c->typed[0] != '/')
+        return;
+    const char *name = c->typed + 1;
+    size_t length = strcspn(name, " ");
+    if (name[length] == '\0') {
+        c->typed++;
+        c->length--;
+        for (size_t k = 0; k < N_COMMANDS; k++)
+            candidates_add(c, commands[k].name, commands[k].argument ? " " : "");
+        return;
+    }
+    const char *argument = name + length + strspn(name + length, " ");
+    for (size_t k = 0; k < N_COMMANDS; k++) {
+        const char *wanted = commands[k].argument;
+        if (strncmp(commands[k].name, name, length) != 0 || commands[k].name[length] != '\0')
+            continue;
+        c->length = strlen(argument);
+        c->typed = argument;
+        if (wanted && strcmp(wanted, "FILE") == 0)
+            candidates_add_files(c);
+        for (size_t m = 0; wanted && strcmp(wanted, "NAME VALUE") == 0 && m < N_SETTABLE; m++)
+            candidates_add(c, settable[m], " ");
+    }
 }
 
 /* ---- The turns ---------------------------------------------------------------------------- */
@@ -460,13 +556,18 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
     *texts = 0;
     if (!line_reader_open(&i.reader))
         return TXL_IO;
+    uint64_t fit = PAST_BYTES / txl_session_bytes(g->model.handle, &g->settings);
+    i.most_past = fit > MOST_PAST ? MOST_PAST : fit > 0 ? (size_t)fit : 1;
+    i.reader.complete = complete;
+    if (i.reader.edit)
+        terminal_brief("the model is %s; /help lists what you can do", g->model.name);
     if (options->prompt || options->prompt_text)
         status = take_prompt(&i);
     if (status == TXL_OK)
         status = take_turns(&i);
     line_reader_close(&i.reader);
-    txl_memory_free(i.before.memory);
-    buffer_free(&i.before.text);
+    while (i.n_past > 0)
+        forget(&i.past[--i.n_past]);
     buffer_free(&i.text);
     buffer_free(&i.added);
     buffer_free(&g->transcript);

@@ -1,6 +1,7 @@
 /* Reads lines, with libedit if a person types them. */
 #include "line_reader.h"
 
+#include "clean.h"
 #include "signals.h"
 #include "terminal.h"
 
@@ -14,10 +15,58 @@
 
 enum { HISTORY_LINES = 1000 };
 
+/* The stream that shows the typed line without mixing it with the text. */
+static FILE *shown_on(void) {
+    return isatty(STDERR_FILENO) ? stderr : isatty(STDOUT_FILENO) ? stdout : NULL;
+}
+
 static char *prompt(EditLine *edit) {
-    (void)edit;
-    static char text[] = "> ";
+    struct line_reader *reader;
+    static char text[64];
+    el_get(edit, EL_CLIENTDATA, &reader);
+    snprintf(text, sizeof text, "%s", reader->prompt);
     return text;
+}
+
+/* ---- Tab ---------------------------------------------------------------------------------- */
+
+/* Shows the names below the line. */
+static void show_candidates(const struct candidates *candidates) {
+    enum { MOST = 100 };
+    fputc('\n', shown_on());
+    for (size_t i = 0; i < candidates->n && i < MOST; i++) {
+        clean_line(candidates->names[i]);
+        fprintf(shown_on(), "%s%s", i > 0 ? "  " : "", candidates->names[i]);
+    }
+    fprintf(shown_on(), "%s\n", candidates->n > MOST ? "  ..." : "");
+}
+
+/* Adds to the line what all candidates have in common; if that is nothing, shows them. */
+static unsigned char complete(EditLine *edit, int key) {
+    struct line_reader *reader;
+    (void)key;
+    el_get(edit, EL_CLIENTDATA, &reader);
+    const LineInfo *line = el_line(edit);
+    char *typed = strndup(line->buffer, (size_t)(line->cursor - line->buffer));
+    if (!typed || !reader->complete) {
+        free(typed);
+        return CC_ERROR;
+    }
+    struct candidates candidates = {.typed = typed, .length = strlen(typed)};
+    unsigned char result = CC_ERROR;
+    reader->complete(&candidates);
+    size_t common = candidates_common(&candidates);
+    if (common > candidates.length) {
+        candidates.names[0][common] = '\0';
+        bool inserted = el_insertstr(edit, candidates.names[0] + candidates.length) == 0;
+        result = inserted ? CC_REFRESH : CC_ERROR;
+    } else if (candidates.n > 1) {
+        show_candidates(&candidates);
+        result = CC_REDISPLAY;
+    }
+    candidates_free(&candidates);
+    free(typed);
+    return result;
 }
 
 /* ---- The history's file ------------------------------------------------------------------- */
@@ -66,14 +115,9 @@ static void use_utf8(void) {
         setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-/* The stream that shows the typed line without mixing it with the text. */
-static FILE *shown_on(void) {
-    return isatty(STDERR_FILENO) ? stderr : isatty(STDOUT_FILENO) ? stdout : NULL;
-}
-
 bool line_reader_open(struct line_reader *reader) {
     HistEvent event;
-    *reader = (struct line_reader){0};
+    *reader = (struct line_reader){.prompt = "> "};
     FILE *shown = shown_on();
     if (!isatty(STDIN_FILENO) || !shown)
         return input_open(&reader->input, "-");
@@ -87,8 +131,11 @@ bool line_reader_open(struct line_reader *reader) {
     }
     history(reader->history, &event, H_SETSIZE, HISTORY_LINES);
     history(reader->history, &event, H_SETUNIQUE, 1);
+    el_set(reader->edit, EL_CLIENTDATA, reader);
     el_set(reader->edit, EL_PROMPT, prompt);
     el_set(reader->edit, EL_EDITOR, "emacs");
+    el_set(reader->edit, EL_ADDFN, "complete", "complete a command or a file's name", complete);
+    el_set(reader->edit, EL_BIND, "^I", "complete", NULL);
     el_set(reader->edit, EL_HIST, history, reader->history);
     el_source(reader->edit, NULL); /* the user's ~/.editrc */
     reader->history_path = find_history();
@@ -110,8 +157,7 @@ void line_reader_close(struct line_reader *reader) {
     *reader = (struct line_reader){0};
 }
 
-static const char *next_typed(struct line_reader *reader, size_t *length) {
-    HistEvent event;
+static const char *type_line(struct line_reader *reader, size_t *length) {
     int n;
     signals_end_reads(true);
     const char *line = el_gets(reader->edit, &n);
@@ -123,9 +169,24 @@ static const char *next_typed(struct line_reader *reader, size_t *length) {
     *length = (size_t)n;
     if (line[n - 1] == '\n')
         --*length;
-    if (*length > 0)
+    return line;
+}
+
+static const char *next_typed(struct line_reader *reader, size_t *length) {
+    HistEvent event;
+    const char *line = type_line(reader, length);
+    if (line && *length > 0)
         history(reader->history, &event, H_ENTER, line);
     return line;
+}
+
+bool line_reader_ask(struct line_reader *reader, const char *question) {
+    const char *usual = reader->prompt;
+    size_t length;
+    reader->prompt = question;
+    const char *line = type_line(reader, &length);
+    reader->prompt = usual;
+    return line && length > 0 && (line[0] == 'y' || line[0] == 'Y');
 }
 
 /* Returns the length of the text's first line without its end, reading on until it is there; -1 at

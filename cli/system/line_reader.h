@@ -3,6 +3,7 @@
 #ifndef CLI_LINE_READER_H
 #define CLI_LINE_READER_H
 
+#include "candidates.h"
 #include "input.h"
 #include "lib/base/buffer.h"
 
@@ -18,6 +19,11 @@ struct line_reader {
     struct buffer text; /* what is read of it and not yet returned, and before that the last line */
     size_t line;        /* bytes of that line and its end */
     bool failed;        /* reading failed, with the error printed */
+    const char *prompt; /* of the line that is typed */
+
+    /* NULL, or lists what may complete the typed line, of which `candidates` has what is before the
+     * cursor: sets that to the part to complete, and adds names for it. */
+    void (*complete)(struct candidates *candidates);
 };
 
 /* False with the error printed. */
@@ -29,5 +35,8 @@ void line_reader_close(struct line_reader *reader);
 /* The next line without its end; NULL if there is none, a signal came, or reading failed.  It lives
  * until the next call. */
 const char *line_reader_next(struct line_reader *reader, size_t *length);
+
+/* Whether the person at the terminal answers the question with yes. */
+bool line_reader_ask(struct line_reader *reader, const char *question);
 
 #endif
