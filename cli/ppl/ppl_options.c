@@ -456,7 +456,8 @@ const struct note ppl_notes[] = {
      "\n"
      "--prefer A,B counts the items whose text of condition A has fewer nats than that of B, in "
      "all or in region N; the standard error is sqrt(p (1 - p) / n), and a tie counts for neither. "
-     "An item's rows may stand anywhere: 24 bytes an item are kept. An item without both "
+     "An item's rows may stand anywhere: 24 bytes an item are kept, and 5 to 10 of an index. An "
+     "item without both "
      "conditions, or with one twice, is named and left out; the exit status is then 1. --json adds "
      "an object \"items\": texts, left_out, and preference (null without --prefer): prefer, over, "
      "region, items, preferred, ties, left_out, share, standard_error."},

@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 /* What is known of an item.  LEFT_OUT: it was named already. */
-enum { SEEN = 1, HAS_A = 2, HAS_B = 4, WON = 8, TIED = 16, LEFT_OUT = 32, FLAG_BITS = 6 };
+enum { HAS_A = 1, HAS_B = 2, WON = 4, TIED = 8, LEFT_OUT = 16, FLAG_BITS = 5 };
 
 /* Before each name in the file. */
 struct name_head {
@@ -46,13 +47,6 @@ static bool fail_memory(void) {
 
 /* ---- The table of items ------------------------------------------------------------------- */
 
-static uint64_t hash_of(const struct own_value *name) {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < name->length; i++)
-        hash = (hash ^ (unsigned char)name->text[i]) * 1099511628211u;
-    return hash;
-}
-
 static bool read_names(struct preference *p, void *out, size_t n, uint64_t at) {
     for (size_t done = 0; done < n;) {
         ssize_t got = pread(fileno(p->names), (char *)out + done, n - done, (off_t)(at + done));
@@ -85,25 +79,34 @@ static bool has_name(struct preference *p, const struct known_item *item,
     return same;
 }
 
-/* Makes room for one more item: at most three quarters are taken. */
+static void fill_slot(struct preference *p, size_t item) {
+    size_t slot = p->items[item].hash % p->n_slot;
+    while (p->slots[slot])
+        slot = (slot + 1) % p->n_slot;
+    p->slots[slot] = (uint32_t)item + 1;
+}
+
+/* Makes room for one more item.  At most seven eighths of the slots are taken. */
 static bool make_room(struct preference *p) {
-    if (p->n < p->room / 4 * 3)
-        return true;
-    size_t room = p->room > 0 ? 2 * p->room : 64;
-    struct known_item *items = calloc(room, sizeof *items);
-    if (!items)
-        return fail_memory();
-    for (size_t i = 0; i < p->room; i++) {
-        size_t at = p->items[i].hash % room;
-        while (p->items[i].state && items[at].state)
-            at = (at + 1) % room;
-        if (p->items[i].state)
-            items[at] = p->items[i];
+    if (p->n == p->room) {
+        size_t room = p->room + p->room / 8 + 64;
+        struct known_item *items = realloc(p->items, room * sizeof *items);
+        if (!items || room >= UINT32_MAX) {
+            p->items = items ? items : p->items;
+            return fail_memory();
+        }
+        p->items = items;
+        p->room = room;
     }
-    free(p->items);
-    p->items = items;
-    p->room = room;
-    return true;
+    if (p->n < p->n_slot / 8 * 7)
+        return true;
+    size_t n_slot = p->n_slot > 0 ? 2 * p->n_slot : 64;
+    free(p->slots);
+    p->slots = calloc(n_slot, sizeof *p->slots);
+    p->n_slot = p->slots ? n_slot : 0;
+    for (size_t i = 0; i < p->n && p->slots; i++)
+        fill_slot(p, i);
+    return p->slots || fail_memory();
 }
 
 static bool write_name(struct preference *p, const struct own_value *name, uint64_t line) {
@@ -120,18 +123,21 @@ static bool write_name(struct preference *p, const struct own_value *name, uint6
 static struct known_item *find(struct preference *p, const struct own_value *name, uint64_t line) {
     if (!make_room(p) || (p->names && fflush(p->names) != 0 && !fail_names()))
         return NULL;
-    uint64_t hash = hash_of(name);
-    size_t at = hash % p->room;
+    uint64_t hash = XXH3_64bits(name->text, name->length);
     bool good = true;
-    for (; p->items[at].state; at = (at + 1) % p->room) {
-        if (p->items[at].hash == hash && has_name(p, &p->items[at], name, &good))
-            return &p->items[at];
+    for (size_t at = hash % p->n_slot; p->slots[at]; at = (at + 1) % p->n_slot) {
+        struct known_item *item = &p->items[p->slots[at] - 1];
+        if (item->hash == hash && has_name(p, item, name, &good))
+            return item;
         if (!good)
             return NULL;
     }
-    p->items[at] = (struct known_item){.hash = hash, .state = p->names_end << FLAG_BITS | SEEN};
-    p->n++;
-    return write_name(p, name, line) ? &p->items[at] : NULL;
+    struct known_item *item = &p->items[p->n];
+    *item = (struct known_item){.hash = hash, .state = p->names_end << FLAG_BITS};
+    if (!write_name(p, name, line))
+        return NULL;
+    fill_slot(p, p->n++);
+    return item;
 }
 
 /* ---- Texts -------------------------------------------------------------------------------- */
@@ -215,13 +221,13 @@ static bool name_missing(struct preference *p, uint64_t *at) {
 
 bool preference_end(struct preference *p, bool all) {
     bool good = true;
-    for (size_t i = 0; i < p->room; i++) {
+    for (size_t i = 0; i < p->n; i++) {
         uint64_t state = p->items[i].state;
         bool pair = !(state & LEFT_OUT) && state & HAS_A && state & HAS_B;
         p->pairs += pair;
         p->preferred += pair && state & WON;
         p->ties += pair && state & TIED;
-        p->left_out += state && !pair;
+        p->left_out += !pair;
     }
     if (p->names && fflush(p->names) != 0)
         return fail_names();
@@ -234,6 +240,7 @@ void preference_free(struct preference *p) {
     if (p->names)
         fclose(p->names);
     free(p->items);
+    free(p->slots);
     *p = (struct preference){0};
 }
 

@@ -1,7 +1,7 @@
 /* --prefer A,B: in how many items condition A has fewer nats than B.
  *
- * An item's rows may stand anywhere in the table, so 24 bytes are kept of each item; the names are
- * in an unnamed temporary file. */
+ * An item's rows may stand anywhere in the table, so 24 bytes are kept of each item, and 5 to 10 of
+ * an index; the names are in an unnamed temporary file. */
 #ifndef CLI_PREFERENCE_H
 #define CLI_PREFERENCE_H
 
@@ -17,10 +17,13 @@ struct preference {
     int64_t region; /* < 0: the whole text */
     struct known_item {
         uint64_t hash;  /* of its name */
-        uint64_t state; /* flags, and above them where its name is; 0: none */
+        uint64_t state; /* flags, and above them where its name is */
         double nats;    /* of the condition that came first */
-    } * items;          /* [room], a hash table with open addressing */
+    } * items;          /* [room], of which n are taken */
     size_t n, room;
+    uint32_t *slots; /* [n_slot], a hash table with open addressing: an item's number plus 1; 0:
+                        none */
+    size_t n_slot;
     FILE *names; /* of each item: struct name_head, then the name */
     uint64_t names_end;
     uint64_t pairs;     /* items with both conditions */
