@@ -182,7 +182,7 @@ static bool collect_all(struct dynamic *d, const struct model *model, size_t tgt
                                 .tgt_len = tgt_len,
                                 .most = (uint64_t)d->options->statistics_tokens};
         txl_learner_start(d->learner);
-        good = tokens_open_input(&input, files->items[i], model->handle, text->ids, false);
+        good = tokens_open_text(&input, files->items[i], model->handle, text->ids, text->common);
         if (!good)
             break;
         progress_start(&c->progress, input.name, "tokens");

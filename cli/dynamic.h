@@ -94,6 +94,7 @@ const char *dynamic_wrong(const struct dynamic_options *options);
 /* How a text of statistics is read: as the texts are. */
 struct dynamic_text {
     bool raw, ids, skip_unknown;
+    const struct common_options *common; /* --binary, --unwrap */
 };
 
 struct dynamic {

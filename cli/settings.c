@@ -167,6 +167,14 @@ static struct value order(const struct source *s) {
     return has ? word(s->run->order) : nothing;
 }
 
+static bool unwraps(const struct source *s) {
+    return s->run->unwrap;
+}
+
+static struct value unwrap(const struct source *s) {
+    return answer(s->run->unwrap);
+}
+
 static bool learns(const struct source *s) {
     return s->run->dynamic != NULL;
 }
@@ -218,6 +226,7 @@ static const struct row {
     {"layer_norm_eps", layer_norm_eps, NETWORK, "-"},
     {"memory_start", memory_start, NETWORK, "-"},
     {"cluster_order", cluster_order, NETWORK},
+    {"unwrap", unwrap, NETWORK, NULL, unwraps},
     {"dynamic", dynamic_method, NETWORK, NULL, learns},
     {"dynamic_lr", dynamic_lr, NETWORK, NULL, learns},
     {"dynamic_decay", dynamic_decay, NETWORK, NULL, learns},

@@ -18,6 +18,7 @@ struct run_settings {
     const char *mode; /* segments, lines, items, sliding; NULL: without a meaning */
     const char *text; /* as text_form says it */
     const struct dynamic_settings *dynamic; /* NULL: the model did not learn */
+    bool unwrap;                            /* the lines of paragraphs were joined */
 
     /* Of an XLNet: */
     bool generates, fills;

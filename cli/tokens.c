@@ -103,6 +103,42 @@ bool tokens_open_input(struct input *input, const char *path, const txl_model *m
     return input_open_text(input, path, bytes, binary);
 }
 
+bool tokens_allow_unwrap(txl_kind kind, const struct common_options *common) {
+    bool good = !common->unwrap || !txl_kind_takes_bytes(kind);
+    if (!good)
+        terminal_error("--unwrap joins lines of text, and to this model a text is bytes");
+    return good;
+}
+
+void tokens_unwrap(struct input *input, txl_kind kind, bool unwrap) {
+    if (txl_kind_takes_bytes(kind))
+        return;
+    const struct wrap wrap = input_wrap(input);
+    if (unwrap)
+        input->wrap = wrap.width;
+    else if (wrap.seen && txl_kind_line_end(kind) != TXL_LINE_END_SPACE)
+        terminal_note("%s: its lines look wrapped at %u columns; --unwrap joins those of a "
+                      "paragraph",
+                      input->name, wrap.width);
+}
+
+bool tokens_open_text(struct input *input, const char *path, const txl_model *model, bool ids,
+                      const struct common_options *common) {
+    if (!tokens_open_input(input, path, model, ids, common->binary))
+        return false;
+    if (!ids)
+        tokens_unwrap(input, txl_model_kind(model), common->unwrap);
+    return true;
+}
+
+static txl_status take_text(void *context, const char *text, size_t length, txl_error *error) {
+    return txl_encoder_feed(context, text, length, error);
+}
+
+static txl_status take_join(void *context, unsigned bytes, txl_error *error) {
+    return txl_encoder_join(context, bytes, error);
+}
+
 bool token_reader_open(struct token_reader *reader, const txl_model *model, struct input *input,
                        const struct txl_encoding *encoding, bool ids) {
     *reader =
@@ -115,6 +151,8 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
         terminal_error("%s", error.message);
         return false;
     }
+    reader->unwrapper = (struct unwrapper){
+        .width = input->wrap, .text = take_text, .join = take_join, .context = reader->encoder};
     return true;
 }
 
@@ -129,6 +167,13 @@ static txl_status report(const struct token_reader *reader, txl_status status,
 static txl_status pass_on(struct token_reader *reader, const char *text, size_t length,
                           txl_error *error) {
     return reader->encoder ? txl_encoder_feed(reader->encoder, text, length, error)
+                           : feed_ids(reader, text, length, error);
+}
+
+/* Passes on the text itself, whose lines may be joined. */
+static txl_status pass_lines(struct token_reader *reader, const char *text, size_t length,
+                             txl_error *error) {
+    return reader->encoder ? unwrap_feed(&reader->unwrapper, text, length, error)
                            : feed_ids(reader, text, length, error);
 }
 
@@ -147,7 +192,7 @@ static txl_status begin_text(struct token_reader *reader, txl_error *error) {
     txl_status status = pass_on(reader, reader->before, reader->n_before, error);
     if (status == TXL_OK && !parted)
         status = pass_on(reader, " ", 1, error);
-    return status == TXL_OK ? pass_on(reader, first, n, error) : status;
+    return status == TXL_OK ? pass_lines(reader, first, n, error) : status;
 }
 
 /* Passes on the text, after what is before it. */
@@ -163,7 +208,7 @@ static txl_status pass_text(struct token_reader *reader, const char *text, size_
             return TXL_OK;
         status = begin_text(reader, error);
     }
-    return status == TXL_OK ? pass_on(reader, text, length, error) : status;
+    return status == TXL_OK ? pass_lines(reader, text, length, error) : status;
 }
 
 txl_status token_reader_feed(struct token_reader *reader, const char *text, size_t length) {
@@ -177,11 +222,18 @@ txl_status token_reader_feed(struct token_reader *reader, const char *text, size
     return report(reader, status, &error);
 }
 
+txl_status token_reader_next_text(struct token_reader *reader, unsigned width) {
+    txl_error error = {0};
+    return report(reader, unwrap_finish(&reader->unwrapper, width, &error), &error);
+}
+
 static txl_status finish_text(struct token_reader *reader) {
     txl_error error = {0};
     txl_status status = TXL_OK;
     if (reader->n_before > 0 && !reader->begun)
         status = begin_text(reader, &error);
+    if (status == TXL_OK && reader->encoder)
+        status = unwrap_finish(&reader->unwrapper, reader->unwrapper.width, &error);
     if (status == TXL_OK)
         status = reader->encoder ? txl_encoder_finish(reader->encoder, &error)
                                  : finish_ids(reader, &error);

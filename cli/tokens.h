@@ -3,6 +3,7 @@
 #ifndef CLI_TOKENS_H
 #define CLI_TOKENS_H
 
+#include "cli/options/options.h"
 #include "cli/system/input.h"
 #include "txl.h"
 
@@ -19,6 +20,7 @@ struct token_reader {
     struct input *input;
     struct txl_encoding encoding;
     txl_encoder *encoder; /* NULL: the input is ids */
+    struct unwrapper unwrapper;
     struct id_parser ids;
     /* NULL, or receives the text before its symbols, with the encoding's context.  If it returns
      * anything but TXL_OK, reading ends with that. */
@@ -40,6 +42,17 @@ struct token_reader {
 bool tokens_open_input(struct input *input, const char *path, const txl_model *model, bool ids,
                        bool binary);
 
+/* With --unwrap, has the wrapped lines of the opened text joined; else hints at that option if the
+ * text looks wrapped.  Bytes have no lines. */
+void tokens_unwrap(struct input *input, txl_kind kind, bool unwrap);
+
+/* The same as tokens_open_input, with --binary and --unwrap as `common` has them. */
+bool tokens_open_text(struct input *input, const char *path, const txl_model *model, bool ids,
+                      const struct common_options *common);
+
+/* Refuses --unwrap for models of bytes, with the error printed. */
+bool tokens_allow_unwrap(txl_kind kind, const struct common_options *common);
+
 /* `encoding` says how text becomes symbols, and what receives them.  False with the error
  * printed. */
 bool token_reader_open(struct token_reader *reader, const txl_model *model, struct input *input,
@@ -49,6 +62,10 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
  * without a message; every other failure has had its error printed, with the input's name. */
 txl_status token_reader_feed(struct token_reader *reader, const char *text, size_t length);
 txl_status token_reader_finish(struct token_reader *reader);
+
+/* What follows is another text, wrapped at `width` (0: lines are not joined), although to the model
+ * the text goes on. */
+txl_status token_reader_next_text(struct token_reader *reader, unsigned width);
 
 /* Reads the whole input.  Calls `progress`, unless NULL, again and again. */
 txl_status token_reader_run(struct token_reader *reader, void (*progress)(void *), void *context);

@@ -645,6 +645,11 @@ TXL_API txl_status txl_encoder_new(const txl_model *model, const txl_encoding *e
 TXL_API txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t length,
                                     txl_error *error);
 
+/* A line end within a paragraph that was wrapped, which joins two lines: the text has one blank
+ * that stands for it and the white space before it, and goes on in its next line.  `bytes`: of both
+ * together, all ASCII, of which the last is LF.  Not for bytes models. */
+TXL_API txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *error);
+
 /* The text has ended: passes on what is left.  The encoder is then as new, its counts go on. */
 TXL_API txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error);
 TXL_API void txl_encoder_counts(const txl_encoder *encoder, txl_encoded *counts);

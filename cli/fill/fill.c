@@ -247,6 +247,7 @@ static bool set_up(struct fill *f, struct fill_options *o, const char *path) {
 static struct run_settings run_of(const struct fill *f) {
     return (struct run_settings){.text = text_form(&f->model, TEXT_RAW, f->options->ids),
                                  .fills = true,
+                                 .unwrap = f->options->common.unwrap,
                                  .order = orders[f->options->order]};
 }
 
@@ -292,7 +293,7 @@ static void note_no_gap(const struct fill *f, const char *path) {
 static int fill_file(struct fill *f, struct fill_options *options, const char *path) {
     struct input input;
     if (!set_up(f, options, path) ||
-        !tokens_open_input(&input, path, f->model.handle, options->ids, options->common.binary))
+        !tokens_open_text(&input, path, f->model.handle, options->ids, &options->common))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
     bool good = fill_text_read(&f->text, &input);
     input_close(&input);
@@ -319,6 +320,8 @@ static int run(const struct command *command, int argc, char **argv) {
     int status = options_parse(command, argc, argv, &options, &files);
     if (status == OPTIONS_RUN)
         status = sampling_check(command, &options.sampling);
+    if (status == OPTIONS_RUN && options.common.unwrap && options.ids)
+        status = options_wrong(command, "--unwrap cannot be combined with --ids");
     if (status == OPTIONS_RUN && options.logprobs > 0 && !options.json)
         status = options_wrong(command, "--logprobs needs --json");
     if (status == OPTIONS_RUN) {
@@ -360,6 +363,7 @@ static const struct option_row rows[] = {
      .help = "the text is decimal ids; a gap is the id of <mask>",
      .offset = offsetof(struct fill_options, ids)},
     BINARY_ROW,
+    UNWRAP_ROW,
     SAMPLING_ROWS(struct fill_options, sampling, "0"),
     SEED_ROW(struct fill_options, seed),
     {.name = "allow-unk",
@@ -396,6 +400,7 @@ static const struct operand_row operands[] = {
     {0}};
 
 static const struct note notes[] = {
+    UNWRAP_NOTE,
     {"Gaps", "A gap sees the known tokens of its segment on both sides (nothing beyond the "
              "segment's end), the memory before the segment, and the gaps filled before it. If the "
              "piece that fills it begins a word, "
@@ -419,8 +424,8 @@ static const struct note notes[] = {
                      " txl fill: gaps tokens pieces seed seconds temperature top_k top_p [min_p]\n"
                      "     [typical] [repetition_penalty repeat_last] [no_repeat_ngram]\n"
                      "     allow_unk text tgt_len mem_len clamp_len layer_norm_eps memory_start\n"
-                     "     family activation order type memory_type threads streams kernels blas\n"
-                     "     model\n\n"
+                     "     [unwrap] family activation order type memory_type threads streams\n"
+                     "     kernels blas model\n\n"
                      "as key=value between blanks."},
     {0}};
 

@@ -24,24 +24,26 @@ static bool open_prompt(struct generate *g) {
                               .history = g->sample.history,
                               .reading = &g->reading,
                               .context = options->context,
-                              .binary = options->common.binary,
+                              .common = &options->common,
                               .turns = options->interactive,
                               .memory = g->memory,
                               .session = &g->sample.session,
                               .learner = g->dynamic.learner};
     if (options->prompt) {
-        if (!tokens_open_input(&prompt->input, options->prompt, g->model.handle, options->ids,
-                               options->common.binary)) {
+        if (!tokens_open_text(&prompt->input, options->prompt, g->model.handle, options->ids,
+                              &options->common)) {
             if (access(options->prompt, F_OK) != 0)
                 terminal_note("--prompt names a file; --prompt-text is followed by a text itself");
             return false;
         }
     } else if (options->prompt_text) {
         input_open_string(&prompt->input, "--prompt-text", options->prompt_text);
+        if (options->common.unwrap)
+            tokens_unwrap(&prompt->input, txl_model_kind(g->model.handle), true);
     } else if (options->interactive || !input_is_piped()) {
         input_open_string(&prompt->input, "the empty prompt", "");
-    } else if (!tokens_open_input(&prompt->input, "-", g->model.handle, options->ids,
-                                  options->common.binary)) {
+    } else if (!tokens_open_text(&prompt->input, "-", g->model.handle, options->ids,
+                                 &options->common)) {
         return false;
     }
     return options->samples == 1 || input_make_seekable(&prompt->input);
@@ -99,7 +101,8 @@ static bool choose_reading(struct generate *g) {
 static bool set_up(struct generate *g, struct generate_options *options) {
     txl_error error;
     if (!model_open(&g->model, &options->common) ||
-        !text_form_choose(txl_model_kind(g->model.handle), options->text, TEXT_RAW, &g->text))
+        !text_form_choose(txl_model_kind(g->model.handle), options->text, TEXT_RAW, &g->text) ||
+        !tokens_allow_unwrap(txl_model_kind(g->model.handle), &options->common))
         return false;
     sampling_choose(&options->sampling, g->model.handle);
     txl_model_defaults(g->model.handle, &g->settings);
@@ -135,7 +138,8 @@ static bool set_up(struct generate *g, struct generate_options *options) {
         terminal_error("%s", error.message);
         return false;
     }
-    const struct dynamic_text text = {g->text == TEXT_RAW, options->ids, options->skip_unknown};
+    const struct dynamic_text text = {g->text == TEXT_RAW, options->ids, options->skip_unknown,
+                                      &options->common};
     if (options->dynamic.on &&
         !dynamic_open(&g->dynamic, &options->dynamic, &g->model, &g->settings, &text, false))
         return false;
@@ -255,6 +259,8 @@ static int check_learning(const struct command *command, const struct generate_o
 static int check_options(const struct command *command, const struct generate_options *options) {
     if (options->prompt && options->prompt_text)
         return options_wrong(command, "--prompt cannot be combined with --prompt-text");
+    if (options->common.unwrap && options->ids)
+        return options_wrong(command, "--unwrap cannot be combined with --ids");
     if (options->logprobs > 0 && !options->json)
         return options_wrong(command, "--logprobs needs --json");
     if (options->interactive && (options->json || options->ids || options->samples > 1))
@@ -367,6 +373,7 @@ static const struct option_row options[] = {
      .help = "leave out symbols of the prompt that the vocabulary lacks, where it has no <unk>",
      .offset = offsetof(struct generate_options, skip_unknown)},
     BINARY_ROW,
+    UNWRAP_ROW,
     {.name = "no-echo",
      .kind = OPTION_FLAG,
      .help = "do not print the prompt before its continuation",
@@ -472,6 +479,7 @@ static const struct note notes[] = {
      "With --dynamic the model learns from each segment of tgt-len tokens of the prompt, and of "
      "--context before it, once the token after the segment is known; then it continues the text "
      "as it has become, in f32. Nothing is learned while it writes. See txl ppl --help."},
+    UNWRAP_NOTE,
     {"Samples",
      "Each sample begins with the prompt. From the second on a line '--- sample N ---' "
      "stands before it. Up to 8 samples are made together, so that the weights are read "
@@ -501,8 +509,8 @@ static const struct note notes[] = {
      "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
      "     [repetition_penalty repeat_last] [no_repeat_ngram] eos [end]\n"
      "     allow_unk text tgt_len mem_len clamp_len same_length\n"
-     "     same_length_reach layer_norm_eps memory_start cluster_order type\n"
-     "     memory_type threads streams kernels blas model\n\n"
+     "     same_length_reach layer_norm_eps memory_start cluster_order [unwrap]\n"
+     "     type memory_type threads streams kernels blas model\n\n"
      "Of an XLNet, same_length and cluster_order are left out, and before type come family, "
      "activation, refresh and perhaps order. Keys in brackets appear if their option is on; "
      "seconds do not count the prompt; done is closed if the reader of standard output went away; "

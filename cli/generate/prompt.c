@@ -237,8 +237,8 @@ static txl_status feed_context(struct prompt *prompt) {
     struct input input;
     if (!prompt->context || prompt->memory)
         return TXL_OK;
-    if (!tokens_open_input(&input, prompt->context, prompt->model->handle, prompt->ids,
-                           prompt->binary))
+    if (!tokens_open_text(&input, prompt->context, prompt->model->handle, prompt->ids,
+                          prompt->common))
         return TXL_IO;
     txl_status status = TXL_MEMORY;
     if (token_reader_open(&reader, prompt->model->handle, &input, &encoding, prompt->ids)) {

@@ -12,7 +12,8 @@
 struct prompt {
     const struct model *model;
     struct input input;
-    bool raw, ids, binary, skip_unknown;
+    const struct common_options *common; /* --binary, --unwrap */
+    bool raw, ids, skip_unknown;
     bool echo;                 /* print it */
     bool shown;                /* generated text is printed behind it; not so with --json */
     bool blank;                /* begin with the symbol of a blank, if the model has one */

@@ -96,7 +96,7 @@ struct command {
 struct common_options {
     const char *model, *files_from;
     int64_t threads; /* 0: one for each processor */
-    bool low_memory, binary, quiet, summary, help;
+    bool low_memory, binary, unwrap, quiet, summary, help;
 };
 
 #define COMMON_ROWS COMMON_ROWS_WITH('\0')
@@ -158,6 +158,26 @@ struct common_options {
         .name = "binary", .kind = OPTION_FLAG,                                                     \
         .help = "read texts that look like no text in UTF-8 all the same",                         \
         .offset = offsetof(struct common_options, binary)                                          \
+    }
+
+#define UNWRAP_ROW                                                                                 \
+    {                                                                                              \
+        .name = "unwrap", .kind = OPTION_FLAG,                                                     \
+        .help = "join the lines of a paragraph, which were wrapped at a width",                    \
+        .offset = offsetof(struct common_options, unwrap)                                          \
+    }
+
+/* What --unwrap does, for the end of help. */
+#define UNWRAP_NOTE                                                                                \
+    {                                                                                              \
+        "Wrapped lines",                                                                           \
+            "With --unwrap the lines of a paragraph are one: the end of a line within it is a "    \
+            "blank. The wrap is the longest line of the text's first 64 KiB, of those that have "  \
+            "at most " TEXT_OF(                                                                    \
+                WRAP_MOST) " columns. A line ends its paragraph if the first word "                \
+                           "of the next one would have fitted into the wrap, or if the next one "  \
+                           "is blank or "                                                          \
+                           "indented. Lines, offsets and texts in results stay those of the file." \
     }
 
 /* For commands that print a model's text. */

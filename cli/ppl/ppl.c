@@ -136,6 +136,7 @@ static bool open_models(struct ppl *ppl) {
     if (!model_open(&ppl->model, &options->common) ||
         !text_form_choose(txl_model_kind(ppl->model.handle), options->text, TEXT_TOKENS,
                           &ppl->text) ||
+        !tokens_allow_unwrap(txl_model_kind(ppl->model.handle), &options->common) ||
         !choose_settings(options, &ppl->model, &ppl->settings))
         return false;
     ppl->streams = choose_streams(ppl);
@@ -264,7 +265,8 @@ static bool open_predictors(struct ppl *ppl) {
         txl_session_settings(predictors[0].session, &ppl->settings);
         return true;
     }
-    const struct dynamic_text text = {ppl->text == TEXT_RAW, options->ids, options->skip_unknown};
+    const struct dynamic_text text = {ppl->text == TEXT_RAW, options->ids, options->skip_unknown,
+                                      &options->common};
     if (!dynamic_open(&ppl->dynamic, &options->dynamic, &ppl->model, &ppl->settings, &text,
                       compares_with_itself(ppl)))
         return false;
@@ -281,6 +283,7 @@ static bool state_settings(struct ppl *ppl) {
     struct run_settings run = {.streams = ppl->streams,
                                .mode = ppl->facts.mode,
                                .text = ppl->facts.text,
+                               .unwrap = ppl->options->common.unwrap,
                                .refresh = (uint64_t)ppl->options->refresh};
     if (ppl->options->compare &&
         !evaluated_set(&ppl->facts.other, &ppl->other, &ppl->other_settings, &run))
@@ -338,13 +341,21 @@ static bool score_items(struct ppl *ppl, struct result *result) {
     return status == TXL_OK || status == TXL_STOPPED;
 }
 
+/* False with the error printed.  Lines that are scored alone are never joined. */
+static bool open_text(const struct ppl *ppl, const char *path, struct input *input) {
+    const struct ppl_options *options = ppl->options;
+    const txl_model *model = ppl->model.handle;
+    return options->per_line
+               ? tokens_open_input(input, path, model, options->ids, options->common.binary)
+               : tokens_open_text(input, path, model, options->ids, &options->common);
+}
+
 /* False with the error printed.  What was scored before a signal is a result too. */
 static bool score_file(struct ppl *ppl, const char *path, struct result *result) {
     struct input input;
     if (ppl->options->items)
         return score_items(ppl, result);
-    if (!tokens_open_input(&input, path, ppl->model.handle, ppl->options->ids,
-                           ppl->options->common.binary))
+    if (!open_text(ppl, path, &input))
         return false;
     start_progress(ppl, &input);
     txl_status status = evaluate(&ppl->evaluation, path, &input, result);
@@ -532,8 +543,7 @@ static bool sweep_input(struct ppl *ppl, const char *path, struct input *input) 
 
 static int sweep_file(struct ppl *ppl, const char *path) {
     struct input input;
-    bool good = tokens_open_input(&input, path, ppl->model.handle, ppl->options->ids,
-                                  ppl->options->common.binary);
+    bool good = open_text(ppl, path, &input);
     if (good) {
         good = sweep_input(ppl, path, &input);
         input_close(&input);

@@ -36,6 +36,8 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
                       changes_session(session)),
          "--merge reads the results of shards and can be combined with --json and --fail-above "
          "only"},
+        {o->common.unwrap && (o->ids || o->per_line || o->merge || items),
+         "--unwrap cannot be combined with --ids, --per-line, --merge or --items"},
         {sliding && segments, "--sliding-window replaces --tgt-len, --mem-len and --same-length"},
         {o->per_line && sliding, "--per-line cannot be combined with --sliding-window"},
         {o->refresh > 0 && (sliding || sweep),
@@ -130,6 +132,7 @@ const struct option_row ppl_option_rows[] = {
      .help = "the input is decimal ids",
      .offset = offsetof(struct ppl_options, ids)},
     BINARY_ROW,
+    UNWRAP_ROW,
     {.name = "skip-unknown",
      .kind = OPTION_FLAG,
      .help = "leave out symbols that the vocabulary lacks, where it has no <unk>",
@@ -340,6 +343,7 @@ const struct operand_row ppl_operands[] = {
     {0}};
 
 const struct note ppl_notes[] = {
+    UNWRAP_NOTE,
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line holds the result and "
      "every setting that decides it, as "
@@ -347,14 +351,15 @@ const struct note ppl_notes[] = {
      " txl ppl: files tokens predicted unknown nats_per_token perplexity\n"
      "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
      "     text tgt_len mem_len clamp_len same_length same_length_reach\n"
-     "     layer_norm_eps memory_start cluster_order type memory_type\n"
+     "     layer_norm_eps memory_start cluster_order [unwrap] type memory_type\n"
      "     threads streams kernels blas model\n\n"
      "With --compute int8, compute=int8 stands before threads; with --arithmetic exact, "
      "arithmetic=exact before type. "
      "mode is segments, lines, items, sliding, refreshed or dynamic; text is raw, tokens or ids; - "
      "stands "
      "for a "
-     "number without meaning; of an XLNet same_length and cluster_order are left out, and before "
+     "number without meaning, unwrap=yes for --unwrap; of an XLNet same_length and cluster_order "
+     "are left out, and before "
      "type come family, activation and perhaps refresh; the model's name runs to the end of the "
      "line."},
     {"Dynamic evaluation",

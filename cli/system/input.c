@@ -279,6 +279,12 @@ bool input_open_text(struct input *input, const char *path, bool bytes, bool bin
     return good;
 }
 
+struct wrap input_wrap(const struct input *input) {
+    size_t left = input->left < UNPACK_FIRST ? input->left : UNPACK_FIRST;
+    return input->handle < 0 ? wrap_measure(input->string, left)
+                             : wrap_measure(input->head, input->n_head);
+}
+
 bool input_is_piped(void) {
     return !isatty(STDIN_FILENO);
 }

@@ -3,6 +3,7 @@
 #define CLI_INPUT_H
 
 #include "unpack.h"
+#include "unwrap.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,8 @@ struct input {
     bool bounded;   /* the file grows by what the program writes: it ends after `size` bytes */
     bool to_end;    /* reading goes on after a signal */
     bool failed;    /* a read failed, with the error printed */
+    unsigned
+        wrap; /* the width at which its lines were wrapped that are to be joined; 0: none are */
     enum packing packing;
     struct unpacker *unpacker; /* NULL: the file is read as it is */
     char *head;             /* [n_head], the text's begin, read before; input_read gives it from */
@@ -34,6 +37,9 @@ bool input_open(struct input *input, const char *path);
  * 64 KiB is refused, but not if it may be `binary`.  For models of bytes everything is read as it
  * is. */
 bool input_open_text(struct input *input, const char *path, bool bytes, bool binary);
+/* How an opened text is wrapped, of which nothing was read yet. */
+struct wrap input_wrap(const struct input *input);
+
 void input_open_string(struct input *input, const char *name, const char *string);
 void input_close(struct input *input);
 

@@ -22,7 +22,8 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
 }
 
 bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
-                  const struct buffer *bytes, bool raw, bool ids, bool skip_unknown, bool binary) {
+                  const struct train_text *text, bool raw, bool skip_unknown) {
+    const bool ids = text->ids;
     struct input input = {.name = path ? path : "the held-out text", .handle = -1};
     struct token_reader reader = {0};
     const txl_encoding encoding = {.raw = raw,
@@ -34,12 +35,13 @@ bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
                                    .unknown_context = &h->unknown};
     *h = (struct heldout){.name = input.name,
                           .letters = txl_kind_unit(txl_model_kind(model)) == TXL_UNIT_CHARACTER};
-    bool good = (!path || tokens_open_input(&input, path, model, ids, binary)) &&
+    bool good = (!path || tokens_open_text(&input, path, model, ids, &text->common)) &&
                 token_reader_open(&reader, model, &input, &encoding, ids);
     if (good && path)
         good = token_reader_run(&reader, NULL, NULL) == TXL_OK;
     else if (good)
-        good = token_reader_feed(&reader, bytes->data, bytes->length) == TXL_OK &&
+        good = train_text_feed(text, text->bytes - text->tail.length, &reader, text->tail.data,
+                               text->tail.length) == TXL_OK &&
                token_reader_finish(&reader) == TXL_OK;
     token_reader_counts(&reader, &h->counts);
     token_reader_close(&reader);

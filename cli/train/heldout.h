@@ -3,8 +3,8 @@
 #define CLI_HELDOUT_H
 
 #include "cli/unknown.h"
-#include "lib/base/buffer.h"
 #include "lib/base/id_list.h"
+#include "train_text.h"
 #include "txl.h"
 
 struct heldout {
@@ -21,11 +21,11 @@ struct heldout_score {
     double nats;
 };
 
-/* Takes the text in `bytes`, or in the file at `path` unless that is NULL; `raw`, `ids`,
- * `skip_unknown` and `binary` as for the training text.  False with the error printed, or at a
+/* Takes the held-out part of the training text, or the text in the file at `path` unless that is
+ * NULL, which is read as the training text is.  False with the error printed, or at a
  * signal; end with heldout_free. */
 bool heldout_read(struct heldout *heldout, const txl_model *model, const char *path,
-                  const struct buffer *bytes, bool raw, bool ids, bool skip_unknown, bool binary);
+                  const struct train_text *text, bool raw, bool skip_unknown);
 void heldout_free(struct heldout *heldout);
 
 /* Scores the text in segments with the settings, with memory.  TXL_STOPPED at a signal. */

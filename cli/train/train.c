@@ -69,7 +69,8 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
 }
 
 static txl_status feed(void *context, const char *bytes, size_t length) {
-    return token_reader_feed(&((struct train *)context)->reader, bytes, length);
+    struct train *t = context;
+    return train_text_feed(&t->text, 0, &t->reader, bytes, length);
 }
 
 /* Reads the texts to ids, and the held-out part. */
@@ -90,9 +91,8 @@ static bool read_text(struct train *t, const txl_model *model) {
     if (train_text_read(&t->text, feed, t) != TXL_OK || token_reader_finish(&t->reader) != TXL_OK)
         return false;
     unknown_note(&t->unknown, t->whole.name, txl_model_unk(model) >= 0);
-    bool good = !t->run.holds_out ||
-                heldout_read(&t->heldout, model, t->options->valid, &t->text.tail, encoding.raw,
-                             t->run.ids, t->run.skip_unknown, t->options->common.binary);
+    bool good = !t->run.holds_out || heldout_read(&t->heldout, model, t->options->valid, &t->text,
+                                                  encoding.raw, t->run.skip_unknown);
     t->n_unknown = t->unknown.n + t->heldout.unknown.n;
     return good;
 }
@@ -577,13 +577,6 @@ static bool open_trainer(struct train *t, const txl_model *model) {
     return true;
 }
 
-/* `model` NULL: a new one. */
-static bool takes_bytes(const struct train *t, const txl_model *model) {
-    const char *vocab = t->options->vocab;
-    return model ? txl_kind_takes_bytes(txl_model_kind(model))
-                 : vocab && strcmp(vocab, txl_kind_name(TXL_BYTES)) == 0;
-}
-
 /* Prepares everything up to the first step.  False with the error printed, or at a signal. */
 static bool prepare(struct train *t, char **paths, int n) {
     const char *valid = t->options->valid;
@@ -599,18 +592,18 @@ static bool prepare(struct train *t, char **paths, int n) {
         return false;
     bool counts = !t->options->resume && !t->options->init &&
                   train_vocabulary_counts(t->options->vocab ? t->options->vocab : TRAIN_VOCAB);
-    bool exists = t->options->resume || t->options->init;
-    const txl_model *model = exists ? open_model(t) : NULL;
-    if (exists && !model)
+    const txl_model *model = counts ? NULL : open_model(t);
+    if (!counts && !model)
         return false;
-    t->text = (struct train_text){.takes_bytes = !t->run.ids && takes_bytes(t, model),
-                                  .binary = t->options->common.binary,
+    t->text = (struct train_text){.kind = model ? txl_model_kind(model) : TXL_CHARACTERS,
+                                  .common = t->options->common,
                                   .ids = t->run.ids,
                                   .holds_out = !valid,
                                   .seekable = counts};
-    if (!train_text_open(&t->text, paths, n))
+    t->text.common.unwrap = t->run.unwrap;
+    if (!tokens_allow_unwrap(t->text.kind, &t->text.common) || !train_text_open(&t->text, paths, n))
         return false;
-    model = exists ? model : open_model(t);
+    model = counts ? open_model(t) : model;
     if (!model ||
         !text_form_choose(txl_model_kind(model), t->options->text, t->run.text, &t->run.text))
         return false;
@@ -813,6 +806,8 @@ static int check_options(const struct command *command, const struct train_optio
     if (options->shape != CHOICE_UNSET && !published_is_transformer_xl(options->shape))
         return options_wrong(command, "--shape %s is an XLNet's: only Transformer-XLs are trained",
                              published_shapes[options->shape]);
+    if (options->common.unwrap && options->ids)
+        return options_wrong(command, "--unwrap cannot be combined with --ids");
     if (options->ids && !options->init && !options->resume &&
         (!options->vocab || train_vocabulary_counts(options->vocab)))
         return options_wrong(command, "--ids needs a vocabulary: --init or --vocab FILE");
@@ -892,6 +887,7 @@ static const struct operand_row operands[] = {
     {0}};
 
 static const struct note notes[] = {
+    UNWRAP_NOTE,
     {"Stopping and going on",
      "OUT.txl appears at the first evaluation and is replaced as a whole by every better model. "
      "With --init the model that training begins with is evaluated first. "

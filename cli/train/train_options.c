@@ -56,6 +56,7 @@ void train_run_init(struct train_run *run, const struct train_options *options,
         .text = options->text == CHOICE_UNSET ? TEXT_TOKENS : options->text,
         .ids = options->ids,
         .skip_unknown = options->skip_unknown,
+        .unwrap = options->common.unwrap,
         .type = options->type == CHOICE_UNSET ? 0 : options->type,
         .holds_out = true,
         .best = NAN,
@@ -128,6 +129,7 @@ static const struct field fields[] = {
     FIELD("text", FIELD_INT, text),
     FIELD("ids", FIELD_BOOL, ids),
     LATER("skip_unknown", FIELD_BOOL, skip_unknown),
+    LATER("unwrap", FIELD_BOOL, unwrap),
     FIELD("type", FIELD_INT, type),
     FIELD("holds_out", FIELD_BOOL, holds_out),
     FIELD("seconds", FIELD_REAL, seconds),
@@ -246,7 +248,7 @@ bool train_options_fixed(const struct train_options *options) {
                options->shape != CHOICE_UNSET || options->pre_lnorm != CHOICE_UNSET ||
                options->same_length != CHOICE_UNSET || options->type != CHOICE_UNSET ||
                options->compute != CHOICE_UNSET || options->ids || options->skip_unknown ||
-               options->text != CHOICE_UNSET;
+               options->common.unwrap || options->text != CHOICE_UNSET;
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         any = any || integers[i] != INTEGER_UNSET;
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
@@ -332,6 +334,7 @@ const struct option_row train_option_rows[] = {
      .help = "leave out symbols that the vocabulary lacks, where it has no <unk> for them",
      PLACE(skip_unknown)},
     BINARY_ROW,
+    UNWRAP_ROW,
     {.section = "Model",
      .name = "init",
      .kind = OPTION_STRING,

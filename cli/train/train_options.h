@@ -67,6 +67,7 @@ struct train_run {
     int text;                       /* TEXT_RAW, TEXT_TOKENS */
     bool ids;                       /* the texts are ids */
     bool skip_unknown;              /* leave out what the vocabulary lacks */
+    bool unwrap;                    /* join the lines of paragraphs */
     int type;                       /* of the output, an index into train_types */
     bool holds_out;                 /* there is a held-out text */
     double seconds;                 /* of work so far, over all resumptions */

@@ -15,16 +15,22 @@ enum {
 };
 
 bool train_text_open(struct train_text *text, char **paths, int n) {
+    bool bytes = txl_kind_takes_bytes(text->kind) && !text->ids;
     text->input = calloc((size_t)n, sizeof *text->input);
-    if (!text->input) {
+    text->begin = calloc((size_t)n, sizeof *text->begin);
+    if (!text->input || !text->begin) {
         terminal_error("out of memory");
         return false;
     }
     for (int i = 0; i < n; i++) {
         text->input[i].handle = -1;
         text->n = i + 1;
-        if (!input_open_text(&text->input[i], paths[i], text->takes_bytes, text->binary) ||
-            (text->seekable && !input_make_seekable(&text->input[i])))
+        struct input *input = &text->input[i];
+        if (!input_open_text(input, paths[i], bytes, text->common.binary))
+            return false;
+        if (!text->ids)
+            tokens_unwrap(input, text->kind, text->common.unwrap);
+        if (text->seekable && !input_make_seekable(input))
             return false;
     }
     return true;
@@ -34,6 +40,7 @@ void train_text_close(struct train_text *text) {
     for (int i = 0; i < text->n; i++)
         input_close(&text->input[i]);
     free(text->input);
+    free(text->begin);
     buffer_free(&text->tail);
     *text = (struct train_text){0};
 }
@@ -95,7 +102,10 @@ txl_status train_text_read(struct train_text *text,
     txl_status status = TXL_OK;
     text->bytes = 0;
     text->tail.length = 0;
+    for (int i = 0; i < text->n; i++)
+        text->begin[i] = UINT64_MAX;
     for (int i = 0; i < text->n && !status; i++) {
+        text->begin[i] = text->bytes;
         if (text->input[i].read > 0 && !input_rewind(&text->input[i]))
             return TXL_IO;
         status = read_input(text, &text->input[i], take, context);
@@ -103,6 +113,27 @@ txl_status train_text_read(struct train_text *text,
     if (!status) {
         size_t cut = text->holds_out ? find_cut(text) : text->tail.length;
         status = pass_on(text, text->tail.length - cut, take, context);
+    }
+    return status;
+}
+
+txl_status train_text_feed(const struct train_text *text, uint64_t first,
+                           struct token_reader *reader, const char *bytes, size_t length) {
+    txl_status status = TXL_OK;
+    if (!text->common.unwrap)
+        return token_reader_feed(reader, bytes, length);
+    for (size_t i = 0, n; i < length && !status; i += n) {
+        const uint64_t at = first + reader->fed;
+        int in = 0, next = 0;
+        for (; next < text->n && text->begin[next] <= at; next++)
+            in = next;
+        n = length - i;
+        if (next < text->n && text->begin[next] - at < n)
+            n = (size_t)(text->begin[next] - at);
+        if (reader->fed == 0 || text->begin[in] == at)
+            status = token_reader_next_text(reader, text->input[in].wrap);
+        if (!status)
+            status = token_reader_feed(reader, bytes + i, n);
     }
     return status;
 }

@@ -3,20 +3,22 @@
 #ifndef CLI_TRAIN_TEXT_H
 #define CLI_TRAIN_TEXT_H
 
-#include "cli/system/input.h"
+#include "cli/options/options.h"
+#include "cli/tokens.h"
 #include "lib/base/buffer.h"
 #include "txl.h"
 
 struct train_text {
     struct input *input; /* [n] */
     int n;
-    bool takes_bytes;   /* the model's tokens are bytes: nothing is expanded or refused */
-    bool binary;        /* what looks like no text is read all the same */
-    bool ids;           /* decimal ids, which are never cut inside a number */
-    bool holds_out;     /* a part of the text is held out; else all of it is trained on */
-    bool seekable;      /* it will be read again */
-    struct buffer tail; /* after reading: the held-out part */
-    uint64_t bytes;     /* of all texts */
+    uint64_t *begin; /* [n]: bytes of the texts before it; UINT64_MAX: it was not yet read */
+    txl_kind kind;   /* of the model that is trained */
+    struct common_options common; /* --binary, --unwrap */
+    bool ids;                     /* decimal ids, which are never cut inside a number */
+    bool holds_out;               /* a part of the text is held out; else all of it is trained on */
+    bool seekable;                /* it will be read again */
+    struct buffer tail;           /* after reading: the held-out part */
+    uint64_t bytes;               /* of all texts */
 };
 
 /* Opens them.  False with the error printed; end with train_text_close. */
@@ -29,5 +31,10 @@ void train_text_close(struct train_text *text);
 txl_status train_text_read(struct train_text *text,
                            txl_status (*take)(void *context, const char *bytes, size_t length),
                            void *context);
+
+/* Passes bytes on to the reader that began with byte `first` of the texts; with --unwrap each text
+ * is wrapped as its own begin is. */
+txl_status train_text_feed(const struct train_text *text, uint64_t first,
+                           struct token_reader *reader, const char *bytes, size_t length);
 
 #endif

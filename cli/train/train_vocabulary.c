@@ -30,6 +30,7 @@ struct counter {
     size_t n, capacity;
     uint32_t *slot; /* an entry's number + 1, or 0 */
     size_t n_slot;  /* a power of two */
+    const struct train_text *text;
     struct token_reader reader;
 };
 
@@ -106,7 +107,8 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
 }
 
 static txl_status feed(void *context, const char *bytes, size_t length) {
-    return token_reader_feed(&((struct counter *)context)->reader, bytes, length);
+    struct counter *c = context;
+    return train_text_feed(c->text, 0, &c->reader, bytes, length);
 }
 
 /* Opens a model whose encoder cuts text into symbols of the kind. */
@@ -137,6 +139,7 @@ static txl_status open_splitter(const char *tokenizer, txl_model **model) {
 static txl_status count_text(struct counter *c, const txl_model *splitter, bool raw,
                              struct train_text *text) {
     const txl_encoding encoding = {.raw = raw, .symbol = receive, .context = c};
+    c->text = text;
     if (!token_reader_open(&c->reader, splitter, &text->input[0], &encoding, false))
         return TXL_MEMORY;
     txl_status status = train_text_read(text, feed, c);

@@ -25,6 +25,7 @@ enum {
 struct blank_run {
     uint32_t code;
     unsigned bytes;
+    bool joins; /* one blank for white space with a line end at its end */
     uint64_t count;
 };
 
@@ -109,16 +110,12 @@ static txl_status emit_blank(txl_encoder *encoder, const struct blank_run *run, 
     size_t length = unicode_encode(own->text8 && run->code == ' ' ? '_' : run->code, utf8);
     struct place *place = &own->blank;
     /* A line end may be CR LF; all else is one character. */
-    const struct extent extent = {run->bytes, run->code == '\n' ? run->bytes : 1};
+    const bool ends_line = run->code == '\n', next_line = ends_line || run->joins;
+    const struct extent extent = {run->bytes, next_line ? run->bytes : 1};
     txl_status status = encode_spelling(encoder, utf8, length, place, extent, error);
-    place->column++;
-    place->offset += extent.bytes;
-    place->character += extent.characters;
-    if (run->code == '\n' && status == TXL_OK) {
-        *place = (struct place){place->line + 1, 1, place->offset, place->character};
-        status = encode_line_end(encoder, error);
-    }
-    return status;
+    *place = (struct place){place->line + next_line, next_line ? 1 : place->column + 1,
+                            place->offset + extent.bytes, place->character + extent.characters};
+    return ends_line && status == TXL_OK ? encode_line_end(encoder, error) : status;
 }
 
 /* Passes on the held white space, which turned out to be inside the line. */
@@ -135,15 +132,17 @@ static txl_status release_blanks(txl_encoder *encoder, txl_error *error) {
 static txl_status hold_blank(txl_encoder *encoder, uint32_t code, txl_error *error) {
     struct characters *own = encoder->own;
     const unsigned bytes = (unsigned)encoder->at.bytes;
+    const bool joins = encoder->at.joins;
     size_t n = own->n_blanks;
-    if (n > 0 && own->blanks[n - 1].code == code && own->blanks[n - 1].bytes == bytes) {
+    if (n > 0 && own->blanks[n - 1].code == code && own->blanks[n - 1].bytes == bytes &&
+        !own->blanks[n - 1].joins) {
         own->blanks[n - 1].count++;
         return TXL_OK;
     }
     txl_status status = n == BLANK_RUNS ? release_blanks(encoder, error) : TXL_OK;
     if (own->n_blanks == 0)
         own->blank = encoder->at.here;
-    own->blanks[own->n_blanks++] = (struct blank_run){code, bytes, 1};
+    own->blanks[own->n_blanks++] = (struct blank_run){code, bytes, joins, 1};
     return status;
 }
 

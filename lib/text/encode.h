@@ -32,6 +32,7 @@ struct position {
 
     struct place here; /* of the code points being taken, or of the next one */
     uint64_t bytes;    /* how many bytes of the source are being taken */
+    bool joins;        /* they are a blank, and the last is a line end (txl_encoder_join) */
 };
 
 struct txl_encoder {
@@ -54,6 +55,9 @@ txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, i
 /* The span of `bytes` bytes, `characters` code points, from at.here on. */
 struct span encode_span(const struct position *at, uint64_t bytes, uint64_t characters);
 
+/* The span of the code point being taken, or of the first one of a run of `n` > 1. */
+struct span encode_first_span(const struct position *at, size_t n);
+
 /* Passes on a piece of the text; `context` is the encoder. */
 txl_status encode_piece(void *context, const struct piece *piece, txl_error *error);
 
@@ -69,12 +73,20 @@ txl_status encode_boundary(txl_encoder *encoder, uint64_t bytes, txl_error *erro
 txl_status encode_line_end(txl_encoder *encoder, txl_error *error);
 
 /* Text that is gathered so that it can be processed as a whole.  To map it back to the source, only
- * the sizes of the sequences that became U+FFFD have to be stored. */
+ * the sizes of the sequences that became U+FFFD have to be stored, and the line ends that became
+ * blanks. */
 struct gathered {
     struct buffer text; /* UTF-8 */
     struct buffer
-        replaced;       /* for each U+FFFD, how many bytes of the source it replaced: a byte each */
-    struct place start; /* of its first code point */
+        replaced; /* for each U+FFFD, how many bytes of the source it replaced: a byte each */
+    struct buffer joins; /* struct join, for each line end that became a blank */
+    struct place start;  /* of its first code point */
+};
+
+/* A blank that was a line end. */
+struct join {
+    size_t at; /* byte of the text */
+    uint64_t bytes;
 };
 
 void gathered_clear(struct gathered *gathered);
@@ -88,13 +100,14 @@ txl_status gathered_add(struct gathered *gathered, const txl_encoder *encoder, c
 struct gathered_place {
     size_t at;          /* byte of the text */
     size_t replaced;    /* U+FFFDs before it */
+    size_t joins;       /* line ends before it that became blanks */
     struct place place; /* in the source */
 };
 
 struct gathered_place gathered_start(const struct gathered *gathered);
 
-/* Moves the place, forwards or backwards, to the code point that contains byte `at` of the text.
- * Takes time in proportion to the distance. */
+/* Moves the place forwards to the code point that contains byte `at` of the text.  Takes time in
+ * proportion to the distance. */
 void gathered_move(const struct gathered *gathered, struct gathered_place *place, size_t at);
 
 #endif

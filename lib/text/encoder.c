@@ -31,6 +31,11 @@ enum {
 
 /* ---- Passing symbols on ------------------------------------------------------------------- */
 
+/* The begin of the next line, behind a line end of `bytes` bytes. */
+static struct place place_behind_line(const struct place *end, uint64_t bytes) {
+    return (struct place){end->line + 1, 1, end->offset + bytes, end->character + bytes};
+}
+
 struct extent encode_extent(const struct place *begin, const struct place *end) {
     return (struct extent){end->offset - begin->offset, end->character - begin->character};
 }
@@ -123,6 +128,10 @@ struct span encode_span(const struct position *at, uint64_t bytes, uint64_t char
                          here->column, here->character,      here->character + characters};
 }
 
+struct span encode_first_span(const struct position *at, size_t n) {
+    return encode_span(at, n > 1 ? 1 : at->bytes, at->joins ? at->bytes : 1);
+}
+
 txl_status encode_piece(void *context, const struct piece *piece, txl_error *error) {
     txl_encoder *encoder = context;
     const struct span *span = &piece->span;
@@ -153,11 +162,13 @@ txl_status encode_boundary(txl_encoder *encoder, uint64_t bytes, txl_error *erro
 void gathered_clear(struct gathered *gathered) {
     gathered->text.length = 0;
     gathered->replaced.length = 0;
+    gathered->joins.length = 0;
 }
 
 void gathered_free(struct gathered *gathered) {
     buffer_free(&gathered->text);
     buffer_free(&gathered->replaced);
+    buffer_free(&gathered->joins);
 }
 
 txl_status gathered_add(struct gathered *gathered, const txl_encoder *encoder, const char *utf8,
@@ -165,8 +176,10 @@ txl_status gathered_add(struct gathered *gathered, const txl_encoder *encoder, c
     if (gathered->text.length == 0)
         gathered->start = encoder->at.here;
     const char bytes = (char)encoder->at.bytes;
+    const struct join join = {gathered->text.length, encoder->at.bytes};
     bool replaced = length == 3 && memcmp(utf8, "\xef\xbf\xbd", 3) == 0;
     if ((replaced && !buffer_append(&gathered->replaced, &bytes, 1)) ||
+        (encoder->at.joins && !buffer_append(&gathered->joins, (const char *)&join, sizeof join)) ||
         !buffer_append(&gathered->text, utf8, length))
         return txl_fail_memory(error, "a piece of text", gathered->text.length + length);
     return TXL_OK;
@@ -186,29 +199,34 @@ static bool is_replacement(const char *utf8) {
     return memcmp(utf8, "\xef\xbf\xbd", 3) == 0;
 }
 
+/* Whether the place is that of a line end that became a blank, which is copied to `*join`. */
+static bool at_join(const struct gathered *gathered, const struct gathered_place *place,
+                    struct join *join) {
+    size_t offset = place->joins * sizeof *join;
+    if (offset == gathered->joins.length)
+        return false;
+    memcpy(join, gathered->joins.data + offset, sizeof *join);
+    return join->at == place->at;
+}
+
 void gathered_move(const struct gathered *gathered, struct gathered_place *place, size_t at) {
     const char *text = gathered->text.data;
+    struct place *source = &place->place;
+    struct join join;
     size_t n;
     while (place->at < gathered->text.length &&
            place->at + (n = utf8_length(text[place->at])) <= at) {
-        bool replaced = n == 3 && is_replacement(text + place->at);
-        place->place.offset += replaced ? (size_t)gathered->replaced.data[place->replaced] : n;
-        place->replaced += replaced;
-        place->place.column++;
-        place->place.character++;
+        if (at_join(gathered, place, &join)) {
+            *source = place_behind_line(source, join.bytes);
+            place->joins++;
+        } else {
+            bool replaced = n == 3 && is_replacement(text + place->at);
+            source->offset += replaced ? (size_t)gathered->replaced.data[place->replaced] : n;
+            place->replaced += replaced;
+            source->column++;
+            source->character++;
+        }
         place->at += n;
-    }
-    while (place->at > at) {
-        size_t end = place->at;
-        do
-            place->at--;
-        while (((unsigned char)text[place->at] & 0xc0) == 0x80);
-        n = end - place->at;
-        bool replaced = n == 3 && is_replacement(text + place->at);
-        place->replaced -= replaced;
-        place->place.offset -= replaced ? (size_t)gathered->replaced.data[place->replaced] : n;
-        place->place.column--;
-        place->place.character--;
     }
 }
 
@@ -247,22 +265,24 @@ static txl_status end_line(txl_encoder *encoder, unsigned bytes, txl_error *erro
     txl_status status = encoder->kind->line_end(encoder, error);
     at->line_begun = false;
     at->bytes = 0;
-    at->here =
-        (struct place){at->here.line + 1, 1, at->here.offset + bytes, at->here.character + bytes};
+    at->here = place_behind_line(&at->here, bytes);
     return status;
 }
 
 /* ---- Code points -------------------------------------------------------------------------- */
 
+/* A prompt's line end that was held is not its last. */
+static txl_status end_held_line(txl_encoder *encoder, txl_error *error) {
+    unsigned held = encoder->at.line_end_held;
+    encoder->at.line_end_held = 0;
+    return held > 0 ? end_line(encoder, held, error) : TXL_OK;
+}
+
 static txl_status take_content(txl_encoder *encoder, uint32_t code, uint64_t bytes,
                                txl_error *error) {
-    if (encoder->at.line_end_held > 0) {
-        unsigned held = encoder->at.line_end_held;
-        encoder->at.line_end_held = 0;
-        txl_status status = end_line(encoder, held, error);
-        if (status != TXL_OK)
-            return status;
-    }
+    txl_status status = end_held_line(encoder, error);
+    if (status != TXL_OK)
+        return status;
     if (encoder->kind->space && unicode_is_space(code))
         return take_space(encoder, code, bytes, error);
     char utf8[4];
@@ -366,18 +386,46 @@ static txl_status feed_utf8(txl_encoder *encoder, const char *text, size_t lengt
     return status;
 }
 
-/* ---- The text's end ----------------------------------------------------------------------- */
+/* ---- Joined lines ------------------------------------------------------------------------- */
 
-static txl_status finish(txl_encoder *encoder, txl_error *error) {
+/* What waits for its end or for what follows it can wait no longer. */
+static txl_status end_sequence(txl_encoder *encoder, txl_error *error) {
     struct position *at = &encoder->at;
-    txl_status status = TXL_OK;
     unsigned cut = at->utf8.taken;
+    txl_status status = TXL_OK;
     if (unicode_decode_end(&at->utf8)) {
         encoder->counts.invalid++;
         status = take_code_point(encoder, UNICODE_REPLACEMENT, cut, error);
     }
+    return status == TXL_OK ? release_cr(encoder, error) : status;
+}
+
+txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *error) {
+    struct position *at = &encoder->at;
+    if (encoder->kind->bytes || bytes == 0)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "a line end has bytes, and joins lines of characters, not of bytes");
+    encoder->counts.bytes += bytes;
+    encoder->counts.characters += bytes;
+    txl_status status = end_sequence(encoder, error);
     if (status == TXL_OK)
-        status = release_cr(encoder, error);
+        status = end_held_line(encoder, error);
+    at->begun = at->line_begun = at->joins = true;
+    at->bytes = bytes;
+    if (status == TXL_OK)
+        status = encoder->kind->space ? encoder->kind->space(encoder, ' ', error)
+                                      : encoder->kind->letters(encoder, " ", 1, 1, error);
+    at->joins = false;
+    at->bytes = 0;
+    at->here = place_behind_line(&at->here, bytes);
+    return status;
+}
+
+/* ---- The text's end ----------------------------------------------------------------------- */
+
+static txl_status finish(txl_encoder *encoder, txl_error *error) {
+    const struct position *at = &encoder->at;
+    txl_status status = end_sequence(encoder, error);
     if (status == TXL_OK && at->line_begun && !encoder->how.prompt)
         status = end_line(encoder, 0, error);
     if (status == TXL_OK && encoder->kind->finish)

@@ -31,9 +31,8 @@ static void start_text(txl_encoder *encoder) {
 static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
                           txl_error *error) {
     const struct position *at = &encoder->at;
-    const bool ascii = n == length;
-    const struct span span = encode_span(at, ascii ? 1 : at->bytes, 1);
-    return ascii ? piece_stream_add_ascii(encoder->own, utf8, n, &span, error)
+    const struct span span = encode_first_span(at, n);
+    return n > 1 ? piece_stream_add_ascii(encoder->own, utf8, n, &span, error)
                  : piece_stream_add(encoder->own, utf8, length, &span, error);
 }
 

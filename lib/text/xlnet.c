@@ -31,7 +31,7 @@ static void start_text(txl_encoder *encoder) {
 static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
                           txl_error *error) {
     const struct position *at = &encoder->at;
-    struct span span = encode_span(at, n == length ? 1 : at->bytes, 1);
+    struct span span = encode_first_span(at, n);
     txl_status status = TXL_OK;
     for (size_t i = 0, bytes; i < length && status == TXL_OK; i += bytes) {
         bytes = length - i;

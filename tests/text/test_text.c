@@ -759,6 +759,77 @@ static void test_caller_may_stop(void **state) {
     }
 }
 
+/* ---- Joined lines ------------------------------------------------------------------------- */
+
+/* Encodes a text of which each / stands for a line end that joins lines: ` /` for it and a blank
+ * before it.  In `text` itself a / is LF. */
+static struct result encode_joined(const struct made *made, int how, const char *text) {
+    struct result result = {0};
+    txl_encoder *encoder = new_encoder(made, how, &result);
+    size_t length = strlen(text);
+    for (size_t i = 0; i < length; i++) {
+        size_t bytes = 1 + (text[i] == ' ' && text[i + 1] == '/');
+        if (text[i + bytes - 1] == '/')
+            assert_int_equal(txl_encoder_join(encoder, (unsigned)bytes, NULL), TXL_OK);
+        else
+            assert_int_equal(feed_piece(encoder, text + i, 1, NULL), TXL_OK);
+        i += text[i + bytes - 1] == '/' ? bytes - 1 : 0;
+    }
+    assert_int_equal(txl_encoder_finish(encoder, NULL), TXL_OK);
+    txl_encoder_counts(encoder, &result.counts);
+    assert_int_equal(result.counts.bytes, length);
+    add(&result, "", 1);
+    assert_true(buffer_append(&result.ranges, "", 1));
+    check_characters(&result, text, length);
+    txl_encoder_free(encoder);
+    return result;
+}
+
+static void assert_joins(struct made *made, int how, const char *text, const char *symbols,
+                         const char *ranges) {
+    struct result result = encode_joined(made, how, text);
+    assert_string_equal(result.symbols.data, symbols);
+    assert_string_equal(result.ranges.data, ranges);
+    free_result(&result);
+}
+
+static void test_joined_lines(void **state) {
+    (void)state;
+    struct made *made = make(TXL_WORDS, false, WORDS);
+    assert_joins(made, CORPUS, "the/cat /sat\n", "the cat sat <eos> \n",
+                 "1:0+3 2:4+3 3:9+3 3:12+1 ");
+    assert_joins(made, RAW | SPLIT, "\xff the/cat /sat.", "\xef\xbf\xbd the cat sat . <eos> \n",
+                 "1:0+1 1:2+3 2:6+3 3:11+3 3:14+1 3:15+0 ");
+    /* A sequence that the line end cuts off, and what a prompt holds back. */
+    assert_joins(made, SPLIT, "\xc3/cat\r/sat", "\xef\xbf\xbd cat sat <eos> \n",
+                 "1:0+1 2:2+3 3:7+3 3:10+0 ");
+    assert_joins(made, PROMPT, "the\n/cat", "the <eos> \ncat ", "1:0+3 1:3+1 3:5+3 ");
+    unmake(made);
+    made = make(TXL_LM1B, false, "<S>|<UNK>|the");
+    assert_joins(made, CORPUS, "the/the", "<S> the the <S> \n", "1:0+0 1:0+3 2:4+3 2:7+0 ");
+    unmake(made);
+    made = make(TXL_CHARACTERS, true, "<eos>|<unk>|a|b| ");
+    assert_joins(made, CORPUS, "A /b//a\n", "a \\s b \\s \\s a <eos> \n",
+                 "1:0+1 1:1+2 2:3+1 2:4+1 3:5+1 4:6+1 4:7+1 ");
+    assert_joins(made, CORPUS, "a/", "a <eos> \n", "1:0+1 2:2+0 ");
+    unmake(made);
+    made = make_text8();
+    assert_joins(made, CORPUS, "a /b\n", "a _ b \n", "1:0+1 1:1+2 2:3+1 ");
+    unmake(made);
+    made = make_bytes(0, 255);
+    struct result result = {0};
+    txl_error error;
+    txl_encoder *encoder = new_encoder(made, CORPUS, &result);
+    assert_int_equal(txl_encoder_join(encoder, 1, &error), TXL_ARGUMENT);
+    txl_encoder_free(encoder);
+    unmake(made);
+    made = make_text8();
+    encoder = new_encoder(made, CORPUS, &result);
+    assert_int_equal(txl_encoder_join(encoder, 0, &error), TXL_ARGUMENT);
+    txl_encoder_free(encoder);
+    unmake(made);
+}
+
 /* ---- Counts, texts one after another ------------------------------------------------------ */
 
 static void test_counts_and_reuse(void **state) {
@@ -1047,6 +1118,7 @@ int main(void) {
         cmocka_unit_test(test_decoder_refuses_ids),
         cmocka_unit_test(test_lm1b_case),
         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_joined_lines),
         cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
