@@ -160,7 +160,7 @@ struct wrap wrap_measure(const char *text, size_t length) {
         of_words += joins && line.words;
         ended += open && !joins;
     }
-    wrap.seen =
-        of_words >= LEAST && of_words > joined / 2 && joined > ended / 2 && wide <= joined / FEW;
+    wrap.seen = wrap.width >= WRAP_LEAST && of_words >= LEAST && of_words > joined / 2 &&
+                joined > ended / 2 && wide <= joined / FEW;
     return wrap;
 }

@@ -12,12 +12,14 @@
 
 /* Lines wider than this were not wrapped. */
 #define WRAP_MOST 100
+/* Shorter lines look like verse or a list. */
+#define WRAP_LEAST 40
 
 /* How the begin of a text is wrapped. */
 struct wrap {
     unsigned
         width; /* of the longest line that is no wider than WRAP_MOST; if there is none, that */
-    bool seen; /* most line ends are those of wrapped lines */
+    bool seen; /* most line ends are those of wrapped lines, of WRAP_LEAST columns and more */
 };
 
 struct wrap wrap_measure(const char *text, size_t length);
