@@ -134,7 +134,8 @@ bool line_reader_open(struct line_reader *reader) {
     el_set(reader->edit, EL_CLIENTDATA, reader);
     el_set(reader->edit, EL_PROMPT, prompt);
     el_set(reader->edit, EL_EDITOR, "emacs");
-    el_set(reader->edit, EL_ADDFN, "complete", "complete a command or a file's name", complete);
+    /* el_set would copy both strings and never free them. */
+    el_wset(reader->edit, EL_ADDFN, L"complete", L"complete a command or a file's name", complete);
     el_set(reader->edit, EL_BIND, "^I", "complete", NULL);
     el_set(reader->edit, EL_HIST, history, reader->history);
     el_source(reader->edit, NULL); /* the user's ~/.editrc */
