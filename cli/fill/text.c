@@ -1,6 +1,7 @@
 /* Reads a text with gaps, and prints it with the gaps filled. */
 #include "text.h"
 
+#include "cli/system/blank.h"
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
@@ -93,10 +94,6 @@ void fill_text_close(struct fill_text *t) {
 
 /* ---- What a gap becomes ------------------------------------------------------------------- */
 
-static bool is_space(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* Appends a piece as text; `first`: without the mark before a word, which the caller handles. */
 static bool append_piece(const struct fill_text *t, int32_t id, bool first, struct buffer *out) {
     size_t length;
@@ -135,7 +132,7 @@ static bool append_filling(const struct fill_text *t, int32_t id, size_t k,
                            const struct buffer *before, struct buffer *out) {
     if (t->ids)
         return append_number(id, k == 0, out);
-    bool apart = before->length == 0 || is_space(before->data[before->length - 1]);
+    bool apart = before->length == 0 || blank_is_byte(before->data[before->length - 1]);
     if (k == 0 && begins_word(t, id) && !apart && !buffer_append(out, " ", 1))
         return false;
     return append_piece(t, id, k == 0, out);
@@ -157,7 +154,7 @@ static bool make_fillings(const struct fill_text *t, size_t i, const struct buff
     size_t left = before->length;
     out->length = 0;
     if (!t->ids && !begins_word(t, piece->id))
-        while (before->length - left < most && is_space(before->data[left - 1]) &&
+        while (before->length - left < most && blank_is_byte(before->data[left - 1]) &&
                before->data[left - 1] != '\n')
             left--;
     *drop = before->length - left;

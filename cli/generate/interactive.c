@@ -3,6 +3,7 @@
 #include "interactive.h"
 
 #include "cli/options/nearest.h"
+#include "cli/system/blank.h"
 #include "cli/system/clean.h"
 #include "cli/system/line_reader.h"
 #include "cli/system/output.h"
@@ -94,10 +95,6 @@ static bool need_session(struct interaction *i, const txl_memory *memory) {
     return true;
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* The text after a turn: the text before, what was added, what the model generated. */
 static bool join(const struct interaction *i, struct buffer *text) {
     const struct buffer *const parts[] = {&i->text, &i->added, &i->g->transcript};
@@ -150,7 +147,7 @@ static txl_status take_added(struct interaction *i) {
                                    .string = added->data ? added->data : "",
                                    .left = length,
                                    .size = length};
-    prompt->blank = begun && length > 0 && is_blank(added->data[0]);
+    prompt->blank = begun && length > 0 && blank_is_byte(added->data[0]);
     /* Models of bytes have a symbol for the blank. */
     prompt->blank = prompt->blank && !txl_kind_takes_bytes(txl_model_kind(i->g->model.handle));
     prompt->ends_line = ends_line;
@@ -167,7 +164,7 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
         txl_memory_resume(i->g->memory, &resume);
         tail = resume.tail;
     }
-    bool parted = tail == 0 || is_blank(tail) || (length > 0 && is_blank(line[0]));
+    bool parted = tail == 0 || blank_is_byte(tail) || (length > 0 && blank_is_byte(line[0]));
     i->added.length = 0;
     bool good = length == 0 ? buffer_append(&i->added, "\n", 1)
                             : (parted || buffer_append(&i->added, " ", 1)) &&

@@ -5,7 +5,7 @@ size_t blank_length(const char *text, size_t length) {
     const unsigned char *c = (const unsigned char *)text;
     if (length == 0)
         return 0;
-    if (c[0] == ' ' || (c[0] >= 0x09 && c[0] <= 0x0d) || (c[0] >= 0x1c && c[0] <= 0x1f))
+    if (blank_is_byte(text[0]) || (c[0] >= 0x1c && c[0] <= 0x1f))
         return 1;
     if (length >= 2 && c[0] == 0xc2 && (c[1] == 0x85 || c[1] == 0xa0))
         return 2;
