@@ -31,27 +31,6 @@ static const char bundle_ending[] = ".index";
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-static void close_source(struct checkpoint_source *source) {
-    torch_save_free(source);
-    free(source->parts);
-    mapped_file_close(&source->file);
-    free(source);
-}
-
-struct checkpoint_source *checkpoint_new_source(struct checkpoint *checkpoint, txl_error *error) {
-    size_t room = (checkpoint->n_source + 1) * sizeof(struct checkpoint_source *);
-    struct checkpoint_source **sources = realloc(checkpoint->sources, room);
-    if (sources)
-        checkpoint->sources = sources;
-    struct checkpoint_source *source = sources ? calloc(1, sizeof *source) : NULL;
-    if (!source) {
-        txl_fail_memory(error, "a checkpoint", room + sizeof *source);
-        return NULL;
-    }
-    checkpoint->sources[checkpoint->n_source++] = source;
-    return source;
-}
-
 static txl_status read_source(struct checkpoint *checkpoint, struct checkpoint_source *source,
                               txl_error *error) {
     const struct mapped_file *file = &source->file;
@@ -390,7 +369,7 @@ void checkpoint_close(struct checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->n_tensor; i++)
         free((char *)checkpoint->tensors[i].name);
     for (size_t i = 0; i < checkpoint->n_source; i++)
-        close_source(checkpoint->sources[i]);
+        checkpoint_close_source(checkpoint->sources[i]);
     free(checkpoint->tensors);
     free(checkpoint->sources);
     free(checkpoint->by_name);

@@ -100,5 +100,6 @@ txl_status tensor_bundle_read(struct checkpoint *checkpoint, struct checkpoint_s
 
 /* Adds a source that is all zero; NULL when out of memory. */
 struct checkpoint_source *checkpoint_new_source(struct checkpoint *checkpoint, txl_error *error);
+void checkpoint_close_source(struct checkpoint_source *source);
 
 #endif
