@@ -34,9 +34,10 @@ static const char *bundle_file(const char *name, const char *ending) {
     return case_path(path);
 }
 
+static const char data_name[] = "model.ckpt-0.data-00000-of-00001";
+
 /* Puts a case's index and, unless NULL, data into the scratch folder; returns the index's path. */
 static const char *lay_out(const char *index, const char *data) {
-    static const char data_name[] = "model.ckpt-0.data-00000-of-00001";
     size_t size;
     unlink(scratch_path(data_name));
     if (data) {
@@ -270,6 +271,17 @@ static void test_snappy(void **state) {
     }
 }
 
+/* Changes a byte of the data that is laid out, unless that is 0, and cuts its end off. */
+static void damage_data(size_t altered, size_t cut) {
+    size_t size;
+    if (altered == 0 && cut == 0)
+        return;
+    unsigned char *data = read_file(scratch_path(data_name), &size);
+    data[altered] ^= altered > 0;
+    write_file(data_name, data, size - cut);
+    free(data);
+}
+
 /* One fault each.  The message is that of opening, or of reading all. */
 static void test_hostile(void **state) {
     (void)state;
@@ -277,6 +289,7 @@ static void test_hostile(void **state) {
         const char *index, *data;
         txl_status status;
         const char *message;
+        size_t altered, cut; /* a byte of the data, and how many are missing at its end */
     } cases[] = {
         {"index-truncated", "plain", TXL_UNSUPPORTED, "the file is cut short"},
         {"index-empty", "plain", TXL_FORMAT, "the file is empty"},
@@ -310,6 +323,8 @@ static void test_hostile(void **state) {
         {"dtype-0", "plain", TXL_UNSUPPORTED, "TensorFlow's type 0 is not read"},
         {"dtype-101", "plain", TXL_UNSUPPORTED, "TensorFlow's type 101 is not read"},
         {"tensor-crc", "plain", TXL_FORMAT, "layer_1/kernel: its checksum is "},
+        {"data-altered", "plain", TXL_FORMAT, "lookup_table: its checksum is ", .altered = 5000},
+        {"data-truncated", "plain", TXL_FORMAT, "r_bias: reaches beyond the end of ", .cut = 100},
         {"data-missing", NULL, TXL_IO, "data-00000-of-00001: No such file"},
         {"overlap", "plain", TXL_FORMAT, ": its checksum is "},
         {"shape-zero", "plain", TXL_FORMAT, "layer_1/kernel: its checksum is 00000000"},
@@ -328,10 +343,12 @@ static void test_hostile(void **state) {
         {"kernel-missing", "plain", TXL_OK, NULL},
         {"kernel-transposed", "plain", TXL_OK, NULL},
         {"nan", "nan", TXL_OK, NULL},
+        {"slices-right", "slices-right", TXL_OK, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         txl_error error;
         const char *path = lay_out(cases[i].index, cases[i].data);
+        damage_data(cases[i].altered, cases[i].cut);
         if (read_all(path, &error) != cases[i].status)
             fail_msg("%s: not %d: %s", cases[i].index, cases[i].status, error.message);
         if (cases[i].message)
@@ -341,7 +358,6 @@ static void test_hostile(void **state) {
 
 static void test_data_files(void **state) {
     (void)state;
-    static const char data_name[] = "model.ckpt-0.data-00000-of-00001";
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\n";
     size_t size;
     txl_error error;
@@ -381,6 +397,48 @@ static void test_data_files(void **state) {
     free(data);
 }
 
+/* The file `checkpoint` leads nowhere but to its own folder: there to the only checkpoint, or to a
+ * question. */
+static void test_lists(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text;
+        size_t length;
+    } lists[] = {
+        {"checkpoint-outside", "model_checkpoint_path: \"../../../../etc/passwd\"\n", 48},
+        {"checkpoint-garbage", "\0\1 nonsense", 11},
+        {"checkpoint-escape", "model_checkpoint_path: \"a\\377\\n\\\"b\"\n", 36},
+    };
+    enum { N = sizeof lists / sizeof *lists };
+    struct checkpoint *checkpoint;
+    char path[4096];
+    txl_error error;
+    strcpy(path, lay_out("plain", "plain"));
+    for (size_t i = 0; i < N; i++) {
+        write_file("checkpoint", lists[i].text, lists[i].length);
+        checkpoint = open_or_fail(scratch);
+        assert_string_equal(checkpoint_path(checkpoint), path);
+        checkpoint_close(checkpoint);
+    }
+    write_file("other.index", "", 0);
+    for (size_t i = 0; i < N; i++) {
+        write_file("checkpoint", lists[i].text, lists[i].length);
+        assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_ARGUMENT);
+        assert_says(&error, "has 2 TensorFlow checkpoints, and its file checkpoint names none");
+    }
+    /* Unless it has that name. */
+    static const char odd_data[] = "a\377\n\"b.data-00000-of-00001";
+    assert_int_equal(rename(path, scratch_path("a\377\n\"b.index")), 0);
+    assert_int_equal(rename(scratch_path(data_name), scratch_path(odd_data)), 0);
+    checkpoint = open_or_fail(scratch);
+    assert_string_equal(checkpoint_path(checkpoint), scratch_path("a\377\n\"b.index"));
+    checkpoint_close(checkpoint);
+    unlink(scratch_path("a\377\n\"b.index"));
+    unlink(scratch_path(odd_data));
+    unlink(scratch_path("other.index"));
+    unlink(scratch_path("checkpoint"));
+}
+
 static void test_damage(void **state) {
     (void)state;
     lay_out("plain", "plain");
@@ -413,7 +471,8 @@ int main(void) {
         cmocka_unit_test(test_blocks),        cmocka_unit_test(test_byte_order),
         cmocka_unit_test(test_bad_consumers), cmocka_unit_test(test_snappy),
         cmocka_unit_test(test_hostile),       cmocka_unit_test(test_data_files),
-        cmocka_unit_test(test_damage),        cmocka_unit_test(test_genuine),
+        cmocka_unit_test(test_lists),         cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_genuine),
     };
     return cmocka_run_group_tests_name("tensor_bundle", tests, make_scratch, remove_scratch);
 }
