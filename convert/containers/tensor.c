@@ -255,6 +255,38 @@ static void gather(const struct checkpoint_tensor *tensor, uint64_t first, uint6
     }
 }
 
+/* Whether it is a matrix of which each column lies contiguous, as f32. */
+static bool is_transposed(const struct checkpoint_tensor *t) {
+    return t->dtype == CHECKPOINT_F32 && t->n_dim == 2 && t->stride[0] == 1 && t->stride[1] > 1 &&
+           t->storage->n_part == 0 && !t->storage->big_endian;
+}
+
+/* Copies whole rows of such a matrix: by squares, so that each cache line of the file and of `out`
+ * is used once. */
+static void transpose(const struct checkpoint_tensor *tensor, uint64_t row, uint64_t n_row,
+                      float *out) {
+    enum { SIDE = 16 };
+    const uint64_t n_column = tensor->shape[1];
+    float square[SIDE][SIDE];
+    for (uint64_t r = 0, n; r < n_row; r += n) {
+        n = n_row - r < SIDE ? n_row - r : SIDE;
+        for (uint64_t c = 0, m; c < n_column; c += m) {
+            m = n_column - c < SIDE ? n_column - c : SIDE;
+            for (uint64_t k = 0; k < m; k++) {
+                const unsigned char *at =
+                    data_of(tensor) + 4 * (row + r + (c + k) * tensor->stride[1]);
+                if (n == SIDE) /* a constant size is loaded without waiting for the one before */
+                    memcpy(square[k], at, sizeof square[k]);
+                else
+                    memcpy(square[k], at, n * sizeof(float));
+            }
+            for (uint64_t i = 0; i < n; i++)
+                for (uint64_t k = 0; k < m; k++)
+                    out[(r + i) * n_column + c + k] = square[k][i];
+        }
+    }
+}
+
 static double double_at(enum checkpoint_dtype dtype, const unsigned char *at) {
     double x;
     uint64_t bits;
@@ -403,6 +435,13 @@ txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_
     }
     unsigned char elements[GATHER * MAX_SIZE];
     for (uint64_t n; count > 0; first += n, count -= n, out += n) {
+        const uint64_t n_column = tensor->n_dim == 2 ? tensor->shape[1] : 1;
+        const uint64_t rows = first % n_column == 0 ? count / n_column : 0;
+        if (rows > 0 && is_transposed(tensor)) {
+            n = rows * n_column;
+            transpose(tensor, first / n_column, rows, out);
+            continue;
+        }
         n = count < GATHER ? count : GATHER;
         gather(tensor, first, n, elements);
         floats_of(tensor->dtype, elements, n, out);

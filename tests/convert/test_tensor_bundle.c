@@ -137,6 +137,29 @@ static void test_bundle(void **state) {
     free(y);
 }
 
+/* Any range of a transposed view, which is copied by squares where it has whole rows. */
+static void test_transposed(void **state) {
+    (void)state;
+    txl_error error;
+    struct checkpoint *checkpoint = open_or_fail(lay_out("plain", "plain"));
+    struct checkpoint_tensor view = *checkpoint_find(checkpoint, kernel);
+    assert_int_equal(view.n_element, 20 * 64);
+    float *whole = elements_of(&view, &error), x[20 * 64];
+    assert_non_null(whole);
+    view.shape[0] = view.stride[1] = 64; /* as if the file had 20 rows of 64 */
+    view.shape[1] = 20;
+    view.stride[0] = 1;
+    assert_false(checkpoint_is_contiguous(&view));
+    for (uint64_t first = 0; first < view.n_element; first += 29)
+        for (uint64_t n = 0; first + n <= view.n_element; n += 7) {
+            assert_int_equal(checkpoint_read_float(&view, first, n, x, &error), TXL_OK);
+            for (uint64_t i = 0; i < n; i++)
+                assert_true(x[i] == whole[(first + i) % 20 * 64 + (first + i) / 20]);
+        }
+    checkpoint_close(checkpoint);
+    free(whole);
+}
+
 /* ---- Tables that TensorFlow does not write ------------------------------------------------ */
 
 /* The plain bundle with its table written anew, and with this header unless that is NULL. */
@@ -467,12 +490,12 @@ static void test_genuine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc32c),        cmocka_unit_test(test_bundle),
-        cmocka_unit_test(test_blocks),        cmocka_unit_test(test_byte_order),
-        cmocka_unit_test(test_bad_consumers), cmocka_unit_test(test_snappy),
-        cmocka_unit_test(test_hostile),       cmocka_unit_test(test_data_files),
-        cmocka_unit_test(test_lists),         cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_genuine),
+        cmocka_unit_test(test_crc32c),     cmocka_unit_test(test_bundle),
+        cmocka_unit_test(test_transposed), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_byte_order), cmocka_unit_test(test_bad_consumers),
+        cmocka_unit_test(test_snappy),     cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_data_files), cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_damage),     cmocka_unit_test(test_genuine),
     };
     return cmocka_run_group_tests_name("tensor_bundle", tests, make_scratch, remove_scratch);
 }
