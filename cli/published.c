@@ -1,4 +1,4 @@
-/* Dai et al. 2019, Transformer-XL: the shapes and evaluation settings of the released models. */
+/* The published shapes and evaluations as commands use them. */
 #include "published.h"
 
 #include "lib/base/json_memory.h"
@@ -7,36 +7,10 @@
 #include <stddef.h>
 #include <string.h>
 
+/* Those of published_models, in its order, and others. */
 const char *const published_shapes[] = {
     "enwik8-base", "enwik8-large", "wt103-base",  "wt103-large", "lm1b-base",
     "lm1b-large",  "xlnet-base",   "xlnet-large", "small",       NULL};
-
-#define PLAIN                                                                                      \
-    1, 0, {                                                                                        \
-        0                                                                                          \
-    }
-#define WT103_BANDS                                                                                \
-    3, {                                                                                           \
-        20000, 40000, 200000                                                                       \
-    }
-#define LM1B_BANDS                                                                                 \
-    3, {                                                                                           \
-        60000, 100000, 640000                                                                      \
-    }
-
-/* In the order of their shapes.  Every one of them was evaluated with same_length. */
-static const struct published table[] = {
-    {"enwik8 or text8, base", 12, 512, 8, 64, 2048, 80, 2100, 820, 10, "bytes", 204, PLAIN},
-    {"enwik8 or text8, large", 24, 1024, 8, 128, 3072, 128, 3800, 1000, 10, "bytes", 204, PLAIN},
-    {"WikiText-103, base", 16, 410, 10, 41, 2100, 64, 640, 400, 10, "words", 267735, 1,
-     WT103_BANDS},
-    {"WikiText-103, large", 18, 1024, 16, 64, 4096, 128, 1600, 1000, 10, "words", 267735, 4,
-     WT103_BANDS},
-    {"One Billion Words, base", 18, 1024, 8, 128, 4096, 32, 128, -1, 64, "lm1b", 793471, 4,
-     LM1B_BANDS},
-    {"One Billion Words, large", 24, 1280, 16, 80, 8192, 32, 128, -1, 8, "lm1b", 793471, 4,
-     LM1B_BANDS},
-};
 
 const struct published *published_find(const txl_model *model) {
     struct published shape = {0};
@@ -47,8 +21,8 @@ const struct published *published_find(const txl_model *model) {
                              "d_model", &shape.d_model, "n_head", &shape.n_head, "d_head",
                              &shape.d_head, "d_inner", &shape.d_inner);
     json_decref(settings);
-    for (size_t i = 0; !failed && i < sizeof table / sizeof table[0]; i++) {
-        const struct published *p = &table[i];
+    for (size_t i = 0; !failed && i < published_n_model; i++) {
+        const struct published *p = &published_models[i];
         if (p->n_layer == shape.n_layer && p->d_model == shape.d_model &&
             p->n_head == shape.n_head && p->d_head == shape.d_head && p->d_inner == shape.d_inner)
             return p;
@@ -64,9 +38,8 @@ void published_apply(const struct published *published, txl_settings *settings) 
 }
 
 int published_streams(const struct published *published, const txl_model *model) {
-    enum { TENSORFLOW_STREAMS = 16 };
     bool tensorflow = strcmp(txl_model_same_length_reach(model), "mem_len") != 0;
-    return tensorflow ? TENSORFLOW_STREAMS : published->streams;
+    return tensorflow ? PUBLISHED_TENSORFLOW_STREAMS : published->streams;
 }
 
 /* Yang et al. 2019: xlnet-base-cased and xlnet-large-cased, whose pretraining had segments of 512
@@ -87,20 +60,20 @@ static char *xlnet_settings_json(bool large) {
 }
 
 /* Not a published model's: a shape that a processor can train on SentencePiece text. */
-static const struct published small = {"small", 6,  320, 5,       64,   1280, 128,
-                                       128,     -1, 16,  "words", 4096, PLAIN};
+static const struct published small = {"small", false, 6,  320,     5,    64, 1280, 128,
+                                       128,     -1,    16, "words", 4096, 1,  0,    {0}};
 
 bool published_is_transformer_xl(int shape) {
-    const int n = sizeof table / sizeof *table;
+    const int n = (int)published_n_model;
     return shape != n && shape != n + 1;
 }
 
 char *published_settings_json(int shape) {
-    const int n = sizeof table / sizeof *table;
+    const int n = (int)published_n_model;
     if (!published_is_transformer_xl(shape))
         return xlnet_settings_json(shape > n);
 
-    const struct published *p = shape < n ? &table[shape] : &small;
+    const struct published *p = shape < n ? &published_models[shape] : &small;
     json_t *cutoffs = json_array(), *tied = json_pack("[b]", false);
     int failed = 0;
     for (int i = 0; i < p->n_cutoff; i++) {

@@ -1,20 +1,10 @@
-/* The published models: their shapes, and the settings they were evaluated with (--preset
- * published). */
+/* The published models' shapes (--shape) and the settings they were evaluated with (--preset
+ * published), of the table in convert/published.c. */
 #ifndef CLI_PUBLISHED_H
 #define CLI_PUBLISHED_H
 
+#include "convert/published.h"
 #include "txl.h"
-
-#define PUBLISHED_MAX_CUTOFFS 3
-
-struct published {
-    const char *name;
-    int n_layer, d_model, n_head, d_head, d_inner;
-    int tgt_len, mem_len, clamp_len;
-    int streams;
-    const char *tokenizer;
-    int n_token, div_val, n_cutoff, cutoffs[PUBLISHED_MAX_CUTOFFS];
-};
 
 /* The names of the shapes on a command line; "small" is not a published one.  Ends with NULL. */
 extern const char *const published_shapes[];

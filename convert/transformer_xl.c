@@ -555,7 +555,7 @@ static txl_status check_lengths(const struct recognised *r, const struct stateme
 /* A TensorFlow checkpoint of a published shape has the settings of its published evaluation. */
 static txl_status state_evaluation(struct recognised *r, struct statements *s,
                                    const struct convert_options *o, txl_error *error) {
-    const struct evaluation *e = tensorflow_evaluation(&r->settings.transformer_xl, r->dataset);
+    const struct published *e = tensorflow_evaluation(&r->settings.transformer_xl, r->dataset);
     if (!e)
         return TXL_OK;
     json_t *row = json_pack("{s:i, s:i, s:i, s:b}", "tgt_len", e->tgt_len, "mem_len", e->mem_len,
@@ -565,10 +565,11 @@ static txl_status state_evaluation(struct recognised *r, struct statements *s,
     if (failed)
         return txl_fail_memory(error, "the settings", 4096);
     char text[256];
-    snprintf(text, sizeof text,
-             "this is the shape of the published %s model: tgt_len %d, mem_len %d, clamp_len %d "
-             "and same_length are what it was evaluated with",
-             e->model, e->tgt_len, e->mem_len, e->clamp_len);
+    snprintf(
+        text, sizeof text,
+        "this is the shape of a published model (%s): tgt_len %d, mem_len %d, clamp_len %d and "
+        "same_length are what it was evaluated with",
+        e->name, e->tgt_len, e->mem_len, e->clamp_len);
     if (o->note)
         o->note(o->note_context, text);
     return TXL_OK;
