@@ -277,6 +277,18 @@ static txl_status pack_pieces(const struct vocabulary_file *file, const char *to
     return TXL_OK;
 }
 
+static txl_status ask_for_kind(const char *path, const char *dataset, txl_error *error) {
+    if (dataset)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "%s: a vocabulary of the dataset \"%s\", of which the kind of text is not "
+                        "known; add --tokenizer",
+                        path, dataset);
+    return txl_fail(error, TXL_ARGUMENT,
+                    "%s: the kind of its text follows from the dataset, which neither it nor a "
+                    "corpus-info.json names; add --tokenizer",
+                    path);
+}
+
 /* Packs the vocabulary, and sets in r->settings what it says about the text. */
 static txl_status read_vocabulary(struct recognised *r, const char *path, const char *tokenizer,
                                   void **section, size_t *size, txl_error *error) {
@@ -289,11 +301,7 @@ static txl_status read_vocabulary(struct recognised *r, const char *path, const 
         const char *dataset = r->dataset[0] ? r->dataset : file.dataset;
         tokenizer = tensorflow_tokenizer(dataset);
         if (!status && !tokenizer)
-            status =
-                txl_fail(error, TXL_ARGUMENT,
-                         "%s: a vocabulary of the dataset \"%s\", of which the kind of text is "
-                         "not known; add --tokenizer",
-                         path, dataset ? dataset : "");
+            status = ask_for_kind(path, dataset, error);
     }
     if (!status && file.model)
         status = pack_pieces(&file, tokenizer, r->pieces, text, section, size, &n, error);
@@ -486,14 +494,16 @@ txl_status convert_read_moments(const char *source, const char *settings, conver
 }
 
 /* Sets what the vocabulary says about the text; `*known` is false without one, or with one that the
- * conversion would refuse.  Fails only when memory is short. */
-static txl_status guess_text(struct recognised *r, const char *path, bool *known,
+ * conversion would refuse, and `*asks` if it would do so for want of --tokenizer.  Fails only when
+ * memory is short. */
+static txl_status guess_text(struct recognised *r, const char *path, bool *known, bool *asks,
                              txl_error *error) {
     void *section = NULL;
     size_t size;
     txl_status status = path ? read_vocabulary(r, path, NULL, &section, &size, error) : TXL_FORMAT;
     free(section);
     *known = !status;
+    *asks = status == TXL_ARGUMENT;
     return status == TXL_MEMORY ? status : TXL_OK;
 }
 
@@ -541,19 +551,19 @@ static char *describe_settings(struct recognised *r, bool has_text) {
 }
 
 static txl_status describe(struct recognised *r, struct convert_description *d, txl_error *error) {
-    bool has_text;
+    bool has_text, asks;
     txl_status status =
         vocabulary_file_find(checkpoint_path(r->names.checkpoint), &d->vocabulary, error);
     if (status == TXL_MEMORY)
         return status;
     if (status)
         d->vocabulary = NULL;
-    status = guess_text(r, d->vocabulary, &has_text, error);
+    status = guess_text(r, d->vocabulary, &has_text, &asks, error);
     if (status)
         return status;
     d->settings = describe_settings(r, has_text);
-    snprintf(d->missing, sizeof d->missing, "%s%s", r->missing,
-             d->vocabulary ? "" : " --vocab FILE");
+    snprintf(d->missing, sizeof d->missing, "%s%s%s", r->missing,
+             d->vocabulary ? "" : " --vocab FILE", asks ? " --tokenizer KIND" : "");
     return d->settings ? TXL_OK : txl_fail_memory(error, "the settings", 4096);
 }
 

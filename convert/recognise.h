@@ -17,7 +17,8 @@ struct recognised {
     } settings;        /* the facts, without those of the text and the type */
     char *config_path; /* of the config.json that was read, or NULL; owned */
     bool by_dataset;   /* the text's kind is that of the dataset */
-    char dataset[16];  /* as corpus-info.json names it; empty: it does not */
+    char dataset[16];  /* as corpus-info.json names it, or where that does not and it matters to the
+                          settings, the pickled corpus; or empty */
     char missing[512]; /* the options that state the unknown facts, each after a blank; those facts
                           are unset */
 };

@@ -6,6 +6,7 @@
 #include "lib/base/error.h"
 #include "recognise.h"
 #include "tensorflow.h"
+#include "vocabulary_file.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -552,12 +553,34 @@ static txl_status check_lengths(const struct recognised *r, const struct stateme
     return TXL_OK;
 }
 
+/* The dataset as the authors' pickled corpus names it, where corpus-info.json does not.  A
+ * vocabulary that cannot be read is for the conversion to refuse. */
+static txl_status find_dataset(struct recognised *r, const struct convert_options *o,
+                               txl_error *error) {
+    char *found = NULL;
+    struct vocabulary_file file = {0};
+    txl_status status =
+        o->vocabulary ? TXL_OK
+                      : vocabulary_file_find(checkpoint_path(r->names.checkpoint), &found, error);
+    if (!status)
+        status = vocabulary_file_read(o->vocabulary ? o->vocabulary : found, &file, error);
+    if (!status && file.dataset)
+        snprintf(r->dataset, sizeof r->dataset, "%s", file.dataset);
+    vocabulary_file_free(&file);
+    free(found);
+    return status == TXL_MEMORY ? status : TXL_OK;
+}
+
 /* A TensorFlow checkpoint of a published shape has the settings of its published evaluation. */
 static txl_status state_evaluation(struct recognised *r, struct statements *s,
                                    const struct convert_options *o, txl_error *error) {
-    const struct published *e = tensorflow_evaluation(&r->settings.transformer_xl, r->dataset);
+    const struct transformer_xl_settings *f = &r->settings.transformer_xl;
+    txl_status status = TXL_OK;
+    if (!r->dataset[0] && tensorflow_evaluation(f, "enwik8")) /* the dataset may decide */
+        status = find_dataset(r, o, error);
+    const struct published *e = status ? NULL : tensorflow_evaluation(f, r->dataset);
     if (!e)
-        return TXL_OK;
+        return status;
     json_t *row = json_pack("{s:i, s:i, s:i, s:b}", "tgt_len", e->tgt_len, "mem_len", e->mem_len,
                             "clamp_len", e->clamp_len, "same_length", true);
     int failed = json_object_update(s->config, row);
