@@ -1,6 +1,8 @@
 /* The authors' TensorFlow checkpoints: how their folders are laid out, and what becomes of them. */
 #include "checkpoint_files.h"
+#include "convert/containers/checkpoint.h"
 #include "convert/convert.h"
+#include "lib/session/session.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -404,6 +406,143 @@ static void genuine_checkpoints_are_as_in_tensorflow(void **state) {
     }
 }
 
+/* The elements of an array that numpy saved, in row-major order; the caller frees them. */
+static double *read_npy(const char *folder, const char *name, size_t *n) {
+    enum { START = 10 }; /* the magic number, the version, the length of the description */
+    char path[4200], about[256] = {0};
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unsigned char *file = read_file(path, &size);
+    size_t data = START + file[8] + 256U * file[9];
+    assert_true(data < size);
+    memcpy(about, file + START, data - START < sizeof about ? data - START : sizeof about - 1);
+    const bool f4 = strstr(about, "'<f4'") != NULL, i8 = strstr(about, "'<i8'") != NULL;
+    assert_true(f4 || i8 || strstr(about, "'<f8'"));
+    assert_non_null(strstr(about, "'fortran_order': False"));
+    *n = (size - data) / (f4 ? 4 : 8);
+    double *x = calloc(*n, sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < *n; i++) {
+        float single;
+        int64_t whole;
+        memcpy(&single, file + data + 4 * i, f4 ? sizeof single : 0);
+        memcpy(&whole, file + data + 8 * i, i8 ? sizeof whole : 0);
+        if (!f4 && !i8)
+            memcpy(&x[i], file + data + 8 * i, sizeof *x);
+        else
+            x[i] = f4 ? (double)single : (double)whole;
+    }
+    free(file);
+    return x;
+}
+
+/* Keys and values, head by head, that a layer makes of an input to it. */
+static void project(const struct checkpoint *checkpoint, int layer, const double *input,
+                    float *row) {
+    txl_error error;
+    char name[64];
+    snprintf(name, sizeof name, "transformer/layer_%d/rel_attn/qkv/kernel", layer);
+    const struct checkpoint_tensor *kernel = checkpoint_find(checkpoint, name);
+    assert_non_null(kernel);
+    const size_t d_model = kernel->shape[0], all = kernel->shape[1], width = all / 3;
+    double *w = calloc(kernel->n_element, sizeof *w);
+    assert_non_null(w);
+    assert_int_equal(checkpoint_read_double(kernel, 0, kernel->n_element, w, &error), TXL_OK);
+    for (size_t k = 0; k < 2 * width; k++) {
+        double sum = 0;
+        for (size_t i = 0; i < d_model; i++)
+            sum += input[i] * w[i * all + width + k];
+        row[k] = (float)sum;
+    }
+    free(w);
+}
+
+/* What TensorFlow made of the tokens after a memory of its own: the probabilities of the next ones,
+ * and the memory after them. */
+static void assert_outputs(const char *folder) {
+    enum { LENGTH = 10 }; /* of the segment, and of the memory */
+    struct convert_options o = defaults();
+    struct checkpoint *checkpoint;
+    size_t n, n_softmax, n_memory;
+    txl_settings settings;
+    txl_session *session;
+    txl_model *model;
+    txl_error error;
+    o.tgt_len = o.mem_len = LENGTH;
+    o.has_clamp_len = true;
+    o.clamp_len = 1000;
+    o.same_length = CONVERT_NO;
+    convert_to(folder, &o, output_path("a.txl"));
+    assert_int_equal(txl_model_open(scratch_path("a.txl"), 1, &model, &error), TXL_OK);
+    assert_int_equal(checkpoint_open(folder, &checkpoint, &error), TXL_OK);
+    txl_model_defaults(model, &settings);
+    settings.threads = 1;
+    assert_int_equal(txl_session_new(model, &settings, &session, &error), TXL_OK);
+
+    const int n_layer = model->network->n_layer;
+    const size_t n_token = (size_t)txl_model_n_token(model), width = model->network->row_width;
+    float *row = calloc(2 * width, sizeof *row), *out = calloc(LENGTH * n_token, sizeof *out);
+    assert_true(row && out);
+    session_begin_behind(session, LENGTH);
+    const uint64_t start = session->timeline->next;
+    for (int layer = 0; layer < n_layer; layer++) {
+        char name[32];
+        snprintf(name, sizeof name, "memory_%d.npy", layer);
+        double *memory = read_npy(folder, name, &n_memory);
+        for (size_t i = 0; i < LENGTH; i++) {
+            project(checkpoint, layer, memory + i * (n_memory / LENGTH), row);
+            model->family->import_row(session->timeline, layer, start - LENGTH + i, row);
+        }
+        free(memory);
+    }
+
+    double *tokens = read_npy(folder, "tokens.npy", &n);
+    double *softmax = read_npy(folder, "softmax.npy", &n_softmax);
+    int32_t ids[LENGTH];
+    assert_true(n == LENGTH && n_softmax == LENGTH * n_token);
+    for (size_t i = 0; i < LENGTH; i++)
+        ids[i] = (int32_t)tokens[i];
+    assert_int_equal(txl_session_distributions(session, ids, LENGTH, out, &error), TXL_OK);
+    for (size_t i = 0; i < n_softmax; i++)
+        if (!(fabs(exp(out[i]) - softmax[i]) <= 1e-5))
+            fail_msg("%s: token %zu, id %zu: %.7f, expected %.7f", folder, i / n_token, i % n_token,
+                     exp(out[i]), softmax[i]);
+    for (int layer = 0; layer < n_layer; layer++) {
+        char name[32];
+        snprintf(name, sizeof name, "new_memory_%d.npy", layer);
+        double *memory = read_npy(folder, name, &n_memory);
+        for (size_t i = 0; i < 2 * LENGTH; i++) {
+            project(checkpoint, layer, memory + i * (n_memory / 2 / LENGTH), row);
+            model->family->export_row(session->timeline, layer, start - LENGTH + i, row + width);
+            for (size_t k = 0; k < width; k++)
+                if (!(fabsf(row[k] - row[width + k]) <= 1e-5F))
+                    fail_msg("%s: %s, row %zu: %.7f, expected %.7f", folder, name, i,
+                             (double)row[width + k], (double)row[k]);
+        }
+        free(memory);
+    }
+    free(tokens);
+    free(softmax);
+    free(row);
+    free(out);
+    txl_session_free(session);
+    checkpoint_close(checkpoint);
+    txl_model_close(model);
+}
+
+static void genuine_outputs_are_tensorflow_s(void **state) {
+    (void)state;
+    static const char *const names[] = {"txl-div_1", "txl-div_2", "txl-div_2_cutoffs_3"};
+    const char *genuine = getenv("TXL_TENSORFLOW_FILES");
+    if (!genuine)
+        skip();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char folder[4096];
+        snprintf(folder, sizeof folder, "%s/%s", genuine, names[i]);
+        assert_outputs(folder);
+    }
+}
+
 static char *described(const char *source) {
     struct convert_description d;
     txl_error error;
@@ -618,6 +757,7 @@ int main(void) {
         cmocka_unit_test(models_learn_by_moments),
         cmocka_unit_test(moments_of_others_are_refused),
         cmocka_unit_test(genuine_checkpoints_are_as_in_tensorflow),
+        cmocka_unit_test(genuine_outputs_are_tensorflow_s),
         cmocka_unit_test(the_tensors_tell_the_shape),
         cmocka_unit_test(a_transformer_xl_agrees_with_its_corpus),
         cmocka_unit_test(a_source_has_many_forms),
