@@ -35,9 +35,12 @@ txl_status recognise_nothing(const struct checkpoint *checkpoint, const char *na
                             "for PyTorch",
                             path);
     return txl_fail(error, TXL_UNSUPPORTED,
-                    "%s: not a Transformer-XL: no tensor named %s among its %zu (txl info "
-                    "--tensors lists them)",
-                    path, name, checkpoint_n_tensor(checkpoint));
+                    "%s: %s: no tensor named %s among its %zu (txl info --tensors lists them)",
+                    path,
+                    checkpoint_is_bundle(checkpoint)
+                        ? "neither a Transformer-XL nor an XLNet of their authors' code"
+                        : "not a Transformer-XL",
+                    name, checkpoint_n_tensor(checkpoint));
 }
 
 txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,

@@ -145,6 +145,16 @@ static txl_status read_epsilon(const struct statements *s, double given, double 
                           *epsilon);
 }
 
+/* Others have built on the authors' layers (REMI's normal_embed and normal_softmax). */
+static txl_status refuse_other_code(const struct recognised *r, txl_error *error) {
+    return txl_fail(error, TXL_UNSUPPORTED,
+                    "%s: the layers are a Transformer-XL's, but there is no tensor named %s: its "
+                    "variables are those of other code, such as REMI's; save it again under the "
+                    "names of the authors' tf/model.py",
+                    checkpoint_path(r->names.checkpoint),
+                    names_spell(&r->names, "adaptive_softmax/bias", 0).text);
+}
+
 static txl_status refuse_variants(const struct recognised *r, const struct statements *s,
                                   txl_error *error) {
     int value = 0;
@@ -699,10 +709,9 @@ static txl_status find_facts(struct recognised *r, struct statements *s,
         status = read_epsilon(s, options->layer_norm_eps,
                               &r->settings.transformer_xl.layer_norm_eps, error);
     if (!status && names_which(&r->names, SOFTMAX_BIAS, 0) < 0)
-        status = recognise_nothing(r->names.checkpoint,
-                                   is_tensorflow(r) ? "transformer/adaptive_softmax/bias"
-                                                    : "crit.out_layers.0.bias",
-                                   error);
+        status = is_tensorflow(r)
+                     ? refuse_other_code(r, error)
+                     : recognise_nothing(r->names.checkpoint, "crit.out_layers.0.bias", error);
     if (!status)
         status = read_embedding_shapes(r, s, error);
     if (!status)
