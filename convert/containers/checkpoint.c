@@ -250,8 +250,9 @@ static bool newest_name(const char *text, size_t size, char *name, size_t room) 
     return false;
 }
 
-/* The bundle that the folder's file `checkpoint` names, if it is there. */
-static txl_status find_newest(const char *folder, char **chosen, txl_error *error) {
+/* The file of that ending which the folder's file `checkpoint` names, if it is there. */
+static txl_status find_newest(const char *folder, const char *ending, char **chosen,
+                              txl_error *error) {
     struct mapped_file file;
     char name[NAME_MAX + 1];
     char *list = join(folder, "checkpoint", "");
@@ -265,7 +266,7 @@ static txl_status find_newest(const char *folder, char **chosen, txl_error *erro
     mapped_file_close(&file);
     if (!found)
         return TXL_OK;
-    *chosen = join(folder, name, bundle_ending);
+    *chosen = join(folder, name, ending);
     if (!*chosen)
         return txl_fail_memory(error, "a file name", strlen(folder));
     if (!is_there(*chosen)) {
@@ -277,7 +278,7 @@ static txl_status find_newest(const char *folder, char **chosen, txl_error *erro
 
 /* The TensorFlow checkpoint in the folder, if there is one: the newest, or the only one. */
 static txl_status find_bundle(const char *folder, char **chosen, txl_error *error) {
-    txl_status status = find_newest(folder, chosen, error);
+    txl_status status = find_newest(folder, bundle_ending, chosen, error);
     DIR *directory = status || *chosen ? NULL : opendir(folder);
     if (!directory)
         return status;
@@ -292,6 +293,8 @@ static txl_status find_bundle(const char *folder, char **chosen, txl_error *erro
             status = txl_fail_memory(error, "a file name", strlen(folder));
     }
     closedir(directory);
+    if (!status && n == 0) /* a checkpoint of the format V1 has the name itself */
+        status = find_newest(folder, "", chosen, error);
     if (!status && n > 1)
         status = txl_fail(error, TXL_ARGUMENT,
                           "%s: has %zu TensorFlow checkpoints, and its file checkpoint names none "

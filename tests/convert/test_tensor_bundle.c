@@ -462,6 +462,22 @@ static void test_lists(void **state) {
     unlink(scratch_path("checkpoint"));
 }
 
+/* A V1 checkpoint is one file, which the file `checkpoint` names. */
+static void test_old_folder(void **state) {
+    (void)state;
+    static const char list[] = "model_checkpoint_path: \"/home/me/model.ckpt-0\"\n";
+    txl_error error;
+    struct checkpoint *checkpoint;
+    assert_int_equal(rename(lay_out("header-v1", NULL), scratch_path("model.ckpt-0")), 0);
+    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_IO);
+    assert_says(&error, "holds no checkpoint");
+    write_file("checkpoint", list, sizeof list - 1);
+    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_UNSUPPORTED);
+    assert_says(&error, "/model.ckpt-0: a TensorFlow checkpoint of the old format V1");
+    unlink(scratch_path("model.ckpt-0"));
+    unlink(scratch_path("checkpoint"));
+}
+
 static void test_damage(void **state) {
     (void)state;
     lay_out("plain", "plain");
@@ -495,7 +511,8 @@ int main(void) {
         cmocka_unit_test(test_byte_order), cmocka_unit_test(test_bad_consumers),
         cmocka_unit_test(test_snappy),     cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_data_files), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_damage),     cmocka_unit_test(test_genuine),
+        cmocka_unit_test(test_old_folder), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_genuine),
     };
     return cmocka_run_group_tests_name("tensor_bundle", tests, make_scratch, remove_scratch);
 }
