@@ -1,8 +1,21 @@
-/* Queries, attention weights and weighted sums of one head. */
+/* Ranges of keys, queries, attention weights and weighted sums of one head. */
 #include "attend.h"
 
 #include <math.h>
 #include <string.h>
+
+struct key_range attend_range(int layer, size_t head, uint64_t from, uint64_t end, size_t far,
+                              size_t near) {
+    struct key_range range = {.low = from / ROW_BLOCK * ROW_BLOCK,
+                              .place = far / ROW_BLOCK * ROW_BLOCK};
+    range.keys = (struct row_span){layer, head, (size_t)(from / ROW_BLOCK),
+                                   (size_t)(from - range.low), (size_t)(end - range.low)};
+    range.positions =
+        (struct row_span){layer, head, far / ROW_BLOCK, far - range.place, near - range.place};
+    range.n_key = in_blocks(range.keys.end);
+    range.n_place = in_blocks(range.positions.end);
+    return range;
+}
 
 void attend_add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const float *bias,
                      float *out) {

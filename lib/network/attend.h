@@ -4,6 +4,21 @@
 
 #include "kv_rows.h"
 
+/* The keys and the position rows that some queries of one head see together.  Both spans begin in
+ * the first of whole blocks: `keys`, which is the values' span too, is counted from the row of
+ * position `low`, and `positions`, farthest first, from position row `place`. */
+struct key_range {
+    uint64_t low;
+    size_t place;
+    struct row_span keys, positions;
+    size_t n_key, n_place; /* rows of both spans, in whole blocks */
+};
+
+/* The range of keys at positions from .. end - 1, which are kept in the ring's blocks in turn, and
+ * of the position rows far .. near - 1. */
+struct key_range attend_range(int layer, size_t head, uint64_t from, uint64_t end, size_t far,
+                              size_t near);
+
 /* out[m, d_head] = q[m, d_head] + bias[d_head]; bias may be NULL. */
 void attend_add_bias(size_t m, size_t d_head, const float *q, size_t ldq, const float *bias,
                      float *out);

@@ -28,71 +28,66 @@ static uint64_t zeros_end(const struct transformer_xl_timeline *line) {
     return line->zero_rows ? 0 : first_position(&line->base);
 }
 
-/* The keys and distances that m queries of one head see together: the keys from the first that any
- * of them sees and that is not zero, and the position rows of the nearest distances.  The queries
- * are rows `row` and on of the pass, of one timeline or one of each of several. */
-struct key_range {
+/* m queries of one head, and what they see together: the keys from the first that any of them sees
+ * and that is not zero, and the position rows of the nearest distances.  The queries are rows `row`
+ * and on of the pass, of one timeline or one of each of several. */
+struct queries {
     const struct attention *a;
     const struct transformer_xl_timeline *line; /* of the first query */
     bool several;                               /* each query is of another timeline */
     size_t head, row, m;
-    uint64_t low;              /* position of the first row of the first block */
-    struct row_span keys;      /* also the span of values; counted from `low` */
-    struct row_span positions; /* farthest distance first */
-    size_t n_key, n_place;     /* rows of both spans, in whole blocks */
-    size_t n_distance, place;  /* place: the position row that `positions` counts from */
-    size_t n_common;           /* leading parts of the ring that all queries read */
+    struct key_range seen;
+    size_t n_distance;
+    size_t n_common; /* leading parts of the ring that all queries read */
 };
 
 /* The timeline and the position of query t. */
-static const struct transformer_xl_timeline *line_of(const struct key_range *v, size_t t) {
-    return v->several ? xl_timeline(v->a->each[v->row + t]) : v->line;
+static const struct transformer_xl_timeline *line_of(const struct queries *q, size_t t) {
+    return q->several ? xl_timeline(q->a->each[q->row + t]) : q->line;
 }
 
-static uint64_t position_of(const struct key_range *v, size_t t) {
-    return line_of(v, t)->base.next + (v->a->each ? 0 : v->row + t);
+static uint64_t position_of(const struct queries *q, size_t t) {
+    return line_of(q, t)->base.next + (q->a->each ? 0 : q->row + t);
 }
 
 /* The position of the first key that query t sees, and of the first that is read for it. */
-static uint64_t first_seen(const struct key_range *v, size_t t) {
-    return first_visible(&line_of(v, t)->base, position_of(v, t));
+static uint64_t first_seen(const struct queries *q, size_t t) {
+    return first_visible(&line_of(q, t)->base, position_of(q, t));
 }
 
-static uint64_t first_read(const struct key_range *v, size_t t) {
-    uint64_t seen = first_seen(v, t), zeros = zeros_end(v->line);
+static uint64_t first_read(const struct queries *q, size_t t) {
+    uint64_t seen = first_seen(q, t), zeros = zeros_end(q->line);
     return seen > zeros ? seen : zeros;
 }
 
-static struct key_range find_range(const struct attention *a, size_t head, size_t row, size_t m) {
-    struct key_range v = {.a = a,
-                          .line = attention_timeline(a, row),
-                          .several = a->each && m > 1,
-                          .head = head,
-                          .row = row,
-                          .m = m};
-    const struct kv_ring *ring = &v.line->ring;
-    uint64_t seen = first_seen(&v, 0), from = first_read(&v, 0);
-    uint64_t end = position_of(&v, v.several ? 0 : m - 1) + 1;
-    v.n_common = ring->n_shared + 1;
-    for (size_t t = 1; v.several && t < m; t++) {
-        uint64_t seen_too = first_seen(&v, t), from_too = first_read(&v, t);
-        uint64_t end_too = position_of(&v, t) + 1;
-        size_t common = ring_common(ring, &line_of(&v, t)->ring);
+static struct queries find_queries(const struct attention *a, size_t head, size_t row, size_t m) {
+    struct queries q = {.a = a,
+                        .line = attention_timeline(a, row),
+                        .several = a->each && m > 1,
+                        .head = head,
+                        .row = row,
+                        .m = m};
+    const struct kv_ring *ring = &q.line->ring;
+    uint64_t seen = first_seen(&q, 0), from = first_read(&q, 0);
+    uint64_t end = position_of(&q, q.several ? 0 : m - 1) + 1;
+    q.n_common = ring->n_shared + 1;
+    for (size_t t = 1; q.several && t < m; t++) {
+        uint64_t seen_too = first_seen(&q, t), from_too = first_read(&q, t);
+        uint64_t end_too = position_of(&q, t) + 1;
+        size_t common = ring_common(ring, &line_of(&q, t)->ring);
         seen = seen_too < seen ? seen_too : seen;
         from = from_too < from ? from_too : from;
         end = end_too > end ? end_too : end;
-        v.n_common = smaller(v.n_common, common);
+        q.n_common = smaller(q.n_common, common);
     }
-    v.low = seen / ROW_BLOCK * ROW_BLOCK;
-    v.keys = (struct row_span){a->l, head, ring_block(ring, v.low), (size_t)(from - v.low),
-                               (size_t)(end - v.low)};
-    v.n_key = in_blocks(v.keys.end);
-    v.n_distance = smaller((size_t)(end - seen), v.line->positions->distances);
-    v.n_place = in_blocks(v.n_distance);
-    v.place = v.line->positions->places - v.n_place;
-    v.positions = (struct row_span){a->l, head, v.place / ROW_BLOCK, v.n_place - v.n_distance,
-                                    a->few ? 0 : v.n_place};
-    return v;
+    q.n_distance = smaller((size_t)(end - seen), q.line->positions->distances);
+    size_t places = q.line->positions->places;
+    q.seen = attend_range(a->l, head, seen, end, places - q.n_distance, places);
+    q.seen.keys.block = ring_block(ring, q.seen.low);
+    q.seen.keys.first = (size_t)(from - q.seen.low);
+    if (a->few)
+        q.seen.positions.end = 0;
+    return q;
 }
 
 /* ---- Pieces ------------------------------------------------------------------------------- */
@@ -109,48 +104,48 @@ struct piece {
     size_t part;  /* its part of that ring */
 };
 
-static bool in_single_blocks(const struct key_range *v) {
-    return v->m == QUERY_BLOCK && !v->several;
+static bool in_single_blocks(const struct queries *q) {
+    return q->m == QUERY_BLOCK && !q->several;
 }
 
 /* Cuts a piece after its first block, and drops the queries that see none of it. */
-static void keep_block(const struct key_range *v, struct piece *s) {
+static void keep_block(const struct queries *q, struct piece *s) {
     size_t begin = s->span.first / ROW_BLOCK * ROW_BLOCK;
-    uint64_t first = v->low + begin, position = position_of(v, 0);
+    uint64_t first = q->seen.low + begin, position = position_of(q, 0);
     s->span.end = smaller(s->span.end, begin + ROW_BLOCK);
     s->t = first > position ? (size_t)(first - position) : 0;
-    size_t end = v->m;
-    while (end > s->t && first_seen(v, end - 1) >= first + ROW_BLOCK)
+    size_t end = q->m;
+    while (end > s->t && first_seen(q, end - 1) >= first + ROW_BLOCK)
         end--;
     s->m = end - s->t;
 }
 
 /* Finds the first piece that is not empty, from part `part` of query `owner`'s ring on, that begins
  * with row `from` of the range or later. */
-static struct piece find_piece(const struct key_range *v, size_t owner, size_t part, size_t from) {
-    size_t n_owner = v->several ? v->m : 1;
-    for (; owner < n_owner; owner++, part = v->n_common) {
-        const struct kv_ring *ring = &line_of(v, owner)->ring;
+static struct piece find_piece(const struct queries *q, size_t owner, size_t part, size_t from) {
+    size_t n_owner = q->several ? q->m : 1;
+    for (; owner < n_owner; owner++, part = q->n_common) {
+        const struct kv_ring *ring = &line_of(q, owner)->ring;
         uint64_t begin = part > 0 ? ring_part(ring, part - 1).end : 0;
         for (; part <= ring->n_shared; part++) {
             const struct ring_part p = ring_part(ring, part);
-            bool common = part < v->n_common;
-            struct piece s = {p.store, v->keys, 0, v->m, owner, part};
+            bool common = part < q->n_common;
+            struct piece s = {p.store, q->seen.keys, 0, q->m, owner, part};
             if (!common) {
                 s.t = owner;
                 s.m = 1;
-                s.span.first = (size_t)(first_read(v, owner) - v->low);
-                s.span.end = (size_t)(position_of(v, owner) + 1 - v->low);
+                s.span.first = (size_t)(first_read(q, owner) - q->seen.low);
+                s.span.end = (size_t)(position_of(q, owner) + 1 - q->seen.low);
             }
             s.span.first = larger(s.span.first, from);
-            if (begin > v->low)
-                s.span.first = larger(s.span.first, (size_t)(begin - v->low));
-            if (p.end < v->low + s.span.end)
-                s.span.end = p.end > v->low ? (size_t)(p.end - v->low) : 0;
+            if (begin > q->seen.low)
+                s.span.first = larger(s.span.first, (size_t)(begin - q->seen.low));
+            if (p.end < q->seen.low + s.span.end)
+                s.span.end = p.end > q->seen.low ? (size_t)(p.end - q->seen.low) : 0;
             begin = p.end;
             if (s.span.first < s.span.end) {
-                if (in_single_blocks(v))
-                    keep_block(v, &s);
+                if (in_single_blocks(q))
+                    keep_block(q, &s);
                 return s;
             }
         }
@@ -158,13 +153,13 @@ static struct piece find_piece(const struct key_range *v, size_t owner, size_t p
     return (struct piece){0};
 }
 
-static struct piece first_piece(const struct key_range *v) {
-    return find_piece(v, 0, 0, 0);
+static struct piece first_piece(const struct queries *q) {
+    return find_piece(q, 0, 0, 0);
 }
 
-static struct piece next_piece(const struct key_range *v, const struct piece *s) {
-    return in_single_blocks(v) ? find_piece(v, s->owner, s->part, s->span.end)
-                               : find_piece(v, s->owner, s->part + 1, 0);
+static struct piece next_piece(const struct queries *q, const struct piece *s) {
+    return in_single_blocks(q) ? find_piece(q, s->owner, s->part, s->span.end)
+                               : find_piece(q, s->owner, s->part + 1, 0);
 }
 
 /* The address where a piece's keys or values begin, for prefetching; `after` if there is no
@@ -187,112 +182,113 @@ struct work {
     float *out; /* [m, the values' width] */
 };
 
-static struct work divide_scratch(const struct key_range *v, float *scratch) {
+static struct work divide_scratch(const struct queries *q, float *scratch) {
     struct work w = {.s = scratch};
-    w.b = w.s + v->m * v->n_key;
-    w.q = w.b + v->m * v->n_place;
-    w.out = w.q + v->m * (size_t)v->line->x->d_head;
+    w.b = w.s + q->m * q->seen.n_key;
+    w.q = w.b + q->m * q->seen.n_place;
+    w.out = w.q + q->m * (size_t)q->line->x->d_head;
     return w;
 }
 
 /* out[m, d_head] = the queries plus a bias (u, v or NULL), in the form that products with `rows`
  * take. */
-static void make_queries(const struct key_range *v, const float *bias, const struct rows *rows,
+static void make_queries(const struct queries *q, const float *bias, const struct rows *rows,
                          float *out) {
-    const struct transformer_xl *x = v->line->x;
-    size_t d_head = (size_t)x->d_head, width = head_width(x), at = v->head * d_head;
-    attend_queries(rows, v->line->base.compute.kernels, v->m, d_head,
-                   v->a->line->qkv + v->row * 3 * width + at, 3 * width, bias ? bias + at : NULL,
+    const struct transformer_xl *x = q->line->x;
+    size_t d_head = (size_t)x->d_head, width = head_width(x), at = q->head * d_head;
+    attend_queries(rows, q->line->base.compute.kernels, q->m, d_head,
+                   q->a->line->qkv + q->row * 3 * width + at, 3 * width, bias ? bias + at : NULL,
                    out);
 }
 
 /* S = (Q + u) K^T.  `after` is the address that will be read next, to be prefetched. */
-static void score_keys(const struct key_range *v, const struct work *w, const void *after) {
-    const struct kernels *kernels = v->line->base.compute.kernels;
-    size_t d_head = (size_t)v->line->x->d_head;
-    make_queries(v, v->a->layer->u, &v->line->ring.keys, w->q);
-    for (size_t t = 0; t < v->m; t++)
-        memset(w->s + t * v->n_key, 0, v->keys.first * sizeof *w->s);
-    for (struct piece s = first_piece(v), next; s.store; s = next) {
-        next = next_piece(v, &s);
+static void score_keys(const struct queries *q, const struct work *w, const void *after) {
+    const struct kernels *kernels = q->line->base.compute.kernels;
+    size_t d_head = (size_t)q->line->x->d_head;
+    make_queries(q, q->a->layer->u, &q->line->ring.keys, w->q);
+    for (size_t t = 0; t < q->m; t++)
+        memset(w->s + t * q->seen.n_key, 0, q->seen.keys.first * sizeof *w->s);
+    for (struct piece s = first_piece(q), next; s.store; s = next) {
+        next = next_piece(q, &s);
         rows_score(&s.store->keys, kernels, &s.span, s.m, w->q + s.t * d_head, d_head,
-                   w->s + s.t * v->n_key, v->n_key, begin_keys(&next, after));
+                   w->s + s.t * q->seen.n_key, q->seen.n_key, begin_keys(&next, after));
     }
 }
 
 /* B += the learned biases of the distances, if there are any. */
-static void add_distance_biases(const struct key_range *v, float *b) {
-    const struct positions *p = v->line->positions;
+static void add_distance_biases(const struct queries *q, float *b) {
+    const struct positions *p = q->line->positions;
     if (!p->bias)
         return;
-    const float *bias = p->bias +
-                        ((size_t)v->keys.layer * (size_t)v->line->x->n_head + v->head) * p->places +
-                        v->place;
-    for (size_t t = 0; t < v->m; t++)
-        for (size_t j = v->n_place - v->n_distance; j < v->n_place; j++)
-            b[t * v->n_place + j] += bias[j];
+    const float *bias =
+        p->bias + ((size_t)q->seen.keys.layer * (size_t)q->line->x->n_head + q->head) * p->places +
+        q->seen.place;
+    for (size_t t = 0; t < q->m; t++)
+        for (size_t j = q->seen.n_place - q->n_distance; j < q->seen.n_place; j++)
+            b[t * q->seen.n_place + j] += bias[j];
 }
 
 /* B = (Q + v) (W_r R)^T, unless the position scores were computed before.  `after` as above. */
-static void score_positions(const struct key_range *v, const struct work *w, const void *after) {
-    const struct rows *rows = &v->line->positions->rows;
-    if (v->positions.end == 0)
+static void score_positions(const struct queries *q, const struct work *w, const void *after) {
+    const struct rows *rows = &q->line->positions->rows;
+    if (q->seen.positions.end == 0)
         return;
-    make_queries(v, v->a->layer->v, rows, w->q);
-    rows_score(rows, v->line->base.compute.kernels, &v->positions, v->m, w->q,
-               (size_t)v->line->x->d_head, w->b, v->n_place, after);
-    add_distance_biases(v, w->b);
+    make_queries(q, q->a->layer->v, rows, w->q);
+    rows_score(rows, q->line->base.compute.kernels, &q->seen.positions, q->m, w->q,
+               (size_t)q->line->x->d_head, w->b, q->seen.n_place, after);
+    add_distance_biases(q, w->b);
 }
 
 /* Turns S into attention weights, in the form that products with values take; row t is still to be
  * multiplied by factor[t]. */
-static void weigh(const struct key_range *v, const struct work *w, float *factor) {
-    const struct positions *p = v->line->positions;
-    const float *far = w->b + v->n_place - v->n_distance;
-    size_t ldb = v->n_place, n_head = (size_t)v->line->x->n_head;
-    if (v->a->few) {
-        far = p->few_scores + (v->row * n_head + v->head + 1) * p->distances - v->n_distance;
+static void weigh(const struct queries *q, const struct work *w, float *factor) {
+    const struct positions *p = q->line->positions;
+    const float *far = w->b + q->seen.n_place - q->n_distance;
+    size_t ldb = q->seen.n_place, n_head = (size_t)q->line->x->n_head;
+    if (q->a->few) {
+        far = p->few_scores + (q->row * n_head + q->head + 1) * p->distances - q->n_distance;
         ldb = n_head * p->distances;
     }
-    for (size_t t = 0; t < v->m; t++) {
-        float *row = w->s + t * v->n_key;
-        factor[t] = attend_past(line_of(v, t), position_of(v, t), v->low, v->n_key, row,
-                                far + t * ldb, v->n_distance);
+    for (size_t t = 0; t < q->m; t++) {
+        float *row = w->s + t * q->seen.n_key;
+        factor[t] = attend_past(line_of(q, t), position_of(q, t), q->seen.low, q->seen.n_key, row,
+                                far + t * ldb, q->n_distance);
         /* While the row is in the first-level cache. */
-        rows_round_factor(&v->line->ring.values, v->line->base.compute.kernels, 1, v->n_key, row,
-                          v->n_key);
+        rows_round_factor(&q->line->ring.values, q->line->base.compute.kernels, 1, q->seen.n_key,
+                          row, q->seen.n_key);
     }
 }
 
 /* heads = softmax(S + B) V.  `after` as above. */
-static void gather_values(const struct key_range *v, const struct work *w, const void *after) {
-    const struct kernels *kernels = v->line->base.compute.kernels;
-    const struct rows *values = &v->line->ring.values;
-    size_t d_head = (size_t)v->line->x->d_head, width = head_width(v->line->x);
+static void gather_values(const struct queries *q, const struct work *w, const void *after) {
+    const struct kernels *kernels = q->line->base.compute.kernels;
+    const struct rows *values = &q->line->ring.values;
+    size_t d_head = (size_t)q->line->x->d_head, width = head_width(q->line->x);
     float factor[QUERY_BLOCK];
-    weigh(v, w, factor);
-    memset(w->out, 0, v->m * values->width * sizeof *w->out);
-    for (struct piece s = first_piece(v), next; s.store; s = next) {
-        next = next_piece(v, &s);
-        rows_weigh(&s.store->values, kernels, &s.span, s.m, w->s + s.t * v->n_key, v->n_key,
-                   w->out + s.t * values->width, begin_values(&next, after));
+    weigh(q, w, factor);
+    memset(w->out, 0, q->m * values->width * sizeof *w->out);
+    for (struct piece s = first_piece(q), next; s.store; s = next) {
+        next = next_piece(q, &s);
+        rows_weigh(&s.store->values, kernels, &s.span, s.m, w->s + s.t * q->seen.n_key,
+                   q->seen.n_key, w->out + s.t * values->width, begin_values(&next, after));
     }
-    attend_heads(v->m, d_head, w->out, values->width, factor,
-                 v->a->line->heads + v->row * width + v->head * d_head, width);
+    attend_heads(q->m, d_head, w->out, values->width, factor,
+                 q->a->line->heads + q->row * width + q->head * d_head, width);
 }
 
-static const void *begin_positions(const struct key_range *v) {
-    return v->positions.end > 0 ? rows_begin(&v->line->positions->rows, &v->positions) : NULL;
+static const void *begin_positions(const struct queries *q) {
+    return q->seen.positions.end > 0 ? rows_begin(&q->line->positions->rows, &q->seen.positions)
+                                     : NULL;
 }
 
 /* Computes one head for the queries.  `after` as above. */
-static void attend(const struct key_range *v, int thread, const void *after) {
-    const struct work w = divide_scratch(v, v->line->base.compute.scratch[thread]);
-    const struct piece first = first_piece(v);
-    const void *values = begin_values(&first, NULL), *positions = begin_positions(v);
-    score_keys(v, &w, positions ? positions : values);
-    score_positions(v, &w, values);
-    gather_values(v, &w, after);
+static void attend(const struct queries *q, int thread, const void *after) {
+    const struct work w = divide_scratch(q, q->line->base.compute.scratch[thread]);
+    const struct piece first = first_piece(q);
+    const void *values = begin_values(&first, NULL), *positions = begin_positions(q);
+    score_keys(q, &w, positions ? positions : values);
+    score_positions(q, &w, values);
+    gather_values(q, &w, after);
 }
 
 /* ---- Groups ------------------------------------------------------------------------------- */
@@ -307,8 +303,8 @@ static bool can_share(const struct attention *a, size_t row, size_t m) {
     for (size_t t = 1; t < m; t++)
         if (attention_timeline(a, row + t)->positions != first->positions)
             return false;
-    const struct key_range v = find_range(a, 0, row, m);
-    return m * v.n_key <= smaller(QUERY_BLOCK, first->base.chunk) * first->ring.capacity;
+    const struct queries q = find_queries(a, 0, row, m);
+    return m * q.seen.n_key <= smaller(QUERY_BLOCK, first->base.chunk) * first->ring.capacity;
 }
 
 /* The most rows of a group such that the busiest thread does at most 9/8 of an even share of the
@@ -345,9 +341,9 @@ void attention_group(struct attention *a) {
 static void block_task(void *context, int i, int thread) {
     const struct attention *a = context;
     size_t n_head = (size_t)a->line->x->n_head, first = (size_t)i / n_head * QUERY_BLOCK;
-    const struct key_range v =
-        find_range(a, (size_t)i % n_head, first, smaller(QUERY_BLOCK, a->n - first));
-    attend(&v, thread, NULL);
+    const struct queries q =
+        find_queries(a, (size_t)i % n_head, first, smaller(QUERY_BLOCK, a->n - first));
+    attend(&q, thread, NULL);
 }
 
 static void store_token(const struct attention *a, size_t row, size_t head) {
@@ -364,58 +360,58 @@ static void group_task(void *context, int i, int thread) {
     size_t n_head = (size_t)a->line->x->n_head, g = (size_t)i / n_head, head = (size_t)i % n_head;
     for (size_t row = a->group[g]; row < a->group[g + 1]; row++)
         store_token(a, row, head);
-    const struct key_range v = find_range(a, head, a->group[g], a->group[g + 1] - a->group[g]);
-    attend(&v, thread, NULL);
+    const struct queries q = find_queries(a, head, a->group[g], a->group[g + 1] - a->group[g]);
+    attend(&q, thread, NULL);
 }
 
 /* Scratch of a single token whose heads cannot be divided evenly among the threads.  Two loops of
  * tasks compute them: scores, then values.  The timeline keeps the scores between the two. */
-static struct work token_work(const struct key_range *v, int thread) {
-    const struct transformer_xl_timeline *line = v->line;
+static struct work token_work(const struct queries *q, int thread) {
+    const struct transformer_xl_timeline *line = q->line;
     size_t row = line->ring.capacity + in_blocks(line->positions->distances);
-    struct work w = divide_scratch(v, line->base.compute.scratch[thread]);
-    w.s = line->scores + v->head * row;
-    w.b = w.s + v->n_key;
+    struct work w = divide_scratch(q, line->base.compute.scratch[thread]);
+    w.s = line->scores + q->head * row;
+    w.b = w.s + q->seen.n_key;
     return w;
 }
 
 /* The first piece of the next head, which the next task reads; for prefetching. */
-static struct piece first_of_next(const struct key_range *v) {
-    struct piece s = first_piece(v);
+static struct piece first_of_next(const struct queries *q) {
+    struct piece s = first_piece(q);
     s.span.head++;
-    return s.span.head < (size_t)v->line->x->n_head ? s : (struct piece){0};
+    return s.span.head < (size_t)q->line->x->n_head ? s : (struct piece){0};
 }
 
 /* Stores the key and value of one head for a single token, and computes the head. */
 static void head_task(void *context, int i, int thread) {
     const struct attention *a = context;
-    const struct key_range v = find_range(a, (size_t)i, 0, 1);
-    const struct piece next = first_of_next(&v);
-    store_token(a, 0, v.head);
-    attend(&v, thread, begin_keys(&next, NULL));
+    const struct queries q = find_queries(a, (size_t)i, 0, 1);
+    const struct piece next = first_of_next(&q);
+    store_token(a, 0, q.head);
+    attend(&q, thread, begin_keys(&next, NULL));
 }
 
 /* The first loop of two.  Task 2 h stores the key and value of head h and computes its scores with
  * the keys; task 2 h + 1 computes its position scores. */
 static void score_task(void *context, int i, int thread) {
     const struct attention *a = context;
-    const struct key_range v = find_range(a, (size_t)i / 2, 0, 1);
-    const struct work w = token_work(&v, thread);
+    const struct queries q = find_queries(a, (size_t)i / 2, 0, 1);
+    const struct work w = token_work(&q, thread);
     if (i % 2 == 0) {
-        store_token(a, 0, v.head);
-        score_keys(&v, &w, begin_positions(&v));
+        store_token(a, 0, q.head);
+        score_keys(&q, &w, begin_positions(&q));
     } else {
-        const struct piece next = first_of_next(&v);
-        score_positions(&v, &w, begin_keys(&next, NULL));
+        const struct piece next = first_of_next(&q);
+        score_positions(&q, &w, begin_keys(&next, NULL));
     }
 }
 
 static void value_task(void *context, int i, int thread) {
     const struct attention *a = context;
-    const struct key_range v = find_range(a, (size_t)i, 0, 1);
-    const struct work w = token_work(&v, thread);
-    const struct piece next = first_of_next(&v);
-    gather_values(&v, &w, begin_values(&next, NULL));
+    const struct queries q = find_queries(a, (size_t)i, 0, 1);
+    const struct work w = token_work(&q, thread);
+    const struct piece next = first_of_next(&q);
+    gather_values(&q, &w, begin_values(&next, NULL));
 }
 
 void attention_run(struct attention *a) {

@@ -48,39 +48,40 @@ static const struct xlnet_row *row_of(const struct xlnet_pass *p, struct xlnet_r
     return &p->line->row[p->first + rows.first + t * rows.step];
 }
 
-/* The range of keys and distances that some rows see together. */
-struct key_range {
-    uint64_t low;          /* the first position */
-    size_t block, n_key;   /* keys: the first block, and the number of rows in whole blocks */
-    int64_t least, most;   /* distances */
-    size_t place, n_place; /* position rows in whole blocks: the first row, and their number */
+/* The positions low .. end - 1 that some rows see together, at distances `least` to `most`. */
+struct visible {
+    uint64_t low, end;
+    int64_t least, most;
 };
 
-static struct key_range find_range(const struct xlnet_pass *p, const struct xlnet_timeline *line,
+static struct visible find_visible(const struct xlnet_pass *p, const struct xlnet_timeline *line,
                                    struct xlnet_rows rows) {
-    const struct distances *distances = line->distances;
-    struct key_range s = {.low = xlnet_first_visible(&line->base)};
-    uint64_t least = UINT64_MAX, most = 0, end = 0;
+    uint64_t first = UINT64_MAX, last = 0;
+    struct visible s = {.low = xlnet_first_visible(&line->base)};
     for (size_t t = 0; t < rows.m; t++) {
         const struct xlnet_row *row = row_of(p, rows, t);
-        end = row->end > end ? row->end : end;
-        least = row->at < least ? row->at : least;
-        most = row->at > most ? row->at : most;
+        s.end = row->end > s.end ? row->end : s.end;
+        first = row->at < first ? row->at : first;
+        last = row->at > last ? row->at : last;
     }
-    s.block = (size_t)(s.low / ROW_BLOCK);
-    s.n_key = in_blocks((size_t)(end - s.low / ROW_BLOCK * ROW_BLOCK));
-    s.most = distances_clamp(distances, (int64_t)(most - s.low));
-    s.least = distances_clamp(distances, (int64_t)least - (int64_t)end + 1);
-    s.place = (size_t)((int64_t)distances->zero - s.most) / ROW_BLOCK * ROW_BLOCK;
-    s.n_place = in_blocks((size_t)((int64_t)distances->zero - s.least) + 1 - s.place);
+    s.most = distances_clamp(line->distances, (int64_t)(last - s.low));
+    s.least = distances_clamp(line->distances, (int64_t)first - (int64_t)s.end + 1);
     return s;
 }
 
 void xlnet_distances_seen(const struct xlnet_pass *p, const struct xlnet_timeline *line,
                           struct xlnet_rows rows, int64_t *least, int64_t *most) {
-    struct key_range range = find_range(p, line, rows);
-    *least = range.least;
-    *most = range.most;
+    struct visible seen = find_visible(p, line, rows);
+    *least = seen.least;
+    *most = seen.most;
+}
+
+static struct key_range find_range(const struct xlnet_pass *p, const struct xlnet_timeline *line,
+                                   size_t head, struct xlnet_rows rows) {
+    struct visible s = find_visible(p, line, rows);
+    int64_t zero = (int64_t)line->distances->zero;
+    return attend_range(p->l, head, s.low, s.end, (size_t)(zero - s.most),
+                        (size_t)(zero - s.least) + 1);
 }
 
 /* ---- One head of some rows ---------------------------------------------------------------- */
@@ -99,11 +100,13 @@ static float attend_both_sides(const struct xlnet_timeline *line, const struct x
                                const struct key_range *range, float *s, const float *b,
                                float *spread) {
     const struct distances *distances = line->distances;
-    size_t before = (size_t)(range->low % ROW_BLOCK), n = (size_t)(row->end - range->low);
+    size_t before = range->keys.first;
+    uint64_t low = range->low + before;
+    size_t n = (size_t)(row->end - low);
     float *seen = s + before;
     /* The keys are at distances `most` down to `least`.  Beyond the clamp, n_left keys on the left
      * share a position row, and n_right on the right. */
-    int64_t most = (int64_t)(row->at - range->low);
+    int64_t most = (int64_t)(row->at - low);
     int64_t least = (int64_t)row->at - (int64_t)row->end + 1;
     const float *zero = b + ((int64_t)distances->zero - (int64_t)range->place);
     const float *position = zero - distances_clamp(distances, most);
@@ -116,10 +119,10 @@ static float attend_both_sides(const struct xlnet_timeline *line, const struct x
             spread[j] = zero[distances->right];
         position = spread;
     }
-    set_gaps(line, range->low, row->end, -INFINITY, seen);
+    set_gaps(line, low, row->end, -INFINITY, seen);
     float factor = attend_row(line->base.compute.kernels, (size_t)line->x->d_head, s, range->n_key,
                               before, n, n_left, n_left > 0 ? zero[-distances->left] : 0, position);
-    set_gaps(line, range->low, row->end, 0, seen);
+    set_gaps(line, low, row->end, 0, seen);
     return factor;
 }
 
@@ -128,7 +131,7 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
     const struct kernels *kernels = line->base.compute.kernels;
     size_t d_head = (size_t)line->x->d_head, width = xlnet_width(line->x), m = rows.m;
     size_t at = head * d_head; /* in a row of queries or results */
-    struct key_range range = find_range(p, line, rows);
+    struct key_range range = find_range(p, line, head, rows);
     float *s = p->line->base.compute.scratch[thread]; /* [m, n_key] */
     float *b = s + m * range.n_key;                   /* [m, n_place] */
     float *q_u = b + m * range.n_place;               /* [m, d_head] */
@@ -142,11 +145,10 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
 
     /* (Q + u) K^T, and (Q + v) (W_r R)^T for all distances at once */
     const struct rows *far = &line->distances->rows;
-    const struct row_span keys = {p->l, head, range.block, 0, range.n_key};
-    const struct row_span seen = {p->l, head, range.place / ROW_BLOCK, 0, range.n_place};
-    rows_score(&line->keys, kernels, &keys, m, q_u, d_head, s, range.n_key, rows_begin(far, &seen));
-    rows_score(far, kernels, &seen, m, q_v, d_head, b, range.n_place,
-               rows_begin(&line->values, &keys));
+    rows_score(&line->keys, kernels, &range.keys, m, q_u, d_head, s, range.n_key,
+               rows_begin(far, &range.positions));
+    rows_score(far, kernels, &range.positions, m, q_v, d_head, b, range.n_place,
+               rows_begin(&line->values, &range.keys));
 
     float factor[XLNET_BLOCK];
     for (size_t t = 0; t < m; t++)
@@ -154,7 +156,7 @@ static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line
                                       b + t * range.n_place, spread);
     rows_round_factor(&line->values, kernels, m, range.n_key, s, range.n_key);
     memset(out, 0, m * line->values.width * sizeof *out);
-    rows_weigh(&line->values, kernels, &keys, m, s, range.n_key, out, NULL);
+    rows_weigh(&line->values, kernels, &range.keys, m, s, range.n_key, out, NULL);
     attend_heads(m, d_head, out, line->values.width, factor,
                  p->line->heads + rows.first * width + at, rows.step * width);
 }
