@@ -10,8 +10,9 @@
 #include "cli/system/terminal.h"
 #include "cli/train/train_options.h"
 #include "commands.h"
-#include "model.h"
 #include "published.h"
+#include "refusals.h"
+#include "session.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ enum {
 
 #define KNOWN_TOKENS 200
 #define SECONDS 4
-/* For training as in `computes`, then for q8 weights. */
+/* For training as in `train_computes`, then for q8 weights. */
 static const char *const bench_computes[] = {"f32", "bf16", "int8", NULL};
 enum { COMPUTE_INT8 = 2 };
 
@@ -298,7 +299,7 @@ static json_t *training_to_json(const struct bench *b, const struct result *r) {
     return json_pack(
         "{s:s, s:s, s:i, s:f, s:i, s:i, s:i, s:f, s:f, s:f, s:I, s:I, s:f, s:s, s:f, s:f, s:s, "
         "s:s}",
-        "mode", modes[r->mode], "compute", computes[b->training.how.bf16], "batch",
+        "mode", modes[r->mode], "compute", train_computes[b->training.how.bf16], "batch",
         b->training.how.batch, "dropout", b->training.how.dropout, "threads", b->settings.threads,
         "tgt_len", b->settings.tgt_len, "mem_len", b->settings.mem_len, "tokens_per_second",
         r->rate, "p10", r->p10, "p90", r->p90, "memory_bytes", (json_int_t)b->training.bytes,
@@ -326,7 +327,7 @@ static bool print_training_csv(const struct bench *b, const struct result *r) {
     int length = snprintf(
         line, sizeof line,
         "%s,%s,%d,%g,%d,%d,%d,%.6g,%.6g,%.6g,%" PRIu64 ",%.0f,%.6g,%s,%.6g,%.4f,%s,%s\n",
-        modes[r->mode], computes[b->training.how.bf16], b->training.how.batch,
+        modes[r->mode], train_computes[b->training.how.bf16], b->training.how.batch,
         b->training.how.dropout, b->settings.threads, b->settings.tgt_len, b->settings.mem_len,
         r->rate, r->p10, r->p90, b->training.bytes, r->flops, r->sgemm, r->instruction, r->peak,
         r->share, txl_kernels_name(NULL), txl_blas_name());

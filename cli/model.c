@@ -1,8 +1,7 @@
-/* Opens models and sessions. */
+/* Opens models, and tells what they are. */
 #include "model.h"
 
 #include "cli/system/blas_core.h"
-#include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 
@@ -13,14 +12,6 @@
 /* The weights file that is part of the program (default_model.c). */
 extern const unsigned char txl_default_model[];
 extern const size_t txl_default_model_size;
-
-const char *const answers[] = {"yes", "no", NULL};
-const char *const session_computes[] = {"type", "int8", NULL};
-const char *const arithmetics[] = {"fast", "exact", NULL};
-const char *const computes[] = {"f32", "bf16", NULL};
-const char *const text_forms[] = {"raw", "tokens", NULL};
-
-const char *const memory_types[] = {"f32", "f16", "bf16", NULL};
 
 static txl_status open_path(struct model *model, const char *path, int threads, bool low_memory,
                             txl_error *error) {
@@ -109,6 +100,10 @@ size_t model_score_tokens(const struct model *model) {
     return costs.flops < (uint64_t)200e9 / MANY ? MANY : FEW;
 }
 
+bool model_sees_both_sides(const struct model *model) {
+    return txl_model_family(model->handle) == TXL_FAMILY_XLNET;
+}
+
 bool model_has_words(const struct model *model) {
     return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_WORD;
 }
@@ -119,72 +114,4 @@ bool model_has_characters(const struct model *model) {
 
 bool model_has_pieces(const struct model *model) {
     return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_PIECE;
-}
-
-const char *text_form(const struct model *model, int form, bool ids) {
-    return ids ? "ids" : model_has_words(model) ? text_forms[form] : "-";
-}
-
-bool text_form_choose(txl_kind kind, int asked, int standard, int *form) {
-    *form = asked == CHOICE_UNSET ? standard : asked;
-    if (asked == CHOICE_UNSET || txl_kind_unit(kind) == TXL_UNIT_WORD)
-        return true;
-    terminal_error("--text %s is for models of words; this model's text is split in one way only",
-                   text_forms[asked]);
-    return false;
-}
-
-void settings_override(txl_settings *settings, const struct session_options *options,
-                       const struct common_options *common) {
-    if (options->tgt_len != INTEGER_UNSET)
-        settings->tgt_len = (int)options->tgt_len;
-    if (options->mem_len != INTEGER_UNSET)
-        settings->mem_len = (int)options->mem_len;
-    if (options->clamp_len != INTEGER_UNSET)
-        settings->clamp_len = (int)options->clamp_len;
-    if (options->same_length != CHOICE_UNSET)
-        settings->same_length = options->same_length == ANSWER_YES;
-    if (options->memory_type != CHOICE_UNSET)
-        settings->memory_type = (txl_memory_type)options->memory_type;
-    if (options->compute != CHOICE_UNSET)
-        settings->compute = (txl_compute)options->compute;
-    if (options->arithmetic != CHOICE_UNSET)
-        settings->arithmetic = (txl_arithmetic)options->arithmetic;
-    settings->threads = (int)common->threads;
-}
-
-bool session_open(const struct model *model, const txl_settings *settings, txl_session **session) {
-    txl_error error;
-    if (txl_session_new(model->handle, settings, session, &error) != TXL_OK) {
-        terminal_error("%s", error.message);
-        return false;
-    }
-    return true;
-}
-
-bool model_sees_both_sides(const struct model *model) {
-    return txl_model_family(model->handle) == TXL_FAMILY_XLNET;
-}
-
-bool model_allows(const struct model *model, const struct meaningless *options, size_t n) {
-    for (size_t i = 0; model_sees_both_sides(model) && i < n; i++) {
-        if (options[i].given) {
-            terminal_error("%s: %s is an XLNet, %s", options[i].option, model->name,
-                           options[i].reason);
-            return false;
-        }
-    }
-    return true;
-}
-
-bool model_needs_both_sides(const struct model *model, const struct meaningless *options,
-                            size_t n) {
-    for (size_t i = 0; !model_sees_both_sides(model) && i < n; i++) {
-        if (options[i].given) {
-            terminal_error("%s: %s is a Transformer-XL, %s", options[i].option, model->name,
-                           options[i].reason);
-            return false;
-        }
-    }
-    return true;
 }

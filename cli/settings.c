@@ -4,6 +4,7 @@
 
 #include "cli/system/output.h"
 #include "lib/base/sizes.h"
+#include "session.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -4,6 +4,8 @@
 
 #include "model.h"
 
+#include <jansson.h>
+
 /* How a model learned from what it had scored (--dynamic). */
 struct dynamic_settings {
     const char *method;

@@ -4,7 +4,7 @@
 #include "cli/system/terminal.h"
 #include "commands.h"
 #include "lib/base/buffer.h"
-#include "model.h"
+#include "text_form.h"
 #include "tokens.h"
 #include "unknown.h"
 

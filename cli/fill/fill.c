@@ -1,10 +1,12 @@
 /* txl fill: fills the gaps of a text, using the text on both sides of them. */
 #include "cli/commands.h"
 #include "cli/sampling.h"
+#include "cli/session.h"
 #include "cli/settings.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "cli/text_form.h"
 #include "cli/tokens.h"
 #include "text.h"
 

@@ -19,6 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *const answers[] = {"yes", "no", NULL};
+
 enum { MAX_OPTIONS = 64, HELP_WIDTH = 80, HELP_COLUMN = 28 };
 
 /* getopt_long's value for row i is this plus i, beyond every letter. */

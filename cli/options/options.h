@@ -34,6 +34,10 @@ struct string_list {
     size_t n;
 };
 
+/* The choices of an option that is answered. */
+extern const char *const answers[]; /* yes, no */
+enum { ANSWER_YES, ANSWER_NO };
+
 /* The name of the model within the program, wherever a model's file is expected. */
 #define BUILT_IN "built-in"
 

@@ -3,7 +3,8 @@
 #define CLI_PPL_OPTIONS_H
 
 #include "cli/dynamic.h"
-#include "cli/model.h"
+#include "cli/session.h"
+#include "cli/text_form.h"
 
 enum { SPACE_WITH_NEXT, SPACE_WITH_PREVIOUS };
 

@@ -185,7 +185,7 @@ json_t *train_run_to_json(const struct train_run *run) {
         "tgt_len", how->tgt_len, "mem_len", how->mem_len, "clamp_len", how->clamp_len,
         "same_length", how->same_length, "clip", how->clip, "epsilon", how->epsilon, "dropout",
         how->dropout, "dropatt", how->dropatt, "seed", (json_int_t)how->seed, "compute",
-        computes[how->bf16], "forget_every", how->forget_every);
+        train_computes[how->bf16], "forget_every", how->forget_every);
     json_t *rest = fields_to_json(run);
     bool good = object && rest && json_object_update(object, rest) == 0 &&
                 json_object_set_new(object, "text", json_string(text_forms[run->text])) == 0 &&
@@ -483,7 +483,7 @@ const struct option_row train_option_rows[] = {
      .most = 9007199254740991},
     {.name = "compute",
      .kind = OPTION_CHOICE,
-     .choices = computes,
+     .choices = train_computes,
      .standard = "f32",
      .help = "multiply in f32, or in bf16 with sums and weights in f32: faster where the processor "
              "has AMX or AVX-512 BF16",

@@ -2,7 +2,8 @@
 #ifndef CLI_TRAIN_OPTIONS_H
 #define CLI_TRAIN_OPTIONS_H
 
-#include "cli/model.h"
+#include "cli/session.h"
+#include "cli/text_form.h"
 #include "curves.h"
 
 /* Defaults: a model of characters that two cores train on a novel in half an hour. */

@@ -1,0 +1,18 @@
+/* How a command's text is split into symbols (--text). */
+#ifndef CLI_TEXT_FORM_H
+#define CLI_TEXT_FORM_H
+
+#include "model.h"
+
+extern const char *const text_forms[]; /* raw, tokens */
+enum { TEXT_RAW, TEXT_TOKENS };
+
+/* How the run's text is split, for the summary: "raw", "tokens" or "ids"; "-" for models that split
+ * text in only one way. */
+const char *text_form(const struct model *model, int form, bool ids);
+
+/* Sets `*form` to `asked`, the value of --text, or to `standard` if that is CHOICE_UNSET.  False
+ * with the error printed if --text is given for a kind that splits text in only one way. */
+bool text_form_choose(txl_kind kind, int asked, int standard, int *form);
+
+#endif
