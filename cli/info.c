@@ -6,8 +6,7 @@
 #include "cli/system/terminal.h"
 #include "commands.h"
 #include "convert/convert.h"
-#include "model.h"
-#include "txl.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -141,18 +140,6 @@ static json_t *fail_memory(json_t *object, txl_error *error) {
     return NULL;
 }
 
-/* Adds the settings that a file states only where they are not the usual ones. */
-static int set_usual(json_t *object, const txl_model *model) {
-    const char *reach = txl_model_same_length_reach(model);
-    int failed = 0;
-    if (*reach != '\0')
-        failed |= json_object_set_new(object, "same_length_reach", json_string(reach));
-    if (!json_object_get(object, "layer_norm_eps"))
-        failed |= json_object_set_new(object, "layer_norm_eps",
-                                      json_real(txl_model_layer_norm_eps(model)));
-    return failed;
-}
-
 /* The settings as the file has them, and the tensors. */
 static json_t *weights_object(const struct model *model, uint64_t low_memory, bool tensors) {
     const txl_model *handle = model->handle;
@@ -162,7 +149,7 @@ static json_t *weights_object(const struct model *model, uint64_t low_memory, bo
            *settings = json_loads(txl_model_settings_json(handle), 0, NULL);
     int failed = json_object_set_new(object, "file", output_json_string(model->name));
     failed |= json_object_update(object, settings);
-    failed |= set_usual(object, handle);
+    failed |= !settings_complete(object, model);
     failed |=
         json_object_set_new(object, "parameters", json_integer((json_int_t)parameters(handle)));
     failed |= json_object_set_new(object, "checksum", json_string(model_checksum(model).text));

@@ -1,5 +1,5 @@
 /* The settings of a result.  A row of the table is a setting; JSON and the summary line are printed
- * from the same rows. */
+ * from the same rows, and so is what txl info adds to the settings of a weights file. */
 #include "settings.h"
 
 #include "cli/system/output.h"
@@ -218,13 +218,14 @@ static const struct row {
     bool (*has)(const struct source *); /* whether there is such a setting; NULL: always */
     const char *unsaid;                 /* a word that the line leaves out */
     bool varies;                        /* shards of one evaluation may differ in it */
+    bool implied; /* a weights file states it only if it is not the usual one */
 } rows[] = {
     {"tgt_len", tgt_len, NETWORK, "-"},
     {"mem_len", mem_len, NETWORK, "-"},
     {"clamp_len", clamp_len, NETWORK, "-"},
     {"same_length", same_length, NETWORK},
-    {"same_length_reach", same_length_reach, NETWORK},
-    {"layer_norm_eps", layer_norm_eps, NETWORK, "-"},
+    {"same_length_reach", same_length_reach, NETWORK, .implied = true},
+    {"layer_norm_eps", layer_norm_eps, NETWORK, "-", .implied = true},
     {"memory_start", memory_start, NETWORK, "-"},
     {"cluster_order", cluster_order, NETWORK},
     {"unwrap", unwrap, NETWORK, NULL, unwraps},
@@ -314,6 +315,19 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
         if (get(&source, &rows[i], &value) &&
             json_object_set_new(object, rows[i].key, value_to_json(&value)) != 0)
             return false;
+    return true;
+}
+
+bool settings_complete(json_t *object, const struct model *model) {
+    const struct source source = {.model = model};
+    for (size_t i = 0; i < N_ROW; i++) {
+        if (!rows[i].implied || json_object_get(object, rows[i].key))
+            continue;
+        struct value value = rows[i].value(&source);
+        if (value.kind != NOTHING &&
+            json_object_set_new(object, rows[i].key, value_to_json(&value)) != 0)
+            return false;
+    }
     return true;
 }
 
