@@ -1,9 +1,9 @@
 /* Text or decimal ids to tokens. */
 #include "tokens.h"
 
-#include "cli/system/blank.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "lib/base/white_space.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static txl_status feed_character(struct token_reader *reader, char c, txl_error 
             ids->number = 10 * ids->number + (c - '0');
     } else if (c == '\n') {
         status = end_line(reader, error);
-    } else if (strchr(" \t\r\v\f", c) && c != '\0') {
+    } else if (is_space_byte(c)) {
         status = end_number(reader, error);
     } else {
         ids->start = ids->column;
@@ -186,7 +186,7 @@ static txl_status begin_text(struct token_reader *reader, txl_error *error) {
     const char *first = reader->first + reader->mark;
     size_t n = reader->n_first - (size_t)reader->mark;
     bool parted =
-        n == 0 || blank_length(first, n) > 0 || blank_at_end(reader->before, reader->n_before);
+        n == 0 || space_length(first, n) > 0 || space_at_end(reader->before, reader->n_before);
     reader->begun = true;
     reader->prefix = reader->n_before + !parted;
     txl_status status = pass_on(reader, reader->before, reader->n_before, error);

@@ -8,6 +8,7 @@
 #include "lib/base/json_memory.h"
 #include "lib/base/limits.h"
 #include "lib/base/mapped_file.h"
+#include "lib/base/white_space.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/unicode.h"
 #include "lib/text/vocabulary.h"
@@ -270,7 +271,7 @@ static size_t white_space(const unsigned char *at, size_t left) {
     for (size_t i = 0; i < left; i++) {
         size_t n = unicode_decode(&decoder, at[i], codes);
         if (n)
-            return n == 1 && unicode_is_space(codes[0]) ? i + 1 : 0;
+            return n == 1 && is_space_code(codes[0]) ? i + 1 : 0;
     }
     return 0;
 }

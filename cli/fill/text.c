@@ -1,18 +1,16 @@
 /* Reads a text with gaps, and prints it with the gaps filled. */
 #include "text.h"
 
-#include "cli/system/blank.h"
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
+#include "lib/base/white_space.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The character that stands for white space before a word in a piece. */
-static const char word_mark[] = "\xe2\x96\x81";
-enum { WORD_MARK = 3 };
 
 /* ---- Reading ------------------------------------------------------------------------------ */
 
@@ -104,12 +102,12 @@ static bool append_piece(const struct fill_text *t, int32_t id, bool first, stru
         return buffer_append(out, "\n", 1);
     bool good = true;
     for (size_t i = 0; good && i < length;) {
-        bool mark = length - i >= WORD_MARK && memcmp(symbol + i, word_mark, WORD_MARK) == 0;
+        bool mark = begins_with_word_mark(symbol + i, length - i);
         if (mark && !(first && i == 0))
             good = buffer_append(out, " ", 1);
         else if (!mark)
             good = buffer_append(out, symbol + i, 1);
-        i += mark ? WORD_MARK : 1;
+        i += mark ? WORD_MARK_BYTES : 1;
     }
     return good;
 }
@@ -117,7 +115,7 @@ static bool append_piece(const struct fill_text *t, int32_t id, bool first, stru
 static bool begins_word(const struct fill_text *t, int32_t id) {
     size_t length;
     const char *symbol = txl_model_symbol(t->model->handle, id, &length);
-    return length >= WORD_MARK && memcmp(symbol, word_mark, WORD_MARK) == 0;
+    return begins_with_word_mark(symbol, length);
 }
 
 static bool append_number(int32_t id, bool first, struct buffer *out) {
@@ -132,7 +130,7 @@ static bool append_filling(const struct fill_text *t, int32_t id, size_t k,
                            const struct buffer *before, struct buffer *out) {
     if (t->ids)
         return append_number(id, k == 0, out);
-    bool apart = before->length == 0 || blank_is_byte(before->data[before->length - 1]);
+    bool apart = before->length == 0 || is_space_byte(before->data[before->length - 1]);
     if (k == 0 && begins_word(t, id) && !apart && !buffer_append(out, " ", 1))
         return false;
     return append_piece(t, id, k == 0, out);
@@ -154,7 +152,7 @@ static bool make_fillings(const struct fill_text *t, size_t i, const struct buff
     size_t left = before->length;
     out->length = 0;
     if (!t->ids && !begins_word(t, piece->id))
-        while (before->length - left < most && blank_is_byte(before->data[left - 1]) &&
+        while (before->length - left < most && is_space_byte(before->data[left - 1]) &&
                before->data[left - 1] != '\n')
             left--;
     *drop = before->length - left;

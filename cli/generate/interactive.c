@@ -3,13 +3,13 @@
 #include "interactive.h"
 
 #include "cli/options/nearest.h"
-#include "cli/system/blank.h"
 #include "cli/system/clean.h"
 #include "cli/system/line_reader.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "continue.h"
+#include "lib/base/white_space.h"
 #include "sample.h"
 
 #include <getopt.h>
@@ -147,7 +147,7 @@ static txl_status take_added(struct interaction *i) {
                                    .string = added->data ? added->data : "",
                                    .left = length,
                                    .size = length};
-    prompt->blank = begun && length > 0 && blank_is_byte(added->data[0]);
+    prompt->blank = begun && length > 0 && is_space_byte(added->data[0]);
     /* Models of bytes have a symbol for the blank. */
     prompt->blank = prompt->blank && !txl_kind_takes_bytes(txl_model_kind(i->g->model.handle));
     prompt->ends_line = ends_line;
@@ -164,7 +164,7 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
         txl_memory_resume(i->g->memory, &resume);
         tail = resume.tail;
     }
-    bool parted = tail == 0 || blank_is_byte(tail) || (length > 0 && blank_is_byte(line[0]));
+    bool parted = tail == 0 || is_space_byte(tail) || (length > 0 && is_space_byte(line[0]));
     i->added.length = 0;
     bool good = length == 0 ? buffer_append(&i->added, "\n", 1)
                             : (parted || buffer_append(&i->added, " ", 1)) &&

@@ -4,9 +4,9 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "lib/base/white_space.h"
 #include "recent.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,7 +176,7 @@ bool sample_save(const struct generate *g, const struct sample *s, txl_memory **
 /* Appends the id as a number, with a blank before it if needed. */
 static bool append_id(struct sample *s) {
     char text[16];
-    bool blank = s->tail != 0 && !isspace((unsigned char)s->tail);
+    bool blank = s->tail != 0 && !is_space_byte(s->tail);
     int length = snprintf(text, sizeof text, "%s%" PRId32, blank ? " " : "", s->id);
     return buffer_append(&s->decoded, text, (size_t)length);
 }
@@ -338,7 +338,7 @@ static bool see_turn(const struct generate *g, struct sample *s) {
     bool good = token_text(g, s, s->id, &text);
     bool line_end =
         s->id == txl_model_eos(g->model.handle) || (text.length > 0 && text.data[0] == '\n');
-    bool blank = line_end || (text.length > 0 && isspace((unsigned char)text.data[0]));
+    bool blank = line_end || (text.length > 0 && is_space_byte(text.data[0]));
     bool wanted = g->turn == TURN_SENTENCE || (ends_at_sentence(g) && s->made >= g->n);
     s->refused = (wanted && blank && sentence_ended(&s->sentence)) ||
                  (g->turn == TURN_LINE && line_end && s->made > 0);

@@ -1,5 +1,6 @@
 /* Follows sentences byte by byte. */
 #include "sentence.h"
+#include "lib/base/white_space.h"
 
 #include <string.h>
 
@@ -20,7 +21,7 @@ static bool is_within(unsigned char byte, unsigned char before) {
 
 static void add_byte(struct sentence *s, unsigned char byte) {
     const unsigned char bytes[3] = {s->last[0], s->last[1], byte};
-    bool space = byte == ' ' || (byte >= 0x09 && byte <= 0x0d);
+    bool space = is_space_byte((char)byte);
     bool closes = strchr("\"')]}", byte) && byte != 0;
     for (size_t i = 0; i < sizeof closing / sizeof *closing; i++)
         closes = closes || ends_with(bytes, closing[i]);

@@ -1,10 +1,10 @@
 /* Reads and joins what is before a text. */
 #include "before.h"
 
-#include "cli/system/blank.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
+#include "lib/base/white_space.h"
 #include "source.h"
 
 #include <string.h>
@@ -18,8 +18,8 @@ void before_open(struct buffer *text, const txl_model *model) {
 }
 
 bool before_join(struct buffer *before, const char *text, size_t length) {
-    bool parted = before->length == 0 || length == 0 || blank_length(text, length) > 0 ||
-                  blank_at_end(before->data, before->length);
+    bool parted = before->length == 0 || length == 0 || space_length(text, length) > 0 ||
+                  space_at_end(before->data, before->length);
     return (parted || buffer_append(before, " ", 1)) && buffer_append(before, text, length);
 }
 

@@ -1,8 +1,8 @@
 /* Parts texts into regions, and sums tokens over them. */
 #include "region_rows.h"
 
-#include "cli/system/blank.h"
 #include "cli/system/terminal.h"
+#include "lib/base/white_space.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static size_t find_solid(struct region_rows *rows, size_t from) {
     if (from >= rows->from && from <= rows->solid)
         return rows->solid;
     size_t at = from, n = 0;
-    while (at < text->length && (n = blank_length(text->data + at, text->length - at)) > 0)
+    while (at < text->length && (n = space_length(text->data + at, text->length - at)) > 0)
         at += n;
     rows->from = from;
     rows->solid = at;
@@ -109,7 +109,7 @@ txl_status region_rows_token(void *context, const struct scored *token, txl_erro
 static uint64_t count_words(const struct buffer *text, size_t begin, size_t end, bool *in_word) {
     uint64_t words = 0;
     for (size_t at = begin, n; at<end; at += n> 0 ? n : 1) {
-        n = blank_length(text->data + at, text->length - at);
+        n = space_length(text->data + at, text->length - at);
         words += n == 0 && !*in_word;
         *in_word = n == 0;
     }

@@ -1,8 +1,8 @@
 /* Sums tokens over words. */
 #include "word_rows.h"
 
-#include "cli/system/blank.h"
 #include "cli/system/terminal.h"
+#include "lib/base/white_space.h"
 #include "likeliest.h"
 
 #include <math.h>
@@ -13,13 +13,10 @@ static const double LN_2 = 0.693147180559945309417;
 
 /* ---- The table ---------------------------------------------------------------------------- */
 
-/* A token's symbol begins with this where a word begins. */
-static const char mark[] = "\u2581";
-
 static bool has_mark(const txl_model *model, int32_t id) {
-    size_t length, n = strlen(mark);
+    size_t length;
     const char *symbol = txl_model_symbol(model, id, &length);
-    return length >= n && memcmp(symbol, mark, n) == 0;
+    return begins_with_word_mark(symbol, length);
 }
 
 static txl_unit unit_of(const txl_model *model) {
@@ -110,7 +107,7 @@ static txl_status step(struct word_rows *rows, size_t *n, txl_error *error) {
         rows->at = rows->word_begin = rows->word_end = 3;
         return TXL_OK;
     }
-    size_t space = blank_length(bytes, *n);
+    size_t space = space_length(bytes, *n);
     if (space == 0 && !rows->reading_word) {
         rows->reading_word = true;
         rows->word_begin = rows->at;

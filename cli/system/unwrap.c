@@ -1,7 +1,6 @@
 /* Joins the lines of paragraphs. */
 #include "unwrap.h"
-
-#include "blank.h"
+#include "lib/base/white_space.h"
 
 #include <string.h>
 
@@ -25,7 +24,7 @@ static txl_status take_part(struct unwrapper *u, const char *text, size_t length
     size_t n = length;
     for (size_t i = 0; i < length; i++)
         u->column += begins_character(text[i]);
-    while (n > 0 && blank_is_byte(text[n - 1]) && length - n < ROOM)
+    while (n > 0 && is_space_byte(text[n - 1]) && length - n < ROOM)
         n--;
     u->begun = u->begun || n > 0;
     txl_status status = TXL_OK;
@@ -57,7 +56,7 @@ static txl_status end_line(struct unwrapper *u, bool joins, txl_error *error) {
 /* Takes a byte of the next line's first word, or the one behind it, which may decide whether the
  * line end joins.  `*taken`: the byte is not to be taken again. */
 static txl_status decide(struct unwrapper *u, char byte, bool *taken, txl_error *error) {
-    *taken = !blank_is_byte(byte) && u->begun;
+    *taken = !is_space_byte(byte) && u->begun;
     if (!*taken)
         return end_line(u, false, error);
     u->word[u->n_word++] = byte;
@@ -124,7 +123,7 @@ static const char *read_line(const char *text, const char *end, struct line *lin
     if (last > text && last[-1] == '\r')
         line->end--;
     for (const char *c = text; c < line->end; c++) {
-        line->words = line->words || blank_is_byte(*c);
+        line->words = line->words || is_space_byte(*c);
         line->width += begins_character(*c);
         line->word += begins_character(*c) && !line->words;
     }

@@ -3,6 +3,7 @@
 
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "lib/base/white_space.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,10 +46,6 @@ void train_text_close(struct train_text *text) {
     *text = (struct train_text){0};
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
 /* Where the held-out part begins in the tail: after the next line end; if there is none, where a
  * character or an id ends. */
 static size_t find_cut(const struct train_text *text) {
@@ -62,7 +59,7 @@ static size_t find_cut(const struct train_text *text) {
         return (size_t)(line_end + 1 - tail);
     while (cut < length && ((unsigned char)tail[cut] & 0xc0) == 0x80)
         cut++;
-    while (text->ids && cut < length && !is_blank(tail[cut]))
+    while (text->ids && cut < length && !is_space_byte(tail[cut]))
         cut++;
     return cut;
 }

@@ -2,6 +2,7 @@
 #include "foreign.h"
 
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 #include "lib/weights/layout.h"
 
 #include <ctype.h>
@@ -27,7 +28,7 @@ static bool has_bytes(const struct mapped_file *file, uint64_t offset, const cha
 /* Whether the file begins with the text, in upper or lower case, after white space. */
 static bool begins_with_tag(const struct mapped_file *file, const char *tag) {
     uint64_t at = 0;
-    while (at < file->size && at < 64 && isspace(file->data[at]))
+    while (at < file->size && at < 64 && is_space_byte((char)file->data[at]))
         at++;
     for (; *tag; tag++, at++)
         if (at == file->size || tolower(file->data[at]) != *tag)

@@ -15,6 +15,7 @@
 #include "encode.h"
 #include "lib/base/error.h"
 #include "lib/base/reserved.h"
+#include "lib/base/white_space.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -283,7 +284,7 @@ static txl_status take_content(txl_encoder *encoder, uint32_t code, uint64_t byt
     txl_status status = end_held_line(encoder, error);
     if (status != TXL_OK)
         return status;
-    if (encoder->kind->space && unicode_is_space(code))
+    if (encoder->kind->space && is_space_code(code))
         return take_space(encoder, code, bytes, error);
     char utf8[4];
     return take_letters(encoder, utf8, unicode_encode(code, utf8), 1, bytes, error);

@@ -1,6 +1,7 @@
 /* Texts as tokens and literals.  The encoder's symbols are a proposal: a symbol is taken where its
  * bytes stand in the text.  So the elements write the text, whatever the encoder did. */
 #include "lossless.h"
+#include "lib/base/white_space.h"
 
 static void add_literals(struct lossless *lossless, size_t end) {
     while (lossless->at < end) {
@@ -26,10 +27,6 @@ static bool take_token(struct lossless *lossless, const txl_symbol *symbol, size
     return true;
 }
 
-static bool is_blank(char byte) {
-    return byte == ' ' || (byte >= '\t' && byte <= '\r');
-}
-
 /* What comes before a symbol, and blanks that its token does not write, are literals.  So is the
  * whole symbol if it is not what the text has. */
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -40,7 +37,7 @@ static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error
     if (symbol->id < 0)
         return TXL_OK;
     while (lossless->at < end && !take_token(lossless, symbol, end)) {
-        bool alone = lossless->at < symbol->offset || is_blank(lossless->text[lossless->at]);
+        bool alone = lossless->at < symbol->offset || is_space_byte(lossless->text[lossless->at]);
         add_literals(lossless, alone ? lossless->at + 1 : end);
     }
     return TXL_OK;

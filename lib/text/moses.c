@@ -21,6 +21,7 @@
 
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 #include "moses_tables.h"
 #include "unicode.h"
 
@@ -787,7 +788,7 @@ txl_status moses_detokenizer_continue(struct moses_detokenizer *d, char tail, tx
     d->out.length = 0;
     if (tail == 0) {
         moses_detokenizer_reset(d);
-    } else if (tail == ' ' || (tail >= '\t' && tail <= '\r')) {
+    } else if (is_space_byte(tail)) {
         d->blank = false;
         d->joining = false;
     } else if (!d->started) {

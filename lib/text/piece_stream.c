@@ -10,6 +10,7 @@
 #include "piece_stream.h"
 
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -388,8 +389,9 @@ static bool removes_spaces(const struct piece_stream *s) {
 }
 
 static txl_status put_space(struct piece_stream *s, const struct span *span, txl_error *error) {
-    return s->pieces->flags & PIECES_ESCAPE_SPACES ? put_bytes(s, WORD_MARK, 3, span, error)
-                                                   : put_bytes(s, " ", 1, span, error);
+    return s->pieces->flags & PIECES_ESCAPE_SPACES
+               ? put_bytes(s, WORD_MARK, WORD_MARK_BYTES, span, error)
+               : put_bytes(s, " ", 1, span, error);
 }
 
 /* A dropped part belongs to the character before it; at the beginning of the text, to the one after
@@ -408,7 +410,7 @@ static void drop(struct piece_stream *s, const struct span *span) {
  * as a space. */
 static bool ends_with_space(const struct piece_stream *s) {
     if (s->pieces->flags & PIECES_ESCAPE_SPACES)
-        return s->end - s->first >= 3 && memcmp(s->text + s->end - 3, WORD_MARK, 3) == 0;
+        return s->end - s->first >= 3 && begins_with_word_mark(s->text + s->end - 3, 3);
     return s->end > s->first && s->text[s->end - 1] == ' ';
 }
 

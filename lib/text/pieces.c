@@ -4,6 +4,7 @@
 #include "encode.h"
 #include "kinds.h"
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 #include "piece_stream.h"
 #include "unicode.h"
 
@@ -131,14 +132,14 @@ static txl_status add_spelling(txl_decoder *decoder, const char *spelling, size_
     struct joiner *own = decoder->own;
     const unsigned flags = decoder->vocabulary->pieces->flags;
     bool drops = flags & (PIECES_DUMMY_PREFIX | PIECES_REMOVE_SPACES);
-    if (drops && !own->text_begun && length >= 3 && memcmp(spelling, WORD_MARK, 3) == 0) {
+    if (drops && !own->text_begun && begins_with_word_mark(spelling, length)) {
         spelling += 3;
         length -= 3;
         own->mark_seen = !(flags & PIECES_REMOVE_SPACES);
     }
     txl_status status = TXL_OK;
     while (length > 0 && status == TXL_OK) {
-        const char *mark = memmem(spelling, length, WORD_MARK, 3);
+        const char *mark = memmem(spelling, length, WORD_MARK, WORD_MARK_BYTES);
         size_t n = mark ? (size_t)(mark - spelling) : length;
         status = add(decoder, spelling, n, error);
         if (status == TXL_OK && mark)

@@ -48,9 +48,6 @@ enum {
     PIECES_LONGEST_STRING = 4096,
 };
 
-/* U+2581, which stands for the space. */
-#define WORD_MARK "\xe2\x96\x81"
-
 /* The score of a trie's node at which no piece ends, or a user-defined one: the bits of a NaN. */
 #define TRIE_NO_PIECE 0x7fc00000u
 #define TRIE_USER_DEFINED 0x7fc00001u

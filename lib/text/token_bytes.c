@@ -4,6 +4,7 @@
 #include "kind.h"
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 #include "sentencepiece.h"
 
 #include <stdlib.h>
@@ -12,9 +13,9 @@
 static bool add_piece(struct buffer *text, const char *spelling, size_t length) {
     bool good = true;
     for (size_t i = 0; i < length && good;) {
-        bool mark = length - i >= 3 && memcmp(spelling + i, WORD_MARK, 3) == 0;
+        bool mark = begins_with_word_mark(spelling + i, length - i);
         good = buffer_append(text, mark ? " " : spelling + i, 1);
-        i += mark ? 3 : 1;
+        i += mark ? WORD_MARK_BYTES : 1;
     }
     return good;
 }

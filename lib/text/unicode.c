@@ -1,4 +1,4 @@
-/* UTF-8, white space and lower case. */
+/* UTF-8 and lower case. */
 #include "unicode.h"
 
 #include <string.h>
@@ -58,15 +58,6 @@ uint32_t unicode_first(const char *utf8, size_t *length) {
     ucs4_t code;
     *length = (size_t)u8_mbtouc(&code, (const uint8_t *)utf8, *length);
     return code;
-}
-
-/* Bidirectional type WS, B or S, or category Zs.  (libunistring's White_Space property lacks
- * U+001C to U+001F.) */
-bool unicode_is_space(uint32_t code) {
-    if (code < 0x80)
-        return code == ' ' || (code >= 0x09 && code <= 0x0d) || (code >= 0x1c && code <= 0x1f);
-    return code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
-           code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
 }
 
 /* Lower-cases leading ASCII and returns its length. */

@@ -1,4 +1,4 @@
-/* UTF-8, white space and lower case, all as in Python's str, because Python made the
+/* UTF-8 and lower case, both as in Python's str, because Python made the
  * vocabularies. */
 #ifndef TXL_UNICODE_H
 #define TXL_UNICODE_H
@@ -33,9 +33,6 @@ size_t unicode_encode(uint32_t code, char utf8[4]);
 /* The first code point of valid UTF-8.  `*length`, above 0, holds the bytes of the text and
  * receives those of the code point. */
 uint32_t unicode_first(const char *utf8, size_t *length);
-
-/* str.isspace of one code point. */
-bool unicode_is_space(uint32_t code);
 
 /* str.lower of valid UTF-8; whether a sigma is final depends on the given text alone.  `lower` has
  * room for UNICODE_LOWER_ROOM(length) bytes; returns those written, at least length /

@@ -8,6 +8,7 @@
 #include "encode.h"
 #include "kinds.h"
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 #include "moses.h"
 
 #include <stdlib.h>
@@ -283,7 +284,7 @@ static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
     struct joiner *own = decoder->own;
     /* The last byte alone cannot show white space beyond ASCII. */
     unsigned char last = (unsigned char)tail;
-    own->blank_due = last >= 0x80 || (last != '\0' && !unicode_is_space(last));
+    own->blank_due = last >= 0x80 || (last != '\0' && !is_space_code(last));
     return own->detokenizer ? moses_detokenizer_continue(own->detokenizer, tail, error) : TXL_OK;
 }
 

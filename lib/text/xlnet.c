@@ -4,6 +4,7 @@
 #include "encode.h"
 #include "kinds.h"
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 #include "unicode.h"
 #include "xlnet_text.h"
 
@@ -129,7 +130,7 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
     }
     txl_status status = TXL_OK;
     while (length > 0 && status == TXL_OK) {
-        const char *mark = memmem(spelling, length, WORD_MARK, 3);
+        const char *mark = memmem(spelling, length, WORD_MARK, WORD_MARK_BYTES);
         size_t n = mark ? (size_t)(mark - spelling) : length;
         status = add(decoder, spelling, n, error);
         own->spaces += mark && own->begun;
@@ -145,7 +146,7 @@ static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
     (void)error;
     own->spaces = 0;
     own->begun =
-        tail != '\0' && ((unsigned char)tail >= 0x80 || !unicode_is_space((unsigned char)tail));
+        tail != '\0' && ((unsigned char)tail >= 0x80 || !is_space_code((unsigned char)tail));
     return TXL_OK;
 }
 

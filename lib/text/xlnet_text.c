@@ -2,6 +2,7 @@
 #include "xlnet_text.h"
 
 #include "lib/base/error.h"
+#include "lib/base/white_space.h"
 #include "unicode.h"
 
 #include <stdlib.h>
@@ -61,10 +62,6 @@ static txl_status pass(struct xlnet_stream *s, const char *text, size_t length,
     return s->take(s->context, &piece, error);
 }
 
-static bool begins_with_mark(const struct piece *piece) {
-    return piece->length >= 3 && memcmp(piece->text, WORD_MARK, 3) == 0;
-}
-
 static txl_status take_number(void *context, const struct piece *piece, txl_error *error) {
     struct xlnet_stream *s = context;
     struct piece part = *piece;
@@ -73,7 +70,7 @@ static txl_status take_number(void *context, const struct piece *piece, txl_erro
     part.spans = NULL;
     if (first && s->number_marked)
         part.span = span_join(&s->number_mark, &part.span);
-    if (!first || s->number_marked || !begins_with_mark(piece))
+    if (!first || s->number_marked || !begins_with_word_mark(piece->text, piece->length))
         return s->take(s->context, &part, error);
     return piece->length == 3 ? TXL_OK
                               : pass(s, piece->text + 3, piece->length - 3, &piece->span, error);
@@ -95,7 +92,7 @@ static txl_status take_piece(void *context, const struct piece *piece, txl_error
     struct xlnet_stream *s = context;
     if (!piece->spans || !ends_in_number(piece))
         return s->take(s->context, piece, error);
-    s->number_marked = begins_with_mark(piece);
+    s->number_marked = begins_with_word_mark(piece->text, piece->length);
     s->number_begun = false;
     s->number_mark = piece->spans[0];
     piece_stream_start(s->number, false, 0);
@@ -103,7 +100,7 @@ static txl_status take_piece(void *context, const struct piece *piece, txl_error
     for (size_t i = 0, n; i + 1 < piece->length && !status; i += n) {
         n = piece->length - 1 - i;
         unicode_first(piece->text + i, &n);
-        if (n != 3 || memcmp(piece->text + i, WORD_MARK, 3) != 0)
+        if (!begins_with_word_mark(piece->text + i, n))
             status = piece_stream_add(s->number, piece->text + i, n, &piece->spans[i], error);
     }
     if (!status)
@@ -173,7 +170,7 @@ static txl_status end_part(struct xlnet_stream *s, txl_error *error) {
 
 static txl_status add_text(struct xlnet_stream *s, uint32_t code, const struct span *span,
                            txl_error *error) {
-    if (unicode_is_space(code)) {
+    if (is_space_code(code)) {
         if (s->space)
             s->spaces = span_join(&s->spaces, span);
         else
@@ -255,7 +252,7 @@ static float continued_score(const struct vocabulary *vocabulary) {
     const struct sentencepiece *pieces = vocabulary->pieces;
     float score = 0;
     double mark, eop;
-    if (sentencepiece_score(pieces, WORD_MARK, 3, &mark))
+    if (sentencepiece_score(pieces, WORD_MARK, WORD_MARK_BYTES, &mark))
         score = (float)mark;
     if (sentencepiece_score(pieces, "<eop>", 5, &eop))
         score = (float)(eop + (double)score);

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "lib/base/white_space.h"
 #include "lib/text/unicode.h"
 
 #define R "\xef\xbf\xbd"
@@ -90,8 +91,20 @@ static void test_white_space(void **state) {
     for (uint32_t code = 0; code < 0x110000; code++) {
         bool expected = next < sizeof spaces / sizeof *spaces && code == spaces[next];
         next += expected;
-        assert_int_equal(unicode_is_space(code), expected);
+        assert_int_equal(is_space_code(code), expected);
+        if (code < 0xd800 || code >= 0xe000) {
+            char utf8[4];
+            size_t length = unicode_encode(code, utf8);
+            assert_int_equal(space_length(utf8, length), expected ? length : 0);
+            assert_int_equal(space_length(utf8, length - 1), 0);
+            assert_int_equal(space_at_end(utf8, length), expected);
+        }
     }
+    /* A continuation byte alone, overlong forms, four bytes, no continuation byte. */
+    static const char *const not_space[] = {"\x82\x85",     "\xc0\xa0",  "\xe0\x80\xa0",
+                                            "\xf2\x80\x80", "\xe2\x80H", "\xe2@\x80"};
+    for (size_t i = 0; i < sizeof not_space / sizeof *not_space; i++)
+        assert_int_equal(space_length(not_space[i], strlen(not_space[i])), 0);
 }
 
 static void test_lower_case(void **state) {
