@@ -8,7 +8,7 @@
 #include "cli/system/terminal.h"
 #include "commands.h"
 #include "lib/base/output_file.h"
-#include "model.h"
+#include "session.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -262,11 +262,7 @@ static const struct option_row options[] = {
      .help = "the ids that the bands of the adaptive softmax begin with, except the first band; "
              "separated by commas; empty: one band",
      .offset = offsetof(struct convert_command_options, cutoffs)},
-    {.name = "pre-lnorm",
-     .kind = OPTION_CHOICE,
-     .choices = answers,
-     .help = "layer normalisation before each sublayer instead of after it",
-     .offset = offsetof(struct convert_command_options, pre_lnorm)},
+    PRE_LNORM_ROW(.offset = offsetof(struct convert_command_options, pre_lnorm)),
     {.name = "attn-type",
      .kind = OPTION_INTEGER,
      .argument = "N",
@@ -308,33 +304,11 @@ static const struct option_row options[] = {
      .choice = tokenizer,
      .help = "how the model's text becomes symbols",
      .offset = offsetof(struct convert_command_options, tokenizer)},
-    {.section = "Default settings of a run",
-     .name = "tgt-len",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .help = "tokens of a segment",
-     .offset = offsetof(struct convert_command_options, tgt_len),
-     .least = 1,
-     .most = TXL_MAX_TGT_LEN},
-    {.name = "mem-len",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .help = "tokens of memory before the segment",
-     .offset = offsetof(struct convert_command_options, mem_len),
-     .least = 0,
-     .most = TXL_MAX_MEM_LEN},
-    {.name = "clamp-len",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .help = "longest distance with a position of its own; 0 or -1: no limit",
-     .offset = offsetof(struct convert_command_options, clamp_len),
-     .least = -1,
-     .most = INT32_MAX},
-    {.name = "same-length",
-     .kind = OPTION_CHOICE,
-     .choices = answers,
-     .help = "let every token see exactly mem-len positions, itself included",
-     .offset = offsetof(struct convert_command_options, same_length)},
+    TGT_LEN_ROW(.section = "Default settings of a run",
+                .offset = offsetof(struct convert_command_options, tgt_len)),
+    MEM_LEN_ROW(.offset = offsetof(struct convert_command_options, mem_len)),
+    CLAMP_LEN_ROW(.offset = offsetof(struct convert_command_options, clamp_len)),
+    SAME_LENGTH_ROW(.offset = offsetof(struct convert_command_options, same_length)),
     {.name = "same-length-reach",
      .kind = OPTION_CHOICE,
      .choices = reaches,

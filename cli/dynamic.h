@@ -79,7 +79,7 @@ struct dynamic_options {
         .name = "statistics-tokens", .kind = OPTION_INTEGER, .argument = "N",                      \
         .standard = TEXT_OF(DYNAMIC_STATISTICS_TOKENS),                                            \
         .help = "read the first N tokens of each such FILE only",                                  \
-        .offset = offsetof(type, member.statistics_tokens), .least = 2, .most = 9007199254740991   \
+        .offset = offsetof(type, member.statistics_tokens), .least = 2, .most = MOST_INTEGER       \
     }
 
 extern const char *const dynamic_methods[]; /* sgd, rms, adam: as txl_learning_method */

@@ -45,7 +45,7 @@ bool sampling_seed(int64_t given, uint64_t *seed) {
         terminal_error("cannot draw a seed: %s", strerror(errno));
         return false;
     }
-    *seed = random & MAX_SEED;
+    *seed = random & MOST_INTEGER;
     return true;
 }
 

@@ -104,15 +104,12 @@ struct sampling_options {
         .offset = offsetof(type, member.greedy)                                                    \
     }
 
-/* The largest seed: JSON readers keep integers exactly up to it. */
-#define MAX_SEED 9007199254740991
-
 #define SEED_ROW(type, member)                                                                     \
     {                                                                                              \
         .name = "seed", .letter = 's', .kind = OPTION_INTEGER, .argument = "S",                    \
         .standard = "a fresh one",                                                                 \
-        .help = "the seed of the random numbers, from 0 to " TEXT_OF(MAX_SEED),                    \
-        .offset = offsetof(type, member), .least = 0, .most = MAX_SEED                             \
+        .help = "the seed of the random numbers, from 0 to " TEXT_OF(MOST_INTEGER),                \
+        .offset = offsetof(type, member), .least = 0, .most = MOST_INTEGER                         \
     }
 
 #define SAMPLING_NOTE                                                                              \

@@ -360,13 +360,8 @@ static int run(const struct command *command, int argc, char **argv) {
 /* ---- The table ---------------------------------------------------------------------------- */
 
 static const struct option_row options[] = {
-    {.section = "Text",
-     .name = "text",
-     .kind = OPTION_CHOICE,
-     .choices = text_forms,
-     .standard = "tokens",
-     .help = "for models of words: tokens is text that is split at white space, raw is prose",
-     .offset = offsetof(struct tokenize_options, text)},
+    TEXT_ROW(.section = "Text", .standard = "tokens",
+             .offset = offsetof(struct tokenize_options, text)),
     {.name = "ids",
      .kind = OPTION_FLAG,
      .help = "decimal ids instead of symbols",
@@ -376,10 +371,7 @@ static const struct option_row options[] = {
      .kind = OPTION_FLAG,
      .help = "the reverse: symbols, or with --ids ids, to text",
      .offset = offsetof(struct tokenize_options, decode)},
-    {.name = "skip-unknown",
-     .kind = OPTION_FLAG,
-     .help = "with --ids: leave out symbols that the vocabulary lacks, where it has no <unk>",
-     .offset = offsetof(struct tokenize_options, skip_unknown)},
+    SKIP_UNKNOWN_ROW("with --ids: ", offsetof(struct tokenize_options, skip_unknown)),
     BINARY_ROW,
     FILES_FROM_ROW(NULL),
     MODEL_ROW,

@@ -387,7 +387,7 @@ static const struct option_row rows[] = {
      .most = INT32_MAX - 1},
     RAW_OUTPUT_ROW(struct fill_options, raw_output),
     LENGTH_ROWS(struct fill_options, session),
-    MEMORY_TYPE_ROW(struct fill_options, session),
+    MEMORY_TYPE_ROW(offsetof(struct fill_options, session.memory_type)),
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,

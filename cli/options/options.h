@@ -19,10 +19,13 @@ enum option_kind {
     OPTION_FLAG,    /* no argument (bool) */
     OPTION_STRING,  /* (const char *) */
     OPTION_LIST,    /* may be repeated (struct string_list) */
-    OPTION_INTEGER, /* (int64_t); bounds below 2^53 */
+    OPTION_INTEGER, /* (int64_t), at most MOST_INTEGER */
     OPTION_REAL,    /* (double) */
     OPTION_CHOICE   /* the index into the row's choices (int) */
 };
+
+/* The largest integer: JSON readers keep integers exactly up to it. */
+#define MOST_INTEGER 9007199254740991
 
 /* The values of options that the command line does not give. */
 #define INTEGER_UNSET INT64_MIN
