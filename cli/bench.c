@@ -160,7 +160,7 @@ static bool work(struct bench *b, enum mode mode, double seconds, double *rate) 
     txl_error error;
     do {
         size_t tokens;
-        if (work_once(b, mode, &tokens, &error) != TXL_OK)
+        if (work_once(b, mode, &tokens, &error))
             return failed(&error);
         if (signals_stopped())
             return false;
@@ -181,7 +181,7 @@ static bool fill_memory(struct bench *b) {
         size_t n = all - done < b->unit ? all - done : b->unit;
         txl_error error;
         draw_ids(b, n);
-        if (txl_session_feed(b->session, b->ids, n, &error) != TXL_OK) {
+        if (txl_session_feed(b->session, b->ids, n, &error)) {
             progress_end(&progress);
             return failed(&error);
         }

@@ -16,11 +16,11 @@ static bool make_text(struct bench_training *b, const txl_model *model,
                       int32_t (*draw)(void *context), void *context) {
     txl_error error;
     size_t n = (size_t)b->how.batch * ((size_t)b->how.tgt_len * EPOCH_STEPS + 1);
-    if (txl_ids_new(txl_model_n_token(model), &b->ids, &error) != TXL_OK)
+    if (txl_ids_new(txl_model_n_token(model), &b->ids, &error))
         return failed(&error);
     for (size_t i = 0; i < n; i++) {
         int32_t id = draw(context);
-        if (txl_ids_add(b->ids, &id, 1, &error) != TXL_OK)
+        if (txl_ids_add(b->ids, &id, 1, &error))
             return failed(&error);
     }
     return true;
@@ -34,7 +34,7 @@ static bool fill_memory(struct bench_training *b) {
     for (size_t s = 0; s < steps && good && !signals_stopped(); s++) {
         size_t tokens;
         txl_error error;
-        good = bench_training_step(b, &tokens, &error) == TXL_OK || failed(&error);
+        good = !bench_training_step(b, &tokens, &error) || failed(&error);
         progress_update(&progress, (double)(s + 1) / (double)steps, s + 1);
     }
     progress_end(&progress);
@@ -49,7 +49,7 @@ bool bench_training_open(struct bench_training *b, const txl_model *model, const
                                  .bytes = txl_trainer_bytes(model, how)};
     if (!make_text(b, model, draw, context))
         return false;
-    if (txl_trainer_new(model, b->ids, how, &b->trainer, &error) != TXL_OK)
+    if (txl_trainer_new(model, b->ids, how, &b->trainer, &error))
         return failed(&error);
     return fill_memory(b);
 }

@@ -113,7 +113,7 @@ struct collector {
 static txl_status gather(struct collector *c, txl_error *error) {
     size_t n = c->n - 1;
     txl_status status = txl_learner_gather(c->learner, c->ids, n, c->ids + 1, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     c->ids[0] = c->ids[n];
     c->n = 1;
@@ -152,18 +152,18 @@ static bool collect_text(struct collector *c, const txl_model *model, struct inp
     txl_status status = token_reader_run(&c->reader, show_progress, c);
     if (status == TXL_STOPPED && !signals_stopped())
         status = TXL_OK; /* --statistics-tokens */
-    if (status == TXL_OK && c->n > 1) {
+    if (!status && c->n > 1) {
         status = gather(c, &error);
-        if (status != TXL_OK && status != TXL_STOPPED)
+        if (status && status != TXL_STOPPED)
             terminal_error("%s: %s", input->name, error.message);
     }
     token_reader_close(&c->reader);
-    if (status == TXL_OK && c->tokens < 2) {
+    if (!status && c->tokens < 2) {
         terminal_error("%s: fewer than two tokens, so there are no statistics", input->name);
         return false;
     }
     unknown_note(&c->unknown, input->name, txl_model_unk(model) >= 0);
-    return status == TXL_OK;
+    return !status;
 }
 
 /* Sums the squared gradients of all texts, each read from the first memory. */
@@ -210,7 +210,7 @@ static bool read_moments(struct dynamic *d, const struct model *model, const cha
                                              take_moments, d->learner, &error);
     if (status && status != TXL_STOPPED)
         terminal_error("%s", error.message);
-    return status == TXL_OK;
+    return !status;
 }
 
 static bool find_statistics(struct dynamic *d, const struct model *model, size_t tgt_len,
@@ -242,7 +242,7 @@ static bool check_memory(const struct model *model, const txl_settings *settings
 static bool make_learner(const struct model *model, const txl_settings *settings,
                          const txl_learning *learning, txl_learner **learner) {
     txl_error error;
-    if (txl_learner_new(model->handle, settings, learning, learner, &error) == TXL_OK)
+    if (!txl_learner_new(model->handle, settings, learning, learner, &error))
         return true;
     terminal_error("%s", error.message);
     return false;

@@ -173,8 +173,8 @@ static json_t *describe_weights(const char *path, const struct info_options *opt
     struct model model;
     int threads = (int)options->common.threads;
     uint64_t low_memory;
-    if (resident_low_memory(path, threads, &low_memory, error) != TXL_OK ||
-        model_open_file(&model, path, threads, false, error) != TXL_OK)
+    if (resident_low_memory(path, threads, &low_memory, error) ||
+        model_open_file(&model, path, threads, false, error))
         return NULL;
     json_t *object = weights_object(&model, low_memory, options->tensors);
     model_close(&model);

@@ -66,7 +66,7 @@ bool sampling_history(const struct sampling_options *options, txl_history **hist
         window = HISTORY_WINDOW;
     else if (repeat_last(options) > PLAIN_WINDOW)
         window = (size_t)repeat_last(options);
-    if (txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error) != TXL_OK) {
+    if (txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error)) {
         terminal_error("%s", error.message);
         return false;
     }

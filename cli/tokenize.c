@@ -274,7 +274,7 @@ static bool open_text(struct tokenize *t, const char *path) {
                            options->common.binary))
         return false;
     if (options->decode &&
-        txl_decoder_new(t->model.handle, t->text == TEXT_RAW, &t->decoder, &error) != TXL_OK) {
+        txl_decoder_new(t->model.handle, t->text == TEXT_RAW, &t->decoder, &error)) {
         terminal_error("%s", error.message);
         return false;
     }

@@ -46,7 +46,7 @@ static txl_status end_number(struct token_reader *reader, txl_error *error) {
 
 static txl_status end_line(struct token_reader *reader, txl_error *error) {
     txl_status status = end_number(reader, error);
-    if (status == TXL_OK) {
+    if (!status) {
         const txl_symbol line_end = {
             .id = -1, .line = reader->ids.line, .offset = reader->ids.offset};
         status = reader->encoding.symbol(reader->encoding.context, &line_end, error);
@@ -83,7 +83,7 @@ static txl_status feed_character(struct token_reader *reader, char c, txl_error 
 static txl_status feed_ids(struct token_reader *reader, const char *text, size_t length,
                            txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < length && status == TXL_OK; i++)
+    for (size_t i = 0; i < length && !status; i++)
         status = feed_character(reader, text[i], error);
     return status;
 }
@@ -147,7 +147,7 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
                               .takes_bytes = ids || txl_kind_takes_bytes(txl_model_kind(model)),
                               .ids = start_of_ids(model)};
     txl_error error;
-    if (!ids && txl_encoder_new(model, encoding, &reader->encoder, &error) != TXL_OK) {
+    if (!ids && txl_encoder_new(model, encoding, &reader->encoder, &error)) {
         terminal_error("%s", error.message);
         return false;
     }
@@ -158,7 +158,7 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
 
 static txl_status report(const struct token_reader *reader, txl_status status,
                          const txl_error *error) {
-    if (status != TXL_OK && status != TXL_STOPPED)
+    if (status && status != TXL_STOPPED)
         terminal_error("%s: %s%s", reader->input->name, reader->where ? reader->where : "",
                        error->message);
     return status;
@@ -190,9 +190,9 @@ static txl_status begin_text(struct token_reader *reader, txl_error *error) {
     reader->begun = true;
     reader->prefix = reader->n_before + !parted;
     txl_status status = pass_on(reader, reader->before, reader->n_before, error);
-    if (status == TXL_OK && !parted)
+    if (!status && !parted)
         status = pass_on(reader, " ", 1, error);
-    return status == TXL_OK ? pass_lines(reader, first, n, error) : status;
+    return status ? status : pass_lines(reader, first, n, error);
 }
 
 /* Passes on the text, after what is before it. */
@@ -208,7 +208,7 @@ static txl_status pass_text(struct token_reader *reader, const char *text, size_
             return TXL_OK;
         status = begin_text(reader, error);
     }
-    return status == TXL_OK ? pass_lines(reader, text, length, error) : status;
+    return status ? status : pass_lines(reader, text, length, error);
 }
 
 txl_status token_reader_feed(struct token_reader *reader, const char *text, size_t length) {
@@ -217,7 +217,7 @@ txl_status token_reader_feed(struct token_reader *reader, const char *text, size
     txl_status status = TXL_OK;
     if (reader->see_text)
         status = reader->see_text(reader->encoding.context, text, length, &error);
-    if (status == TXL_OK)
+    if (!status)
         status = pass_text(reader, text, length, &error);
     return report(reader, status, &error);
 }
@@ -232,9 +232,9 @@ static txl_status finish_text(struct token_reader *reader) {
     txl_status status = TXL_OK;
     if (reader->n_before > 0 && !reader->begun)
         status = begin_text(reader, &error);
-    if (status == TXL_OK && reader->encoder)
+    if (!status && reader->encoder)
         status = unwrap_finish(&reader->unwrapper, reader->unwrapper.width, &error);
-    if (status == TXL_OK)
+    if (!status)
         status = reader->encoder ? txl_encoder_finish(reader->encoder, &error)
                                  : finish_ids(reader, &error);
     return report(reader, status, &error);
@@ -251,7 +251,7 @@ void token_reader_end(struct token_reader *reader) {
 
 txl_status token_reader_finish(struct token_reader *reader) {
     txl_status status = finish_text(reader);
-    if (status == TXL_OK)
+    if (!status)
         token_reader_end(reader);
     return status;
 }
@@ -269,21 +269,21 @@ txl_status token_reader_run(struct token_reader *reader, void (*progress)(void *
     char buffer[READ_BYTES];
     txl_status status = TXL_OK;
     ssize_t n;
-    while (status == TXL_OK && (n = input_read(reader->input, buffer, sizeof buffer)) != 0) {
+    while (!status && (n = input_read(reader->input, buffer, sizeof buffer)) != 0) {
         if (n < 0)
             return TXL_IO;
-        for (size_t i = 0; status == TXL_OK && i < (size_t)n; i += FEED_BYTES) {
+        for (size_t i = 0; !status && i < (size_t)n; i += FEED_BYTES) {
             size_t left = (size_t)n - i;
             status = token_reader_feed(reader, buffer + i, left < FEED_BYTES ? left : FEED_BYTES);
             if (progress)
                 progress(context);
-            if (status == TXL_OK && signals_stopped())
+            if (!status && signals_stopped())
                 status = TXL_STOPPED;
         }
     }
-    if (status == TXL_OK && signals_stopped())
+    if (!status && signals_stopped())
         return TXL_STOPPED;
-    return status == TXL_OK ? token_reader_finish(reader) : status;
+    return status ? status : token_reader_finish(reader);
 }
 
 void token_reader_counts(const struct token_reader *reader, txl_encoded *counts) {

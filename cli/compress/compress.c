@@ -139,7 +139,7 @@ static bool compress(const struct run *run, struct transfer *transfer) {
                                  .context = transfer};
     txl_compressor *compressor;
     txl_error error;
-    if (txl_compressor_new(run->model.handle, &how, &compressor, &error) != TXL_OK)
+    if (txl_compressor_new(run->model.handle, &how, &compressor, &error))
         return print_error(&error);
     bool good = transfer_run(transfer, compressor, feed_compressor, finish_compressor);
     txl_compressor_free(compressor);
@@ -187,7 +187,7 @@ static bool decompress(struct run *run, struct transfer *transfer) {
                                    .context = &reading};
     txl_decompressor *decompressor;
     txl_error error;
-    if (txl_decompressor_new(&how, &decompressor, &error) != TXL_OK)
+    if (txl_decompressor_new(&how, &decompressor, &error))
         return print_error(&error);
     transfer->decompresses = true;
     bool good = transfer_run(transfer, decompressor, feed_decompressor, finish_decompressor);

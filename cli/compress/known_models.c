@@ -40,7 +40,7 @@ static txl_status open_model(struct known_models *known, const char *path, txl_e
 static bool try_file(struct known_models *known, const char *path, uint64_t checksum,
                      txl_status *status, txl_error *error) {
     uint64_t found;
-    if (!path || txl_file_checksum(path, &found, NULL) != TXL_OK || found != checksum)
+    if (!path || txl_file_checksum(path, &found, NULL) || found != checksum)
         return false;
     *status = open_model(known, path, error);
     return true;

@@ -80,7 +80,7 @@ static bool ask(struct fill *f, const struct segment *s, size_t from, size_t n, 
     txl_error error;
     for (size_t i = 0; i < n; i++)
         gap[i] = f->text.piece[s->open[from + i]].at - s->first;
-    return txl_session_ask(f->session, gap, n, logprob, &error) == TXL_OK || failed(&error);
+    return !txl_session_ask(f->session, gap, n, logprob, &error) || failed(&error);
 }
 
 /* Chooses the next of the open pieces, the first or the one that the model is surest of, and asks
@@ -103,7 +103,7 @@ static bool choose(struct fill *f, const struct segment *s, size_t *next) {
     }
     txl_error error;
     if (f->options->order == ORDER_SUREST && s->n_open <= ASKED)
-        return txl_session_look(f->session, *next, &error) == TXL_OK || failed(&error);
+        return !txl_session_look(f->session, *next, &error) || failed(&error);
     return ask(f, s, *next, 1, NULL);
 }
 
@@ -117,12 +117,12 @@ static bool fill_piece(struct fill *f, struct segment *s) {
     if (f->text.n_top > 0)
         status = txl_session_top(f->session, (int)f->text.n_top, piece->top, piece->top_logprobs,
                                  &error);
-    if (status == TXL_OK)
+    if (!status)
         status = txl_session_sample(f->session, &f->sampling, &f->random, &piece->id,
                                     &piece->logprob, &error);
-    if (status == TXL_OK)
+    if (!status)
         status = txl_session_fill(f->session, piece->at - s->first, piece->id, &error);
-    if (status != TXL_OK)
+    if (status)
         return failed(&error);
     txl_history_push(f->history, &piece->id, 1);
     s->n_open--;
@@ -151,7 +151,7 @@ static bool fill_segments(struct fill *f, size_t *open, struct progress *progres
         if (done == 0 && n_piece == 0)
             return true;
         txl_error error;
-        if (txl_session_feed_gaps(f->session, t->list.ids + first, s.n, &error) != TXL_OK) {
+        if (txl_session_feed_gaps(f->session, t->list.ids + first, s.n, &error)) {
             terminal_error("%s: tokens %zu to %zu: %s",
                            strcmp(t->name, "-") == 0 ? "standard input" : t->name, first,
                            first + s.n - 1, error.message);

@@ -220,7 +220,7 @@ static txl_status continue_text(struct generate *g, int64_t samples) {
 static void interrupt_prompt(struct generate *g) {
     struct sample *s = &g->sample;
     g->done = "interrupted";
-    if (sample_start(g, s, 1, g->prompt.tail) == TXL_OK && sample_end(g, s, g->done) == TXL_OK &&
+    if (!sample_start(g, s, 1, g->prompt.tail) && !sample_end(g, s, g->done) &&
         output_text(s->output.data, s->output.length))
         output_flush();
 }

@@ -108,7 +108,7 @@ static bool set_up(struct generate *g, struct generate_options *options) {
     sampling_choose(&options->sampling, g->model.handle);
     txl_model_defaults(g->model.handle, &g->settings);
     if (options->load_memory) {
-        if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error) != TXL_OK) {
+        if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error)) {
             terminal_error("%s", error.message);
             return false;
         }
@@ -135,7 +135,7 @@ static bool set_up(struct generate *g, struct generate_options *options) {
     }
     if ((options->logprobs > 0 || options->interactive || options->end == END_SENTENCE) &&
         !options->ids &&
-        txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &g->scratch, &error) != TXL_OK) {
+        txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &g->scratch, &error)) {
         terminal_error("%s", error.message);
         return false;
     }
@@ -191,9 +191,9 @@ static bool save_memory(const struct generate *g) {
     if (memory)
         status = txl_memory_write(memory, g->options->save_memory, &error);
     txl_memory_free(made);
-    if (status != TXL_OK)
+    if (status)
         terminal_error("%s", error.message);
-    return status == TXL_OK;
+    return !status;
 }
 
 static int finish(const struct generate *g, txl_status status, int64_t samples) {
@@ -202,7 +202,7 @@ static int finish(const struct generate *g, txl_status status, int64_t samples) 
     int exit_status = STATUS_OK;
     if (signals_stopped())
         exit_status = signals_status();
-    else if (status != TXL_OK && status != TXL_STOPPED)
+    else if (status && status != TXL_STOPPED)
         return output_finish(STATUS_FAILURE);
     exit_status = output_finish(exit_status);
     if (!output_failed())

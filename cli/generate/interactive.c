@@ -116,7 +116,7 @@ static txl_status take_turn(struct interaction *i) {
     i->prompt_tokens += g->prompt.tokens;
     i->unknown += g->prompt.unknown.n;
     bool shown = output_start_line() && output_flush();
-    if (status == TXL_OK && join(i, &text) && sample_save(g, &g->sample, &memory)) {
+    if (!status && join(i, &text) && sample_save(g, &g->sample, &memory)) {
         replace_state(i, memory, &text);
         i->can_retry = true;
     }
@@ -232,7 +232,7 @@ static bool undo(struct interaction *i, char *argument) {
 static bool go(struct interaction *i, char *argument) {
     (void)argument;
     i->added.length = 0;
-    return take_added(i) == TXL_OK;
+    return !take_added(i);
 }
 
 /* Repeats the last turn with other random numbers. */
@@ -245,7 +245,7 @@ static bool retry(struct interaction *i, char *argument) {
     if (!go_back(i, 1))
         return true;
     i->g->retries++;
-    bool good = take_added(i) == TXL_OK;
+    bool good = !take_added(i);
     return good;
 }
 
@@ -316,7 +316,7 @@ static bool save(struct interaction *i, char *argument) {
         terminal_error("/save: there is no text yet");
     else if (options_check_output(i->command, i->options, &output) != OPTIONS_RUN)
         return true;
-    else if (txl_memory_write(i->g->memory, argument, &error) != TXL_OK)
+    else if (txl_memory_write(i->g->memory, argument, &error))
         terminal_error("%s", error.message);
     else
         terminal_note("%s: saved", argument);
@@ -326,7 +326,7 @@ static bool save(struct interaction *i, char *argument) {
 static bool load(struct interaction *i, char *argument) {
     txl_error error;
     txl_memory *memory;
-    if (txl_memory_read(argument, i->g->model.handle, &memory, &error) != TXL_OK) {
+    if (txl_memory_read(argument, i->g->model.handle, &memory, &error)) {
         terminal_error("%s", error.message);
     } else if (!need_session(i, memory)) {
         txl_memory_free(memory);
@@ -535,7 +535,7 @@ static txl_status answer(struct interaction *i, const char *line, size_t length)
 /* Takes turns until the input ends.  At a terminal Ctrl-C clears the line that is being typed. */
 static txl_status take_turns(struct interaction *i) {
     txl_status status = TXL_OK;
-    while (status == TXL_OK) {
+    while (!status) {
         size_t length;
         const char *line = line_reader_next(&i->reader, &length);
         if (line)
@@ -560,7 +560,7 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
         terminal_brief("the model is %s; /help lists what you can do", g->model.name);
     if (options->prompt || options->prompt_text)
         status = take_prompt(&i);
-    if (status == TXL_OK)
+    if (!status)
         status = take_turns(&i);
     line_reader_close(&i.reader);
     while (i.n_past > 0)

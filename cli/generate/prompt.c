@@ -57,7 +57,7 @@ static txl_status feed_chunk(struct prompt *prompt, txl_error *error) {
             reading_feed(prompt->reading, *prompt->session, prompt->chunk, prompt->n_chunk, error);
         prompt->n_chunk = 0;
     }
-    return status == TXL_OK && signals_stopped() ? TXL_STOPPED : status;
+    return !status && signals_stopped() ? TXL_STOPPED : status;
 }
 
 /* Learns from a full segment, once the token after it is known too. */
@@ -67,14 +67,14 @@ static txl_status learn_segment(struct prompt *prompt, txl_error *error) {
         txl_learner_score(prompt->learner, prompt->chunk, n, prompt->chunk + 1, NULL, NULL, error);
     prompt->chunk[0] = prompt->chunk[n];
     prompt->n_chunk = 1;
-    return status == TXL_OK && signals_stopped() ? TXL_STOPPED : status;
+    return !status && signals_stopped() ? TXL_STOPPED : status;
 }
 
 /* Goes on with what the model became, behind the segments that it has learned from. */
 static txl_status end_learning(struct prompt *prompt, txl_error *error) {
     txl_session *session;
     txl_status status = txl_learner_session(prompt->learner, &session, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     txl_session_free(*prompt->session);
     *prompt->session = session;
@@ -122,7 +122,7 @@ static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
     ssize_t n;
     while ((n = input_read(&prompt->input, slice, sizeof slice)) > 0) {
         txl_status status = token_reader_feed(reader, slice, (size_t)n);
-        if (status != TXL_OK)
+        if (status)
             return status;
         if (!echo(prompt, slice, (size_t)n))
             return TXL_STOPPED;
@@ -134,7 +134,7 @@ static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
     if (signals_stopped())
         return TXL_STOPPED;
     txl_status status = token_reader_finish(reader);
-    return status == TXL_OK && !finish_echo(prompt) ? TXL_STOPPED : status;
+    return !status && !finish_echo(prompt) ? TXL_STOPPED : status;
 }
 
 /* Feeds a line end that is no part of the input. */
@@ -170,14 +170,14 @@ static txl_status feed_rest(struct prompt *prompt) {
         prompt->tail = '\n';
     }
     txl_status status = prompt->learner ? end_learning(prompt, &error) : TXL_OK;
-    if (status == TXL_OK)
+    if (!status)
         status = feed_chunk(prompt, &error);
     bool goes_on = prompt->memory && prompt->tokens == 0 && !prompt->turns;
-    if (status == TXL_OK && prompt->reading->refresh > 0 && !goes_on) {
+    if (!status && prompt->reading->refresh > 0 && !goes_on) {
         prompt->round = 0;
         status = reading_afresh(prompt->reading, *prompt->session, prompt->history, &error);
     }
-    if (status != TXL_OK && status != TXL_STOPPED)
+    if (status && status != TXL_STOPPED)
         terminal_error("%s: %s", prompt->input.name, error.message);
     return status;
 }
@@ -193,7 +193,7 @@ static bool start_from_memory(struct prompt *prompt) {
     const txl_model *model = prompt->model->handle;
     txl_error error;
     txl_resume resume;
-    if (txl_session_load(*prompt->session, prompt->memory, &error) != TXL_OK) {
+    if (txl_session_load(*prompt->session, prompt->memory, &error)) {
         terminal_error("%s", error.message);
         return false;
     }
@@ -269,11 +269,11 @@ txl_status prompt_feed(struct prompt *prompt) {
         progress_start(&progress, prompt->input.name, "prompt tokens");
         progress.off = hides_progress(prompt);
         status = feed_context(prompt);
-        if (status == TXL_OK) {
+        if (!status) {
             begin_with_blank(prompt);
             status = read_all(prompt, &reader, &progress);
         }
-        if (status == TXL_OK)
+        if (!status)
             status = feed_rest(prompt);
         progress_end(&progress);
         token_reader_close(&reader);

@@ -35,8 +35,7 @@ static bool open_parts(const struct generate *g, struct sample *s) {
     const struct generate_options *options = g->options;
     txl_error error;
     if (!options->ids &&
-        report(txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &s->decoder, &error),
-               &error) != TXL_OK)
+        report(txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &s->decoder, &error), &error))
         return false;
     if (!stop_search_new(&s->stops, &options->stop)) {
         fail_memory();
@@ -54,7 +53,7 @@ bool sample_copy(const struct generate *g, const struct sample *from, struct sam
     txl_error error;
     struct recent recent;
     *copy = (struct sample){0};
-    if (report(txl_session_copy(from->session, &copy->session, &error), &error) != TXL_OK ||
+    if (report(txl_session_copy(from->session, &copy->session, &error), &error) ||
         !open_parts(g, copy) || !recent_copy(&recent, from->history))
         return false;
     txl_history_push(copy->history, recent.ids, recent.n);
@@ -168,7 +167,7 @@ bool sample_save(const struct generate *g, const struct sample *s, txl_memory **
                                .round = (uint32_t)s->round};
     txl_status status = txl_session_save(s->session, &resume, memory, &error);
     recent_free(&recent);
-    return report(status, &error) == TXL_OK;
+    return !report(status, &error);
 }
 
 /* ---- From ids to what is printed ---------------------------------------------------------- */
@@ -278,10 +277,10 @@ static bool token_text(const struct generate *g, const struct sample *s, int32_t
     int32_t last;
     const char *part;
     size_t length, n = txl_history_recent(s->history, &last, 1);
-    return txl_decoder_continue(g->scratch, &last, n, s->tail, NULL) == TXL_OK &&
-           txl_decoder_push(g->scratch, id, &part, &length, NULL) == TXL_OK &&
+    return !txl_decoder_continue(g->scratch, &last, n, s->tail, NULL) &&
+           !txl_decoder_push(g->scratch, id, &part, &length, NULL) &&
            buffer_append(text, part, length) &&
-           txl_decoder_finish(g->scratch, &part, &length, NULL) == TXL_OK &&
+           !txl_decoder_finish(g->scratch, &part, &length, NULL) &&
            buffer_append(text, part, length);
 }
 

@@ -532,7 +532,7 @@ static txl_status end_tables(struct evaluation *e, const char *name, struct resu
     txl_error error;
     bool good = !status || status == TXL_STOPPED;
     bool cut = !e->reader.ended || e->options.streams > 1;
-    if (good && tables_finish_text(e->tables, cut, &error) != TXL_OK) {
+    if (good && tables_finish_text(e->tables, cut, &error)) {
         status = error.status;
         good = false;
         if (status != TXL_STOPPED)

@@ -338,7 +338,7 @@ static bool score_items(struct ppl *ppl, struct result *result) {
     start_progress(ppl, &ppl->items.table.input);
     txl_status status = items_evaluate(&ppl->items, &ppl->evaluation, result);
     progress_end(&ppl->progress);
-    return status == TXL_OK || status == TXL_STOPPED;
+    return !status || status == TXL_STOPPED;
 }
 
 /* False with the error printed.  Lines that are scored alone are never joined. */
@@ -363,7 +363,7 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
     input_close(&input);
     if (ppl->dynamic.learner)
         result->drift = txl_learner_drift(ppl->dynamic.learner);
-    return status == TXL_OK || status == TXL_STOPPED;
+    return !status || status == TXL_STOPPED;
 }
 
 static json_t *to_json(const struct ppl *ppl, const struct result *result) {
@@ -510,7 +510,7 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
         return false;
     scorer_observe(&evaluation->scorer, sweep_token, &ppl->sweep);
     txl_status status = evaluate(evaluation, path, input, &result);
-    if (status != TXL_OK)
+    if (status)
         return status == TXL_STOPPED;
     evaluation->passed += result.tokens;
     if (evaluation->pass == 0)

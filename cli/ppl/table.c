@@ -98,7 +98,7 @@ static bool set_columns(struct table *table, const char *columns, const struct o
     table->verbatim = false;
     table->name = table->names = keys.data;
     if (good && table->form != TABLE_OBJECTS)
-        good = table_end_row(table) == TXL_OK;
+        good = !table_end_row(table);
     return good;
 }
 

@@ -40,8 +40,8 @@ bool token_rows_open(struct token_rows *rows, const char *path, const txl_model 
                                 .own = own,
                                 .top = calloc((size_t)n_top + 1, sizeof *rows->top)};
     char *names = columns(comparison, n_top);
-    bool good = rows->top && names &&
-                (!ids || txl_decoder_new(model, false, &rows->decoder, &error) == TXL_OK);
+    bool good =
+        rows->top && names && (!ids || !txl_decoder_new(model, false, &rows->decoder, &error));
     if (!good)
         terminal_error("%s", error.message);
     good = good && table_open(&rows->table, path, names, own, false);

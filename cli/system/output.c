@@ -241,7 +241,7 @@ static void close_whole(struct outfile *file) {
 
 static bool open_whole(struct outfile *file) {
     txl_error error;
-    if (output_file_open(&file->whole, file->name, &error) != TXL_OK) {
+    if (output_file_open(&file->whole, file->name, &error)) {
         terminal_error("%s", error.message);
     } else {
         file->stream = open_again(file->whole.file);
@@ -285,7 +285,7 @@ bool outfile_usable(struct outfile *file) {
 
 static bool commit_whole(struct outfile *file) {
     txl_error error;
-    if (output_file_commit(&file->whole, &error) == TXL_OK)
+    if (!output_file_commit(&file->whole, &error))
         return true;
     state.failed = true;
     terminal_error("%s", error.message);

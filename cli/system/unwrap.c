@@ -30,7 +30,7 @@ static txl_status take_part(struct unwrapper *u, const char *text, size_t length
     txl_status status = TXL_OK;
     if (n > 0 || u->n_blanks + length > ROOM)
         status = pass_blanks(u, error);
-    if (status == TXL_OK && n > 0)
+    if (!status && n > 0)
         status = u->text(u->context, text, n, error);
     memcpy(u->blanks + u->n_blanks, text + n, length - n);
     u->n_blanks += (unsigned)(length - n);
@@ -50,7 +50,7 @@ static txl_status end_line(struct unwrapper *u, bool joins, txl_error *error) {
     }
     u->ended = u->begun = false;
     u->column = u->n_word = u->word_width = 0;
-    return status == TXL_OK && n > 0 ? take_part(u, u->word, n, error) : status;
+    return !status && n > 0 ? take_part(u, u->word, n, error) : status;
 }
 
 /* Takes a byte of the next line's first word, or the one behind it, which may decide whether the
@@ -72,7 +72,7 @@ static txl_status take_line(struct unwrapper *u, const char *text, size_t length
     size_t part = end ? (size_t)(end - text) : length;
     txl_status status = take_part(u, text, part, error);
     *n = part + !!end;
-    if (status == TXL_OK && end) {
+    if (!status && end) {
         u->column -= u->n_blanks > 0 && u->blanks[u->n_blanks - 1] == '\r';
         u->blanks[u->n_blanks++] = '\n';
         u->ended = true;
@@ -84,12 +84,12 @@ txl_status unwrap_feed(struct unwrapper *u, const char *text, size_t length, txl
     txl_status status = TXL_OK;
     if (u->width == 0)
         return u->text(u->context, text, length, error);
-    for (size_t i = 0, n; i < length && status == TXL_OK; i += n) {
+    for (size_t i = 0, n; i < length && !status; i += n) {
         bool taken = false;
         if (u->ended)
             status = decide(u, text[i], &taken, error);
         n = taken;
-        if (status == TXL_OK && !taken)
+        if (!status && !taken)
             status = take_line(u, text + i, length - i, &n, error);
     }
     return status;
@@ -97,7 +97,7 @@ txl_status unwrap_feed(struct unwrapper *u, const char *text, size_t length, txl
 
 txl_status unwrap_finish(struct unwrapper *u, unsigned width, txl_error *error) {
     txl_status status = u->ended ? end_line(u, false, error) : TXL_OK;
-    if (status == TXL_OK)
+    if (!status)
         status = pass_blanks(u, error);
     u->begun = false;
     u->column = 0;

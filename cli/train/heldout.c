@@ -38,11 +38,11 @@ bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
     bool good = (!path || tokens_open_text(&input, path, model, ids, &text->common)) &&
                 token_reader_open(&reader, model, &input, &encoding, ids);
     if (good && path)
-        good = token_reader_run(&reader, NULL, NULL) == TXL_OK;
+        good = !token_reader_run(&reader, NULL, NULL);
     else if (good)
-        good = train_text_feed(text, text->bytes - text->tail.length, &reader, text->tail.data,
-                               text->tail.length) == TXL_OK &&
-               token_reader_finish(&reader) == TXL_OK;
+        good = !train_text_feed(text, text->bytes - text->tail.length, &reader, text->tail.data,
+                                text->tail.length) &&
+               !token_reader_finish(&reader);
     token_reader_counts(&reader, &h->counts);
     token_reader_close(&reader);
     input_close(&input);

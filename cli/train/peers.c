@@ -8,7 +8,7 @@
 
 static bool sum(const txl_peers *peers, double *x, size_t n, bool tells) {
     txl_error error;
-    if (peers->sum_doubles(peers->context, x, n, &error) == TXL_OK)
+    if (!peers->sum_doubles(peers->context, x, n, &error))
         return true;
     if (tells)
         terminal_error("%s", error.message);

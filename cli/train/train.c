@@ -84,11 +84,11 @@ static bool read_text(struct train *t, const txl_model *model) {
                                    .unknown_context = &t->unknown};
     txl_error error;
     t->whole.name = t->text.n == 1 ? t->text.input[0].name : "the texts, one after the other";
-    if (txl_ids_new(txl_model_n_token(model), &t->ids, &error) != TXL_OK)
+    if (txl_ids_new(txl_model_n_token(model), &t->ids, &error))
         return failed(&error);
     if (!token_reader_open(&t->reader, model, &t->whole, &encoding, t->run.ids))
         return false;
-    if (train_text_read(&t->text, feed, t) != TXL_OK || token_reader_finish(&t->reader) != TXL_OK)
+    if (train_text_read(&t->text, feed, t) || token_reader_finish(&t->reader))
         return false;
     unknown_note(&t->unknown, t->whole.name, txl_model_unk(model) >= 0);
     bool good = !t->run.holds_out || heldout_read(&t->heldout, model, t->options->valid, &t->text,
@@ -101,8 +101,8 @@ static uint64_t heldout_checksum(const struct train *t, const txl_model *model) 
     txl_ids *ids;
     txl_error error;
     uint64_t checksum = 0;
-    if (t->heldout.list.n > 0 && txl_ids_new(txl_model_n_token(model), &ids, &error) == TXL_OK) {
-        if (txl_ids_add(ids, t->heldout.list.ids, t->heldout.list.n, &error) == TXL_OK)
+    if (t->heldout.list.n > 0 && !txl_ids_new(txl_model_n_token(model), &ids, &error)) {
+        if (!txl_ids_add(ids, t->heldout.list.ids, t->heldout.list.n, &error))
             checksum = txl_ids_checksum(ids);
         txl_ids_free(ids);
     }
@@ -190,7 +190,7 @@ static bool make_model(struct train *t) {
     int64_t min_count = options->min_count == INTEGER_UNSET ? TRAIN_MIN_COUNT : options->min_count;
     struct train_vocabulary v;
     txl_error error;
-    if (train_vocabulary_make(&v, name, min_count, t->run.text == TEXT_RAW, &t->text) != TXL_OK)
+    if (train_vocabulary_make(&v, name, min_count, t->run.text == TEXT_RAW, &t->text))
         return false;
     char *settings = new_settings(t, &v);
     bool good = settings != NULL;
@@ -198,8 +198,8 @@ static bool make_model(struct train *t) {
         terminal_error("out of memory");
     else
         good = fit_new_model(settings) &&
-               (txl_model_new(settings, v.section, v.size, t->run.training.seed,
-                              (int)options->common.threads, &t->fresh, &error) == TXL_OK ||
+               (!txl_model_new(settings, v.section, v.size, t->run.training.seed,
+                               (int)options->common.threads, &t->fresh, &error) ||
                 failed(&error));
     free(settings);
     train_vocabulary_free(&v);
@@ -250,7 +250,7 @@ static bool write_output(struct train *t) {
     error->status = isnan(t->run.best)
                         ? txl_model_write(txl_trainer_model(t->trainer), path, type, threads, error)
                         : txl_trainer_write_kept(t->trainer, path, type, threads, error);
-    return error->status == TXL_OK;
+    return !error->status;
 }
 
 static txl_settings session_settings(const struct train *t) {
@@ -505,7 +505,7 @@ static bool override_bounds(struct train *t) {
 
 static bool open_saved(struct train *t) {
     txl_error error;
-    if (txl_saved_open(t->options->resume, &t->saved, &error) != TXL_OK)
+    if (txl_saved_open(t->options->resume, &t->saved, &error))
         return failed(&error);
     if (!train_run_from_text(&t->run, &t->curves, txl_saved_note(t->saved))) {
         terminal_error("%s: not a state of txl train", t->options->resume);
@@ -744,7 +744,7 @@ static int train(struct train *t) {
         status = take_steps(t);
     /* A step whose loss was not finite did not change the weights, so the state before it
      * remains. */
-    bool good = status == TXL_OK || status == TXL_STOPPED;
+    bool good = !status || status == TXL_STOPPED;
     if (status == TXL_STOPPED)
         good = save(t);
     if (good) {
@@ -752,7 +752,7 @@ static int train(struct train *t) {
         good = save_report(t);
     }
     bool settled = settle(t);
-    if (status != TXL_OK && status != TXL_STOPPED)
+    if (status && status != TXL_STOPPED)
         return STATUS_FAILURE;
     if (!t->not_written.status) {
         tell_end(t);

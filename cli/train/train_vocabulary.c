@@ -233,7 +233,7 @@ static txl_status make_fixed(struct train_vocabulary *v, bool bytes) {
 static txl_status read_file(struct train_vocabulary *v, const char *path) {
     struct convert_vocabulary file;
     txl_error error;
-    if (convert_vocabulary_read(path, &file, &error) != TXL_OK) {
+    if (convert_vocabulary_read(path, &file, &error)) {
         terminal_error("%s", error.message);
         return TXL_FORMAT;
     }

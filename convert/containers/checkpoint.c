@@ -258,7 +258,7 @@ static txl_status find_newest(const char *folder, const char *ending, char **cho
     char *list = join(folder, "checkpoint", "");
     if (!list)
         return txl_fail_memory(error, "a file name", strlen(folder));
-    bool found = is_there(list) && mapped_file_open(list, &file, error) == TXL_OK;
+    bool found = is_there(list) && !mapped_file_open(list, &file, error);
     free(list);
     if (!found)
         return TXL_OK;

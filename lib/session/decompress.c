@@ -240,9 +240,9 @@ static bool begins_part(const unsigned char *bytes, size_t size) {
     struct trailer trailer;
     size_t used = 0;
     if (size >= MAGIC_SIZE && memcmp(bytes, FRAME_MAGIC, MAGIC_SIZE) == 0)
-        return frame_read(bytes, size, &frame, &used, NULL) == TXL_OK && used > 0;
+        return !frame_read(bytes, size, &frame, &used, NULL) && used > 0;
     return size >= TRAILER_SIZE && memcmp(bytes, TRAILER_MAGIC, MAGIC_SIZE) == 0 &&
-           trailer_read(bytes, &trailer, NULL) == TXL_OK;
+           !trailer_read(bytes, &trailer, NULL);
 }
 
 /* Where a frame that is damaged from byte `from` on ends: at `end`, or before it if bytes are
@@ -375,8 +375,7 @@ static txl_status take_cut_frame(txl_decompressor *d, txl_error *error) {
     struct frame frame;
     size_t header = 0;
     if (!d->how.salvage || !is_magic(&d->in, FRAME_MAGIC) ||
-        frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, NULL) != TXL_OK ||
-        header == 0)
+        frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, NULL) || header == 0)
         return TXL_OK;
     const size_t missing = header + frame_streams_size(&frame) - d->in.length;
     if (!buffer_reserve(&d->in, missing))

@@ -87,11 +87,11 @@ static txl_status end_gathered(txl_encoder *encoder, txl_error *error) {
     const char *lower = own->lower.data, *end = lower + length;
     struct gathered_place place = gathered_start(&own->gathered), next = place;
     txl_status status = TXL_OK;
-    while (lower < end && status == TXL_OK) {
+    while (lower < end && !status) {
         size_t bytes = text->length - place.at;
         bool two = unicode_first(text->data + place.at, &bytes) == 0x130;
         gathered_move(&own->gathered, &next, place.at + bytes);
-        for (int i = 0; i <= two && status == TXL_OK; i++) {
+        for (int i = 0; i <= two && !status; i++) {
             size_t n = (size_t)(end - lower);
             unicode_first(lower, &n);
             status = encode_spelling(encoder, lower, n, &place.place,
@@ -115,7 +115,7 @@ static txl_status emit_blank(txl_encoder *encoder, const struct blank_run *run, 
     txl_status status = encode_spelling(encoder, utf8, length, place, extent, error);
     *place = (struct place){place->line + next_line, next_line ? 1 : place->column + 1,
                             place->offset + extent.bytes, place->character + extent.characters};
-    return ends_line && status == TXL_OK ? encode_line_end(encoder, error) : status;
+    return !status && ends_line ? encode_line_end(encoder, error) : status;
 }
 
 /* Passes on the held white space, which turned out to be inside the line. */
@@ -123,7 +123,7 @@ static txl_status release_blanks(txl_encoder *encoder, txl_error *error) {
     struct characters *own = encoder->own;
     txl_status status = TXL_OK;
     for (size_t i = 0; i < own->n_blanks; i++)
-        for (uint64_t n = own->blanks[i].count; n > 0 && status == TXL_OK; n--)
+        for (uint64_t n = own->blanks[i].count; n > 0 && !status; n--)
             status = emit_blank(encoder, &own->blanks[i], error);
     own->n_blanks = 0;
     return status;
@@ -153,18 +153,17 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
     struct characters *own = encoder->own;
     own->in_text = true;
     txl_status status = release_blanks(encoder, error);
-    if (status == TXL_OK && folds_case(encoder)) {
+    if (!status && folds_case(encoder)) {
         if (own->gathered.text.length > FOLDED_PIECE - LONGEST_RUN)
             status = end_gathered(encoder, error);
-        return status == TXL_OK ? gathered_add(&own->gathered, encoder, utf8, length, error)
-                                : status;
+        return status ? status : gathered_add(&own->gathered, encoder, utf8, length, error);
     }
     struct place place = encoder->at.here;
     if (n < length || n == 1)
-        return status == TXL_OK ? encode_spelling(encoder, utf8, length, &place,
-                                                  (struct extent){encoder->at.bytes, 1}, error)
-                                : status;
-    for (size_t i = 0; i < n && status == TXL_OK; i++) {
+        return status ? status
+                      : encode_spelling(encoder, utf8, length, &place,
+                                        (struct extent){encoder->at.bytes, 1}, error);
+    for (size_t i = 0; i < n && !status; i++) {
         const char *spelling = own->text8 && utf8[i] == ' ' ? "_" : utf8 + i;
         status = encode_spelling(encoder, spelling, 1, &place, (struct extent){1, 1}, error);
         place.column++;
@@ -177,7 +176,7 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
 static txl_status space(txl_encoder *encoder, uint32_t code, txl_error *error) {
     struct characters *own = encoder->own;
     txl_status status = end_gathered(encoder, error);
-    return status == TXL_OK && own->in_text ? hold_blank(encoder, code, error) : status;
+    return !status && own->in_text ? hold_blank(encoder, code, error) : status;
 }
 
 static txl_status end_line(txl_encoder *encoder, txl_error *error) {
@@ -185,9 +184,9 @@ static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     txl_status status = end_gathered(encoder, error);
     own->n_blanks = 0;
     own->in_text = false;
-    if (status == TXL_OK)
+    if (!status)
         status = encode_boundary(encoder, encoder->at.bytes, error);
-    return status == TXL_OK ? encode_line_end(encoder, error) : status;
+    return status ? status : encode_line_end(encoder, error);
 }
 
 /* A line end inside the text is a character; one at the text's end is dropped. */
@@ -201,7 +200,7 @@ static txl_status finish(txl_encoder *encoder, txl_error *error) {
     struct characters *own = encoder->own;
     if (encoder->how.prompt) {
         txl_status status = end_gathered(encoder, error);
-        return status == TXL_OK ? release_blanks(encoder, error) : status;
+        return status ? status : release_blanks(encoder, error);
     }
     /* text8 drops line ends at the end of the text, so the last line has not ended yet. */
     return own->text8 && own->in_text ? encode_line_end(encoder, error) : TXL_OK;

@@ -282,7 +282,7 @@ static txl_status end_held_line(txl_encoder *encoder, txl_error *error) {
 static txl_status take_content(txl_encoder *encoder, uint32_t code, uint64_t bytes,
                                txl_error *error) {
     txl_status status = end_held_line(encoder, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (encoder->kind->space && is_space_code(code))
         return take_space(encoder, code, bytes, error);
@@ -325,7 +325,7 @@ static txl_status take_code_point(txl_encoder *encoder, uint32_t code, uint64_t 
         return take_line_end(encoder, held + 1, error);
     }
     txl_status status = release_cr(encoder, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (code == '\r') {
         at->cr_held = true;
@@ -361,7 +361,7 @@ static txl_status take_byte(txl_encoder *encoder, unsigned char byte, txl_error 
     /* Where the byte completes two code points, the first is U+FFFD for the bytes before it. */
     size_t all = before + 1 - utf8->taken;
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < n && status == TXL_OK; i++) {
+    for (size_t i = 0; i < n && !status; i++) {
         size_t bytes = n == 2 ? (i == 0 ? before : 1) : all;
         /* U+FFFD itself, EF BF BD, is the one that its third byte completes alone. */
         bool itself = n == 1 && before == 2 && utf8->taken == 0;
@@ -374,7 +374,7 @@ static txl_status take_byte(txl_encoder *encoder, unsigned char byte, txl_error 
 static txl_status feed_utf8(txl_encoder *encoder, const char *text, size_t length,
                             txl_error *error) {
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < length && status == TXL_OK;) {
+    for (size_t i = 0; i < length && !status;) {
         size_t run = plain_run(encoder, text + i, length - i);
         if (run > 0) {
             encoder->counts.characters += run;
@@ -398,7 +398,7 @@ static txl_status end_sequence(txl_encoder *encoder, txl_error *error) {
         encoder->counts.invalid++;
         status = take_code_point(encoder, UNICODE_REPLACEMENT, cut, error);
     }
-    return status == TXL_OK ? release_cr(encoder, error) : status;
+    return status ? status : release_cr(encoder, error);
 }
 
 txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *error) {
@@ -409,11 +409,11 @@ txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *err
     encoder->counts.bytes += bytes;
     encoder->counts.characters += bytes;
     txl_status status = end_sequence(encoder, error);
-    if (status == TXL_OK)
+    if (!status)
         status = end_held_line(encoder, error);
     at->begun = at->line_begun = at->joins = true;
     at->bytes = bytes;
-    if (status == TXL_OK)
+    if (!status)
         status = encoder->kind->space ? encoder->kind->space(encoder, ' ', error)
                                       : encoder->kind->letters(encoder, " ", 1, 1, error);
     at->joins = false;
@@ -427,9 +427,9 @@ txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *err
 static txl_status finish(txl_encoder *encoder, txl_error *error) {
     const struct position *at = &encoder->at;
     txl_status status = end_sequence(encoder, error);
-    if (status == TXL_OK && at->line_begun && !encoder->how.prompt)
+    if (!status && at->line_begun && !encoder->how.prompt)
         status = end_line(encoder, 0, error);
-    if (status == TXL_OK && encoder->kind->finish)
+    if (!status && encoder->kind->finish)
         status = encoder->kind->finish(encoder, error);
     return status;
 }
@@ -453,7 +453,7 @@ txl_status encoder_new(const struct vocabulary *vocabulary, const txl_encoding *
     made->how = *encoding;
     made->kind = text_kind(vocabulary->kind)->encoder;
     txl_status status = made->kind->open ? made->kind->open(made, error) : TXL_OK;
-    if (status != TXL_OK) {
+    if (status) {
         txl_encoder_free(made);
         return status;
     }

@@ -17,7 +17,7 @@ static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
     struct piece_stream *stream;
     txl_status status =
         piece_stream_new(encoder->vocabulary->pieces, encode_piece, encoder, &stream, error);
-    encoder->own = status == TXL_OK ? stream : NULL;
+    encoder->own = status ? NULL : stream;
     return status;
 }
 
@@ -39,9 +39,9 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
 
 static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     txl_status status = piece_stream_finish(encoder->own, error);
-    if (status == TXL_OK)
+    if (!status)
         status = encode_boundary(encoder, encoder->at.bytes, error);
-    return status == TXL_OK ? encode_line_end(encoder, error) : status;
+    return status ? status : encode_line_end(encoder, error);
 }
 
 /* A corpus's last line has ended already; a prompt's stays open. */
@@ -89,7 +89,7 @@ static txl_status add(txl_decoder *decoder, const char *bytes, size_t length, tx
 /* Adds one U+FFFD for each of n bytes that belong to no character. */
 static txl_status add_replaced(txl_decoder *decoder, size_t n, txl_error *error) {
     txl_status status = TXL_OK;
-    for (; n > 0 && status == TXL_OK; n--)
+    for (; n > 0 && !status; n--)
         status = add(decoder, "\xef\xbf\xbd", 3, error);
     return status;
 }
@@ -138,11 +138,11 @@ static txl_status add_spelling(txl_decoder *decoder, const char *spelling, size_
         own->mark_seen = !(flags & PIECES_REMOVE_SPACES);
     }
     txl_status status = TXL_OK;
-    while (length > 0 && status == TXL_OK) {
+    while (length > 0 && !status) {
         const char *mark = memmem(spelling, length, WORD_MARK, WORD_MARK_BYTES);
         size_t n = mark ? (size_t)(mark - spelling) : length;
         status = add(decoder, spelling, n, error);
-        if (status == TXL_OK && mark)
+        if (!status && mark)
             status = add(decoder, " ", 1, error);
         spelling += mark ? n + 3 : n;
         length -= mark ? n + 3 : n;
@@ -157,7 +157,7 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
     if (type == PIECE_BYTE)
         return add_byte(decoder, byte_of(spelling), error);
     txl_status status = end_bytes(decoder, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
     if (id >= 0 && id == decoder->vocabulary->eos) {
         start_decoding(decoder);

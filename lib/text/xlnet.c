@@ -17,7 +17,7 @@ static txl_status open_encoder(txl_encoder *encoder, txl_error *error) {
     struct xlnet_stream *stream;
     txl_status status =
         xlnet_stream_new(encoder->vocabulary, XLNET_GAPS, encode_piece, encoder, &stream, error);
-    encoder->own = status == TXL_OK ? stream : NULL;
+    encoder->own = status ? NULL : stream;
     return status;
 }
 
@@ -34,7 +34,7 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
     const struct position *at = &encoder->at;
     struct span span = encode_first_span(at, n);
     txl_status status = TXL_OK;
-    for (size_t i = 0, bytes; i < length && status == TXL_OK; i += bytes) {
+    for (size_t i = 0, bytes; i < length && !status; i += bytes) {
         bytes = length - i;
         uint32_t code = unicode_first(utf8 + i, &bytes);
         status = xlnet_stream_add(encoder->own, code, &span, error);
@@ -52,16 +52,16 @@ static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     const struct position *at = &encoder->at;
     const struct span span = encode_span(at, at->bytes, at->bytes);
     txl_status status = at->bytes > 0 ? xlnet_stream_add(encoder->own, '\n', &span, error) : TXL_OK;
-    if (status != TXL_OK || !encoder->how.lines)
+    if (status || !encoder->how.lines)
         return status;
     status = xlnet_stream_finish(encoder->own, error);
-    return status == TXL_OK ? encode_line_end(encoder, error) : status;
+    return status ? status : encode_line_end(encoder, error);
 }
 
 static txl_status finish(txl_encoder *encoder, txl_error *error) {
     txl_status status = xlnet_stream_finish(encoder->own, error);
     bool ends = encoder->at.here.offset > 0 && !encoder->how.lines && !encoder->how.prompt;
-    return status == TXL_OK && ends ? encode_line_end(encoder, error) : status;
+    return !status && ends ? encode_line_end(encoder, error) : status;
 }
 
 const struct kind_encoder xlnet_encoder = {.open = open_encoder,
@@ -101,7 +101,7 @@ static void start_decoding(txl_decoder *decoder) {
 static txl_status add_spaces(txl_decoder *decoder, txl_error *error) {
     struct joiner *own = decoder->own;
     txl_status status = TXL_OK;
-    for (; own->spaces > 0 && status == TXL_OK; own->spaces--)
+    for (; own->spaces > 0 && !status; own->spaces--)
         status = decode_add(decoder, " ", 1, error);
     return status;
 }
@@ -111,7 +111,7 @@ static txl_status add(txl_decoder *decoder, const char *text, size_t length, txl
     struct joiner *own = decoder->own;
     txl_status status = length > 0 ? add_spaces(decoder, error) : TXL_OK;
     own->begun = own->begun || length > 0;
-    return status == TXL_OK ? decode_add(decoder, text, length, error) : status;
+    return status ? status : decode_add(decoder, text, length, error);
 }
 
 static bool is_named(const char *spelling, size_t length, const char *name) {
@@ -129,7 +129,7 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
         return decode_add(decoder, "\n\n", paragraph ? 1 : 2, error);
     }
     txl_status status = TXL_OK;
-    while (length > 0 && status == TXL_OK) {
+    while (length > 0 && !status) {
         const char *mark = memmem(spelling, length, WORD_MARK, WORD_MARK_BYTES);
         size_t n = mark ? (size_t)(mark - spelling) : length;
         status = add(decoder, spelling, n, error);
