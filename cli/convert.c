@@ -15,7 +15,7 @@
 
 struct convert_command_options {
     struct common_options common;
-    const char *output, *vocabulary, *cutoffs;
+    const char *output, *name, *vocabulary, *cutoffs;
     int type, memory_start, cluster_order, activation, tokenizer;
     int pre_lnorm, same_length; /* indexes into answers */
     int reach;                  /* into reaches */
@@ -54,6 +54,7 @@ static int number_or(int64_t number, int unset) {
 static void translate(const struct convert_command_options *given,
                       struct convert_options *options) {
     convert_options_init(options);
+    options->name = given->name;
     options->vocabulary = given->vocabulary;
     options->type = chosen(types, given->type);
     options->level = number_or(given->level, -1);
@@ -115,7 +116,7 @@ static bool states_facts(const struct convert_command_options *o) {
                            o->pre_lnorm,    o->same_length,   o->reach};
     const int64_t numbers[] = {o->level,   o->n_head,  o->attn_type,
                                o->tgt_len, o->mem_len, o->clamp_len};
-    bool any = o->vocabulary || o->cutoffs || o->layer_norm_eps != REAL_UNSET;
+    bool any = o->name || o->vocabulary || o->cutoffs || o->layer_norm_eps != REAL_UNSET;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         any = any || choices[i] != CHOICE_UNSET;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -234,6 +235,12 @@ static const struct option_row options[] = {
          "model, or a text file with a symbol on each line",
      .offset = offsetof(struct convert_command_options, vocabulary),
      .file = FILE_READ},
+    {.name = "name",
+     .kind = OPTION_STRING,
+     .argument = "NAME",
+     .standard = "none",
+     .help = "the model's name in it, for people; compressed texts state it",
+     .offset = offsetof(struct convert_command_options, name)},
     {.name = "type",
      .kind = OPTION_CHOICE,
      .choices = types,

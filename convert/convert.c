@@ -369,6 +369,8 @@ static txl_status write_file(struct recognised *r, struct output_file *out, cons
     if (!status)
         status = choose_type(&c, options->type, &type, error);
     if (!status) {
+        snprintf(r->settings.model.name, sizeof r->settings.model.name, "%s",
+                 options->name ? options->name : "");
         r->settings.model.type = (int)type;
         settings = family_settings_text(c.family, &r->settings);
         if (!settings)
@@ -398,6 +400,8 @@ txl_status convert_into(const char *source, struct output_file *out,
                         const struct convert_options *options, txl_error *error) {
     struct subject s;
     char *found = NULL;
+    if (options->name && !setting_is_name(options->name))
+        return txl_fail(error, TXL_ARGUMENT, "a model's name is " SETTING_NAME_RULE);
     txl_status status = open_subject(source, options, &s, error);
     if (!status)
         status = recognise_complete(&s.recognised, error);

@@ -10,6 +10,7 @@ enum convert_choice { CONVERT_UNSET = -1, CONVERT_NO = 0, CONVERT_YES = 1 };
 /* Facts that the caller states about the model.  Each overrides the checkpoint's own.  If a fact is
  * unset and the checkpoint does not state it either, the conversion fails and names the options. */
 struct convert_options {
+    const char *name;       /* a name for people; NULL: none */
     const char *vocabulary; /* a file; NULL: the one beside the checkpoint */
     const char *type;       /* "f32", "f16", "bf16", "q8"; NULL: the checkpoint's own */
     int level;              /* zstd's level; 0: raw blocks; < 0: the default */

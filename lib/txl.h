@@ -755,7 +755,10 @@ typedef struct txl_training {
     int threads;            /* 0: one for each processor */
     int forget_every;       /* steps after which the memory becomes as at first; 0: never */
     const txl_peers *peers; /* NULL: this process alone; must outlive the trainer */
-    uint64_t reserved[6];
+    /* The model's name in its settings, 1 to 63 bytes without control characters; NULL: none.  The
+     * name of the model that training begins with is not taken over.  Must outlive the trainer. */
+    const char *name;
+    uint64_t reserved[5];
 } txl_training;
 
 /* The learning rate rises to lr in `warmup` steps, then falls to lr_min along a cosine. */

@@ -42,7 +42,8 @@ void train_run_init(struct train_run *run, const struct train_options *options,
                      .seed = (uint64_t)integer_or(options->seed, TRAIN_SEED),
                      .bf16 = options->compute == COMPUTE_BF16,
                      .forget_every = (int)integer_or(options->forget_every, 0),
-                     .threads = (int)options->common.threads},
+                     .threads = (int)options->common.threads,
+                     .name = options->name},
         .schedule = {.lr = real_or(options->lr, model ? TRAIN_INIT_LR : TRAIN_LR),
                      .lr_min = real_or(options->lr_min, TRAIN_LR_MIN),
                      .warmup = (uint64_t)integer_or(options->warmup, TRAIN_WARMUP)},
@@ -244,7 +245,7 @@ bool train_options_fixed(const struct train_options *options) {
                                 options->seed,      options->forget_every, options->patience};
     const double reals[] = {options->lr,      options->lr_min,  options->clip,
                             options->epsilon, options->dropout, options->dropatt};
-    bool any = options->init || options->vocab || options->cutoffs ||
+    bool any = options->name || options->init || options->vocab || options->cutoffs ||
                options->shape != CHOICE_UNSET || options->pre_lnorm != CHOICE_UNSET ||
                options->same_length != CHOICE_UNSET || options->type != CHOICE_UNSET ||
                options->compute != CHOICE_UNSET || options->ids || options->skip_unknown ||
@@ -285,6 +286,12 @@ const struct option_row train_option_rows[] = {
      .standard = "f32",
      .help = "type of its weights",
      PLACE(type)},
+    {.name = "name",
+     .kind = OPTION_STRING,
+     .argument = "NAME",
+     .standard = "none",
+     .help = "the model's name in it, for people; compressed texts state it",
+     PLACE(name)},
     {.name = "state",
      .kind = OPTION_STRING,
      .argument = "FILE",

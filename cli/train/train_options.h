@@ -40,7 +40,7 @@
 
 struct train_options {
     struct common_options common;
-    const char *output, *valid, *init, *vocab, *cutoffs, *state, *resume, *log, *report;
+    const char *output, *name, *valid, *init, *vocab, *cutoffs, *state, *resume, *log, *report;
     int text, shape, pre_lnorm, same_length, type, compute;
     bool ids, skip_unknown;
     int64_t min_count, n_layer, n_head, d_head, d_model, d_inner, d_embed, div_val;

@@ -6,10 +6,12 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistr.h>
 
 #define PLACE(member) .place = offsetof(struct model_settings, member)
 
 static const struct setting text_table[] = {
+    {"name", SETTING_NAME, .optional = true, PLACE(name), .help = "a name for people"},
     {"tokenizer", SETTING_WORD, .spelling = text_kind_name, PLACE(tokenizer),
      .help = "how text becomes symbols"},
     {"lower_case", SETTING_TRUTH, PLACE(lower_case),
@@ -43,6 +45,14 @@ int setting_word(const char *(*spelling)(uint32_t number), const char *text) {
     return -1;
 }
 
+bool setting_is_name(const char *text) {
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
+            return false;
+    return n >= 1 && n <= MAX_MODEL_NAME && !u8_check((const uint8_t *)text, n);
+}
+
 /* Enums without a negative member are unsigned ints, which are read and written as ints. */
 _Static_assert(sizeof(txl_kind) == sizeof(int), "an enum is as large as an int");
 
@@ -58,6 +68,15 @@ static txl_status wrong(const struct origin *from, const char *key, const char *
                         txl_error *error) {
     return txl_fail(error, from->failure, "%s: setting \"%s\" is missing or not %s", from->name,
                     key, expected);
+}
+
+static txl_status read_name(const struct origin *from, const char *key, const json_t *value,
+                            char *out, txl_error *error) {
+    const char *text = json_string_value(value);
+    if (!text || !setting_is_name(text))
+        return wrong(from, key, SETTING_NAME_RULE, error);
+    strcpy(out, text);
+    return TXL_OK;
 }
 
 static txl_status read_integer(const struct origin *from, const char *key, const json_t *value,
@@ -160,6 +179,8 @@ static txl_status read_setting(const struct origin *from, const struct setting *
         return TXL_OK;
     }
     switch (s->type) {
+    case SETTING_NAME:
+        return read_name(from, s->key, value, place, error);
     case SETTING_INTEGER:
         return read_integer(from, s->key, value, s->low, s->high, place, error);
     case SETTING_TRUTH:
@@ -215,6 +236,8 @@ static json_t *write_setting(const struct setting *s, const void *settings) {
     if (s->type == SETTING_INTEGER || s->type == SETTING_WORD || s->type == SETTING_ID)
         number = *(const int *)place;
     switch (s->type) {
+    case SETTING_NAME:
+        return json_string(place);
     case SETTING_INTEGER:
         return json_integer(number);
     case SETTING_TRUTH:
@@ -234,6 +257,8 @@ static json_t *write_setting(const struct setting *s, const void *settings) {
 
 static bool is_fallback(const struct setting *s, const void *settings) {
     const void *place = (const char *)settings + s->place;
+    if (s->type == SETTING_NAME)
+        return *(const char *)place == '\0';
     if (s->type == SETTING_REAL)
         return *(const double *)place == s->real_fallback;
     if (s->type == SETTING_TRUTH)
@@ -254,7 +279,8 @@ int settings_major(const struct setting_table *table, const void *settings) {
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object) {
     for (size_t i = 0; i < table->n; i++) {
         const struct setting *s = &table->setting[i];
-        bool may_lack = s->optional && (s->type == SETTING_INTEGER || s->major > 0);
+        bool may_lack =
+            s->optional && (s->type == SETTING_INTEGER || s->type == SETTING_NAME || s->major > 0);
         if (may_lack && is_fallback(s, settings))
             continue;
         if (json_object_set_new(object, s->key, write_setting(s, settings)) != 0)

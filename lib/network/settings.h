@@ -3,6 +3,7 @@
 #ifndef TXL_SETTINGS_H
 #define TXL_SETTINGS_H
 
+#include "lib/base/limits.h"
 #include "lib/weights/weights.h"
 #include "txl.h"
 
@@ -10,6 +11,7 @@
 
 /* The settings of every family.  A family's settings are a struct that begins with this one. */
 struct model_settings {
+    char name[MAX_MODEL_NAME + 1]; /* "": none */
     txl_kind tokenizer;
     bool lower_case;
     int unk_id, eos_id; /* -1: none */
@@ -20,6 +22,7 @@ struct model_settings {
 };
 
 enum setting_type {
+    SETTING_NAME,    /* char[MAX_MODEL_NAME + 1]: text without control characters, "" for none */
     SETTING_INTEGER, /* an int, or an enum, in [low, high] */
     SETTING_TRUTH,   /* a bool */
     SETTING_REAL,    /* a double in [low, high] */
@@ -59,11 +62,15 @@ txl_status settings_read(const struct setting_table *table, const json_t *object
                          txl_status failure, void *settings, txl_error *error);
 
 /* Adds the settings of a table to the object; false: out of memory.  An optional number that equals
- * its fallback is left out, and a setting of a later format. */
+ * its fallback is left out, an empty name, and a setting of a later format. */
 bool settings_write(const struct setting_table *table, const void *settings, json_t *object);
 
 /* The major version that a file with these settings must have. */
 int settings_major(const struct setting_table *table, const void *settings);
+
+/* Whether a model may have this name. */
+bool setting_is_name(const char *text);
+#define SETTING_NAME_RULE "1 to 63 bytes of UTF-8 without control characters"
 
 /* The index of the word that `text` is, or -1; `text` may be NULL. */
 int setting_word(const char *(*spelling)(uint32_t number), const char *text);

@@ -63,15 +63,14 @@ static bool tell_progress(void *context, size_t bytes) {
 
 static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_error *error) {
     const size_t n = c->how.streams > 0 ? (size_t)c->how.streams : MAX_STREAMS;
-    const json_t *name = json_object_get(model->json, "name");
     txl_settings settings;
     txl_model_defaults(model, &settings);
     settings.threads = c->how.threads;
     settings.arithmetic = TXL_ARITHMETIC_EXACT;
     c->frame = (struct frame){
         .arithmetic = ARITHMETIC_NUMBER, .model = model->weights->checksum, .settings = settings};
-    snprintf(c->frame.name, sizeof c->frame.name, "%s",
-             json_is_string(name) ? json_string_value(name) : "");
+    const struct model_settings *own = model->settings;
+    strcpy(c->frame.name, own->name);
     c->most = n * MAX_STREAM;
     c->text = malloc(c->most);
     c->elements = malloc(c->most * sizeof *c->elements);

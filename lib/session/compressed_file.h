@@ -4,6 +4,7 @@
 #define TXL_COMPRESSED_FILE_H
 
 #include "lib/base/buffer.h"
+#include "lib/base/limits.h"
 #include "txl.h"
 
 /* Like the weights file's, except for one letter. */
@@ -17,7 +18,6 @@ enum {
     MAX_STREAMS = 32,
     MAX_STREAM = 1 << 16,                 /* bytes of text */
     MAX_FRAME = MAX_STREAMS * MAX_STREAM, /* likewise */
-    MAX_MODEL_NAME = 63,
     /* Bytes of a header before the model's name, of a stream in its table, of the whole. */
     HEADER_FIXED = 44,
     HEADER_STREAM = 6,

@@ -318,7 +318,11 @@ static txl_status make_model(txl_saved *s, txl_error *error) {
         txl_model_new(text, s->part[PART_VOCABULARY], (size_t)s->header.part[PART_VOCABULARY].size,
                       0, 1, &s->model, error);
     free(text);
-    return status ? in_file(s, status, error) : TXL_OK;
+    if (status)
+        return in_file(s, status, error);
+    const struct model_settings *own = s->model->settings;
+    s->how.name = *own->name != '\0' ? own->name : NULL;
+    return TXL_OK;
 }
 
 static txl_status open_saved(txl_saved *s, const char *path, txl_error *error) {

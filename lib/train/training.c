@@ -269,7 +269,11 @@ static txl_status copy_tensors(struct training *t, const txl_model *model, struc
 static char *make_settings(const struct training *t, const txl_model *model) {
     json_t *settings = json_copy_object(model->json);
     char *text = NULL;
-    if (settings && json_object_set_new(settings, "tgt_len", json_integer(t->how.tgt_len)) == 0 &&
+    if (settings)
+        json_object_del(settings, "name"); /* of another model */
+    if (settings &&
+        (!t->how.name || json_object_set_new(settings, "name", json_string(t->how.name)) == 0) &&
+        json_object_set_new(settings, "tgt_len", json_integer(t->how.tgt_len)) == 0 &&
         json_object_set_new(settings, "mem_len", json_integer(t->how.mem_len)) == 0 &&
         json_object_set_new(settings, "clamp_len",
                             json_integer(t->how.clamp_len > 0 ? t->how.clamp_len : -1)) == 0 &&
@@ -360,6 +364,8 @@ txl_status training_check(const txl_model *model, const txl_training *how, txl_e
             return txl_fail(error, TXL_ARGUMENT, "%s %g is not from %g to %g", range[i].name,
                             range[i].value, range[i].low, range[i].high);
     }
+    if (how->name && !setting_is_name(how->name))
+        return txl_fail(error, TXL_ARGUMENT, "a model's name is " SETTING_NAME_RULE);
     if (CHECK_RESERVED(txl_training, how, error) ||
         (how->peers && CHECK_RESERVED(txl_peers, how->peers, error)))
         return TXL_ARGUMENT;

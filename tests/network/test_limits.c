@@ -100,6 +100,20 @@ static void cutoffs_are_bounded(void **state) {
     assert_says(&error, "\"cutoffs\" is missing or not a list of up to 64");
 }
 
+static void names_are_bounded(void **state) {
+    (void)state;
+    static const char most[] = "123456789012345678901234567890123456789012345678901234567890123";
+    json_t *wrong[] = {json_string(""), json_integer(1), json_string("a\x1b"), json_string("\x7f"),
+                       json_sprintf("%s4", most)};
+    txl_error error;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        load("name", wrong[i], &error);
+        assert_says(&error, "setting \"name\" is missing or not 1 to 63 bytes of UTF-8");
+    }
+    load("name", json_string(most), &error);
+    assert_null(strstr(error.message, "name"));
+}
+
 /* ---- Random models ------------------------------------------------------------------------ */
 
 static txl_status make(const char *key, long long value, txl_model **model, txl_error *error) {
@@ -367,6 +381,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_files_are_bounded),
         cmocka_unit_test(cutoffs_are_bounded),
+        cmocka_unit_test(names_are_bounded),
         cmocka_unit_test(random_models_are_bounded),
         cmocka_unit_test(sessions_are_bounded),
         cmocka_unit_test(sessions_have_to_fit_the_machine),
