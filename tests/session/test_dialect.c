@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -276,6 +277,41 @@ static void files_have_the_version(void **state) {
     }
 }
 
+static off_t saved_size(const txl_model *model, const txl_settings *settings) {
+    int32_t ids[N + 1];
+    txl_memory *memory;
+    txl_error error;
+    struct stat about;
+    txl_session *session = make_session(model, settings);
+    ids_of(ids);
+    assert_int_equal(txl_session_feed(session, ids, N, &error), TXL_OK);
+    assert_int_equal(txl_session_save(session, &(txl_resume){0}, &memory, &error), TXL_OK);
+    assert_int_equal(txl_memory_write(memory, path, &error), TXL_OK);
+    txl_memory_free(memory);
+    txl_session_free(session);
+    assert_int_equal(stat(path, &about), 0);
+    return about.st_size;
+}
+
+/* A memory has mem_len rows, whatever the reach.  There is one distance more, unless clamp_len
+ * leaves fewer: a row of sines, and in every layer position rows, in blocks of 64. */
+static void memories_have_their_sizes(void **state) {
+    (void)state;
+    txl_model *further = make_model(memories[1], reach), *usual = make_model(memories[1], "");
+    for (int mem_len = 2; mem_len < 150; mem_len++) {
+        txl_settings s = settings_of(usual, mem_len);
+        uint64_t more = txl_session_bytes(further, &s) - txl_session_bytes(usual, &s);
+        assert_true(more > 0 && more < 30000);
+        assert_true((more > 3 * 64 * 2 * 7 * sizeof(float)) == (mem_len % 64 == 0));
+        s.clamp_len = 1;
+        assert_int_equal(txl_session_bytes(further, &s), txl_session_bytes(usual, &s));
+        if (mem_len % 16 == 0)
+            assert_int_equal(saved_size(further, &s), saved_size(usual, &s));
+    }
+    txl_model_close(further);
+    txl_model_close(usual);
+}
+
 /* ---- Bands -------------------------------------------------------------------------------- */
 
 static bool has_tensor(const txl_model *model, const char *name) {
@@ -330,9 +366,8 @@ static int remove_path(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reach_is_one_more),
-        cmocka_unit_test(training_has_them_too),
-        cmocka_unit_test(files_have_the_version),
+        cmocka_unit_test(reach_is_one_more),      cmocka_unit_test(training_has_them_too),
+        cmocka_unit_test(files_have_the_version), cmocka_unit_test(memories_have_their_sizes),
         cmocka_unit_test(bands_lack_projections),
     };
     return cmocka_run_group_tests_name("dialect", tests, make_path, remove_path);
