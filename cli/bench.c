@@ -509,7 +509,7 @@ static bool measure_rounds(struct bench *b) {
 static bool open_shape(struct bench *b) {
     const struct bench_options *options = b->options;
     int type = options->type != CHOICE_UNSET ? options->type : 0;
-    char *settings = published_settings_json(options->shape);
+    char *settings = published_settings_json(options->shape, true);
     txl_error error;
     if (!settings) {
         terminal_error("out of memory");

@@ -68,7 +68,7 @@ bool published_is_transformer_xl(int shape) {
     return shape != n && shape != n + 1;
 }
 
-char *published_settings_json(int shape) {
+char *published_settings_json(int shape, bool evaluated) {
     const int n = (int)published_n_model;
     if (!published_is_transformer_xl(shape))
         return xlnet_settings_json(shape > n);
@@ -90,6 +90,10 @@ char *published_settings_json(int shape) {
         "tied_weights", true, "biases_per_layer", false, "tgt_len", p->tgt_len, "mem_len",
         p->mem_len, "clamp_len", p->clamp_len, "same_length", shape < n, "memory_start", "empty",
         "cluster_order", "reversed", "cutoffs", cutoffs, "tied_projections", tied);
+    if (evaluated && p->by_tensorflow) {
+        failed |= json_object_set_new(settings, "same_length_reach", json_string("mem_len + 1"));
+        failed |= json_object_set_new(settings, "layer_norm_eps", json_real(1e-12));
+    }
     char *text = failed ? NULL : json_text(settings, JSON_COMPACT);
     json_decref(settings);
     json_decref(cutoffs);

@@ -23,7 +23,8 @@ int published_streams(const struct published *published, const txl_model *model)
 bool published_is_transformer_xl(int shape);
 
 /* The settings of a weights file of published_shapes[shape], as JSON, for the caller to free; NULL
- * when memory is short. */
-char *published_settings_json(int shape);
+ * when memory is short.  `evaluated`: as the published one was, which may be in TensorFlow's
+ * dialect; else in that of training. */
+char *published_settings_json(int shape, bool evaluated);
 
 #endif

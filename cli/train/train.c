@@ -150,7 +150,7 @@ static json_t *id_or_null(int32_t id) {
 static char *new_settings(const struct train *t, const struct train_vocabulary *v) {
     const struct train_options *options = t->options;
     char *published =
-        options->shape == CHOICE_UNSET ? NULL : published_settings_json(options->shape);
+        options->shape == CHOICE_UNSET ? NULL : published_settings_json(options->shape, false);
     json_t *shape = published ? json_loads(published, 0, NULL) : NULL;
     free(published);
     json_t *cutoffs = make_cutoffs(options->cutoffs, shape, v->n), *tied = json_pack("[b]", false);
