@@ -351,9 +351,11 @@ TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, si
 /* Appends ids[i] to the i-th of `n` different sessions.  It does what txl_session_feed does for
  * each, but reads the weights once for all, and what copies (below) share of keys and values for up
  * to 8 of them at a time, if they stand next to each other in `sessions`.  The sessions must have
- * the same model and settings; the threads of the first do the work.  Up to 8 copies (below) each
- * get the same results, bit for bit, whatever sessions are fed with them; with more, the last
- * digits may differ.  In the exact arithmetic any number of any sessions get the same bits. */
+ * the same model and settings; the threads of the first do the work.  Up to 8 sessions each get the
+ * same results as from txl_session_feed, bit for bit, whatever sessions are fed with them; with
+ * more, the last digits may differ.  In the exact arithmetic any number get the same bits.  (A
+ * copy, below, of a memory that starts with zeros may differ in the last digits from a session that
+ * was never copied.) */
 TXL_API txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                          txl_error *error);
 

@@ -128,6 +128,10 @@ struct family {
     txl_status (*advance)(struct timeline *timeline, const int32_t *ids, size_t n, bool every,
                           const float **hidden, txl_error *error);
 
+    /* Whether the next token gives other bits by advance_each than by advance; NULL: it never
+     * does. */
+    bool (*advances_alone)(const struct timeline *timeline);
+
     /* Appends ids[t] to the t-th of n timelines, n <= each[0]->together, which have the same model,
      * with memory, and the same settings.  The hidden states [n, d_model] live until the next pass
      * of each[0]. */

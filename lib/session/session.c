@@ -334,13 +334,18 @@ static txl_status feed_together(txl_session *const *sessions, size_t n, const in
     return TXL_OK;
 }
 
+static txl_status check_each(txl_session *const *sessions, size_t n, const int32_t *ids,
+                             txl_error *error) {
+    txl_status status = n > 0 ? session_check_ids(sessions[0], ids, n, error) : TXL_OK;
+    return status || n == 0 ? status : check_alike(sessions, n, error);
+}
+
+/* The sessions were checked. */
 static txl_status feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                             struct weights_of_heads to, txl_error *error) {
-    txl_status status = n > 0 ? session_check_ids(sessions[0], ids, n, error) : TXL_OK;
-    if (!status && n > 0)
-        status = check_alike(sessions, n, error);
-    if (status || n == 0)
-        return status;
+    txl_status status = TXL_OK;
+    if (n == 0)
+        return TXL_OK;
     if ((n == 1 && !to.e) || !sessions[0]->model->network->has_memory) {
         for (size_t i = 0; i < n && !status; i++)
             status = txl_session_feed(sessions[i], &ids[i], 1, error);
@@ -362,14 +367,53 @@ static txl_status feed_each(txl_session *const *sessions, size_t n, const int32_
     return status;
 }
 
+static bool feeds_alone(const txl_session *s) {
+    const struct family *family = s->model->family;
+    return family->advances_alone && family->advances_alone(s->timeline);
+}
+
+/* Feeds some sessions alone and the others together, of which it makes the lists. */
+static txl_status feed_apart(txl_session *const *sessions, size_t n, const int32_t *ids,
+                             txl_session **together, int32_t *its_id, txl_error *error) {
+    size_t n_together = 0;
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        if (feeds_alone(sessions[i])) {
+            status = txl_session_feed(sessions[i], &ids[i], 1, error);
+        } else {
+            together[n_together] = sessions[i];
+            its_id[n_together++] = ids[i];
+        }
+    }
+    if (status)
+        return status;
+    return feed_each(together, n_together, its_id, (struct weights_of_heads){0}, error);
+}
+
 txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                  txl_error *error) {
-    return feed_each(sessions, n, ids, (struct weights_of_heads){0}, error);
+    bool apart = false;
+    txl_status status = check_each(sessions, n, ids, error);
+    for (size_t i = 0; i < n && n > 1 && !status; i++)
+        apart = apart || feeds_alone(sessions[i]);
+    if (status || !apart)
+        return status ? status : feed_each(sessions, n, ids, (struct weights_of_heads){0}, error);
+    txl_session **together = calloc(n, sizeof *together);
+    int32_t *its_id = calloc(n, sizeof *its_id);
+    if (together && its_id)
+        status = feed_apart(sessions, n, ids, together, its_id, error);
+    else
+        status = txl_fail_memory(error, "sessions", n * sizeof *together);
+    free(together);
+    free(its_id);
+    return status;
 }
 
 txl_status session_feed_weights(txl_session *const *sessions, size_t n, const int32_t *ids,
                                 float *e, size_t lde, double *sum, txl_error *error) {
-    return feed_each(sessions, n, ids, (struct weights_of_heads){e, lde, sum}, error);
+    txl_status status = check_each(sessions, n, ids, error);
+    return status ? status
+                  : feed_each(sessions, n, ids, (struct weights_of_heads){e, lde, sum}, error);
 }
 
 void session_band_weights(txl_session *s, int i, float *e, double *sum) {

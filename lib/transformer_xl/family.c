@@ -24,6 +24,7 @@ const struct family transformer_xl_family = {
     .reset = transformer_xl_reset,
     .room = transformer_xl_room,
     .advance = transformer_xl_advance,
+    .advances_alone = transformer_xl_advances_alone,
     .advance_each = transformer_xl_advance_each,
     .copy = transformer_xl_copy,
     .first_row = transformer_xl_first_row,

@@ -126,13 +126,17 @@ static txl_status run_layers(struct attention *a, txl_error *error) {
     return TXL_OK;
 }
 
+/* Whether the n next tokens of a timeline do without position rows. */
+static bool scores_few(const struct transformer_xl_timeline *line, size_t n) {
+    return positions_are_few(line->positions, line->base.next - first_position(&line->base), n);
+}
+
 /* n tokens of line's timeline, or one token of each of n timelines: hidden[n, d_model]. */
 static txl_status forward(struct transformer_xl_timeline *line, struct timeline *const *each,
                           const int32_t *ids, size_t n, txl_error *error) {
     struct attention attention = {.line = line, .each = each, .n = n};
     size_t n_timeline = each ? n : 1, n_each = each ? 1 : n;
-    attention.few = !each && positions_are_few(line->positions,
-                                               line->base.next - first_position(&line->base), n);
+    attention.few = !each && scores_few(line, n);
     for (size_t t = 0; t < n_timeline; t++) {
         struct transformer_xl_timeline *timeline = attention_timeline(&attention, t);
         timeline->fresh = false;
@@ -198,6 +202,10 @@ txl_status transformer_xl_advance(struct timeline *t, const int32_t *ids, size_t
     if (!every)
         *hidden += (n - 1) * (size_t)line->x->d_model;
     return status;
+}
+
+bool transformer_xl_advances_alone(const struct timeline *t) {
+    return scores_few((const struct transformer_xl_timeline *)t, 1);
 }
 
 txl_status transformer_xl_advance_each(struct timeline *const *each, const int32_t *ids, size_t n,

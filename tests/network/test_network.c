@@ -327,6 +327,40 @@ static void copies_are_the_same_in_any_company(const struct model_case *c) {
     free(alone);
 }
 
+/* New sessions at different places of different texts, also among the first tokens of a memory that
+ * starts with zeros, get the bits that each has alone. */
+static void new_sessions_are_the_same_in_any_company(const struct model_case *c) {
+    enum { N = 8, STEPS = 20 };
+    txl_error error;
+    txl_settings settings = case_settings(c, 2);
+    settings.mem_len = is_absolute(c) ? 0 : 40; /* more than the tokens that are called the first */
+    size_t n_token = (size_t)txl_model_n_token(c->model);
+    float *together = calloc(n_token, sizeof *together), *alone = calloc(n_token, sizeof *alone);
+    txl_session *each[N], *hermit[N];
+    for (size_t i = 0; i < N; i++) {
+        each[i] = case_session(c, &settings);
+        hermit[i] = case_session(c, &settings);
+        assert_int_equal(txl_session_feed(each[i], c->ids + i, 1 + 3 * i, &error), TXL_OK);
+        assert_int_equal(txl_session_feed(hermit[i], c->ids + i, 1 + 3 * i, &error), TXL_OK);
+    }
+    for (size_t step = 0; step < STEPS; step++) {
+        const int32_t *ids = c->ids + step;
+        assert_int_equal(txl_session_feed_each(each, N, ids, &error), TXL_OK);
+        for (size_t i = 0; i < N; i++) {
+            assert_int_equal(txl_session_feed(hermit[i], &ids[i], 1, &error), TXL_OK);
+            assert_int_equal(txl_session_logprobs(each[i], together, &error), TXL_OK);
+            assert_int_equal(txl_session_logprobs(hermit[i], alone, &error), TXL_OK);
+            assert_memory_equal(together, alone, n_token * sizeof *alone);
+        }
+    }
+    for (size_t i = 0; i < N; i++) {
+        txl_session_free(each[i]);
+        txl_session_free(hermit[i]);
+    }
+    free(together);
+    free(alone);
+}
+
 /* These tiny random models feel rounding more than trained ones do. */
 static void memory_of_16_bits_loses_little(const struct model_case *c) {
     txl_settings settings = case_settings(c, 2);
@@ -534,6 +568,7 @@ int main(void) {
         EVERY_CASE(reset_goes_back_to_the_first_memory),
         EVERY_CASE(sessions_fed_together_are_as_alone),
         EVERY_CASE(copies_are_the_same_in_any_company),
+        EVERY_CASE(new_sessions_are_the_same_in_any_company),
         EVERY_CASE(memory_of_16_bits_loses_little),
         cmocka_unit_test(narrow_types_keep_the_numbers),
         EVERY_CASE(texts_give_the_reference_ids),
