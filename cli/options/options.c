@@ -47,12 +47,19 @@ int options_unknown(const struct command *command, const char *what, const char 
     return STATUS_USAGE;
 }
 
-/* ---- Parsing ------------------------------------------------------------------------------ */
+/* ---- Rows --------------------------------------------------------------------------------- */
 
 static const struct option_row *row_of_letter(const struct option_row *rows, int letter) {
     for (; rows->name; rows++)
         if (rows->letter == letter)
             return rows;
+    return NULL;
+}
+
+const struct option_row *options_row(const struct command *command, const char *name) {
+    for (const struct option_row *row = command->options; row->name; row++)
+        if (strcmp(row->name, name) == 0)
+            return row;
     return NULL;
 }
 
@@ -96,54 +103,73 @@ static bool append(struct string_list *list, const char *text) {
     return true;
 }
 
-static int wrong_number(const struct command *command, const struct option_row *row,
-                        const char *text) {
-    if (row->kind == OPTION_INTEGER) {
-        return options_wrong(command, "--%s '%s' is not a whole number from %.0f to %.0f",
-                             row->name, text, row->least, row->most);
-    }
-    if (isinf(row->most)) {
-        return options_wrong(command, "--%s '%s' is not a number of at least %.15g", row->name,
-                             text, row->least);
-    }
-    return options_wrong(command, "--%s '%s' is not a number from %.15g to %.15g", row->name, text,
-                         row->least, row->most);
+/* ---- Values ------------------------------------------------------------------------------- */
+
+static void say_number(const struct option_row *row, const char *text, struct option_problem *p) {
+    if (row->kind == OPTION_INTEGER)
+        snprintf(p->text, sizeof p->text, "'%.200s' is not a whole number from %.0f to %.0f", text,
+                 row->least, row->most);
+    else if (isinf(row->most))
+        snprintf(p->text, sizeof p->text, "'%.200s' is not a number of at least %.15g", text,
+                 row->least);
+    else
+        snprintf(p->text, sizeof p->text, "'%.200s' is not a number from %.15g to %.15g", text,
+                 row->least, row->most);
 }
 
-static int wrong_choice(const struct command *command, const struct option_row *row,
-                        const char *text) {
-    char choices[256] = "";
+static void say_choice(const struct option_row *row, const char *text, struct option_problem *p) {
     const char *choice;
-    for (size_t i = 0, n = 0; (choice = options_choice(row, i)) && n < sizeof choices; i++)
-        n += (size_t)snprintf(choices + n, sizeof choices - n, "%s%s", i > 0 ? ", " : "", choice);
-    return options_wrong(command, "--%s '%s' is none of %s", row->name, text, choices);
+    size_t n = (size_t)snprintf(p->text, sizeof p->text, "'%.200s' is none of ", text);
+    for (size_t i = 0; (choice = options_choice(row, i)) && n < sizeof p->text; i++)
+        n += (size_t)snprintf(p->text + n, sizeof p->text - n, "%s%s", i > 0 ? ", " : "", choice);
 }
 
-static int set_value(const struct command *command, const struct option_row *row, const char *text,
-                     void *values) {
+bool options_set_value(const struct option_row *row, const char *text, void *values,
+                       struct option_problem *problem) {
     void *place = (char *)values + row->offset;
-    if (row->file != FILE_NONE && *text == '\0')
-        return options_wrong(command, "--%s '' is not a file's name", row->name);
+    bool good = true;
+    *problem = (struct option_problem){.text = ""};
+    if (row->file != FILE_NONE && *text == '\0') {
+        snprintf(problem->text, sizeof problem->text, "'' is not a file's name");
+        return false;
+    }
     switch (row->kind) {
     case OPTION_FLAG:
         *(bool *)place = true;
-        return OPTIONS_RUN;
+        break;
     case OPTION_STRING:
         *(const char **)place = text;
-        return OPTIONS_RUN;
+        break;
     case OPTION_LIST:
-        if (!append(place, text)) {
-            terminal_error("out of memory");
-            return STATUS_FAILURE;
-        }
-        return OPTIONS_RUN;
+        good = append(place, text);
+        problem->lacks_memory = !good;
+        break;
     case OPTION_INTEGER:
-        return set_integer(row, text, place) ? OPTIONS_RUN : wrong_number(command, row, text);
     case OPTION_REAL:
-        return set_real(row, text, place) ? OPTIONS_RUN : wrong_number(command, row, text);
+        good = row->kind == OPTION_INTEGER ? set_integer(row, text, place)
+                                           : set_real(row, text, place);
+        if (!good)
+            say_number(row, text, problem);
+        break;
     case OPTION_CHOICE:
-        return set_choice(row, text, place) ? OPTIONS_RUN : wrong_choice(command, row, text);
+        good = set_choice(row, text, place);
+        if (!good)
+            say_choice(row, text, problem);
+        break;
     }
+    return good;
+}
+
+/* ---- Options and operands ----------------------------------------------------------------- */
+
+static int set_value(const struct command *command, const struct option_row *row, const char *text,
+                     void *values) {
+    struct option_problem problem;
+    if (options_set_value(row, text, values, &problem))
+        return OPTIONS_RUN;
+    if (!problem.lacks_memory)
+        return options_wrong(command, "--%s %s", row->name, problem.text);
+    terminal_error("out of memory");
     return STATUS_FAILURE;
 }
 

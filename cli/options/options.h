@@ -214,6 +214,20 @@ void operands_free(struct operands *operands);
 int options_parse(const struct command *command, int argc, char **argv, void *values,
                   struct operands *operands);
 
+/* The command's row of that name; NULL: there is none. */
+const struct option_row *options_row(const struct command *command, const char *name);
+
+/* What is wrong with a value, to follow the option's name. */
+struct option_problem {
+    char text[512];
+    bool lacks_memory; /* nothing is wrong with it */
+};
+
+/* Sets the row's option to what `text` says, which a string or a list keeps; false if that is no
+ * such value.  A flag is set whatever the text. */
+bool options_set_value(const struct option_row *row, const char *text, void *values,
+                       struct option_problem *problem);
+
 /* Checks an output that is named later against the files that the options read.  Returns
  * OPTIONS_RUN, or STATUS_FAILURE with the error printed. */
 int options_check_output(const struct command *command, const void *values,
