@@ -17,10 +17,14 @@ static int64_t repeat_last(const struct sampling_options *options) {
     return options->repeat_last != INTEGER_UNSET ? options->repeat_last : TXL_REPEAT_LAST;
 }
 
+const char *sampling_wrong(const struct sampling_options *options) {
+    bool alone = options->repeat_last != INTEGER_UNSET && options->repetition_penalty == 0;
+    return alone ? "--repeat-last needs --repetition-penalty" : NULL;
+}
+
 int sampling_check(const struct command *command, const struct sampling_options *options) {
-    if (options->repeat_last != INTEGER_UNSET && options->repetition_penalty == 0)
-        return options_wrong(command, "--repeat-last needs --repetition-penalty");
-    return OPTIONS_RUN;
+    const char *wrong = sampling_wrong(options);
+    return wrong ? options_wrong(command, "%s", wrong) : OPTIONS_RUN;
 }
 
 /* The number before it became a float. */

@@ -137,8 +137,10 @@ struct sampling_options {
                 HISTORY_WINDOW) " of them. When everything is banned the command fails."           \
     }
 
-/* Checks what the table's bounds cannot express.  Returns OPTIONS_RUN, or the status after printing
- * the error. */
+/* What the table's bounds cannot express and is wrong, or NULL. */
+const char *sampling_wrong(const struct sampling_options *options);
+
+/* The same, with the error printed.  Returns OPTIONS_RUN or the status. */
 int sampling_check(const struct command *command, const struct sampling_options *options);
 
 /* Sets the options that were not given to the library's defaults, of which top_k and min_p depend

@@ -13,18 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Samples made together: as many as sessions can be fed together with the same results as alone
- * (txl_session_feed_each). */
-enum { TOGETHER = 8 };
-
-/* The most memory that samples made together may take. */
-static const uint64_t TOGETHER_BYTES = (uint64_t)4 << 30;
-
 /* ---- Samples that are made together ------------------------------------------------------- */
 
 struct batch {
-    struct sample *each[TOGETHER]; /* [n] */
-    struct sample copy[TOGETHER];  /* all of them except the last of all samples */
+    struct sample *each[SAMPLES_TOGETHER]; /* [n] */
+    struct sample copy[SAMPLES_TOGETHER];  /* all of them except the last of all samples */
     size_t n;
     size_t turn; /* the sample whose output is printed as it comes; the others wait */
     bool begun;  /* its introduction was printed */
@@ -34,15 +27,10 @@ struct batch {
     int64_t samples;
 };
 
-static size_t batch_size(const struct generate *g) {
-    uint64_t fit = TOGETHER_BYTES / txl_session_bytes(g->model.handle, &g->settings);
-    return fit > TOGETHER ? TOGETHER : fit > 0 ? (size_t)fit : 1;
-}
-
 /* The last of all samples uses the session that was fed the prompt, which no other sample needs any
  * more. */
 static txl_status open_batch(struct generate *g, struct batch *b) {
-    size_t most = batch_size(g);
+    size_t most = sample_most_together(g);
     int64_t first = g->samples + 1;
     for (b->n = 0; b->n < most && g->samples < b->samples; g->samples++) {
         struct sample *copy = &b->copy[b->n];
@@ -125,45 +113,18 @@ static txl_status make_tokens(struct generate *g, struct batch *b) {
     return TXL_OK;
 }
 
-/* Whether the token just drawn ends a round: then all known tokens are read again, instead of
- * feeding it. */
-static bool ends_round(const struct generate *g, struct sample *s) {
-    if (!g->reading.both_sides)
-        return false;
-    s->round++;
-    if (g->reading.refresh == 0 || s->round < g->reading.refresh)
-        txl_session_end_segment(s->session);
-    else
-        s->round = 0;
-    return g->reading.refresh > 0 && s->round == 0;
-}
-
 /* Feeds the tokens to the `n` samples that go on. */
 static txl_status feed_tokens(const struct generate *g, const struct batch *b, size_t *n) {
-    txl_session *session[TOGETHER];
-    int32_t id[TOGETHER];
-    txl_error error;
-    size_t fed = 0;
-    txl_status status = TXL_OK;
+    struct sample *fed[SAMPLES_TOGETHER];
+    size_t n_fed = 0;
     *n = 0;
     for (size_t i = 0; i < b->n; i++) {
         struct sample *s = b->each[i];
-        bool goes_on = !s->done;
-        *n += goes_on;
-        if (!goes_on && (!g->keeps || s->refused))
-            continue;
-        if (ends_round(g, s)) {
-            status = status ? status : reading_afresh(&g->reading, s->session, s->history, &error);
-            continue;
-        }
-        session[fed] = s->session;
-        id[fed++] = s->id;
+        *n += !s->done;
+        if (!s->done || (g->keeps && !s->refused))
+            fed[n_fed++] = s;
     }
-    if (!status && fed > 0)
-        status = txl_session_feed_each(session, fed, id, &error);
-    if (status)
-        terminal_error("%s", error.message);
-    return status;
+    return sample_feed_each(&g->reading, fed, n_fed);
 }
 
 /* Takes one step of all samples.  `*left` receives how many have not ended. */
@@ -284,7 +245,7 @@ bool continue_choose_sampling(struct generate *g) {
     }
     g->sampling.banned = g->banned.ids;
     g->sampling.n_banned = g->banned.n;
-    if (eos < 0 && options->eos != EOS_NEWLINE)
+    if (eos < 0 && options->eos != EOS_NEWLINE && g->line == 0)
         terminal_note("--eos %s changes nothing: this model has no <eos>", eos_ways[options->eos]);
     g->n = options->n != INTEGER_UNSET        ? (uint64_t)options->n
            : !model_has_characters(&g->model) ? WORDS_N

@@ -6,11 +6,13 @@
 #include "cli/system/terminal.h"
 #include "continue.h"
 #include "interactive.h"
+#include "prompts.h"
 #include "sample.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool open_prompt(struct generate *g) {
@@ -20,7 +22,7 @@ static bool open_prompt(struct generate *g) {
                               .raw = g->text == TEXT_RAW,
                               .ids = options->ids,
                               .skip_unknown = options->skip_unknown,
-                              .echo = !options->no_echo && !options->json,
+                              .echo = !options->no_echo && !options->json && !options->prompts,
                               .shown = !options->no_echo,
                               .history = g->sample.history,
                               .reading = &g->reading,
@@ -41,7 +43,7 @@ static bool open_prompt(struct generate *g) {
         input_open_string(&prompt->input, "--prompt-text", options->prompt_text);
         if (options->common.unwrap)
             tokens_unwrap(&prompt->input, txl_model_kind(g->model.handle), true);
-    } else if (options->interactive || !input_is_piped()) {
+    } else if (options->interactive || options->prompts || !input_is_piped()) {
         input_open_string(&prompt->input, "the empty prompt", "");
     } else if (!tokens_open_text(&prompt->input, "-", g->model.handle, options->ids,
                                  &options->common)) {
@@ -133,8 +135,9 @@ static bool set_up(struct generate *g, struct generate_options *options) {
         terminal_error("out of memory");
         return false;
     }
-    if ((options->logprobs > 0 || options->interactive || options->end == END_SENTENCE) &&
-        !options->ids &&
+    bool decodes = options->logprobs > 0 || options->interactive || options->prompts ||
+                   options->end == END_SENTENCE;
+    if (decodes && !options->ids &&
         txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &g->scratch, &error)) {
         terminal_error("%s", error.message);
         return false;
@@ -161,23 +164,58 @@ static void clean_up(struct generate *g) {
     model_close(&g->model);
 }
 
-static void print_summary(const struct generate *g, int64_t samples) {
+static void choose_greedy(struct generate_options *options) {
+    if (options->sampling.greedy)
+        options->sampling.temperature = 0;
+}
+
+static double tokens_per_second(const struct generate *g) {
+    return g->seconds > 0 ? (double)g->tokens / g->seconds : 0;
+}
+
+/* `texts`: how many, as keys and values; `seed`: with which one, likewise. */
+static void print_settings(const struct generate *g, const char *texts, const char *seed) {
     const struct generate_options *options = g->options;
     char sampling[512], settings[8192];
     sampling_to_text(sampling, sizeof sampling, &options->sampling);
     const struct run_settings run = generation_settings(g);
     settings_to_text(settings, sizeof settings, &g->model, &g->settings, &run);
-    terminal_brief("%" PRIu64 " tokens, seed %" PRIu64 ", %.1f tokens/s%s", g->tokens, g->seed,
-                   g->seconds > 0 ? (double)g->tokens / g->seconds : 0,
-                   strcmp(g->done, "interrupted") == 0 ? ", interrupted" : "");
-    terminal_summary(
-        "samples=%" PRId64 " prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
-        " done=%s seed=%" PRIu64 " seconds=%.2f tokens_per_second=%.1f %s "
-        "eos=%s%s allow_unk=%s text=%s %s",
-        samples, g->prompt.tokens, g->prompt.unknown.n, g->tokens, g->done, g->seed, g->seconds,
-        g->seconds > 0 ? (double)g->tokens / g->seconds : 0, sampling, eos_ways[options->eos],
-        options->end == END_SENTENCE ? " end=sentence" : "", options->allow_unk ? "yes" : "no",
-        text_form(&g->model, g->text, options->ids), settings);
+    terminal_summary("%s prompt_tokens=%" PRIu64 " unknown=%" PRIu64 " tokens=%" PRIu64
+                     " done=%s seed=%s seconds=%.2f tokens_per_second=%.1f %s "
+                     "eos=%s%s allow_unk=%s text=%s %s",
+                     texts, g->prompt.tokens, g->prompt.unknown.n, g->tokens, g->done, seed,
+                     g->seconds, tokens_per_second(g), sampling, eos_ways[options->eos],
+                     options->end == END_SENTENCE ? " end=sentence" : "",
+                     options->allow_unk ? "yes" : "no", text_form(&g->model, g->text, options->ids),
+                     settings);
+}
+
+static const char *brief_end(const struct generate *g) {
+    return strcmp(g->done, "interrupted") == 0 ? ", interrupted" : "";
+}
+
+static void print_summary(const struct generate *g, int64_t samples) {
+    char texts[64], seed[32];
+    snprintf(texts, sizeof texts, "samples=%" PRId64, samples);
+    snprintf(seed, sizeof seed, "%" PRIu64, g->seed);
+    terminal_brief("%" PRIu64 " tokens, seed %s, %.1f tokens/s%s", g->tokens, seed,
+                   tokens_per_second(g), brief_end(g));
+    print_settings(g, texts, seed);
+}
+
+/* Each text has a seed of its own, unless the command line gives one. */
+static void print_prompts_summary(const struct generate *g, const struct prompts_result *result) {
+    char texts[96], seed[32] = "-", failed[48] = "";
+    snprintf(texts, sizeof texts, "prompts=%" PRIu64 " failed=%" PRIu64, result->prompts,
+             result->failed);
+    if (g->options->seed != INTEGER_UNSET)
+        snprintf(seed, sizeof seed, "%" PRId64, g->options->seed);
+    if (result->failed > 0)
+        snprintf(failed, sizeof failed, ", %" PRIu64 " failed", result->failed);
+    terminal_brief("%" PRIu64 " prompt%s%s, %" PRIu64 " tokens, %.1f tokens/s%s", result->prompts,
+                   result->prompts == 1 ? "" : "s", failed, g->tokens, tokens_per_second(g),
+                   brief_end(g));
+    print_settings(g, texts, seed);
 }
 
 /* Saves the memory; between the turns of an interactive text it exists already. */
@@ -214,6 +252,21 @@ static int generate_samples(struct generate *g) {
     txl_status status = continue_prompt(g, g->options->samples);
     output_end_line();
     return finish(g, status, g->samples);
+}
+
+static int generate_prompts(struct generate *g, struct generate_options *options,
+                            const struct command *command) {
+    struct prompts_result result;
+    txl_status status = prompts_run(g, command, &result);
+    int exit_status = signals_stopped() ? signals_status() : STATUS_OK;
+    bool broken = status && status != TXL_STOPPED;
+    if (exit_status == STATUS_OK && (broken || result.failed > 0))
+        exit_status = STATUS_FAILURE;
+    exit_status = output_finish(exit_status);
+    choose_greedy(options);
+    if (!output_failed() && !broken)
+        print_prompts_summary(g, &result);
+    return exit_status;
 }
 
 static int interact(struct generate *g, struct generate_options *options,
@@ -257,7 +310,38 @@ static int check_learning(const struct command *command, const struct generate_o
     return wrong ? options_wrong(command, "%s", wrong) : OPTIONS_RUN;
 }
 
+/* Whether the file can be read again for every prompt. */
+static bool is_regular(const char *path) {
+    struct stat status;
+    return strcmp(path, "-") != 0 && (stat(path, &status) != 0 || S_ISREG(status.st_mode));
+}
+
+static int check_prompts(const struct command *command, const struct generate_options *o) {
+    const struct {
+        bool given;
+        const char *name;
+    } without[] = {
+        {o->prompt != NULL, "--prompt"},
+        {o->prompt_text != NULL, "--prompt-text"},
+        {o->interactive, "--interactive"},
+        {o->samples > 1, "--samples; repeat a line instead"},
+        {o->save_memory != NULL, "--save-memory"},
+        {o->dynamic.on, "--dynamic"},
+        {o->n == 0, "--tokens 0: each text must end"},
+    };
+    if (!o->prompts)
+        return OPTIONS_RUN;
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+        if (without[i].given)
+            return options_wrong(command, "--prompts cannot be combined with %s", without[i].name);
+    if (o->context && !is_regular(o->context))
+        return options_wrong(command, "--prompts reads --context for every prompt: name a file");
+    return OPTIONS_RUN;
+}
+
 static int check_options(const struct command *command, const struct generate_options *options) {
+    if (check_prompts(command, options) != OPTIONS_RUN)
+        return STATUS_USAGE;
     if (options->prompt && options->prompt_text)
         return options_wrong(command, "--prompt cannot be combined with --prompt-text");
     if (options->common.unwrap && options->ids)
@@ -270,24 +354,19 @@ static int check_options(const struct command *command, const struct generate_op
         return options_wrong(command,
                              "--interactive reads standard input: name a file to --prompt");
     }
-    if (options->end == END_SENTENCE && (options->interactive || options->ids))
-        return options_wrong(command, "--end sentence is for text without --interactive, whose "
-                                      "turns end so, and without --ids");
     if (options->context && options->load_memory)
         return options_wrong(command, "--context and --load-memory exclude each other");
     if (options->save_memory && options->samples > 1)
         return options_wrong(command, "--save-memory keeps one text: leave --samples out");
-    if (options->ids && options->stop.n > 0)
-        return options_wrong(command, "--stop cannot be combined with --ids");
     if (check_learning(command, options) != OPTIONS_RUN)
         return STATUS_USAGE;
     if (continue_check_turn(command, options->turn) != OPTIONS_RUN)
         return STATUS_USAGE;
-    for (size_t i = 0; i < options->stop.n; i++)
-        if (options->stop.items[i][0] == '\0')
-            return options_wrong(command, "--stop needs a string that is not empty");
+    const char *wrong = generation_wrong(options);
+    if (wrong)
+        return options_wrong(command, "%s", wrong);
     note_literal_stops(options);
-    return sampling_check(command, &options->sampling);
+    return OPTIONS_RUN;
 }
 
 static int run(const struct command *command, int argc, char **argv) {
@@ -307,8 +386,8 @@ static int run(const struct command *command, int argc, char **argv) {
     if (status == OPTIONS_RUN)
         status = check_options(command, &options);
     if (status == OPTIONS_RUN) {
-        if (options.sampling.greedy)
-            options.sampling.temperature = 0;
+        if (!options.prompts) /* whose lines may have another temperature */
+            choose_greedy(&options);
         output_set_raw(options.raw_output);
         struct generate g = {.options = &options,
                              .keeps = options.save_memory || options.interactive,
@@ -316,6 +395,7 @@ static int run(const struct command *command, int argc, char **argv) {
                              .prompt.input.handle = -1};
         status = !set_up(&g, &options) ? STATUS_FAILURE
                  : options.interactive ? interact(&g, &options, command)
+                 : options.prompts     ? generate_prompts(&g, &options, command)
                                        : generate_samples(&g);
         clean_up(&g);
     }
@@ -341,6 +421,14 @@ static const struct option_row options[] = {
      .argument = "STRING",
      .help = "continue STRING",
      .offset = offsetof(struct generate_options, prompt_text)},
+    {.name = "prompts",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .help =
+         "continue many prompts: FILE has a JSON object a line, {\"prompt\": STRING} and perhaps "
+         "options of that prompt; print an object for each; - is standard input",
+     .offset = offsetof(struct generate_options, prompts),
+     .file = FILE_READ},
     TEXT_ROW(.standard = "raw", .offset = offsetof(struct generate_options, text)),
     {.name = "context",
      .kind = OPTION_STRING,
@@ -481,6 +569,22 @@ static const struct note notes[] = {
      "-n 0 until the first ends. Sample N depends on the seed and on N, not on how many "
      "samples are asked for. One exception: where memory starts with zeros, the last "
      "digits of log-probabilities may differ between a single sample and one of several."},
+    {"Many prompts",
+     "Each line of --prompts is a JSON object: {\"prompt\"} and, for this prompt alone, any of n, "
+     "seed, end, stop (a string or a list), eos, temperature, top_k, top_p, min_p, typical, "
+     "repetition_penalty, repeat_last, no_repeat_ngram, and true or false for greedy and "
+     "allow_unk. "
+     "They are the options of those names and bounds; a line without them has those of the command "
+     "line. Without a seed each text has a fresh one. For each line comes {\"line\", \"text\", "
+     "\"done\", \"seed\", \"tokens\", \"seconds\", \"settings\"}, or with --json every object of "
+     "--json with its line before it. A line that is wrong gets {\"line\", \"error\"}, the others "
+     "go on, and the exit status is 1. Blank lines count and are left out.\n\n"
+     "Objects come in the order of the lines, each text as soon as those before it have come. Up "
+     "to "
+     "8 texts are made together, so that the weights are read once for all of them, and each is "
+     "the text that the same prompt has alone with the same options. Lines are read when there is "
+     "room for them, and never waited for while a text is being made, so a program may send a line "
+     "and wait for its text. A line has at most 1 MiB."},
     SAMPLING_NOTE,
     {"Terminals",
      "On a terminal, characters that could steer it (control characters but line feed and "
@@ -505,7 +609,10 @@ static const struct note notes[] = {
      "     same_length_reach layer_norm_eps memory_start cluster_order [unwrap]\n"
      "     type memory_type threads streams kernels blas model\n\n"
      "Of an XLNet, same_length and cluster_order are left out, and before type come family, "
-     "activation, refresh and perhaps order. Keys in brackets appear if their option is on; "
+     "activation, refresh and perhaps order. With --prompts, prompts and failed stand for samples, "
+     "the other keys are those of the command line, seed is - without one, and done is end. Keys "
+     "in "
+     "brackets appear if their option is on; "
      "seconds do not count the prompt; done is closed if the reader of standard output went away; "
      "text is raw, tokens or ids; the model's name runs to the end of the line."},
     {"XLNet",
@@ -555,6 +662,8 @@ static const struct example examples[] = {
      "to the end of the line, in a shell such as bash"},
     {"txl generate --greedy --json --logprobs 5 < prompt.txt",
      "tokens and their alternatives, for a program to read"},
+    {"txl generate --prompts prompts.jsonl -n 50 --seed 1 > texts.jsonl",
+     "continue every line's prompt, {\"prompt\": \"She said\"}"},
     {0}};
 
 const struct command generate_command = {

@@ -13,3 +13,15 @@ struct run_settings generation_settings(const struct generate *g) {
                                  .refresh = g->reading.refresh,
                                  .order = reading_orders[g->reading.left]};
 }
+
+const char *generation_wrong(const struct generate_options *o) {
+    if (o->end == END_SENTENCE && (o->interactive || o->ids))
+        return "--end sentence is for text without --interactive, whose turns end so, and without "
+               "--ids";
+    if (o->ids && o->stop.n > 0)
+        return "--stop cannot be combined with --ids";
+    for (size_t i = 0; i < o->stop.n; i++)
+        if (o->stop.items[i][0] == '\0')
+            return "--stop needs a string that is not empty";
+    return sampling_wrong(&o->sampling);
+}

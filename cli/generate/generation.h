@@ -31,7 +31,7 @@ extern const char *const reading_orders[]; /* block, left */
 struct generate_options {
     struct common_options common;
     struct session_options session;
-    const char *prompt, *prompt_text, *context, *save_memory, *load_memory, *turn;
+    const char *prompt, *prompt_text, *prompts, *context, *save_memory, *load_memory, *turn;
     int text, eos, order, end;
     int64_t refresh, n, seed, samples, logprobs;
     struct sampling_options sampling;
@@ -75,6 +75,7 @@ struct sample {
 /* One run of the command: the state that all samples share. */
 struct generate {
     const struct generate_options *options;
+    uint64_t line; /* of --prompts; 0: the run has one prompt */
     struct model model;
     int text; /* TEXT_RAW, TEXT_TOKENS */
     txl_settings settings;
@@ -100,6 +101,9 @@ struct generate {
     uint64_t tokens;      /* of all samples */
     double seconds;       /* without the prompt */
 };
+
+/* What is wrong with a text's options and their rows cannot say, or NULL. */
+const char *generation_wrong(const struct generate_options *options);
 
 /* What results state about the run in addition to the session's settings. */
 struct run_settings generation_settings(const struct generate *g);

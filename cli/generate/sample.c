@@ -16,6 +16,9 @@
  * samples. */
 static const uint64_t RETRY_STREAMS = (uint64_t)1 << 32;
 
+/* The most memory that samples made together may take. */
+static const uint64_t TOGETHER_BYTES = (uint64_t)4 << 30;
+
 static txl_status fail_memory(void) {
     terminal_error("out of memory");
     return TXL_MEMORY;
@@ -26,6 +29,11 @@ static txl_status report(txl_status status, const txl_error *error) {
     if (status)
         terminal_error("%s", error->message);
     return status;
+}
+
+size_t sample_most_together(const struct generate *g) {
+    uint64_t fit = TOGETHER_BYTES / txl_session_bytes(g->model.handle, &g->settings);
+    return fit > SAMPLES_TOGETHER ? SAMPLES_TOGETHER : fit > 0 ? (size_t)fit : 1;
 }
 
 /* ---- Beginning and end -------------------------------------------------------------------- */
@@ -47,6 +55,11 @@ static bool open_parts(const struct generate *g, struct sample *s) {
 bool sample_open(const struct generate *g, struct sample *s) {
     *s = (struct sample){0};
     return session_open(&g->model, &g->settings, &s->session) && open_parts(g, s);
+}
+
+bool sample_open_with(const struct generate *g, txl_session *session, struct sample *s) {
+    *s = (struct sample){.session = session};
+    return open_parts(g, s);
 }
 
 bool sample_copy(const struct generate *g, const struct sample *from, struct sample *copy) {
@@ -137,13 +150,33 @@ static txl_status put_json(struct sample *s, json_t *object) {
     return good ? TXL_OK : fail_memory();
 }
 
+/* Whether the sample's text is a member of its last object, instead of being printed in parts. */
+static bool holds_text(const struct generate *g) {
+    return g->line > 0 && !g->options->json;
+}
+
+/* Begins an object of the output with the line of --prompts. */
+static bool put_line(const struct generate *g, json_t *object) {
+    return g->line == 0 ||
+           json_object_set_new(object, "line", json_integer((json_int_t)g->line)) == 0;
+}
+
+/* Moves the text that was held into the object. */
+static bool put_text(struct sample *s, json_t *object) {
+    const char *text = s->output.data ? s->output.data : "";
+    bool good = json_object_set_new(object, "text", output_json_bytes(text, s->output.length)) == 0;
+    s->output.length = 0;
+    return good;
+}
+
 txl_status sample_end(const struct generate *g, struct sample *s, const char *done) {
     s->done = done;
-    if (!g->options->json)
+    if (!g->options->json && !holds_text(g))
         return TXL_OK;
     json_t *object = json_object();
     double seconds = terminal_seconds() - s->start;
-    if (json_object_set_new(object, "done", json_string(done)) != 0 ||
+    if (!put_line(g, object) || (holds_text(g) && !put_text(s, object)) ||
+        json_object_set_new(object, "done", json_string(done)) != 0 ||
         json_object_set_new(object, "seed", json_integer((json_int_t)g->seed)) != 0 ||
         json_object_set_new(object, "tokens", json_integer((json_int_t)s->made)) != 0 ||
         json_object_set_new(object, "seconds", json_real(seconds)) != 0 ||
@@ -238,12 +271,14 @@ static size_t complete_characters(const struct buffer *text) {
     return text->length;
 }
 
-static txl_status put_token_json(struct sample *s, float logprob, bool last) {
+static txl_status put_token_json(const struct generate *g, struct sample *s, float logprob,
+                                 bool last) {
     size_t length = last ? s->text.length : complete_characters(&s->text);
     if (s->refused && length == 0)
         return TXL_OK;
     json_t *object = json_object();
-    if (json_object_set_new(object, "sample", json_integer(s->number)) != 0 ||
+    if (!put_line(g, object) ||
+        json_object_set_new(object, "sample", json_integer(s->number)) != 0 ||
         json_object_set_new(object, "id", s->refused ? json_null() : json_integer(s->id)) != 0 ||
         json_object_set_new(object, "text", output_json_bytes(s->text.data, length)) != 0 ||
         json_object_set_new(object, "logprob",
@@ -263,7 +298,7 @@ static txl_status put_token(const struct generate *g, struct sample *s, float lo
     if (s->text.length > 0)
         s->tail = s->text.data[s->text.length - 1];
     if (g->options->json)
-        return put_token_json(s, logprob, last);
+        return put_token_json(g, s, logprob, last);
     bool good = buffer_append(&s->output, s->text.data, s->text.length);
     s->text.length = 0;
     return good ? TXL_OK : fail_memory();
@@ -362,7 +397,9 @@ static txl_status draw(const struct generate *g, struct sample *s, float *logpro
         txl_history_push(s->history, &s->id, 1);
         s->made++;
     }
-    return report(status, &error);
+    if (status && g->line > 0)
+        terminal_error("%s: %s", g->prompt.input.name, error.message);
+    return g->line > 0 ? status : report(status, &error);
 }
 
 /* Why the sample ends with this token, or NULL. */
@@ -388,4 +425,38 @@ txl_status sample_token(const struct generate *g, struct sample *s) {
         return fail_memory();
     status = put_token(g, s, logprob, done);
     return !status && done ? sample_end(g, s, done) : status;
+}
+
+/* Whether the token just drawn ends a round: then all known tokens are read again, instead of
+ * feeding it. */
+static bool ends_round(const struct reading *reading, struct sample *s) {
+    if (!reading->both_sides)
+        return false;
+    s->round++;
+    if (reading->refresh == 0 || s->round < reading->refresh)
+        txl_session_end_segment(s->session);
+    else
+        s->round = 0;
+    return reading->refresh > 0 && s->round == 0;
+}
+
+txl_status sample_feed_each(const struct reading *reading, struct sample *const *samples,
+                            size_t n) {
+    txl_session *session[SAMPLES_TOGETHER];
+    int32_t id[SAMPLES_TOGETHER];
+    txl_error error;
+    size_t fed = 0;
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < n; i++) {
+        struct sample *s = samples[i];
+        if (ends_round(reading, s)) {
+            status = status ? status : reading_afresh(reading, s->session, s->history, &error);
+            continue;
+        }
+        session[fed] = s->session;
+        id[fed++] = s->id;
+    }
+    if (!status && fed > 0)
+        status = txl_session_feed_each(session, fed, id, &error);
+    return report(status, &error);
 }

@@ -5,9 +5,19 @@
 
 #include "generation.h"
 
+/* Samples made together: as many as sessions can be fed together with the same results as alone
+ * (txl_session_feed_each). */
+enum { SAMPLES_TOGETHER = 8 };
+
+/* How many of them may be made together: fewer where their memories are large. */
+size_t sample_most_together(const struct generate *g);
+
 /* Opens a sample with its own session and an empty history.  End with sample_close, also after a
  * failure. */
 bool sample_open(const struct generate *g, struct sample *sample);
+
+/* The same with `session`, which becomes the sample's. */
+bool sample_open_with(const struct generate *g, txl_session *session, struct sample *sample);
 
 /* The same, with a copy of the state of `from`, which was fed the prompt. */
 bool sample_copy(const struct generate *g, const struct sample *from, struct sample *copy);
@@ -19,6 +29,9 @@ txl_status sample_start(const struct generate *g, struct sample *sample, int64_t
 /* Draws the next token and appends its text to `output`; the id is yet to be fed.  Ctrl-C ends the
  * sample after this token, so that every byte held back belongs to a token. */
 txl_status sample_token(const struct generate *g, struct sample *sample);
+
+/* Feeds each of the samples the token that it drew last. */
+txl_status sample_feed_each(const struct reading *reading, struct sample *const *samples, size_t n);
 
 /* Prints why the sample has ended, and with --json its figures. */
 txl_status sample_end(const struct generate *g, struct sample *sample, const char *done);

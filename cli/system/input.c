@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,11 @@ ssize_t input_read(struct input *input, char *buffer, size_t size) {
     return n;
 }
 
+bool input_is_ready(const struct input *input) {
+    struct pollfd file = {.fd = input->handle, .events = POLLIN};
+    return input->handle < 0 || input->at_head < input->n_head || poll(&file, 1, 0) > 0;
+}
+
 double input_fraction(const struct input *input, uint64_t used) {
     if (input->size == 0 || input->read == 0)
         return -1;
@@ -201,8 +207,8 @@ bool input_rewind(struct input *input) {
 
 /* ---- What kind of file it is -------------------------------------------------------------- */
 
-/* Reads the begin of the text, which input_read gives again. */
-static bool read_head(struct input *input) {
+/* Reads the begin of the text, which input_read gives again; what comes at `once`, or all of it. */
+static bool read_head(struct input *input, bool once) {
     drop_head(input);
     input->head = malloc(UNPACK_FIRST);
     if (!input->head) {
@@ -215,6 +221,8 @@ static bool read_head(struct input *input) {
         size_t left = UNPACK_FIRST - input->n_head;
         n = input->unpacker ? read_expanded(input, end, left) : read_file(input, end, left);
         input->n_head += n > 0 ? (size_t)n : 0;
+        if (once && n > 0)
+            break;
     }
     return n >= 0;
 }
@@ -266,14 +274,29 @@ static bool check_characters(const struct input *input) {
     return !nul && invalid <= n / FEW;
 }
 
+/* Reads the head of an opened input, expanded. */
+static bool find_head(struct input *input, bool once) {
+    bool good = read_head(input, once);
+    input->packing = good ? unpack_packing(input->head, input->n_head) : PACKING_NONE;
+    if (input->packing != PACKING_NONE)
+        good = expand_from_start(input, input->head, input->n_head) && read_head(input, once);
+    return good;
+}
+
 bool input_open_text(struct input *input, const char *path, bool bytes, bool binary) {
     if (!input_open(input, path))
         return false;
-    bool good = bytes || read_head(input);
-    input->packing = good && !bytes ? unpack_packing(input->head, input->n_head) : PACKING_NONE;
-    if (input->packing != PACKING_NONE)
-        good = expand_from_start(input, input->head, input->n_head) && read_head(input);
+    bool good = bytes || find_head(input, false);
     good = good && (bytes || binary || (check_kind(input) && check_characters(input)));
+    if (!good)
+        input_close(input);
+    return good;
+}
+
+bool input_open_lines(struct input *input, const char *path) {
+    if (!input_open(input, path))
+        return false;
+    bool good = find_head(input, true) && check_kind(input);
     if (!good)
         input_close(input);
     return good;

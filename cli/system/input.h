@@ -37,6 +37,9 @@ bool input_open(struct input *input, const char *path);
  * 64 KiB is refused, but not if it may be `binary`.  For models of bytes everything is read as it
  * is. */
 bool input_open_text(struct input *input, const char *path, bool bytes, bool binary);
+/* The same for lines that a program may send one by one: what it is, is decided on what comes at
+ * once. */
+bool input_open_lines(struct input *input, const char *path);
 /* How an opened text is wrapped, of which nothing was read yet. */
 struct wrap input_wrap(const struct input *input);
 
@@ -46,6 +49,9 @@ void input_close(struct input *input);
 /* Returns the bytes read; 0 at the end, or when a signal asked to stop; -1 with the error
  * printed. */
 ssize_t input_read(struct input *input, char *buffer, size_t size);
+
+/* Whether input_read would return at once. */
+bool input_is_ready(const struct input *input);
 
 /* The part of the input that was read when `used` bytes of the text were used; negative: unknown.
  */

@@ -1,0 +1,402 @@
+/* Continues many prompts.  Up to 8 texts are made together, so that the weights are read once for
+ * all of them; each is what it would be alone.  A text that ends makes room for the next prompt.
+ * Texts are printed in the order of their lines, so finished ones wait for those before them. */
+#include "prompts.h"
+
+#include "cli/system/json_lines.h"
+#include "cli/system/output.h"
+#include "cli/system/signals.h"
+#include "cli/system/terminal.h"
+#include "continue.h"
+#include "prompt_line.h"
+#include "sample.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The most lines whose texts are being made or wait to be printed. */
+enum { MOST_LINES = 64 };
+
+/* If the texts that wait take more bytes than this, only the first one goes on. */
+static const size_t WAITING_BYTES = (size_t)64 << 20;
+
+/* A text that is being made. */
+struct slot {
+    struct generate g; /* as the line's options make it; the model is that of the run */
+    struct prompt_line line;
+    char *name;            /* FILE: line N */
+    struct answer *answer; /* NULL: the slot is free */
+    uint64_t bytes;        /* of the line, in the input */
+};
+
+/* What is printed for a line. */
+struct answer {
+    uint64_t line;
+    struct buffer output;
+    struct slot *slot; /* NULL: the output is complete */
+};
+
+struct prompts {
+    struct generate *g;
+    const struct command *command;
+    struct prompts_result *result;
+    struct json_lines lines;
+    struct slot *slots[SAMPLES_TOGETHER]; /* [n_slot], made when they are needed */
+    size_t n_slot, most_slots, n_busy;
+    struct answer answers[MOST_LINES]; /* a ring of n, from the first one not printed */
+    size_t first, n;
+    bool ended; /* no more lines are taken */
+    struct progress progress;
+};
+
+static txl_status fail_memory(void) {
+    terminal_error("out of memory");
+    return TXL_MEMORY;
+}
+
+/* ---- Answers ------------------------------------------------------------------------------ */
+
+static struct answer *nth_answer(struct prompts *p, size_t i) {
+    return &p->answers[(p->first + i) % MOST_LINES];
+}
+
+static struct answer *add_answer(struct prompts *p) {
+    struct answer *answer = nth_answer(p, p->n++);
+    *answer = (struct answer){.line = p->lines.line};
+    p->result->prompts++;
+    return answer;
+}
+
+/* Ends the answer with the last error. */
+static txl_status answer_failure(struct prompts *p, struct answer *answer) {
+    json_t *object = json_object();
+    p->result->failed++;
+    if (json_object_set_new(object, "line", json_integer((json_int_t)answer->line)) != 0 ||
+        json_object_set_new(object, "error", output_json_string(terminal_last_error())) != 0) {
+        json_decref(object);
+        object = NULL;
+    }
+    char *text = output_json_text(object, OUTPUT_JSON_FORM);
+    bool good = text && buffer_append(&answer->output, text, strlen(text)) &&
+                buffer_append(&answer->output, "\n", 1);
+    free(text);
+    return good ? TXL_OK : fail_memory();
+}
+
+/* Whether an unfinished text is printed while it is made. */
+static bool is_streamed(const struct prompts *p) {
+    return p->g->options->json;
+}
+
+static bool print_buffer(struct buffer *output) {
+    if (output->length > 0)
+        progress_clear();
+    bool good = output->length == 0 || output_write(output->data, output->length);
+    output->length = 0;
+    return good;
+}
+
+/* Prints what can be printed. */
+static txl_status show(struct prompts *p) {
+    bool good = true;
+    while (p->n > 0 && good) {
+        struct answer *answer = nth_answer(p, 0);
+        good = print_buffer(&answer->output);
+        if (answer->slot) {
+            if (is_streamed(p))
+                good = good && print_buffer(&answer->slot->g.sample.output);
+            break;
+        }
+        buffer_free(&answer->output);
+        p->first = (p->first + 1) % MOST_LINES;
+        p->n--;
+    }
+    return good && output_flush() ? TXL_OK : TXL_STOPPED;
+}
+
+/* Bytes that wait for the first answer. */
+static size_t waiting_bytes(struct prompts *p) {
+    size_t bytes = 0;
+    for (size_t i = 1; i < p->n; i++) {
+        const struct answer *answer = nth_answer(p, i);
+        bytes += answer->output.length + (answer->slot ? answer->slot->g.sample.output.length : 0);
+    }
+    return bytes;
+}
+
+/* ---- Slots -------------------------------------------------------------------------------- */
+
+/* A memory that starts with zeros computes the first tokens of a new session in another way, so
+ * each text has a new one, as it has alone.  Otherwise sessions share the position rows, and are
+ * used again. */
+static bool needs_new_sessions(const struct prompts *p) {
+    return strcmp(txl_model_memory_start(p->g->model.handle), "zeros") == 0;
+}
+
+static bool need_session(const struct prompts *p, txl_session **session) {
+    const struct generate *g = p->g;
+    txl_error error;
+    if (*session)
+        return true;
+    if (needs_new_sessions(p))
+        return session_open(&g->model, &g->settings, session);
+    txl_status status = txl_session_copy(g->sample.session, session, &error);
+    if (status)
+        terminal_error("%s", error.message);
+    return !status;
+}
+
+static struct slot *new_slot(struct prompts *p) {
+    struct slot *slot = malloc(sizeof *slot);
+    if (!slot) {
+        fail_memory();
+        return NULL;
+    }
+    *slot = (struct slot){.g = *p->g};
+    struct generate *g = &slot->g;
+    g->sample = (struct sample){0};
+    g->banned = (struct id_list){0};
+    g->prompt.model = &g->model;
+    g->prompt.reading = &g->reading;
+    g->prompt.session = &g->sample.session;
+    p->slots[p->n_slot++] = slot;
+    return slot;
+}
+
+/* One that is free, or NULL with the error printed. */
+static struct slot *free_slot(struct prompts *p) {
+    for (size_t i = 0; i < p->n_slot; i++)
+        if (!p->slots[i]->answer)
+            return p->slots[i];
+    return new_slot(p);
+}
+
+/* Frees what a text had of its own; its output goes to the answer. */
+static void end_slot(struct prompts *p, struct slot *slot) {
+    struct sample *s = &slot->g.sample;
+    txl_session *session = s->session;
+    if (needs_new_sessions(p)) {
+        txl_session_free(session);
+        session = NULL;
+    }
+    s->session = NULL;
+    sample_close(s);
+    *s = (struct sample){.session = session};
+    prompt_line_free(&slot->line);
+    free(slot->name);
+    slot->name = NULL;
+    slot->answer->slot = NULL;
+    slot->answer = NULL;
+    p->n_busy--;
+}
+
+static void free_slots(struct prompts *p) {
+    for (size_t i = 0; i < p->n_slot; i++) {
+        if (p->slots[i]->answer)
+            end_slot(p, p->slots[i]);
+        txl_session_free(p->slots[i]->g.sample.session);
+        id_list_free(&p->slots[i]->g.banned);
+        free(p->slots[i]);
+    }
+}
+
+/* The text has ended: its output is the answer. */
+static void finish_slot(struct prompts *p, struct slot *slot) {
+    struct generate *g = &slot->g, *all = p->g;
+    struct buffer *made = &g->sample.output;
+    all->prompt.tokens += g->prompt.tokens;
+    all->prompt.unknown.n += g->prompt.unknown.n;
+    all->tokens += g->sample.made;
+    struct buffer before = slot->answer->output;
+    slot->answer->output = *made;
+    *made = before;
+    end_slot(p, slot);
+}
+
+/* Memory that is short ends the run; any other failure is the line's. */
+static txl_status fail_slot(struct prompts *p, struct slot *slot, txl_status status) {
+    struct answer *answer = slot->answer;
+    if (status == TXL_MEMORY)
+        return status;
+    if (is_streamed(p)) {
+        struct buffer *made = &slot->g.sample.output;
+        if (!buffer_append(&answer->output, made->data, made->length))
+            return fail_memory();
+    }
+    end_slot(p, slot);
+    return answer_failure(p, answer);
+}
+
+/* ---- Beginning a text --------------------------------------------------------------------- */
+
+static txl_status feed_prompt(struct slot *slot) {
+    struct generate *g = &slot->g;
+    struct prompt *prompt = &g->prompt;
+    input_open_string(&prompt->input, slot->name, slot->line.options.prompt_text);
+    if (slot->line.options.common.unwrap)
+        tokens_unwrap(&prompt->input, txl_model_kind(g->model.handle), true);
+    txl_status status = prompt_feed(prompt);
+    bool stopped = status == TXL_STOPPED;
+    if (!status || stopped)
+        status = sample_start(g, &g->sample, 1, prompt->tail);
+    return !status && stopped ? sample_end(g, &g->sample, "interrupted") : status;
+}
+
+/* Sets how this text is drawn, and opens what it needs. */
+static txl_status open_text(struct prompts *p, struct slot *slot) {
+    struct generate *g = &slot->g;
+    txl_session *session = g->sample.session;
+    g->options = &slot->line.options;
+    g->line = slot->answer->line;
+    if (!need_session(p, &session))
+        return TXL_MEMORY;
+    bool good = sample_open_with(g, session, &g->sample) && continue_choose_sampling(g);
+    g->prompt.history = g->sample.history;
+    return good ? TXL_OK : TXL_MEMORY;
+}
+
+static txl_status begin_text(struct prompts *p, json_t *object, struct answer *answer,
+                             uint64_t bytes) {
+    struct prompt_line_problem problem;
+    struct slot *slot = free_slot(p);
+    if (!slot) {
+        json_decref(object);
+        return TXL_MEMORY;
+    }
+    slot->answer = answer;
+    slot->bytes = bytes;
+    answer->slot = slot;
+    p->n_busy++;
+    bool good = prompt_line_read(&slot->line, object, p->command, p->g->options, &problem);
+    if (asprintf(&slot->name, "%s: line %" PRIu64, p->lines.input.name, answer->line) < 0) {
+        slot->name = NULL;
+        return fail_memory();
+    }
+    if (!good) {
+        terminal_error("%s: %s", slot->name, problem.text);
+        return fail_slot(p, slot, TXL_ARGUMENT);
+    }
+    txl_status status = open_text(p, slot);
+    if (!status)
+        status = feed_prompt(slot);
+    if (status)
+        return fail_slot(p, slot, status);
+    if (slot->g.sample.done)
+        finish_slot(p, slot);
+    return TXL_OK;
+}
+
+/* Takes one more line, for which it waits only if nothing else is to be done. */
+static txl_status take_line(struct prompts *p, bool *taken) {
+    json_t *object;
+    uint64_t begin = p->lines.used;
+    enum json_line got = json_lines_next(&p->lines, p->n_busy == 0, &object);
+    *taken = got == JSON_LINE_OBJECT || got == JSON_LINE_WRONG;
+    p->ended = got == JSON_LINE_END || got == JSON_LINE_FAILED;
+    if (got == JSON_LINE_OBJECT)
+        return begin_text(p, object, add_answer(p), p->lines.used - begin);
+    return got == JSON_LINE_WRONG ? answer_failure(p, add_answer(p)) : TXL_OK;
+}
+
+/* Begins as many texts as there is room for. */
+static txl_status begin_texts(struct prompts *p) {
+    txl_status status = TXL_OK;
+    bool taken = true;
+    while (!status && taken && !p->ended && p->n_busy < p->most_slots && p->n < MOST_LINES &&
+           waiting_bytes(p) <= WAITING_BYTES && !signals_stopped()) {
+        status = take_line(p, &taken);
+        if (!status && p->n_busy == 0)
+            status = show(p); /* before the next line is waited for */
+    }
+    return status;
+}
+
+/* ---- Tokens ------------------------------------------------------------------------------- */
+
+static void show_progress(struct prompts *p) {
+    double used = (double)p->lines.used;
+    uint64_t made = p->g->tokens;
+    for (size_t i = 0; i < p->n_slot; i++) {
+        const struct slot *slot = p->slots[i];
+        const struct generate *g = &slot->g;
+        if (!slot->answer)
+            continue;
+        made += g->sample.made;
+        double part = fmin((double)g->sample.made / (double)g->n, 1);
+        used -= (1 - part) * (double)slot->bytes;
+    }
+    progress_update(&p->progress, input_fraction(&p->lines.input, (uint64_t)used), made);
+}
+
+/* Draws a token for each text and feeds those that go on. */
+static txl_status step(struct prompts *p) {
+    struct sample *fed[SAMPLES_TOGETHER];
+    size_t n = 0;
+    bool first_alone = waiting_bytes(p) > WAITING_BYTES;
+    for (size_t i = 0; i < p->n_slot; i++) {
+        struct slot *slot = p->slots[i];
+        if (!slot->answer || (first_alone && slot->answer != nth_answer(p, 0)))
+            continue;
+        struct sample *s = &slot->g.sample;
+        txl_status status = sample_token(&slot->g, s);
+        if (status)
+            status = fail_slot(p, slot, status);
+        else if (s->done)
+            finish_slot(p, slot);
+        else
+            fed[n++] = s;
+        if (status)
+            return status;
+    }
+    return sample_feed_each(&p->g->reading, fed, n);
+}
+
+static txl_status continue_texts(struct prompts *p) {
+    for (;;) {
+        txl_status status = begin_texts(p);
+        if (!status)
+            status = show(p);
+        if (status || p->n_busy == 0)
+            return status;
+        double start = terminal_seconds();
+        status = step(p);
+        p->g->seconds += terminal_seconds() - start;
+        if (!status)
+            status = show(p);
+        if (status)
+            return status;
+        show_progress(p);
+    }
+}
+
+/* One note for all prompts. */
+static void note_unknown(const struct prompts *p) {
+    const uint64_t n = p->g->prompt.unknown.n;
+    if (n > 0)
+        terminal_note("%s: %" PRIu64 " symbol%s of the prompts that the vocabulary lacks %s %s",
+                      p->lines.input.name, n, n == 1 ? "" : "s", n == 1 ? "was" : "were",
+                      txl_model_unk(p->g->model.handle) >= 0 ? "replaced" : "left out");
+}
+
+txl_status prompts_run(struct generate *g, const struct command *command,
+                       struct prompts_result *result) {
+    struct prompts p = {
+        .g = g, .command = command, .result = result, .most_slots = sample_most_together(g)};
+    *result = (struct prompts_result){0};
+    if (!json_lines_open(&p.lines, g->options->prompts))
+        return signals_stopped() ? TXL_STOPPED : TXL_IO;
+    progress_start(&p.progress, p.lines.input.name, "tokens");
+    txl_status status = continue_texts(&p);
+    progress_end(&p.progress);
+    if (!status && p.lines.input.failed)
+        status = TXL_IO;
+    note_unknown(&p);
+    free_slots(&p);
+    for (size_t i = 0; i < p.n; i++)
+        buffer_free(&nth_answer(&p, i)->output);
+    json_lines_close(&p.lines);
+    g->done = status == TXL_STOPPED ? "closed" : signals_stopped() ? "interrupted" : "end";
+    return status;
+}
