@@ -116,7 +116,11 @@ void tokens_unwrap(struct input *input, txl_kind kind, bool unwrap) {
     const struct wrap wrap = input_wrap(input);
     if (unwrap)
         input->wrap = wrap.width;
-    else if (wrap.seen && txl_kind_line_end(kind) != TXL_LINE_END_SPACE)
+    if (unwrap && wrap.doubtful)
+        terminal_note("%s: --unwrap joins few of its lines: by the longest one, line %" PRIu64
+                      ", they are wrapped at %u columns",
+                      input->name, wrap.line, wrap.width);
+    if (!unwrap && wrap.seen && txl_kind_line_end(kind) != TXL_LINE_END_SPACE)
         terminal_note("%s: its lines look wrapped at %u columns; --unwrap joins those of a "
                       "paragraph",
                       input->name, wrap.width);

@@ -184,7 +184,13 @@ struct common_options {
                 WRAP_MOST) " columns. A line ends its paragraph if the first word "                \
                            "of the next one would have fitted into the wrap, or if the next one "  \
                            "is blank or "                                                          \
-                           "indented. Lines, offsets and texts in results stay those of the file." \
+                           "indented. So a single line that is wider than the wrap, such as an "   \
+                           "address or a row of a table, leaves most lines unjoined if it has no " \
+                           "more than " TEXT_OF(                                                   \
+                               WRAP_MOST) " columns; a note then names it, and "                   \
+                                          "the lines are joined once it is shorter or gone. "      \
+                                          "Lines, "                                                \
+                                          "offsets and texts in results stay those of the file."   \
     }
 
 /* For commands that print a model's text. */

@@ -130,22 +130,26 @@ static const char *read_line(const char *text, const char *end, struct line *lin
     return next;
 }
 
-/* The width of the longest line that is no wider than WRAP_MOST. */
-static size_t find_width(const char *text, const char *end) {
-    size_t width = 0;
+/* The longest line that is no wider than WRAP_MOST. */
+static struct wrap find_width(const char *text, const char *end) {
+    struct wrap wrap = {.width = 0};
     struct line line;
-    while (text < end) {
+    for (uint64_t number = 1; text < end; number++) {
         text = read_line(text, end, &line);
-        if (line.width > width && line.width <= WRAP_MOST)
-            width = line.width;
+        if (line.width > wrap.width && line.width <= WRAP_MOST) {
+            wrap.width = (unsigned)line.width;
+            wrap.line = number;
+        }
     }
-    return width > 0 ? width : WRAP_MOST;
+    wrap.width = wrap.width > 0 ? wrap.width : WRAP_MOST;
+    return wrap;
 }
 
 struct wrap wrap_measure(const char *text, size_t length) {
     enum { LEAST = 10, FEW = 16 }; /* joined lines; one of so many may be too wide */
+    enum { MANY = 20, DOUBTFUL = 4 };
     const char *end = text + length;
-    struct wrap wrap = {.width = (unsigned)find_width(text, end)};
+    struct wrap wrap = find_width(text, end);
     uint64_t joined = 0, of_words = 0, ended = 0, wide = 0;
     struct line line = {0}, next;
     for (; text < end; line = next) {
@@ -159,5 +163,6 @@ struct wrap wrap_measure(const char *text, size_t length) {
     }
     wrap.seen = wrap.width >= WRAP_LEAST && of_words >= LEAST && of_words > joined / 2 &&
                 joined > ended / 2 && wide <= joined / FEW;
+    wrap.doubtful = joined + ended >= MANY && joined < (joined + ended) / DOUBTFUL;
     return wrap;
 }

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Lines wider than this were not wrapped. */
 #define WRAP_MOST 100
@@ -18,8 +19,10 @@
 /* How the begin of a text is wrapped. */
 struct wrap {
     unsigned
-        width; /* of the longest line that is no wider than WRAP_MOST; if there is none, that */
-    bool seen; /* most line ends are those of wrapped lines, of WRAP_LEAST columns and more */
+        width;     /* of the longest line that is no wider than WRAP_MOST; if there is none, that */
+    uint64_t line; /* the number of that line, from 1; 0: there is none */
+    bool seen;     /* most line ends are those of wrapped lines, of WRAP_LEAST columns and more */
+    bool doubtful; /* of many line ends within paragraphs, or what may be some, few join lines */
 };
 
 struct wrap wrap_measure(const char *text, size_t length);
