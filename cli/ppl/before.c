@@ -3,6 +3,7 @@
 
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "cli/system/unwrap.h"
 #include "cli/tokens.h"
 #include "lib/base/white_space.h"
 #include "source.h"
@@ -40,15 +41,45 @@ static bool read_all(struct buffer *before, struct input *input) {
     return n == 0 && !signals_stopped();
 }
 
+static txl_status take_text(void *context, const char *text, size_t length, txl_error *error) {
+    (void)error;
+    return buffer_append(context, text, length) ? TXL_OK : TXL_MEMORY;
+}
+
+static txl_status take_join(void *context, unsigned bytes, txl_error *error) {
+    (void)bytes; /* nobody asks where it was */
+    return take_text(context, " ", 1, error);
+}
+
+/* Joins lines that were wrapped at `width`. */
+static bool join_lines(struct buffer *before, unsigned width) {
+    struct buffer joined = {0};
+    txl_error error;
+    struct unwrapper unwrapper = {
+        .width = width, .text = take_text, .join = take_join, .context = &joined};
+    txl_status status = unwrap_feed(&unwrapper, before->data, before->length, &error);
+    if (!status)
+        status = unwrap_finish(&unwrapper, width, &error);
+    if (status)
+        terminal_error("out of memory");
+    buffer_free(before);
+    *before = joined;
+    return !status;
+}
+
 bool before_read(struct buffer *before, const char *path, const char *string,
-                 const struct model *model, bool ids, bool binary) {
+                 const struct model *model, bool ids, const struct common_options *common) {
     struct input input;
     bool bytes = txl_kind_takes_bytes(txl_model_kind(model->handle));
-    if (path && !tokens_open_input(&input, path, model->handle, ids, binary))
+    if (path && !tokens_open_input(&input, path, model->handle, ids, common->binary))
         return false;
     if (!path)
         input_open_string(&input, "--before-text", string);
+    if (common->unwrap)
+        tokens_unwrap(&input, txl_model_kind(model->handle), true);
     bool good = read_all(before, &input);
+    if (good && input.wrap > 0)
+        good = join_lines(before, input.wrap);
     input_close(&input);
     if (!good)
         return false;

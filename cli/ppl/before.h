@@ -8,9 +8,10 @@
 /* The longest text of --before. */
 #define BEFORE_MOST (16 << 20)
 
-/* Reads the text of --before: the file at `path`, or `string`.  False with the error printed. */
+/* Reads the text of --before: the file at `path`, or `string`; with --unwrap its lines are joined.
+ * False with the error printed. */
 bool before_read(struct buffer *before, const char *path, const char *string,
-                 const struct model *model, bool ids, bool binary);
+                 const struct model *model, bool ids, const struct common_options *common);
 
 /* Makes a text the begin of another one, as a prompt is: without one line end at its end. */
 void before_open(struct buffer *text, const txl_model *model);

@@ -607,7 +607,7 @@ static int score(struct ppl *ppl, const struct operands *files) {
     describe_run(ppl);
     if (has_before(options) &&
         !before_read(&ppl->evaluation.before, options->before, options->before_text, &ppl->model,
-                     options->ids, options->common.binary))
+                     options->ids, &options->common))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
     if (ppl->options->heat)
         heat_open(&ppl->heat);
