@@ -377,6 +377,7 @@ static txl_status check_bytes(struct checkpoint_storage *storage, const char *na
     for (uint64_t at = 0, n; at < storage->size;
          at += n) { /* in parts, so that little of it is in memory */
         n = storage->size - at < RELEASED ? storage->size - at : RELEASED;
+        mapped_file_expect(storage->file, storage->data + at, n);
         sum = checksum_on(storage, sum, storage->data + at, n);
         release(storage, storage->data + at, n);
     }
@@ -423,12 +424,26 @@ static txl_status check_readable(const struct checkpoint_tensor *tensor, uint64_
     return check_storage(tensor->storage, tensor->name, error);
 }
 
+/* Tells the system of elements that are read in the file's order, and at the beginning of another
+ * order of the whole storage.  Since their check they may have left the memory again. */
+static void expect(const struct checkpoint_tensor *tensor, uint64_t first, uint64_t count) {
+    const struct checkpoint_storage *storage = tensor->storage;
+    const size_t size = dtypes[tensor->dtype].size;
+    if (storage->n_part > 0)
+        return;
+    if (checkpoint_is_contiguous(tensor))
+        mapped_file_expect(storage->file, data_of(tensor) + first * size, count * size);
+    else if (first == 0)
+        mapped_file_expect(storage->file, storage->data, storage->size);
+}
+
 txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_t first,
                                  uint64_t count, float *out, txl_error *error) {
     txl_status status = check_readable(tensor, first, count, error);
     if (status)
         return status;
     const struct checkpoint_storage *storage = tensor->storage;
+    expect(tensor, first, count);
     if (checkpoint_is_contiguous(tensor) && storage->n_part == 0 && !storage->big_endian) {
         floats_of(tensor->dtype, data_of(tensor) + first * dtypes[tensor->dtype].size, count, out);
         return TXL_OK;

@@ -259,6 +259,7 @@ static txl_status open_shard(struct bundle *b, int64_t number, const struct mapp
         status = foreign_refuse_pointer(&source->file, b->error);
     if (status)
         return status;
+    mapped_file_set_sparse(&source->file); /* moments stand between the weights */
     b->shards[b->n_open++] = (struct shard){number, &source->file};
     b->available += source->file.size;
     *opened = &source->file;

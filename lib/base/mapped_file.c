@@ -87,6 +87,18 @@ void mapped_file_release(const unsigned char *start, uint64_t size) {
         madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
+void mapped_file_set_sparse(struct mapped_file *file) {
+    file->sparse = madvise((void *)file->data, (size_t)file->size, MADV_RANDOM) == 0;
+}
+
+void mapped_file_expect(const struct mapped_file *file, const unsigned char *start, uint64_t size) {
+    enum { ASKED = 1 << 17 }; /* more at once may be cut to the device's usual request */
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t end = (uintptr_t)start + size;
+    for (uintptr_t at = (uintptr_t)start & ~(page - 1); file->sparse && at < end; at += ASKED)
+        madvise((void *)at, end - at < ASKED ? end - at : ASKED, MADV_WILLNEED);
+}
+
 bool mapped_file_same(const char *path, const char *other) {
     struct stat a, b;
     return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&

@@ -13,6 +13,7 @@ struct mapped_file {
     int fd; /* stays open, to see whether the file has become shorter */
     const unsigned char *data;
     uint64_t size; /* never 0 */
+    bool sparse;   /* see mapped_file_set_sparse */
 };
 
 /* Maps the regular file at `path`; an empty one is refused (TXL_FORMAT). */
@@ -27,6 +28,12 @@ txl_status mapped_file_check(const struct mapped_file *file, txl_error *error);
 /* Lets the system take back the memory of the pages that lie wholly in these bytes of the map.
  * They may be read again, from the disk. */
 void mapped_file_release(const unsigned char *start, uint64_t size);
+
+/* Most of the file will not be read: pages that are touched bring in no others around them.
+ * mapped_file_expect tells of bytes that are about to be read, and does nothing with other files.
+ */
+void mapped_file_set_sparse(struct mapped_file *file);
+void mapped_file_expect(const struct mapped_file *file, const unsigned char *start, uint64_t size);
 
 /* Whether both paths lead to one file. */
 bool mapped_file_same(const char *path, const char *other);
