@@ -822,7 +822,7 @@ static void reserved_members(void **state) {
                      TXL_ARGUMENT);
     assert_non_null(strstr(error.message, "txl_peers"));
     training.peers = NULL;
-    training.reserved[5] = 1;
+    training.reserved[4] = 1;
     assert_int_equal(txl_trainer_new(larger.model, larger.ids, &training, &t, &error),
                      TXL_ARGUMENT);
     assert_non_null(strstr(error.message, "txl_training"));
