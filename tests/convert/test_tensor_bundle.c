@@ -238,6 +238,58 @@ static void test_byte_order(void **state) {
     free(expected);
 }
 
+/* Every type, by TensorFlow's number, in either byte order; odd offsets, as behind a string. */
+static void test_types(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint8_t number, size, bytes[8]; /* little-endian */
+        double value;
+    } types[] = {
+        {"float32", 1, 4, {0, 0, 0xa0, 0x3f}, 1.25},
+        {"float64", 2, 8, {0, 0, 0, 0, 0, 0, 0xf4, 0x3f}, 1.25},
+        {"int32", 3, 4, {0xfe, 0xff, 0xff, 0xff}, -2},
+        {"uint8", 4, 1, {0xfe}, 254},
+        {"int16", 5, 2, {0xfe, 0xff}, -2},
+        {"int8", 6, 1, {0xfe}, -2},
+        {"int64", 9, 8, {0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, -2},
+        {"bool", 10, 1, {1}, 1},
+        {"bfloat16", 14, 2, {0xa0, 0x3f}, 1.25},
+        {"uint16", 17, 2, {0xfe, 0xff}, 65534},
+        {"float16", 19, 2, {0, 0x3d}, 1.25},
+        {"uint32", 22, 4, {0xfe, 0xff, 0xff, 0xff}, 4294967294.0},
+        {"uint64", 23, 8, {0, 1}, 256},
+    };
+    for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++) {
+        const size_t t = i / 2, n = types[t].size;
+        const bool big = i % 2 == 1;
+        uint8_t data[9] = {0}, header[] = {8, 1, 0x10, big, 0x1a, 2, 8, 1};
+        uint8_t entry[] = {8, types[t].number, 0x12, 0, 0x20, 1, 0x28, types[t].size, 0x35, 0, 0, 0,
+                           0};
+        for (size_t k = 0; k < n; k++)
+            data[1 + k] = types[t].bytes[big ? n - 1 - k : k];
+        uint32_t crc = crc32c(0, data + 1, n);
+        crc = (crc >> 15 | crc << 17) + UINT32_C(0xa282ead8);
+        memcpy(entry + sizeof entry - sizeof crc, &crc, sizeof crc);
+        const struct table_entry table[] = {{"", 0, header, sizeof header},
+                                            {"x", 1, entry, sizeof entry}};
+        size_t size;
+        uint8_t *index = bundle_table(table, 2, 2, false, &size);
+        write_file(data_name, data, n + 1);
+        struct checkpoint *checkpoint = open_or_fail(write_file("model.ckpt-0.index", index, size));
+        const struct checkpoint_tensor *x = checkpoint_find(checkpoint, "x");
+        double value;
+        float narrow;
+        txl_error error;
+        assert_string_equal(checkpoint_dtype_name(x->dtype), types[t].name);
+        assert_int_equal(checkpoint_read_double(x, 0, 1, &value, &error), TXL_OK);
+        assert_int_equal(checkpoint_read_float(x, 0, 1, &narrow, &error), TXL_OK);
+        assert_true(value == types[t].value && narrow == (float)value);
+        checkpoint_close(checkpoint);
+        free(index);
+    }
+}
+
 /* Readers of version 1 are refused where it is a bad one, as a number or in a list. */
 static void test_bad_consumers(void **state) {
     (void)state;
@@ -506,13 +558,13 @@ static void test_genuine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc32c),     cmocka_unit_test(test_bundle),
-        cmocka_unit_test(test_transposed), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_byte_order), cmocka_unit_test(test_bad_consumers),
-        cmocka_unit_test(test_snappy),     cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_data_files), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_old_folder), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_genuine),
+        cmocka_unit_test(test_crc32c),        cmocka_unit_test(test_bundle),
+        cmocka_unit_test(test_transposed),    cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_byte_order),    cmocka_unit_test(test_types),
+        cmocka_unit_test(test_bad_consumers), cmocka_unit_test(test_snappy),
+        cmocka_unit_test(test_hostile),       cmocka_unit_test(test_data_files),
+        cmocka_unit_test(test_lists),         cmocka_unit_test(test_old_folder),
+        cmocka_unit_test(test_damage),        cmocka_unit_test(test_genuine),
     };
     return cmocka_run_group_tests_name("tensor_bundle", tests, make_scratch, remove_scratch);
 }
