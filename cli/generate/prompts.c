@@ -48,6 +48,7 @@ struct prompts {
     struct answer answers[MOST_LINES]; /* a ring of n, from the first one not printed */
     size_t first, n;
     bool ended; /* no more lines are taken */
+    bool told;  /* what a line is */
     struct progress progress;
 };
 
@@ -297,7 +298,14 @@ static txl_status take_line(struct prompts *p, bool *taken) {
     p->ended = got == JSON_LINE_END || got == JSON_LINE_FAILED;
     if (got == JSON_LINE_OBJECT)
         return begin_text(p, object, add_answer(p), p->lines.used - begin);
-    return got == JSON_LINE_WRONG ? answer_failure(p, add_answer(p)) : TXL_OK;
+    if (got != JSON_LINE_WRONG)
+        return TXL_OK;
+    txl_status status = answer_failure(p, add_answer(p));
+    if (!p->told)
+        terminal_note(
+            "a line of --prompts is an object such as {\"prompt\": \"She said\", \"n\": 50}");
+    p->told = true;
+    return status;
 }
 
 /* Begins as many texts as there is room for. */
