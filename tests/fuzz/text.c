@@ -1,5 +1,6 @@
-/* Text to ids and back: the input is two bytes of choices, then the text.  However it is cut, it
- * must give the same result as in one piece, and the text of its ids must be read as the same
+/* Text to ids and back: the input is two bytes of choices, then the text, in which JOIN stands for
+ * a line end that joins lines.  However the text is cut, it must give the same result as in one
+ * piece, with a blank for each JOIN the same ids, and the text of its ids must be read as the same
  * ids. */
 #include "fuzz.h"
 
@@ -15,6 +16,9 @@ enum { KIND = 7, RAW = 8, PROMPT = 16, SKIP_UNKNOWN = 32, LOOKUP = 64, LOWER_CAS
 
 /* The second: whether there is <unk>; all of it says how the text is cut. */
 enum { HAS_UNK = 1 };
+
+/* In the text of all kinds but bytes. */
+enum { JOIN = 0x1e };
 
 /* ---- Vocabularies ------------------------------------------------------------------------- */
 
@@ -77,8 +81,9 @@ struct encoding {
     txl_encoded counts;
 };
 
-/* An input is encoded as it is, in pieces, and from what its ids are shown as. */
-enum purpose { WHOLE, CUT, SHOWN, N_PURPOSE };
+/* An input is encoded as it is, in pieces, with blanks for JOIN, and from what its ids are shown
+ * as. */
+enum purpose { WHOLE, CUT, BLANKS, SHOWN, N_PURPOSE };
 
 static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     (void)error;
@@ -133,22 +138,42 @@ static void finish(const uint8_t *choices, const txl_encoded *before, struct enc
     e->encoder = NULL;
 }
 
+/* Feeds a part of the text; `*source` grows by the bytes that it stands for. */
+static void feed(struct encoding *e, const char *text, size_t length, bool joins, size_t *source) {
+    while (length > 0 && e->status == TXL_OK) {
+        const char *join = joins ? memchr(text, JOIN, length) : NULL;
+        size_t n = join ? (size_t)(join - text) : length;
+        e->status = txl_encoder_feed(e->encoder, text, n, &e->error);
+        *source += n;
+        if (join && e->status == TXL_OK) {
+            unsigned bytes = 1 + (unsigned)(*source % 3);
+            e->status = txl_encoder_join(e->encoder, bytes, &e->error);
+            *source += bytes;
+            n++;
+        }
+        text += n;
+        length -= n;
+    }
+}
+
 /* The result lives until the next text with these choices and this purpose. */
 static const struct encoding *encode(const struct vocabulary *vocabulary, const uint8_t *choices,
                                      enum purpose purpose, const char *text, size_t length) {
     struct encoding *e = start(vocabulary, choices, purpose);
     txl_encoded before;
     txl_encoder_counts(e->encoder, &before);
+    bool joins = vocabulary->kind != TXL_BYTES && (purpose == WHOLE || purpose == CUT);
+    size_t source = 0;
     unsigned cuts = choices[1];
     for (size_t at = 0, n; at < length && e->status == TXL_OK; at += n) {
         n = purpose == CUT ? 1 + cuts % 7 * (cuts % 5) : length;
         n = n < length - at ? n : length - at;
         cuts = cuts * 5 + 3;
-        e->status = txl_encoder_feed(e->encoder, text + at, n, &e->error);
+        feed(e, text + at, n, joins, &source);
     }
     if (e->status == TXL_OK)
         e->status = txl_encoder_finish(e->encoder, &e->error);
-    fuzz_require(e->end <= length, "a symbol stands for what is behind the text");
+    fuzz_require(e->end <= source, "a symbol stands for what is behind the text");
     finish(choices, &before, e);
     return e;
 }
@@ -234,6 +259,25 @@ static void reverse(const struct vocabulary *vocabulary, const uint8_t *choices,
     free(shown);
 }
 
+/* A line end that joins lines is a blank. */
+static void join(const struct vocabulary *vocabulary, const uint8_t *choices, const char *text,
+                 size_t length, const struct encoding *e) {
+    if (vocabulary->kind == TXL_BYTES || length == 0 || !memchr(text, JOIN, length))
+        return;
+    char *blanks = malloc(length);
+    fuzz_require(blanks, "out of memory");
+    for (size_t i = 0; i < length; i++)
+        blanks[i] = text[i] == JOIN ? ' ' : text[i];
+    const struct encoding *other = encode(vocabulary, choices, BLANKS, blanks, length);
+    free(blanks);
+    fuzz_require(other->status == e->status, "joined lines are read otherwise than with a blank");
+    if (e->status == TXL_OK)
+        fuzz_require(other->list.n == e->list.n &&
+                         (e->list.n == 0 || memcmp(other->list.ids, e->list.ids,
+                                                   e->list.n * sizeof *e->list.ids) == 0),
+                     "joined lines have other ids than with a blank");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return 0;
@@ -242,6 +286,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const struct encoding *whole = encode(vocabulary, data, WHOLE, text, size - 2);
     const struct encoding *cut = encode(vocabulary, data, CUT, text, size - 2);
     require_same(whole, cut);
+    join(vocabulary, data, text, size - 2, whole);
     if (whole->status == TXL_OK && whole->list.n > 0)
         reverse(vocabulary, data, text, size - 2, whole);
     return 0;
