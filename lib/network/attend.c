@@ -7,13 +7,13 @@
 struct key_range attend_range(int layer, size_t head, uint64_t from, uint64_t end, size_t far,
                               size_t near) {
     struct key_range range = {.low = from / ROW_BLOCK * ROW_BLOCK,
-                              .place = far / ROW_BLOCK * ROW_BLOCK};
+                              .low_row = far / ROW_BLOCK * ROW_BLOCK};
     range.keys = (struct row_span){layer, head, (size_t)(from / ROW_BLOCK),
                                    (size_t)(from - range.low), (size_t)(end - range.low)};
     range.positions =
-        (struct row_span){layer, head, far / ROW_BLOCK, far - range.place, near - range.place};
+        (struct row_span){layer, head, far / ROW_BLOCK, far - range.low_row, near - range.low_row};
     range.n_key = in_blocks(range.keys.end);
-    range.n_place = in_blocks(range.positions.end);
+    range.n_position = in_blocks(range.positions.end);
     return range;
 }
 

@@ -6,12 +6,12 @@
 
 /* The keys and the position rows that some queries of one head see together.  Both spans begin in
  * the first of whole blocks: `keys`, which is the values' span too, is counted from the row of
- * position `low`, and `positions`, farthest first, from position row `place`. */
+ * position `low`, and `positions`, farthest first, from position row `low_row`. */
 struct key_range {
     uint64_t low;
-    size_t place;
+    size_t low_row;
     struct row_span keys, positions;
-    size_t n_key, n_place; /* rows of both spans, in whole blocks */
+    size_t n_key, n_position; /* rows of both spans, in whole blocks */
 };
 
 /* The range of keys at positions from .. end - 1, which are kept in the ring's blocks in turn, and

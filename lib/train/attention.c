@@ -42,20 +42,20 @@ static size_t left_room(const struct training *t) {
     const struct packed_product *p = t->products.packed;
     size_t along = pack_size(p, QUERY_PIECE, keys_of(t));
     size_t across = pack_size(p, keys_of(t), QUERY_PIECE);
-    size_t queries = pack_size(p, QUERY_PIECE, (size_t)t->x->d_head);
+    size_t queries = pack_size(p, QUERY_PIECE, (size_t)t->net->d_head);
     return larger(larger(along, across), queries);
 }
 
 static size_t right_room(const struct training *t) {
     const struct packed_product *p = t->products.packed;
-    size_t d = (size_t)t->x->d_head;
+    size_t d = (size_t)t->net->d_head;
     size_t along = pack_size(p, keys_of(t), d), across = pack_size(p, d, keys_of(t));
     size_t queries = pack_size(p, d, QUERY_PIECE);
     return larger(larger(along, across), queries);
 }
 
 size_t train_attention_scratch(const struct training *t) {
-    size_t d = (size_t)t->x->d_head, l = keys_of(t), length = (size_t)t->how.tgt_len;
+    size_t d = (size_t)t->net->d_head, l = keys_of(t), length = (size_t)t->how.tgt_len;
     size_t packs = t->products.packed ? (left_room(t) + right_room(t)) / sizeof(float) : 0;
     size_t forward = 2 * l * d + 2 * length * d + QUERY_PIECE * l;
     size_t backward = 3 * l * d + 2 * length * d + 2 * QUERY_PIECE * l;
@@ -100,8 +100,8 @@ static void write_rows(size_t n, size_t d, const float *from, float *to, size_t 
 static struct head open_head(const struct attention *a, size_t b, size_t h, int thread) {
     struct training *t = a->t;
     const struct trained_layer *layer = &t->layer[a->l];
-    const struct layer *weights = &t->x->layer[a->l];
-    size_t d = (size_t)t->x->d_head, width = head_width(t->x), m = t->memory_length;
+    const struct layer *weights = &t->net->layer[a->l];
+    size_t d = (size_t)t->net->d_head, width = head_width(t->net), m = t->memory_length;
     struct head head = {.d = d, .l = m + t->length, .width = width};
     head.query = layer->qkv + b * t->length * 3 * width + h * d;
     head.key = t->scratch[thread];
@@ -117,7 +117,7 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
     head.rest = head.score + QUERY_PIECE * keys_of(t);
     head.position = layer->positions + h * d;
     head.probability =
-        layer->probability + (b * (size_t)t->x->n_head + h) * (size_t)t->how.tgt_len * keys_of(t);
+        layer->probability + (b * (size_t)t->net->n_head + h) * (size_t)t->how.tgt_len * keys_of(t);
     const float *memory = layer->memory_kv + b * m * 2 * width + h * d;
     copy_rows(m, d, memory, 2 * width, head.key);
     copy_rows(m, d, memory + width, 2 * width, head.value);
@@ -135,7 +135,7 @@ static struct head open_head(const struct attention *a, size_t b, size_t h, int 
 /* The keys that query i sees: [*first, *end). */
 static void visible(const struct training *t, size_t i, size_t *first, size_t *end) {
     size_t mem_len = (size_t)t->how.mem_len;
-    size_t reach = mem_len + (size_t)t->x->network.same_length_more;
+    size_t reach = mem_len + (size_t)t->net->network.same_length_more;
     *end = t->memory_length + i + 1;
     *first = t->how.same_length && mem_len > 0 && *end > reach ? *end - reach : 0;
 }
@@ -154,7 +154,7 @@ static void drop_probabilities(const struct attention *a, size_t b, size_t h, si
                                size_t keys, float *x, size_t ld) {
     const struct training *t = a->t;
     size_t stream = t->first_stream + b;
-    size_t row = (stream * (size_t)t->x->n_head + h) * (size_t)t->how.tgt_len + i;
+    size_t row = (stream * (size_t)t->net->n_head + h) * (size_t)t->how.tgt_len + i;
     for (size_t r = 0; r < n; r++)
         t->loops->drop(&t->dropatt, layer_place(a->l, DROP_PROBABILITY), (uint32_t)(row + r), 0,
                        keys, x + r * ld);
@@ -165,7 +165,7 @@ static void drop_probabilities(const struct attention *a, size_t b, size_t h, si
 static void forward_task(void *context, int task, int thread) {
     const struct attention *a = context;
     struct training *t = a->t;
-    size_t b = (size_t)task / (size_t)t->x->n_head, h = (size_t)task % (size_t)t->x->n_head;
+    size_t b = (size_t)task / (size_t)t->net->n_head, h = (size_t)task % (size_t)t->net->n_head;
     struct head head = open_head(a, b, h, thread);
     size_t d = head.d, l = head.l, piece = query_piece(t);
     const float scale = (float)(1 / sqrt((double)d));
@@ -199,7 +199,7 @@ static void forward_task(void *context, int task, int thread) {
 
 void train_attention(struct training *t, int l) {
     struct attention a = {t, l};
-    pool_run(t->pool, (int)t->batch * t->x->n_head, forward_task, &a);
+    pool_run(t->pool, (int)t->batch * t->net->n_head, forward_task, &a);
 }
 
 /* ---- Backward ----------------------------------------------------------------------------- */
@@ -266,7 +266,7 @@ static void backward_piece(const struct attention *a, size_t b, size_t h, const 
 static void backward_task(void *context, int task, int thread) {
     const struct attention *a = context;
     struct training *t = a->t;
-    size_t b = (size_t)task / (size_t)t->x->n_head, h = (size_t)task % (size_t)t->x->n_head;
+    size_t b = (size_t)task / (size_t)t->net->n_head, h = (size_t)task % (size_t)t->net->n_head;
     struct head head = open_head(a, b, h, thread);
     struct head_gradient g = open_gradient(t, &head);
     size_t d = head.d, width = head.width, m = t->memory_length, piece = query_piece(t);
@@ -295,7 +295,7 @@ static void backward_task(void *context, int task, int thread) {
 static void position_task(void *context, int piece, int thread) {
     (void)thread;
     struct training *t = context;
-    size_t width = head_width(t->x), rows = t->memory_length + t->length;
+    size_t width = head_width(t->net), rows = t->memory_length + t->length;
     size_t row = (size_t)piece * ROW_PIECE;
     size_t n = (rows - row < ROW_PIECE ? rows - row : ROW_PIECE) * width;
     float *sum = t->d_position + row * width;
@@ -306,9 +306,9 @@ static void position_task(void *context, int piece, int thread) {
 
 void train_attention_gradient(struct training *t, int l) {
     struct attention a = {t, l};
-    const struct layer *weights = &t->x->layer[l];
-    size_t width = head_width(t->x);
-    pool_run(t->pool, (int)t->batch * t->x->n_head, backward_task, &a);
+    const struct layer *weights = &t->net->layer[l];
+    size_t width = head_width(t->net);
+    pool_run(t->pool, (int)t->batch * t->net->n_head, backward_task, &a);
     pool_run(t->pool, (int)pieces(t->memory_length + t->length, ROW_PIECE), position_task, t);
     t->loops->sum_rows(t->batch, width, t->d_uv, 2 * width, gradient_of(t, weights->u));
     t->loops->sum_rows(t->batch, width, t->d_uv + width, 2 * width, gradient_of(t, weights->v));

@@ -10,24 +10,24 @@
  * the position rows of one.  What is left out is linear in what is counted, and small. */
 #include "training.h"
 
-static double visible_positions(const struct transformer_xl *x, const txl_training *how) {
+static double visible_positions(const struct transformer_xl *net, const txl_training *how) {
     if (how->same_length && how->mem_len > 0)
-        return how->mem_len + x->network.same_length_more;
+        return how->mem_len + net->network.same_length_more;
     return how->mem_len + (how->tgt_len + 1) / 2.0;
 }
 
 uint64_t txl_trainer_flops(const txl_model *model, const txl_training *how) {
     if (model->family->number != TXL_FAMILY_TRANSFORMER_XL)
         return 0;
-    const struct transformer_xl *x = (const struct transformer_xl *)model->network;
-    double d = x->d_model, width = (double)head_width(x);
+    const struct transformer_xl *net = (const struct transformer_xl *)model->network;
+    double d = net->d_model, width = (double)head_width(net);
     double tokens = (double)how->batch * how->tgt_len;
     double memory = (double)how->batch * how->mem_len / tokens;
     double positions = (double)(how->mem_len + how->tgt_len) / tokens;
     uint64_t unused = 0, ends = 0;
-    ends_costs(&x->network.ends, &unused, &ends);
-    double segment = 4 * d * width + 2 * d * x->d_inner;
+    ends_costs(&net->network.ends, &unused, &ends);
+    double segment = 4 * d * width + 2 * d * net->d_inner;
     double layer = 3 * segment + 2 * (memory * 2 * d * width + positions * d * width) +
-                   3 * 3 * visible_positions(x, how) * width;
-    return (uint64_t)(2 * (x->n_layer * layer + 3 * (double)ends));
+                   3 * 3 * visible_positions(net, how) * width;
+    return (uint64_t)(2 * (net->n_layer * layer + 3 * (double)ends));
 }

@@ -40,7 +40,7 @@ void train_sum_rows(struct training *t, size_t rows, size_t n, const float *x, s
 /* ---- Norms -------------------------------------------------------------------------------- */
 
 static float epsilon_of(const struct training *t) {
-    return (float)t->x->network.layer_norm_eps;
+    return (float)t->net->network.layer_norm_eps;
 }
 
 /* Layer norm of rows x[n, d_model], for the inputs of pre_lnorm. */
@@ -55,7 +55,7 @@ struct norms {
 static void norm_task(void *context, int i, int thread) {
     (void)thread;
     const struct norms *s = context;
-    size_t d = (size_t)s->t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t d = (size_t)s->t->net->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
     for (size_t r = first; r < end; r++)
         s->t->loops->norm(d, s->x + r * d, s->norm->weight, s->norm->bias, epsilon_of(s->t),
@@ -85,7 +85,7 @@ static void residual_task(void *context, int i, int thread) {
     (void)thread;
     const struct residual *s = context;
     struct training *t = s->t;
-    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = t->n - first < ROW_PIECE ? t->n : first + ROW_PIECE;
     for (size_t r = first; r < end; r++) {
         float *output = t->output + r * d, *sum = s->sum + r * d;
@@ -124,7 +124,7 @@ static void residual_gradient_task(void *context, int i, int thread) {
     (void)thread;
     const struct residual_gradient *s = context;
     struct training *t = s->t;
-    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
     float *d_weight = t->partial + (size_t)i * 3 * d, *d_bias = d_weight + d;
     memset(d_weight, 0, 3 * d * sizeof *d_weight);
@@ -147,7 +147,7 @@ static void residual_gradient_task(void *context, int i, int thread) {
 /* Returns the gradient of the branch: t->d_c, or d_sum itself without dropout. */
 static const float *residual_gradient(struct residual_gradient s) {
     struct training *t = s.t;
-    size_t d = (size_t)t->x->d_model, n = pieces(s.n, ROW_PIECE);
+    size_t d = (size_t)t->net->d_model, n = pieces(s.n, ROW_PIECE);
     pool_run(t->pool, (int)n, residual_gradient_task, &s);
     if (s.norm) {
         t->loops->sum_rows(n, d, t->partial, 3 * d, gradient_of(t, s.norm->weight));
@@ -169,10 +169,10 @@ struct inner {
 static void finish_inner(void *context, size_t row, size_t rows, size_t column, size_t columns) {
     const struct inner *s = context;
     struct training *t = s->t;
-    size_t d_inner = (size_t)t->x->d_inner;
+    size_t d_inner = (size_t)t->net->d_inner;
     for (size_t r = row; r < row + rows; r++) {
         float *x = t->layer[s->l].inner + r * d_inner + column;
-        t->loops->bias_relu(columns, t->x->layer[s->l].feed_forward_bias_1 + column, x);
+        t->loops->bias_relu(columns, t->net->layer[s->l].feed_forward_bias_1 + column, x);
         if (t->dropout.threshold > 0)
             t->loops->drop(&t->dropout, layer_place(s->l, DROP_RELU), dropout_row(t, r), column,
                            columns, x);
@@ -182,7 +182,7 @@ static void finish_inner(void *context, size_t row, size_t rows, size_t column, 
 static const float *sines_of(const struct training *t) {
     size_t beyond = (size_t)(t->how.mem_len + t->how.tgt_len) - t->memory_length - t->length;
     const float *sines = t->dropout.threshold > 0 ? t->dropped_sines : t->sines;
-    return sines + beyond * (size_t)t->x->d_model;
+    return sines + beyond * (size_t)t->net->d_model;
 }
 
 /* The part of W_qkv that gives keys and values. */
@@ -193,15 +193,15 @@ static struct matrix kv_of(const struct layer *weights, size_t width) {
 /* The rows that are projected to layer l's keys and values of the memory. */
 static const float *memory_rows(struct training *t, int l) {
     struct trained_layer *layer = &t->layer[l];
-    if (!t->x->pre_lnorm)
+    if (!t->net->pre_lnorm)
         return layer->memory;
-    norm_rows(t, t->batch * t->memory_length, &t->x->layer[l].attention_norm, layer->memory,
+    norm_rows(t, t->batch * t->memory_length, &t->net->layer[l].attention_norm, layer->memory,
               layer->normed_memory, layer->memory_mean, layer->memory_inverse);
     return layer->normed_memory;
 }
 
 static struct product project_memory(const struct training *t, int l, const float *rows) {
-    const struct matrix kv = kv_of(&t->x->layer[l], head_width(t->x));
+    const struct matrix kv = kv_of(&t->net->layer[l], head_width(t->net));
     return linear(t->batch * t->memory_length, rows, &kv, t->layer[l].memory_kv);
 }
 
@@ -211,12 +211,12 @@ void train_project_memory(struct training *t, int l) {
 }
 
 static void project(struct training *t, int l) {
-    const struct layer *weights = &t->x->layer[l];
+    const struct layer *weights = &t->net->layer[l];
     struct trained_layer *layer = &t->layer[l];
-    if (t->x->pre_lnorm)
+    if (t->net->pre_lnorm)
         norm_rows(t, t->n, &weights->attention_norm, layer->input, layer->normed_input,
                   layer->input_mean, layer->input_inverse);
-    const float *x = t->x->pre_lnorm ? layer->normed_input : layer->input;
+    const float *x = t->net->pre_lnorm ? layer->normed_input : layer->input;
     const struct product product[] = {
         linear(t->n, x, &weights->qkv, layer->qkv),
         project_memory(t, l, memory_rows(t, l)),
@@ -226,9 +226,9 @@ static void project(struct training *t, int l) {
 }
 
 void train_layer(struct training *t, int l) {
-    const struct layer *weights = &t->x->layer[l];
+    const struct layer *weights = &t->net->layer[l];
     struct trained_layer *layer = &t->layer[l];
-    bool pre = t->x->pre_lnorm;
+    bool pre = t->net->pre_lnorm;
     project(t, l);
     train_attention(t, l);
     const struct product o = linear(t->n, layer->attended, &weights->o, t->output);
@@ -266,7 +266,7 @@ static void finish_inner_gradient(void *context, size_t row, size_t rows, size_t
                                   size_t columns) {
     const struct inner *s = context;
     struct training *t = s->t;
-    size_t d_inner = (size_t)t->x->d_inner;
+    size_t d_inner = (size_t)t->net->d_inner;
     float scale = t->dropout.threshold > 0 ? t->dropout.scale : 1;
     for (size_t r = row; r < row + rows; r++)
         t->loops->relu_gradient(columns, t->layer[s->l].inner + r * d_inner + column, scale,
@@ -277,9 +277,9 @@ static void finish_inner_gradient(void *context, size_t row, size_t rows, size_t
  * the sublayer's input is written to `to`, or added to it. */
 static void feed_forward_gradient(struct training *t, int l, const float *d_branch, bool add,
                                   float *to) {
-    const struct layer *weights = &t->x->layer[l];
+    const struct layer *weights = &t->net->layer[l];
     struct trained_layer *layer = &t->layer[l];
-    size_t d = (size_t)t->x->d_model, d_inner = (size_t)t->x->d_inner;
+    size_t d = (size_t)t->net->d_model, d_inner = (size_t)t->net->d_inner;
     struct inner inner = {t, l};
     struct product second[] = {
         input_gradient(t->n, d_branch, &weights->feed_forward_2, t->d_inner),
@@ -302,12 +302,12 @@ static void feed_forward_gradient(struct training *t, int l, const float *d_bran
  * normalised memory. */
 static void attention_gradient(struct training *t, int l, const float *d_branch, bool add,
                                float *to) {
-    const struct layer *weights = &t->x->layer[l];
+    const struct layer *weights = &t->net->layer[l];
     struct trained_layer *layer = &t->layer[l];
-    size_t d = (size_t)t->x->d_model, width = head_width(t->x);
+    size_t d = (size_t)t->net->d_model, width = head_width(t->net);
     size_t m = t->batch * t->memory_length, rows = t->memory_length + t->length;
-    const float *x = t->x->pre_lnorm ? layer->normed_input : layer->input;
-    const float *memory = t->x->pre_lnorm ? layer->normed_memory : layer->memory;
+    const float *x = t->net->pre_lnorm ? layer->normed_input : layer->input;
+    const float *memory = t->net->pre_lnorm ? layer->normed_memory : layer->memory;
     const struct matrix q = matrix_rows(&weights->qkv, 0, width), kv = kv_of(weights, width);
     const struct product out[] = {
         input_gradient(t->n, d_branch, &weights->o, t->d_attended),
@@ -317,7 +317,7 @@ static void attention_gradient(struct training *t, int l, const float *d_branch,
     train_attention_gradient(t, l);
     struct product in[] = {
         input_gradient(t->n, t->d_qkv, &weights->qkv, to),
-        input_gradient(t->x->pre_lnorm ? m : 0, t->d_memory_kv, &kv, t->d_memory),
+        input_gradient(t->net->pre_lnorm ? m : 0, t->d_memory_kv, &kv, t->d_memory),
         weight_gradient(t, t->n, t->d_qkv, 3 * width, x, &q),
         weight_gradient(t, t->n, t->d_qkv + width, 3 * width, x, &kv),
         weight_gradient(t, rows, t->d_position, width, sines_of(t), &weights->r),
@@ -330,7 +330,7 @@ static void attention_gradient(struct training *t, int l, const float *d_branch,
 }
 
 static void post_norm_gradient(struct training *t, int l) {
-    const struct layer *weights = &t->x->layer[l];
+    const struct layer *weights = &t->net->layer[l];
     struct trained_layer *layer = &t->layer[l];
     const float *branch =
         residual_gradient((struct residual_gradient){.t = t,
@@ -359,7 +359,7 @@ static void post_norm_gradient(struct training *t, int l) {
 }
 
 static void pre_norm_gradient(struct training *t, int l) {
-    const struct layer *weights = &t->x->layer[l];
+    const struct layer *weights = &t->net->layer[l];
     struct trained_layer *layer = &t->layer[l];
     const float *branch =
         residual_gradient((struct residual_gradient){.t = t,
@@ -400,7 +400,7 @@ static void pre_norm_gradient(struct training *t, int l) {
 }
 
 void train_layer_gradient(struct training *t, int l) {
-    if (t->x->pre_lnorm)
+    if (t->net->pre_lnorm)
         pre_norm_gradient(t, l);
     else
         post_norm_gradient(t, l);

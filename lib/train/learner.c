@@ -281,13 +281,13 @@ txl_status txl_learner_session(txl_learner *learner, txl_session **session, txl_
     if (status)
         return status;
     uint64_t state = subnormals_to_zero();
-    for (int l = 0; l < t->x->n_layer; l++)
+    for (int l = 0; l < t->net->n_layer; l++)
         train_project_memory(t, l);
     subnormals_set(state);
     session_begin_behind(made, learner->read);
     uint64_t first = made->timeline->next - t->memory_length;
-    size_t width = t->x->network.row_width;
-    for (int l = 0; l < t->x->n_layer; l++)
+    size_t width = t->net->network.row_width;
+    for (int l = 0; l < t->net->n_layer; l++)
         for (size_t i = 0; i < t->memory_length; i++)
             t->model->family->import_row(made->timeline, l, first + i,
                                          t->layer[l].memory_kv + i * width);

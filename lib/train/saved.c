@@ -105,7 +105,7 @@ static txl_status write_part(struct writer *w, enum saved_part part, const struc
 /* Gathers the memory of all processes' streams, layer by layer; the caller frees it.  It is a sum
  * over the processes, in which each has zeros for the others' streams. */
 static txl_status gather_memory(const struct training *t, float **memory, txl_error *error) {
-    size_t layers = (size_t)t->x->n_layer, row = t->memory_length * (size_t)t->x->d_model;
+    size_t layers = (size_t)t->net->n_layer, row = t->memory_length * (size_t)t->net->d_model;
     size_t n = layers * t->streams * row;
     float *all = calloc(n + 1, sizeof *all);
     double lacking = all ? 0 : 1;
@@ -128,8 +128,8 @@ static txl_status gather_memory(const struct training *t, float **memory, txl_er
 /* `gathered` is the memory of all processes; NULL if there is only this one. */
 static txl_status write_memory(struct writer *w, const struct training *t, const float *gathered,
                                txl_error *error) {
-    size_t layers = (size_t)t->x->n_layer;
-    size_t size = t->streams * t->memory_length * (size_t)t->x->d_model * sizeof(float);
+    size_t layers = (size_t)t->net->n_layer;
+    size_t size = t->streams * t->memory_length * (size_t)t->net->d_model * sizeof(float);
     struct piece *piece = calloc(layers, sizeof *piece);
     if (!piece)
         return txl_fail_memory(error, "a state", layers * sizeof *piece);
@@ -386,7 +386,7 @@ static txl_status check_text(const txl_saved *s, const txl_ids *ids, txl_error *
 static txl_status restore(const txl_saved *s, txl_trainer *trainer, txl_error *error) {
     struct training *t = &trainer->training;
     json_int_t step = -1, epoch = -1, at = -1, memory_length = -1;
-    size_t d = (size_t)t->x->d_model, layers = (size_t)t->x->n_layer;
+    size_t d = (size_t)t->net->d_model, layers = (size_t)t->net->n_layer;
     json_error_t where;
     if (json_unpack_ex(s->facts, &where, 0, "{s:I, s:I, s:I, s:I}", "step", &step, "epoch", &epoch,
                        "at", &at, "memory_length", &memory_length) != 0)

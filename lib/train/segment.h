@@ -61,7 +61,7 @@ struct training {
     struct pool *pool;
     struct products products;
     txl_model *model;
-    const struct transformer_xl *x;
+    const struct transformer_xl *net;
     const struct ends *ends;        /* x's */
     bool tied_projection[MAX_BAND]; /* whether the band's softmax uses the embedding's projection */
 

@@ -40,11 +40,11 @@ static size_t softmax_rows(const struct training *t, size_t n) {
 
 static void lay_out_layer(struct training *t, struct arena *arena, struct trained_layer *layer,
                           uint64_t n, uint64_t m) {
-    const struct transformer_xl *x = t->x;
-    uint64_t d = (uint64_t)x->d_model, width = head_width(x);
+    const struct transformer_xl *net = t->net;
+    uint64_t d = (uint64_t)net->d_model, width = head_width(net);
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     layer->memory = take_rows(arena, m, d);
-    if (x->pre_lnorm) {
+    if (net->pre_lnorm) {
         layer->normed_input = take_rows(arena, n, d);
         layer->normed_memory = take_rows(arena, m, d);
         layer->input_mean = take_rows(arena, n, 1);
@@ -58,20 +58,20 @@ static void lay_out_layer(struct training *t, struct arena *arena, struct traine
     layer->qkv = take_rows(arena, n, 3 * width);
     layer->memory_kv = take_rows(arena, m, 2 * width);
     layer->positions = take_rows(arena, keys, width);
-    layer->probability = take_rows(arena, n * (uint64_t)x->n_head, keys);
+    layer->probability = take_rows(arena, n * (uint64_t)net->n_head, keys);
     layer->attended = take_rows(arena, n, width);
     layer->sum_1 = take_rows(arena, n, d);
     layer->normed_1 = take_rows(arena, n, d);
     layer->mean_1 = take_rows(arena, n, 1);
     layer->inverse_1 = take_rows(arena, n, 1);
-    layer->inner = take_rows(arena, n, (uint64_t)x->d_inner);
+    layer->inner = take_rows(arena, n, (uint64_t)net->d_inner);
     layer->sum_2 = take_rows(arena, n, d);
-    layer->output = x->pre_lnorm ? layer->sum_2 : take_rows(arena, n, d);
+    layer->output = net->pre_lnorm ? layer->sum_2 : take_rows(arena, n, d);
 }
 
 static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, uint64_t m) {
-    const struct transformer_xl *x = t->x;
-    uint64_t d = (uint64_t)x->d_model, width = head_width(x),
+    const struct transformer_xl *net = t->net;
+    uint64_t d = (uint64_t)net->d_model, width = head_width(net),
              d_embed = t->ends->band[0].embedding.n_col;
     uint64_t keys = (uint64_t)t->how.mem_len + (uint64_t)t->how.tgt_len;
     uint64_t batch = (uint64_t)t->how.batch, rows = n > m ? n : m;
@@ -95,11 +95,11 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
     t->d_a = take_rows(arena, n, d);
     t->d_b = take_rows(arena, n, d);
     t->d_c = drops ? take_rows(arena, n, d) : NULL;
-    t->d_inner = take_rows(arena, n, (uint64_t)x->d_inner);
+    t->d_inner = take_rows(arena, n, (uint64_t)net->d_inner);
     t->d_qkv = take_rows(arena, n, 3 * width);
     t->d_attended = take_rows(arena, n, width);
     t->d_memory_kv = take_rows(arena, m, 2 * width);
-    t->d_memory = take_rows(arena, x->pre_lnorm ? m : 0, d);
+    t->d_memory = take_rows(arena, net->pre_lnorm ? m : 0, d);
     t->d_positions = take_rows(arena, batch * keys, width);
     t->d_position = take_rows(arena, keys, width);
     t->d_uv = take_rows(arena, batch, 2 * width);
@@ -112,8 +112,8 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
  * softmax, of the feed-forward sublayer or of the attention. */
 static uint64_t packed_room(const struct training *t, size_t n, size_t m) {
     const struct packed_product *p = t->products.packed;
-    const struct transformer_xl *x = t->x;
-    size_t d = (size_t)x->d_model, width = head_width(x), inner = (size_t)x->d_inner;
+    const struct transformer_xl *net = t->net;
+    size_t d = (size_t)net->d_model, width = head_width(net), inner = (size_t)net->d_inner;
     size_t rows = t->softmax_rows, entries = widest_softmax(t->ends),
            clusters = (size_t)t->ends->n_band;
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
@@ -146,7 +146,7 @@ static uint64_t packed_room(const struct training *t, size_t n, size_t m) {
     return most;
 }
 
-/* Lays everything out.  t->how, t->x, t->n_beside and the numbers of weights must be set. */
+/* Lays everything out.  t->how, t->net, t->n_beside and the numbers of weights must be set. */
 static void lay_out(struct training *t, int threads, struct arena *arena) {
     uint64_t n = (uint64_t)t->how.batch * (uint64_t)t->how.tgt_len;
     uint64_t m = (uint64_t)t->how.batch * (uint64_t)t->how.mem_len;
@@ -154,7 +154,7 @@ static void lay_out(struct training *t, int threads, struct arena *arena) {
     t->gradient = take_rows(arena, t->n_parameter, 1);
     for (int i = 0; i < t->n_beside; i++)
         t->beside[i] = take_rows(arena, t->n_weight, 1);
-    t->layer = arena_take(arena, (uint64_t)t->x->n_layer, sizeof *t->layer);
+    t->layer = arena_take(arena, (uint64_t)t->net->n_layer, sizeof *t->layer);
     lay_out_work(t, arena, n, m);
     uint64_t room = t->products.packed ? packed_room(t, (size_t)n, (size_t)m) : 0;
     t->products.room_size = (size_t)room;
@@ -165,7 +165,7 @@ static void lay_out(struct training *t, int threads, struct arena *arena) {
         if (t->scratch)
             t->scratch[i] = scratch;
     }
-    for (int l = 0; l < t->x->n_layer; l++) {
+    for (int l = 0; l < t->net->n_layer; l++) {
         struct trained_layer unused = {0};
         lay_out_layer(t, arena, t->layer ? &t->layer[l] : &unused, n, m);
     }
@@ -285,8 +285,8 @@ static char *make_settings(const struct training *t, const txl_model *model) {
 }
 
 static void set_network(struct training *t, const txl_model *model) {
-    t->x = (const struct transformer_xl *)model->network;
-    t->ends = &t->x->network.ends;
+    t->net = (const struct transformer_xl *)model->network;
+    t->ends = &t->net->network.ends;
 }
 
 /* Makes t->model, a model that uses the trainer's tensors. */
@@ -341,8 +341,8 @@ static const struct transformer_xl *trainable(const txl_model *model) {
 }
 
 txl_status training_check(const txl_model *model, const txl_training *how, txl_error *error) {
-    const struct transformer_xl *x = trainable(model);
-    if (!x)
+    const struct transformer_xl *net = trainable(model);
+    if (!net)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: only a Transformer-XL can be trained, not the family %s",
                         model->weights->name, model->family->name);
@@ -372,10 +372,10 @@ txl_status training_check(const txl_model *model, const txl_training *how, txl_e
     if (how->peers && how->batch < how->peers->n)
         return txl_fail(error, TXL_ARGUMENT, "a batch of %d streams is too small for %d processes",
                         how->batch, how->peers->n);
-    if (x->attn_type != ATTENTION_RELATIVE)
+    if (net->attn_type != ATTENTION_RELATIVE)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: attn_type %d cannot be trained, only 0 (relative positions)",
-                        model->weights->name, (int)x->attn_type);
+                        model->weights->name, (int)net->attn_type);
     if (txl_model_n_token(model) < 2)
         return txl_fail(error, TXL_ARGUMENT, "a vocabulary of one symbol leaves nothing to learn");
     return TXL_OK;
@@ -421,15 +421,15 @@ static struct dropout make_dropout(double p, uint64_t seed) {
 }
 
 void training_forget(struct training *t) {
-    size_t size = (size_t)t->how.batch * (size_t)t->how.mem_len * (size_t)t->x->d_model;
-    t->memory_length = t->x->network.zero_memory ? (size_t)t->how.mem_len : 0;
-    for (int l = 0; l < t->x->n_layer; l++)
+    size_t size = (size_t)t->how.batch * (size_t)t->how.mem_len * (size_t)t->net->d_model;
+    t->memory_length = t->net->network.zero_memory ? (size_t)t->how.mem_len : 0;
+    for (int l = 0; l < t->net->n_layer; l++)
         memset(t->layer[l].memory, 0, size * sizeof(float));
 }
 
 void train_positions(struct training *t) {
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
-    position_sines(t->x->inv_freq, (size_t)t->x->d_model, t->how.clamp_len, keys - 1, -1, keys,
+    position_sines(t->net->inv_freq, (size_t)t->net->d_model, t->how.clamp_len, keys - 1, -1, keys,
                    t->sines);
 }
 
@@ -457,10 +457,10 @@ txl_status training_open(struct training *t, const txl_model *model, const txl_t
     t->dropout = make_dropout(t->how.dropout, t->how.seed);
     t->dropatt = make_dropout(t->how.dropatt, t->how.seed);
     train_positions(t);
-    for (int l = 0; l < t->x->n_layer; l++)
+    for (int l = 0; l < t->net->n_layer; l++)
         t->layer[l].input = l == 0 ? t->embedding : t->layer[l - 1].output;
     if (!t->hidden)
-        t->hidden = t->layer[t->x->n_layer - 1].output;
+        t->hidden = t->layer[t->net->n_layer - 1].output;
     training_forget(t);
     return TXL_OK;
 }
@@ -505,7 +505,7 @@ static void drop_task(void *context, int i, int thread) {
     (void)thread;
     const struct dropped *s = context;
     struct training *t = s->t;
-    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
     for (size_t r = first; r < end; r++) {
         if (s->from != s->to)
@@ -528,14 +528,14 @@ void training_forward(struct training *t, uint64_t step) {
     pool_run(t->pool, (int)t->model->weights->n_tensor, clear_task, t);
     drop_rows(t, DROP_POSITIONS, keys, t->sines, t->dropped_sines);
     train_embed(t);
-    for (int l = 0; l < t->x->n_layer; l++)
+    for (int l = 0; l < t->net->n_layer; l++)
         train_layer(t, l);
-    drop_rows(t, DROP_LAST, t->n, t->layer[t->x->n_layer - 1].output, t->hidden);
+    drop_rows(t, DROP_LAST, t->n, t->layer[t->net->n_layer - 1].output, t->hidden);
 }
 
 void training_backward(struct training *t) {
     drop_rows(t, DROP_LAST, t->n, t->d_a, t->d_a);
-    for (int l = t->x->n_layer - 1; l >= 0; l--)
+    for (int l = t->net->n_layer - 1; l >= 0; l--)
         train_layer_gradient(t, l);
     train_embed_gradient(t, t->d_a);
 }
@@ -551,10 +551,10 @@ double training_score(struct training *t) {
 /* Makes the last mem_len rows of memory and segment the memory, in place.  The rows of a stream may
  * become more, so the last stream moves first. */
 void training_advance(struct training *t) {
-    size_t d = (size_t)t->x->d_model, mem_len = (size_t)t->how.mem_len, m = t->memory_length;
+    size_t d = (size_t)t->net->d_model, mem_len = (size_t)t->how.mem_len, m = t->memory_length;
     size_t all = m + t->length, rows = all < mem_len ? all : mem_len;
     size_t new_rows = t->length < rows ? t->length : rows, kept = rows - new_rows;
-    for (int l = 0; l < t->x->n_layer; l++) {
+    for (int l = 0; l < t->net->n_layer; l++) {
         struct trained_layer *layer = &t->layer[l];
         for (size_t b = t->batch; b-- > 0;) {
             float *to = layer->memory + b * rows * d;

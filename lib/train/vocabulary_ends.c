@@ -37,7 +37,7 @@ static void embed_task(void *context, int i, int thread) {
     (void)thread;
     const struct embedding *e = context;
     struct training *t = e->t;
-    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = e->count - first < ROW_PIECE ? e->count : first + ROW_PIECE;
     float scale = (float)sqrt((double)d);
     for (size_t k = first; k < end; k++) {
@@ -80,7 +80,7 @@ static void unembed_task(void *context, int i, int thread) {
     (void)thread;
     const struct embedding *e = context;
     struct training *t = e->t;
-    size_t d = (size_t)t->x->d_model, first = (size_t)i * ROW_PIECE;
+    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
     size_t end = e->count - first < ROW_PIECE ? e->count : first + ROW_PIECE;
     float scale = (float)sqrt((double)d);
     for (size_t k = first; k < end; k++) {
@@ -109,7 +109,7 @@ static void scatter_task(void *context, int i, int thread) {
 }
 
 void train_embed_gradient(struct training *t, float *d_embedding) {
-    size_t d = (size_t)t->x->d_model;
+    size_t d = (size_t)t->net->d_model;
     for (int i = 0; i < t->ends->n_band; i++) {
         const struct band *band = &t->ends->band[i];
         const struct matrix *p = &band->embedding_projection;
@@ -209,7 +209,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
     const struct matrix *cluster = &t->ends->cluster;
     bool tied = t->tied_projection[s->band];
     const struct matrix *p = tied ? &band->embedding_projection : &band->softmax_projection;
-    size_t d = (size_t)t->x->d_model, width = band->softmax.n_col, n = s->n + s->n_cluster;
+    size_t d = (size_t)t->net->d_model, width = band->softmax.n_col, n = s->n + s->n_cluster;
     compute_logits(s);
     pool_run(t->pool, (int)pieces(s->count, ROW_PIECE), entropy_task, s);
     train_sum_rows(t, s->count, s->n, t->logit, n, gradient_of(t, band->softmax_bias));
@@ -241,7 +241,7 @@ static void softmax_rows(struct softmax *s, float *d_hidden) {
 }
 
 static void softmax_head(struct training *t, float *d_hidden) {
-    size_t d = (size_t)t->x->d_model;
+    size_t d = (size_t)t->net->d_model;
     struct softmax s = {
         .t = t, .n = t->ends->band[0].n_token, .n_cluster = (size_t)t->ends->n_band - 1};
     for (size_t k = 0; k < t->n; k++)
@@ -255,7 +255,7 @@ static void softmax_head(struct training *t, float *d_hidden) {
 }
 
 static void softmax_tail(struct training *t, int i, float *d_hidden) {
-    size_t d = (size_t)t->x->d_model, count = members(t, i, t->target);
+    size_t d = (size_t)t->net->d_model, count = members(t, i, t->target);
     struct softmax s = {.t = t, .band = i, .n = t->ends->band[i].n_token, .hidden = t->gather};
     for (s.first = 0; s.first < count; s.first += s.count) {
         size_t left = count - s.first;
@@ -313,7 +313,7 @@ static void distribution_task(void *context, int i, int thread) {
 }
 
 void train_distributions(struct training *t, float *out) {
-    size_t d = (size_t)t->x->d_model;
+    size_t d = (size_t)t->net->d_model;
     for (int i = 0; i < t->ends->n_band; i++) {
         struct distributions o = {.out = out, .cluster = t->cluster};
         struct softmax *s = &o.softmax;

@@ -8,12 +8,12 @@
 
 /* attend_row for the query at position p.  s[n_key] are the scores of the keys at positions low ..
  * low + n_key - 1; b[n_distance] are the position scores, farthest first. */
-static float attend_past(const struct transformer_xl_timeline *line, uint64_t p, uint64_t low,
+static float attend_past(const struct transformer_xl_timeline *timeline, uint64_t p, uint64_t low,
                          size_t n_key, float *s, const float *b, size_t n_distance) {
-    uint64_t from = first_visible(&line->base, p);
-    const struct kernels *kernels = line->base.compute.kernels;
+    uint64_t from = first_visible(&timeline->base, p);
+    const struct kernels *kernels = timeline->base.compute.kernels;
     size_t before = (size_t)(from - low), n = (size_t)(p - from) + 1;
-    size_t d_head = (size_t)line->x->d_head;
+    size_t d_head = (size_t)timeline->net->d_head;
     if (n_distance == 0)
         return attend_row(kernels, d_head, s, n_key, before, n, n, 0, NULL);
     /* Distances n - 1 .. 0; those of n_distance and more share the farthest row. */
@@ -24,8 +24,8 @@ static float attend_past(const struct transformer_xl_timeline *line, uint64_t p,
 
 /* The position before which all keys and values are zero.  They need not be read: they score zero
  * and add nothing. */
-static uint64_t zeros_end(const struct transformer_xl_timeline *line) {
-    return line->zero_rows ? 0 : first_position(&line->base);
+static uint64_t zeros_end(const struct transformer_xl_timeline *timeline) {
+    return timeline->zero_rows ? 0 : first_position(&timeline->base);
 }
 
 /* m queries of one head, and what they see together: the keys from the first that any of them sees
@@ -33,8 +33,8 @@ static uint64_t zeros_end(const struct transformer_xl_timeline *line) {
  * and on of the pass, of one timeline or one of each of several. */
 struct queries {
     const struct attention *a;
-    const struct transformer_xl_timeline *line; /* of the first query */
-    bool several;                               /* each query is of another timeline */
+    const struct transformer_xl_timeline *timeline; /* of the first query */
+    bool several;                                   /* each query is of another timeline */
     size_t head, row, m;
     struct key_range seen;
     size_t n_distance;
@@ -42,50 +42,50 @@ struct queries {
 };
 
 /* The timeline and the position of query t. */
-static const struct transformer_xl_timeline *line_of(const struct queries *q, size_t t) {
-    return q->several ? xl_timeline(q->a->each[q->row + t]) : q->line;
+static const struct transformer_xl_timeline *timeline_of(const struct queries *q, size_t t) {
+    return q->several ? xl_timeline(q->a->each[q->row + t]) : q->timeline;
 }
 
 static uint64_t position_of(const struct queries *q, size_t t) {
-    return line_of(q, t)->base.next + (q->a->each ? 0 : q->row + t);
+    return timeline_of(q, t)->base.next + (q->a->each ? 0 : q->row + t);
 }
 
 /* The position of the first key that query t sees, and of the first that is read for it. */
 static uint64_t first_seen(const struct queries *q, size_t t) {
-    return first_visible(&line_of(q, t)->base, position_of(q, t));
+    return first_visible(&timeline_of(q, t)->base, position_of(q, t));
 }
 
 static uint64_t first_read(const struct queries *q, size_t t) {
-    uint64_t seen = first_seen(q, t), zeros = zeros_end(q->line);
+    uint64_t seen = first_seen(q, t), zeros = zeros_end(q->timeline);
     return seen > zeros ? seen : zeros;
 }
 
 static struct queries find_queries(const struct attention *a, size_t head, size_t row, size_t m) {
     struct queries q = {.a = a,
-                        .line = attention_timeline(a, row),
+                        .timeline = attention_timeline(a, row),
                         .several = a->each && m > 1,
                         .head = head,
                         .row = row,
                         .m = m};
-    const struct kv_ring *ring = &q.line->ring;
+    const struct kv_ring *ring = &q.timeline->ring;
     uint64_t seen = first_seen(&q, 0), from = first_read(&q, 0);
     uint64_t end = position_of(&q, q.several ? 0 : m - 1) + 1;
     q.n_common = ring->n_shared + 1;
     for (size_t t = 1; q.several && t < m; t++) {
         uint64_t seen_too = first_seen(&q, t), from_too = first_read(&q, t);
         uint64_t end_too = position_of(&q, t) + 1;
-        size_t common = ring_common(ring, &line_of(&q, t)->ring);
+        size_t common = ring_common(ring, &timeline_of(&q, t)->ring);
         seen = seen_too < seen ? seen_too : seen;
         from = from_too < from ? from_too : from;
         end = end_too > end ? end_too : end;
         q.n_common = smaller(q.n_common, common);
     }
-    q.n_distance = smaller((size_t)(end - seen), q.line->positions->distances);
-    size_t places = q.line->positions->places;
-    q.seen = attend_range(a->l, head, seen, end, places - q.n_distance, places);
+    q.n_distance = smaller((size_t)(end - seen), q.timeline->positions->distances);
+    size_t n_row = q.timeline->positions->n_row;
+    q.seen = attend_range(a->l, head, seen, end, n_row - q.n_distance, n_row);
     q.seen.keys.block = ring_block(ring, q.seen.low);
     q.seen.keys.first = (size_t)(from - q.seen.low);
-    if (a->few)
+    if (a->first)
         q.seen.positions.end = 0;
     return q;
 }
@@ -125,7 +125,7 @@ static void keep_block(const struct queries *q, struct piece *s) {
 static struct piece find_piece(const struct queries *q, size_t owner, size_t part, size_t from) {
     size_t n_owner = q->several ? q->m : 1;
     for (; owner < n_owner; owner++, part = q->n_common) {
-        const struct kv_ring *ring = &line_of(q, owner)->ring;
+        const struct kv_ring *ring = &timeline_of(q, owner)->ring;
         uint64_t begin = part > 0 ? ring_part(ring, part - 1).end : 0;
         for (; part <= ring->n_shared; part++) {
             const struct ring_part p = ring_part(ring, part);
@@ -177,7 +177,7 @@ static const void *begin_values(const struct piece *s, const void *after) {
 /* Scratch of a task. */
 struct work {
     float *s;   /* [m, n_key]: scores, then weights */
-    float *b;   /* [m, n_place]: position scores */
+    float *b;   /* [m, n_position]: position scores */
     float *q;   /* [m, d_head] */
     float *out; /* [m, the values' width] */
 };
@@ -185,8 +185,8 @@ struct work {
 static struct work divide_scratch(const struct queries *q, float *scratch) {
     struct work w = {.s = scratch};
     w.b = w.s + q->m * q->seen.n_key;
-    w.q = w.b + q->m * q->seen.n_place;
-    w.out = w.q + q->m * (size_t)q->line->x->d_head;
+    w.q = w.b + q->m * q->seen.n_position;
+    w.out = w.q + q->m * (size_t)q->timeline->net->d_head;
     return w;
 }
 
@@ -194,18 +194,18 @@ static struct work divide_scratch(const struct queries *q, float *scratch) {
  * take. */
 static void make_queries(const struct queries *q, const float *bias, const struct rows *rows,
                          float *out) {
-    const struct transformer_xl *x = q->line->x;
-    size_t d_head = (size_t)x->d_head, width = head_width(x), at = q->head * d_head;
-    attend_queries(rows, q->line->base.compute.kernels, q->m, d_head,
-                   q->a->line->qkv + q->row * 3 * width + at, 3 * width, bias ? bias + at : NULL,
-                   out);
+    const struct transformer_xl *net = q->timeline->net;
+    size_t d_head = (size_t)net->d_head, width = head_width(net), at = q->head * d_head;
+    attend_queries(rows, q->timeline->base.compute.kernels, q->m, d_head,
+                   q->a->timeline->qkv + q->row * 3 * width + at, 3 * width,
+                   bias ? bias + at : NULL, out);
 }
 
 /* S = (Q + u) K^T.  `after` is the address that will be read next, to be prefetched. */
 static void score_keys(const struct queries *q, const struct work *w, const void *after) {
-    const struct kernels *kernels = q->line->base.compute.kernels;
-    size_t d_head = (size_t)q->line->x->d_head;
-    make_queries(q, q->a->layer->u, &q->line->ring.keys, w->q);
+    const struct kernels *kernels = q->timeline->base.compute.kernels;
+    size_t d_head = (size_t)q->timeline->net->d_head;
+    make_queries(q, q->a->layer->u, &q->timeline->ring.keys, w->q);
     for (size_t t = 0; t < q->m; t++)
         memset(w->s + t * q->seen.n_key, 0, q->seen.keys.first * sizeof *w->s);
     for (struct piece s = first_piece(q), next; s.store; s = next) {
@@ -217,53 +217,54 @@ static void score_keys(const struct queries *q, const struct work *w, const void
 
 /* B += the learned biases of the distances, if there are any. */
 static void add_distance_biases(const struct queries *q, float *b) {
-    const struct positions *p = q->line->positions;
+    const struct positions *p = q->timeline->positions;
     if (!p->bias)
         return;
     const float *bias =
-        p->bias + ((size_t)q->seen.keys.layer * (size_t)q->line->x->n_head + q->head) * p->places +
-        q->seen.place;
+        p->bias +
+        ((size_t)q->seen.keys.layer * (size_t)q->timeline->net->n_head + q->head) * p->n_row +
+        q->seen.low_row;
     for (size_t t = 0; t < q->m; t++)
-        for (size_t j = q->seen.n_place - q->n_distance; j < q->seen.n_place; j++)
-            b[t * q->seen.n_place + j] += bias[j];
+        for (size_t j = q->seen.n_position - q->n_distance; j < q->seen.n_position; j++)
+            b[t * q->seen.n_position + j] += bias[j];
 }
 
 /* B = (Q + v) (W_r R)^T, unless the position scores were computed before.  `after` as above. */
 static void score_positions(const struct queries *q, const struct work *w, const void *after) {
-    const struct rows *rows = &q->line->positions->rows;
+    const struct rows *rows = &q->timeline->positions->rows;
     if (q->seen.positions.end == 0)
         return;
     make_queries(q, q->a->layer->v, rows, w->q);
-    rows_score(rows, q->line->base.compute.kernels, &q->seen.positions, q->m, w->q,
-               (size_t)q->line->x->d_head, w->b, q->seen.n_place, after);
+    rows_score(rows, q->timeline->base.compute.kernels, &q->seen.positions, q->m, w->q,
+               (size_t)q->timeline->net->d_head, w->b, q->seen.n_position, after);
     add_distance_biases(q, w->b);
 }
 
 /* Turns S into attention weights, in the form that products with values take; row t is still to be
  * multiplied by factor[t]. */
 static void weigh(const struct queries *q, const struct work *w, float *factor) {
-    const struct positions *p = q->line->positions;
-    const float *far = w->b + q->seen.n_place - q->n_distance;
-    size_t ldb = q->seen.n_place, n_head = (size_t)q->line->x->n_head;
-    if (q->a->few) {
-        far = p->few_scores + (q->row * n_head + q->head + 1) * p->distances - q->n_distance;
+    const struct positions *p = q->timeline->positions;
+    const float *far = w->b + q->seen.n_position - q->n_distance;
+    size_t ldb = q->seen.n_position, n_head = (size_t)q->timeline->net->n_head;
+    if (q->a->first) {
+        far = p->first_scores + (q->row * n_head + q->head + 1) * p->distances - q->n_distance;
         ldb = n_head * p->distances;
     }
     for (size_t t = 0; t < q->m; t++) {
         float *row = w->s + t * q->seen.n_key;
-        factor[t] = attend_past(line_of(q, t), position_of(q, t), q->seen.low, q->seen.n_key, row,
-                                far + t * ldb, q->n_distance);
+        factor[t] = attend_past(timeline_of(q, t), position_of(q, t), q->seen.low, q->seen.n_key,
+                                row, far + t * ldb, q->n_distance);
         /* While the row is in the first-level cache. */
-        rows_round_factor(&q->line->ring.values, q->line->base.compute.kernels, 1, q->seen.n_key,
-                          row, q->seen.n_key);
+        rows_round_factor(&q->timeline->ring.values, q->timeline->base.compute.kernels, 1,
+                          q->seen.n_key, row, q->seen.n_key);
     }
 }
 
 /* heads = softmax(S + B) V.  `after` as above. */
 static void gather_values(const struct queries *q, const struct work *w, const void *after) {
-    const struct kernels *kernels = q->line->base.compute.kernels;
-    const struct rows *values = &q->line->ring.values;
-    size_t d_head = (size_t)q->line->x->d_head, width = head_width(q->line->x);
+    const struct kernels *kernels = q->timeline->base.compute.kernels;
+    const struct rows *values = &q->timeline->ring.values;
+    size_t d_head = (size_t)q->timeline->net->d_head, width = head_width(q->timeline->net);
     float factor[QUERY_BLOCK];
     weigh(q, w, factor);
     memset(w->out, 0, q->m * values->width * sizeof *w->out);
@@ -273,17 +274,17 @@ static void gather_values(const struct queries *q, const struct work *w, const v
                    q->seen.n_key, w->out + s.t * values->width, begin_values(&next, after));
     }
     attend_heads(q->m, d_head, w->out, values->width, factor,
-                 q->a->line->heads + q->row * width + q->head * d_head, width);
+                 q->a->timeline->heads + q->row * width + q->head * d_head, width);
 }
 
 static const void *begin_positions(const struct queries *q) {
-    return q->seen.positions.end > 0 ? rows_begin(&q->line->positions->rows, &q->seen.positions)
+    return q->seen.positions.end > 0 ? rows_begin(&q->timeline->positions->rows, &q->seen.positions)
                                      : NULL;
 }
 
 /* Computes one head for the queries.  `after` as above. */
 static void attend(const struct queries *q, int thread, const void *after) {
-    const struct work w = divide_scratch(q, q->line->base.compute.scratch[thread]);
+    const struct work w = divide_scratch(q, q->timeline->base.compute.scratch[thread]);
     const struct piece first = first_piece(q);
     const void *values = begin_values(&first, NULL), *positions = begin_positions(q);
     score_keys(q, &w, positions ? positions : values);
@@ -310,9 +311,9 @@ static bool can_share(const struct attention *a, size_t row, size_t m) {
 /* The most rows of a group such that the busiest thread does at most 9/8 of an even share of the
  * work. */
 static size_t largest_group(const struct attention *a) {
-    size_t threads = (size_t)pool_size(a->line->base.compute.pool);
-    size_t n_head = (size_t)a->line->x->n_head, size = smaller(a->n, MOST_GROUP);
-    size = smaller(size, smaller(QUERY_BLOCK, a->line->base.chunk));
+    size_t threads = (size_t)pool_size(a->timeline->base.compute.pool);
+    size_t n_head = (size_t)a->timeline->net->n_head, size = smaller(a->n, MOST_GROUP);
+    size = smaller(size, smaller(QUERY_BLOCK, a->timeline->base.chunk));
     for (; size > 1; size = (size + 1) / 2) {
         size_t tasks = (a->n + size - 1) / size * n_head;
         size_t longest = (tasks + threads - 1) / threads * size;
@@ -323,7 +324,7 @@ static size_t largest_group(const struct attention *a) {
 }
 
 void attention_group(struct attention *a) {
-    size_t most = largest_group(a), *group = a->line->group;
+    size_t most = largest_group(a), *group = a->timeline->group;
     a->group = group;
     for (size_t row = 0; row < a->n;) {
         size_t m = 1;
@@ -340,16 +341,17 @@ void attention_group(struct attention *a) {
 /* Computes one head for a block of queries, whose keys are all in the ring. */
 static void block_task(void *context, int i, int thread) {
     const struct attention *a = context;
-    size_t n_head = (size_t)a->line->x->n_head, first = (size_t)i / n_head * QUERY_BLOCK;
+    size_t n_head = (size_t)a->timeline->net->n_head, first = (size_t)i / n_head * QUERY_BLOCK;
     const struct queries q =
         find_queries(a, (size_t)i % n_head, first, smaller(QUERY_BLOCK, a->n - first));
     attend(&q, thread, NULL);
 }
 
 static void store_token(const struct attention *a, size_t row, size_t head) {
-    struct transformer_xl_timeline *line = attention_timeline(a, row);
-    size_t stride = 3 * head_width(line->x);
-    struct stored_rows rows = {line, a->l, 1, line->base.next, a->line->qkv + row * stride, stride};
+    struct transformer_xl_timeline *timeline = attention_timeline(a, row);
+    size_t stride = 3 * head_width(timeline->net);
+    struct stored_rows rows = {
+        timeline, a->l, 1, timeline->base.next, a->timeline->qkv + row * stride, stride};
     timeline_store_head(&rows, head);
 }
 
@@ -357,7 +359,8 @@ static void store_token(const struct attention *a, size_t row, size_t head) {
  * single token. */
 static void group_task(void *context, int i, int thread) {
     const struct attention *a = context;
-    size_t n_head = (size_t)a->line->x->n_head, g = (size_t)i / n_head, head = (size_t)i % n_head;
+    size_t n_head = (size_t)a->timeline->net->n_head, g = (size_t)i / n_head,
+           head = (size_t)i % n_head;
     for (size_t row = a->group[g]; row < a->group[g + 1]; row++)
         store_token(a, row, head);
     const struct queries q = find_queries(a, head, a->group[g], a->group[g + 1] - a->group[g]);
@@ -367,10 +370,10 @@ static void group_task(void *context, int i, int thread) {
 /* Scratch of a single token whose heads cannot be divided evenly among the threads.  Two loops of
  * tasks compute them: scores, then values.  The timeline keeps the scores between the two. */
 static struct work token_work(const struct queries *q, int thread) {
-    const struct transformer_xl_timeline *line = q->line;
-    size_t row = line->ring.capacity + in_blocks(line->positions->distances);
-    struct work w = divide_scratch(q, line->base.compute.scratch[thread]);
-    w.s = line->scores + q->head * row;
+    const struct transformer_xl_timeline *timeline = q->timeline;
+    size_t row = timeline->ring.capacity + in_blocks(timeline->positions->distances);
+    struct work w = divide_scratch(q, timeline->base.compute.scratch[thread]);
+    w.s = timeline->scores + q->head * row;
     w.b = w.s + q->seen.n_key;
     return w;
 }
@@ -379,7 +382,7 @@ static struct work token_work(const struct queries *q, int thread) {
 static struct piece first_of_next(const struct queries *q) {
     struct piece s = first_piece(q);
     s.span.head++;
-    return s.span.head < (size_t)q->line->x->n_head ? s : (struct piece){0};
+    return s.span.head < (size_t)q->timeline->net->n_head ? s : (struct piece){0};
 }
 
 /* Stores the key and value of one head for a single token, and computes the head. */
@@ -415,24 +418,24 @@ static void value_task(void *context, int i, int thread) {
 }
 
 void attention_run(struct attention *a) {
-    struct transformer_xl_timeline *line = a->line;
-    struct pool *pool = line->base.compute.pool;
-    if (a->n == 1 && line->x->n_head % pool_size(pool) == 0) {
-        pool_run(pool, line->x->n_head, head_task, a);
+    struct transformer_xl_timeline *timeline = a->timeline;
+    struct pool *pool = timeline->base.compute.pool;
+    if (a->n == 1 && timeline->net->n_head % pool_size(pool) == 0) {
+        pool_run(pool, timeline->net->n_head, head_task, a);
         return;
     }
     if (a->n == 1) {
-        pool_run(pool, 2 * line->x->n_head, score_task, a);
-        pool_run(pool, line->x->n_head, value_task, a);
+        pool_run(pool, 2 * timeline->net->n_head, score_task, a);
+        pool_run(pool, timeline->net->n_head, value_task, a);
         return;
     }
     if (a->each) {
-        pool_run(pool, (int)a->n_group * line->x->n_head, group_task, a);
+        pool_run(pool, (int)a->n_group * timeline->net->n_head, group_task, a);
         return;
     }
     struct stored_rows rows = {
-        line, a->l, a->n, line->base.next, line->qkv, 3 * head_width(line->x)};
+        timeline, a->l, a->n, timeline->base.next, timeline->qkv, 3 * head_width(timeline->net)};
     timeline_store(&rows);
     int blocks = (int)((a->n + QUERY_BLOCK - 1) / QUERY_BLOCK);
-    pool_run(pool, blocks * line->x->n_head, block_task, a);
+    pool_run(pool, blocks * timeline->net->n_head, block_task, a);
 }

@@ -7,12 +7,12 @@
 /* The attention of one layer in a pass.  The pass has n tokens of one timeline, or one token of
  * each of n timelines. */
 struct attention {
-    struct transformer_xl_timeline *line; /* whose activations and threads the pass uses */
-    struct timeline *const *each;         /* [n] timelines; NULL: all rows are of `line` */
-    int l;                                /* number of the layer */
-    const struct layer *layer;            /* weights of the layer */
+    struct transformer_xl_timeline *timeline; /* whose activations and threads the pass uses */
+    struct timeline *const *each;             /* [n] timelines; NULL: all rows are of `timeline` */
+    int l;                                    /* number of the layer */
+    const struct layer *layer;                /* weights of the layer */
     size_t n;
-    bool few; /* position scores are in positions->few_scores */
+    bool first; /* position scores are in positions->first_scores */
 
     /* Set by attention_group: rows group[g] to group[g + 1] - 1 read their shared keys and values
      * together. */
@@ -23,7 +23,7 @@ struct attention {
 /* The timeline of a row of the pass. */
 static inline struct transformer_xl_timeline *attention_timeline(const struct attention *a,
                                                                  size_t row) {
-    return a->each ? xl_timeline(a->each[row]) : a->line;
+    return a->each ? xl_timeline(a->each[row]) : a->timeline;
 }
 
 /* Divides the rows of a pass of several timelines into groups; `each` is set. */

@@ -23,34 +23,34 @@ struct rows_seen {
     double visible, distances;
 };
 
-static struct rows_seen rows_seen(const struct transformer_xl *x, const txl_settings *s) {
+static struct rows_seen rows_seen(const struct transformer_xl *net, const txl_settings *s) {
     struct rows_seen seen = {.visible = s->mem_len + (s->tgt_len + 1) / 2.0};
     if (is_same_length(s))
-        seen.visible = (double)same_length_reach(&x->network, s);
-    if (!attention_is_relative(x->attn_type))
+        seen.visible = (double)same_length_reach(&net->network, s);
+    if (!attention_is_relative(net->attn_type))
         return seen;
-    bool relative = x->attn_type == ATTENTION_RELATIVE;
+    bool relative = net->attn_type == ATTENTION_RELATIVE;
     seen.distances = seen.visible;
     if (s->clamp_len > 0 && seen.distances > s->clamp_len + relative)
         seen.distances = s->clamp_len + relative;
-    if (!relative && seen.distances > x->max_klen)
-        seen.distances = x->max_klen;
+    if (!relative && seen.distances > net->max_klen)
+        seen.distances = net->max_klen;
     return seen;
 }
 
 void transformer_xl_costs(const struct network *network, const txl_settings *settings,
                           txl_costs *costs) {
     const struct layer_list list = network_layers(network, &transformer_xl_parameters);
-    const struct transformer_xl *x = (const struct transformer_xl *)network;
+    const struct transformer_xl *net = (const struct transformer_xl *)network;
     uint64_t bytes = 0, products = 0;
     layers_costs(&list, &bytes, &products);
     ends_costs(&network->ends, &bytes, &products);
-    struct rows_seen seen = rows_seen(x, settings);
-    double width = (double)x->n_head * x->d_head;
-    double rows = (2 * seen.visible + seen.distances) * x->n_layer;
+    struct rows_seen seen = rows_seen(net, settings);
+    double width = (double)net->n_head * net->d_head;
+    double rows = (2 * seen.visible + seen.distances) * net->n_layer;
     bytes += (uint64_t)(rows * width * (double)rows_element_size(settings->memory_type));
-    if (x->attn_type == ATTENTION_LEARNED_DISTANCE) /* their biases */
-        bytes += (uint64_t)(seen.distances * x->n_layer * x->n_head * sizeof(float));
+    if (net->attn_type == ATTENTION_LEARNED_DISTANCE) /* their biases */
+        bytes += (uint64_t)(seen.distances * net->n_layer * net->n_head * sizeof(float));
     costs->bytes = bytes;
     costs->flops = 2 * (products + (uint64_t)(rows * width));
     costs->block_flops = 0;

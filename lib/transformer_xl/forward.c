@@ -20,140 +20,143 @@
 /* ---- Layers ------------------------------------------------------------------------------- */
 
 /* out = LayerNorm(x + y) for n rows; y may be NULL. */
-static void normalise(const struct transformer_xl_timeline *line, const struct layer_norm *norm,
+static void normalise(const struct transformer_xl_timeline *timeline, const struct layer_norm *norm,
                       size_t n, const float *x, const float *y, float *out) {
-    compute_norm(&line->base.compute, norm, (size_t)line->x->d_model,
-                 line->x->network.layer_norm_eps, n, x, y, out);
+    compute_norm(&timeline->base.compute, norm, (size_t)timeline->net->d_model,
+                 timeline->net->network.layer_norm_eps, n, x, y, out);
 }
 
-static void add_rows(const struct transformer_xl_timeline *line, size_t n, const float *y) {
-    for (size_t i = 0; i < n * (size_t)line->x->d_model; i++)
-        line->hidden[i] += y[i];
+static void add_rows(const struct transformer_xl_timeline *timeline, size_t n, const float *y) {
+    for (size_t i = 0; i < n * (size_t)timeline->net->d_model; i++)
+        timeline->hidden[i] += y[i];
 }
 
 /* Ends a sublayer (attention or feed-forward): hidden = hidden + y, normalised unless pre_lnorm. */
-static void finish_sublayer(struct transformer_xl_timeline *line, const struct layer_norm *norm,
+static void finish_sublayer(struct transformer_xl_timeline *timeline, const struct layer_norm *norm,
                             size_t n, const float *y) {
-    if (line->x->pre_lnorm)
-        add_rows(line, n, y);
+    if (timeline->net->pre_lnorm)
+        add_rows(timeline, n, y);
     else
-        normalise(line, norm, n, line->hidden, y, line->hidden);
+        normalise(timeline, norm, n, timeline->hidden, y, timeline->hidden);
 }
 
 /* Begins a sublayer: returns its input, normalised if pre_lnorm. */
-static const float *begin_sublayer(struct transformer_xl_timeline *line,
+static const float *begin_sublayer(struct transformer_xl_timeline *timeline,
                                    const struct layer_norm *norm, size_t n) {
-    if (!line->x->pre_lnorm)
-        return line->hidden;
-    normalise(line, norm, n, line->hidden, NULL, line->normed);
-    return line->normed;
+    if (!timeline->net->pre_lnorm)
+        return timeline->hidden;
+    normalise(timeline, norm, n, timeline->hidden, NULL, timeline->normed);
+    return timeline->normed;
 }
 
 static void attention_sublayer(struct attention *a) {
-    struct transformer_xl_timeline *line = a->line;
-    const struct transformer_xl *x = line->x;
+    struct transformer_xl_timeline *timeline = a->timeline;
+    const struct transformer_xl *net = timeline->net;
     const struct layer *layer = a->layer;
-    size_t n = a->n, width = head_width(x), d_model = (size_t)x->d_model;
-    const float *input = begin_sublayer(line, &layer->attention_norm, n);
+    size_t n = a->n, width = head_width(net), d_model = (size_t)net->d_model;
+    const float *input = begin_sublayer(timeline, &layer->attention_norm, n);
     /* QKV[n, 3 width] = X[n, d_model] W_qkv^T */
-    compute_product(&line->base.compute, n, input, d_model, &layer->qkv, NULL, LINEAR, line->qkv,
-                    3 * width);
-    if (!attention_is_relative(x->attn_type) && x->pre_lnorm) {
+    compute_product(&timeline->base.compute, n, input, d_model, &layer->qkv, NULL, LINEAR,
+                    timeline->qkv, 3 * width);
+    if (!attention_is_relative(net->attn_type) && net->pre_lnorm) {
         /* The vanilla types' published code does not normalise the input of the queries. */
         struct matrix q = matrix_rows(&layer->qkv, 0, width);
-        compute_product(&line->base.compute, n, line->hidden, d_model, &q, NULL, LINEAR, line->qkv,
-                        3 * width);
+        compute_product(&timeline->base.compute, n, timeline->hidden, d_model, &q, NULL, LINEAR,
+                        timeline->qkv, 3 * width);
     }
-    if (a->few) {
+    if (a->first) {
         const struct position_weights weights = position_weights(layer);
-        positions_score_few(line->positions, &line->base.compute, &weights, n, line->qkv,
-                            3 * width);
+        positions_score_first(timeline->positions, &timeline->base.compute, &weights, n,
+                              timeline->qkv, 3 * width);
     }
     attention_run(a);
-    compute_product(&line->base.compute, n, line->heads, width, &layer->o, NULL, LINEAR,
-                    line->inner, d_model);
-    finish_sublayer(line, &layer->attention_norm, n, line->inner);
+    compute_product(&timeline->base.compute, n, timeline->heads, width, &layer->o, NULL, LINEAR,
+                    timeline->inner, d_model);
+    finish_sublayer(timeline, &layer->attention_norm, n, timeline->inner);
 }
 
-static void feed_forward_sublayer(struct transformer_xl_timeline *line, const struct layer *layer,
-                                  size_t n) {
-    size_t d_model = (size_t)line->x->d_model, d_inner = (size_t)line->x->d_inner;
-    const float *input = begin_sublayer(line, &layer->feed_forward_norm, n);
-    compute_product(&line->base.compute, n, input, d_model, &layer->feed_forward_1,
-                    layer->feed_forward_bias_1, RELU, line->inner, d_inner);
-    compute_product(&line->base.compute, n, line->inner, d_inner, &layer->feed_forward_2,
-                    layer->feed_forward_bias_2, LINEAR, line->normed, d_model);
-    finish_sublayer(line, &layer->feed_forward_norm, n, line->normed);
+static void feed_forward_sublayer(struct transformer_xl_timeline *timeline,
+                                  const struct layer *layer, size_t n) {
+    size_t d_model = (size_t)timeline->net->d_model, d_inner = (size_t)timeline->net->d_inner;
+    const float *input = begin_sublayer(timeline, &layer->feed_forward_norm, n);
+    compute_product(&timeline->base.compute, n, input, d_model, &layer->feed_forward_1,
+                    layer->feed_forward_bias_1, RELU, timeline->inner, d_inner);
+    compute_product(&timeline->base.compute, n, timeline->inner, d_inner, &layer->feed_forward_2,
+                    layer->feed_forward_bias_2, LINEAR, timeline->normed, d_model);
+    finish_sublayer(timeline, &layer->feed_forward_norm, n, timeline->normed);
 }
 
 /* The vanilla types number positions from the end of the current segment. */
-static void add_sinusoid(struct transformer_xl_timeline *line, size_t n) {
-    position_sines(line->x->inv_freq, (size_t)line->x->d_model, line->base.settings.clamp_len,
-                   n - 1, -1, n, line->normed);
-    add_rows(line, n, line->normed);
+static void add_sinusoid(struct transformer_xl_timeline *timeline, size_t n) {
+    position_sines(timeline->net->inv_freq, (size_t)timeline->net->d_model,
+                   timeline->base.settings.clamp_len, n - 1, -1, n, timeline->normed);
+    add_rows(timeline, n, timeline->normed);
 }
 
-static void add_learned_positions(struct transformer_xl_timeline *line, const struct layer *layer,
-                                  size_t n) {
+static void add_learned_positions(struct transformer_xl_timeline *timeline,
+                                  const struct layer *layer, size_t n) {
     const struct matrix *r = &layer->r_emb;
-    compute_widen(&line->base.compute, r, r->n_row - n, n, line->normed);
-    add_rows(line, n, line->normed);
+    compute_widen(&timeline->base.compute, r, r->n_row - n, n, timeline->normed);
+    add_rows(timeline, n, timeline->normed);
 }
 
 /* How many distances the n next tokens of a timeline see. */
-static size_t distances_seen(const struct transformer_xl_timeline *line, size_t n) {
-    return (size_t)(line->base.next + n - 1 - first_visible(&line->base, line->base.next)) + 1;
+static size_t distances_seen(const struct transformer_xl_timeline *timeline, size_t n) {
+    return (size_t)(timeline->base.next + n - 1 -
+                    first_visible(&timeline->base, timeline->base.next)) +
+           1;
 }
 
 /* The layers of a pass, over hidden[n, d_model]. */
 static txl_status run_layers(struct attention *a, txl_error *error) {
-    struct transformer_xl_timeline *line = a->line;
-    for (a->l = 0; a->l < line->x->n_layer; a->l++) {
+    struct transformer_xl_timeline *timeline = a->timeline;
+    for (a->l = 0; a->l < timeline->net->n_layer; a->l++) {
         const void *layer;
-        txl_status status = layers_get(&line->base.layers, a->l, &layer, error);
+        txl_status status = layers_get(&timeline->base.layers, a->l, &layer, error);
         if (status)
             return status;
         a->layer = layer;
         const struct position_weights weights = position_weights(a->layer);
         for (size_t t = 0; t < (a->each ? a->n : 1); t++)
-            positions_fill(attention_timeline(a, t)->positions, &line->base.compute, a->l,
+            positions_fill(attention_timeline(a, t)->positions, &timeline->base.compute, a->l,
                            &weights);
-        if (line->x->attn_type == ATTENTION_LEARNED_POSITION)
-            add_learned_positions(line, a->layer, a->n);
+        if (timeline->net->attn_type == ATTENTION_LEARNED_POSITION)
+            add_learned_positions(timeline, a->layer, a->n);
         attention_sublayer(a);
-        feed_forward_sublayer(line, a->layer, a->n);
+        feed_forward_sublayer(timeline, a->layer, a->n);
     }
     return TXL_OK;
 }
 
 /* Whether the n next tokens of a timeline do without position rows. */
-static bool scores_few(const struct transformer_xl_timeline *line, size_t n) {
-    return positions_are_few(line->positions, line->base.next - first_position(&line->base), n);
+static bool scores_first(const struct transformer_xl_timeline *timeline, size_t n) {
+    return positions_are_first(timeline->positions,
+                               timeline->base.next - first_position(&timeline->base), n);
 }
 
-/* n tokens of line's timeline, or one token of each of n timelines: hidden[n, d_model]. */
-static txl_status forward(struct transformer_xl_timeline *line, struct timeline *const *each,
+/* n tokens of the timeline, or one token of each of n timelines: hidden[n, d_model]. */
+static txl_status forward(struct transformer_xl_timeline *timeline, struct timeline *const *each,
                           const int32_t *ids, size_t n, txl_error *error) {
-    struct attention attention = {.line = line, .each = each, .n = n};
+    struct attention attention = {.timeline = timeline, .each = each, .n = n};
     size_t n_timeline = each ? n : 1, n_each = each ? 1 : n;
-    attention.few = !each && scores_few(line, n);
+    attention.first = !each && scores_first(timeline, n);
     for (size_t t = 0; t < n_timeline; t++) {
-        struct transformer_xl_timeline *timeline = attention_timeline(&attention, t);
-        timeline->fresh = false;
-        positions_want(timeline->positions, &line->base.compute,
-                       attention.few ? 0 : distances_seen(timeline, n_each));
+        struct transformer_xl_timeline *each_timeline = attention_timeline(&attention, t);
+        each_timeline->fresh = false;
+        positions_need(each_timeline->positions, &timeline->base.compute,
+                       attention.first ? 0 : distances_seen(each_timeline, n_each));
     }
-    adaptive_embed(&line->base.adaptive, &line->base.compute, ids, n, line->hidden);
-    if (line->x->attn_type == ATTENTION_SINUSOID)
-        add_sinusoid(line, n);
+    adaptive_embed(&timeline->base.adaptive, &timeline->base.compute, ids, n, timeline->hidden);
+    if (timeline->net->attn_type == ATTENTION_SINUSOID)
+        add_sinusoid(timeline, n);
     if (each)
         attention_group(&attention);
     txl_status status = run_layers(&attention, error);
     for (size_t t = 0; t < n_timeline && !status; t++) {
-        struct transformer_xl_timeline *timeline = attention_timeline(&attention, t);
-        positions_finish(timeline->positions);
-        timeline->base.next += n_each;
-        timeline_forget(timeline);
+        struct transformer_xl_timeline *each_timeline = attention_timeline(&attention, t);
+        positions_finish(each_timeline->positions);
+        each_timeline->base.next += n_each;
+        timeline_forget(each_timeline);
     }
     return status;
 }
@@ -174,38 +177,38 @@ static void begin_pass(struct timeline *t) {
 
 /* Positions depend on the segment's length, and there is no memory: computes the whole segment
  * again. */
-static txl_status advance_anew(struct transformer_xl_timeline *line, const int32_t *ids, size_t n,
-                               const float **hidden, txl_error *error) {
-    struct timeline *t = &line->base;
+static txl_status advance_anew(struct transformer_xl_timeline *timeline, const int32_t *ids,
+                               size_t n, const float **hidden, txl_error *error) {
+    struct timeline *t = &timeline->base;
     uint64_t next = t->next;
     size_t length = (size_t)timeline_segment_length(t);
     memcpy(t->segment + length, ids, n * sizeof *ids);
     t->next = t->segment_start = 0;
-    txl_status status = forward(line, NULL, t->segment, length + n, error);
+    txl_status status = forward(timeline, NULL, t->segment, length + n, error);
     if (status)
         t->next = next;
-    *hidden = line->hidden + length * (size_t)line->x->d_model;
+    *hidden = timeline->hidden + length * (size_t)timeline->net->d_model;
     return status;
 }
 
 txl_status transformer_xl_advance(struct timeline *t, const int32_t *ids, size_t n, bool every,
                                   const float **hidden, txl_error *error) {
-    struct transformer_xl_timeline *line = xl_timeline(t);
+    struct transformer_xl_timeline *timeline = xl_timeline(t);
     txl_status status;
-    *hidden = line->hidden;
+    *hidden = timeline->hidden;
     if (t->network->has_memory) {
         begin_pass(t);
-        status = forward(line, NULL, ids, n, error);
+        status = forward(timeline, NULL, ids, n, error);
     } else {
-        status = advance_anew(line, ids, n, hidden, error);
+        status = advance_anew(timeline, ids, n, hidden, error);
     }
     if (!every)
-        *hidden += (n - 1) * (size_t)line->x->d_model;
+        *hidden += (n - 1) * (size_t)timeline->net->d_model;
     return status;
 }
 
 bool transformer_xl_advances_alone(const struct timeline *t) {
-    return scores_few((const struct transformer_xl_timeline *)t, 1);
+    return scores_first((const struct transformer_xl_timeline *)t, 1);
 }
 
 txl_status transformer_xl_advance_each(struct timeline *const *each, const int32_t *ids, size_t n,

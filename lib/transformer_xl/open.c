@@ -7,15 +7,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-static txl_status allocate(struct transformer_xl *x, const struct transformer_xl_settings *s,
+static txl_status allocate(struct transformer_xl *net, const struct transformer_xl_settings *s,
                            txl_error *error) {
     size_t n_band = (size_t)s->n_band, n_layer = (size_t)s->n_layer;
-    x->network.ends.band = calloc(n_band, sizeof *x->network.ends.band);
-    if (!x->network.ends.band)
-        return txl_fail_memory(error, "the bands", n_band * sizeof *x->network.ends.band);
-    x->layer = calloc(n_layer, sizeof *x->layer);
-    if (!x->layer)
-        return txl_fail_memory(error, "the layers", n_layer * sizeof *x->layer);
+    net->network.ends.band = calloc(n_band, sizeof *net->network.ends.band);
+    if (!net->network.ends.band)
+        return txl_fail_memory(error, "the bands", n_band * sizeof *net->network.ends.band);
+    net->layer = calloc(n_layer, sizeof *net->layer);
+    if (!net->layer)
+        return txl_fail_memory(error, "the layers", n_layer * sizeof *net->layer);
     return TXL_OK;
 }
 
@@ -39,59 +39,59 @@ static void divide_bands(struct ends *ends, const struct transformer_xl_settings
     }
 }
 
-static void share_biases(struct transformer_xl *x) {
-    for (int n = 0; n < x->n_layer; n++) {
-        struct layer *layer = &x->layer[n];
-        layer->u = layer->u ? layer->u : x->u;
-        layer->v = layer->v ? layer->v : x->v;
+static void share_biases(struct transformer_xl *net) {
+    for (int n = 0; n < net->n_layer; n++) {
+        struct layer *layer = &net->layer[n];
+        layer->u = layer->u ? layer->u : net->u;
+        layer->v = layer->v ? layer->v : net->v;
     }
 }
 
-static void set_dimensions(struct transformer_xl *x, const struct transformer_xl_settings *s) {
-    x->n_layer = s->n_layer;
-    x->n_head = s->n_head;
-    x->d_head = s->d_head;
-    x->d_model = s->d_model;
-    x->d_inner = s->d_inner;
-    x->attn_type = s->attn_type;
-    x->pre_lnorm = s->pre_lnorm;
-    x->max_klen = s->max_klen;
-    x->network.settings = s;
-    x->network.n_layer = s->n_layer;
-    x->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;
-    x->network.has_memory = attention_is_relative(x->attn_type);
-    x->network.zero_memory = s->memory_start == MEMORY_ZEROS;
-    x->network.same_length_more = s->same_length_reach == REACH_MEM_LEN_AND_1;
-    x->network.layer_norm_eps = s->layer_norm_eps;
-    x->network.ends.d_model = (size_t)s->d_model;
-    x->network.ends.n_band = s->n_band;
-    x->network.ends.scale = sqrtf((float)s->d_model);
-    x->network.ends.forward_order = s->cluster_order == CLUSTERS_FORWARD;
+static void set_dimensions(struct transformer_xl *net, const struct transformer_xl_settings *s) {
+    net->n_layer = s->n_layer;
+    net->n_head = s->n_head;
+    net->d_head = s->d_head;
+    net->d_model = s->d_model;
+    net->d_inner = s->d_inner;
+    net->attn_type = s->attn_type;
+    net->pre_lnorm = s->pre_lnorm;
+    net->max_klen = s->max_klen;
+    net->network.settings = s;
+    net->network.n_layer = s->n_layer;
+    net->network.row_width = 2 * (size_t)s->n_head * (size_t)s->d_head;
+    net->network.has_memory = attention_is_relative(net->attn_type);
+    net->network.zero_memory = s->memory_start == MEMORY_ZEROS;
+    net->network.same_length_more = s->same_length_reach == REACH_MEM_LEN_AND_1;
+    net->network.layer_norm_eps = s->layer_norm_eps;
+    net->network.ends.d_model = (size_t)s->d_model;
+    net->network.ends.n_band = s->n_band;
+    net->network.ends.scale = sqrtf((float)s->d_model);
+    net->network.ends.forward_order = s->cluster_order == CLUSTERS_FORWARD;
 }
 
 txl_status transformer_xl_open(const void *settings, const struct tensors *tensors,
                                struct network **network, txl_error *error) {
-    struct transformer_xl *x = calloc(1, sizeof *x);
-    if (!x)
-        return txl_fail_memory(error, "the network", sizeof *x);
-    *network = &x->network;
-    x->network.weights = tensors->weights;
-    set_dimensions(x, settings);
-    txl_status status = allocate(x, settings, error);
+    struct transformer_xl *net = calloc(1, sizeof *net);
+    if (!net)
+        return txl_fail_memory(error, "the network", sizeof *net);
+    *network = &net->network;
+    net->network.weights = tensors->weights;
+    set_dimensions(net, settings);
+    txl_status status = allocate(net, settings, error);
     if (!status)
-        status = parameters_open(&transformer_xl_parameters, settings, tensors, x, error);
+        status = parameters_open(&transformer_xl_parameters, settings, tensors, net, error);
     if (status)
         return status;
-    divide_bands(&x->network.ends, settings);
-    share_biases(x);
+    divide_bands(&net->network.ends, settings);
+    share_biases(net);
     return TXL_OK;
 }
 
 void transformer_xl_close(struct network *network) {
-    struct transformer_xl *x = (struct transformer_xl *)network;
-    if (!x)
+    struct transformer_xl *net = (struct transformer_xl *)network;
+    if (!net)
         return;
-    free(x->layer);
-    free(x->network.ends.band);
-    free(x);
+    free(net->layer);
+    free(net->network.ends.band);
+    free(net);
 }

@@ -284,10 +284,10 @@ static uint64_t parameter_size(const void *settings, int size, int i) {
 }
 
 static void *parameter_part(void *network, enum parameter_scope scope, int i) {
-    struct transformer_xl *x = network;
+    struct transformer_xl *net = network;
     if (scope == PARAMETER_BAND)
-        return &x->network.ends.band[i];
-    return scope == PARAMETER_LAYER ? (void *)&x->layer[i] : x;
+        return &net->network.ends.band[i];
+    return scope == PARAMETER_LAYER ? (void *)&net->layer[i] : net;
 }
 
 const struct parameter_table transformer_xl_parameters = {.parameter = parameters,

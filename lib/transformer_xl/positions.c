@@ -30,8 +30,8 @@ size_t positions_scratch(const struct position_plan *plan) {
     if (!has_few(plan))
         return 0;
     struct matrix sines = {.type = WEIGHTS_F32, .n_row = plan->distances, .n_col = plan->d_model};
-    size_t product = compute_scratch(&sines, FEW_TOKENS * plan->n_head);
-    size_t queries = (FEW_TOKENS + plan->d_model) * plan->d_head;
+    size_t product = compute_scratch(&sines, FIRST_TOKENS * plan->n_head);
+    size_t queries = (FIRST_TOKENS + plan->d_model) * plan->d_head;
     return product > queries ? product : queries;
 }
 
@@ -40,17 +40,17 @@ static struct positions *lay_out(const struct position_plan *plan, struct arena 
     struct positions *p = taken ? taken : &unused;
     size_t d_model = plan->d_model, n_head = plan->n_head;
     *p = (struct positions){.plan = *plan, .distances = plan->distances};
-    p->places = in_blocks(p->distances);
+    p->n_row = in_blocks(p->distances);
     p->rows = plan_rows(plan);
     rows_lay_out(&p->rows, arena);
     p->projected = arena_take(arena, POSITION_BLOCK * projected_width(plan), sizeof *p->projected);
     if (plan->kind == POSITIONS_SINUSOID)
         p->sines = arena_take(arena, p->distances * d_model, sizeof *p->sines);
     if (plan->kind == POSITIONS_LEARNED)
-        p->bias = arena_take(arena, plan->n_layer * n_head * p->places, sizeof *p->bias);
+        p->bias = arena_take(arena, plan->n_layer * n_head * p->n_row, sizeof *p->bias);
     if (has_few(plan)) {
-        p->few_queries = arena_take(arena, FEW_TOKENS * n_head * d_model, sizeof(float));
-        p->few_scores = arena_take(arena, FEW_TOKENS * n_head * p->distances, sizeof(float));
+        p->first_queries = arena_take(arena, FIRST_TOKENS * n_head * d_model, sizeof(float));
+        p->first_scores = arena_take(arena, FIRST_TOKENS * n_head * p->distances, sizeof(float));
     }
     return taken;
 }
@@ -132,7 +132,7 @@ static void store_rows(struct positions *p, const struct compute *compute, int l
     size_t d_head = p->plan.d_head, n_head = p->plan.n_head;
     for (size_t t = 0; t < n; t++) {
         for (size_t h = 0; h < n_head; h++)
-            rows_put(&p->rows, compute->kernels, (size_t)l, p->places - first - n + t, h,
+            rows_put(&p->rows, compute->kernels, (size_t)l, p->n_row - first - n + t, h,
                      p->projected + (t * n_head + h) * d_head, d_head);
     }
 }
@@ -140,31 +140,31 @@ static void store_rows(struct positions *p, const struct compute *compute, int l
 /* The learned row of distance d is the d-th from the end of the table. */
 static void load_learned_distances(struct positions *p, const struct compute *compute, int l,
                                    const struct position_weights *weights, size_t first, size_t n) {
-    size_t n_head = p->plan.n_head, row = weights->r->n_row - first - n;
-    compute_widen(compute, weights->r, row, n, p->projected);
+    size_t n_head = p->plan.n_head, learned = weights->r->n_row - first - n;
+    compute_widen(compute, weights->r, learned, n, p->projected);
     for (size_t t = 0; t < n; t++) {
-        size_t place = p->places - first - n + t;
+        size_t row = p->n_row - first - n + t;
         for (size_t h = 0; h < n_head; h++)
-            p->bias[((size_t)l * n_head + h) * p->places + place] =
-                weights->bias[(row + t) * n_head + h];
+            p->bias[((size_t)l * n_head + h) * p->n_row + row] =
+                weights->bias[(learned + t) * n_head + h];
     }
 }
 
 /* Sessions that share the rows only read them, because all are known. */
-void positions_want(struct positions *p, const struct compute *compute, size_t count) {
+void positions_need(struct positions *p, const struct compute *compute, size_t count) {
     if (p->known == p->distances)
         return;
     size_t most = smaller(in_blocks(count), p->distances);
-    p->wanted = most > p->known ? most : p->known;
+    p->needed = most > p->known ? most : p->known;
     if (p->plan.kind == POSITIONS_SINUSOID)
-        need_sines(p, compute, p->wanted);
+        need_sines(p, compute, p->needed);
 }
 
 void positions_fill(struct positions *p, const struct compute *compute, int l,
                     const struct position_weights *weights) {
     size_t d_model = p->plan.d_model;
-    for (size_t first = p->known, n; first < p->wanted; first += n) {
-        n = smaller(POSITION_BLOCK, p->wanted - first);
+    for (size_t first = p->known, n; first < p->needed; first += n) {
+        n = smaller(POSITION_BLOCK, p->needed - first);
         if (p->plan.kind == POSITIONS_LEARNED)
             load_learned_distances(p, compute, l, weights, first, n);
         else /* W_r R: R[n, d_model], W_r[n_head d_head, d_model] */
@@ -175,17 +175,17 @@ void positions_fill(struct positions *p, const struct compute *compute, int l,
 }
 
 void positions_finish(struct positions *p) {
-    if (p->known < p->wanted)
-        p->known = p->wanted;
+    if (p->known < p->needed)
+        p->known = p->needed;
 }
 
 /* ---- The first tokens --------------------------------------------------------------------- */
 
-bool positions_are_few(const struct positions *p, uint64_t before, size_t n) {
-    return p->few_queries && p->known < p->distances && before + n <= FEW_TOKENS;
+bool positions_are_first(const struct positions *p, uint64_t before, size_t n) {
+    return p->first_queries && p->known < p->distances && before + n <= FIRST_TOKENS;
 }
 
-struct few {
+struct first_queries {
     struct positions *positions;
     const struct compute *compute;
     const struct position_weights *weights;
@@ -194,13 +194,13 @@ struct few {
 };
 
 /* (Q + v) W_r of one head: Q[n, d_head], W_r[d_head, d_model] */
-static void few_queries_task(void *context, int i, int thread) {
-    const struct few *f = context;
+static void first_queries_task(void *context, int i, int thread) {
+    const struct first_queries *f = context;
     struct positions *p = f->positions;
     const struct position_weights *weights = f->weights;
     size_t head = (size_t)i, d_head = p->plan.d_head, d_model = p->plan.d_model;
-    float *q_v = f->compute->scratch[thread]; /* [n, d_head] */
-    float *wide = q_v + FEW_TOKENS * d_head;  /* [d_head, d_model] */
+    float *q_v = f->compute->scratch[thread];  /* [n, d_head] */
+    float *wide = q_v + FIRST_TOKENS * d_head; /* [d_head, d_model] */
     attend_add_bias(f->n, d_head, f->q + head * d_head, f->ldq,
                     weights->v ? weights->v + head * d_head : NULL, q_v);
     const float *r = wide;
@@ -209,19 +209,19 @@ static void few_queries_task(void *context, int i, int thread) {
     else
         compute_widen(f->compute, weights->r, head * d_head, d_head, wide);
     f->compute->kernels->multiply[WEIGHTS_F32](f->n, d_model, d_head, q_v, d_head, r, d_model,
-                                               false, p->few_queries + head * d_model,
+                                               false, p->first_queries + head * d_model,
                                                p->plan.n_head * d_model, NULL);
 }
 
-void positions_score_few(struct positions *p, const struct compute *compute,
-                         const struct position_weights *weights, size_t n, const float *q,
-                         size_t ldq) {
+void positions_score_first(struct positions *p, const struct compute *compute,
+                           const struct position_weights *weights, size_t n, const float *q,
+                           size_t ldq) {
     size_t d_model = p->plan.d_model, n_head = p->plan.n_head;
     struct matrix sines = {
         .type = WEIGHTS_F32, .data = p->sines, .n_row = p->distances, .n_col = d_model};
     need_sines(p, compute, p->distances);
-    struct few few = {p, compute, weights, n, ldq, q};
-    pool_run(compute->pool, (int)n_head, few_queries_task, &few);
-    compute_product(compute, n * n_head, p->few_queries, d_model, &sines, NULL, LINEAR,
-                    p->few_scores, p->distances);
+    struct first_queries first = {p, compute, weights, n, ldq, q};
+    pool_run(compute->pool, (int)n_head, first_queries_task, &first);
+    compute_product(compute, n * n_head, p->first_queries, d_model, &sines, NULL, LINEAR,
+                    p->first_scores, p->distances);
 }

@@ -2,8 +2,8 @@
  *
  * W_r R_d depends on the distance d alone, so it is computed once for each (section 3.3 of Dai et
  * al. 2019, with the rows beyond clamp_len shared).  With a first memory of zeros the first token
- * already sees all distances.  To spare it that work, the first FEW_TOKENS tokens compute (q + v) .
- * (W_r R_d) as ((q + v) W_r) . R_d, which costs more for each token but needs no rows. */
+ * already sees all distances.  To spare it that work, the first FIRST_TOKENS tokens compute (q + v)
+ * . (W_r R_d) as ((q + v) W_r) . R_d, which costs more for each token but needs no rows. */
 #ifndef TXL_POSITIONS_H
 #define TXL_POSITIONS_H
 
@@ -11,7 +11,7 @@
 #include "lib/network/kv_rows.h"
 
 enum {
-    FEW_TOKENS = 16,
+    FIRST_TOKENS = 16,
     POSITION_BLOCK = 64, /* rows computed at a time, always from a multiple of it */
     POSITION_ROWS = 256  /* the most rows of a product that are worth packing */
 };
@@ -29,7 +29,7 @@ struct position_plan {
     size_t distances;       /* 0 .. distances - 1; the last one serves all beyond */
     int clamp_len;          /* as in txl_settings */
     const float *inv_freq;  /* [d_model / 2] of the sinusoids */
-    bool zero_memory;       /* the first token sees more than FEW_TOKENS rows of zeros */
+    bool zero_memory;       /* the first token sees more than FIRST_TOKENS rows of zeros */
     bool exact;             /* the arithmetic is exact */
     enum weights_type type; /* of the stored rows */
 };
@@ -46,14 +46,14 @@ struct positions {
                                    known */
     struct position_plan plan;
     size_t distances;
-    size_t places; /* number of rows, in whole blocks */
+    size_t n_row; /* number of rows, in whole blocks */
 
-    /* Distance d has row places - 1 - d: the farthest comes first, as the oldest key does in the
+    /* Distance d has row n_row - 1 - d: the farthest comes first, as the oldest key does in the
      * memory. */
     struct rows rows;
-    float *bias;   /* [n_layer, n_head, places]; learned */
+    float *bias;   /* [n_layer, n_head, n_row]; learned */
     size_t known;  /* distances 0 .. known - 1 are filled in for all layers */
-    size_t wanted; /* `known` after the current pass */
+    size_t needed; /* `known` after the current pass */
 
     /* Used until all are known: */
     float *projected; /* [POSITION_BLOCK, n_head d_head] */
@@ -61,13 +61,13 @@ struct positions {
     size_t n_sines;   /* the nearest distances whose sines are filled in */
 
     /* For the first tokens; NULL if these are treated like all others. */
-    float *few_queries; /* [FEW_TOKENS, n_head, d_model]: (q + v) W_r */
-    float *few_scores;  /* [FEW_TOKENS, n_head, distances] */
+    float *first_queries; /* [FIRST_TOKENS, n_head, d_model]: (q + v) W_r */
+    float *first_scores;  /* [FIRST_TOKENS, n_head, distances] */
 };
 
 txl_status positions_new(const struct position_plan *plan, struct positions **positions,
                          txl_error *error);
-/* Shares the rows with another session.  All of them must be known; see positions_want. */
+/* Shares the rows with another session.  All of them must be known; see positions_need. */
 struct positions *positions_share(struct positions *positions);
 /* Frees the rows when the last user calls it. */
 void positions_free(struct positions *positions);
@@ -78,20 +78,20 @@ uint64_t positions_bytes(const struct position_plan *plan);
 size_t positions_scratch(const struct position_plan *plan);
 
 /* Fill in the rows of a layer when a pass reaches it, because its weights may not be available
- * earlier.  positions_want announces that the pass sees distances 0 to count - 1; positions_fill
+ * earlier.  positions_need announces that the pass sees distances 0 to count - 1; positions_fill
  * computes those that layer l lacks; positions_finish must follow when all layers are filled. */
-void positions_want(struct positions *positions, const struct compute *compute, size_t count);
+void positions_need(struct positions *positions, const struct compute *compute, size_t count);
 void positions_fill(struct positions *positions, const struct compute *compute, int l,
                     const struct position_weights *weights);
 void positions_finish(struct positions *positions);
 
-/* Whether n more tokens after the first `before` are scored by positions_score_few. */
-bool positions_are_few(const struct positions *positions, uint64_t before, size_t n);
+/* Whether n more tokens after the first `before` are scored by positions_score_first. */
+bool positions_are_first(const struct positions *positions, uint64_t before, size_t n);
 
-/* Computes few_scores of one layer for n queries: q[n, n_head d_head] with row stride ldq. */
-void positions_score_few(struct positions *positions, const struct compute *compute,
-                         const struct position_weights *weights, size_t n, const float *q,
-                         size_t ldq);
+/* Computes first_scores of one layer for n queries: q[n, n_head d_head] with row stride ldq. */
+void positions_score_first(struct positions *positions, const struct compute *compute,
+                           const struct position_weights *weights, size_t n, const float *q,
+                           size_t ldq);
 
 /* Computes the rows [sin(p f_0) .., cos(p f_0) ..] of n positions first, first + step, ...: out[n,
  * d_model].  If clamp_len is above 0, positions beyond it count as clamp_len.  A row's bits depend

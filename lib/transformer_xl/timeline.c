@@ -16,97 +16,101 @@ struct timeline_plan {
 };
 
 /* The number of distances that have position rows of their own. */
-static size_t count_distances(const struct transformer_xl *x, const txl_settings *s) {
-    if (!attention_is_relative(x->attn_type))
+static size_t count_distances(const struct transformer_xl *net, const txl_settings *s) {
+    if (!attention_is_relative(net->attn_type))
         return 0;
-    size_t reach = is_same_length(s) ? same_length_reach(&x->network, s)
+    size_t reach = is_same_length(s) ? same_length_reach(&net->network, s)
                                      : (size_t)s->mem_len + (size_t)s->tgt_len;
     if (s->clamp_len > 0)
-        reach = smaller(reach, (size_t)s->clamp_len + (x->attn_type == ATTENTION_RELATIVE));
-    if (x->attn_type == ATTENTION_LEARNED_DISTANCE)
-        reach = smaller(reach, (size_t)x->max_klen);
+        reach = smaller(reach, (size_t)s->clamp_len + (net->attn_type == ATTENTION_RELATIVE));
+    if (net->attn_type == ATTENTION_LEARNED_DISTANCE)
+        reach = smaller(reach, (size_t)net->max_klen);
     return reach;
 }
 
-static struct position_plan plan_positions(const struct transformer_xl *x, const txl_settings *s) {
+static struct position_plan plan_positions(const struct transformer_xl *net,
+                                           const txl_settings *s) {
     static const enum position_kind kinds[] = {
         [ATTENTION_RELATIVE] = POSITIONS_SINUSOID,
         [ATTENTION_LEARNED_DISTANCE] = POSITIONS_LEARNED,
         [ATTENTION_SINUSOID] = POSITIONS_NONE,
         [ATTENTION_LEARNED_POSITION] = POSITIONS_NONE,
     };
-    return (struct position_plan){.kind = kinds[x->attn_type],
-                                  .n_layer = (size_t)x->n_layer,
-                                  .n_head = (size_t)x->n_head,
-                                  .d_head = (size_t)x->d_head,
-                                  .d_model = (size_t)x->d_model,
-                                  .distances = count_distances(x, s),
+    return (struct position_plan){.kind = kinds[net->attn_type],
+                                  .n_layer = (size_t)net->n_layer,
+                                  .n_head = (size_t)net->n_head,
+                                  .d_head = (size_t)net->d_head,
+                                  .d_model = (size_t)net->d_model,
+                                  .distances = count_distances(net, s),
                                   .clamp_len = s->clamp_len,
-                                  .inv_freq = x->inv_freq,
-                                  .zero_memory = x->network.zero_memory && s->mem_len > FEW_TOKENS,
+                                  .inv_freq = net->inv_freq,
+                                  .zero_memory =
+                                      net->network.zero_memory && s->mem_len > FIRST_TOKENS,
                                   .exact = s->arithmetic == TXL_ARITHMETIC_EXACT,
                                   .type = rows_type(s->memory_type)};
 }
 
-static struct timeline_plan make_plan(const struct transformer_xl *x, const txl_settings *s) {
+static struct timeline_plan make_plan(const struct transformer_xl *net, const txl_settings *s) {
     struct timeline_plan plan;
     size_t tgt_len = (size_t)s->tgt_len, mem_len = (size_t)s->mem_len;
     /* With same_length the segments' boundaries have no effect, so passes may be longer. */
     plan.chunk = is_same_length(s) ? MAX_CHUNK : smaller(tgt_len, MAX_CHUNK);
-    if (!attention_is_relative(x->attn_type))
+    if (!attention_is_relative(net->attn_type))
         plan.chunk = tgt_len;
-    plan.ring = ring_plan(s->memory_type, x->n_layer, x->n_head, x->d_head,
-                          mem_len + larger(tgt_len, plan.chunk), first_position_of(&x->network, s));
-    plan.positions = plan_positions(x, s);
+    plan.ring =
+        ring_plan(s->memory_type, net->n_layer, net->n_head, net->d_head,
+                  mem_len + larger(tgt_len, plan.chunk), first_position_of(&net->network, s));
+    plan.positions = plan_positions(net, s);
     return plan;
 }
 
 /* Floats of scratch that an attention task needs: scores, position scores, two queries, results. */
-static size_t attention_scratch(const struct transformer_xl *x, const struct timeline_plan *plan) {
+static size_t attention_scratch(const struct transformer_xl *net,
+                                const struct timeline_plan *plan) {
     size_t queries = smaller(QUERY_BLOCK, plan->chunk);
     return queries * (plan->ring.capacity + in_blocks(plan->positions.distances) +
-                      2 * (size_t)x->d_head + plan->ring.values.width);
+                      2 * (size_t)net->d_head + plan->ring.values.width);
 }
 
-static size_t all_scratch(const struct transformer_xl *x, const struct layer_list *list,
+static size_t all_scratch(const struct transformer_xl *net, const struct layer_list *list,
                           const struct timeline_plan *plan) {
     size_t most =
-        larger(attention_scratch(x, plan), adaptive_scratch(&x->network.ends, plan->chunk));
+        larger(attention_scratch(net, plan), adaptive_scratch(&net->network.ends, plan->chunk));
     most = larger(most, positions_scratch(&plan->positions));
     return larger(most, layers_scratch(list, plan->chunk, POSITION_BLOCK));
 }
 
 /* The most that any product of a session packs. */
-static size_t all_packed(const struct transformer_xl *x, const struct kernels *kernels,
+static size_t all_packed(const struct transformer_xl *net, const struct kernels *kernels,
                          const struct timeline_plan *plan) {
-    size_t k = larger(larger((size_t)x->d_model, (size_t)x->d_inner),
-                      larger(head_width(x), x->network.ends.band[0].embedding.n_col));
+    size_t k = larger(larger((size_t)net->d_model, (size_t)net->d_inner),
+                      larger(head_width(net), net->network.ends.band[0].embedding.n_col));
     return compute_packed(kernels, larger(plan->chunk, POSITION_ROWS), k);
 }
 
 /* In the TensorFlow dialect the first memory is mem_len zero inputs to each layer, which are
  * projected to keys and values.  Without pre_lnorm these are zeros; with it, the projection of the
  * norm's bias. */
-static bool projects_zeros(const struct transformer_xl *x, const txl_settings *s) {
-    return x->network.zero_memory && x->pre_lnorm && s->mem_len > 0;
+static bool projects_zeros(const struct transformer_xl *net, const txl_settings *s) {
+    return net->network.zero_memory && net->pre_lnorm && s->mem_len > 0;
 }
 
 txl_status transformer_xl_check_session(const struct network *network, const txl_settings *s,
                                         txl_error *error) {
-    const struct transformer_xl *x = (const struct transformer_xl *)network;
-    if (!attention_is_relative(x->attn_type) && s->mem_len > 0)
+    const struct transformer_xl *net = (const struct transformer_xl *)network;
+    if (!attention_is_relative(net->attn_type) && s->mem_len > 0)
         return txl_fail(error, TXL_ARGUMENT,
                         "mem_len must be 0: attention type %d has absolute positions and no memory",
-                        x->attn_type);
-    if (!attention_is_relative(x->attn_type) && s->arithmetic == TXL_ARITHMETIC_EXACT)
+                        net->attn_type);
+    if (!attention_is_relative(net->attn_type) && s->arithmetic == TXL_ARITHMETIC_EXACT)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "the exact arithmetic does not cover attention type %d, whose positions "
                         "count from the segment's end",
-                        x->attn_type);
-    if (x->attn_type == ATTENTION_LEARNED_POSITION && s->tgt_len > x->max_klen)
+                        net->attn_type);
+    if (net->attn_type == ATTENTION_LEARNED_POSITION && s->tgt_len > net->max_klen)
         return txl_fail(error, TXL_ARGUMENT,
                         "tgt_len must be at most %d, the positions that this model has learned",
-                        x->max_klen);
+                        net->max_klen);
     return TXL_OK;
 }
 
@@ -115,39 +119,39 @@ txl_status transformer_xl_check_session(const struct network *network, const txl
 struct timeline *transformer_xl_lay_out(const struct network *network,
                                         const struct kernels *kernels, const txl_settings *settings,
                                         struct arena *arena) {
-    const struct transformer_xl *x = (const struct transformer_xl *)network;
+    const struct transformer_xl *net = (const struct transformer_xl *)network;
     const struct layer_list list = network_layers(network, &transformer_xl_parameters);
-    const struct timeline_plan plan = make_plan(x, settings);
+    const struct timeline_plan plan = make_plan(net, settings);
     struct transformer_xl_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
-    struct transformer_xl_timeline *line = taken ? taken : &unused;
-    *line = (struct transformer_xl_timeline){.base = {.network = network,
-                                                      .settings = *settings,
-                                                      .chunk = plan.chunk,
-                                                      .together = plan.chunk},
-                                             .x = x,
-                                             .ring = plan.ring,
-                                             .fresh = true};
-    struct timeline *t = &line->base;
-    compute_lay_out(&t->compute, settings->threads, all_scratch(x, &list, &plan),
-                    all_packed(x, kernels, &plan), 4 * (size_t)x->n_layer + ENDS_ORDER, arena);
+    struct transformer_xl_timeline *timeline = taken ? taken : &unused;
+    *timeline = (struct transformer_xl_timeline){.base = {.network = network,
+                                                          .settings = *settings,
+                                                          .chunk = plan.chunk,
+                                                          .together = plan.chunk},
+                                                 .net = net,
+                                                 .ring = plan.ring,
+                                                 .fresh = true};
+    struct timeline *t = &timeline->base;
+    compute_lay_out(&t->compute, settings->threads, all_scratch(net, &list, &plan),
+                    all_packed(net, kernels, &plan), 4 * (size_t)net->n_layer + ENDS_ORDER, arena);
     layers_lay_out(&t->layers, &list, arena);
     adaptive_lay_out(&t->adaptive, &network->ends, plan.chunk,
                      settings->arithmetic == TXL_ARITHMETIC_EXACT, arena);
-    size_t width = head_width(x), d_model = (size_t)x->d_model, d_inner = (size_t)x->d_inner;
-    line->hidden = arena_take(arena, plan.chunk * d_model, sizeof(float));
-    line->normed = arena_take(arena, plan.chunk * d_model, sizeof(float));
-    line->qkv = arena_take(arena, plan.chunk * 3 * width, sizeof(float));
-    line->heads = arena_take(arena, plan.chunk * width, sizeof(float));
-    line->inner = arena_take(arena, plan.chunk * larger(d_inner, d_model), sizeof(float));
-    line->scores = arena_take(
-        arena, (size_t)x->n_head * (plan.ring.capacity + in_blocks(plan.positions.distances)),
+    size_t width = head_width(net), d_model = (size_t)net->d_model, d_inner = (size_t)net->d_inner;
+    timeline->hidden = arena_take(arena, plan.chunk * d_model, sizeof(float));
+    timeline->normed = arena_take(arena, plan.chunk * d_model, sizeof(float));
+    timeline->qkv = arena_take(arena, plan.chunk * 3 * width, sizeof(float));
+    timeline->heads = arena_take(arena, plan.chunk * width, sizeof(float));
+    timeline->inner = arena_take(arena, plan.chunk * larger(d_inner, d_model), sizeof(float));
+    timeline->scores = arena_take(
+        arena, (size_t)net->n_head * (plan.ring.capacity + in_blocks(plan.positions.distances)),
         sizeof(float));
-    line->group = arena_take(arena, plan.chunk + 1, sizeof *line->group);
+    timeline->group = arena_take(arena, plan.chunk + 1, sizeof *timeline->group);
     if (!network->has_memory)
         t->segment = arena_take(arena, plan.chunk, sizeof *t->segment);
-    if (projects_zeros(x, settings))
-        line->zero_rows = arena_take(arena, (size_t)x->n_layer * 3 * width, sizeof(float));
-    ring_lay_out(&line->ring, arena);
+    if (projects_zeros(net, settings))
+        timeline->zero_rows = arena_take(arena, (size_t)net->n_layer * 3 * width, sizeof(float));
+    ring_lay_out(&timeline->ring, arena);
     if (!taken)
         return NULL;
     layers_order(&list, &t->compute);
@@ -155,45 +159,45 @@ struct timeline *transformer_xl_lay_out(const struct network *network,
     return &taken->base;
 }
 
-static txl_status project_zeros(struct transformer_xl_timeline *line, txl_error *error) {
-    const struct transformer_xl *x = line->x;
-    size_t width = 3 * head_width(x);
-    for (int l = 0; line->zero_rows && l < x->n_layer; l++) {
+static txl_status project_zeros(struct transformer_xl_timeline *timeline, txl_error *error) {
+    const struct transformer_xl *net = timeline->net;
+    size_t width = 3 * head_width(net);
+    for (int l = 0; timeline->zero_rows && l < net->n_layer; l++) {
         const void *got;
-        txl_status status = layers_get(&line->base.layers, l, &got, error);
+        txl_status status = layers_get(&timeline->base.layers, l, &got, error);
         if (status)
             return status;
         const struct layer *layer = got;
-        compute_product(&line->base.compute, 1, layer->attention_norm.bias, 0, &layer->qkv, NULL,
-                        LINEAR, line->zero_rows + (size_t)l * width, 0);
+        compute_product(&timeline->base.compute, 1, layer->attention_norm.bias, 0, &layer->qkv,
+                        NULL, LINEAR, timeline->zero_rows + (size_t)l * width, 0);
     }
     return TXL_OK;
 }
 
 uint64_t transformer_xl_timeline_bytes(const struct network *network,
                                        const txl_settings *settings) {
-    const struct transformer_xl *x = (const struct transformer_xl *)network;
+    const struct transformer_xl *net = (const struct transformer_xl *)network;
     const struct layer_list list = network_layers(network, &transformer_xl_parameters);
-    const struct timeline_plan plan = make_plan(x, settings);
+    const struct timeline_plan plan = make_plan(net, settings);
     return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
            ring_bytes(&plan.ring) + positions_bytes(&plan.positions);
 }
 
 txl_status transformer_xl_timeline_open(struct timeline *t, const struct kernels *kernels,
                                         struct timeline *like, txl_error *error) {
-    struct transformer_xl_timeline *line = xl_timeline(t);
-    const struct position_plan positions = plan_positions(line->x, &t->settings);
+    struct transformer_xl_timeline *timeline = xl_timeline(t);
+    const struct position_plan positions = plan_positions(timeline->net, &t->settings);
     txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
     if (!status)
         status = layers_open(&t->layers, t->compute.pool, error);
     if (!status)
-        status = ring_open(&line->ring, error);
+        status = ring_open(&timeline->ring, error);
     if (!status && like)
-        line->positions = positions_share(xl_timeline(like)->positions);
+        timeline->positions = positions_share(xl_timeline(like)->positions);
     else if (!status)
-        status = positions_new(&positions, &line->positions, error);
+        status = positions_new(&positions, &timeline->positions, error);
     if (!status)
-        status = project_zeros(line, error);
+        status = project_zeros(timeline, error);
     if (!status)
         transformer_xl_reset(t);
     return status;
@@ -211,11 +215,11 @@ void transformer_xl_timeline_close(struct timeline *t) {
 enum { FETCHED = 8 }; /* how many rows ahead keys and values are prefetched */
 
 void timeline_store_head(const struct stored_rows *s, size_t head) {
-    const struct transformer_xl_timeline *line = s->line;
-    const struct kernels *kernels = line->base.compute.kernels;
-    const struct kv_store *own = line->ring.own;
-    size_t d_head = (size_t)line->x->d_head, width = head_width(line->x);
-    size_t layer = (size_t)s->layer, row = ring_row(&line->ring, s->position);
+    const struct transformer_xl_timeline *timeline = s->timeline;
+    const struct kernels *kernels = timeline->base.compute.kernels;
+    const struct kv_store *own = timeline->ring.own;
+    size_t d_head = (size_t)timeline->net->d_head, width = head_width(timeline->net);
+    size_t layer = (size_t)s->layer, row = ring_row(&timeline->ring, s->position);
     const float *k = s->qkv + width + head * d_head, *v = k + width;
     for (size_t t = 0; t < s->n; t++) {
         /* The processor itself does not fetch rows that are pages apart. */
@@ -225,7 +229,7 @@ void timeline_store_head(const struct stored_rows *s, size_t head) {
         }
         rows_put(&own->keys, kernels, layer, row, head, k + t * s->stride, d_head);
         rows_put(&own->values, kernels, layer, row, head, v + t * s->stride, d_head);
-        row = row + 1 == line->ring.capacity ? 0 : row + 1;
+        row = row + 1 == timeline->ring.capacity ? 0 : row + 1;
     }
 }
 
@@ -235,42 +239,43 @@ static void store_task(void *context, int i, int thread) {
 }
 
 void timeline_store(struct stored_rows *rows) {
-    pool_run(rows->line->base.compute.pool, rows->line->x->n_head, store_task, rows);
+    pool_run(rows->timeline->base.compute.pool, rows->timeline->net->n_head, store_task, rows);
 }
 
-static void store_zero_memory(struct transformer_xl_timeline *line) {
-    const struct transformer_xl *x = line->x;
-    size_t n = (size_t)line->base.settings.mem_len, width = 3 * head_width(x);
-    if (!line->zero_rows && line->fresh)
+static void store_zero_memory(struct transformer_xl_timeline *timeline) {
+    const struct transformer_xl *net = timeline->net;
+    size_t n = (size_t)timeline->base.settings.mem_len, width = 3 * head_width(net);
+    if (!timeline->zero_rows && timeline->fresh)
         return;
-    if (!line->zero_rows)
-        memset(line->qkv, 0, width * sizeof *line->qkv);
-    for (int layer = 0; layer < x->n_layer; layer++) {
-        const float *row = line->zero_rows ? line->zero_rows + (size_t)layer * width : line->qkv;
-        struct stored_rows rows = {line, layer, n, 0, row, 0};
+    if (!timeline->zero_rows)
+        memset(timeline->qkv, 0, width * sizeof *timeline->qkv);
+    for (int layer = 0; layer < net->n_layer; layer++) {
+        const float *row =
+            timeline->zero_rows ? timeline->zero_rows + (size_t)layer * width : timeline->qkv;
+        struct stored_rows rows = {timeline, layer, n, 0, row, 0};
         timeline_store(&rows);
     }
 }
 
-void transformer_xl_reset(struct timeline *timeline) {
-    struct transformer_xl_timeline *line = xl_timeline(timeline);
-    ring_reset(&line->ring);
-    if (first_position(&line->base) > 0)
-        store_zero_memory(line);
-    line->base.next = line->base.segment_start = first_position(&line->base);
+void transformer_xl_reset(struct timeline *base) {
+    struct transformer_xl_timeline *timeline = xl_timeline(base);
+    ring_reset(&timeline->ring);
+    if (first_position(&timeline->base) > 0)
+        store_zero_memory(timeline);
+    timeline->base.next = timeline->base.segment_start = first_position(&timeline->base);
 }
 
 /* Computes the position rows of all distances. */
-static txl_status complete_positions(struct transformer_xl_timeline *line, txl_error *error) {
-    struct positions *p = line->positions;
-    positions_want(p, &line->base.compute, p->distances);
-    for (int l = 0; l < line->x->n_layer && p->known < p->wanted; l++) {
+static txl_status complete_positions(struct transformer_xl_timeline *timeline, txl_error *error) {
+    struct positions *p = timeline->positions;
+    positions_need(p, &timeline->base.compute, p->distances);
+    for (int l = 0; l < timeline->net->n_layer && p->known < p->needed; l++) {
         const void *layer;
-        txl_status status = layers_get(&line->base.layers, l, &layer, error);
+        txl_status status = layers_get(&timeline->base.layers, l, &layer, error);
         if (status)
             return status;
         const struct position_weights weights = position_weights(layer);
-        positions_fill(p, &line->base.compute, l, &weights);
+        positions_fill(p, &timeline->base.compute, l, &weights);
     }
     positions_finish(p);
     return TXL_OK;
@@ -300,8 +305,8 @@ txl_status transformer_xl_copy(struct timeline *to_timeline, struct timeline *fr
     return ring_share(&to->ring, &from->ring, seen > first ? seen : first, from->base.next, error);
 }
 
-void timeline_forget(struct transformer_xl_timeline *line) {
-    ring_forget(&line->ring, first_row(&line->base));
+void timeline_forget(struct transformer_xl_timeline *timeline) {
+    ring_forget(&timeline->ring, first_row(&timeline->base));
 }
 
 /* ---- Saving the ring ---------------------------------------------------------------------- */
@@ -314,18 +319,18 @@ uint64_t transformer_xl_first_row(const struct network *network, const txl_setti
     return memory_begin(settings, ended ? next : segment_start);
 }
 
-void transformer_xl_export_row(const struct timeline *timeline, int layer, uint64_t position,
+void transformer_xl_export_row(const struct timeline *base, int layer, uint64_t position,
                                float *row) {
-    const struct transformer_xl_timeline *line = (const struct transformer_xl_timeline *)timeline;
-    const struct kv_store *store = ring_find(&line->ring, position);
-    rows_export(&store->keys, &store->values, (size_t)layer, ring_row(&line->ring, position),
-                (size_t)line->x->d_head, row);
+    const struct transformer_xl_timeline *timeline = (const struct transformer_xl_timeline *)base;
+    const struct kv_store *store = ring_find(&timeline->ring, position);
+    rows_export(&store->keys, &store->values, (size_t)layer, ring_row(&timeline->ring, position),
+                (size_t)timeline->net->d_head, row);
 }
 
-void transformer_xl_import_row(struct timeline *timeline, int layer, uint64_t position,
+void transformer_xl_import_row(struct timeline *base, int layer, uint64_t position,
                                const float *row) {
-    struct transformer_xl_timeline *line = xl_timeline(timeline);
-    const struct kv_store *own = line->ring.own;
-    rows_import(&own->keys, &own->values, line->base.compute.kernels, (size_t)layer,
-                ring_row(&line->ring, position), (size_t)line->x->d_head, row);
+    struct transformer_xl_timeline *timeline = xl_timeline(base);
+    const struct kv_store *own = timeline->ring.own;
+    rows_import(&own->keys, &own->values, timeline->base.compute.kernels, (size_t)layer,
+                ring_row(&timeline->ring, position), (size_t)timeline->net->d_head, row);
 }

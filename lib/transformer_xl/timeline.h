@@ -10,7 +10,7 @@
 
 struct transformer_xl_timeline {
     struct timeline base; /* what all families have */
-    const struct transformer_xl *x;
+    const struct transformer_xl *net;
 
     /* Memory and segment; positions count from the first row of the first memory.  Keys are stored
      * transposed, so that the scores of a block are one product without repacking; values are
@@ -27,14 +27,14 @@ struct transformer_xl_timeline {
     float *qkv;    /* [chunk, 3 n_head d_head] */
     float *heads;  /* [chunk, n_head d_head] */
     float *inner;  /* [chunk, d_inner], also [chunk, d_model] */
-    float *scores; /* [n_head, capacity + positions' places]: of the heads of a single token */
+    float *scores; /* [n_head, capacity + positions' rows]: of the heads of a single token */
     size_t *group; /* [chunk + 1]: of a pass of several timelines, see attention_group */
 };
 
 enum { QUERY_BLOCK = 128 }; /* queries of one attention task, so that their scores stay in cache */
 
-static inline struct transformer_xl_timeline *xl_timeline(struct timeline *timeline) {
-    return (struct transformer_xl_timeline *)timeline;
+static inline struct transformer_xl_timeline *xl_timeline(struct timeline *base) {
+    return (struct transformer_xl_timeline *)base;
 }
 
 /* Whether every token sees equally many positions, the nearest. */
@@ -72,7 +72,7 @@ static inline struct position_weights position_weights(const struct layer *layer
 
 /* Keys and values of n tokens for a layer's ring, from `position` on. */
 struct stored_rows {
-    struct transformer_xl_timeline *line;
+    struct transformer_xl_timeline *timeline;
     int layer;
     size_t n;
     uint64_t position;
@@ -85,7 +85,7 @@ void timeline_store(struct stored_rows *rows);
 void timeline_store_head(const struct stored_rows *rows, size_t head);
 
 /* Gives up the rows of copies' common past that no later token sees. */
-void timeline_forget(struct transformer_xl_timeline *line);
+void timeline_forget(struct transformer_xl_timeline *timeline);
 
 /* As in struct family. */
 txl_status transformer_xl_check_session(const struct network *network, const txl_settings *settings,
@@ -93,7 +93,7 @@ txl_status transformer_xl_check_session(const struct network *network, const txl
 struct timeline *transformer_xl_lay_out(const struct network *network,
                                         const struct kernels *kernels, const txl_settings *settings,
                                         struct arena *arena);
-txl_status transformer_xl_timeline_open(struct timeline *timeline, const struct kernels *kernels,
+txl_status transformer_xl_timeline_open(struct timeline *base, const struct kernels *kernels,
                                         struct timeline *like, txl_error *error);
 uint64_t transformer_xl_timeline_bytes(const struct network *network, const txl_settings *settings);
 void transformer_xl_timeline_close(struct timeline *timeline);
@@ -101,9 +101,9 @@ void transformer_xl_reset(struct timeline *timeline);
 txl_status transformer_xl_copy(struct timeline *to, struct timeline *from, txl_error *error);
 uint64_t transformer_xl_first_row(const struct network *network, const txl_settings *settings,
                                   uint64_t next, uint64_t segment_start);
-void transformer_xl_export_row(const struct timeline *timeline, int layer, uint64_t position,
+void transformer_xl_export_row(const struct timeline *base, int layer, uint64_t position,
                                float *row);
-void transformer_xl_import_row(struct timeline *timeline, int layer, uint64_t position,
+void transformer_xl_import_row(struct timeline *base, int layer, uint64_t position,
                                const float *row);
 
 #endif

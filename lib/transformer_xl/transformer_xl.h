@@ -30,8 +30,8 @@ struct transformer_xl {
 };
 
 /* All heads side by side. */
-static inline size_t head_width(const struct transformer_xl *x) {
-    return (size_t)x->n_head * (size_t)x->d_head;
+static inline size_t head_width(const struct transformer_xl *net) {
+    return (size_t)net->n_head * (size_t)net->d_head;
 }
 
 #endif

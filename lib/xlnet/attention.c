@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct xlnet_timeline *xlnet_pass_timeline(const struct xlnet_pass *p, size_t t) {
-    return p->each ? xlnet_timeline(p->each[t]) : p->line;
+    return p->each ? xlnet_timeline(p->each[t]) : p->timeline;
 }
 
 struct xlnet_rows xlnet_pass_rows(const struct xlnet_pass *p, size_t t) {
@@ -20,32 +20,32 @@ struct xlnet_rows xlnet_pass_rows(const struct xlnet_pass *p, size_t t) {
 /* ---- The ring ----------------------------------------------------------------------------- */
 
 /* Copies one head's keys and values of a content row of the part into the ring. */
-static void store_row(const struct xlnet_pass *p, const struct xlnet_timeline *line, size_t head,
-                      size_t t) {
-    const struct kernels *kernels = line->base.compute.kernels;
-    size_t d_head = (size_t)line->x->d_head;
-    size_t row = p->line->row[p->first + t].at % line->capacity;
-    const float *k = p->kv + t * p->ldkv + head * d_head, *v = k + xlnet_width(line->x);
-    rows_put(&line->keys, kernels, (size_t)p->l, row, head, k, d_head);
-    rows_put(&line->values, kernels, (size_t)p->l, row, head, v, d_head);
+static void store_row(const struct xlnet_pass *p, const struct xlnet_timeline *timeline,
+                      size_t head, size_t t) {
+    const struct kernels *kernels = timeline->base.compute.kernels;
+    size_t d_head = (size_t)timeline->net->d_head;
+    size_t row = p->timeline->row[p->first + t].at % timeline->capacity;
+    const float *k = p->kv + t * p->ldkv + head * d_head, *v = k + xlnet_width(timeline->net);
+    rows_put(&timeline->keys, kernels, (size_t)p->l, row, head, k, d_head);
+    rows_put(&timeline->values, kernels, (size_t)p->l, row, head, v, d_head);
 }
 
 static void store_task(void *context, int i, int thread) {
     (void)thread;
     const struct xlnet_pass *p = context;
     for (size_t t = 0; t < p->content; t++)
-        store_row(p, p->line, (size_t)i, t);
+        store_row(p, p->timeline, (size_t)i, t);
 }
 
 void xlnet_store(struct xlnet_pass *p) {
-    pool_run(p->line->base.compute.pool, p->line->x->n_head, store_task, p);
+    pool_run(p->timeline->base.compute.pool, p->timeline->net->n_head, store_task, p);
 }
 
 /* ---- What is seen ------------------------------------------------------------------------- */
 
 static const struct xlnet_row *row_of(const struct xlnet_pass *p, struct xlnet_rows rows,
                                       size_t t) {
-    return &p->line->row[p->first + rows.first + t * rows.step];
+    return &p->timeline->row[p->first + rows.first + t * rows.step];
 }
 
 /* The positions low .. end - 1 that some rows see together, at distances `least` to `most`. */
@@ -54,32 +54,33 @@ struct visible {
     int64_t least, most;
 };
 
-static struct visible find_visible(const struct xlnet_pass *p, const struct xlnet_timeline *line,
-                                   struct xlnet_rows rows) {
+static struct visible find_visible(const struct xlnet_pass *p,
+                                   const struct xlnet_timeline *timeline, struct xlnet_rows rows) {
     uint64_t first = UINT64_MAX, last = 0;
-    struct visible s = {.low = xlnet_first_visible(&line->base)};
+    struct visible s = {.low = xlnet_first_visible(&timeline->base)};
     for (size_t t = 0; t < rows.m; t++) {
         const struct xlnet_row *row = row_of(p, rows, t);
         s.end = row->end > s.end ? row->end : s.end;
         first = row->at < first ? row->at : first;
         last = row->at > last ? row->at : last;
     }
-    s.most = distances_clamp(line->distances, (int64_t)(last - s.low));
-    s.least = distances_clamp(line->distances, (int64_t)first - (int64_t)s.end + 1);
+    s.most = distances_clamp(timeline->distances, (int64_t)(last - s.low));
+    s.least = distances_clamp(timeline->distances, (int64_t)first - (int64_t)s.end + 1);
     return s;
 }
 
-void xlnet_distances_seen(const struct xlnet_pass *p, const struct xlnet_timeline *line,
+void xlnet_distances_seen(const struct xlnet_pass *p, const struct xlnet_timeline *timeline,
                           struct xlnet_rows rows, int64_t *least, int64_t *most) {
-    struct visible seen = find_visible(p, line, rows);
+    struct visible seen = find_visible(p, timeline, rows);
     *least = seen.least;
     *most = seen.most;
 }
 
-static struct key_range find_range(const struct xlnet_pass *p, const struct xlnet_timeline *line,
-                                   size_t head, struct xlnet_rows rows) {
-    struct visible s = find_visible(p, line, rows);
-    int64_t zero = (int64_t)line->distances->zero;
+static struct key_range find_range(const struct xlnet_pass *p,
+                                   const struct xlnet_timeline *timeline, size_t head,
+                                   struct xlnet_rows rows) {
+    struct visible s = find_visible(p, timeline, rows);
+    int64_t zero = (int64_t)timeline->distances->zero;
     return attend_range(p->l, head, s.low, s.end, (size_t)(zero - s.most),
                         (size_t)(zero - s.least) + 1);
 }
@@ -87,19 +88,19 @@ static struct key_range find_range(const struct xlnet_pass *p, const struct xlne
 /* ---- One head of some rows ---------------------------------------------------------------- */
 
 /* s[position - low] = value for the open gaps before `end`. */
-static void set_gaps(const struct xlnet_timeline *line, uint64_t low, uint64_t end, float value,
+static void set_gaps(const struct xlnet_timeline *timeline, uint64_t low, uint64_t end, float value,
                      float *s) {
-    for (size_t i = 0; i < line->n_gap && line->gap[i] < end; i++)
-        s[line->gap[i] - low] = value;
+    for (size_t i = 0; i < timeline->n_gap && timeline->gap[i] < end; i++)
+        s[timeline->gap[i] - low] = value;
 }
 
 /* attend_row for a row that sees both sides.  s[n_key] are the scores of whole blocks of keys, some
- * of which the row may not see; b[n_place] are the position scores, the farthest to the left first;
- * `spread` has room for n_key. */
-static float attend_both_sides(const struct xlnet_timeline *line, const struct xlnet_row *row,
+ * of which the row may not see; b[n_position] are the position scores, the farthest to the left
+ * first; `spread` has room for n_key. */
+static float attend_both_sides(const struct xlnet_timeline *timeline, const struct xlnet_row *row,
                                const struct key_range *range, float *s, const float *b,
                                float *spread) {
-    const struct distances *distances = line->distances;
+    const struct distances *distances = timeline->distances;
     size_t before = range->keys.first;
     uint64_t low = range->low + before;
     size_t n = (size_t)(row->end - low);
@@ -108,7 +109,7 @@ static float attend_both_sides(const struct xlnet_timeline *line, const struct x
      * share a position row, and n_right on the right. */
     int64_t most = (int64_t)(row->at - low);
     int64_t least = (int64_t)row->at - (int64_t)row->end + 1;
-    const float *zero = b + ((int64_t)distances->zero - (int64_t)range->place);
+    const float *zero = b + ((int64_t)distances->zero - (int64_t)range->low_row);
     const float *position = zero - distances_clamp(distances, most);
     size_t n_left = most > distances->left ? smaller((size_t)(most - distances->left), n) : 0;
     if (least < -distances->right) {
@@ -119,46 +120,48 @@ static float attend_both_sides(const struct xlnet_timeline *line, const struct x
             spread[j] = zero[distances->right];
         position = spread;
     }
-    set_gaps(line, low, row->end, -INFINITY, seen);
-    float factor = attend_row(line->base.compute.kernels, (size_t)line->x->d_head, s, range->n_key,
-                              before, n, n_left, n_left > 0 ? zero[-distances->left] : 0, position);
-    set_gaps(line, low, row->end, 0, seen);
+    set_gaps(timeline, low, row->end, -INFINITY, seen);
+    float factor =
+        attend_row(timeline->base.compute.kernels, (size_t)timeline->net->d_head, s, range->n_key,
+                   before, n, n_left, n_left > 0 ? zero[-distances->left] : 0, position);
+    set_gaps(timeline, low, row->end, 0, seen);
     return factor;
 }
 
-static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *line, size_t head,
+static void attend(const struct xlnet_pass *p, const struct xlnet_timeline *timeline, size_t head,
                    struct xlnet_rows rows, int thread) {
-    const struct kernels *kernels = line->base.compute.kernels;
-    size_t d_head = (size_t)line->x->d_head, width = xlnet_width(line->x), m = rows.m;
+    const struct kernels *kernels = timeline->base.compute.kernels;
+    size_t d_head = (size_t)timeline->net->d_head, width = xlnet_width(timeline->net), m = rows.m;
     size_t at = head * d_head; /* in a row of queries or results */
-    struct key_range range = find_range(p, line, head, rows);
-    float *s = p->line->base.compute.scratch[thread]; /* [m, n_key] */
-    float *b = s + m * range.n_key;                   /* [m, n_place] */
-    float *q_u = b + m * range.n_place;               /* [m, d_head] */
-    float *q_v = q_u + m * d_head;                    /* [m, d_head] */
-    float *out = q_v + m * d_head;                    /* [m, value_row] */
-    float *spread = out + m * line->values.width;     /* [n_key] */
+    struct key_range range = find_range(p, timeline, head, rows);
+    float *s = p->timeline->base.compute.scratch[thread]; /* [m, n_key] */
+    float *b = s + m * range.n_key;                       /* [m, n_position] */
+    float *q_u = b + m * range.n_position;                /* [m, d_head] */
+    float *q_v = q_u + m * d_head;                        /* [m, d_head] */
+    float *out = q_v + m * d_head;                        /* [m, value_row] */
+    float *spread = out + m * timeline->values.width;     /* [n_key] */
     const float *q = p->q + rows.first * p->ldq + at;
-    attend_queries(&line->keys, kernels, m, d_head, q, rows.step * p->ldq, p->layer->u + at, q_u);
-    attend_queries(&line->distances->rows, kernels, m, d_head, q, rows.step * p->ldq,
+    attend_queries(&timeline->keys, kernels, m, d_head, q, rows.step * p->ldq, p->layer->u + at,
+                   q_u);
+    attend_queries(&timeline->distances->rows, kernels, m, d_head, q, rows.step * p->ldq,
                    p->layer->v + at, q_v);
 
     /* (Q + u) K^T, and (Q + v) (W_r R)^T for all distances at once */
-    const struct rows *far = &line->distances->rows;
-    rows_score(&line->keys, kernels, &range.keys, m, q_u, d_head, s, range.n_key,
+    const struct rows *far = &timeline->distances->rows;
+    rows_score(&timeline->keys, kernels, &range.keys, m, q_u, d_head, s, range.n_key,
                rows_begin(far, &range.positions));
-    rows_score(far, kernels, &range.positions, m, q_v, d_head, b, range.n_place,
-               rows_begin(&line->values, &range.keys));
+    rows_score(far, kernels, &range.positions, m, q_v, d_head, b, range.n_position,
+               rows_begin(&timeline->values, &range.keys));
 
     float factor[XLNET_BLOCK];
     for (size_t t = 0; t < m; t++)
-        factor[t] = attend_both_sides(line, row_of(p, rows, t), &range, s + t * range.n_key,
-                                      b + t * range.n_place, spread);
-    rows_round_factor(&line->values, kernels, m, range.n_key, s, range.n_key);
-    memset(out, 0, m * line->values.width * sizeof *out);
-    rows_weigh(&line->values, kernels, &range.keys, m, s, range.n_key, out, NULL);
-    attend_heads(m, d_head, out, line->values.width, factor,
-                 p->line->heads + rows.first * width + at, rows.step * width);
+        factor[t] = attend_both_sides(timeline, row_of(p, rows, t), &range, s + t * range.n_key,
+                                      b + t * range.n_position, spread);
+    rows_round_factor(&timeline->values, kernels, m, range.n_key, s, range.n_key);
+    memset(out, 0, m * timeline->values.width * sizeof *out);
+    rows_weigh(&timeline->values, kernels, &range.keys, m, s, range.n_key, out, NULL);
+    attend_heads(m, d_head, out, timeline->values.width, factor,
+                 p->timeline->heads + rows.first * width + at, rows.step * width);
 }
 
 /* ---- Tasks -------------------------------------------------------------------------------- */
@@ -170,7 +173,7 @@ static size_t count_blocks(size_t rows) {
 /* Computes one head for a block of rows of one kind at neighbouring positions. */
 static void block_task(void *context, int i, int thread) {
     const struct xlnet_pass *p = context;
-    size_t n_head = (size_t)p->line->x->n_head, block = (size_t)i / n_head;
+    size_t n_head = (size_t)p->timeline->net->n_head, block = (size_t)i / n_head;
     size_t begin = 0, end = p->content;
     if (block >= count_blocks(p->content)) {
         block -= count_blocks(p->content);
@@ -179,25 +182,27 @@ static void block_task(void *context, int i, int thread) {
     }
     size_t first = begin + block * XLNET_BLOCK;
     struct xlnet_rows rows = {first, 1, smaller(XLNET_BLOCK, end - first)};
-    attend(p, p->line, (size_t)i % n_head, rows, thread);
+    attend(p, p->timeline, (size_t)i % n_head, rows, thread);
 }
 
 void xlnet_attend(struct xlnet_pass *p) {
     size_t blocks = count_blocks(p->content) + count_blocks(p->n - p->content);
-    pool_run(p->line->base.compute.pool, (int)blocks * p->line->x->n_head, block_task, p);
+    pool_run(p->timeline->base.compute.pool, (int)blocks * p->timeline->net->n_head, block_task, p);
 }
 
 /* Computes one head for all rows of a timeline, and stores the keys and values of its content
  * rows. */
-static void few_task(void *context, int i, int thread) {
+static void head_task(void *context, int i, int thread) {
     const struct xlnet_pass *p = context;
-    size_t n_head = (size_t)p->line->x->n_head, t = (size_t)i / n_head, head = (size_t)i % n_head;
-    const struct xlnet_timeline *line = xlnet_pass_timeline(p, t);
+    size_t n_head = (size_t)p->timeline->net->n_head, t = (size_t)i / n_head,
+           head = (size_t)i % n_head;
+    const struct xlnet_timeline *timeline = xlnet_pass_timeline(p, t);
     for (size_t row = p->each ? t : 0; row < (p->each ? t + 1 : p->content); row++)
-        store_row(p, line, head, row);
-    attend(p, line, head, xlnet_pass_rows(p, t), thread);
+        store_row(p, timeline, head, row);
+    attend(p, timeline, head, xlnet_pass_rows(p, t), thread);
 }
 
 void xlnet_store_and_attend(struct xlnet_pass *p) {
-    pool_run(p->line->base.compute.pool, (int)p->n_timeline * p->line->x->n_head, few_task, p);
+    pool_run(p->timeline->base.compute.pool, (int)p->n_timeline * p->timeline->net->n_head,
+             head_task, p);
 }

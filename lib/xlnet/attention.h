@@ -7,8 +7,8 @@
 /* The state of a pass.  Its rows belong to one timeline; or to several, with one content row of
  * each first, then one query row of each. */
 struct xlnet_pass {
-    struct xlnet_timeline *line;  /* the pass uses its activations and threads */
-    struct timeline *const *each; /* [n_timeline], or NULL: all rows are of line's own timeline */
+    struct xlnet_timeline *timeline; /* the pass uses its activations and threads */
+    struct timeline *const *each;    /* [n_timeline], or NULL: all rows are of `timeline` */
     size_t n_timeline;
     size_t n_content, n_query;
     int l;                           /* the layer's number, */
@@ -31,7 +31,7 @@ struct xlnet_timeline *xlnet_pass_timeline(const struct xlnet_pass *pass, size_t
 struct xlnet_rows xlnet_pass_rows(const struct xlnet_pass *pass, size_t t);
 
 /* The distances that these rows see, from least to most. */
-void xlnet_distances_seen(const struct xlnet_pass *pass, const struct xlnet_timeline *line,
+void xlnet_distances_seen(const struct xlnet_pass *pass, const struct xlnet_timeline *timeline,
                           struct xlnet_rows rows, int64_t *least, int64_t *most);
 
 /* Puts the part's keys and values into the ring. */

@@ -26,20 +26,20 @@
 
 void xlnet_costs(const struct network *network, const txl_settings *settings, txl_costs *costs) {
     const struct layer_list list = network_layers(network, &xlnet_parameters);
-    const struct xlnet *x = (const struct xlnet *)network;
+    const struct xlnet *net = (const struct xlnet *)network;
     uint64_t bytes = 0, layers = 0, ends = 0;
     layers_costs(&list, &bytes, &layers);
     ends_costs(&network->ends, &bytes, &ends);
-    double width = (double)x->n_head * x->d_head * x->n_layer;
+    double width = (double)net->n_head * net->d_head * net->n_layer;
     double generated = settings->mem_len + 1, distances = generated;
     if (settings->clamp_len > 0 && distances > settings->clamp_len + 1)
         distances = settings->clamp_len + 1;
     size_t element = rows_element_size(settings->memory_type);
     costs->bytes = bytes + (uint64_t)((2 * generated + distances) * width * (double)element);
     double scored = settings->mem_len + (settings->tgt_len + 1) / 2.0;
-    double keys = 2 * width * x->d_model; /* W_k and W_v */
+    double keys = 2 * width * net->d_model; /* W_k and W_v */
     costs->flops = 2 * (uint64_t)(2 * (double)layers - keys + (double)ends + 6 * scored * width);
-    double others = x->n_layer - 1; /* layers but the last */
+    double others = net->n_layer - 1; /* layers but the last */
     double block = (double)layers * others + keys + 3 * settings->tgt_len * width * others;
-    costs->block_flops = 2 * (uint64_t)(block / x->n_layer);
+    costs->block_flops = 2 * (uint64_t)(block / net->n_layer);
 }

@@ -33,54 +33,56 @@ static int64_t n_distance(const struct distances *p) {
     return p->left + 1 + p->right;
 }
 
-size_t distances_places(const txl_settings *s) {
+size_t distances_rows(const txl_settings *s) {
     return (size_t)(signed_in_blocks(reach_left(s) + 1) + signed_in_blocks(reach_right(s)));
 }
 
-static struct rows plan_rows(const struct xlnet *x, const txl_settings *s, enum weights_type type) {
+static struct rows plan_rows(const struct xlnet *net, const txl_settings *s,
+                             enum weights_type type) {
     return (struct rows){.type = type,
                          .transposed = true,
-                         .n_layer = (size_t)x->n_layer,
-                         .n_block = distances_places(s) / ROW_BLOCK,
-                         .n_head = (size_t)x->n_head,
-                         .width = rows_width(type, (size_t)x->d_head)};
+                         .n_layer = (size_t)net->n_layer,
+                         .n_block = distances_rows(s) / ROW_BLOCK,
+                         .n_head = (size_t)net->n_head,
+                         .width = rows_width(type, (size_t)net->d_head)};
 }
 
 /* Sizes of a session's distances. */
 struct plan {
-    const struct xlnet *x;
+    const struct xlnet *net;
     const txl_settings *settings;
     enum weights_type type;
 };
 
 static struct distances *lay_out(const struct plan *plan, struct arena *arena) {
-    const struct xlnet *x = plan->x;
+    const struct xlnet *net = plan->net;
     struct distances unused, *taken = arena_take(arena, 1, sizeof *taken);
     struct distances *p = taken ? taken : &unused;
     *p = (struct distances){
-        .x = x, .left = reach_left(plan->settings), .right = reach_right(plan->settings)};
+        .net = net, .left = reach_left(plan->settings), .right = reach_right(plan->settings)};
     p->zero = (size_t)signed_in_blocks(p->left + 1) - 1;
-    p->rows = plan_rows(x, plan->settings, plan->type);
+    p->rows = plan_rows(net, plan->settings, plan->type);
     rows_lay_out(&p->rows, arena);
-    p->sines = arena_take(arena, (uint64_t)n_distance(p) * (uint64_t)x->d_model, sizeof *p->sines);
-    p->projected = arena_take(arena, DISTANCE_BLOCK * xlnet_width(x), sizeof *p->projected);
+    p->sines =
+        arena_take(arena, (uint64_t)n_distance(p) * (uint64_t)net->d_model, sizeof *p->sines);
+    p->projected = arena_take(arena, DISTANCE_BLOCK * xlnet_width(net), sizeof *p->projected);
     return taken;
 }
 
-uint64_t distances_bytes(const struct xlnet *x, const txl_settings *settings,
+uint64_t distances_bytes(const struct xlnet *net, const txl_settings *settings,
                          enum weights_type type) {
-    const struct plan plan = {x, settings, type};
+    const struct plan plan = {net, settings, type};
     struct arena sizes = {0};
     lay_out(&plan, &sizes);
     return sizes.used;
 }
 
-txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
+txl_status distances_new(const struct xlnet *net, const txl_settings *settings,
                          enum weights_type type, struct distances **distances, txl_error *error) {
-    const struct plan plan = {x, settings, type};
+    const struct plan plan = {net, settings, type};
     struct arena arena;
     txl_status status =
-        arena_open(&arena, distances_bytes(x, settings, type), "the position rows", error);
+        arena_open(&arena, distances_bytes(net, settings, type), "the position rows", error);
     if (status)
         return status;
     struct distances *p = lay_out(&plan, &arena);
@@ -102,7 +104,7 @@ void distances_free(struct distances *p) {
 /* ---- Filling in --------------------------------------------------------------------------- */
 
 static float *sines_of(const struct distances *p, int64_t distance) {
-    return p->sines + (p->left - distance) * p->x->d_model;
+    return p->sines + (p->left - distance) * p->net->d_model;
 }
 
 /* Distances most, most - 1, ... down to least. */
@@ -115,7 +117,7 @@ struct span {
 static void sines_task(void *context, int i, int thread) {
     (void)thread;
     const struct span *span = context;
-    size_t half = (size_t)span->distances->x->d_model / 2;
+    size_t half = (size_t)span->distances->net->d_model / 2;
     int64_t first = span->most - (int64_t)i * DISTANCE_BLOCK;
     int64_t last = larger(first - DISTANCE_BLOCK + 1, span->least);
     for (size_t k = 0; k < half; k++) {
@@ -137,21 +139,21 @@ static void add_sines(struct distances *p, const struct compute *compute, int64_
 }
 
 /* Sessions that share the rows only read them, because all are known. */
-void distances_want(struct distances *p, const struct compute *compute, int64_t least,
+void distances_need(struct distances *p, const struct compute *compute, int64_t least,
                     int64_t most) {
     if (distances_are_known(p))
         return;
-    p->wanted_left = larger(p->known_left, smaller(signed_in_blocks(most + 1), p->left + 1));
-    p->wanted_right = larger(p->known_right, smaller(signed_in_blocks(-least), p->right));
-    add_sines(p, compute, p->wanted_left - 1, p->known_left);
-    add_sines(p, compute, -p->known_right - 1, -p->wanted_right);
+    p->needed_left = larger(p->known_left, smaller(signed_in_blocks(most + 1), p->left + 1));
+    p->needed_right = larger(p->known_right, smaller(signed_in_blocks(-least), p->right));
+    add_sines(p, compute, p->needed_left - 1, p->known_left);
+    add_sines(p, compute, -p->known_right - 1, -p->needed_right);
 }
 
 /* W_r R: R[n, d_model], W_r[n_head d_head, d_model] for the distances most to least. */
 static void fill_span(struct distances *p, const struct compute *compute, int l,
                       const struct xlnet_layer *layer, int64_t most, int64_t least) {
-    size_t d_model = (size_t)p->x->d_model, d_head = (size_t)p->x->d_head;
-    size_t n_head = (size_t)p->x->n_head;
+    size_t d_model = (size_t)p->net->d_model, d_head = (size_t)p->net->d_head;
+    size_t n_head = (size_t)p->net->n_head;
     for (int64_t first = most; first >= least; first -= DISTANCE_BLOCK) {
         size_t n = (size_t)smaller(DISTANCE_BLOCK, first - least + 1);
         size_t row = (size_t)((int64_t)p->zero - first);
@@ -167,13 +169,13 @@ static void fill_span(struct distances *p, const struct compute *compute, int l,
 
 void distances_fill(struct distances *p, const struct compute *compute, int l,
                     const struct xlnet_layer *layer) {
-    fill_span(p, compute, l, layer, p->wanted_left - 1, p->known_left);
-    fill_span(p, compute, l, layer, -p->known_right - 1, -p->wanted_right);
+    fill_span(p, compute, l, layer, p->needed_left - 1, p->known_left);
+    fill_span(p, compute, l, layer, -p->known_right - 1, -p->needed_right);
 }
 
 void distances_finish(struct distances *p) {
     if (distances_are_known(p))
         return;
-    p->known_left = p->wanted_left;
-    p->known_right = p->wanted_right;
+    p->known_left = p->needed_left;
+    p->known_right = p->needed_right;
 }

@@ -15,7 +15,7 @@
 struct distances {
     struct shared_arena memory; /* its users are sessions; with more than one, all distances are
                                    known */
-    const struct xlnet *x;
+    const struct xlnet *net;
 
     /* Rows are ordered from the farthest on the left to the farthest on the right, like the keys in
      * the memory.  Distance d has row `zero` - d; row `zero` is the last of a block. */
@@ -23,33 +23,33 @@ struct distances {
     size_t zero;
     struct rows rows;
 
-    /* Distances -known_right to known_left - 1 are filled in for all layers; -wanted_right to
-     * wanted_left - 1 will be after the current pass. */
+    /* Distances -known_right to known_left - 1 are filled in for all layers; -needed_right to
+     * needed_left - 1 will be after the current pass. */
     int64_t known_left, known_right;
-    int64_t wanted_left, wanted_right;
+    int64_t needed_left, needed_right;
 
     /* Used until all are known: */
     float *sines;     /* [left + 1 + right, d_model]: R_d, farthest to the left first */
     float *projected; /* [n_head d_head], room for a block of rows */
 };
 
-txl_status distances_new(const struct xlnet *x, const txl_settings *settings,
+txl_status distances_new(const struct xlnet *net, const txl_settings *settings,
                          enum weights_type type, struct distances **distances, txl_error *error);
 /* Shares the rows with another session.  All of them must be known. */
 struct distances *distances_share(struct distances *distances);
 /* Frees the rows when the last user calls it. */
 void distances_free(struct distances *distances);
 /* Bytes that distances_new allocates. */
-uint64_t distances_bytes(const struct xlnet *x, const txl_settings *settings,
+uint64_t distances_bytes(const struct xlnet *net, const txl_settings *settings,
                          enum weights_type type);
 /* Number of rows, in whole blocks. */
-size_t distances_places(const txl_settings *settings);
+size_t distances_rows(const txl_settings *settings);
 
 /* Fill in the rows of a layer when a pass reaches it, because its weights may not be available
- * earlier.  distances_want announces the distances that the pass sees, from least <= 0 to most >=
+ * earlier.  distances_need announces the distances that the pass sees, from least <= 0 to most >=
  * 0; distances_fill computes those that layer l lacks; distances_finish must follow when all layers
  * are filled. */
-void distances_want(struct distances *distances, const struct compute *compute, int64_t least,
+void distances_need(struct distances *distances, const struct compute *compute, int64_t least,
                     int64_t most);
 void distances_fill(struct distances *distances, const struct compute *compute, int l,
                     const struct xlnet_layer *layer);

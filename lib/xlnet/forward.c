@@ -30,59 +30,60 @@ enum {
 
 /* ---- Layers ------------------------------------------------------------------------------- */
 
-/* x = LayerNorm(x + line->sum) for n rows. */
-static void normalise(const struct xlnet_timeline *line, const struct layer_norm *norm, size_t n,
-                      float *x) {
-    compute_norm(&line->base.compute, norm, (size_t)line->x->d_model,
-                 line->x->network.layer_norm_eps, n, x, line->sum, x);
+/* x = LayerNorm(x + timeline->sum) for n rows. */
+static void normalise(const struct xlnet_timeline *timeline, const struct layer_norm *norm,
+                      size_t n, float *x) {
+    compute_norm(&timeline->base.compute, norm, (size_t)timeline->net->d_model,
+                 timeline->net->network.layer_norm_eps, n, x, timeline->sum, x);
 }
 
 /* The rest of a layer after the attention: hidden[n, d_model] of the part from heads[n, n_head
  * d_head]. */
 static void finish_layer(const struct xlnet_pass *p) {
-    struct xlnet_timeline *line = p->line;
-    const struct compute *compute = &line->base.compute;
+    struct xlnet_timeline *timeline = p->timeline;
+    const struct compute *compute = &timeline->base.compute;
     const struct xlnet_layer *layer = p->layer;
-    size_t d_model = (size_t)line->x->d_model, d_inner = (size_t)line->x->d_inner, n = p->n;
-    float *hidden = line->hidden + p->first * d_model;
-    compute_product(compute, n, line->heads, xlnet_width(line->x), &layer->o, NULL, LINEAR,
-                    line->sum, d_model);
-    normalise(line, &layer->attention_norm, n, hidden);
+    size_t d_model = (size_t)timeline->net->d_model, d_inner = (size_t)timeline->net->d_inner,
+           n = p->n;
+    float *hidden = timeline->hidden + p->first * d_model;
+    compute_product(compute, n, timeline->heads, xlnet_width(timeline->net), &layer->o, NULL,
+                    LINEAR, timeline->sum, d_model);
+    normalise(timeline, &layer->attention_norm, n, hidden);
     compute_product(compute, n, hidden, d_model, &layer->feed_forward_1, layer->feed_forward_bias_1,
-                    line->x->activation, line->inner, d_inner);
-    compute_product(compute, n, line->inner, d_inner, &layer->feed_forward_2,
-                    layer->feed_forward_bias_2, LINEAR, line->sum, d_model);
-    normalise(line, &layer->feed_forward_norm, n, hidden);
+                    timeline->net->activation, timeline->inner, d_inner);
+    compute_product(compute, n, timeline->inner, d_inner, &layer->feed_forward_2,
+                    layer->feed_forward_bias_2, LINEAR, timeline->sum, d_model);
+    normalise(timeline, &layer->feed_forward_norm, n, hidden);
 }
 
 /* A layer for a few rows: queries, keys and values of all rows in one product. */
 static void run_few(struct xlnet_pass *p) {
-    struct xlnet_timeline *line = p->line;
-    size_t width = xlnet_width(line->x), d_model = (size_t)line->x->d_model;
+    struct xlnet_timeline *timeline = p->timeline;
+    size_t width = xlnet_width(timeline->net), d_model = (size_t)timeline->net->d_model;
     p->first = 0;
     p->n = p->n_content + p->n_query;
     p->content = p->n_content;
-    p->q = line->qkv;
-    p->kv = line->qkv + width;
+    p->q = timeline->qkv;
+    p->kv = timeline->qkv + width;
     p->ldq = p->ldkv = 3 * width;
     /* QKV[n, 3 width] = X[n, d_model] W_qkv^T */
-    compute_product(&line->base.compute, p->n, line->hidden, d_model, &p->layer->qkv, NULL, LINEAR,
-                    line->qkv, 3 * width);
+    compute_product(&timeline->base.compute, p->n, timeline->hidden, d_model, &p->layer->qkv, NULL,
+                    LINEAR, timeline->qkv, 3 * width);
     xlnet_store_and_attend(p);
     finish_layer(p);
 }
 
 /* Stores keys and values of all content rows, a part at a time. */
 static void store_content(struct xlnet_pass *p) {
-    struct xlnet_timeline *line = p->line;
-    size_t width = xlnet_width(line->x), d_model = (size_t)line->x->d_model;
+    struct xlnet_timeline *timeline = p->timeline;
+    size_t width = xlnet_width(timeline->net), d_model = (size_t)timeline->net->d_model;
     struct matrix kv = matrix_rows(&p->layer->qkv, width, 2 * width);
-    p->kv = line->qkv;
+    p->kv = timeline->qkv;
     p->ldkv = 2 * width;
     for (p->first = 0; p->first < p->n_content; p->first += p->content) {
         p->content = smaller(XLNET_CHUNK, p->n_content - p->first);
-        compute_product(&line->base.compute, p->content, line->hidden + p->first * d_model, d_model,
-                        &kv, NULL, LINEAR, line->qkv, 2 * width);
+        compute_product(&timeline->base.compute, p->content, timeline->hidden + p->first * d_model,
+                        d_model, &kv, NULL, LINEAR, timeline->qkv, 2 * width);
         xlnet_store(p);
     }
 }
@@ -90,19 +91,19 @@ static void store_content(struct xlnet_pass *p) {
 /* A layer for many rows: first all keys and values, because the rows of a block see each other,
  * then the rest part by part. */
 static void run_many(struct xlnet_pass *p) {
-    struct xlnet_timeline *line = p->line;
-    size_t width = xlnet_width(line->x), d_model = (size_t)line->x->d_model;
+    struct xlnet_timeline *timeline = p->timeline;
+    size_t width = xlnet_width(timeline->net), d_model = (size_t)timeline->net->d_model;
     size_t rows = p->n_content + p->n_query;
     struct matrix q = matrix_rows(&p->layer->qkv, 0, width);
-    bool last = p->l + 1 == line->x->n_layer;
+    bool last = p->l + 1 == timeline->net->n_layer;
     store_content(p);
-    p->q = line->qkv;
+    p->q = timeline->qkv;
     p->ldq = width;
     for (p->first = last ? p->n_content : 0; p->first < rows; p->first += p->n) {
         p->n = smaller(XLNET_CHUNK, rows - p->first);
         p->content = p->first < p->n_content ? smaller(p->n, p->n_content - p->first) : 0;
-        compute_product(&line->base.compute, p->n, line->hidden + p->first * d_model, d_model, &q,
-                        NULL, LINEAR, line->qkv, width);
+        compute_product(&timeline->base.compute, p->n, timeline->hidden + p->first * d_model,
+                        d_model, &q, NULL, LINEAR, timeline->qkv, width);
         xlnet_attend(p);
         finish_layer(p);
     }
@@ -110,38 +111,39 @@ static void run_many(struct xlnet_pass *p) {
 
 /* ---- A pass ------------------------------------------------------------------------------- */
 
-static void want_distances(const struct xlnet_pass *p) {
+static void need_distances(const struct xlnet_pass *p) {
     for (size_t t = 0; t < p->n_timeline; t++) {
-        struct xlnet_timeline *line = xlnet_pass_timeline(p, t);
+        struct xlnet_timeline *timeline = xlnet_pass_timeline(p, t);
         int64_t least, most;
-        xlnet_distances_seen(p, line, xlnet_pass_rows(p, t), &least, &most);
-        distances_want(line->distances, &p->line->base.compute, least, most);
+        xlnet_distances_seen(p, timeline, xlnet_pass_rows(p, t), &least, &most);
+        distances_need(timeline->distances, &p->timeline->base.compute, least, most);
     }
 }
 
 static void embed(const struct xlnet_pass *p, const int32_t *ids) {
-    struct xlnet_timeline *line = p->line;
-    size_t d_model = (size_t)line->x->d_model, rows = p->n_content + p->n_query;
+    struct xlnet_timeline *timeline = p->timeline;
+    size_t d_model = (size_t)timeline->net->d_model, rows = p->n_content + p->n_query;
     for (size_t t = 0; t < p->n_content; t += XLNET_QUERIES)
-        adaptive_embed(&line->base.adaptive, &line->base.compute, ids + t,
-                       smaller(XLNET_QUERIES, p->n_content - t), line->hidden + t * d_model);
+        adaptive_embed(&timeline->base.adaptive, &timeline->base.compute, ids + t,
+                       smaller(XLNET_QUERIES, p->n_content - t), timeline->hidden + t * d_model);
     for (size_t t = p->n_content; t < rows; t++)
-        memcpy(line->hidden + t * d_model, line->x->mask, d_model * sizeof *line->hidden);
+        memcpy(timeline->hidden + t * d_model, timeline->net->mask,
+               d_model * sizeof *timeline->hidden);
 }
 
-/* Passes the rows that line->row describes through the layers; ids[n_content]. */
+/* Passes the rows that timeline->row describes through the layers; ids[n_content]. */
 static txl_status forward(struct xlnet_pass *p, const int32_t *ids, txl_error *error) {
-    struct xlnet_timeline *line = p->line;
-    want_distances(p);
+    struct xlnet_timeline *timeline = p->timeline;
+    need_distances(p);
     embed(p, ids);
-    for (p->l = 0; p->l < line->x->n_layer; p->l++) {
+    for (p->l = 0; p->l < timeline->net->n_layer; p->l++) {
         const void *layer;
-        txl_status status = layers_get(&line->base.layers, p->l, &layer, error);
+        txl_status status = layers_get(&timeline->base.layers, p->l, &layer, error);
         if (status)
             return status;
         p->layer = layer;
         for (size_t t = 0; t < p->n_timeline; t++)
-            distances_fill(xlnet_pass_timeline(p, t)->distances, &line->base.compute, p->l,
+            distances_fill(xlnet_pass_timeline(p, t)->distances, &timeline->base.compute, p->l,
                            p->layer);
         if (p->n_content + p->n_query <= FEW)
             run_few(p);
@@ -154,12 +156,12 @@ static txl_status forward(struct xlnet_pass *p, const int32_t *ids, txl_error *e
 }
 
 /* Runs a pass of one timeline; `hidden`, unless NULL, receives the query rows. */
-static txl_status run(struct xlnet_timeline *line, const int32_t *ids, size_t n_content,
+static txl_status run(struct xlnet_timeline *timeline, const int32_t *ids, size_t n_content,
                       size_t n_query, const float **hidden, txl_error *error) {
     struct xlnet_pass pass = {
-        .line = line, .n_timeline = 1, .n_content = n_content, .n_query = n_query};
+        .timeline = timeline, .n_timeline = 1, .n_content = n_content, .n_query = n_query};
     if (hidden)
-        *hidden = line->hidden + n_content * (size_t)line->x->d_model;
+        *hidden = timeline->hidden + n_content * (size_t)timeline->net->d_model;
     return n_content + n_query > 0 ? forward(&pass, ids, error) : TXL_OK;
 }
 
@@ -174,47 +176,48 @@ static struct xlnet_row query_left(uint64_t at) {
 }
 
 /* Content rows that see both sides of their segment, which ends before `end`. */
-static struct xlnet_row content_block(const struct xlnet *x, uint64_t at, uint64_t end) {
-    return (struct xlnet_row){at, x->uni ? at + 1 : end};
+static struct xlnet_row content_block(const struct xlnet *net, uint64_t at, uint64_t end) {
+    return (struct xlnet_row){at, net->uni ? at + 1 : end};
 }
 
-static struct xlnet_row query_block(const struct xlnet *x, uint64_t at, uint64_t end) {
-    return (struct xlnet_row){at, x->uni ? at : end};
+static struct xlnet_row query_block(const struct xlnet *net, uint64_t at, uint64_t end) {
+    return (struct xlnet_row){at, net->uni ? at : end};
 }
 
 /* ---- Segments with gaps ------------------------------------------------------------------- */
 
 /* Runs a pass of the pending content rows and of query rows at n gaps. */
-static txl_status run_gaps(struct xlnet_timeline *line, const size_t *gaps, size_t n,
+static txl_status run_gaps(struct xlnet_timeline *timeline, const size_t *gaps, size_t n,
                            const float **hidden, txl_error *error) {
-    const struct timeline *t = &line->base;
-    for (size_t i = 0; i < line->n_pending; i++)
-        line->row[i] = content_block(line->x, line->where[i], t->next);
+    const struct timeline *t = &timeline->base;
+    for (size_t i = 0; i < timeline->n_pending; i++)
+        timeline->row[i] = content_block(timeline->net, timeline->where[i], t->next);
     for (size_t i = 0; i < n; i++)
-        line->row[line->n_pending + i] = query_block(line->x, t->segment_start + gaps[i], t->next);
-    txl_status status = run(line, line->pending, line->n_pending, n, hidden, error);
+        timeline->row[timeline->n_pending + i] =
+            query_block(timeline->net, t->segment_start + gaps[i], t->next);
+    txl_status status = run(timeline, timeline->pending, timeline->n_pending, n, hidden, error);
     if (!status)
-        line->n_pending = 0;
-    line->base.unfinished = line->n_gap + line->n_pending > 0;
+        timeline->n_pending = 0;
+    timeline->base.unfinished = timeline->n_gap + timeline->n_pending > 0;
     return status;
 }
 
 /* Before another pass: ends the segment if it has gaps, which must all be filled. */
-static txl_status finish_gaps(struct xlnet_timeline *line, txl_error *error) {
-    if (line->n_gap > 0)
+static txl_status finish_gaps(struct xlnet_timeline *timeline, txl_error *error) {
+    if (timeline->n_gap > 0)
         return txl_fail(error, TXL_ARGUMENT, "%zu gaps of the current segment are not filled",
-                        line->n_gap);
-    if (line->n_pending == 0)
+                        timeline->n_gap);
+    if (timeline->n_pending == 0)
         return TXL_OK;
-    txl_status status = run_gaps(line, NULL, 0, NULL, error);
-    line->base.segment_start = line->base.next;
+    txl_status status = run_gaps(timeline, NULL, 0, NULL, error);
+    timeline->base.segment_start = timeline->base.next;
     return status;
 }
 
 txl_status xlnet_gaps(struct timeline *t, const int32_t *ids, size_t n, txl_error *error) {
-    struct xlnet_timeline *line = xlnet_timeline(t);
+    struct xlnet_timeline *timeline = xlnet_timeline(t);
     size_t known = 0;
-    txl_status status = finish_gaps(line, error);
+    txl_status status = finish_gaps(timeline, error);
     if (status)
         return status;
     for (size_t i = 0; i < n; i++)
@@ -225,10 +228,10 @@ txl_status xlnet_gaps(struct timeline *t, const int32_t *ids, size_t n, txl_erro
     t->segment_start = t->next;
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0) {
-            line->gap[line->n_gap++] = t->next + i;
+            timeline->gap[timeline->n_gap++] = t->next + i;
         } else {
-            line->where[line->n_pending] = t->next + i;
-            line->pending[line->n_pending++] = ids[i];
+            timeline->where[timeline->n_pending] = t->next + i;
+            timeline->pending[timeline->n_pending++] = ids[i];
         }
     }
     t->next += n;
@@ -237,9 +240,9 @@ txl_status xlnet_gaps(struct timeline *t, const int32_t *ids, size_t n, txl_erro
 }
 
 /* The index of an open gap in the list of gaps, or n_gap. */
-static size_t find_gap(const struct xlnet_timeline *line, size_t gap) {
+static size_t find_gap(const struct xlnet_timeline *timeline, size_t gap) {
     size_t i = 0;
-    while (i < line->n_gap && line->gap[i] != line->base.segment_start + gap)
+    while (i < timeline->n_gap && timeline->gap[i] != timeline->base.segment_start + gap)
         i++;
     return i;
 }
@@ -250,28 +253,29 @@ static txl_status no_gap(size_t gap, txl_error *error) {
 
 txl_status xlnet_ask(struct timeline *t, const size_t *gaps, size_t n, const float **hidden,
                      txl_error *error) {
-    struct xlnet_timeline *line = xlnet_timeline(t);
+    struct xlnet_timeline *timeline = xlnet_timeline(t);
     for (size_t i = 0; i < n; i++)
-        if (find_gap(line, gaps[i]) == line->n_gap)
+        if (find_gap(timeline, gaps[i]) == timeline->n_gap)
             return no_gap(gaps[i], error);
-    return run_gaps(line, gaps, n, hidden, error);
+    return run_gaps(timeline, gaps, n, hidden, error);
 }
 
 /* Pending tokens get their keys first: in one pass, tokens of different ranks would see each
  * other. */
 txl_status xlnet_fill(struct timeline *t, size_t gap, int32_t id, txl_error *error) {
-    struct xlnet_timeline *line = xlnet_timeline(t);
-    size_t i = find_gap(line, gap);
-    if (i == line->n_gap)
+    struct xlnet_timeline *timeline = xlnet_timeline(t);
+    size_t i = find_gap(timeline, gap);
+    if (i == timeline->n_gap)
         return no_gap(gap, error);
-    txl_status status = line->n_pending > 0 ? run_gaps(line, NULL, 0, NULL, error) : TXL_OK;
+    txl_status status = timeline->n_pending > 0 ? run_gaps(timeline, NULL, 0, NULL, error) : TXL_OK;
     if (status)
         return status;
-    line->n_gap--;
-    memmove(line->gap + i, line->gap + i + 1, (line->n_gap - i) * sizeof *line->gap);
-    line->where[0] = t->segment_start + gap;
-    line->pending[0] = id;
-    line->n_pending = 1;
+    timeline->n_gap--;
+    memmove(timeline->gap + i, timeline->gap + i + 1,
+            (timeline->n_gap - i) * sizeof *timeline->gap);
+    timeline->where[0] = t->segment_start + gap;
+    timeline->pending[0] = id;
+    timeline->n_pending = 1;
     t->unfinished = true;
     return TXL_OK;
 }
@@ -291,17 +295,17 @@ static txl_status begin_pass(struct timeline *t, txl_error *error) {
 
 txl_status xlnet_advance(struct timeline *t, const int32_t *ids, size_t n, bool every,
                          const float **hidden, txl_error *error) {
-    struct xlnet_timeline *line = xlnet_timeline(t);
+    struct xlnet_timeline *timeline = xlnet_timeline(t);
     txl_status status = begin_pass(t, error);
     if (status)
         return status;
     for (size_t i = 0; i < n; i++) {
-        line->row[i] = content_left(t->next + i);
-        line->row[n + i] = query_left(t->next + i + 1);
+        timeline->row[i] = content_left(t->next + i);
+        timeline->row[n + i] = query_left(t->next + i + 1);
     }
     if (!every)
-        line->row[n] = query_left(t->next + n);
-    status = run(line, ids, n, every ? n : 1, hidden, error);
+        timeline->row[n] = query_left(t->next + n);
+    status = run(timeline, ids, n, every ? n : 1, hidden, error);
     if (!status)
         t->next += n;
     return status;
@@ -311,7 +315,7 @@ txl_status xlnet_advance_each(struct timeline *const *each, const int32_t *ids, 
                               const float **hidden, txl_error *error) {
     struct xlnet_timeline *lead = xlnet_timeline(each[0]);
     struct xlnet_pass pass = {
-        .line = lead, .each = each, .n_timeline = n, .n_content = n, .n_query = n};
+        .timeline = lead, .each = each, .n_timeline = n, .n_content = n, .n_query = n};
     for (size_t t = 0; t < n; t++) {
         txl_status status = begin_pass(each[t], error);
         if (status)
@@ -319,7 +323,7 @@ txl_status xlnet_advance_each(struct timeline *const *each, const int32_t *ids, 
         lead->row[t] = content_left(each[t]->next);
         lead->row[n + t] = query_left(each[t]->next + 1);
     }
-    *hidden = lead->hidden + n * (size_t)lead->x->d_model;
+    *hidden = lead->hidden + n * (size_t)lead->net->d_model;
     txl_status status = forward(&pass, ids, error);
     for (size_t t = 0; t < n && !status; t++)
         each[t]->next++;
@@ -328,15 +332,15 @@ txl_status xlnet_advance_each(struct timeline *const *each, const int32_t *ids, 
 
 txl_status xlnet_block(struct timeline *t, const int32_t *ids, size_t n, const float **hidden,
                        txl_error *error) {
-    struct xlnet_timeline *line = xlnet_timeline(t);
-    txl_status status = finish_gaps(line, error);
+    struct xlnet_timeline *timeline = xlnet_timeline(t);
+    txl_status status = finish_gaps(timeline, error);
     if (status)
         return status;
     t->segment_start = t->next;
     for (size_t i = 0; i < n; i++)
-        line->row[i] = content_block(line->x, t->next + i, t->next + n);
-    line->row[n] = query_left(t->next + n);
-    status = run(line, ids, n, 1, hidden, error);
+        timeline->row[i] = content_block(timeline->net, t->next + i, t->next + n);
+    timeline->row[n] = query_left(t->next + n);
+    status = run(timeline, ids, n, 1, hidden, error);
     if (!status)
         t->next = t->segment_start = t->next + n;
     return status;
@@ -344,16 +348,16 @@ txl_status xlnet_block(struct timeline *t, const int32_t *ids, size_t n, const f
 
 txl_status xlnet_block_then_left(struct timeline *t, const int32_t *ids, size_t known, size_t n,
                                  const float **hidden, txl_error *error) {
-    struct xlnet_timeline *line = xlnet_timeline(t);
+    struct xlnet_timeline *timeline = xlnet_timeline(t);
     size_t content = known + n - 1;
     xlnet_reset(t);
     for (size_t i = 0; i < known; i++)
-        line->row[i] = content_block(line->x, i, known);
+        timeline->row[i] = content_block(timeline->net, i, known);
     for (size_t i = known; i < content; i++)
-        line->row[i] = content_left(i);
+        timeline->row[i] = content_left(i);
     for (size_t i = 0; i < n; i++)
-        line->row[content + i] = query_left(known + i);
-    txl_status status = run(line, ids, content, n, hidden, error);
+        timeline->row[content + i] = query_left(known + i);
+    txl_status status = run(timeline, ids, content, n, hidden, error);
     t->next = t->segment_start = content;
     return status;
 }

@@ -154,10 +154,10 @@ static uint64_t parameter_size(const void *settings, int size, int i) {
 }
 
 static void *parameter_part(void *network, enum parameter_scope scope, int i) {
-    struct xlnet *x = network;
+    struct xlnet *net = network;
     if (scope == PARAMETER_BAND)
-        return &x->band;
-    return scope == PARAMETER_LAYER ? (void *)&x->layer[i] : x;
+        return &net->band;
+    return scope == PARAMETER_LAYER ? (void *)&net->layer[i] : net;
 }
 
 const struct parameter_table xlnet_parameters = {.parameter = parameters,

@@ -13,33 +13,33 @@ struct plan {
     struct rows keys, values;
 };
 
-static struct plan make_plan(const struct xlnet *x, const txl_settings *s) {
+static struct plan make_plan(const struct xlnet *net, const txl_settings *s) {
     struct plan plan;
     size_t tgt_len = (size_t)s->tgt_len, mem_len = (size_t)s->mem_len;
     plan.most_rows = tgt_len + 2 * XLNET_QUERIES;
-    plan.capacity = rows_plan(s->memory_type, x->n_layer, x->n_head, x->d_head, mem_len + tgt_len,
-                              &plan.keys, &plan.values);
+    plan.capacity = rows_plan(s->memory_type, net->n_layer, net->n_head, net->d_head,
+                              mem_len + tgt_len, &plan.keys, &plan.values);
     return plan;
 }
 
 /* Floats of scratch that an attention task needs: scores, position scores, two queries, results,
  * and one row's position scores for each key. */
-static size_t attention_scratch(const struct xlnet *x, const txl_settings *s,
+static size_t attention_scratch(const struct xlnet *net, const txl_settings *s,
                                 const struct plan *plan) {
-    size_t row = plan->capacity + distances_places(s) + 2 * (size_t)x->d_head + plan->values.width;
+    size_t row = plan->capacity + distances_rows(s) + 2 * (size_t)net->d_head + plan->values.width;
     return XLNET_BLOCK * row + plan->capacity;
 }
 
-static size_t all_scratch(const struct xlnet *x, const txl_settings *s,
+static size_t all_scratch(const struct xlnet *net, const txl_settings *s,
                           const struct layer_list *list, const struct plan *plan) {
-    size_t most =
-        larger(attention_scratch(x, s, plan), adaptive_scratch(&x->network.ends, XLNET_QUERIES));
+    size_t most = larger(attention_scratch(net, s, plan),
+                         adaptive_scratch(&net->network.ends, XLNET_QUERIES));
     return larger(most, layers_scratch(list, XLNET_CHUNK, XLNET_CHUNK));
 }
 
 /* The most that any product of a session packs. */
-static size_t all_packed(const struct xlnet *x, const struct kernels *kernels) {
-    size_t k = larger(larger((size_t)x->d_model, (size_t)x->d_inner), xlnet_width(x));
+static size_t all_packed(const struct xlnet *net, const struct kernels *kernels) {
+    size_t k = larger(larger((size_t)net->d_model, (size_t)net->d_inner), xlnet_width(net));
     return compute_packed(kernels, XLNET_CHUNK, k);
 }
 
@@ -56,45 +56,45 @@ txl_status xlnet_check_session(const struct network *network, const txl_settings
 
 /* ---- Memory ------------------------------------------------------------------------------- */
 
-static void take_rows(struct xlnet_timeline *line, struct arena *arena) {
-    const struct xlnet *x = line->x;
-    size_t width = xlnet_width(x), d_model = (size_t)x->d_model, d_inner = (size_t)x->d_inner;
-    size_t tgt_len = (size_t)line->base.settings.tgt_len;
-    line->row = arena_take(arena, line->most_rows, sizeof *line->row);
-    line->hidden = arena_take(arena, line->most_rows * d_model, sizeof *line->hidden);
-    line->gap = arena_take(arena, tgt_len, sizeof *line->gap);
-    line->pending = arena_take(arena, tgt_len, sizeof *line->pending);
-    line->where = arena_take(arena, tgt_len, sizeof *line->where);
-    line->sum = arena_take(arena, XLNET_CHUNK * d_model, sizeof *line->sum);
-    line->qkv = arena_take(arena, XLNET_CHUNK * 3 * width, sizeof *line->qkv);
-    line->heads = arena_take(arena, XLNET_CHUNK * width, sizeof *line->heads);
-    line->inner = arena_take(arena, XLNET_CHUNK * d_inner, sizeof *line->inner);
+static void take_rows(struct xlnet_timeline *timeline, struct arena *arena) {
+    const struct xlnet *net = timeline->net;
+    size_t width = xlnet_width(net), d_model = (size_t)net->d_model, d_inner = (size_t)net->d_inner;
+    size_t tgt_len = (size_t)timeline->base.settings.tgt_len;
+    timeline->row = arena_take(arena, timeline->most_rows, sizeof *timeline->row);
+    timeline->hidden = arena_take(arena, timeline->most_rows * d_model, sizeof *timeline->hidden);
+    timeline->gap = arena_take(arena, tgt_len, sizeof *timeline->gap);
+    timeline->pending = arena_take(arena, tgt_len, sizeof *timeline->pending);
+    timeline->where = arena_take(arena, tgt_len, sizeof *timeline->where);
+    timeline->sum = arena_take(arena, XLNET_CHUNK * d_model, sizeof *timeline->sum);
+    timeline->qkv = arena_take(arena, XLNET_CHUNK * 3 * width, sizeof *timeline->qkv);
+    timeline->heads = arena_take(arena, XLNET_CHUNK * width, sizeof *timeline->heads);
+    timeline->inner = arena_take(arena, XLNET_CHUNK * d_inner, sizeof *timeline->inner);
 }
 
 struct timeline *xlnet_lay_out(const struct network *network, const struct kernels *kernels,
                                const txl_settings *settings, struct arena *arena) {
-    const struct xlnet *x = (const struct xlnet *)network;
+    const struct xlnet *net = (const struct xlnet *)network;
     const struct layer_list list = network_layers(network, &xlnet_parameters);
-    const struct plan plan = make_plan(x, settings);
+    const struct plan plan = make_plan(net, settings);
     struct xlnet_timeline unused, *taken = arena_take(arena, 1, sizeof *taken);
-    struct xlnet_timeline *line = taken ? taken : &unused;
-    *line = (struct xlnet_timeline){.base = {.network = network,
-                                             .settings = *settings,
-                                             .chunk = XLNET_QUERIES,
-                                             .together = XLNET_TOGETHER},
-                                    .x = x,
-                                    .capacity = plan.capacity,
-                                    .keys = plan.keys,
-                                    .values = plan.values,
-                                    .most_rows = plan.most_rows};
-    struct timeline *t = &line->base;
-    compute_lay_out(&t->compute, settings->threads, all_scratch(x, settings, &list, &plan),
-                    all_packed(x, kernels), 4 * (size_t)x->n_layer + ENDS_ORDER, arena);
+    struct xlnet_timeline *timeline = taken ? taken : &unused;
+    *timeline = (struct xlnet_timeline){.base = {.network = network,
+                                                 .settings = *settings,
+                                                 .chunk = XLNET_QUERIES,
+                                                 .together = XLNET_TOGETHER},
+                                        .net = net,
+                                        .capacity = plan.capacity,
+                                        .keys = plan.keys,
+                                        .values = plan.values,
+                                        .most_rows = plan.most_rows};
+    struct timeline *t = &timeline->base;
+    compute_lay_out(&t->compute, settings->threads, all_scratch(net, settings, &list, &plan),
+                    all_packed(net, kernels), 4 * (size_t)net->n_layer + ENDS_ORDER, arena);
     layers_lay_out(&t->layers, &list, arena);
     adaptive_lay_out(&t->adaptive, &network->ends, XLNET_QUERIES, false, arena);
-    take_rows(line, arena);
-    rows_lay_out(&line->keys, arena);
-    rows_lay_out(&line->values, arena);
+    take_rows(timeline, arena);
+    rows_lay_out(&timeline->keys, arena);
+    rows_lay_out(&timeline->values, arena);
     if (!taken)
         return NULL;
     layers_order(&list, &t->compute);
@@ -103,23 +103,23 @@ struct timeline *xlnet_lay_out(const struct network *network, const struct kerne
 }
 
 uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings *settings) {
-    const struct xlnet *x = (const struct xlnet *)network;
+    const struct xlnet *net = (const struct xlnet *)network;
     const struct layer_list list = network_layers(network, &xlnet_parameters);
     return pool_bytes(settings->threads) + layers_bytes(&list, settings->threads) +
-           distances_bytes(x, settings, rows_type(settings->memory_type));
+           distances_bytes(net, settings, rows_type(settings->memory_type));
 }
 
 txl_status xlnet_timeline_open(struct timeline *t, const struct kernels *kernels,
                                struct timeline *like, txl_error *error) {
-    struct xlnet_timeline *line = xlnet_timeline(t);
+    struct xlnet_timeline *timeline = xlnet_timeline(t);
     txl_status status = compute_open(&t->compute, kernels, t->settings.threads, error);
     if (!status)
         status = layers_open(&t->layers, t->compute.pool, error);
     if (!status && like)
-        line->distances = distances_share(xlnet_timeline(like)->distances);
+        timeline->distances = distances_share(xlnet_timeline(like)->distances);
     else if (!status)
-        status = distances_new(line->x, &t->settings, rows_type(t->settings.memory_type),
-                               &line->distances, error);
+        status = distances_new(timeline->net, &t->settings, rows_type(t->settings.memory_type),
+                               &timeline->distances, error);
     return status;
 }
 
@@ -130,24 +130,24 @@ void xlnet_timeline_close(struct timeline *t) {
 }
 
 void xlnet_reset(struct timeline *t) {
-    struct xlnet_timeline *line = xlnet_timeline(t);
+    struct xlnet_timeline *timeline = xlnet_timeline(t);
     t->next = t->segment_start = 0;
-    line->n_gap = line->n_pending = 0;
+    timeline->n_gap = timeline->n_pending = 0;
     t->unfinished = false;
 }
 
 /* ---- Copies and saved rows ---------------------------------------------------------------- */
 
 /* Computes the position rows of all distances. */
-static txl_status complete_distances(struct xlnet_timeline *line, txl_error *error) {
-    struct distances *d = line->distances;
-    distances_want(d, &line->base.compute, -d->right, d->left);
-    for (int l = 0; l < line->x->n_layer && !distances_are_known(d); l++) {
+static txl_status complete_distances(struct xlnet_timeline *timeline, txl_error *error) {
+    struct distances *d = timeline->distances;
+    distances_need(d, &timeline->base.compute, -d->right, d->left);
+    for (int l = 0; l < timeline->net->n_layer && !distances_are_known(d); l++) {
         const void *layer;
-        txl_status status = layers_get(&line->base.layers, l, &layer, error);
+        txl_status status = layers_get(&timeline->base.layers, l, &layer, error);
         if (status)
             return status;
-        distances_fill(d, &line->base.compute, l, layer);
+        distances_fill(d, &timeline->base.compute, l, layer);
     }
     distances_finish(d);
     return TXL_OK;
@@ -176,14 +176,14 @@ uint64_t xlnet_first_row(const struct network *network, const txl_settings *sett
     return memory_begin(settings, full ? next : segment_start);
 }
 
-void xlnet_export_row(const struct timeline *timeline, int layer, uint64_t position, float *row) {
-    const struct xlnet_timeline *line = (const struct xlnet_timeline *)timeline;
-    rows_export(&line->keys, &line->values, (size_t)layer, position % line->capacity,
-                (size_t)line->x->d_head, row);
+void xlnet_export_row(const struct timeline *base, int layer, uint64_t position, float *row) {
+    const struct xlnet_timeline *timeline = (const struct xlnet_timeline *)base;
+    rows_export(&timeline->keys, &timeline->values, (size_t)layer, position % timeline->capacity,
+                (size_t)timeline->net->d_head, row);
 }
 
-void xlnet_import_row(struct timeline *timeline, int layer, uint64_t position, const float *row) {
-    struct xlnet_timeline *line = xlnet_timeline(timeline);
-    rows_import(&line->keys, &line->values, line->base.compute.kernels, (size_t)layer,
-                position % line->capacity, (size_t)line->x->d_head, row);
+void xlnet_import_row(struct timeline *base, int layer, uint64_t position, const float *row) {
+    struct xlnet_timeline *timeline = xlnet_timeline(base);
+    rows_import(&timeline->keys, &timeline->values, timeline->base.compute.kernels, (size_t)layer,
+                position % timeline->capacity, (size_t)timeline->net->d_head, row);
 }

@@ -34,7 +34,7 @@ struct xlnet_row {
 
 struct xlnet_timeline {
     struct timeline base; /* what all families have */
-    const struct xlnet *x;
+    const struct xlnet *net;
 
     /* Position p of every layer and head is row p % capacity of its ring.  Keys are stored
      * transposed, so that the scores of a block are one product without repacking; values are
@@ -63,8 +63,8 @@ struct xlnet_timeline {
     float *inner; /* [XLNET_CHUNK, d_inner] */
 };
 
-static inline struct xlnet_timeline *xlnet_timeline(struct timeline *timeline) {
-    return (struct xlnet_timeline *)timeline;
+static inline struct xlnet_timeline *xlnet_timeline(struct timeline *base) {
+    return (struct xlnet_timeline *)base;
 }
 
 /* The earliest position that the current segment sees. */
@@ -77,7 +77,7 @@ txl_status xlnet_check_session(const struct network *network, const txl_settings
                                txl_error *error);
 struct timeline *xlnet_lay_out(const struct network *network, const struct kernels *kernels,
                                const txl_settings *settings, struct arena *arena);
-txl_status xlnet_timeline_open(struct timeline *timeline, const struct kernels *kernels,
+txl_status xlnet_timeline_open(struct timeline *base, const struct kernels *kernels,
                                struct timeline *like, txl_error *error);
 uint64_t xlnet_timeline_bytes(const struct network *network, const txl_settings *settings);
 void xlnet_timeline_close(struct timeline *timeline);
@@ -85,7 +85,7 @@ void xlnet_reset(struct timeline *timeline);
 txl_status xlnet_copy(struct timeline *to, struct timeline *from, txl_error *error);
 uint64_t xlnet_first_row(const struct network *network, const txl_settings *settings, uint64_t next,
                          uint64_t segment_start);
-void xlnet_export_row(const struct timeline *timeline, int layer, uint64_t position, float *row);
-void xlnet_import_row(struct timeline *timeline, int layer, uint64_t position, const float *row);
+void xlnet_export_row(const struct timeline *base, int layer, uint64_t position, float *row);
+void xlnet_import_row(struct timeline *base, int layer, uint64_t position, const float *row);
 
 #endif

@@ -31,8 +31,8 @@ struct xlnet {
 };
 
 /* All heads side by side. */
-static inline size_t xlnet_width(const struct xlnet *x) {
-    return (size_t)x->n_head * (size_t)x->d_head;
+static inline size_t xlnet_width(const struct xlnet *net) {
+    return (size_t)net->n_head * (size_t)net->d_head;
 }
 
 #endif

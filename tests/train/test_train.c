@@ -602,7 +602,7 @@ static void no_number(void **state) {
     txl_step step;
     txl_error error;
     take_step(t, 1e-3);
-    ((float *)t->training.x->layer[1].qkv.data)[5] = NAN;
+    ((float *)t->training.net->layer[1].qkv.data)[5] = NAN;
     float *before = calloc(t->training.n_parameter, sizeof *before);
     assert_non_null(before);
     memcpy(before, t->training.weight, t->training.n_parameter * sizeof *before);
