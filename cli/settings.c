@@ -275,7 +275,7 @@ static struct value value_of_json(const json_t *json) {
 }
 
 /* The setting's value; false if there is no such setting. */
-static bool get(const struct source *source, const struct row *row, struct value *value) {
+static bool get_setting(const struct source *source, const struct row *row, struct value *value) {
     if (source->read) {
         const json_t *json = json_object_get(source->read, row->key);
         *value = value_of_json(json);
@@ -312,7 +312,7 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
     const struct source source = {model, settings, run, NULL};
     struct value value;
     for (size_t i = 0; i < N_ROW; i++)
-        if (get(&source, &rows[i], &value) &&
+        if (get_setting(&source, &rows[i], &value) &&
             json_object_set_new(object, rows[i].key, value_to_json(&value)) != 0)
             return false;
     return true;
@@ -379,7 +379,7 @@ static void make_line(char *text, size_t size, const struct source *source, cons
     struct value value;
     for (int part = NETWORK; part <= COMPUTATION; part++)
         for (size_t i = 0; i < N_ROW; i++)
-            if ((int)rows[i].part == part && get(source, &rows[i], &value))
+            if ((int)rows[i].part == part && get_setting(source, &rows[i], &value))
                 append_setting(&line, &rows[i], &value);
     append(&line, "model=%s", model);
 }

@@ -234,7 +234,7 @@ static txl_status feed(struct tokenize *t, const char *text, size_t length) {
     return token_reader_feed(&t->reader, text, length);
 }
 
-static txl_status finish(struct tokenize *t) {
+static txl_status finish_file(struct tokenize *t) {
     txl_error error = {0};
     txl_status status = TXL_OK;
     t->at_end = true;
@@ -260,7 +260,7 @@ static txl_status convert_text(struct tokenize *t) {
     }
     if (n < 0)
         return TXL_IO;
-    return signals_stopped() ? TXL_STOPPED : finish(t);
+    return signals_stopped() ? TXL_STOPPED : finish_file(t);
 }
 
 /* Opens the input and what converts it; each FILE is a text of its own. */

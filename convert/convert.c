@@ -127,7 +127,8 @@ static bool is_of_segments(const struct names *names, int number) {
 }
 
 /* Fills in the next source and its part.  A matrix gets its type later. */
-static txl_status add(struct conversion *c, const struct parameter_tensor *to, txl_error *error) {
+static txl_status add_parameter(struct conversion *c, const struct parameter_tensor *to,
+                                txl_error *error) {
     const struct names *names = &c->r->names;
     struct part *part = &c->part[c->n];
     struct weights_source *s = &c->source[c->n++];
@@ -162,7 +163,7 @@ static txl_status list_tensors(struct conversion *c, txl_error *error) {
     txl_status status = TXL_OK;
     walk = parameter_walk(c->family->parameters, &c->r->settings);
     while (!status && parameter_next(&walk, &to))
-        status = add(c, &to, error);
+        status = add_parameter(c, &to, error);
     return status;
 }
 

@@ -340,7 +340,7 @@ static txl_status from_text(struct draft *draft, const unsigned char *text, size
 /* ---- Any ---------------------------------------------------------------------------------- */
 
 /* Copies what the draft points to, so that the file can be closed. */
-static txl_status finish(struct draft *draft, const struct pickle_string *dataset) {
+static txl_status finish_draft(struct draft *draft, const struct pickle_string *dataset) {
     struct vocabulary_file *vocabulary = draft->vocabulary;
     size_t total = dataset->length + 1;
     for (size_t i = 0; i < draft->n_symbol; i++)
@@ -377,8 +377,8 @@ static txl_status read_pickle(struct draft *draft) {
     struct pickle_string none = {NULL, 0};
     status = from_value(draft, root);
     if (!status)
-        status =
-            finish(draft, dataset && dataset->kind == PICKLE_STRING ? &dataset->string : &none);
+        status = finish_draft(draft,
+                              dataset && dataset->kind == PICKLE_STRING ? &dataset->string : &none);
     checkpoint_close(checkpoint);
     return status;
 }
@@ -408,7 +408,7 @@ static txl_status read_plain(struct draft *draft, const struct mapped_file *file
     else /* a text's first symbol may be a brace */
         status = from_text(draft, file->data, (size_t)file->size);
     if (!status)
-        status = finish(draft, &(struct pickle_string){NULL, 0});
+        status = finish_draft(draft, &(struct pickle_string){NULL, 0});
     json_decref(json);
     return status;
 }

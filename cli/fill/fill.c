@@ -75,7 +75,8 @@ static float best_allowed(const struct fill *f, const float *logprob) {
 }
 
 /* Asks for some of the open pieces. */
-static bool ask(struct fill *f, const struct segment *s, size_t from, size_t n, float *logprob) {
+static bool ask_pieces(struct fill *f, const struct segment *s, size_t from, size_t n,
+                       float *logprob) {
     size_t gap[ASKED];
     txl_error error;
     for (size_t i = 0; i < n; i++)
@@ -91,7 +92,7 @@ static bool choose(struct fill *f, const struct segment *s, size_t *next) {
     *next = 0;
     for (size_t from = 0; f->options->order == ORDER_SUREST && from < s->n_open; from += ASKED) {
         size_t n = s->n_open - from < ASKED ? s->n_open - from : ASKED;
-        if (!ask(f, s, from, n, f->logprob))
+        if (!ask_pieces(f, s, from, n, f->logprob))
             return false;
         for (size_t i = 0; i < n; i++) {
             float sure = best_allowed(f, f->logprob + i * n_token);
@@ -104,7 +105,7 @@ static bool choose(struct fill *f, const struct segment *s, size_t *next) {
     txl_error error;
     if (f->options->order == ORDER_SUREST && s->n_open <= ASKED)
         return !txl_session_look(f->session, *next, &error) || failed(&error);
-    return ask(f, s, *next, 1, NULL);
+    return ask_pieces(f, s, *next, 1, NULL);
 }
 
 static bool fill_piece(struct fill *f, struct segment *s) {

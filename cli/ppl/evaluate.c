@@ -34,8 +34,8 @@ static void show_progress(struct evaluation *e, double fraction, uint64_t tokens
 }
 
 /* Passes on a token.  The first one of a stream is context, which the scorer does not report. */
-static txl_status push(struct evaluation *e, int32_t id, const struct place *place,
-                       txl_error *error) {
+static txl_status push_token(struct evaluation *e, int32_t id, const struct place *place,
+                             txl_error *error) {
     txl_status status = TXL_OK;
     if (e->report && e->scorer.n == 0)
         status = report_context(e->report, e->scorer.index, id, place, error);
@@ -79,7 +79,7 @@ static txl_status score_stream(struct evaluation *e, uint64_t first, uint64_t le
         struct place place = {0};
         txl_status status = spool_read(e, &id, &place, error);
         if (!status)
-            status = push(e, id, &place, error);
+            status = push_token(e, id, &place, error);
         if (status)
             return status;
         show_progress(e, (double)(done + i) / (double)all, done + i);
@@ -401,7 +401,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
     if (e->options.per_line)
         return push_in_line(e, symbol->id, &place, error);
     txl_status status = e->heat ? heat_symbol(e->heat, symbol, error) : TXL_OK;
-    return status ? status : push(e, symbol->id, &place, error);
+    return status ? status : push_token(e, symbol->id, &place, error);
 }
 
 /* Receives the text before its symbols. */

@@ -40,7 +40,7 @@ static int next(struct items_table *t) {
 }
 
 /* Adds a byte to the record, unless that is too long. */
-static bool add(struct items_table *t, int c) {
+static bool add_byte(struct items_table *t, int c) {
     const char byte = (char)c;
     t->too_long = t->too_long || t->bytes.length >= ITEMS_RECORD;
     return t->too_long || buffer_append(&t->bytes, &byte, 1);
@@ -103,7 +103,7 @@ static enum reading read_quoted(struct items_table *t) {
             return READ;
         if (c == '"')
             next(t);
-        if (!add(t, c))
+        if (!add_byte(t, c))
             return FAILED;
     }
 }
@@ -128,7 +128,7 @@ static enum reading read_field(struct items_table *t, int separator) {
             skip_line(t);
             return WRONG;
         }
-        if (!carriage && !add(t, c))
+        if (!carriage && !add_byte(t, c))
             reading = FAILED;
     }
     if (reading == READ && !add_field(t, begin))
@@ -194,7 +194,7 @@ static enum reading read_object(struct items_table *t) {
             return FINISHED;
         for (int c; (c = next(t)) != '\n' && c != END;) {
             empty = empty && strchr(" \t\r", c) && c != '\0';
-            if (!add(t, c))
+            if (!add_byte(t, c))
                 return FAILED;
         }
     } while (empty);

@@ -323,8 +323,8 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
     bool good = merge_threads(settings, parts, n) && merge_strings(settings, parts, n);
     char line[8192];
     settings_json_to_text(line, sizeof line, settings, common(parts, n, "model"));
-    merged->facts.model.facts = strdup(line);
-    if (!good || !merged->facts.model.facts) {
+    merged->facts.model.summary = strdup(line);
+    if (!good || !merged->facts.model.summary) {
         terminal_error("out of memory");
         return false;
     }

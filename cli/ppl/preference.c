@@ -259,21 +259,21 @@ static json_t *number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static bool set(json_t *object, const char *key, json_t *value) {
+static bool set_member(json_t *object, const char *key, json_t *value) {
     return json_object_set_new(object, key, value) == 0;
 }
 
 json_t *preference_to_json(const struct preference *p) {
     json_t *o = json_object();
-    if (set(o, "prefer", output_json_bytes(p->a, p->n_a)) &&
-        set(o, "over", output_json_bytes(p->b, p->n_b)) &&
-        set(o, "region", p->region < 0 ? json_null() : json_integer(p->region)) &&
-        set(o, "items", json_integer((json_int_t)p->pairs)) &&
-        set(o, "preferred", json_integer((json_int_t)p->preferred)) &&
-        set(o, "ties", json_integer((json_int_t)p->ties)) &&
-        set(o, "left_out", json_integer((json_int_t)p->left_out)) &&
-        set(o, "share", number(preference_share(p))) &&
-        set(o, "standard_error", number(preference_standard_error(p))))
+    if (set_member(o, "prefer", output_json_bytes(p->a, p->n_a)) &&
+        set_member(o, "over", output_json_bytes(p->b, p->n_b)) &&
+        set_member(o, "region", p->region < 0 ? json_null() : json_integer(p->region)) &&
+        set_member(o, "items", json_integer((json_int_t)p->pairs)) &&
+        set_member(o, "preferred", json_integer((json_int_t)p->preferred)) &&
+        set_member(o, "ties", json_integer((json_int_t)p->ties)) &&
+        set_member(o, "left_out", json_integer((json_int_t)p->left_out)) &&
+        set_member(o, "share", number(preference_share(p))) &&
+        set_member(o, "standard_error", number(preference_standard_error(p))))
         return o;
     json_decref(o);
     return NULL;

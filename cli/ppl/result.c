@@ -17,11 +17,11 @@ static const double LN_2 = 0.693147180559945309417;
 
 bool evaluated_set(struct evaluated *evaluated, const struct model *model,
                    const txl_settings *settings, const struct run_settings *run) {
-    char facts[8192];
-    settings_to_text(facts, sizeof facts, model, settings, run);
-    *evaluated =
-        (struct evaluated){.name = model->name, .settings = json_object(), .facts = strdup(facts)};
-    if (!evaluated->facts || !settings_to_json(evaluated->settings, model, settings, run)) {
+    char summary[8192];
+    settings_to_text(summary, sizeof summary, model, settings, run);
+    *evaluated = (struct evaluated){
+        .name = model->name, .settings = json_object(), .summary = strdup(summary)};
+    if (!evaluated->summary || !settings_to_json(evaluated->settings, model, settings, run)) {
         terminal_error("out of memory");
         evaluated_free(evaluated);
         return false;
@@ -31,7 +31,7 @@ bool evaluated_set(struct evaluated *evaluated, const struct model *model,
 
 void evaluated_free(struct evaluated *evaluated) {
     json_decref(evaluated->settings);
-    free(evaluated->facts);
+    free(evaluated->summary);
     *evaluated = (struct evaluated){0};
 }
 
@@ -111,27 +111,28 @@ static json_t *count(uint64_t value, bool known) {
     return known ? json_integer((json_int_t)value) : json_null();
 }
 
-static bool set(json_t *object, const char *key, json_t *value) {
+static bool set_member(json_t *object, const char *key, json_t *value) {
     return json_object_set_new(object, key, value) == 0;
 }
 
 static bool set_score(json_t *o, const struct run_facts *facts, const struct result *result,
                       const struct score *score) {
     double nats = nats_per_token(score);
-    return set(o, "nats", number(score->nats)) && set(o, "nats_per_token", number(nats)) &&
-           set(o, "perplexity", number(exp(nats))) &&
-           set(o, "bits_per_token", number(nats / LN_2)) &&
-           set(o, "bits_per_character", number(bits_per_character(facts, result, score))) &&
-           set(o, "bits_per_byte", number(bits_per_byte(result, score))) &&
-           set(o, "standard_error", number(score_standard_error(score)));
+    return set_member(o, "nats", number(score->nats)) &&
+           set_member(o, "nats_per_token", number(nats)) &&
+           set_member(o, "perplexity", number(exp(nats))) &&
+           set_member(o, "bits_per_token", number(nats / LN_2)) &&
+           set_member(o, "bits_per_character", number(bits_per_character(facts, result, score))) &&
+           set_member(o, "bits_per_byte", number(bits_per_byte(result, score))) &&
+           set_member(o, "standard_error", number(score_standard_error(score)));
 }
 
 static bool set_comparison(json_t *o, const struct run_facts *facts, const struct result *result) {
     if (!facts->other.name)
         return true;
     json_t *compare = json_object();
-    return set(o, "compare", compare) &&
-           set(compare, "model", output_json_string(facts->other.name)) &&
+    return set_member(o, "compare", compare) &&
+           set_member(compare, "model", output_json_string(facts->other.name)) &&
            set_score(compare, facts, result, &result->divergence.other) &&
            divergence_to_json(compare, &result->divergence) &&
            json_object_set(compare, "settings", facts->other.settings) == 0;
@@ -140,20 +141,23 @@ static bool set_comparison(json_t *o, const struct run_facts *facts, const struc
 json_t *result_to_json(const struct run_facts *facts, const struct result *result) {
     json_t *o = json_object();
     bool good =
-        set(o, "file", result->file ? output_json_string(result->file) : json_null()) &&
-        set(o, "tokens", count(result->tokens, true)) &&
-        set(o, "predicted", count(result->score.predicted, true)) &&
-        set(o, "unknown", count(result->unknown, !facts->ids)) &&
-        set(o, "invalid", count(result->invalid, !facts->ids)) &&
-        set(o, "bytes", count(result->score.share.bytes, !facts->ids)) &&
-        set(o, "characters", count(result->score.share.characters, !facts->ids)) &&
-        set_score(o, facts, result, &result->score) && set(o, "seconds", number(result->seconds)) &&
-        set(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
+        set_member(o, "file", result->file ? output_json_string(result->file) : json_null()) &&
+        set_member(o, "tokens", count(result->tokens, true)) &&
+        set_member(o, "predicted", count(result->score.predicted, true)) &&
+        set_member(o, "unknown", count(result->unknown, !facts->ids)) &&
+        set_member(o, "invalid", count(result->invalid, !facts->ids)) &&
+        set_member(o, "bytes", count(result->score.share.bytes, !facts->ids)) &&
+        set_member(o, "characters", count(result->score.share.characters, !facts->ids)) &&
+        set_score(o, facts, result, &result->score) &&
+        set_member(o, "seconds", number(result->seconds)) &&
+        set_member(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
         (!facts->dynamic ||
-         set(o, "dynamic", dynamic_to_json(facts->dynamic, result->file ? result->drift : NAN))) &&
+         set_member(o, "dynamic",
+                    dynamic_to_json(facts->dynamic, result->file ? result->drift : NAN))) &&
         json_object_set(o, "settings", facts->model.settings) == 0 &&
-        (!facts->no_eos || set(o, "no_eos", json_true())) &&
-        (!facts->corrects_words || set(o, "word_correction", number(result->word_correction))) &&
+        (!facts->no_eos || set_member(o, "no_eos", json_true())) &&
+        (!facts->corrects_words ||
+         set_member(o, "word_correction", number(result->word_correction))) &&
         set_comparison(o, facts, result);
     if (!good) {
         json_decref(o);
@@ -243,13 +247,13 @@ static void print_other_summary(const struct run_facts *facts, const struct resu
     double nats = nats_per_token(&divergence->other);
     double n = (double)divergence->difference.predicted;
     char numbers[4][40];
-    terminal_summary("compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
-                     "top_agreement=%.6f mode=%s text=%s %s",
-                     show(numbers[0], sizeof numbers[0], nats),
-                     show(numbers[1], sizeof numbers[1], exp(nats)),
-                     show(numbers[2], sizeof numbers[2], divergence->difference.mean),
-                     show(numbers[3], sizeof numbers[3], divergence->kl / n),
-                     (double)divergence->agreed / n, facts->mode, facts->text, facts->other.facts);
+    terminal_summary(
+        "compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
+        "top_agreement=%.6f mode=%s text=%s %s",
+        show(numbers[0], sizeof numbers[0], nats), show(numbers[1], sizeof numbers[1], exp(nats)),
+        show(numbers[2], sizeof numbers[2], divergence->difference.mean),
+        show(numbers[3], sizeof numbers[3], divergence->kl / n), (double)divergence->agreed / n,
+        facts->mode, facts->text, facts->other.summary);
 }
 
 static void print_brief(const struct run_facts *facts, const struct result *total) {
@@ -280,7 +284,7 @@ void result_print_summary(const struct run_facts *facts, int n_files, const stru
                      show(numbers[2], sizeof numbers[2], nats / LN_2),
                      show(numbers[3], sizeof numbers[3], result_bits_per_character(facts, total)),
                      total->seconds, result_tokens_per_second(total), facts->mode, facts->text,
-                     facts->model.facts);
+                     facts->model.summary);
 }
 
 int result_check_limit(const struct run_facts *facts, const struct result *result, double limit) {

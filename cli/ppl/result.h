@@ -21,10 +21,10 @@ struct result {
 struct evaluated {
     const char *name;
     json_t *settings; /* as JSON shows them */
-    char *facts;      /* as the summary line does */
+    char *summary;    /* as the summary line does */
 };
 
-/* Facts that all results of one run share. */
+/* What all results of one run share. */
 struct run_facts {
     bool words;            /* the symbols are words or pieces of them */
     bool pieces;           /* they are pieces */

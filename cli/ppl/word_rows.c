@@ -98,7 +98,7 @@ static bool is_at_hand(const struct word_rows *rows) {
 }
 
 /* Moves on by one character or byte; `*n` becomes 0 at the end of the text. */
-static txl_status step(struct word_rows *rows, size_t *n, txl_error *error) {
+static txl_status step_on(struct word_rows *rows, size_t *n, txl_error *error) {
     char bytes[3];
     txl_status status = peek(rows->source, rows->at, bytes, n, error);
     if (status || *n == 0)
@@ -130,7 +130,7 @@ static txl_status find_word(struct word_rows *rows, uint64_t offset, uint64_t en
     size_t n = 1;
     txl_status status = TXL_OK;
     while (!status && n > 0 && rows->at < end && rows->word_end <= offset)
-        status = step(rows, &n, error);
+        status = step_on(rows, &n, error);
     return status;
 }
 
@@ -139,7 +139,7 @@ static txl_status finish_word(struct word_rows *rows, txl_error *error) {
     size_t n = 1;
     txl_status status = TXL_OK;
     while (!status && n > 0 && rows->reading_word && is_at_hand(rows))
-        status = step(rows, &n, error);
+        status = step_on(rows, &n, error);
     return status;
 }
 

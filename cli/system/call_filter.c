@@ -186,11 +186,11 @@ static void add_instruction(struct filter *f, uint16_t code, uint32_t value, uin
     f->code[f->n++] = (struct sock_filter){code, if_true, if_false, value};
 }
 
-static void load(struct filter *f, size_t offset) {
+static void add_load(struct filter *f, size_t offset) {
     add_instruction(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
-static void end(struct filter *f, uint32_t action) {
+static void add_return(struct filter *f, uint32_t action) {
     add_instruction(f, BPF_RET | BPF_K, action, 0, 0);
 }
 
@@ -198,7 +198,7 @@ static void end(struct filter *f, uint32_t action) {
 static void decide(struct filter *f, const uint16_t *calls, size_t n, uint32_t action) {
     for (size_t i = 0; i < n; i++) {
         add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
-        end(f, action);
+        add_return(f, action);
     }
 }
 
@@ -208,24 +208,24 @@ static void decide_by_argument(struct filter *f, const struct condition *c) {
     uint32_t met = c->test == HAS_NONE ? REFUSAL : SECCOMP_RET_ALLOW;
     uint32_t not_met = c->test == HAS_NONE ? SECCOMP_RET_ALLOW : REFUSAL;
     add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, c->call, 0, (uint8_t)(2 * c->n + 2));
-    load(f, offsetof(struct seccomp_data, args) + sizeof(uint64_t) * c->argument);
+    add_load(f, offsetof(struct seccomp_data, args) + sizeof(uint64_t) * c->argument);
     for (size_t i = 0; i < c->n; i++) {
         add_instruction(f, test, c->values[i], 0, 1);
-        end(f, met);
+        add_return(f, met);
     }
-    end(f, not_met);
+    add_return(f, not_met);
 }
 
 bool call_filter_install(bool sanitized) {
     struct filter f = {.n = 0};
     /* A process sends itself the signal by which it is to end. */
     const struct condition own_signals = {SYS_tgkill, 0, IS, {(uint32_t)getpid()}, 1};
-    load(&f, offsetof(struct seccomp_data, arch));
+    add_load(&f, offsetof(struct seccomp_data, arch));
     add_instruction(&f, BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0);
-    end(&f, SECCOMP_RET_KILL_PROCESS);
-    load(&f, offsetof(struct seccomp_data, nr));
+    add_return(&f, SECCOMP_RET_KILL_PROCESS);
+    add_load(&f, offsetof(struct seccomp_data, nr));
     add_instruction(&f, BPF_JMP | BPF_JGE | BPF_K, X32_CALLS, 0, 1);
-    end(&f, REFUSAL);
+    add_return(&f, REFUSAL);
     decide(&f, allowed, N_ALLOWED, SECCOMP_RET_ALLOW);
     decide(&f, absent, sizeof absent / sizeof absent[0], ABSENCE);
     if (sanitized)
@@ -233,7 +233,7 @@ bool call_filter_install(bool sanitized) {
     decide_by_argument(&f, &own_signals);
     for (size_t i = 0; i < N_CONDITION; i++)
         decide_by_argument(&f, &conditions[i]);
-    end(&f, REFUSAL);
+    add_return(&f, REFUSAL);
     const struct sock_fprog program = {f.n, f.code};
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
 }

@@ -196,27 +196,27 @@ static const char *fit_name(const char *task, double fraction, int columns, char
     return last_columns(task, left < LEAST_NAME_WIDTH ? 0 : left);
 }
 
-/* The first of the facts, and the bar, which gets what they leave. */
-static const char *fit_facts(char *facts, double fraction, int columns, char *bar) {
+/* The first of the figures, and the bar, which gets what they leave. */
+static const char *fit_task(char *task, double fraction, int columns, char *bar) {
     const int blanks = 2, frame = 3;
-    fit_figures(facts, columns - blanks);
-    if ((int)strlen(facts) > columns - blanks)
-        facts[0] = '\0';
-    format_bar(fraction, columns - (int)strlen(facts) - blanks - frame, bar);
-    return facts;
+    fit_figures(task, columns - blanks);
+    if ((int)strlen(task) > columns - blanks)
+        task[0] = '\0';
+    format_bar(fraction, columns - (int)strlen(task) - blanks - frame, bar);
+    return task;
 }
 
 /* The figures of the progress come first, then the task, then the bar. */
 static void draw_bar(const struct progress *progress, double fraction, char *figures) {
-    char percent[16] = "", bar[BAR_WIDTH + 4], facts[LINE_MAX_COLUMNS], line[2 * LINE_MAX_COLUMNS];
+    char percent[16] = "", bar[BAR_WIDTH + 4], task[LINE_MAX_COLUMNS], line[2 * LINE_MAX_COLUMNS];
     int columns = terminal_columns();
     if (fraction >= 0)
         snprintf(percent, sizeof percent, "%3.0f %% ", floor(100 * fraction));
     fit_figures(figures, columns - (int)strlen(percent));
     int left = columns - (int)(strlen(percent) + strlen(figures));
-    snprintf(facts, sizeof facts, "%s", progress->task);
-    const char *name = progress->facts ? fit_facts(facts, fraction, left, bar)
-                                       : fit_name(progress->task, fraction, left, bar);
+    snprintf(task, sizeof task, "%s", progress->task);
+    const char *name = progress->figures ? fit_task(task, fraction, left, bar)
+                                         : fit_name(progress->task, fraction, left, bar);
     snprintf(line, sizeof line, "%s%s%s%s%s", name, *name != '\0' ? "  " : "", percent, bar,
              figures);
     clean_line(line);

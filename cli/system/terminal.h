@@ -38,7 +38,7 @@ double terminal_seconds(void);
  * where it is not, nothing with --quiet, and nothing for work of less than a second. */
 struct progress {
     const char *task; /* what is being worked on */
-    bool facts;       /* the task is not a name, but figures between commas: most important first */
+    bool figures;     /* the task is not a name, but figures between commas: most important first */
     const char *unit; /* plural, of what is counted */
     bool off;         /* no progress, because the work itself is visible */
     double before;    /* the fraction done before the start */

@@ -453,7 +453,7 @@ static txl_status take_steps(struct train *t) {
     char task[160] = "training";
     uint64_t tokens = 0, s = txl_trainer_steps(t->trainer);
     progress_start(&progress, task, "tokens");
-    progress.facts = true;
+    progress.figures = true;
     progress.before = share_done(t, s);
     txl_status status = s > 0 || t->run.carries_on ? finish_step(t, s) : TXL_OK;
     while (!(status = peers_agree(t->peers, status)) && !is_over(t, s)) {

@@ -15,27 +15,29 @@ extern const char train_report_html[], train_report_js[]; /* of train_page.c */
 
 enum { PROMPT_IDS = 32, WRITTEN_IDS = 240 };
 
-static txl_status append(struct buffer *text, const char *bytes, size_t length, txl_error *error) {
+static txl_status append_text(struct buffer *text, const char *bytes, size_t length,
+                              txl_error *error) {
     if (buffer_append(text, bytes, length))
         return TXL_OK;
     snprintf(error->message, sizeof error->message, "out of memory");
     return error->status = TXL_MEMORY;
 }
 
-static txl_status decode(txl_decoder *decoder, int32_t id, struct buffer *text, txl_error *error) {
+static txl_status decode_sample(txl_decoder *decoder, int32_t id, struct buffer *text,
+                                txl_error *error) {
     const char *bytes;
     size_t length;
     txl_status status = txl_decoder_push(decoder, id, &bytes, &length, error);
-    return status ? status : append(text, bytes, length, error);
+    return status ? status : append_text(text, bytes, length, error);
 }
 
-static txl_status finish(txl_decoder *decoder, struct buffer *text, txl_error *error) {
+static txl_status finish_sample(txl_decoder *decoder, struct buffer *text, txl_error *error) {
     const char *bytes;
     size_t length;
     txl_status status = txl_decoder_finish(decoder, &bytes, &length, error);
     if (!status)
-        status = append(text, bytes, length, error);
-    return status ? status : append(text, "", 1, error);
+        status = append_text(text, bytes, length, error);
+    return status ? status : append_text(text, "", 1, error);
 }
 
 static txl_status write_on(const txl_model *model, txl_session *session, txl_decoder *decoder,
@@ -49,11 +51,11 @@ static txl_status write_on(const txl_model *model, txl_session *session, txl_dec
         float logprob;
         status = txl_session_sample(session, &sampling, &random, &id, &logprob, error);
         if (!status)
-            status = decode(decoder, id, text, error);
+            status = decode_sample(decoder, id, text, error);
         if (!status)
             status = txl_session_feed(session, &id, 1, error);
     }
-    return status ? status : finish(decoder, text, error);
+    return status ? status : finish_sample(decoder, text, error);
 }
 
 static txl_status write_prompt(const txl_model *model, const int32_t *ids, size_t n,
@@ -63,9 +65,9 @@ static txl_status write_prompt(const txl_model *model, const int32_t *ids, size_
     if (status)
         return status;
     for (size_t i = 0; i < n && !status; i++)
-        status = decode(decoder, ids[i], text, error);
+        status = decode_sample(decoder, ids[i], text, error);
     if (!status)
-        status = finish(decoder, text, error);
+        status = finish_sample(decoder, text, error);
     txl_decoder_free(decoder);
     return status;
 }

@@ -195,7 +195,7 @@ static bool is_legacy_magic(const struct pickle_value *root) {
 /* Checks the second and third pickle: the container's version, and properties of the machine. */
 static txl_status check_legacy_facts(const struct checkpoint_source *source, uint64_t *at,
                                      txl_error *error) {
-    struct pickle *version = NULL, *facts = NULL;
+    struct pickle *version = NULL, *sys_info = NULL;
     txl_status status = read_next(source, at, &version, error);
     if (!status && (pickle_root(version)->kind != PICKLE_INT ||
                     pickle_root(version)->integer != LEGACY_PROTOCOL))
@@ -203,9 +203,9 @@ static txl_status check_legacy_facts(const struct checkpoint_source *source, uin
                           "%s: offset %" PRIu64 ": expected version %d of the legacy container",
                           source->where, *at, LEGACY_PROTOCOL);
     if (!status)
-        status = read_next(source, at, &facts, error);
+        status = read_next(source, at, &sys_info, error);
     if (!status) {
-        const struct pickle_value *little = pickle_get(pickle_root(facts), "little_endian");
+        const struct pickle_value *little = pickle_get(pickle_root(sys_info), "little_endian");
         if (little && (little->kind != PICKLE_BOOL || !little->boolean))
             status = txl_fail(error, TXL_UNSUPPORTED,
                               "%s: offset %" PRIu64 ": the byte order is not little-endian; save "
@@ -213,7 +213,7 @@ static txl_status check_legacy_facts(const struct checkpoint_source *source, uin
                               source->where, *at);
     }
     pickle_free(version);
-    pickle_free(facts);
+    pickle_free(sys_info);
     return status;
 }
 

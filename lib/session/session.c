@@ -204,7 +204,7 @@ txl_status session_not_finite(const txl_session *s, txl_error *error) {
 }
 
 /* What a pass computes besides the network's state; NULL: not asked for. */
-struct wanted {
+struct outputs {
     const int32_t *targets; /* and their scores: */
     float *nats;
     float *logprob; /* [n, n_token] */
@@ -233,11 +233,11 @@ txl_status session_distribute_pass(txl_session *s, const float *hidden, size_t n
     return TXL_OK;
 }
 
-static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const struct wanted *wanted,
-                          txl_error *error) {
+static txl_status advance(txl_session *s, const int32_t *ids, size_t n,
+                          const struct outputs *outputs, txl_error *error) {
     size_t d_model = s->model->network->ends.d_model;
     size_t n_token = (size_t)s->model->vocabulary.n;
-    bool every = wanted->nats || wanted->logprob;
+    bool every = outputs->nats || outputs->logprob;
     txl_status status = TXL_OK;
     const struct rounding before = session_rounding(s);
     session_forget_distribution(s);
@@ -248,22 +248,22 @@ static txl_status advance(txl_session *s, const int32_t *ids, size_t n, const st
         if (status)
             break;
         session_set_last(s, hidden + (every ? pass - 1 : 0) * d_model);
-        if (wanted->nats)
+        if (outputs->nats)
             adaptive_score(&s->timeline->adaptive, &s->timeline->compute, hidden, pass,
-                           wanted->targets + done, wanted->nats + done);
-        if (wanted->logprob)
+                           outputs->targets + done, outputs->nats + done);
+        if (outputs->logprob)
             status =
-                session_distribute_pass(s, hidden, pass, wanted->logprob + done * n_token, error);
+                session_distribute_pass(s, hidden, pass, outputs->logprob + done * n_token, error);
         done += pass;
     }
-    if (wanted->nats) /* of the passes that were made, also where one failed */
+    if (outputs->nats) /* of the passes that were made, also where one failed */
         adaptive_score_end(&s->timeline->adaptive, &s->timeline->compute);
     session_restore_rounding(&before);
-    return !status && wanted->nats ? session_check_nats(s, n, wanted->nats, error) : status;
+    return !status && outputs->nats ? session_check_nats(s, n, outputs->nats, error) : status;
 }
 
 txl_status txl_session_feed(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
-    const struct wanted nothing = {0};
+    const struct outputs nothing = {0};
     txl_status status = session_check_ids(s, ids, n, error);
     return status ? status : advance(s, ids, n, &nothing, error);
 }
@@ -458,18 +458,18 @@ txl_status txl_session_copy(txl_session *s, txl_session **copy, txl_error *error
 
 txl_status txl_session_score(txl_session *s, const int32_t *ids, size_t n, const int32_t *targets,
                              float *nats, txl_error *error) {
-    const struct wanted wanted = {.targets = targets, .nats = nats};
+    const struct outputs outputs = {.targets = targets, .nats = nats};
     txl_status status = session_check_ids(s, ids, n, error);
     if (!status)
         status = session_check_ids(s, targets, n, error);
-    return status ? status : advance(s, ids, n, &wanted, error);
+    return status ? status : advance(s, ids, n, &outputs, error);
 }
 
 txl_status txl_session_distributions(txl_session *s, const int32_t *ids, size_t n, float *out,
                                      txl_error *error) {
-    const struct wanted wanted = {.logprob = out};
+    const struct outputs outputs = {.logprob = out};
     txl_status status = session_check_ids(s, ids, n, error);
-    return status ? status : advance(s, ids, n, &wanted, error);
+    return status ? status : advance(s, ids, n, &outputs, error);
 }
 
 /* ---- The next token's distribution -------------------------------------------------------- */

@@ -157,8 +157,8 @@ static txl_status code_token(struct stream_coder *coder, struct run *run, bool d
 
 /* ---- Streams ------------------------------------------------------------------------------ */
 
-static void start(const struct stream_coder *coder, struct run *run, struct stream *stream,
-                  bool decodes) {
+static void start_run(const struct stream_coder *coder, struct run *run, struct stream *stream,
+                      bool decodes) {
     byte_model_start(run->literals);
     run->stream = stream;
     run->literal[false].share = LITERAL_AFTER_TOKEN;
@@ -235,8 +235,8 @@ static bool end_code(struct run *run) {
 }
 
 /* A step of one stream, whose session was fed. */
-static txl_status step(struct stream_coder *coder, struct run *run, bool decodes,
-                       txl_error *error) {
+static txl_status step_run(struct stream_coder *coder, struct run *run, bool decodes,
+                           txl_error *error) {
     struct stream *stream = run->stream;
     const size_t before = run->done;
     bool good = true;
@@ -291,7 +291,7 @@ static txl_status code_group(struct stream_coder *coder, struct stream *streams,
     size_t n_fed = 0, told = 0;
     for (size_t i = 0; i < n; i++) {
         runs[i] = (struct run){.session = coder->sessions[i], .literals = &coder->literals[i]};
-        start(coder, &runs[i], &streams[i], decodes);
+        start_run(coder, &runs[i], &streams[i], decodes);
     }
     for (;;) {
         txl_status status = feed(coder, runs, n, &n_fed, error);
@@ -301,7 +301,7 @@ static txl_status code_group(struct stream_coder *coder, struct stream *streams,
             return status;
         for (size_t i = 0; i < n && !status; i++)
             if (!runs[i].ended)
-                status = step(coder, &runs[i], decodes, error);
+                status = step_run(coder, &runs[i], decodes, error);
         if (status)
             return status;
     }

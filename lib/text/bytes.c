@@ -14,7 +14,8 @@ static size_t spell_byte(unsigned char byte, char decimal[3]) {
     return n;
 }
 
-static txl_status feed(txl_encoder *encoder, const char *text, size_t length, txl_error *error) {
+static txl_status bytes_feed(txl_encoder *encoder, const char *text, size_t length,
+                             txl_error *error) {
     txl_status status = TXL_OK;
     struct position *at = &encoder->at;
     encoder->counts.characters += length;
@@ -38,10 +39,10 @@ static txl_status feed(txl_encoder *encoder, const char *text, size_t length, tx
     return status;
 }
 
-const struct kind_encoder bytes_encoder = {.bytes = feed, .line_end = encode_line_end};
+const struct kind_encoder bytes_encoder = {.bytes = bytes_feed, .line_end = encode_line_end};
 
-static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
-                       txl_error *error) {
+static txl_status bytes_push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
+                             txl_error *error) {
     int value = vocabulary_byte(spelling, length);
     /* The vocabulary's line boundary becomes a line feed. */
     if (id >= 0 && id == decoder->vocabulary->eos)
@@ -53,4 +54,4 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
     return decode_add(decoder, &byte, 1, error);
 }
 
-const struct kind_decoder bytes_decoder = {.symbol = push};
+const struct kind_decoder bytes_decoder = {.symbol = bytes_push};

@@ -148,8 +148,8 @@ static txl_status hold_blank(txl_encoder *encoder, uint32_t code, txl_error *err
 
 /* Takes characters inside a line.  They are gathered only if they are lower-cased, which needs
  * context. */
-static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
-                          txl_error *error) {
+static txl_status characters_letters(txl_encoder *encoder, const char *utf8, size_t length,
+                                     size_t n, txl_error *error) {
     struct characters *own = encoder->own;
     own->in_text = true;
     txl_status status = release_blanks(encoder, error);
@@ -173,7 +173,7 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
     return status;
 }
 
-static txl_status space(txl_encoder *encoder, uint32_t code, txl_error *error) {
+static txl_status characters_space(txl_encoder *encoder, uint32_t code, txl_error *error) {
     struct characters *own = encoder->own;
     txl_status status = end_gathered(encoder, error);
     return !status && own->in_text ? hold_blank(encoder, code, error) : status;
@@ -196,7 +196,7 @@ static txl_status end_line_of_text8(txl_encoder *encoder, txl_error *error) {
 }
 
 /* A prompt's last line stays open: the text goes on from there. */
-static txl_status finish(txl_encoder *encoder, txl_error *error) {
+static txl_status characters_finish(txl_encoder *encoder, txl_error *error) {
     struct characters *own = encoder->own;
     if (encoder->how.prompt) {
         txl_status status = end_gathered(encoder, error);
@@ -209,29 +209,29 @@ static txl_status finish(txl_encoder *encoder, txl_error *error) {
 const struct kind_encoder characters_encoder = {.open = open_encoder,
                                                 .close = close_encoder,
                                                 .start = start_text,
-                                                .letters = letters,
-                                                .space = space,
+                                                .letters = characters_letters,
+                                                .space = characters_space,
                                                 .line_end = end_line,
-                                                .finish = finish,
+                                                .finish = characters_finish,
                                                 .least = ' '};
 
 const struct kind_encoder text8_encoder = {.open = open_encoder,
                                            .close = close_encoder,
                                            .start = start_text,
-                                           .letters = letters,
-                                           .space = space,
+                                           .letters = characters_letters,
+                                           .space = characters_space,
                                            .line_end = end_line_of_text8,
-                                           .finish = finish,
+                                           .finish = characters_finish,
                                            .least = ' '};
 
 /* ---- Symbols to text ---------------------------------------------------------------------- */
 
-static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
-                       txl_error *error) {
+static txl_status characters_push(txl_decoder *decoder, int32_t id, const char *spelling,
+                                  size_t length, txl_error *error) {
     if (id >= 0 && id == decoder->vocabulary->eos)
         return decode_add(decoder, "\n", 1, error);
     bool space = decoder->vocabulary->kind == TXL_TEXT8 && length == 1 && spelling[0] == '_';
     return decode_add(decoder, space ? " " : spelling, length, error);
 }
 
-const struct kind_decoder characters_decoder = {.symbol = push};
+const struct kind_decoder characters_decoder = {.symbol = characters_push};

@@ -28,7 +28,7 @@ static void start_text(txl_decoder *decoder) {
         decoder->kind->start(decoder);
 }
 
-static void give(const txl_decoder *decoder, const char **text, size_t *length) {
+static void give_text(const txl_decoder *decoder, const char **text, size_t *length) {
     *text = decoder->out.length > 0 ? decoder->out.data : "";
     *length = decoder->out.length;
 }
@@ -56,7 +56,7 @@ txl_status txl_decoder_push(txl_decoder *decoder, int32_t id, const char **text,
                             txl_error *error) {
     decoder->out.length = 0;
     txl_status status = add_symbol(decoder, id, error);
-    give(decoder, text, length);
+    give_text(decoder, text, length);
     return status;
 }
 
@@ -65,7 +65,7 @@ txl_status txl_decoder_push_spelling(txl_decoder *decoder, const char *spelling,
     decoder->out.length = 0;
     int32_t id = vocabulary_find(decoder->vocabulary, spelling, n);
     txl_status status = decoder->kind->symbol(decoder, id, spelling, n, error);
-    give(decoder, text, length);
+    give_text(decoder, text, length);
     return status;
 }
 
@@ -74,7 +74,7 @@ txl_status txl_decoder_finish(txl_decoder *decoder, const char **text, size_t *l
     decoder->out.length = 0;
     txl_status status = decoder->kind->finish ? decoder->kind->finish(decoder, error) : TXL_OK;
     start_text(decoder);
-    give(decoder, text, length);
+    give_text(decoder, text, length);
     return status;
 }
 

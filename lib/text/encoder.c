@@ -52,8 +52,8 @@ static txl_symbol symbol_at(const char *text, size_t length, int32_t id, const s
                         .characters = place->character + extent.characters};
 }
 
-static txl_status emit(txl_encoder *encoder, const char *text, size_t length, int32_t id,
-                       const struct place *place, struct extent extent, txl_error *error) {
+static txl_status emit_symbol(txl_encoder *encoder, const char *text, size_t length, int32_t id,
+                              const struct place *place, struct extent extent, txl_error *error) {
     encoder->counts.symbols += id >= 0;
     const txl_symbol symbol = symbol_at(text, length, id, place, extent);
     txl_before_callback(error);
@@ -62,12 +62,12 @@ static txl_status emit(txl_encoder *encoder, const char *text, size_t length, in
 }
 
 txl_status encode_line_end(txl_encoder *encoder, txl_error *error) {
-    return emit(encoder, NULL, 0, -1, &encoder->at.here, (struct extent){0}, error);
+    return emit_symbol(encoder, NULL, 0, -1, &encoder->at.here, (struct extent){0}, error);
 }
 
 /* Writes the beginning of a spelling, at most QUOTED code points, for a message.  Quotes,
  * backslashes and characters that a terminal cannot show are escaped as in C. */
-static void quote(const char *text, size_t length, char out[QUOTED * 10 + 4]) {
+static void quote_symbol(const char *text, size_t length, char out[QUOTED * 10 + 4]) {
     const uint32_t unseen = UC_CATEGORY_MASK_C | UC_CATEGORY_MASK_Z;
     size_t n = 0;
     size_t bytes;
@@ -94,7 +94,7 @@ static void quote(const char *text, size_t length, char out[QUOTED * 10 + 4]) {
 static txl_status fail_unknown(const char *text, size_t length, const struct place *place,
                                txl_error *error) {
     char quoted[QUOTED * 10 + 4];
-    quote(text, length, quoted);
+    quote_symbol(text, length, quoted);
     return txl_fail(error, TXL_TEXT,
                     "line %" PRIu64 ", column %" PRIu64
                     ": the symbol \"%s\" is not in the vocabulary, which has no <unk> for it; "
@@ -120,7 +120,7 @@ txl_status encode_found(txl_encoder *encoder, const char *text, size_t length, i
         if (id < 0)
             return TXL_OK;
     }
-    return emit(encoder, text, length, id, place, extent, error);
+    return emit_symbol(encoder, text, length, id, place, extent, error);
 }
 
 struct span encode_span(const struct position *at, uint64_t bytes, uint64_t characters) {
@@ -424,7 +424,7 @@ txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *err
 
 /* ---- The text's end ----------------------------------------------------------------------- */
 
-static txl_status finish(txl_encoder *encoder, txl_error *error) {
+static txl_status finish_text(txl_encoder *encoder, txl_error *error) {
     const struct position *at = &encoder->at;
     txl_status status = end_sequence(encoder, error);
     if (!status && at->line_begun && !encoder->how.prompt)
@@ -470,7 +470,7 @@ txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t lengt
 }
 
 txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error) {
-    txl_status status = finish(encoder, error);
+    txl_status status = finish_text(encoder, error);
     start_text(encoder);
     return status;
 }

@@ -759,7 +759,7 @@ static txl_status put_words(struct moses_detokenizer *d, txl_error *error) {
     return status;
 }
 
-static void give(const struct moses_detokenizer *d, const char **text, size_t *text_length) {
+static void give_text(const struct moses_detokenizer *d, const char **text, size_t *text_length) {
     *text = d->out.length ? d->out.data : "";
     *text_length = d->out.length;
 }
@@ -770,7 +770,7 @@ txl_status moses_detokenizer_push(struct moses_detokenizer *d, const char *token
     txl_status status = unescape(&d->spelled, token, length, error);
     if (!status && d->spelled.length)
         status = put_words(d, error);
-    give(d, text, text_length);
+    give_text(d, text, text_length);
     return status;
 }
 
@@ -779,7 +779,7 @@ txl_status moses_detokenizer_finish(struct moses_detokenizer *d, const char **te
     d->out.length = 0;
     txl_status status = put_held(d, error);
     moses_detokenizer_reset(d);
-    give(d, text, text_length);
+    give_text(d, text, text_length);
     return status;
 }
 

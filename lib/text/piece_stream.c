@@ -249,8 +249,8 @@ static txl_status pass_way(struct piece_stream *s, uint32_t end, txl_error *erro
 /* ---- The best way ------------------------------------------------------------------------- */
 
 /* Offers a way to `place` whose last piece begins at `from`.  The first of equal ones wins. */
-static void offer(struct piece_stream *s, uint32_t from, uint32_t place, uint32_t unit,
-                  double sum) {
+static void offer_piece(struct piece_stream *s, uint32_t from, uint32_t place, uint32_t unit,
+                        double sum) {
     while (s->reach < place)
         s->nodes[++s->reach].from = NOWHERE;
     struct node *node = &s->nodes[place];
@@ -285,14 +285,14 @@ static bool offer_pieces(struct piece_stream *s, bool last) {
         double score = bits == TRIE_USER_DEFINED
                            ? sentencepiece_user_defined_score(pieces, place - at)
                            : (double)trie[unit].score.value;
-        offer(s, at, place, unit, score + (double)before);
+        offer_piece(s, at, place, unit, score + (double)before);
         single = single || place == at + width;
     }
     if (place == s->solid && !last)
         return false;
     if (!single) {
         const float sum = pieces->unknown_score + before;
-        offer(s, at, at + width, UNKNOWN_UNIT, (double)sum);
+        offer_piece(s, at, at + width, UNKNOWN_UNIT, (double)sum);
     }
     s->at = at + width;
     return true;
@@ -336,7 +336,7 @@ static txl_status pass_agreement(struct piece_stream *s, txl_error *error) {
 }
 
 /* Cuts the text in the window; `last`: no more text follows. */
-static txl_status cut(struct piece_stream *s, bool last, txl_error *error) {
+static txl_status cut_window(struct piece_stream *s, bool last, txl_error *error) {
     txl_status status = TXL_OK;
     while (!status && s->at < s->solid) {
         /* No piece crosses this place, so everything before it can be passed on. */
@@ -356,7 +356,7 @@ static txl_status cut(struct piece_stream *s, bool last, txl_error *error) {
 static txl_status make_room(struct piece_stream *s, size_t length, txl_error *error) {
     if (length <= s->room - s->end)
         return TXL_OK;
-    txl_status status = cut(s, false, error);
+    txl_status status = cut_window(s, false, error);
     slide_window(s);
     size_t needed = s->end + length;
     if (status || needed <= s->room / 2)
@@ -396,7 +396,7 @@ static txl_status put_space(struct piece_stream *s, const struct span *span, txl
 
 /* A dropped part belongs to the character before it; at the beginning of the text, to the one after
  * it. */
-static void drop(struct piece_stream *s, const struct span *span) {
+static void drop_part(struct piece_stream *s, const struct span *span) {
     if (s->begun && s->end > s->first)
         s->spans[s->end - 1] = span_join(&s->spans[s->end - 1], span);
     else if (s->dropped)
@@ -414,13 +414,13 @@ static bool ends_with_space(const struct piece_stream *s) {
     return s->end > s->first && s->text[s->end - 1] == ' ';
 }
 
-static void settle(struct piece_stream *s) {
+static void settle_pieces(struct piece_stream *s) {
     if (!removes_spaces(s) || !ends_with_space(s) || s->end - s->solid > MOST_SPACES)
         s->solid = s->end;
 }
 
 /* Puts the word mark before the text.  It stands for the spaces that were dropped there. */
-static txl_status begin(struct piece_stream *s, const struct span *span, txl_error *error) {
+static txl_status put_mark(struct piece_stream *s, const struct span *span, txl_error *error) {
     struct span mark = s->dropped ? s->leading : *span;
     if (!s->dropped) {
         mark.end = mark.begin;
@@ -432,7 +432,7 @@ static txl_status begin(struct piece_stream *s, const struct span *span, txl_err
     txl_status status = puts ? put_space(s, &mark, error) : TXL_OK;
     if (puts) {
         s->dropped = false;
-        settle(s);
+        settle_pieces(s);
     }
     return status;
 }
@@ -442,16 +442,16 @@ static txl_status add_normal(struct piece_stream *s, const char *bytes, size_t l
                              const struct span *source, txl_error *error) {
     struct span span = *source;
     if (!s->begun && removes_spaces(s) && !s->goes_on && length == 1 && bytes[0] == ' ') {
-        drop(s, &span);
+        drop_part(s, &span);
         return TXL_OK;
     }
-    txl_status status = s->begun ? TXL_OK : begin(s, &span, error);
+    txl_status status = s->begun ? TXL_OK : put_mark(s, &span, error);
     while (s->after_space && length > 0 && bytes[0] == ' ') {
         bytes++;
         length--;
     }
     if (length == 0) {
-        drop(s, &span);
+        drop_part(s, &span);
         return status;
     }
     if (s->dropped) {
@@ -463,7 +463,7 @@ static txl_status add_normal(struct piece_stream *s, const char *bytes, size_t l
         n = space == bytes + i ? 1 : space ? (size_t)(space - bytes) - i : length - i;
         status = space == bytes + i ? put_space(s, &span, error)
                                     : put_bytes(s, bytes + i, n, &span, error);
-        settle(s);
+        settle_pieces(s);
     }
     s->after_space = removes_spaces(s) && bytes[length - 1] == ' ';
     return status;
@@ -615,12 +615,12 @@ txl_status piece_stream_drop(struct piece_stream *s, const struct span *span, tx
     if (s->raw_end > s->raw_begin)
         s->raw_spans[s->raw_end - 1] = span_join(&s->raw_spans[s->raw_end - 1], span);
     else
-        drop(s, span);
+        drop_part(s, span);
     return TXL_OK;
 }
 
 /* Drops spaces at the end, and the word mark before the text if nothing else is left. */
-static void strip(struct piece_stream *s) {
+static void strip_spaces(struct piece_stream *s) {
     uint32_t width = s->pieces->flags & PIECES_ESCAPE_SPACES ? 3 : 1, end = s->end;
     while (s->end > s->solid && ends_with_space(s))
         s->end -= width;
@@ -631,10 +631,10 @@ static void strip(struct piece_stream *s) {
 txl_status piece_stream_finish(struct piece_stream *s, txl_error *error) {
     txl_status status = normalise(s, true, error);
     if (removes_spaces(s))
-        strip(s);
+        strip_spaces(s);
     s->solid = s->end;
     if (!status)
-        status = cut(s, true, error);
+        status = cut_window(s, true, error);
     if (!status && s->end > s->first)
         status = pass_way(s, s->end, error);
     if (!status)

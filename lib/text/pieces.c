@@ -29,8 +29,8 @@ static void start_text(txl_encoder *encoder) {
     piece_stream_start(encoder->own, encoder->how.goes_on, 0);
 }
 
-static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
-                          txl_error *error) {
+static txl_status pieces_letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
+                                 txl_error *error) {
     const struct position *at = &encoder->at;
     const struct span span = encode_first_span(at, n);
     return n > 1 ? piece_stream_add_ascii(encoder->own, utf8, n, &span, error)
@@ -45,16 +45,16 @@ static txl_status end_line(txl_encoder *encoder, txl_error *error) {
 }
 
 /* A corpus's last line has ended already; a prompt's stays open. */
-static txl_status finish(txl_encoder *encoder, txl_error *error) {
+static txl_status pieces_finish(txl_encoder *encoder, txl_error *error) {
     return piece_stream_finish(encoder->own, error);
 }
 
 const struct kind_encoder pieces_encoder = {.open = open_encoder,
                                             .close = close_encoder,
                                             .start = start_text,
-                                            .letters = letters,
+                                            .letters = pieces_letters,
                                             .line_end = end_line,
-                                            .finish = finish,
+                                            .finish = pieces_finish,
                                             .least = ' '};
 
 /* ---- Symbols to text ---------------------------------------------------------------------- */
@@ -80,7 +80,8 @@ static void start_decoding(txl_decoder *decoder) {
     *(struct joiner *)decoder->own = (struct joiner){0};
 }
 
-static txl_status add(txl_decoder *decoder, const char *bytes, size_t length, txl_error *error) {
+static txl_status pieces_add(txl_decoder *decoder, const char *bytes, size_t length,
+                             txl_error *error) {
     struct joiner *own = decoder->own;
     own->text_begun = own->text_begun || length > 0;
     return decode_add(decoder, bytes, length, error);
@@ -90,7 +91,7 @@ static txl_status add(txl_decoder *decoder, const char *bytes, size_t length, tx
 static txl_status add_replaced(txl_decoder *decoder, size_t n, txl_error *error) {
     txl_status status = TXL_OK;
     for (; n > 0 && !status; n--)
-        status = add(decoder, "\xef\xbf\xbd", 3, error);
+        status = pieces_add(decoder, "\xef\xbf\xbd", 3, error);
     return status;
 }
 
@@ -104,7 +105,7 @@ static txl_status add_byte(txl_decoder *decoder, unsigned char byte, txl_error *
     if (n == 0)
         return TXL_OK;
     if (whole)
-        return add(decoder, own->bytes, before + 1, error);
+        return pieces_add(decoder, own->bytes, before + 1, error);
     /* The incomplete sequence is replaced; this byte begins a new one or is replaced too. */
     txl_status status = add_replaced(decoder, before + (own->utf8.taken == 0), error);
     own->bytes[0] = (char)byte;
@@ -141,17 +142,17 @@ static txl_status add_spelling(txl_decoder *decoder, const char *spelling, size_
     while (length > 0 && !status) {
         const char *mark = memmem(spelling, length, WORD_MARK, WORD_MARK_BYTES);
         size_t n = mark ? (size_t)(mark - spelling) : length;
-        status = add(decoder, spelling, n, error);
+        status = pieces_add(decoder, spelling, n, error);
         if (!status && mark)
-            status = add(decoder, " ", 1, error);
+            status = pieces_add(decoder, " ", 1, error);
         spelling += mark ? n + 3 : n;
         length -= mark ? n + 3 : n;
     }
     return status;
 }
 
-static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
-                       txl_error *error) {
+static txl_status pieces_push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
+                              txl_error *error) {
     const struct sentencepiece *pieces = decoder->vocabulary->pieces;
     const unsigned char type = id >= 0 ? pieces->types[id] : PIECE_UNKNOWN;
     if (type == PIECE_BYTE)
@@ -169,13 +170,13 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
     if (type == PIECE_CONTROL)
         return TXL_OK;
     if (id < 0)
-        return add(decoder, spelling, length, error);
-    return type == PIECE_UNKNOWN ? add(decoder, pieces->surface, pieces->n_surface, error)
+        return pieces_add(decoder, spelling, length, error);
+    return type == PIECE_UNKNOWN ? pieces_add(decoder, pieces->surface, pieces->n_surface, error)
                                  : add_spelling(decoder, spelling, length, error);
 }
 
 /* If text was shown, a line has begun, unless the last byte was a line end. */
-static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
+static txl_status pieces_shown(txl_decoder *decoder, char tail, txl_error *error) {
     struct joiner *own = decoder->own;
     (void)error;
     own->text_begun = tail != '\0' && tail != '\n';
@@ -186,6 +187,6 @@ static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
 const struct kind_decoder pieces_decoder = {.open = open_decoder,
                                             .close = close_decoder,
                                             .start = start_decoding,
-                                            .symbol = push,
+                                            .symbol = pieces_push,
                                             .finish = end_bytes,
-                                            .shown = shown};
+                                            .shown = pieces_shown};

@@ -57,7 +57,8 @@ static void start_text(txl_encoder *encoder) {
     own->cut = own->in_line = false;
 }
 
-static txl_status fold(txl_encoder *encoder, const char **text, size_t *length, txl_error *error) {
+static txl_status words_fold(txl_encoder *encoder, const char **text, size_t *length,
+                             txl_error *error) {
     struct words *own = encoder->own;
     if (!encoder->vocabulary->lower_case)
         return TXL_OK;
@@ -76,7 +77,7 @@ static txl_status end_word(txl_encoder *encoder, txl_error *error) {
     size_t length = own->gathered.text.length;
     if (length == 0)
         return TXL_OK;
-    txl_status status = fold(encoder, &text, &length, error);
+    txl_status status = words_fold(encoder, &text, &length, error);
     if (status)
         return status;
     const struct place *place = &own->gathered.start;
@@ -111,7 +112,7 @@ static txl_status take_token(void *context, const char *text, size_t length, siz
     gathered_move(&own->gathered, &own->token, begin);
     struct gathered_place behind = own->token;
     gathered_move(&own->gathered, &behind, end);
-    txl_status status = fold(encoder, &text, &length, error);
+    txl_status status = words_fold(encoder, &text, &length, error);
     const struct extent extent = encode_extent(&own->token.place, &behind.place);
     return status ? status
                   : encode_spelling(encoder, text, length, &own->token.place, extent, error);
@@ -146,8 +147,8 @@ static txl_status begin_line(txl_encoder *encoder, txl_error *error) {
     return opens ? encode_boundary(encoder, 0, error) : TXL_OK;
 }
 
-static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
-                          txl_error *error) {
+static txl_status words_letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
+                                txl_error *error) {
     struct words *own = encoder->own;
     (void)n;
     txl_status status = begin_line(encoder, error);
@@ -157,7 +158,7 @@ static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length,
                       : add_to_word(encoder, utf8, length, error);
 }
 
-static txl_status space(txl_encoder *encoder, uint32_t code, txl_error *error) {
+static txl_status words_space(txl_encoder *encoder, uint32_t code, txl_error *error) {
     struct words *own = encoder->own;
     txl_status status = begin_line(encoder, error);
     if (status || !own->moses)
@@ -184,7 +185,7 @@ static txl_status end_line(txl_encoder *encoder, txl_error *error) {
 }
 
 /* A prompt's last line stays open: the text goes on from there. */
-static txl_status finish(txl_encoder *encoder, txl_error *error) {
+static txl_status words_finish(txl_encoder *encoder, txl_error *error) {
     const struct position *at = &encoder->at;
     bool empty = !at->line_begun && at->here.line == 1;
     return encoder->how.prompt && !empty ? end_line_text(encoder, error) : TXL_OK;
@@ -193,10 +194,10 @@ static txl_status finish(txl_encoder *encoder, txl_error *error) {
 const struct kind_encoder words_encoder = {.open = open_encoder,
                                            .close = close_encoder,
                                            .start = start_text,
-                                           .letters = letters,
-                                           .space = space,
+                                           .letters = words_letters,
+                                           .space = words_space,
                                            .line_end = end_line,
-                                           .finish = finish,
+                                           .finish = words_finish,
                                            .least = '!'};
 
 /* ---- Symbols to text ---------------------------------------------------------------------- */
@@ -274,13 +275,13 @@ static txl_status add_boundary(txl_decoder *decoder, txl_error *error) {
     return status ? status : decode_add(decoder, "\n", 1, error);
 }
 
-static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
-                       txl_error *error) {
+static txl_status words_push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
+                             txl_error *error) {
     return id >= 0 && id == decoder->vocabulary->eos ? add_boundary(decoder, error)
                                                      : add_word(decoder, spelling, length, error);
 }
 
-static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
+static txl_status words_shown(txl_decoder *decoder, char tail, txl_error *error) {
     struct joiner *own = decoder->own;
     /* The last byte alone cannot show white space beyond ASCII. */
     unsigned char last = (unsigned char)tail;
@@ -291,6 +292,6 @@ static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
 const struct kind_decoder words_decoder = {.open = open_decoder,
                                            .close = close_decoder,
                                            .start = start_decoding,
-                                           .symbol = push,
+                                           .symbol = words_push,
                                            .finish = add_rest_of_line,
-                                           .shown = shown};
+                                           .shown = words_shown};

@@ -29,8 +29,8 @@ static void start_text(txl_encoder *encoder) {
     xlnet_stream_start(encoder->own, encoder->how.goes_on);
 }
 
-static txl_status letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
-                          txl_error *error) {
+static txl_status xlnet_letters(txl_encoder *encoder, const char *utf8, size_t length, size_t n,
+                                txl_error *error) {
     const struct position *at = &encoder->at;
     struct span span = encode_first_span(at, n);
     txl_status status = TXL_OK;
@@ -58,7 +58,7 @@ static txl_status end_line(txl_encoder *encoder, txl_error *error) {
     return status ? status : encode_line_end(encoder, error);
 }
 
-static txl_status finish(txl_encoder *encoder, txl_error *error) {
+static txl_status xlnet_finish(txl_encoder *encoder, txl_error *error) {
     txl_status status = xlnet_stream_finish(encoder->own, error);
     bool ends = encoder->at.here.offset > 0 && !encoder->how.lines && !encoder->how.prompt;
     return !status && ends ? encode_line_end(encoder, error) : status;
@@ -67,9 +67,9 @@ static txl_status finish(txl_encoder *encoder, txl_error *error) {
 const struct kind_encoder xlnet_encoder = {.open = open_encoder,
                                            .close = close_encoder,
                                            .start = start_text,
-                                           .letters = letters,
+                                           .letters = xlnet_letters,
                                            .line_end = end_line,
-                                           .finish = finish,
+                                           .finish = xlnet_finish,
                                            .least = ' '};
 
 /* ---- Symbols to text ---------------------------------------------------------------------- */
@@ -107,7 +107,8 @@ static txl_status add_spaces(txl_decoder *decoder, txl_error *error) {
 }
 
 /* Adds text without word marks. */
-static txl_status add(txl_decoder *decoder, const char *text, size_t length, txl_error *error) {
+static txl_status xlnet_add(txl_decoder *decoder, const char *text, size_t length,
+                            txl_error *error) {
     struct joiner *own = decoder->own;
     txl_status status = length > 0 ? add_spaces(decoder, error) : TXL_OK;
     own->begun = own->begun || length > 0;
@@ -119,8 +120,8 @@ static bool is_named(const char *spelling, size_t length, const char *name) {
 }
 
 /* A word mark is a space, except at the ends of the text, where it is dropped. */
-static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
-                       txl_error *error) {
+static txl_status xlnet_push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
+                             txl_error *error) {
     struct joiner *own = decoder->own;
     (void)id;
     bool paragraph = is_named(spelling, length, "<eop>");
@@ -132,7 +133,7 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
     while (length > 0 && !status) {
         const char *mark = memmem(spelling, length, WORD_MARK, WORD_MARK_BYTES);
         size_t n = mark ? (size_t)(mark - spelling) : length;
-        status = add(decoder, spelling, n, error);
+        status = xlnet_add(decoder, spelling, n, error);
         own->spaces += mark && own->begun;
         spelling += mark ? n + 3 : n;
         length -= mark ? n + 3 : n;
@@ -141,7 +142,7 @@ static txl_status push(txl_decoder *decoder, int32_t id, const char *spelling, s
 }
 
 /* If the last byte shown is white space, it replaces the next word mark. */
-static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
+static txl_status xlnet_shown(txl_decoder *decoder, char tail, txl_error *error) {
     struct joiner *own = decoder->own;
     (void)error;
     own->spaces = 0;
@@ -153,5 +154,5 @@ static txl_status shown(txl_decoder *decoder, char tail, txl_error *error) {
 const struct kind_decoder xlnet_decoder = {.open = open_decoder,
                                            .close = close_decoder,
                                            .start = start_decoding,
-                                           .symbol = push,
-                                           .shown = shown};
+                                           .symbol = xlnet_push,
+                                           .shown = xlnet_shown};

@@ -51,8 +51,8 @@ struct xlnet_stream {
  * -------------------------------------------------------------------------------
  */
 
-static txl_status pass(struct xlnet_stream *s, const char *text, size_t length,
-                       const struct span *span, txl_error *error) {
+static txl_status pass_text(struct xlnet_stream *s, const char *text, size_t length,
+                            const struct span *span, txl_error *error) {
     int32_t id = vocabulary_find(s->vocabulary, text, length);
     const struct piece piece = {.text = text,
                                 .length = length,
@@ -72,8 +72,9 @@ static txl_status take_number(void *context, const struct piece *piece, txl_erro
         part.span = span_join(&s->number_mark, &part.span);
     if (!first || s->number_marked || !begins_with_word_mark(piece->text, piece->length))
         return s->take(s->context, &part, error);
-    return piece->length == 3 ? TXL_OK
-                              : pass(s, piece->text + 3, piece->length - 3, &piece->span, error);
+    return piece->length == 3
+               ? TXL_OK
+               : pass_text(s, piece->text + 3, piece->length - 3, &piece->span, error);
 }
 
 /* Whether a piece ends in a comma after a digit. */
@@ -105,7 +106,7 @@ static txl_status take_piece(void *context, const struct piece *piece, txl_error
     }
     if (!status)
         status = piece_stream_finish(s->number, error);
-    return status ? status : pass(s, ",", 1, &piece->spans[piece->length - 1], error);
+    return status ? status : pass_text(s, ",", 1, &piece->spans[piece->length - 1], error);
 }
 
 /* ---- Characters

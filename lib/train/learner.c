@@ -176,7 +176,7 @@ static txl_status set_segment(txl_learner *learner, const int32_t *ids, size_t n
 }
 
 /* Goes on behind the segment. */
-static void pass(txl_learner *learner) {
+static void next_segment(txl_learner *learner) {
     training_advance(&learner->training);
     learner->segment++;
     learner->read += learner->training.length;
@@ -204,7 +204,7 @@ static txl_status score_or_gather(txl_learner *learner, bool gathers, float *nat
         change(&(struct change){.learner = learner, .gathers = true});
     else if (how->rate > 0)
         learn(learner);
-    pass(learner);
+    next_segment(learner);
     return TXL_OK;
 }
 

@@ -17,7 +17,7 @@
 enum { SAVED_MAJOR = 2, SAVED_NEWEST = 3, SAVED_MINOR = 0 };
 
 enum saved_part {
-    PART_FACTS,
+    PART_DESCRIPTION,
     PART_VOCABULARY,
     PART_WEIGHTS,
     PART_MOMENTS,
@@ -41,23 +41,23 @@ struct txl_saved {
     struct mapped_file file;
     struct saved_header header;
     const uint8_t *part[N_PART];
-    json_t *facts;
+    json_t *description;
     txl_model *model;
     txl_training how;
 };
 
 /* ---- Writing ------------------------------------------------------------------------------ */
 
-static json_t *ids_facts(const txl_ids *ids) {
+static json_t *describe_ids(const txl_ids *ids) {
     /* JSON integers are signed. */
     return json_pack("{s:I, s:I}", "count", (json_int_t)txl_ids_count(ids), "checksum",
                      (json_int_t)txl_ids_checksum(ids));
 }
 
-static char *make_facts(const txl_trainer *trainer, const char *note) {
+static char *describe_state(const txl_trainer *trainer, const char *note) {
     const struct training *t = &trainer->training;
     const txl_training *how = &t->how;
-    json_t *facts = json_pack(
+    json_t *description = json_pack(
         "{s:O, s:{s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:b, s:I, s:i}, s:I, s:I, s:I, s:I, "
         "s:o, s:s}",
         "model", t->model->json, "training", "batch", (int)t->streams, "tgt_len", how->tgt_len,
@@ -66,9 +66,10 @@ static char *make_facts(const txl_trainer *trainer, const char *note) {
         how->dropatt, "bf16", how->bf16, "seed", (json_int_t)how->seed, "forget_every",
         how->forget_every, "step", (json_int_t)trainer->step, "epoch", (json_int_t)trainer->epoch,
         "at", (json_int_t)trainer->at, "memory_length", (json_int_t)t->memory_length, "text",
-        ids_facts(trainer->ids_read), "note", note);
-    char *text = facts ? json_text(facts, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-    json_decref(facts);
+        describe_ids(trainer->ids_read), "note", note);
+    char *text =
+        description ? json_text(description, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(description);
     return text;
 }
 
@@ -142,18 +143,18 @@ static txl_status write_memory(struct writer *w, const struct training *t, const
 }
 
 static txl_status write_parts(struct writer *w, const txl_trainer *trainer, const float *gathered,
-                              const char *facts, txl_error *error) {
+                              const char *description, txl_error *error) {
     const struct training *t = &trainer->training;
     const struct weights *weights = t->model->weights;
     const struct piece pieces[] = {
-        {facts, strlen(facts)},
+        {description, strlen(description)},
         {weights->vocabulary, weights->vocabulary_size},
         {t->weight, t->n_weight * sizeof(float)},
         {t->beside[MOMENT_1], t->n_parameter * sizeof(float)},
         {t->beside[MOMENT_2], t->n_parameter * sizeof(float)},
         {t->beside[KEPT], trainer->keeps ? t->n_weight * sizeof(float) : 0},
     };
-    txl_status status = write_part(w, PART_FACTS, &pieces[0], 1, error);
+    txl_status status = write_part(w, PART_DESCRIPTION, &pieces[0], 1, error);
     if (!status)
         status = write_part(w, PART_VOCABULARY, &pieces[1], 1, error);
     if (!status)
@@ -174,8 +175,8 @@ static uint16_t major_of(const txl_model *model) {
 
 static txl_status write_state(const txl_trainer *t, const float *gathered, const char *path,
                               const char *note, txl_error *error) {
-    char *facts = make_facts(t, note);
-    if (!facts)
+    char *description = describe_state(t, note);
+    if (!description)
         return txl_fail_memory(error, "a state", 4096);
     struct writer w = {.header = {.magic = SAVED_MAGIC,
                                   .major = major_of(t->training.model),
@@ -184,7 +185,7 @@ static txl_status write_state(const txl_trainer *t, const float *gathered, const
                        .end = sizeof w.header};
     txl_status status = output_file_open(&w.out, path, error);
     if (!status)
-        status = write_parts(&w, t, gathered, facts, error);
+        status = write_parts(&w, t, gathered, description, error);
     w.header.file_size = w.end;
     w.header.checksum = XXH3_64bits(&w.header, offsetof(struct saved_header, checksum));
     if (!status)
@@ -192,7 +193,7 @@ static txl_status write_state(const txl_trainer *t, const float *gathered, const
     if (!status)
         status = output_file_commit(&w.out, error);
     output_file_close(&w.out);
-    free(facts);
+    free(description);
     return status;
 }
 
@@ -276,29 +277,30 @@ static txl_status check_parts(txl_saved *s, txl_error *error) {
 /* Says why unpacking failed: a member is missing or of the wrong type, or memory is short. */
 static txl_status not_unpacked(const txl_saved *s, json_error_t *where, txl_error *error) {
     if (json_lacked_memory(where))
-        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
+        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_DESCRIPTION].size);
     return damaged(s, "the state's settings are damaged", error);
 }
 
-static txl_status read_facts(txl_saved *s, txl_error *error) {
+static txl_status read_description(txl_saved *s, txl_error *error) {
     json_error_t where;
     txl_training *how = &s->how;
     json_int_t seed;
     int same_length, bf16;
-    s->facts = json_loadb((const char *)s->part[PART_FACTS],
-                          (size_t)s->header.part[PART_FACTS].size, 0, &where);
-    if (!s->facts && json_lacked_memory(&where))
-        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
-    if (!s->facts)
+    s->description = json_loadb((const char *)s->part[PART_DESCRIPTION],
+                                (size_t)s->header.part[PART_DESCRIPTION].size, 0, &where);
+    if (!s->description && json_lacked_memory(&where))
+        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_DESCRIPTION].size);
+    if (!s->description)
         return damaged(s, "the state's settings are damaged", error);
-    if (json_unpack_ex(
-            s->facts, &where, 0, "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s?i}}",
-            "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len", &how->mem_len,
-            "clamp_len", &how->clamp_len, "same_length", &same_length, "clip", &how->clip,
-            "epsilon", &how->epsilon, "dropout", &how->dropout, "dropatt", &how->dropatt, "bf16",
-            &bf16, "seed", &seed, "forget_every", &how->forget_every) != 0)
+    if (json_unpack_ex(s->description, &where, 0,
+                       "{s:{s:i, s:i, s:i, s:i, s:b, s:F, s:F, s:F, s:F, s:b, s:I, s?i}}",
+                       "training", "batch", &how->batch, "tgt_len", &how->tgt_len, "mem_len",
+                       &how->mem_len, "clamp_len", &how->clamp_len, "same_length", &same_length,
+                       "clip", &how->clip, "epsilon", &how->epsilon, "dropout", &how->dropout,
+                       "dropatt", &how->dropatt, "bf16", &bf16, "seed", &seed, "forget_every",
+                       &how->forget_every) != 0)
         return not_unpacked(s, &where, error);
-    if (!json_is_string(json_object_get(s->facts, "note")))
+    if (!json_is_string(json_object_get(s->description, "note")))
         return damaged(s, "the state's settings are damaged", error);
     how->same_length = same_length;
     how->bf16 = bf16;
@@ -308,12 +310,12 @@ static txl_status read_facts(txl_saved *s, txl_error *error) {
 
 /* Makes a model of the saved shape and vocabulary. */
 static txl_status make_model(txl_saved *s, txl_error *error) {
-    json_t *settings = json_object_get(s->facts, "model");
+    json_t *settings = json_object_get(s->description, "model");
     if (!json_is_object(settings))
         return damaged(s, "the state's settings are damaged", error);
     char *text = json_text(settings, JSON_COMPACT);
     if (!text)
-        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_FACTS].size);
+        return txl_fail_memory(error, "a state", (uint64_t)s->header.part[PART_DESCRIPTION].size);
     txl_status status =
         txl_model_new(text, s->part[PART_VOCABULARY], (size_t)s->header.part[PART_VOCABULARY].size,
                       0, 1, &s->model, error);
@@ -330,7 +332,7 @@ static txl_status open_saved(txl_saved *s, const char *path, txl_error *error) {
     if (!status)
         status = check_parts(s, error);
     if (!status)
-        status = read_facts(s, error);
+        status = read_description(s, error);
     return status ? status : make_model(s, error);
 }
 
@@ -351,13 +353,13 @@ void txl_saved_free(txl_saved *s) {
     if (!s)
         return;
     txl_model_close(s->model);
-    json_decref(s->facts);
+    json_decref(s->description);
     mapped_file_close(&s->file);
     free(s);
 }
 
 const char *txl_saved_note(const txl_saved *s) {
-    return json_string_value(json_object_get(s->facts, "note"));
+    return json_string_value(json_object_get(s->description, "note"));
 }
 
 void txl_saved_training(const txl_saved *s, txl_training *training) {
@@ -371,10 +373,10 @@ const txl_model *txl_saved_model(const txl_saved *s) {
 /* ---- Going on ----------------------------------------------------------------------------- */
 
 static txl_status check_text(const txl_saved *s, const txl_ids *ids, txl_error *error) {
-    json_t *text = ids_facts(ids);
+    json_t *text = describe_ids(ids);
     if (!text)
         return txl_fail_memory(error, "a state", 64);
-    bool same = json_equal(text, json_object_get(s->facts, "text"));
+    bool same = json_equal(text, json_object_get(s->description, "text"));
     json_decref(text);
     return same ? TXL_OK
                 : txl_fail(error, TXL_ARGUMENT,
@@ -388,8 +390,8 @@ static txl_status restore(const txl_saved *s, txl_trainer *trainer, txl_error *e
     json_int_t step = -1, epoch = -1, at = -1, memory_length = -1;
     size_t d = (size_t)t->net->d_model, layers = (size_t)t->net->n_layer;
     json_error_t where;
-    if (json_unpack_ex(s->facts, &where, 0, "{s:I, s:I, s:I, s:I}", "step", &step, "epoch", &epoch,
-                       "at", &at, "memory_length", &memory_length) != 0)
+    if (json_unpack_ex(s->description, &where, 0, "{s:I, s:I, s:I, s:I}", "step", &step, "epoch",
+                       &epoch, "at", &at, "memory_length", &memory_length) != 0)
         return not_unpacked(s, &where, error);
     if (step < 0 || epoch < 0 || at < 0 || (uint64_t)at >= trainer->stream || memory_length < 0 ||
         memory_length > t->how.mem_len)

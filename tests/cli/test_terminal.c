@@ -147,7 +147,7 @@ static void figures_are_whole(void **state) {
         terminal_width = cases[i].width;
         clock_seconds = 100;
         progress_start(&progress, "2.113 bits, held out 2.2014, epoch 2, step 1200", "tokens");
-        progress.facts = true;
+        progress.figures = true;
         update_at(&progress, 200, 0.5, 4096000);
         assert_shown(cases[i].shown);
         progress_end(&progress);
