@@ -2,13 +2,8 @@
 #include "model_cases.h"
 #include "convert/convert.h"
 #include "lib/kernels/kernels.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

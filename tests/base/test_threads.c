@@ -1,13 +1,8 @@
 /* Several threads use one model at the same time, each with a session, an encoder and a decoder of
  * its own: each must get the results that it gets alone.  Mainly for the thread sanitizer. */
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,8 +100,7 @@ static void check_case(const char *name, const char *type) {
     case_close(&c);
 }
 
-static void sessions(void **state) {
-    (void)state;
+TEST(sessions) {
     for (size_t k = 0; case_names[k]; k++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             check_case(case_names[k], types[t]);
@@ -176,8 +170,7 @@ static void check_copies(const char *name) {
     case_close(&c);
 }
 
-static void copies(void **state) {
-    (void)state;
+TEST(copies) {
     check_copies("enwik8-zip");
     check_copies("xlnet/base-zip");
 }
@@ -238,8 +231,7 @@ static void *run_reading(void *context) {
     return NULL;
 }
 
-static void texts(void **state) {
-    (void)state;
+TEST(texts) {
     static const char *const names[] = {"wt103-zip", "lm1b", "characters", "text8", "enwik8-zip"};
     static struct reading alone, together[N_THREAD];
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -283,8 +275,7 @@ static void *run_opening(void *context) {
 }
 
 /* Comes first, so that choices made once in a process, such as the kernels, are made here. */
-static void models(void **state) {
-    (void)state;
+TEST(models) {
     struct opening openings[N_THREAD];
     const char *path = scratch_path("threads.txl");
     case_convert("wt103-zip", NULL, -1, path);

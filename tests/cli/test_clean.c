@@ -1,12 +1,7 @@
 /* Harmless text stays unchanged, and harmful characters are replaced, however the text is cut. */
 #include "cli/system/clean.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +31,7 @@ static const struct {
 
 enum { N_CASE = sizeof cases / sizeof *cases };
 
-static void a_line_is_harmless(void **state) {
-    (void)state;
+TEST(a_line_is_harmless) {
     for (size_t i = 0; i < N_CASE; i++) {
         char *text = strdup(cases[i].text);
         assert_non_null(text);
@@ -48,8 +42,7 @@ static void a_line_is_harmless(void **state) {
 }
 
 /* In parts of every size. */
-static void a_text_is_harmless_however_it_is_cut(void **state) {
-    (void)state;
+TEST(a_text_is_harmless_however_it_is_cut) {
     for (size_t i = 0; i < N_CASE; i++) {
         const char *text = cases[i].text;
         size_t length = strlen(text);
@@ -68,8 +61,7 @@ static void a_text_is_harmless_however_it_is_cut(void **state) {
     }
 }
 
-static void json_spells_by_number(void **state) {
-    (void)state;
+TEST(json_spells_by_number) {
     for (size_t i = 0; i < N_CASE; i++) {
         if (!cases[i].json)
             continue;

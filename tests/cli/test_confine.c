@@ -166,8 +166,7 @@ static void needs_landlock(void) {
     }
 }
 
-static void files_of_the_task_stay_open_to_it(void **state) {
-    (void)state;
+TEST(files_of_the_task_stay_open_to_it) {
     assert_int_equal(confined(read_it, scratch_path("in/file")), 0);
     assert_int_equal(confined(read_it, scratch_path("in/link")), 0);
     assert_int_equal(confined(list_it, scratch_path("in")), 0);
@@ -176,8 +175,7 @@ static void files_of_the_task_stay_open_to_it(void **state) {
     assert_int_equal(confined(raise_signal, NULL), 0);
 }
 
-static void other_files_are_closed(void **state) {
-    (void)state;
+TEST(other_files_are_closed) {
     needs_landlock();
     assert_int_equal(confined(read_it, scratch_path("outside")), EACCES);
     assert_int_equal(confined(read_elsewhere, scratch_path("outside")), EACCES);
@@ -199,8 +197,7 @@ static void needs_filters(void) {
 }
 
 /* With Landlock and without. */
-static void no_file_is_changed(void **state) {
-    (void)state;
+TEST(no_file_is_changed) {
     needs_filters();
     for (int has_landlock = 0; has_landlock < 2; has_landlock++) {
         static const char *const files[] = {"in/file", "alone.txt", "outside", "out/old"};
@@ -244,8 +241,7 @@ static int make_call(const char *path) {
         }                                                                                          \
     }
 
-static void what_is_not_allowed_is_refused(void **state) {
-    (void)state;
+TEST(what_is_not_allowed_is_refused) {
     needs_filters();
     static char program_path[] = "/bin/true";
     char *arguments[] = {program_path, NULL}, byte = 0;
@@ -361,8 +357,7 @@ static void *call_when_told(void *told) {
     return (void *)(intptr_t)make_socket(NULL);
 }
 
-static void threads_from_before_are_told(void **state) {
-    (void)state;
+TEST(threads_from_before_are_told) {
     needs_filters();
     int told[2], messages[2], how;
     char text[1024] = "";
@@ -393,8 +388,7 @@ static void threads_from_before_are_told(void **state) {
 }
 
 /* With a file in `sources`, others are as closed as with a folder. */
-static void a_file_may_be_the_source(void **state) {
-    (void)state;
+TEST(a_file_may_be_the_source) {
     needs_landlock();
     int how;
     pid_t child = fork();
@@ -410,8 +404,7 @@ static void a_file_may_be_the_source(void **state) {
 }
 
 /* What of the confinement is missing is told once, and nothing where nothing is. */
-static void confinement_is_told(void **state) {
-    (void)state;
+TEST(confinement_is_told) {
     needs_landlock();
     needs_filters();
     for (int has_landlock = 0; has_landlock < 2; has_landlock++) {
@@ -491,8 +484,7 @@ static int keep_output(bool has_landlock, const char *end) {
     return how;
 }
 
-static void the_keeper_puts_files_into_place(void **state) {
-    (void)state;
+TEST(the_keeper_puts_files_into_place) {
     char path[256];
     snprintf(path, sizeof path, "%s", scratch_path("out/kept"));
     for (int has_landlock = 0; has_landlock < 2; has_landlock++) {

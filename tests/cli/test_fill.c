@@ -1,17 +1,12 @@
 /* `txl fill` against the plainest way to the same: it asks for one gap at a time, through txl.h. */
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { MASK = 6, MOST = 512 };
 
@@ -163,8 +158,7 @@ static int close_model(void **state) {
 }
 
 /* More gaps than are asked for at a time, and as many. */
-static void the_surest_of_many_is_next(void **state) {
-    (void)state;
+TEST(the_surest_of_many_is_next) {
     char pattern[240] = "";
     struct met met = {0};
     for (size_t n = 63; n < 80; n += n < 66 ? 1 : 13) {
@@ -181,8 +175,7 @@ static void the_surest_of_many_is_next(void **state) {
 }
 
 /* Where all tokens seem equally far, the gaps are equally sure. */
-static void the_first_of_equals_is_next(void **state) {
-    (void)state;
+TEST(the_first_of_equals_is_next) {
     struct met met = {0};
     check("???abc", &(struct way){.surest = true, .clamp_len = 1, .penalty = 1}, &met);
     check("def????", &(struct way){.surest = true, .clamp_len = 1, .penalty = 1}, &met);
@@ -191,8 +184,7 @@ static void the_first_of_equals_is_next(void **state) {
 
 /* The known ids of a text count as seen, those behind a gap too: the likeliest pieces of the gaps
  * stand in the text, and so others are taken. */
-static void known_ids_are_remembered(void **state) {
-    (void)state;
+TEST(known_ids_are_remembered) {
     static const int32_t unknown[] = {20, TXL_GAP, 41, 62, TXL_GAP, 27, 83};
     enum { N = sizeof unknown / sizeof *unknown };
     const struct way way = {.clamp_len = -1, .penalty = 100}, forgets = {.forgets = true};

@@ -1,12 +1,8 @@
 /* Compares what txl ppl says about items with what the library computes: texts after <eos>, their
  * context and what is before all of them; regions; the entropy before words. */
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,8 +158,7 @@ static void check(const char *name, const char *before, const char *context, con
     case_close(&c);
 }
 
-static void items_are_scored_as_the_library_scores(void **state) {
-    (void)state;
+TEST(items_are_scored_as_the_library_scores) {
     static const char *const names[] = {"wt103-zip", "characters"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         check(names[i], "", "", "");

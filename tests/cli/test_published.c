@@ -1,13 +1,8 @@
 /* The published models: what their shapes are made with, and which checkpoints are theirs. */
 #include "cli/published.h"
 #include "convert/tensorflow.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +21,7 @@ static const json_t *take(const json_t *settings, const char *key) {
 }
 
 /* The large ones were evaluated by TensorFlow's code; what is trained in these shapes is not. */
-static void shapes_have_the_dialect(void **state) {
-    (void)state;
+TEST(shapes_have_the_dialect) {
     for (int i = 0; published_shapes[i]; i++) {
         const char *name = published_shapes[i];
         const bool is_large = strstr(name, "-large") && strncmp(name, "xlnet", 5) != 0;
@@ -60,8 +54,7 @@ static struct transformer_xl_settings shape_of(const struct published *p) {
 }
 
 /* Every fact of the shape counts, but not the number of symbols; of a plain softmax the dataset. */
-static void checkpoints_are_known_by_their_shapes(void **state) {
-    (void)state;
+TEST(checkpoints_are_known_by_their_shapes) {
     for (size_t i = 0; i < published_n_model; i++) {
         const struct published *p = &published_models[i];
         const bool plain = p->n_cutoff == 0;

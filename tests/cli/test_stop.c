@@ -1,13 +1,8 @@
 /* Compares the search for stop strings with a search of the whole text, for texts that come in
  * pieces of every size. */
 #include "cli/generate/stop.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,8 +46,7 @@ static void check(const char *text, const struct string_list *stops, size_t piec
     stop_search_free(&search);
 }
 
-static void strings_that_repeat_themselves_are_found(void **state) {
-    (void)state;
+TEST(strings_that_repeat_themselves_are_found) {
     static struct {
         const char *text;
         const char *stops[MAX_STOPS];
@@ -79,8 +73,7 @@ static void spell(char *text, size_t length, unsigned number) {
 }
 
 /* Every string of a and b of up to 5 letters in every text of 9. */
-static void every_short_string_is_found(void **state) {
-    (void)state;
+TEST(every_short_string_is_found) {
     for (size_t length = 1; length <= 5; length++) {
         for (unsigned number = 0; number < 1u << length; number++) {
             char stop[6], text[10];

@@ -1,12 +1,7 @@
 /* The progress of long work, with a clock and a terminal that the test provides. */
 #include "cli/system/terminal.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -73,8 +68,7 @@ static void update_at(struct progress *progress, double seconds, double fraction
 
 /* ---- Tests -------------------------------------------------------------------------------- */
 
-static void lines_come_every_ten_seconds(void **state) {
-    (void)state;
+TEST(lines_come_every_ten_seconds) {
     struct progress progress;
     terminal_width = 0;
     clock_seconds = 100;
@@ -97,8 +91,7 @@ static void lines_come_every_ten_seconds(void **state) {
     assert_shown("");
 }
 
-static void a_bar_is_redrawn_and_wiped(void **state) {
-    (void)state;
+TEST(a_bar_is_redrawn_and_wiped) {
     struct progress progress;
     terminal_width = 81;
     clock_seconds = 100;
@@ -127,8 +120,7 @@ static void a_bar_is_redrawn_and_wiped(void **state) {
 }
 
 /* Of figures the last are left out, and the bar, never a part of one. */
-static void figures_are_whole(void **state) {
-    (void)state;
+TEST(figures_are_whole) {
     static const struct {
         unsigned short width;
         const char *shown;
@@ -156,8 +148,7 @@ static void figures_are_whole(void **state) {
 }
 
 /* Behind the widest bar there is room for the ^C that Ctrl-C shows. */
-static void a_bar_leaves_room(void **state) {
-    (void)state;
+TEST(a_bar_leaves_room) {
     struct progress progress;
     char text[512] = "";
     for (int width = 4; width < 130; width++) {
@@ -176,8 +167,7 @@ static void a_bar_leaves_room(void **state) {
 
 /* Programs read the summary, a person at a terminal the brief line; --quiet leaves out both,
  * --summary asks for the one for programs. */
-static void a_summary_is_for_programs(void **state) {
-    (void)state;
+TEST(a_summary_is_for_programs) {
     const struct {
         unsigned short width;
         bool quiet, summary;
@@ -204,8 +194,7 @@ static void a_summary_is_for_programs(void **state) {
     terminal_set_summary(false);
 }
 
-static void quiet_shows_nothing(void **state) {
-    (void)state;
+TEST(quiet_shows_nothing) {
     struct progress progress;
     terminal_width = 81;
     clock_seconds = 100;
@@ -218,8 +207,7 @@ static void quiet_shows_nothing(void **state) {
 }
 
 /* Shows the beginning of an impossibly long name, on a line of its own. */
-static void a_line_is_cut(void **state) {
-    (void)state;
+TEST(a_line_is_cut) {
     enum { LENGTH = 20000, MOST = 16384 };
     static char name[LENGTH + 1], text[LENGTH + 100];
     terminal_set_command(NULL);

@@ -1,13 +1,8 @@
 /* The range coder: every sequence of symbols comes back, whatever the frequencies; the length is
  * what they say; carries go as far as they must; adaptive flags and bytes. */
 #include "lib/coder/adaptive_bytes.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +41,7 @@ static void decode_all(const struct symbol *symbols, size_t n, const char *code,
     }
 }
 
-static void symbols_of_every_total_come_back(void **state) {
-    (void)state;
+TEST(symbols_of_every_total_come_back) {
     enum { N = 3000 };
     static const uint64_t totals[] = {
         1, 2, 3, 255, 65536, 1 << 24, 1 << 30, (1 << 30) + 12345, UINT32_MAX};
@@ -71,8 +65,7 @@ static void symbols_of_every_total_come_back(void **state) {
 }
 
 /* Symbols at the end of each range keep `low` just below an overflow, which then comes. */
-static void carries_go_through_many_bytes(void **state) {
-    (void)state;
+TEST(carries_go_through_many_bytes) {
     enum { N = 64 };
     for (size_t n = 1; n <= N; n++) {
         struct symbol symbols[N + 3];
@@ -101,8 +94,7 @@ static void carries_go_through_many_bytes(void **state) {
     buffer_free(&out);
 }
 
-static void zeros_at_the_end_are_left_out(void **state) {
-    (void)state;
+TEST(zeros_at_the_end_are_left_out) {
     struct symbol first[1000] = {0};
     struct buffer out = {0};
     encode_all(first, 0, &out);
@@ -120,8 +112,7 @@ static void zeros_at_the_end_are_left_out(void **state) {
 }
 
 /* A place beyond the total is damage, and must be seen as such. */
-static void rests_of_the_range_belong_to_no_symbol(void **state) {
-    (void)state;
+TEST(rests_of_the_range_belong_to_no_symbol) {
     static const unsigned char ones[] = {255, 255, 255, 255, 255, 255, 255, 255};
     struct range_decoder decoder;
     range_decoder_start(&decoder, ones, sizeof ones);
@@ -167,8 +158,7 @@ static size_t code_flags(size_t n, uint64_t one_in, uint32_t share, double *bits
     return length * 8;
 }
 
-static void flags_adapt(void **state) {
-    (void)state;
+TEST(flags_adapt) {
     double bits;
     /* One that never comes costs 1 / 32,768 of 1 / ln 2 bits in the end. */
     assert_in_range(code_flags(1000000, 0, FLAG_TOTAL / 2, &bits), 0, 320);
@@ -180,8 +170,7 @@ static void flags_adapt(void **state) {
     }
 }
 
-static void bytes_follow_the_byte_before(void **state) {
-    (void)state;
+TEST(bytes_follow_the_byte_before) {
     enum { N = 20000 };
     struct buffer out = {0};
     struct range_encoder encoder;

@@ -2,17 +2,11 @@
 #ifndef TESTS_CHECKPOINT_FILES_H
 #define TESTS_CHECKPOINT_FILES_H
 
+#include "tests/unit.h"
 #include "txl.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* cmocka.h needs these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <fcntl.h>

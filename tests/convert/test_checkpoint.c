@@ -56,8 +56,7 @@ static double sum_of(const struct checkpoint_tensor *tensor) {
 /* ---- The made cases ----------------------------------------------------------------------- */
 
 /* What PyTorch finds in them: the entries of state_dict(), the sum of all their elements. */
-static void test_cases(void **state) {
-    (void)state;
+TEST(test_cases) {
     static const struct {
         const char *name;
         size_t n_tensor;
@@ -97,8 +96,7 @@ static void test_cases(void **state) {
     }
 }
 
-static void test_paths_and_roots(void **state) {
-    (void)state;
+TEST(test_paths_and_roots) {
     static const struct {
         const char *opened, *path;
         bool has_root;
@@ -121,8 +119,7 @@ static bool same_view(const struct checkpoint *checkpoint, const char *a, const 
     return checkpoint_same_view(find_or_fail(checkpoint, a), find_or_fail(checkpoint, b));
 }
 
-static void test_tied(void **state) {
-    (void)state;
+TEST(test_tied) {
     struct checkpoint *checkpoint = open_or_fail(case_path("enwik8-zip/model.pt"));
     assert_true(same_view(checkpoint, "word_emb.emb_layers.0.weight", "crit.out_layers.0.weight"));
     assert_false(same_view(checkpoint, "word_emb.emb_layers.0.weight", "crit.out_layers.0.bias"));
@@ -137,8 +134,7 @@ static void test_tied(void **state) {
     checkpoint_close(checkpoint);
 }
 
-static void test_attributes(void **state) {
-    (void)state;
+TEST(test_attributes) {
     struct checkpoint *checkpoint = open_or_fail(case_path("wt103-zip/model.pt"));
     const struct pickle_value *model = checkpoint_root(checkpoint);
     assert_true(pickle_is_object(model, "mem_transformer.MemTransformerLM"));
@@ -307,8 +303,7 @@ static void assert_elements(const char *shape, const char *stride, const char *o
     checkpoint_close(checkpoint);
 }
 
-static void test_views(void **state) {
-    (void)state;
+TEST(test_views) {
     assert_elements("I3\nI2\n", "I2\nI1\n", "1", (double[]){1, 2, 3, 4, 5, 6}, 6);
     assert_elements("I2\nI3\n", "I1\nI4\n", "2", (double[]){2, 6, 10, 3, 7, 11}, 6);
     assert_elements("I2\nI2\n", "I0\nI5\n", "6", (double[]){6, 11, 6, 11}, 4);
@@ -320,8 +315,7 @@ static void test_views(void **state) {
 }
 
 /* A tensor larger than what is gathered at a time. */
-static void test_large_view(void **state) {
-    (void)state;
+TEST(test_large_view) {
     enum { N = 60 };
     static float square[N * N];
     for (int i = 0; i < N * N; i++)
@@ -337,8 +331,7 @@ static void test_large_view(void **state) {
     checkpoint_close(checkpoint);
 }
 
-static void test_tensors_refused(void **state) {
-    (void)state;
+TEST(test_tensors_refused) {
     static const struct {
         const char *n_item, *offset, *shape, *stride;
         txl_status status;
@@ -375,8 +368,7 @@ static void test_tensors_refused(void **state) {
                    TXL_UNSUPPORTED, "torch.QInt8Storage");
 }
 
-static void test_dtypes(void **state) {
-    (void)state;
+TEST(test_dtypes) {
     static const struct {
         const char *storage, *dtype;
         unsigned char bytes[16];
@@ -430,8 +422,7 @@ static void test_dtypes(void **state) {
     "ctorch._utils\n_rebuild_tensor_v3\n((Vstorage\nctorch.storage\nUntypedStorage\nV0\nVcpu\n"    \
     "I16\ntQI" offset "\n(I" length "\nt(I1\ntI00\nccollections\nOrderedDict\n)R" dtype "tR."
 
-static void test_untyped_storage(void **state) {
-    (void)state;
+TEST(test_untyped_storage) {
     static const unsigned char bytes[16] = {1, 0, 0xff, 0xff, 3, 1};
     static const struct {
         const char *pickle, *dtype;
@@ -459,8 +450,7 @@ static void test_untyped_storage(void **state) {
                    TXL_UNSUPPORTED, "its dtype is not known");
 }
 
-static void test_names(void **state) {
-    (void)state;
+TEST(test_names) {
 #define T(memo)                                                                                    \
     "ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\n"                 \
     "I12\ntQI0\n(I12\nt(I1\nttRp" memo "\n"
@@ -523,8 +513,7 @@ static void test_names(void **state) {
                    TXL_FORMAT, "expected a storage");
 }
 
-static void test_archives(void **state) {
-    (void)state;
+TEST(test_archives) {
     const char *pickle = tensor_pickle("FloatStorage", "12", "0", "I12\n", "I1\n");
     struct made_entry data = {.name = "m/data.pkl", .data = pickle, .size = strlen(pickle)};
     struct made_entry storage = {.name = "m/data/0", .data = twelve, .size = sizeof twelve};
@@ -580,8 +569,7 @@ static void test_archives(void **state) {
     checkpoint_close(checkpoint);
 }
 
-static void test_shrunk_file(void **state) {
-    (void)state;
+TEST(test_shrunk_file) {
     const char *pickle = tensor_pickle("FloatStorage", "12", "0", "I12\n", "I1\n");
     const char *path = write_tensor(pickle, twelve, sizeof twelve);
     struct checkpoint *checkpoint = open_or_fail(path);
@@ -612,8 +600,7 @@ static const char *write_legacy(const char *protocol, const char *facts, const c
     return write_file("legacy.pt", file.at, file.size);
 }
 
-static void test_legacy(void **state) {
-    (void)state;
+TEST(test_legacy) {
     /* The storage is items 2 to 9 of the one in the file, the tensor 3 items of that from 1 on. */
     static const char object[] =
         "ctorch._utils\n_rebuild_tensor\n((Vstorage\nctorch.cuda\nFloatStorage\nV0\nVcuda:0\nI12\n"
@@ -667,8 +654,7 @@ static const char *write_safetensors(const char *header, size_t n_data) {
     return write_file("model.safetensors", file.at, file.size);
 }
 
-static void test_safetensors(void **state) {
-    (void)state;
+TEST(test_safetensors) {
     static const char good[] = "{\"__metadata__\":{\"format\":\"pt\"},"
                                "\"b\":{\"dtype\":\"BF16\",\"shape\":[2,0],\"data_offsets\":[4,4]},"
                                "\"c\":{\"dtype\":\"F8_E4M3\",\"shape\":[2],\"data_offsets\":[4,6]},"
@@ -725,8 +711,7 @@ static void test_safetensors(void **state) {
 
 /* ---- Shards, directories, other files ----------------------------------------------------- */
 
-static void test_shards(void **state) {
-    (void)state;
+TEST(test_shards) {
     write_safetensors("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1);
     static const struct {
         const char *index;
@@ -756,8 +741,7 @@ static void test_shards(void **state) {
     checkpoint_close(checkpoint);
 }
 
-static void test_many_shards(void **state) {
-    (void)state;
+TEST(test_many_shards) {
     enum { TOO_MANY = 513 };
     static char index[64 * TOO_MANY];
     size_t length = (size_t)sprintf(index, "{\"weight_map\":{");
@@ -776,8 +760,7 @@ static void test_many_shards(void **state) {
                    "more than 512 shards");
 }
 
-static void test_other_files(void **state) {
-    (void)state;
+TEST(test_other_files) {
     static const struct {
         const char *name, *content;
         const char *message;
@@ -810,8 +793,7 @@ static void test_other_files(void **state) {
     assert_refuses("/dev/null", TXL_IO, "not a regular file");
 }
 
-static void test_directories(void **state) {
-    (void)state;
+TEST(test_directories) {
     const char *folder = scratch_path("tf");
     assert_int_equal(mkdir(folder, 0700), 0);
     assert_refuses(folder, TXL_IO, "holds no checkpoint; expected one of model.safetensors");
@@ -848,8 +830,7 @@ static void open_and_read(const char *path) {
 }
 
 /* The objects of a zip take some kilobytes at its start, those of a legacy file more. */
-static void test_damage(void **state) {
-    (void)state;
+TEST(test_damage) {
     static const struct {
         const char *path;
         size_t size_altered;
@@ -907,8 +888,7 @@ static void compare_file(const char *folder, const char *name, json_t *expected)
 }
 
 /* Genuine files, with what PyTorch finds in them in tensors.json. */
-static void test_torch_files(void **state) {
-    (void)state;
+TEST(test_torch_files) {
     const char *folder = getenv("TXL_TORCH_FILES");
     if (!folder)
         skip();

@@ -376,8 +376,7 @@ static const struct bare {
      ": --pre-lnorm yes|no"},
 };
 
-static void bare_state_dicts_ask_for_what_they_lack(void **unused) {
-    (void)unused;
+TEST(bare_state_dicts_ask_for_what_they_lack) {
     for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) {
         struct state state;
         read_state(&state, case_path(bare[i].file));
@@ -397,8 +396,7 @@ static void bare_state_dicts_ask_for_what_they_lack(void **unused) {
     }
 }
 
-static void prefixes_and_wrappers_are_seen_through(void **unused) {
-    (void)unused;
+TEST(prefixes_and_wrappers_are_seen_through) {
     static const char *const prefixes[] = {"module.", "model.", "_orig_mod.module.transformer."};
     struct convert_options options = options_for("wt103-zip/cache.pt");
     state_all(&options, "wt103-zip");
@@ -426,8 +424,7 @@ static void prefixes_and_wrappers_are_seen_through(void **unused) {
 }
 
 /* A safetensors file begins with the length of its header, here with the byte of a pickle. */
-static void headers_may_begin_like_pickles(void **unused) {
-    (void)unused;
+TEST(headers_may_begin_like_pickles) {
     struct buffer file = read_bytes(case_path("hf-safetensors/model.safetensors")), longer;
     uint64_t length, wanted;
     memcpy(&length, file.data, sizeof length);
@@ -445,8 +442,7 @@ static void headers_may_begin_like_pickles(void **unused) {
     assert_converts_to(write_bytes(&longer, "a.safetensors"), &options, "hf-safetensors");
 }
 
-static void modules_are_found_in_wrappers(void **unused) {
-    (void)unused;
+TEST(modules_are_found_in_wrappers) {
     const char *from = case_path("wt103-legacy/model.pt");
     struct convert_options options = options_for("wt103-legacy/cache.pt");
 #define PARALLEL                                                                                   \
@@ -461,8 +457,7 @@ static void modules_are_found_in_wrappers(void **unused) {
 
 /* ---- Flags over what the checkpoint says -------------------------------------------------- */
 
-static void flags_override_richer_checkpoints(void **unused) {
-    (void)unused;
+TEST(flags_override_richer_checkpoints) {
     static const char *const sources[] = {"wt103-zip", "hf-bin"};
     for (size_t i = 0; i < 2; i++) {
         const char *source = case_path(sources[i]);
@@ -505,8 +500,7 @@ static void flags_override_richer_checkpoints(void **unused) {
     assert_setting_of(case_path("projected-div1"), &o, "cutoffs", "[10,20,30]");
 }
 
-static void cutoffs_have_to_fit(void **unused) {
-    (void)unused;
+TEST(cutoffs_have_to_fit) {
     static const struct {
         const char *cutoffs, *message;
         txl_status status;
@@ -550,8 +544,7 @@ static const char *patched_module(const char *name, const char *key, int value) 
     return write_bytes(&file, "patched.pt");
 }
 
-static void attributes_are_checked(void **unused) {
-    (void)unused;
+TEST(attributes_are_checked) {
     static const struct {
         const char *key;
         int value;
@@ -587,8 +580,7 @@ static void attributes_are_checked(void **unused) {
     assert_refused(write_bytes(&file, "a.pt"), &o, TXL_ARGUMENT, "--memory-start empty|zeros");
 }
 
-static void modules_without_cutoffs_ask_for_them(void **unused) {
-    (void)unused;
+TEST(modules_without_cutoffs_ask_for_them) {
     struct convert_options o = options_for("wt103-legacy/cache.pt");
     struct buffer file = read_bytes(case_path("wt103-legacy/model.pt"));
     find_name(&file, "cutoffs")[0] = 'C';
@@ -617,8 +609,7 @@ static const char *hf_folder(const char *key, json_t *value) {
     return folder;
 }
 
-static void hf_configurations_are_understood(void **unused) {
-    (void)unused;
+TEST(hf_configurations_are_understood) {
     struct convert_options o = options_for("hf-safetensors/vocab.pkl");
     assert_converts_to(hf_folder(NULL, NULL), &o, "hf-safetensors");
     /* The published file's list ends with the vocabulary's size. */
@@ -643,8 +634,7 @@ static void hf_configurations_are_understood(void **unused) {
     }
 }
 
-static void hf_configurations_are_checked(void **unused) {
-    (void)unused;
+TEST(hf_configurations_are_checked) {
     struct convert_options o = options_for("hf-safetensors/vocab.pkl");
     const struct {
         const char *key;
@@ -702,8 +692,7 @@ static void hf_configurations_are_checked(void **unused) {
 }
 
 /* More bands than a weights file may have. */
-static void too_many_bands_are_refused(void **unused) {
-    (void)unused;
+TEST(too_many_bands_are_refused) {
     struct state state;
     read_state(&state, case_path("projected-div1/model.pt"));
     struct tensor *clusters = tensor_of(&state, "crit.cluster_weight");
@@ -726,8 +715,7 @@ static void too_many_bands_are_refused(void **unused) {
 
 /* ---- Tied tensors ------------------------------------------------------------------------- */
 
-static void ties_are_found(void **unused) {
-    (void)unused;
+TEST(ties_are_found) {
     struct state state;
     struct convert_options o = options_for("wt103-zip/cache.pt");
     state_all(&o, "wt103-zip");
@@ -775,8 +763,7 @@ static void ties_are_found(void **unused) {
 
 /* ---- Tensors that are missing or wrong ---------------------------------------------------- */
 
-static void every_missing_tensor_is_named(void **unused) {
-    (void)unused;
+TEST(every_missing_tensor_is_named) {
     static const char *const cases[] = {"wt103-zip", "learnable-positions", "absolute-learned",
                                         "absolute-sinusoid", "enwik8-zip"};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -813,8 +800,7 @@ static void every_missing_tensor_is_named(void **unused) {
     }
 }
 
-static void wrong_shapes_are_named(void **unused) {
-    (void)unused;
+TEST(wrong_shapes_are_named) {
     static const char *const cases[] = {"wt103-zip", "learnable-positions", "absolute-sinusoid"};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct state state;
@@ -846,8 +832,7 @@ static void wrong_shapes_are_named(void **unused) {
 }
 
 /* Learned positions are added to what the heads see, so the heads are as wide as the model. */
-static void heads_of_positions_are_as_wide_as_the_model(void **unused) {
-    (void)unused;
+TEST(heads_of_positions_are_as_wide_as_the_model) {
     static const struct {
         const char *name;
         int dimension; /* that is halved */
@@ -870,8 +855,7 @@ static void heads_of_positions_are_as_wide_as_the_model(void **unused) {
     free_state(&state);
 }
 
-static void layers_have_no_gaps(void **unused) {
-    (void)unused;
+TEST(layers_have_no_gaps) {
     struct state state;
     struct convert_options o = options_for("enwik8-zip/cache.pt");
     state_all(&o, "enwik8-zip");
@@ -887,8 +871,7 @@ static void layers_have_no_gaps(void **unused) {
     free_state(&state);
 }
 
-static void weights_are_finite_numbers(void **unused) {
-    (void)unused;
+TEST(weights_are_finite_numbers) {
     static const char *const names[] = {"layers.1.pos_ff.CoreNet.0.weight", "crit.out_projs.0",
                                         "r_w_bias", "crit.out_layers.3.bias"};
     struct convert_options o = options_for("wt103-zip/cache.pt");
@@ -908,8 +891,7 @@ static void weights_are_finite_numbers(void **unused) {
     }
 }
 
-static void settings_have_to_be_possible(void **unused) {
-    (void)unused;
+TEST(settings_have_to_be_possible) {
     struct convert_options o = options_for(NULL);
     o.mem_len = 5;
     assert_refused(case_path("absolute-learned"), &o, TXL_UNSUPPORTED, "--mem-len 0");
@@ -923,8 +905,7 @@ static void settings_have_to_be_possible(void **unused) {
 
 /* ---- Vocabularies, types, files ----------------------------------------------------------- */
 
-static void vocabularies_have_to_fit(void **unused) {
-    (void)unused;
+TEST(vocabularies_have_to_fit) {
     struct convert_options o = options_for("text8/cache.pt");
     assert_refused(case_path("hf-bin"), &o, TXL_FORMAT, ": 27 symbols, but the model in ");
     assert_refused(case_path("hf-bin"), &o, TXL_FORMAT, " has 1573: ");
@@ -940,8 +921,7 @@ static void vocabularies_have_to_fit(void **unused) {
     assert_refused(scratch_path("alone"), &o, TXL_IO, "alone");
 }
 
-static void types_follow_the_source(void **unused) {
-    (void)unused;
+TEST(types_follow_the_source) {
     struct state state;
     struct convert_options o = options_for("half-precision/cache.pt");
     assert_setting_of(case_path("half-precision"), &o, "type", "\"f16\"");
@@ -997,8 +977,7 @@ static void assert_q8_makes(const struct state *state, const char *name, const c
 }
 
 /* Narrow matrices and learned positions are f16, or f32 where that ends too early. */
-static void q8_leaves_what_it_does_not_serve(void **unused) {
-    (void)unused;
+TEST(q8_leaves_what_it_does_not_serve) {
     static const char *const dtypes[] = {"F32", "F64", "BF16"};
     struct state state;
     read_state(&state, case_path("learnable-positions/model.pt"));
@@ -1023,8 +1002,7 @@ static void q8_leaves_what_it_does_not_serve(void **unused) {
     free_state(&state);
 }
 
-static void other_models_are_refused(void **unused) {
-    (void)unused;
+TEST(other_models_are_refused) {
     struct state state;
     struct convert_options o = options_for(NULL);
     read_state(&state, case_path("text8/model.pt"));
@@ -1050,8 +1028,7 @@ static bool stop_at_once(void *context, uint64_t done, uint64_t total) {
     return false;
 }
 
-static void stopping_leaves_nothing(void **unused) {
-    (void)unused;
+TEST(stopping_leaves_nothing) {
     int calls = 0;
     struct convert_options o = options_for(NULL);
     o.progress = stop_at_once;
@@ -1060,8 +1037,7 @@ static void stopping_leaves_nothing(void **unused) {
     assert_int_equal(calls, 1);
 }
 
-static void sources_are_not_overwritten(void **unused) {
-    (void)unused;
+TEST(sources_are_not_overwritten) {
     txl_error error;
     struct convert_options o = options_for("text8/cache.pt");
     struct buffer file = read_bytes(case_path("text8/model.pt"));

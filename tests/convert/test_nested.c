@@ -232,8 +232,7 @@ static void assert_same_tensor(const struct checkpoint_tensor *a,
     free(expected);
 }
 
-static void state_dicts_are_read_in_every_protocol(void **state) {
-    (void)state;
+TEST(state_dicts_are_read_in_every_protocol) {
     static const char *const names[] = {"wt103-zip/model.pt", "text8/model.pt", "half-precision",
                                         "hf-bin/pytorch_model.bin", "wt103-legacy/model.pt"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -291,8 +290,7 @@ static void assert_refused(const char *path, txl_status status, const char *text
     assert_int_equal(got, status);
 }
 
-static void what_is_no_storage_is_refused(void **state) {
-    (void)state;
+TEST(what_is_no_storage_is_refused) {
     static const float two[2] = {3, -4};
     struct file good = storage_file(CHECKPOINT_F32, two, sizeof two);
     struct checkpoint *checkpoint = open_or_fail(write_one(good.data, good.size, 1));
@@ -332,8 +330,7 @@ static void what_is_no_storage_is_refused(void **state) {
 }
 
 /* However often it is asked for: else a small file would take hours. */
-static void a_file_is_read_once(void **state) {
-    (void)state;
+TEST(a_file_is_read_once) {
     enum { N_ITEM = 1 << 18, N_RECORD = 100000 };
     float *data = calloc(N_ITEM, sizeof *data);
     assert_non_null(data);
@@ -366,8 +363,7 @@ static void a_file_is_read_once(void **state) {
 
 /* What a call that is not known returns has neither keys nor attributes; the tensors beside it are
  * read. */
-static void unknown_calls_hide_no_tensor(void **state) {
-    (void)state;
+TEST(unknown_calls_hide_no_tensor) {
     static const struct {
         const char *behind;
         size_t size;

@@ -141,8 +141,7 @@ static void assert_all(const struct understood *streams, size_t n) {
 
 #define ASSERT_ALL(streams) assert_all(streams, sizeof(streams) / sizeof *(streams))
 
-static void test_numbers(void **state) {
-    (void)state;
+TEST(test_numbers) {
     static const struct understood streams[] = {
         {BYTES("N."), "None"},
         {BYTES("\x80\x02\x88."), "True"},
@@ -170,8 +169,7 @@ static void test_numbers(void **state) {
     ASSERT_ALL(streams);
 }
 
-static void test_strings(void **state) {
-    (void)state;
+TEST(test_strings) {
     static const struct understood streams[] = {
         {BYTES("S'a\\n\\x41\\102\\'\\\\'\n."), "'a\nAB'\\'"},
         {BYTES("S\"it's\"\n."), "'it's'"},
@@ -195,8 +193,7 @@ static void test_strings(void **state) {
     ASSERT_ALL(streams);
 }
 
-static void test_containers(void **state) {
-    (void)state;
+TEST(test_containers) {
     static const struct understood streams[] = {
         {BYTES(")."), "()"},
         {BYTES("K\1\x85."), "(1)"},
@@ -228,8 +225,7 @@ static void test_containers(void **state) {
     ASSERT_ALL(streams);
 }
 
-static void test_objects(void **state) {
-    (void)state;
+TEST(test_objects) {
     static const struct understood streams[] = {
         {BYTES("cos\nsystem\n."), "<os.system>"},
         {BYTES("\x8c\x02os\x8c\x06system\x93."), "<os.system>"},
@@ -281,8 +277,7 @@ static void assert_refused(const unsigned char *stream, size_t size, txl_status 
     free(exact);
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(test_refused) {
     static const struct {
         const unsigned char *stream;
         size_t size;
@@ -379,8 +374,7 @@ static void assert_copies_are_bounded(const char *function, const void *argument
 }
 
 /* Python would keep the last value of such a key. */
-static void test_repeated_keys(void **state) {
-    (void)state;
+TEST(test_repeated_keys) {
     static const struct {
         const unsigned char *stream;
         size_t size;
@@ -414,8 +408,7 @@ static void assert_read(const unsigned char *stream, size_t size) {
 }
 
 /* Comparing each key with every other takes minutes. */
-static void test_many_keys(void **state) {
-    (void)state;
+TEST(test_many_keys) {
     enum { N_KEY = 500000, ENTRY = 7 };
     unsigned char *stream = malloc(1 + ENTRY * (N_KEY + 1) + 1);
     assert_non_null(stream);
@@ -434,8 +427,7 @@ static void test_many_keys(void **state) {
 }
 
 /* So does comparing two long keys anew for each dict that has them. */
-static void test_long_keys(void **state) {
-    (void)state;
+TEST(test_long_keys) {
     enum { LONG = 1 << 20, STRING = 5 + LONG + 3, N_DICT = 200000, DICT = 10 };
     unsigned char *stream = malloc(1 + 2 * STRING + DICT * N_DICT + 1);
     assert_non_null(stream);
@@ -453,8 +445,7 @@ static void test_long_keys(void **state) {
     free(stream);
 }
 
-static void test_copies_are_bounded(void **state) {
-    (void)state;
+TEST(test_copies_are_bounded) {
     enum { N = 900 };
     unsigned char list[N + 4] = "](", pairs[N + 4] = "](", text[N + 14] = "X\x84\3\0\0";
     memset(list + 2, 'N', N);
@@ -478,8 +469,7 @@ static txl_status open_stream(const void *stream, size_t size, txl_error *error)
     return status;
 }
 
-static void test_cycles(void **state) {
-    (void)state;
+TEST(test_cycles) {
     txl_error error;
     assert_int_equal(open_stream(BYTES("\x80\2]q\0h\0a."), &error), TXL_OK);
     assert_int_equal(open_stream(BYTES("\x80\2}q\0Va\nh\0s."), &error), TXL_OK);
@@ -490,8 +480,7 @@ static void test_cycles(void **state) {
 }
 
 /* Forty lists, each of which holds the one before it twice. */
-static void test_shared_values(void **state) {
-    (void)state;
+TEST(test_shared_values) {
     unsigned char stream[512] = "\x80\2]q\0";
     size_t size = 5;
     for (unsigned char i = 0; i < 40; i++) {
@@ -505,8 +494,7 @@ static void test_shared_values(void **state) {
     assert_says(&error, "refer to each other more often");
 }
 
-static void test_depth(void **state) {
-    (void)state;
+TEST(test_depth) {
     enum { DEPTH = 100000 };
     unsigned char *stream = malloc(2 * DEPTH + 2);
     assert_non_null(stream);
@@ -522,8 +510,7 @@ static void test_depth(void **state) {
 }
 
 /* Random opcodes: most streams end soon, some go far. */
-static void test_random_streams(void **state) {
-    (void)state;
+TEST(test_random_streams) {
     static const char opcodes[] = "().012NI]}aetlduhqsbRQo\x81\x85\x86\x87\x8f\x90\x91\x94\x88KU";
     uint64_t random = 1;
     for (int i = 0; i < 50000; i++) {

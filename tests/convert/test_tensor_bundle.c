@@ -10,8 +10,7 @@
 /* ---- Checksums ---------------------------------------------------------------------------- */
 
 /* The values of RFC 3720, B.4. */
-static void test_crc32c(void **state) {
-    (void)state;
+TEST(test_crc32c) {
     unsigned char bytes[32] = {0};
     assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
     assert_int_equal(crc32c(0, bytes, 32), 0x8a9136aa);
@@ -93,8 +92,7 @@ static void open_and_read(const char *path) {
 
 static const char kernel[] = "transformer/layer_0/ff/layer_1/kernel";
 
-static void test_bundle(void **state) {
-    (void)state;
+TEST(test_bundle) {
     txl_error error;
     const char *path = lay_out("plain", "plain");
     struct checkpoint *checkpoint = open_or_fail(path);
@@ -138,8 +136,7 @@ static void test_bundle(void **state) {
 }
 
 /* Any range of a transposed view, which is copied by squares where it has whole rows. */
-static void test_transposed(void **state) {
-    (void)state;
+TEST(test_transposed) {
     txl_error error;
     struct checkpoint *checkpoint = open_or_fail(lay_out("plain", "plain"));
     struct checkpoint_tensor view = *checkpoint_find(checkpoint, kernel);
@@ -209,8 +206,7 @@ static uint8_t *bytes_of(const char *path, bool swapped, size_t *size) {
     return (uint8_t *)all.data;
 }
 
-static void test_blocks(void **state) {
-    (void)state;
+TEST(test_blocks) {
     size_t size, n;
     uint8_t *expected = bytes_of(lay_out("plain", "plain"), false, &size);
     assert_true(size > 60000);
@@ -226,8 +222,7 @@ static void test_blocks(void **state) {
 }
 
 /* Of a big-endian bundle the elements' bytes are swapped, and nothing else. */
-static void test_byte_order(void **state) {
-    (void)state;
+TEST(test_byte_order) {
     static const char big_endian[] = "\x08\x01\x10\x01\x1a\x02\x08\x01";
     size_t size, n;
     uint8_t *expected = bytes_of(lay_out("plain", "plain"), false, &size);
@@ -239,8 +234,7 @@ static void test_byte_order(void **state) {
 }
 
 /* Every type, by TensorFlow's number, in either byte order; odd offsets, as behind a string. */
-static void test_types(void **state) {
-    (void)state;
+TEST(test_types) {
     static const struct {
         const char *name;
         uint8_t number, size, bytes[8]; /* little-endian */
@@ -291,8 +285,7 @@ static void test_types(void **state) {
 }
 
 /* Readers of version 1 are refused where it is a bad one, as a number or in a list. */
-static void test_bad_consumers(void **state) {
-    (void)state;
+TEST(test_bad_consumers) {
     static const struct {
         const char *header;
         size_t length;
@@ -315,8 +308,7 @@ static void test_bad_consumers(void **state) {
 
 /* Copies from before the beginning, literals and sizes beyond the end: of the index's block, which
  * is all of the file but its footer. */
-static void test_snappy(void **state) {
-    (void)state;
+TEST(test_snappy) {
     static const struct {
         const char *block;
         uint8_t length;
@@ -358,8 +350,7 @@ static void damage_data(size_t altered, size_t cut) {
 }
 
 /* One fault each.  The message is that of opening, or of reading all. */
-static void test_hostile(void **state) {
-    (void)state;
+TEST(test_hostile) {
     static const struct {
         const char *index, *data;
         txl_status status;
@@ -431,8 +422,7 @@ static void test_hostile(void **state) {
     }
 }
 
-static void test_data_files(void **state) {
-    (void)state;
+TEST(test_data_files) {
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\n";
     size_t size;
     txl_error error;
@@ -474,8 +464,7 @@ static void test_data_files(void **state) {
 
 /* The file `checkpoint` leads nowhere but to its own folder: there to the only checkpoint, or to a
  * question. */
-static void test_lists(void **state) {
-    (void)state;
+TEST(test_lists) {
     static const struct {
         const char *name, *text;
         size_t length;
@@ -515,8 +504,7 @@ static void test_lists(void **state) {
 }
 
 /* A V1 checkpoint is one file, which the file `checkpoint` names. */
-static void test_old_folder(void **state) {
-    (void)state;
+TEST(test_old_folder) {
     static const char list[] = "model_checkpoint_path: \"/home/me/model.ckpt-0\"\n";
     txl_error error;
     struct checkpoint *checkpoint;
@@ -530,15 +518,13 @@ static void test_old_folder(void **state) {
     unlink(scratch_path("checkpoint"));
 }
 
-static void test_damage(void **state) {
-    (void)state;
+TEST(test_damage) {
     lay_out("plain", "plain");
     abuse_file(bundle_file("plain", ".index"), "model.ckpt-0.index", SIZE_MAX, 300, open_and_read);
 }
 
 /* Genuine bundles, whose every checksum must be right: those in the folders below a folder. */
-static void test_genuine(void **state) {
-    (void)state;
+TEST(test_genuine) {
     const char *folder = getenv("TXL_TENSORFLOW_FILES");
     char pattern[4096];
     glob_t found;

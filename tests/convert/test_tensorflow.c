@@ -63,8 +63,7 @@ static void run(const char *folder, const char *what) {
 /* ---- XLNet -------------------------------------------------------------------------------- */
 
 /* The same network as in the PyTorch case: the file is the same to the byte. */
-static void an_xlnet_is_that_of_pytorch(void **state) {
-    (void)state;
+TEST(an_xlnet_is_that_of_pytorch) {
     static const char *const names[] = {"one-bias", "half-precision", "sharded", "narrow-heads"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct convert_options o = defaults();
@@ -108,8 +107,7 @@ static void score_some(const char *file, float nats[N_ID]) {
 }
 
 /* All of a text is one segment, which moves every score of a query alike. */
-static void segments_play_no_part(void **state) {
-    (void)state;
+TEST(segments_play_no_part) {
     float with[N_ID], without[N_ID];
     struct convert_options o = defaults();
     o.vocabulary = case_path("xlnet/one-bias/spiece.model");
@@ -123,8 +121,7 @@ static void segments_play_no_part(void **state) {
 
 static const char xlnet[] = "tensorflow/xlnet-one-bias";
 
-static void an_xlnet_agrees_with_its_config(void **state) {
-    (void)state;
+TEST(an_xlnet_agrees_with_its_config) {
     static const struct {
         const char *alter, *message;
     } altered[] = {
@@ -150,8 +147,7 @@ static void an_xlnet_agrees_with_its_config(void **state) {
     convert_to(scratch_path("copy"), &o, output_path("a.txl"));
 }
 
-static void an_xlnet_takes_no_facts_of_a_transformer_xl(void **state) {
-    (void)state;
+TEST(an_xlnet_takes_no_facts_of_a_transformer_xl) {
     struct convert_options o = defaults();
     o.layer_norm_eps = 1e-12;
     assert_refused(case_path(xlnet), &o, TXL_ARGUMENT,
@@ -243,8 +239,7 @@ static void assert_case(const char *folder, double tolerance) {
     json_decref(expect);
 }
 
-static void every_token_is_as_in_tensorflow(void **state) {
-    (void)state;
+TEST(every_token_is_as_in_tensorflow) {
     static const char *const names[] = {"text8",
                                         "enwik8-adam",
                                         "half",
@@ -329,8 +324,7 @@ static void assert_learns(const char *folder, const json_t *tokens, const json_t
     free(nats);
 }
 
-static void models_learn_by_moments(void **state) {
-    (void)state;
+TEST(models_learn_by_moments) {
     static const char *const names[] = {"tensorflow/tf-enwik8-adam", "tensorflow/tf-wt103"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char folder[4096], path[4200];
@@ -367,8 +361,7 @@ static char *settings_of(const char *name) {
     return settings;
 }
 
-static void moments_of_others_are_refused(void **state) {
-    (void)state;
+TEST(moments_of_others_are_refused) {
     static const struct {
         const char *source, *model, *message;
     } cases[] = {
@@ -392,8 +385,7 @@ static void moments_of_others_are_refused(void **state) {
 }
 
 /* Genuine checkpoints, in a folder outside the project, scored as TensorFlow itself did. */
-static void genuine_checkpoints_are_as_in_tensorflow(void **state) {
-    (void)state;
+TEST(genuine_checkpoints_are_as_in_tensorflow) {
     static const char *const names[] = {"txl-div_1", "txl-div_2", "txl-div_2_cutoffs_3",
                                         "xlnet-pre"};
     const char *genuine = getenv("TXL_TENSORFLOW_FILES");
@@ -530,8 +522,7 @@ static void assert_outputs(const char *folder) {
     txl_model_close(model);
 }
 
-static void genuine_outputs_are_tensorflow_s(void **state) {
-    (void)state;
+TEST(genuine_outputs_are_tensorflow_s) {
     static const char *const names[] = {"txl-div_1", "txl-div_2", "txl-div_2_cutoffs_3"};
     const char *genuine = getenv("TXL_TENSORFLOW_FILES");
     if (!genuine)
@@ -553,8 +544,7 @@ static char *described(const char *source) {
     return settings;
 }
 
-static void the_tensors_tell_the_shape(void **state) {
-    (void)state;
+TEST(the_tensors_tell_the_shape) {
     static const struct {
         const char *name;
         const char *settings[6];
@@ -587,8 +577,7 @@ static void the_tensors_tell_the_shape(void **state) {
     }
 }
 
-static void a_transformer_xl_agrees_with_its_corpus(void **state) {
-    (void)state;
+TEST(a_transformer_xl_agrees_with_its_corpus) {
     static const struct {
         const char *alter, *message;
         txl_status status;
@@ -649,8 +638,7 @@ static const char *lay_out(void) {
     return folder;
 }
 
-static void a_source_has_many_forms(void **state) {
-    (void)state;
+TEST(a_source_has_many_forms) {
     static const char *const forms[] = {
         "", "/", "/model", "/model/", "/model/xlnet_model.ckpt", "/model/xlnet_model.ckpt.index"};
     char source[256];
@@ -668,8 +656,7 @@ static void a_source_has_many_forms(void **state) {
 }
 
 /* The file `checkpoint` names the newest, by the last part of a path of the publisher's. */
-static void the_newest_checkpoint_is_taken(void **state) {
-    (void)state;
+TEST(the_newest_checkpoint_is_taken) {
     static const struct {
         const char *newest;
         txl_status status;
@@ -718,8 +705,7 @@ static const char *safetensors_of(const char *names) {
 
 #define EMPTY(name) "\"" name "\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[4,4]}"
 
-static void other_models_are_refused_by_name(void **state) {
-    (void)state;
+TEST(other_models_are_refused_by_name) {
     static const struct {
         const char *names, *message;
     } models[] = {

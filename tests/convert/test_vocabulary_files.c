@@ -34,8 +34,7 @@ static void assert_is_made_vocabulary(const struct vocabulary_file *vocabulary) 
     free(text);
 }
 
-static void test_every_container(void **state) {
-    (void)state;
+TEST(test_every_container) {
     static const struct {
         const char *file;
         bool states_settings;
@@ -72,8 +71,7 @@ static void test_every_container(void **state) {
     }
 }
 
-static void test_settings_of_the_kinds(void **state) {
-    (void)state;
+TEST(test_settings_of_the_kinds) {
     struct vocabulary_file vocabulary;
     assert_reads(case_path("characters/cache.pt"), &vocabulary);
     assert_int_equal(vocabulary.delimiter, VOCABULARY_CHARACTERS);
@@ -90,8 +88,7 @@ static void test_settings_of_the_kinds(void **state) {
 }
 
 /* The content decides, not the name. */
-static void test_misleading_names(void **state) {
-    (void)state;
+TEST(test_misleading_names) {
     size_t size;
     unsigned char *data = read_file(case_path("vocabularies/vocab-protocol0.pkl"), &size);
     struct vocabulary_file vocabulary;
@@ -107,8 +104,7 @@ static void test_misleading_names(void **state) {
     free(data);
 }
 
-static void test_text(void **state) {
-    (void)state;
+TEST(test_text) {
     /* A byte order mark, CR LF, a no-break space as white space, a count behind, a repeated
      * symbol, the last line unterminated. */
     static const char text[] = "\xef\xbb\xbf{\r\n  the 12\n\xc2\xa0of\xe3\x80\x80x\nthe\n\"in";
@@ -129,8 +125,7 @@ static void test_text(void **state) {
     assert_refuses(write_file("binary", "a\n\0\n", 4), TXL_UNSUPPORTED, "no vocabulary");
 }
 
-static void test_json(void **state) {
-    (void)state;
+TEST(test_json) {
     struct vocabulary_file vocabulary;
     assert_reads(write_file("v.json", "{\"b\": 1, \"\\u00e9\": 0}", 21), &vocabulary);
     assert_symbol(&vocabulary, 0, "\xc3\xa9");
@@ -155,8 +150,7 @@ static void test_json(void **state) {
 }
 
 /* Protocol 0 pickles, which can be written by hand. */
-static void test_pickles(void **state) {
-    (void)state;
+TEST(test_pickles) {
     static const struct {
         const char *pickle, *message;
     } refused[] = {
@@ -199,8 +193,7 @@ static void test_pickles(void **state) {
     vocabulary_file_free(&vocabulary);
 }
 
-static void test_other_files(void **state) {
-    (void)state;
+TEST(test_other_files) {
     static const char lfs[] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\n";
     assert_refuses(write_file("lfs.bin", lfs, sizeof lfs - 1), TXL_UNSUPPORTED, "git-LFS pointer");
     static const char page[] = "\n<!DOCTYPE html><html></html>";
@@ -213,8 +206,7 @@ static void test_other_files(void **state) {
                    "found mem_transformer.MemTransformerLM");
 }
 
-static void test_find(void **state) {
-    (void)state;
+TEST(test_find) {
     static const struct {
         const char *source, *found;
     } expected[] = {
@@ -247,8 +239,7 @@ static void open_vocabulary(const char *path) {
         assert_int_not_equal(error.message[0], '\0');
 }
 
-static void test_damage(void **state) {
-    (void)state;
+TEST(test_damage) {
     static const char *const files[] = {
         "cache-legacy.pt",     "cache-python2.pkl",   "cache-zip.pt", "vocab-protocol0.pkl",
         "vocab-protocol2.pkl", "vocab-protocol4.pkl", "vocab.json",   "vocab.txt",

@@ -3,13 +3,8 @@
 #include "convert/convert.h"
 #include "lib/weights/weights.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -146,8 +141,7 @@ static void check_opened(const struct file *file, size_t at) {
         fail_msg("byte %zu: not noticed, and the scores differ", at);
 }
 
-static void altering(void **state) {
-    (void)state;
+TEST(altering) {
     for (int level = 0; level < 2; level++) {
         struct file file;
         size_t n_harmless = 0;
@@ -170,8 +164,7 @@ static void altering(void **state) {
     }
 }
 
-static void cutting(void **state) {
-    (void)state;
+TEST(cutting) {
     struct file file;
     txl_model *model;
     txl_error error;
@@ -257,8 +250,7 @@ static void cut_checkpoint(const char *name, const char *cut) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void cutting_checkpoints(void **state) {
-    (void)state;
+TEST(cutting_checkpoints) {
     const struct {
         const char *name, *cut;
     } files[] = {

@@ -4,13 +4,8 @@
 #include "convert/convert.h"
 #include "faults.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -180,8 +175,7 @@ static void check_writing(const char *name, txl_status (*run)(txl_error *)) {
     free(whole.bytes);
 }
 
-static void writing(void **state) {
-    (void)state;
+TEST(writing) {
     check_writing("convert", convert);
     check_writing("save", write_memory);
     check_writing("save a training", write_training);
@@ -217,8 +211,7 @@ static void check_full_disk(const char *name, txl_status (*run)(txl_error *)) {
     free(whole.bytes);
 }
 
-static void full_disk(void **state) {
-    (void)state;
+TEST(full_disk) {
     signal(SIGXFSZ, SIG_IGN);
     check_full_disk("convert", convert);
     check_full_disk("save", write_memory);
@@ -249,8 +242,7 @@ static void check_reading(const char *name, txl_status (*run)(txl_error *)) {
     assert_int_equal(interrupted, TXL_OK);
 }
 
-static void reading(void **state) {
-    (void)state;
+TEST(reading) {
     txl_error error;
     assert_int_equal(convert(&error), TXL_OK);
     check_reading("open", open_model);

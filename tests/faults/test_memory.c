@@ -8,13 +8,8 @@
 #include "lib/text/moses.h"
 #include "lib/text/vocabulary.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,8 +120,7 @@ static txl_status convert(const void *context, uint64_t *result, txl_error *erro
     return convert_checkpoint(path, output, &options, error);
 }
 
-static void converting(void **state) {
-    (void)state;
+TEST(converting) {
     const struct source sources[] = {{"text8", NULL},
                                      {"enwik8-legacy", "f16"},
                                      {"hf-sharded", "q8"},
@@ -184,8 +178,7 @@ static txl_status random_model(const void *settings, uint64_t *result, txl_error
     return status;
 }
 
-static void opening(void **state) {
-    (void)state;
+TEST(opening) {
     char path[4096];
     txl_model *model;
     txl_error error;
@@ -366,8 +359,7 @@ static txl_status remember(const void *context, uint64_t *result, txl_error *err
     return status;
 }
 
-static void running(void **state) {
-    (void)state;
+TEST(running) {
     struct model_case c;
     case_open(&c, "wt103-zip", NULL, -1);
     fail_each("generate", generate, c.model, 400);
@@ -376,8 +368,7 @@ static void running(void **state) {
     case_close(&c);
 }
 
-static void running_compressed(void **state) {
-    (void)state;
+TEST(running_compressed) {
     char path[4096];
     txl_model *model;
     txl_error error;
@@ -467,8 +458,7 @@ static txl_status begin(const void *settings, uint64_t *result, txl_error *error
     return status;
 }
 
-static void training(void **state) {
-    (void)state;
+TEST(training) {
     static const char settings[] =
         "{\"family\": \"transformer-xl\", \"tokenizer\": \"words\", \"lower_case\": false, "
         "\"unk_id\": 0, \"eos_id\": 1, \"n_token\": 4, \"n_layer\": 2, \"n_head\": 2, "
@@ -561,8 +551,7 @@ static txl_status remember_ids(const void *context, uint64_t *result, txl_error 
     return status;
 }
 
-static void writing_and_reading(void **state) {
-    (void)state;
+TEST(writing_and_reading) {
     static const struct vocabulary_entry symbols[] = {{"<eos>", 5}, {"<unk>", 5}, {"senate", 6},
                                                       {"s", 1},     {"e", 1},     {" ", 1}};
     enum { N = sizeof symbols / sizeof *symbols };
@@ -605,8 +594,7 @@ static void fail_measurement(measurement *measure, long n_needed) {
     }
 }
 
-static void measuring(void **state) {
-    (void)state;
+TEST(measuring) {
     fail_measurement(txl_measure_read_bandwidth, 3);
     fail_measurement(txl_measure_sgemm, 5);
 }

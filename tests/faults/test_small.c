@@ -212,8 +212,7 @@ static void put_tensor(uint64_t n_float, const char *shape, size_t shape_size, c
     put("t\x89}tR", 5);
 }
 
-static void deep_pickles(void **state) {
-    (void)state;
+TEST(deep_pickles) {
     begin_pickle();
     repeat("]", 1, made.size + sizeof made.bytes / 2);
     for (size_t i = 0, n = made.size - 3; i < n; i++)
@@ -243,8 +242,7 @@ static void deep_pickles(void **state) {
 }
 
 /* Pickles in which a few opcodes make large objects. */
-static void greedy_pickles(void **state) {
-    (void)state;
+TEST(greedy_pickles) {
     char name[512];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
@@ -314,8 +312,7 @@ static void greedy_pickles(void **state) {
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
-static void huge_tensors(void **state) {
-    (void)state;
+TEST(huge_tensors) {
     begin_legacy();
     put("}", 1), put_string("a");
     put_tensor(4, "\x8a\x05\x00\x00\x00\x00\x01\x8a\x05\x00\x00\x00\x00\x01", 14, "K\x00K\x00", 4);
@@ -340,8 +337,7 @@ static void huge_tensors(void **state) {
 }
 
 /* One tensor under as many long names as there are ways to it, which a long pickle allows. */
-static void many_names(void **state) {
-    (void)state;
+TEST(many_names) {
     char key[401], padding[8500];
     memset(key, 'k', sizeof key - 1);
     key[sizeof key - 1] = '\0';
@@ -392,8 +388,7 @@ static void put_zip_entry(const char *name, unsigned method, uint64_t stored, ui
     put_text(name);
 }
 
-static void zips(void **state) {
-    (void)state;
+TEST(zips) {
     begin();
     put("PK\x03\x04", 4);
     put_zip_end(65535, 4, 0);
@@ -436,8 +431,7 @@ static void put_safetensors(const char *before, const char *repeated, const char
     memcpy(made.bytes, &length, sizeof length);
 }
 
-static void safetensors(void **state) {
-    (void)state;
+TEST(safetensors) {
     begin();
     put_number(8, 99999999), put_text("{}");
     check("length.safetensors", read_checkpoint, "cut short or damaged");
@@ -457,8 +451,7 @@ static void safetensors(void **state) {
 
 /* ---- Vocabularies ------------------------------------------------------------------------- */
 
-static void vocabularies(void **state) {
-    (void)state;
+TEST(vocabularies) {
     char name[512];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
@@ -530,8 +523,7 @@ static const char plain_settings[] = "{\"family\":\"transformer-xl\",\"n_token\"
                                      "\"unk_id\":null,\"eos_id\":null,\"lower_case\":false,"
                                      "\"tokenizer\":\"words\"}";
 
-static void weights_files(void **state) {
-    (void)state;
+TEST(weights_files) {
     const struct layout_index none = {.tensor_size = sizeof(struct layout_tensor),
                                       .block_size = sizeof(struct layout_block),
                                       .expanded_block = 1 << 20};
@@ -583,8 +575,7 @@ static void weights_files(void **state) {
 }
 
 /* Blocks of zeros, a mebibyte of each 64 bytes, in a tensor of a model that is none. */
-static void expanding(void **state) {
-    (void)state;
+TEST(expanding) {
     enum { N_BLOCK = 80 };
     static struct {
         struct layout_index head;
@@ -629,8 +620,7 @@ static void expanding(void **state) {
 }
 
 /* A whole model of zeros, of which the last block is damaged: 68 MiB, if they were expanded. */
-static void expanding_model(void **state) {
-    (void)state;
+TEST(expanding_model) {
     enum { D_MODEL = 8, D_INNER = MAX_D_INNER, MOST_BLOCKS = 96 };
     static const struct {
         const char *name;

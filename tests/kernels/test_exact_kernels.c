@@ -3,13 +3,8 @@
 #include "lib/base/exact_math.h"
 #include "lib/base/q8.h"
 #include "lib/kernels/kernels.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,8 +99,7 @@ enum { N_SIZE = sizeof sizes / sizeof *sizes };
 static const size_t heights[] = {1, 2, 3, 4, 5, 6, 7, 11, 61};
 enum { N_HEIGHT = sizeof heights / sizeof *heights, N_COLUMN = 9, MOST_ROW = 61, MOST_K = 321 };
 
-static void products(void **state) {
-    (void)state;
+TEST(products) {
     static float a[MOST_ROW * MOST_K], b[N_COLUMN * MOST_K], c[MOST_ROW * N_COLUMN],
         expected[MOST_ROW * N_COLUMN];
     static uint16_t narrow[N_COLUMN * MOST_K];
@@ -134,8 +128,7 @@ static void products(void **state) {
     }
 }
 
-static void products_of_integers(void **state) {
-    (void)state;
+TEST(products_of_integers) {
     static float x[MOST_ROW * MOST_K], x_scale[MOST_ROW], scale[N_COLUMN * 6],
         c[MOST_ROW * N_COLUMN], expected[MOST_ROW * N_COLUMN];
     static int16_t a[MOST_ROW * 6 * Q8_BLOCK];
@@ -170,8 +163,7 @@ static void products_of_integers(void **state) {
 }
 
 /* The largest weight is 1; those below 2^-80 are 0, and count in the sum. */
-static void attention_weights(void **state) {
-    (void)state;
+TEST(attention_weights) {
     float s[MOST_K], position[MOST_K], expected[MOST_K], sum;
     for (size_t i = 0; i < N_SIZE; i++) {
         const size_t n = sizes[i], n_far = n / 3;
@@ -204,8 +196,7 @@ static void attention_weights(void **state) {
 }
 
 /* Groups of 512 are added in double. */
-static void exponentials(void **state) {
-    (void)state;
+TEST(exponentials) {
     static const size_t lengths[] = {1, 15, 16, 100, 511, 512, 513, 1024, 1025, MOST};
     static float x[MOST], e[MOST], expected[MOST];
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -229,8 +220,7 @@ static void exponentials(void **state) {
     }
 }
 
-static void layer_norms(void **state) {
-    (void)state;
+TEST(layer_norms) {
     float x[MOST_K], y[MOST_K], weight[MOST_K], bias[MOST_K], out[MOST_K], expected[MOST_K];
     for (size_t i = 0; i < N_SIZE; i++) {
         const size_t n = sizes[i];
@@ -258,8 +248,7 @@ static void layer_norms(void **state) {
 
 /* Functions in double: the checksum of their bits.  Results are rounded to f32 later, which would
  * hide most of what could change here. */
-static void functions(void **state) {
-    (void)state;
+TEST(functions) {
     enum { N = 4000 };
     static double y[4 * N];
     for (size_t i = 0; i < N; i++) {

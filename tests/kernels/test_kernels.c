@@ -3,13 +3,8 @@
 #include "lib/base/half.h"
 #include "lib/base/q8.h"
 #include "lib/kernels/kernels.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,8 +75,7 @@ static void multiply_narrow(const struct kernels *kernels, int type, size_t m, s
     kernels->product_q8(m, n, k, rounded, a_scale, narrow, scale, c, ldc);
 }
 
-static void rounding(void **state) {
-    (void)state;
+TEST(rounding) {
     static float x[3 * MAX];
     static int16_t rounded[3 * (MAX + Q8_BLOCK)];
     for (size_t v = 0; kernels_available(v); v++) {
@@ -115,8 +109,7 @@ static void rounding(void **state) {
     }
 }
 
-static void products(void **state) {
-    (void)state;
+TEST(products) {
     static float a[9 * MAX], b[40 * MAX], narrow[40 * MAX], scale[40 * MAX], c[9 * 64];
     for (size_t v = 0; kernels_available(v); v++) {
         for (int type = 0; type < KERNEL_TYPES; type++) {
@@ -144,8 +137,7 @@ static void products(void **state) {
 }
 
 /* Texts that are generated together are the same as each generated alone. */
-static void products_of_a_row_are_the_same_among_others(void **state) {
-    (void)state;
+TEST(products_of_a_row_are_the_same_among_others) {
     static float a[8 * MAX], b[40 * MAX], narrow[40 * MAX], scale[40 * MAX], c[8 * 40], alone[40];
     for (size_t v = 0; kernels_available(v); v++) {
         for (int type = 0; type < KERNEL_TYPES; type++) {
@@ -166,8 +158,7 @@ static void products_of_a_row_are_the_same_among_others(void **state) {
     }
 }
 
-static void widening(void **state) {
-    (void)state;
+TEST(widening) {
     static float wide[5 * MAX], narrow[5 * MAX], scale[5 * MAX], out[5 * MAX];
     for (size_t v = 0; kernels_available(v); v++) {
         for (int type = 0; type < KERNEL_TYPES; type++) {
@@ -181,8 +172,7 @@ static void widening(void **state) {
     }
 }
 
-static void multiplications(void **state) {
-    (void)state;
+TEST(multiplications) {
     static float a[20 * MAX], wide[MAX * 200], narrow[MAX * 200], c[20 * 200];
     static const size_t widths[] = {16, 32, 48, 64, 80, 144};
     for (size_t v = 0; kernels_available(v); v++) {
@@ -213,8 +203,7 @@ static void multiplications(void **state) {
 }
 
 /* C (+)= A B of bf16, B by pairs of rows: every k is even. */
-static void multiplications_of_bf16(void **state) {
-    (void)state;
+TEST(multiplications_of_bf16) {
     static float a[50 * MAX], c[50 * 150];
     static uint16_t narrow[50 * MAX], b[MAX * 160];
     static const size_t widths[] = {16, 32, 48, 64, 80, 144};
@@ -290,8 +279,7 @@ static void check_panels(const struct kernels *kernels, int type, size_t s, size
     }
 }
 
-static void panels(void **state) {
-    (void)state;
+TEST(panels) {
     for (size_t v = 0; kernels_available(v); v++) {
         for (size_t s = 0; s < N_SIZE; s++) {
             for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3)
@@ -353,8 +341,7 @@ static void check_int8_panels(const struct kernels *kernels, size_t s, size_t m)
     }
 }
 
-static void int8_panels(void **state) {
-    (void)state;
+TEST(int8_panels) {
     for (size_t v = 0; kernels_available(v); v++) {
         for (size_t s = 0; s < N_SIZE; s++)
             for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3)
@@ -380,8 +367,7 @@ static void through_panels(const struct panels *p, size_t m, size_t n, size_t k,
 
 /* A sum over many steps is cut where the panel's part would leave the cache, and is the same
  * however many rows there are. */
-static void panels_are_deep(void **state) {
-    (void)state;
+TEST(panels_are_deep) {
     enum { K = 2500, M = 33 };
     static float x[M * K], b[2 * K], wide[2 * K], scale[2 * K], y[M * 2], one[2];
     fill(x, M * K);
@@ -407,8 +393,7 @@ static void panels_are_deep(void **state) {
 }
 
 /* The largest sums of the narrow types do not overflow, and small numbers do not vanish. */
-static void panels_of_any_magnitude(void **state) {
-    (void)state;
+TEST(panels_of_any_magnitude) {
     enum { K = 192 };
     const struct {
         float x, w;
@@ -433,8 +418,7 @@ static void panels_of_any_magnitude(void **state) {
 }
 
 /* Rounded as the scalar conversion does, and never infinite. */
-static void narrowing(void **state) {
-    (void)state;
+TEST(narrowing) {
     static float in[MAX];
     static uint16_t out[MAX];
     for (size_t v = 0; kernels_available(v); v++) {
@@ -453,8 +437,7 @@ static void narrowing(void **state) {
 }
 
 /* In place too. */
-static void narrowing_to_bf16(void **state) {
-    (void)state;
+TEST(narrowing_to_bf16) {
     static float in[MAX];
     static uint16_t out[MAX + 1];
     for (size_t v = 0; kernels_available(v); v++) {
@@ -477,8 +460,7 @@ static void narrowing_to_bf16(void **state) {
     }
 }
 
-static void attention_rows(void **state) {
-    (void)state;
+TEST(attention_rows) {
     static float s[MAX], position[MAX];
     static double x[MAX];
     for (size_t v = 0; kernels_available(v); v++) {
@@ -504,8 +486,7 @@ static void attention_rows(void **state) {
     }
 }
 
-static void layer_norms(void **state) {
-    (void)state;
+TEST(layer_norms) {
     static float x[MAX], y[MAX], weight[MAX], bias[MAX], out[MAX];
     for (size_t v = 0; kernels_available(v); v++) {
         for (size_t i = 1; i < N_SIZE; i++) {
@@ -548,8 +529,7 @@ static double activated(enum activation activation, double x) {
     }
 }
 
-static void activations(void **state) {
-    (void)state;
+TEST(activations) {
     static float x[MAX], out[MAX];
     static const float spread[] = {0.1f, 3, 40, 1e6f};
     for (size_t v = 0; kernels_available(v); v++) {
@@ -570,8 +550,7 @@ static void activations(void **state) {
     }
 }
 
-static void sums_of_exponentials(void **state) {
-    (void)state;
+TEST(sums_of_exponentials) {
     static float x[MAX];
     static const float spread[] = {1, 30, 200};
     for (size_t v = 0; kernels_available(v); v++) {
@@ -594,8 +573,7 @@ static void sums_of_exponentials(void **state) {
     }
 }
 
-static void what_exceeds_a_bound_is_found_in_order(void **state) {
-    (void)state;
+TEST(what_exceeds_a_bound_is_found_in_order) {
     static float x[MAX];
     for (size_t v = 0; kernels_available(v); v++) {
         const struct kernels *kernels = kernels_available(v);
@@ -617,8 +595,7 @@ static void what_exceeds_a_bound_is_found_in_order(void **state) {
     }
 }
 
-static void a_table_is_chosen_by_name(void **state) {
-    (void)state;
+TEST(a_table_is_chosen_by_name) {
     const struct kernels *kernels;
     txl_error error;
     for (size_t v = 0; kernels_available(v); v++) {
@@ -641,8 +618,7 @@ static bool is_available(const char *name) {
 }
 
 /* A name that nobody knows, one that begins like a name, and those of other processors. */
-static void other_names_are_refused(void **state) {
-    (void)state;
+TEST(other_names_are_refused) {
     static const char *const names[] = {"abacus", "gener",      "generic ",   "avx2",
                                         "avx512", "avx512bf16", "avx512fp16", "neon"};
     const struct kernels *kernels;
@@ -667,8 +643,7 @@ static void other_names_are_refused(void **state) {
 }
 
 /* Halves go to even; what a subnormal scale cannot reach stays within the ends. */
-static void q8_rounds(void **state) {
-    (void)state;
+TEST(q8_rounds) {
     const float x[] = {-254, 3, 5, -1, 0, 100.9f};
     const int expected[] = {-127, 2, 2, 0, 0, 50};
     float scale = q8_scale(x, 6), tiny[] = {0x1.7cp-142f, -0x1.7cp-142f};

@@ -3,13 +3,8 @@
 #include "lib/base/half.h"
 #include "lib/kernels/kernels.h"
 #include "lib/kernels/packed_product.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +71,7 @@ static void fill_odd(float *x, size_t n) {
         x[i] = float_of_bits(odd[random_bits() % (sizeof odd / sizeof *odd)]);
 }
 
-static void packs_are_rounded(void **state) {
-    (void)state;
+TEST(packs_are_rounded) {
     static float x[MOST];
     for (size_t v = 0; kernels_available(v); v++) {
         const struct packed_product *p = kernels_available(v)->bf16_product;
@@ -165,8 +159,7 @@ static const struct packed_product *available(size_t i) {
     return NULL;
 }
 
-static void products(void **state) {
-    (void)state;
+TEST(products) {
     const struct packed_product *p;
     for (size_t v = 0; (p = available(v)); v++) {
         for (unsigned s = 0; s < 8 * N_DEPTH; s++) {
@@ -182,8 +175,7 @@ static void products(void **state) {
 }
 
 /* A row that is not all numbers spoils its own results, no others. */
-static void not_a_number_stays(void **state) {
-    (void)state;
+TEST(not_a_number_stays) {
     enum { M = 40, N = 33, K = 70 };
     static float x[M * K], y[N * K], c[M * N];
     const struct packed_product *p;

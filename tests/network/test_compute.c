@@ -4,13 +4,8 @@
 #include "lib/base/q8.h"
 #include "lib/kernels/kernels.h"
 #include "lib/network/compute.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,8 +119,7 @@ static void check_kernels(const struct kernels *kernels, const struct weights_pa
     arena_close(&arena);
 }
 
-static void products(void **state) {
-    (void)state;
+TEST(products) {
     float *x = malloc(MOST_X * (MOST_COLUMNS + 1) * sizeof *x);
     float *y = malloc(MOST_X * (MOST_ROWS + BEYOND) * sizeof *y);
     struct weights_pair *w = malloc(sizeof *w);

@@ -69,8 +69,7 @@ static void load(const char *key, json_t *value, txl_error *error) {
     free(settings);
 }
 
-static void weights_files_are_bounded(void **state) {
-    (void)state;
+TEST(weights_files_are_bounded) {
     txl_error error;
     for (int i = 0; i < N_BOUND; i++) {
         char message[100];
@@ -91,8 +90,7 @@ static json_t *numbers(int n) {
     return list;
 }
 
-static void cutoffs_are_bounded(void **state) {
-    (void)state;
+TEST(cutoffs_are_bounded) {
     txl_error error;
     load("cutoffs", numbers(MAX_BAND - 1), &error);
     assert_says(&error, "the cutoffs do not ascend to below n_token");
@@ -100,8 +98,7 @@ static void cutoffs_are_bounded(void **state) {
     assert_says(&error, "\"cutoffs\" is missing or not a list of up to 64");
 }
 
-static void names_are_bounded(void **state) {
-    (void)state;
+TEST(names_are_bounded) {
     static const char most[] = "123456789012345678901234567890123456789012345678901234567890123";
     json_t *wrong[] = {json_string(""), json_integer(1), json_string("a\x1b"), json_string("\x7f"),
                        json_sprintf("%s4", most)};
@@ -123,8 +120,7 @@ static txl_status make(const char *key, long long value, txl_model **model, txl_
     return status;
 }
 
-static void random_models_are_bounded(void **state) {
-    (void)state;
+TEST(random_models_are_bounded) {
     for (int i = 0; i < N_BOUND; i++) {
         txl_model *model;
         txl_error error;
@@ -151,8 +147,7 @@ static txl_status begin(const txl_model *model, int tgt_len, int mem_len, txl_er
     return status;
 }
 
-static void sessions_are_bounded(void **state) {
-    (void)state;
+TEST(sessions_are_bounded) {
     txl_model *model;
     txl_error error;
     assert_int_equal(make("n_head", 1, &model, &error), TXL_OK);
@@ -166,8 +161,7 @@ static void sessions_are_bounded(void **state) {
 }
 
 /* 70 TB, which the system might grant piece by piece. */
-static void sessions_have_to_fit_the_machine(void **state) {
-    (void)state;
+TEST(sessions_have_to_fit_the_machine) {
     txl_model *model;
     txl_error error;
     assert_int_equal(make("n_head", MAX_N_HEAD, &model, &error), TXL_OK);
@@ -250,8 +244,7 @@ static void converted(const char *path, const char *message, bool says) {
         fail_msg("%sexpected \"%s\" in \"%s\"", says ? "" : "not ", message, error.message);
 }
 
-static void checkpoints_are_bounded(void **state) {
-    (void)state;
+TEST(checkpoints_are_bounded) {
     const struct shapes ordinary = {2, 2, 2, 2, 1, 2, 2, 1};
     static const struct {
         const char *key;
@@ -281,8 +274,7 @@ static void checkpoints_are_bounded(void **state) {
 }
 
 /* Of the vanilla Transformer only an option tells how many heads there are. */
-static void stated_heads_are_bounded(void **state) {
-    (void)state;
+TEST(stated_heads_are_bounded) {
     static const struct {
         int n_head, d_head;
         bool refused;
@@ -311,8 +303,7 @@ static void stated_heads_are_bounded(void **state) {
     }
 }
 
-static void stated_lengths_are_bounded(void **state) {
-    (void)state;
+TEST(stated_lengths_are_bounded) {
     struct convert_options options;
     txl_error error;
     convert_options_init(&options);
@@ -328,8 +319,7 @@ static void stated_lengths_are_bounded(void **state) {
     }
 }
 
-static void bands_are_bounded(void **state) {
-    (void)state;
+TEST(bands_are_bounded) {
     for (int i = 0; i < 2; i++) {
         json_t *header = json_object();
         uint64_t end = 0;
@@ -342,8 +332,7 @@ static void bands_are_bounded(void **state) {
     }
 }
 
-static void tensors_are_bounded(void **state) {
-    (void)state;
+TEST(tensors_are_bounded) {
     char *header;
     size_t size;
     uint64_t length;
@@ -361,8 +350,7 @@ static void tensors_are_bounded(void **state) {
     free(header);
 }
 
-static void symbols_are_bounded(void **state) {
-    (void)state;
+TEST(symbols_are_bounded) {
     struct vocabulary_file vocabulary;
     txl_error error;
     size_t size = 2 * ((size_t)MAX_N_TOKEN + 1);

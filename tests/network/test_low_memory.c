@@ -3,13 +3,8 @@
 #include "convert/convert.h"
 #include "lib/weights/weights.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,8 +127,7 @@ static void check_run(const struct both *both, const txl_settings *settings) {
     free(got);
 }
 
-static void results_are_the_same_to_the_bit(void **state) {
-    (void)state;
+TEST(results_are_the_same_to_the_bit) {
     static const char *const types[] = {"f32", "bf16", "q8"};
     for (size_t k = 0; case_names[k]; k++) {
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
@@ -149,8 +143,7 @@ static void results_are_the_same_to_the_bit(void **state) {
 }
 
 /* The first memory is each layer's own projection then, which a new session computes. */
-static void projected_zeros_are_the_same(void **state) {
-    (void)state;
+TEST(projected_zeros_are_the_same) {
     struct both both;
     open_both(&both, "pre-lnorm", NULL, "zeros");
     txl_settings settings = settings_of(&both, 0);
@@ -167,8 +160,7 @@ static uint64_t expanded_bytes_of(const txl_model *model) {
 }
 
 /* Of enwik8-zip the layers are most of it. */
-static void layers_stay_compressed(void **state) {
-    (void)state;
+TEST(layers_stay_compressed) {
     struct both both;
     uint64_t layers = 0;
     open_both(&both, "enwik8-zip", NULL, NULL);
@@ -206,8 +198,7 @@ static void *run_timeline(void *context) {
     return NULL;
 }
 
-static void sessions_share_a_model(void **state) {
-    (void)state;
+TEST(sessions_share_a_model) {
     struct both both;
     struct timeline timeline[5]; /* the last of the expanded model */
     pthread_t thread[4];
@@ -279,8 +270,7 @@ static void assert_damaged(txl_status status, const txl_error *error) {
 }
 
 /* A session that could not go on has the timeline that it had before. */
-static void damage_is_reported_by_the_session(void **state) {
-    (void)state;
+TEST(damage_is_reported_by_the_session) {
     static const char *const names[] = {"wt103-zip", "hf-bin", "learnable-positions",
                                         "absolute-sinusoid", NULL};
     for (size_t k = 0; names[k]; k++) {
@@ -335,8 +325,7 @@ static void damage_is_reported_by_the_session(void **state) {
 }
 
 /* Copying computes position rows. */
-static void damage_stops_copies(void **state) {
-    (void)state;
+TEST(damage_stops_copies) {
     struct image image;
     txl_error error;
     txl_model *model;
@@ -356,8 +345,7 @@ static void damage_stops_copies(void **state) {
 }
 
 /* So does a first memory of projected zeros, and that every layer's. */
-static void damage_stops_copies_and_new_sessions(void **state) {
-    (void)state;
+TEST(damage_stops_copies_and_new_sessions) {
     struct image image;
     txl_error error;
     txl_model *model;

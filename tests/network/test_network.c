@@ -1,13 +1,8 @@
 /* The network against the reference implementation's numbers, and against itself: however the same
  * tokens arrive, with whatever kernels and threads, the log-probabilities are the same. */
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,8 +64,7 @@ static void runs_agree_with_the_reference(const struct model_case *c) {
     check_runs(c, REFERENCE);
 }
 
-static void kernels_agree_with_the_reference(void **state) {
-    (void)state;
+TEST(kernels_agree_with_the_reference) {
     for (size_t v = 0; use_kernels(v); v++) {
         for (size_t i = 0; case_names[i]; i++) {
             struct model_case c;
@@ -385,8 +379,7 @@ static void memory_of_16_bits_loses_little(const struct model_case *c) {
 }
 
 /* A narrower type's results are those of f32 on the same rounded weights. */
-static void narrow_types_keep_the_numbers(void **state) {
-    (void)state;
+TEST(narrow_types_keep_the_numbers) {
     static const char *const types[] = {"f16", "bf16"};
     for (size_t t = 0; t < 2; t++) {
         struct model_case narrow, wide;
@@ -463,8 +456,7 @@ static void header_states_the_model(const struct model_case *c) {
     json_decref(settings);
 }
 
-static void impossible_settings_are_refused(void **state) {
-    (void)state;
+TEST(impossible_settings_are_refused) {
     struct model_case c;
     txl_error error;
     txl_session *session;
@@ -498,8 +490,7 @@ static void impossible_settings_are_refused(void **state) {
 }
 
 /* Any setting in which one session is unlike the first, and no session has moved. */
-static void sessions_unlike_the_first_are_not_fed(void **state) {
-    (void)state;
+TEST(sessions_unlike_the_first_are_not_fed) {
     struct model_case c;
     txl_error error;
     case_open(&c, "enwik8-zip", "q8", -1);

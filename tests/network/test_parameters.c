@@ -3,13 +3,8 @@
 #include "lib/session/families.h"
 #include "lib/transformer_xl/parameters.h"
 #include "lib/xlnet/parameters.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,8 +190,7 @@ static struct transformer_xl_settings made_settings(int attn_type, int div_val, 
                                                 attn_type == ATTENTION_LEARNED_DISTANCE};
 }
 
-static void the_document_has_a_transformer_xls_shapes(void **state) {
-    (void)state;
+TEST(the_document_has_a_transformer_xls_shapes) {
     static struct names names;
     read_document("Tensors", &names);
     check_names(&names, &transformer_xl_parameters);
@@ -230,8 +224,7 @@ static void the_document_has_a_transformer_xls_shapes(void **state) {
         assert_true(met[i]);
 }
 
-static void the_document_has_an_xlnets_shapes(void **state) {
-    (void)state;
+TEST(the_document_has_an_xlnets_shapes) {
     static struct names names;
     read_document("Tensors of an XLNet", &names);
     check_names(&names, &xlnet_parameters);
@@ -268,8 +261,7 @@ static void check_settings(const char *title, const struct setting_table *own) {
     assert_int_equal(names.n, n);
 }
 
-static void the_document_lists_the_settings(void **state) {
-    (void)state;
+TEST(the_document_lists_the_settings) {
     check_settings("Settings", &transformer_xl_setting_table);
     check_settings("Settings of an XLNet", &xlnet_setting_table);
 }
@@ -277,8 +269,7 @@ static void the_document_lists_the_settings(void **state) {
 /* ---- Walking ------------------------------------------------------------------------------ */
 
 /* What a network of three bands has, by attention type, div_val and ties. */
-static void the_walk_meets_each_tensor_once(void **state) {
-    (void)state;
+TEST(the_walk_meets_each_tensor_once) {
     static const int per_layer[] = {11, 13, 10, 11};
     for (int attn_type = 0; attn_type < 4; attn_type++)
         for (int div_val = 1; div_val <= 2; div_val++)
@@ -306,8 +297,7 @@ static void the_walk_meets_each_tensor_once(void **state) {
             }
 }
 
-static void layers_matrices_are_known_by_name(void **state) {
-    (void)state;
+TEST(layers_matrices_are_known_by_name) {
     static const struct {
         const char *name;
         bool is;
@@ -326,8 +316,7 @@ static void layers_matrices_are_known_by_name(void **state) {
                          names[i].is);
 }
 
-static void families_are_found_by_name(void **state) {
-    (void)state;
+TEST(families_are_found_by_name) {
     const struct family *family = family_find(txl_family_name(TXL_FAMILY_TRANSFORMER_XL));
     assert_non_null(family);
     assert_int_equal(family->number, TXL_FAMILY_TRANSFORMER_XL);

@@ -1,12 +1,7 @@
 /* Sinusoids of positions, against sin and cos. */
 #include "lib/transformer_xl/positions.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 enum { MOST = 200, WIDTH = 82 }; /* not a multiple of the frequencies computed together */
@@ -32,8 +27,7 @@ static void check_rows(size_t first, int step, size_t n, int clamp_len) {
     }
 }
 
-static void sinusoids(void **state) {
-    (void)state;
+TEST(sinusoids) {
     for (size_t i = 0; i < WIDTH / 2; i++)
         inv_freq[i] = (float)pow(10000, -2 * (double)i / WIDTH);
     check_rows(63, -1, 64, -1);

@@ -5,13 +5,8 @@
 #include "lib/session/session.h"
 #include "lib/transformer_xl/timeline.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,8 +240,7 @@ static const txl_settings short_segments = {
 static const txl_settings sliding = {
     .tgt_len = 16, .mem_len = 131, .clamp_len = -1, .same_length = true, .threads = 2};
 
-static void with_every_kind_of_memory(void **state) {
-    (void)state;
+TEST(with_every_kind_of_memory) {
     static const char *const names[] = {"enwik8-zip", "wt103-legacy", "hf-safetensors", "pre-lnorm",
                                         "learnable-positions"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -257,8 +251,7 @@ static void with_every_kind_of_memory(void **state) {
 }
 
 /* Before the first token, the memory is the projection of zeros instead of empty. */
-static void after_projected_zeros(void **state) {
-    (void)state;
+TEST(after_projected_zeros) {
     struct model_case c = {.name = "pre-lnorm, zeros"};
     txl_error error;
     const char *path = scratch_path("zeros.txl");
@@ -274,8 +267,7 @@ static void after_projected_zeros(void **state) {
     txl_model_close(c.model);
 }
 
-static void with_all_kernels(void **state) {
-    (void)state;
+TEST(with_all_kernels) {
     for (size_t v = 0; use_kernels(v); v++) {
         for (int type = TXL_MEMORY_F32; type <= TXL_MEMORY_BF16; type++) {
             txl_settings settings = by_segments;
@@ -287,8 +279,7 @@ static void with_all_kernels(void **state) {
 
 /* Sessions with a common past form one group, however far apart their positions in the window are.
  * There is one thread, so groups are not divided among threads. */
-static void what_is_shared_is_read_together(void **state) {
-    (void)state;
+TEST(what_is_shared_is_read_together) {
     enum { N = 8 };
     struct model_case c;
     txl_error error;
@@ -324,8 +315,7 @@ static void what_is_shared_is_read_together(void **state) {
 }
 
 /* The first block that is written is block 0, where a head's blocks lie in the shortest runs. */
-static void a_ring_begins_with_its_first_position(void **state) {
-    (void)state;
+TEST(a_ring_begins_with_its_first_position) {
     for (uint64_t first = 0; first < 1000; first += 37) {
         struct kv_ring ring = ring_plan(TXL_MEMORY_F32, 2, 3, 8, 300, first);
         uint64_t begin = first / ROW_BLOCK * ROW_BLOCK;

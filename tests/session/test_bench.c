@@ -1,14 +1,9 @@
 /* The foundations of txl bench: models of random weights, the costs of a token, the machine's
  * limits. */
 #include "lib/session/model.h"
+#include "tests/unit.h"
 #include "txl.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -66,8 +61,7 @@ static void assert_scores(const txl_model *model) {
     txl_session_free(session);
 }
 
-static void every_kind_of_random_model_scores(void **state) {
-    (void)state;
+TEST(every_kind_of_random_model_scores) {
     static const char *const changes[] = {
         "{}",
         "{\"biases_per_layer\": true, \"pre_lnorm\": true}",
@@ -89,8 +83,7 @@ static void every_kind_of_random_model_scores(void **state) {
 }
 
 /* Rows of 130 and of 70 are q8, those of 14 are not. */
-static void random_q8_is_near_to_random_f32(void **state) {
-    (void)state;
+TEST(random_q8_is_near_to_random_f32) {
     const char *changes = "{\"d_model\": 130, \"d_embed\": 130, \"d_inner\": 70, \"div_val\": 1}";
     txl_model *model = small_model(changes, "q8", 2), *wide = small_model(changes, "f32", 2);
     struct matrix q, w;
@@ -127,8 +120,7 @@ static void random_q8_is_near_to_random_f32(void **state) {
 }
 
 /* The matrix's elements have the mean 0 and the deviation 0.02, and none is like its neighbour. */
-static void random_weights_are_as_said(void **state) {
-    (void)state;
+TEST(random_weights_are_as_said) {
     enum { ROWS = 97, COLUMNS = 700 };
     const char *changes = "{\"div_val\": 1, \"d_model\": 700, \"d_embed\": 700}";
     txl_model *model = small_model(changes, "f32", 2), *again = small_model(changes, "f32", 1);
@@ -162,8 +154,7 @@ static void random_weights_are_as_said(void **state) {
     txl_model_close(again);
 }
 
-static void impossible_settings_are_refused(void **state) {
-    (void)state;
+TEST(impossible_settings_are_refused) {
     static const char *const changes[] = {
         "{\"n_layer\": \"three\"}",
         "{\"d_model\": 0}",
@@ -199,8 +190,7 @@ static void impossible_settings_are_refused(void **state) {
 }
 
 /* Counted by hand: 3 layers of width 14, 9 positions in sight, 7 different distances. */
-static void costs_count_what_a_token_needs(void **state) {
-    (void)state;
+TEST(costs_count_what_a_token_needs) {
     txl_model *model = small_model("{}", "bf16", 1);
     txl_settings settings;
     txl_costs costs;
@@ -260,8 +250,7 @@ static txl_costs published_costs(const char *changes) {
 }
 
 /* Rounded figures that are known of the published shapes, for arithmetic with W_r and without. */
-static void costs_of_published_shapes(void **state) {
-    (void)state;
+TEST(costs_of_published_shapes) {
     txl_costs enwik8 = published_costs(
         "{\"n_token\": 204, \"n_layer\": 12, \"n_head\": 8, \"d_head\": 64, \"d_model\": 512,"
         " \"d_embed\": 512, \"d_inner\": 2048, \"div_val\": 1, \"cutoffs\": [],"
@@ -294,8 +283,7 @@ static uint64_t training_flops(const char *changes, int batch, int length) {
 }
 
 /* What was worked out by hand for two shapes. */
-static void costs_of_training(void **state) {
-    (void)state;
+TEST(costs_of_training) {
     uint64_t small = training_flops(
         "{\"n_token\": 4096, \"n_layer\": 6, \"n_head\": 5, \"d_head\": 64, \"d_model\": 320,"
         " \"d_embed\": 320, \"d_inner\": 1280, \"div_val\": 1, \"cutoffs\": []}",
@@ -308,8 +296,7 @@ static void costs_of_training(void **state) {
     assert_int_equal(enwik8 / 1000000, 343);
 }
 
-static void the_machine_has_limits(void **state) {
-    (void)state;
+TEST(the_machine_has_limits) {
     double bandwidth, flops;
     txl_error error;
     assert_int_equal(txl_measure_read_bandwidth(2, &bandwidth, &error), TXL_OK);
@@ -319,8 +306,7 @@ static void the_machine_has_limits(void **state) {
 }
 
 /* The instructions of each kind of kernels; the others multiply in f32. */
-static void products_have_a_peak(void **state) {
-    (void)state;
+TEST(products_have_a_peak) {
     static const struct {
         const char *kernels, *instruction[4];
     } rows[] = {{"amx", {"sgemm", "tdpbf16ps", "tdpbssd", "tdpbf16ps"}},

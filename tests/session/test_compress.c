@@ -1,5 +1,6 @@
 /* Compressing and decompressing: every text comes back, with every model; damage is found, named,
  * and salvaged around. */
+#include "tests/unit.h"
 #include "txl.h"
 
 #include "lib/base/buffer.h"
@@ -9,12 +10,6 @@
 #include "lib/text/lossless.h"
 #include "tests/model_cases.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <ctype.h>
 #include <fenv.h>
 #include <math.h>
@@ -199,8 +194,7 @@ static char *own_text(int kind, size_t *n) {
                      n);
 }
 
-static void texts_of_every_model_come_back(void **state) {
-    (void)state;
+TEST(texts_of_every_model_come_back) {
     for (int i = 0; i < N_KIND; i++) {
         size_t n;
         char *text = own_text(i, &n);
@@ -212,8 +206,7 @@ static void texts_of_every_model_come_back(void **state) {
     }
 }
 
-static void texts_of_every_case_come_back(void **state) {
-    (void)state;
+TEST(texts_of_every_case_come_back) {
     for (int i = 0; case_names[i]; i++) {
         struct model_case c;
         if (strncmp(case_names[i], "absolute", 8) == 0) /* these are refused, see below */
@@ -272,8 +265,7 @@ static const struct {
 };
 enum { N_ODD = sizeof odd / sizeof *odd };
 
-static void odd_texts_come_back(void **state) {
-    (void)state;
+TEST(odd_texts_come_back) {
     char all[256], reversed[512];
     for (int i = 0; i < 256; i++) {
         all[i] = (char)i;
@@ -293,8 +285,7 @@ static void odd_texts_come_back(void **state) {
 /* Of each model's own text, the bytes that are no tokens: white space that the tokenizer drops
  * (line feeds in bytes, the two blanks before a line in characters, those at both ends of a line in
  * words), a tab, and what is spelled <unk>. */
-static void own_texts_are_tokens(void **state) {
-    (void)state;
+TEST(own_texts_are_tokens) {
     static const size_t expected[N_KIND] = {5, 1, 2, 2, 36, 18, 34};
     for (int i = 0; i < N_KIND; i++) {
         struct token_bytes table;
@@ -351,8 +342,7 @@ static void code_and_decode(struct stream_coder *coder, struct lossless *lossles
 }
 
 /* Texts of odd strings and of each model's own text, joined and cut at random. */
-static void random_texts_are_coded(void **state) {
-    (void)state;
+TEST(random_texts_are_coded) {
     enum { ROUNDS = 12, LONGEST = 600 };
     uint64_t random = 1;
     for (int i = 0; i < N_KIND; i++) {
@@ -415,8 +405,7 @@ static double own_bits(const txl_model *model, const txl_settings *settings,
 
 /* At most 0.5 %, and a few bytes: the share of the flag is far from its end at first, and a code
  * ends with a byte. */
-static void codes_are_as_short_as_the_nats(void **state) {
-    (void)state;
+TEST(codes_are_as_short_as_the_nats) {
     enum { N = 10000 };
     for (int i = 0; i < N_TRAINED; i++) {
         struct stream_coder coder;
@@ -458,8 +447,7 @@ static void codes_are_as_short_as_the_nats(void **state) {
 /* ---- The same bytes ----------------------------------------------------------------------- */
 
 /* Little memory, other threads, other divisions of the text, the caller's way of rounding. */
-static void compressed_bytes_depend_on_the_text_alone(void **state) {
-    (void)state;
+TEST(compressed_bytes_depend_on_the_text_alone) {
     for (int i = 0; i < N_KIND; i++) {
         size_t n;
         char *text = own_text(i, &n);
@@ -525,8 +513,7 @@ static void kept_file_opens(int i) {
 }
 
 /* With every table of kernels. */
-static void kept_files_open(void **state) {
-    (void)state;
+TEST(kept_files_open) {
     for (size_t v = 0; kernels_available(v); v++) {
         setenv("TXL_CPU", kernels_available(v)->name, 1);
         print_message("%s\n", kernels_available(v)->name);
@@ -553,8 +540,7 @@ static char *mixed_text(size_t n) {
     return text;
 }
 
-static void long_texts_have_several_frames(void **state) {
-    (void)state;
+TEST(long_texts_have_several_frames) {
     char *text = mixed_text(BITS);
     struct exchange to = {.model = models[CHARACTERS]}, back = {.model = models[CHARACTERS]};
     txl_error error;
@@ -597,8 +583,7 @@ static void long_texts_have_several_frames(void **state) {
     free(text);
 }
 
-static void callbacks_stop_the_work(void **state) {
-    (void)state;
+TEST(callbacks_stop_the_work) {
     size_t n;
     char *text = own_text(CHARACTERS, &n);
     struct exchange whole = {.model = models[CHARACTERS]};
@@ -642,8 +627,7 @@ static void check_salvaged(const struct exchange *x, const char *text, size_t n)
     assert_int_equal(written, x->out.length);
 }
 
-static void damage_is_found_and_salvaged_around(void **state) {
-    (void)state;
+TEST(damage_is_found_and_salvaged_around) {
     size_t n;
     struct exchange to = {.model = models[CHARACTERS]};
     struct buffer text = {0};
@@ -686,8 +670,7 @@ static void damage_is_found_and_salvaged_around(void **state) {
 }
 
 /* Of several frames, those before and after the damaged one come back, also of a second text. */
-static void frames_beside_damage_are_salvaged(void **state) {
-    (void)state;
+TEST(frames_beside_damage_are_salvaged) {
     enum { N = 200000 };
     char *text = mixed_text(N);
     struct exchange to = {.model = models[CHARACTERS]}, back = {.model = models[CHARACTERS]};
@@ -715,8 +698,7 @@ static void frames_beside_damage_are_salvaged(void **state) {
 
 /* ---- What is refused ---------------------------------------------------------------------- */
 
-static void other_models_are_refused_by_name(void **state) {
-    (void)state;
+TEST(other_models_are_refused_by_name) {
     static const struct {
         const char *name, *why;
     } refused[] = {{"absolute-sinusoid", "type 2 or 3"},
@@ -741,8 +723,7 @@ static txl_status give_wrong_model(void *context, uint64_t checksum, const char 
     return TXL_OK;
 }
 
-static void wrong_models_and_streams_are_refused(void **state) {
-    (void)state;
+TEST(wrong_models_and_streams_are_refused) {
     size_t n;
     char *text = own_text(CHARACTERS, &n);
     struct exchange to = {.model = models[CHARACTERS]}, back = {0};
@@ -763,8 +744,7 @@ static void wrong_models_and_streams_are_refused(void **state) {
 
 /* ---- Frequencies -------------------------------------------------------------------------- */
 
-static void frequencies_are_those_of_the_format(void **state) {
-    (void)state;
+TEST(frequencies_are_those_of_the_format) {
     static const float e[] = {1, 0.5f, 0, 0.25f};
     static const unsigned char used[] = {1, 1, 1, 0};
     uint32_t frequency[64];
@@ -786,8 +766,7 @@ static void frequencies_are_those_of_the_format(void **state) {
 }
 
 /* 2^24 for up to 65,536 entries, 2^30 for more; each entry is found at each end of its share. */
-static void entries_are_found_by_their_place(void **state) {
-    (void)state;
+TEST(entries_are_found_by_their_place) {
     static const size_t counts[] = {1, 63, 64, 65, 1000, 65536, 65537, 100000};
     uint64_t random = 3;
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {

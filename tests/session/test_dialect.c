@@ -1,13 +1,9 @@
 /* What TensorFlow's code has otherwise: the reach of same_length, layer norm's epsilon, bands
  * without projections; and the format's version that goes with them. */
+#include "tests/unit.h"
 #include "txl.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -96,8 +92,7 @@ static const char *const memories[] = {
 };
 
 /* With M rows of memory a token sees what it sees of M + 1 where it counts itself. */
-static void reach_is_one_more(void **state) {
-    (void)state;
+TEST(reach_is_one_more) {
     float ours[N], theirs[N];
     for (size_t i = 0; i < sizeof memories / sizeof *memories; i++) {
         txl_model *further = make_model(memories[i], reach), *usual = make_model(memories[i], "");
@@ -138,8 +133,7 @@ static void reach_is_one_more(void **state) {
 /* ---- Training ----------------------------------------------------------------------------- */
 
 /* The loss of a step is what a session scores, and what it sees counts. */
-static void training_has_them_too(void **state) {
-    (void)state;
+TEST(training_has_them_too) {
     static const char *const all[] = {reach, epsilon, unprojected};
     int32_t ids[N + 1];
     ids_of(ids);
@@ -215,8 +209,7 @@ static void claim_major(unsigned char major) {
     fclose(file);
 }
 
-static void files_have_the_version(void **state) {
-    (void)state;
+TEST(files_have_the_version) {
     static const struct {
         const char *fact;
         int major;
@@ -295,8 +288,7 @@ static off_t saved_size(const txl_model *model, const txl_settings *settings) {
 
 /* A memory has mem_len rows, whatever the reach.  There is one distance more, unless clamp_len
  * leaves fewer: a row of sines, and in every layer position rows, in blocks of 64. */
-static void memories_have_their_sizes(void **state) {
-    (void)state;
+TEST(memories_have_their_sizes) {
     txl_model *further = make_model(memories[1], reach), *usual = make_model(memories[1], "");
     for (int mem_len = 2; mem_len < 150; mem_len++) {
         txl_settings s = settings_of(usual, mem_len);
@@ -325,8 +317,7 @@ static bool has_tensor(const txl_model *model, const char *name) {
 }
 
 /* The band as wide as the model is, whichever it is. */
-static void bands_lack_projections(void **state) {
-    (void)state;
+TEST(bands_lack_projections) {
     txl_error error;
     txl_model *model = make_model("\"attn_type\": 0", unprojected);
     assert_false(has_tensor(model, "embedding.0.projection"));

@@ -3,13 +3,8 @@
 #include "lib/base/float_environment.h"
 #include "lib/kernels/kernels.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fenv.h>
 #include <math.h>
 #include <stdio.h>
@@ -108,8 +103,7 @@ static void check(const struct exact_case *e, const struct model_case *c, int th
 /* Every table, division and number of threads; of the emulated instructions, which are slow, each
  * division with one number of threads.  On an emulated processor, where TXL_TEST_BRIEF is set, one
  * division and two threads. */
-static void constants(void **state) {
-    (void)state;
+TEST(constants) {
     const size_t divisions[] = {128, 1, 7, SIZE_MAX};
     const int threads[] = {2, 1, 3, 5};
     const int some = getenv("TXL_TEST_BRIEF") ? 1 : 4;
@@ -140,8 +134,7 @@ static void set_hostile_environment(void) {
 #endif
 }
 
-static void any_environment(void **state) {
-    (void)state;
+TEST(any_environment) {
     const struct exact_case *e = &cases[1];
     struct model_case c;
     open_case(e, &c);
@@ -166,8 +159,7 @@ static void score_one(txl_session *session, const struct model_case *c, size_t i
 }
 
 /* Sessions at different places, fed together in groups of several sizes, some of them copies. */
-static void any_group(void **state) {
-    (void)state;
+TEST(any_group) {
     enum { N = 16, STEP = 9 };
     for (int e = 1; e < N_CASE; e += 4) {
         txl_error error;
@@ -217,8 +209,7 @@ static void any_group(void **state) {
 }
 
 /* Models whose layers stay compressed until they are used. */
-static void low_memory(void **state) {
-    (void)state;
+TEST(low_memory) {
     for (int e = 0; e < N_CASE; e++) {
         txl_error error;
         struct model_case c;
@@ -235,8 +226,7 @@ static void low_memory(void **state) {
 }
 
 /* A memory goes on with the same bits, and only into a session of the same arithmetic. */
-static void saved_memories(void **state) {
-    (void)state;
+TEST(saved_memories) {
     const struct exact_case *e = &cases[1];
     txl_error error;
     txl_memory *memory, *read;
@@ -280,8 +270,7 @@ static void saved_memories(void **state) {
 /* ---- What the numbers are ----------------------------------------------------------------- */
 
 /* Within 2e-4 nats of the reference, as the fast arithmetic: f32 alone. */
-static void accuracy(void **state) {
-    (void)state;
+TEST(accuracy) {
     for (int i = 0; case_names[i]; i++) {
         struct model_case c;
         case_open(&c, case_names[i], "f32", 0);
@@ -311,8 +300,7 @@ static void accuracy(void **state) {
     }
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     struct model_case c;
     txl_error error;
     txl_session *session;
@@ -333,8 +321,7 @@ static void refusals(void **state) {
 
 /* Products whose sum a second rounding would change, subnormal results, overflow, and opposite
  * signs, with every table. */
-static void fused_products(void **state) {
-    (void)state;
+TEST(fused_products) {
     const struct {
         float a, b, c, sum;
     } cases_of[] = {
@@ -369,8 +356,7 @@ static void fused_products(void **state) {
 /* ---- Draws -------------------------------------------------------------------------------- */
 
 /* The ids drawn with one seed: their checksum is a constant too. */
-static void draws(void **state) {
-    (void)state;
+TEST(draws) {
     static const txl_sampling ways[] = {
         {.temperature = 1},
         {.temperature = 0.8f, .top_k = 40},

@@ -1,13 +1,8 @@
 /* The history: what it remembers, and its index of n-grams against a search of all that was pushed,
  * with ids leaving the window, and in a long text. */
 #include "lib/session/history.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,8 +41,7 @@ static void check_repeats(const txl_history *history, const bool *expected) {
     assert_memory_equal(found, expected, sizeof found);
 }
 
-static void repeats_are_those_of_the_window(void **state) {
-    (void)state;
+TEST(repeats_are_those_of_the_window) {
     static const size_t windows[] = {1, 2, 3, 7, 16, 100, 5000};
     int32_t ids[LENGTH];
     uint64_t random = 1;
@@ -72,8 +66,7 @@ static void repeats_are_those_of_the_window(void **state) {
 }
 
 /* A saved memory relies on this, at every length around the window's. */
-static void recent_ids_make_the_same_history(void **state) {
-    (void)state;
+TEST(recent_ids_make_the_same_history) {
     enum { WINDOW = 50 };
     int32_t ids[LENGTH], recent[WINDOW];
     uint64_t random = 2;
@@ -102,8 +95,7 @@ static void recent_ids_make_the_same_history(void **state) {
     }
 }
 
-static void reset_forgets(void **state) {
-    (void)state;
+TEST(reset_forgets) {
     static const int32_t ids[] = {1, 2, 1};
     int32_t id;
     txl_history *history = open_history(10, 2);
@@ -119,8 +111,7 @@ static void reset_forgets(void **state) {
 
 /* Two million ids of two kinds, where every n-gram has been seen a great many times: a second where
  * a search of the history would take hours. */
-static void a_long_history_is_fast(void **state) {
-    (void)state;
+TEST(a_long_history_is_fast) {
     enum { MANY = 2000000 };
     int32_t id;
     uint64_t random = 3;
@@ -137,8 +128,7 @@ static void a_long_history_is_fast(void **state) {
     txl_history_free(history);
 }
 
-static void nonsense_is_refused(void **state) {
-    (void)state;
+TEST(nonsense_is_refused) {
     txl_history *history;
     txl_error error;
     assert_int_equal(txl_history_new(0, 0, &history, &error), TXL_ARGUMENT);

@@ -1,12 +1,7 @@
 /* What txl.h promises of its structures, its errors and the process. */
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,14 +16,12 @@ static txl_session *open_session(struct model_case *c, const char *name) {
     return case_session(c, &settings);
 }
 
-static void the_library_knows_its_version(void **state) {
-    (void)state;
+TEST(the_library_knows_its_version) {
     assert_string_equal(txl_version(), TXL_VERSION);
 }
 
 /* All zero draws the likeliest; with a temperature, 0 is as good as 1 where that means off. */
-static void zero_is_off(void **state) {
-    (void)state;
+TEST(zero_is_off) {
     struct model_case c;
     txl_error error;
     txl_session *session = open_session(&c, "characters");
@@ -53,8 +46,7 @@ static void zero_is_off(void **state) {
     case_close(&c);
 }
 
-static void defaults_set_every_member(void **state) {
-    (void)state;
+TEST(defaults_set_every_member) {
     struct model_case c;
     txl_error error;
     txl_session *session = open_session(&c, "characters");
@@ -81,8 +73,7 @@ static void defaults_set_every_member(void **state) {
 
 /* Few symbols are near the likeliest one, so that a share of its probability is the better bound;
  * of words many are. */
-static void sampling_defaults_follow_the_kind(void **state) {
-    (void)state;
+TEST(sampling_defaults_follow_the_kind) {
     static const struct {
         const char *name;
         txl_unit unit;
@@ -107,8 +98,7 @@ static void sampling_defaults_follow_the_kind(void **state) {
 }
 
 /* The names, between blanks, of what stands for no text. */
-static void symbols_without_text_are_banned(void **state) {
-    (void)state;
+TEST(symbols_without_text_are_banned) {
     static const struct {
         const char *name, *banned;
     } cases[] = {{"wt103-zip", " <unk>"},
@@ -135,8 +125,7 @@ static void symbols_without_text_are_banned(void **state) {
     }
 }
 
-static void kinds_say_what_they_are(void **state) {
-    (void)state;
+TEST(kinds_say_what_they_are) {
     static const struct {
         txl_kind kind;
         const char *name;
@@ -173,8 +162,7 @@ static txl_status pass(void *context, const txl_symbol *symbol, txl_error *error
 }
 
 /* A caller of a later version may have set these, or one that did not zero the structure. */
-static void reserved_members_must_be_zero(void **state) {
-    (void)state;
+TEST(reserved_members_must_be_zero) {
     struct model_case c;
     txl_error error;
     txl_session *session = open_session(&c, "characters"), *other = NULL;
@@ -228,8 +216,7 @@ static bool stop_progress(void *context, uint64_t done, uint64_t total) {
 }
 
 /* Whatever stopped the call, the error has the status that it returned, and a message. */
-static void a_stopped_call_fills_in_its_error(void **state) {
-    (void)state;
+TEST(a_stopped_call_fills_in_its_error) {
     struct model_case c;
     txl_session *session = open_session(&c, "characters");
     txl_status reasons[] = {TXL_STOPPED, TXL_IO};
@@ -262,8 +249,7 @@ static void a_stopped_call_fills_in_its_error(void **state) {
 }
 
 /* OpenBLAS's other users in the process find it as it was. */
-static void the_number_of_blas_threads_is_put_back(void **state) {
-    (void)state;
+TEST(the_number_of_blas_threads_is_put_back) {
     struct model_case first, second;
     openblas_set_num_threads(2);
     int before = openblas_get_num_threads();

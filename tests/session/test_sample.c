@@ -1,20 +1,14 @@
 /* Sampling: the generator's published vectors, and each way to draw against its definition. */
 #include "lib/base/random.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The known answers that come with the generator's authors' own code (Random123, kat_vectors). */
-static void philox_gives_its_published_numbers(void **state) {
-    (void)state;
+TEST(philox_gives_its_published_numbers) {
     static const struct {
         uint32_t counter[4], key[2], expected[4];
     } known[] = {
@@ -33,8 +27,7 @@ static void philox_gives_its_published_numbers(void **state) {
     }
 }
 
-static void streams_and_draws_differ(void **state) {
-    (void)state;
+TEST(streams_and_draws_differ) {
     txl_random a = {.seed = 5}, b = {.seed = 5, .stream = 1}, c = {.seed = 6}, again = {.seed = 5};
     double first = random_uniform(&a), second = random_uniform(&a);
     assert_true(first != second && a.draw == 2);
@@ -319,8 +312,7 @@ static const struct way ways[] = {
      .ngram = 3},
 };
 
-static void draws_follow_their_definition(void **state) {
-    (void)state;
+TEST(draws_follow_their_definition) {
     static const char *const names[] = {"characters", "wt103-zip", "hf-bin"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         struct model_case c;
@@ -343,8 +335,7 @@ static void draws_follow_their_definition(void **state) {
 }
 
 /* Temperature 0 over the whole distribution, by the same penalties and bans. */
-static void greedy_takes_the_best_that_is_left(void **state) {
-    (void)state;
+TEST(greedy_takes_the_best_that_is_left) {
     struct model_case c;
     txl_error error;
     txl_settings settings;
@@ -388,8 +379,7 @@ static void greedy_takes_the_best_that_is_left(void **state) {
 }
 
 /* A vocabulary of one token, as far as a draw can tell, and one of none. */
-static void the_last_token_is_drawn_or_missed(void **state) {
-    (void)state;
+TEST(the_last_token_is_drawn_or_missed) {
     struct model_case c;
     txl_error error;
     txl_settings settings;
@@ -445,8 +435,7 @@ static void the_last_token_is_drawn_or_missed(void **state) {
 }
 
 /* Numbers at the ends of float, and ids that no vocabulary has: a token comes, and nothing else. */
-static void extremes_are_harmless(void **state) {
-    (void)state;
+TEST(extremes_are_harmless) {
     struct model_case c;
     txl_error error;
     txl_settings settings;
@@ -487,8 +476,7 @@ static void extremes_are_harmless(void **state) {
 
 /* min_p keeps a token exactly at its bound: at a temperature that makes all tokens equally likely
  * to the last bit, min_p 1 keeps every one. */
-static void the_bound_of_min_p_stays(void **state) {
-    (void)state;
+TEST(the_bound_of_min_p_stays) {
     struct model_case c;
     txl_error error;
     txl_settings settings;
@@ -515,8 +503,7 @@ static void the_bound_of_min_p_stays(void **state) {
 }
 
 /* Leaving bands out changes nothing: the best k by the lazy way and by all log-probabilities. */
-static void the_likeliest_are_exact(void **state) {
-    (void)state;
+TEST(the_likeliest_are_exact) {
     struct model_case c;
     txl_error error;
     case_open(&c, "wt103-zip", NULL, -1);
@@ -545,8 +532,7 @@ static void the_likeliest_are_exact(void **state) {
     case_close(&c);
 }
 
-static void nonsense_is_refused(void **state) {
-    (void)state;
+TEST(nonsense_is_refused) {
     struct model_case c;
     txl_error error;
     case_open(&c, "characters", NULL, -1);

@@ -3,13 +3,8 @@
 #include "lib/session/session.h"
 #include "lib/transformer_xl/timeline.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,8 +182,7 @@ static void assert_case_exact(const char *name) {
     }
 }
 
-static void every_case_is_exact(void **state) {
-    (void)state;
+TEST(every_case_is_exact) {
     for (int i = 0; case_names[i]; i++)
         assert_case_exact(case_names[i]);
     assert_case_exact("xlnet/base-zip");
@@ -232,8 +226,7 @@ static txl_model *xlnet_model(int n_token, int d_model, int mem_len) {
         "mem_len", mem_len, "clamp_len", -1, "same_length", 0));
 }
 
-static void a_large_vocabulary_is_exact(void **state) {
-    (void)state;
+TEST(a_large_vocabulary_is_exact) {
     txl_model *model = wide_model(793471, 32, 64);
     txl_settings settings;
     txl_model_defaults(model, &settings);
@@ -275,8 +268,7 @@ static void assert_holds_what_is_stated(txl_model *model, txl_memory_type type) 
     txl_model_close(model);
 }
 
-static void a_session_holds_what_is_stated(void **state) {
-    (void)state;
+TEST(a_session_holds_what_is_stated) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* their own memory grows besides */
 #endif

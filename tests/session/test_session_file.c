@@ -1,13 +1,8 @@
 /* Saved memories: a session that is saved at any point and loaded, from memory or from a file,
  * continues bit for bit as it would have; and any change of the file is detected. */
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,8 +100,7 @@ static void check_case(const struct model_case *c, const txl_settings *settings)
     }
 }
 
-static void every_case_goes_on_bit_for_bit(void **state) {
-    (void)state;
+TEST(every_case_goes_on_bit_for_bit) {
     for (size_t i = 0; case_names[i]; i++) {
         struct model_case c;
         case_open(&c, case_names[i], NULL, -1);
@@ -157,14 +151,12 @@ static void check_full_segment(const char *name) {
 
 /* Saves only what a later token sees: a full segment is memory already, of which mem_len positions
  * count, and each token after it is one more. */
-static void a_full_segment_is_saved_as_memory(void **state) {
-    (void)state;
+TEST(a_full_segment_is_saved_as_memory) {
     check_full_segment("enwik8-zip");
     check_full_segment("xlnet/base-zip");
 }
 
-static void settings_and_the_callers_part_come_back(void **state) {
-    (void)state;
+TEST(settings_and_the_callers_part_come_back) {
     struct model_case c;
     case_open(&c, "enwik8-zip", NULL, -1);
     txl_settings settings = {
@@ -188,8 +180,7 @@ static void settings_and_the_callers_part_come_back(void **state) {
     case_close(&c);
 }
 
-static void other_settings_are_refused(void **state) {
-    (void)state;
+TEST(other_settings_are_refused) {
     struct model_case c;
     txl_error error;
     case_open(&c, "enwik8-zip", NULL, -1);
@@ -214,8 +205,7 @@ static void other_settings_are_refused(void **state) {
     case_close(&c);
 }
 
-static void another_model_is_refused_by_name(void **state) {
-    (void)state;
+TEST(another_model_is_refused_by_name) {
     struct model_case c, other;
     txl_error error;
     txl_memory *again;
@@ -284,8 +274,7 @@ static size_t small_file(const struct model_case *c, const char *path, uint8_t *
 
 static const char *const damaged_cases[] = {"enwik8-zip", "absolute-learned"};
 
-static void every_altered_byte_is_noticed(void **state) {
-    (void)state;
+TEST(every_altered_byte_is_noticed) {
     static uint8_t bytes[ROOM];
     for (size_t k = 0; k < 2; k++) {
         struct model_case c;
@@ -304,8 +293,7 @@ static void every_altered_byte_is_noticed(void **state) {
     }
 }
 
-static void every_other_length_is_noticed(void **state) {
-    (void)state;
+TEST(every_other_length_is_noticed) {
     static uint8_t bytes[ROOM];
     for (size_t k = 0; k < 2; k++) {
         struct model_case c;
@@ -360,8 +348,7 @@ static void seal(uint8_t *bytes) {
 }
 
 /* Values that a stranger may write, with correct checksums. */
-static void impossible_values_are_refused(void **state) {
-    (void)state;
+TEST(impossible_values_are_refused) {
     static uint8_t bytes[ROOM], forged[ROOM];
     static const struct {
         const char *what;
@@ -422,8 +409,7 @@ static void impossible_values_are_refused(void **state) {
     case_close(&c);
 }
 
-static void what_cannot_be_written_leaves_the_old(void **state) {
-    (void)state;
+TEST(what_cannot_be_written_leaves_the_old) {
     struct model_case c;
     txl_error error;
     case_open(&c, "enwik8-zip", NULL, -1);

@@ -1,16 +1,12 @@
 /* The Moses pipeline: the listed lines, each group of rules, streaming, and hostile input. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "lib/text/moses.h"
+#include "tests/unit.h"
 
 static struct moses *moses;
 
@@ -113,8 +109,7 @@ static void assert_stream(const char *tokens, const char *expected) {
 
 /* ---- Tests ---------------------------------------------------------------------------------- */
 
-static void test_listed_lines(void **state) {
-    (void)state;
+TEST(test_listed_lines) {
     FILE *file = open_case("english.jsonl");
     char *line = NULL;
     size_t capacity = 0;
@@ -141,8 +136,7 @@ static void test_listed_lines(void **state) {
     fclose(file);
 }
 
-static void test_abbreviations(void **state) {
-    (void)state;
+TEST(test_abbreviations) {
     FILE *file = open_case("nonbreaking-prefixes-en.txt");
     char line[64];
     size_t n_word = 0;
@@ -165,8 +159,7 @@ static void test_abbreviations(void **state) {
     fclose(file);
 }
 
-static void test_normaliser(void **state) {
-    (void)state;
+TEST(test_normaliser) {
     static const char *const cases[][2] = {
         {"“a” „b“ ‚c’ ´d´ `e`", "\" a \" \" b \" ' c ' ' d ' ' e'"},
         {"''a'' ´´b´´ ‘‘c’’", "\" a \" \" b \" \" c \""},
@@ -185,8 +178,7 @@ static void test_normaliser(void **state) {
         assert_tokens(cases[i][0], cases[i][1]);
 }
 
-static void test_splitting(void **state) {
-    (void)state;
+TEST(test_splitting) {
     static const char *const cases[][2] = {
         {"a-b -c d- 4-5-6 --", "a @-@ b -c d- 4 @-@ 5 @-@ 6 --"},
         {"a..b ... c....", "a .. b ... c ...."},
@@ -210,8 +202,7 @@ static void test_splitting(void **state) {
         assert_tokens(cases[i][0], cases[i][1]);
 }
 
-static void test_protected(void **state) {
-    (void)state;
+TEST(test_protected) {
     static const char *const cases[][2] = {
         {"<eos> <UNK>, <Formula>. <eo s> <x>", "<eos> <UNK> , <Formula> . < eo s > < x >"},
         {"a<eos>b <unk>-x x-<unk> <unk>'s <unk>'t",
@@ -223,8 +214,7 @@ static void test_protected(void **state) {
         assert_tokens(cases[i][0], cases[i][1]);
 }
 
-static void test_detokenizer(void **state) {
-    (void)state;
+TEST(test_detokenizer) {
     static const char *const cases[][2] = {
         {"( a ) [ b ] { c } , d ; e ? !", "(a) [b] {c}, d; e?!"},
         {"$ 5 £ € 6 ¿ qué ?", "$5 £€6 ¿qué?"},
@@ -247,8 +237,7 @@ static void test_detokenizer(void **state) {
 }
 
 /* Only punctuation waits, for one token. */
-static void test_streaming(void **state) {
-    (void)state;
+TEST(test_streaming) {
     assert_stream("He said : \" Stop . \"", "He| said||:| \"Stop||.|\"");
     assert_stream("1 @,@ 000 @-@ x", "1|,|000|-|x|");
     assert_stream("it 's 東 京", "it|'s| 東|京|");
@@ -264,8 +253,7 @@ static void push(struct moses_detokenizer *detokenizer, const char *token, const
     assert_memory_equal(text, expected, length);
 }
 
-static void test_continuing(void **state) {
-    (void)state;
+TEST(test_continuing) {
     static const struct {
         const char *shown; /* one token */
         char tail;
@@ -292,8 +280,7 @@ static void test_continuing(void **state) {
     moses_detokenizer_free(detokenizer);
 }
 
-static void test_odd_tokens(void **state) {
-    (void)state;
+TEST(test_odd_tokens) {
     struct moses_detokenizer *detokenizer;
     assert_int_equal(moses_detokenizer_new(moses, &detokenizer, NULL), TXL_OK);
     push(detokenizer, "", "");
@@ -327,16 +314,14 @@ static txl_status refuse_token(void *context, const char *text, size_t length, s
     return length == 1 && *text == 'b' ? TXL_STOPPED : TXL_OK;
 }
 
-static void test_stopping(void **state) {
-    (void)state;
+TEST(test_stopping) {
     size_t count = 0;
     assert_int_equal(moses_tokenize(moses, "a b c", 5, refuse_token, &count, NULL), TXL_STOPPED);
     assert_int_equal(count, 2);
 }
 
 /* Anything quadratic would take hours here. */
-static void test_long_lines(void **state) {
-    (void)state;
+TEST(test_long_lines) {
     static const struct {
         const char *piece;
         size_t tokens; /* of a line of 2^20 pieces */
@@ -379,8 +364,7 @@ static size_t draw(uint64_t *seed, size_t bound) {
 
 /* Whatever the line, no token contains white space, and no text made from tokens contains a joiner,
  * a blank at either end, or two blanks in a row. */
-static void test_random_lines(void **state) {
-    (void)state;
+TEST(test_random_lines) {
     static const char *const pieces[] = {
         "'",  "\"", "“", "”",  "‘",   "’",  "`",      "''",     "«",          "»",      "-",
         "—",  "…",  ".", "..", ",",   "(",  ")",      "[",      "$",          "€",      "%",

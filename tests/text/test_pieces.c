@@ -1,14 +1,9 @@
 /* SentencePiece models: their files, the pieces of a text, the text of pieces. */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "count.h"
@@ -20,6 +15,7 @@
 #include "lib/text/unicode.h"
 #include "lib/text/vocabulary.h"
 #include "lib/text/xlnet_text.h"
+#include "tests/unit.h"
 
 /* ---- Models ------------------------------------------------------------------------------- */
 
@@ -163,13 +159,11 @@ static void check_vectors(const char *model, const char *vectors, const char *id
     unmake(made);
 }
 
-static void test_xlnet_vectors(void **state) {
-    (void)state;
+TEST(test_xlnet_vectors) {
     check_vectors("spm/spiece.model", "spm/vectors.jsonl", "spm", NULL);
 }
 
-static void test_novel_vectors(void **state) {
-    (void)state;
+TEST(test_novel_vectors) {
     check_vectors("pieces/novels.model", "pieces/vectors.jsonl", "ids", "pieces");
 }
 
@@ -227,8 +221,7 @@ static void assert_cut(const struct made *made, const char *text, const char *ex
 
 /* An unknown character scores 10 less than the worst piece: its neighbour's score decides from
  * where on it is worth that. */
-static void test_unknown_penalty(void **state) {
-    (void)state;
+TEST(test_unknown_penalty) {
     for (int more = 0; more < 2; more++) {
         const struct made_piece pieces[] = {{"xy", more ? 10.125F : 9.875F, 1}, {"xyz", -3, 1}};
         struct made *made = make_of(pieces, 2, NULL);
@@ -239,8 +232,7 @@ static void test_unknown_penalty(void **state) {
 
 /* A user-defined piece scores, for each of its bytes, the best normal piece's score, or nothing if
  * that is negative, less 0.1. */
-static void test_user_defined_score(void **state) {
-    (void)state;
+TEST(test_user_defined_score) {
     static const struct {
         float a, b, c;
         bool whole;
@@ -258,8 +250,7 @@ static void test_user_defined_score(void **state) {
 }
 
 /* Unknown characters that follow each other are one piece, of at most PIECES_EXACT bytes. */
-static void test_most_unknown(void **state) {
-    (void)state;
+TEST(test_most_unknown) {
     static const struct {
         const char *character;
         size_t n, most; /* bytes of the longest piece */
@@ -290,8 +281,7 @@ static void test_most_unknown(void **state) {
 }
 
 /* Spaces at a text's end are dropped if they are at most PIECES_EXACT bytes. */
-static void test_most_spaces(void **state) {
-    (void)state;
+TEST(test_most_spaces) {
     const struct made_piece pieces[] = {{"a", -1, 1}, {"\xe2\x96\x81", -1, 1}};
     struct made *made = make_of(pieces, 2, NULL);
     struct buffer text = {0};
@@ -357,8 +347,7 @@ static size_t count_ab(const struct made *made, bool x, size_t n) {
 /* "abab...a" is best cut into a ba ba, but as far as every b into ab ab: the ways agree on no
  * place. So it is cut after PIECES_EXACT bytes of the source; where rules make many bytes of one,
  * after four times as many bytes. */
-static void test_most_uncut(void **state) {
-    (void)state;
+TEST(test_most_uncut) {
     const struct made_piece pieces[] = {
         {"a", -10, 1}, {"b", -10, 1}, {"ab", -0x1p-10F, 1}, {"ba", -0x1p-10F + 0x1p-14F, 1}};
     struct buffer rules = make_rules();
@@ -420,8 +409,7 @@ static void assert_symbols(const struct made *made, txl_encoding how, const char
     buffer_free(&recorded.symbols);
 }
 
-static void test_ranges(void **state) {
-    (void)state;
+TEST(test_ranges) {
     struct made *made = make_from_file("pieces/novels.model");
     /* A mark before the line stands for nothing alone; each byte of a character for all of it. */
     assert_symbols(made, (txl_encoding){0}, "\xe2\x80\x9cyes\xe2\x80\x9d, \xe4\xb8\xad\r\n\n a",
@@ -447,8 +435,7 @@ static void test_ranges(void **state) {
 }
 
 /* A line of one letter takes no more memory than a short one, and no more time for each byte. */
-static void test_long_line(void **state) {
-    (void)state;
+TEST(test_long_line) {
     static const char *const pieces[] = {"a", "ab", "\xe2\x96\x81", "\xe4\xb8\xad", "the "};
     struct made *made = make_from_file("pieces/novels.model");
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
@@ -485,8 +472,7 @@ static void assert_refused(const void *section, size_t size, const struct packed
 
 /* Offsets behind the spellings: flags 0, rules' size 8, scores 12, types behind them, then the
  * surface and the rules. */
-static void test_damaged_sections(void **state) {
-    (void)state;
+TEST(test_damaged_sections) {
     struct made *made = make_from_file("pieces/small.model");
     const struct packed_pieces *packed = &made->packed;
     size_t n = (size_t)packed->n, tail = 4 + 4 * n;
@@ -577,18 +563,15 @@ static void check_xlnet(enum xlnet_names names, const char *ids, const char *pie
     unmake(made);
 }
 
-static void test_xlnet_spelled(void **state) {
-    (void)state;
+TEST(test_xlnet_spelled) {
     check_xlnet(XLNET_SPELLED, "ids", "pieces", 400);
 }
 
-static void test_xlnet_split(void **state) {
-    (void)state;
+TEST(test_xlnet_split) {
     check_xlnet(XLNET_SPLIT, "hf_ids", NULL, 20);
 }
 
-static void test_xlnet_gaps(void **state) {
-    (void)state;
+TEST(test_xlnet_gaps) {
     check_xlnet(XLNET_GAPS, "gap_ids", NULL, 20);
 }
 
@@ -633,15 +616,13 @@ static void check_decoding(const struct made *made, const char *vectors, int32_t
     buffer_free(&out);
 }
 
-static void test_novel_decoding(void **state) {
-    (void)state;
+TEST(test_novel_decoding) {
     struct made *made = make_from_file("pieces/novels.model");
     check_decoding(made, "pieces/vectors.jsonl", made->packed.eos, "\n", 300);
     unmake(made);
 }
 
-static void test_xlnet_decoding(void **state) {
-    (void)state;
+TEST(test_xlnet_decoding) {
     struct made *made = make_from_file("spm/spiece.model");
     made->vocabulary.kind = TXL_XLNET;
     check_decoding(made, "spm/vectors.jsonl", -1, "", 450);

@@ -1,14 +1,9 @@
 /* Text to symbols to ids and back: each rule of each kind, however the text is cut. */
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "count.h"
@@ -16,6 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
+#include "tests/unit.h"
 
 /* ---- Vocabularies ------------------------------------------------------------------------- */
 
@@ -593,8 +589,7 @@ static void check_row(const struct made *made, const struct row *row) {
     free_result(&result);
 }
 
-static void test_texts(void **state) {
-    (void)state;
+TEST(test_texts) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct made *made = make_listed(&texts[i].vocabulary);
         for (const struct row *row = texts[i].row; row->text; row++)
@@ -604,8 +599,7 @@ static void test_texts(void **state) {
 }
 
 /* One decoder has all texts of a vocabulary, one after another. */
-static void test_decoded_texts(void **state) {
-    (void)state;
+TEST(test_decoded_texts) {
     for (size_t i = 0; i < sizeof decoded / sizeof *decoded; i++) {
         struct made *made = make_listed(&decoded[i].vocabulary);
         txl_decoder *decoder = new_decoder(made, decoded[i].raw);
@@ -624,8 +618,7 @@ static void test_decoded_texts(void **state) {
 /* ---- Words -------------------------------------------------------------------------------- */
 
 /* A word is kept only as far as a symbol may need, unless it has to be passed on. */
-static void test_long_words(void **state) {
-    (void)state;
+TEST(test_long_words) {
     enum { LENGTH = 3000000 };
     char *text = malloc(LENGTH);
     assert_non_null(text);
@@ -662,8 +655,7 @@ static void test_long_words(void **state) {
 }
 
 /* Nor do characters without a blank have to be kept to be lower-cased. */
-static void test_long_lines_in_lower_case(void **state) {
-    (void)state;
+TEST(test_long_lines_in_lower_case) {
     enum { LENGTH = 200000 };
     char *text = malloc(LENGTH);
     assert_non_null(text);
@@ -683,8 +675,7 @@ static void test_long_lines_in_lower_case(void **state) {
 
 /* ---- Bytes -------------------------------------------------------------------------------- */
 
-static void test_bytes(void **state) {
-    (void)state;
+TEST(test_bytes) {
     struct made *made = make_bytes(0, 255);
     struct result result = encode_bytes(made, CORPUS, "\0\n\xc3\xa9", 4);
     assert_string_equal(result.symbols.data, "0 \n195 169 \n");
@@ -715,8 +706,7 @@ static size_t encode_repeated(const struct made *made, const char *begin, const 
 }
 
 /* Closing white space is held back in whatever length, in bounded memory if it varies. */
-static void test_much_white_space(void **state) {
-    (void)state;
+TEST(test_much_white_space) {
     struct made *made = make(TXL_CHARACTERS, false, "<eos>|<unk>|a|b| |\t");
     assert_int_equal(encode_repeated(made, "a", " ", 1000000, "b"), 1000003);
     assert_int_equal(encode_repeated(made, "a", " ", 1000000, "\nb"), 4);
@@ -735,8 +725,7 @@ static txl_status refuse(void *context, const txl_symbol *symbol, txl_error *err
     return (*left)-- > 0 ? TXL_OK : txl_fail(error, TXL_STOPPED, "enough");
 }
 
-static void test_caller_may_stop(void **state) {
-    (void)state;
+TEST(test_caller_may_stop) {
     static const char text[] = "a b  a\n";
     struct made *kinds[] = {
         make(TXL_WORDS, false, "<eos>|<unk>|a|b"), make(TXL_LM1B, false, "<S>|<UNK>|a|b"),
@@ -793,8 +782,7 @@ static void assert_joins(struct made *made, int how, const char *text, const cha
     free_result(&result);
 }
 
-static void test_joined_lines(void **state) {
-    (void)state;
+TEST(test_joined_lines) {
     struct made *made = make(TXL_WORDS, false, WORDS);
     assert_joins(made, CORPUS, "the/cat /sat\n", "the cat sat <eos> \n",
                  "1:0+3 2:4+3 3:9+3 3:12+1 ");
@@ -832,8 +820,7 @@ static void test_joined_lines(void **state) {
 
 /* ---- Counts, texts one after another ------------------------------------------------------ */
 
-static void test_counts_and_reuse(void **state) {
-    (void)state;
+TEST(test_counts_and_reuse) {
     struct made *made = make(TXL_WORDS, false, WORDS);
     struct result result = {0};
     const txl_encoding encoding = encoding_of(CORPUS, &result);
@@ -866,8 +853,7 @@ static void test_counts_and_reuse(void **state) {
 
 /* ---- Raw text ----------------------------------------------------------------------------- */
 
-static void test_long_raw_lines(void **state) {
-    (void)state;
+TEST(test_long_raw_lines) {
     struct made *made = make(TXL_WORDS, false, "<eos>|<unk>|ab");
     assert_int_equal(encode_repeated(made, "", "ab ", 800000, "ab"), 800002);
     struct result result = {0};
@@ -889,8 +875,7 @@ static void test_long_raw_lines(void **state) {
 
 /* ---- Decoding ----------------------------------------------------------------------------- */
 
-static void test_decodes_raw(void **state) {
-    (void)state;
+TEST(test_decodes_raw) {
     struct made *made = make(TXL_WORDS, false, "<eos>|<unk>|He|said|,|.|\"|1|@,@|000");
     txl_decoder *decoder = new_decoder(made, true);
     struct buffer out = {0};
@@ -910,8 +895,7 @@ static void test_decodes_raw(void **state) {
     unmake(made);
 }
 
-static void test_decoder_refuses_ids(void **state) {
-    (void)state;
+TEST(test_decoder_refuses_ids) {
     struct made *made = make(TXL_WORDS, false, WORDS);
     txl_decoder *decoder = new_decoder(made, false);
     static const int32_t wrong[] = {-1, 7, INT32_MAX, INT32_MIN};
@@ -967,8 +951,7 @@ static json_t *case_tokens(const char *name, char tokenizer[16]) {
     return tokens;
 }
 
-static void test_lm1b_case(void **state) {
-    (void)state;
+TEST(test_lm1b_case) {
     size_t length;
     char *list = read_case("lm1b", "1b_word_vocab.txt", &length);
     list[length - 1] = '\0'; /* the last line end separates nothing */
@@ -1034,8 +1017,7 @@ static void check_case(const char *name) {
     unmake(made);
 }
 
-static void test_cases(void **state) {
-    (void)state;
+TEST(test_cases) {
     static const char *const cases[] = {"absolute-learned",
                                         "absolute-sinusoid",
                                         "characters",
@@ -1059,8 +1041,7 @@ static void test_cases(void **state) {
 
 /* ---- Noise -------------------------------------------------------------------------------- */
 
-static void test_noise(void **state) {
-    (void)state;
+TEST(test_noise) {
     struct made *kinds[] = {
         make(TXL_WORDS, false, WORDS),
         make(TXL_WORDS, true, "a|b"),

@@ -1,15 +1,10 @@
 /* UTF-8, white space and lower case, against what Python 3.11 says of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/base/white_space.h"
 #include "lib/text/unicode.h"
+#include "tests/unit.h"
 
 #define R "\xef\xbf\xbd"
 
@@ -21,8 +16,7 @@ static void append_code(char *out, size_t *n, uint32_t code) {
 }
 
 /* bytes.decode("utf-8", "replace").encode() */
-static void test_ill_formed_sequences(void **state) {
-    (void)state;
+TEST(test_ill_formed_sequences) {
     static const struct {
         const char *bytes, *expected;
     } rows[] = {
@@ -69,8 +63,7 @@ static void test_ill_formed_sequences(void **state) {
     }
 }
 
-static void test_first(void **state) {
-    (void)state;
+TEST(test_first) {
     size_t length = 5;
     assert_int_equal(unicode_first("\xe4\xb8\xad!?", &length), 0x4e2d);
     assert_int_equal(length, 3);
@@ -80,8 +73,7 @@ static void test_first(void **state) {
 }
 
 /* [c for c in range(0x110000) if chr(c).isspace()] */
-static void test_white_space(void **state) {
-    (void)state;
+TEST(test_white_space) {
     static const uint32_t spaces[] = {
         0x09,   0x0a,   0x0b,   0x0c,   0x0d,   0x1c,   0x1d,   0x1e,   0x1f,   0x20,
         0x85,   0xa0,   0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006,
@@ -107,8 +99,7 @@ static void test_white_space(void **state) {
         assert_int_equal(space_length(not_space[i], strlen(not_space[i])), 0);
 }
 
-static void test_lower_case(void **state) {
-    (void)state;
+TEST(test_lower_case) {
     static const char *const rows[][2] = {
         {"", ""},
         {"Plain ASCII [@`{]", "plain ascii [@`{]"},
@@ -143,8 +134,7 @@ static void test_lower_case(void **state) {
 }
 
 /* What callers size their buffers by. */
-static void test_lower_case_stays_within_its_room(void **state) {
-    (void)state;
+TEST(test_lower_case_stays_within_its_room) {
     for (uint32_t code = 0; code < 0x110000; code++) {
         if (code >= 0xd800 && code < 0xe000)
             continue;
@@ -157,8 +147,7 @@ static void test_lower_case_stays_within_its_room(void **state) {
 }
 
 /* A word of nothing but sigmas and ignored signs takes time in proportion. */
-static void test_lower_case_is_not_quadratic(void **state) {
-    (void)state;
+TEST(test_lower_case_is_not_quadratic) {
     enum { LENGTH = 1 << 20 };
     char *word = malloc(LENGTH);
     char *lower = malloc(UNICODE_LOWER_ROOM(LENGTH));

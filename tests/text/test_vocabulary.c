@@ -1,15 +1,10 @@
 /* Vocabularies: packing and opening their section, finding symbols, guessing what they are for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "lib/text/vocabulary.h"
+#include "tests/unit.h"
 
 #define ENTRIES(...)                                                                               \
     (const struct vocabulary_entry[]) {                                                            \
@@ -42,8 +37,7 @@ static int32_t find(const struct vocabulary *vocabulary, const char *text) {
     return vocabulary_find(vocabulary, text, strlen(text));
 }
 
-static void test_section_is_as_documented(void **state) {
-    (void)state;
+TEST(test_section_is_as_documented) {
     size_t size;
     void *section = pack(ENTRIES(E("ab"), E(""), E("c")), 3, &size);
     static const char expected[] = "\3\0\0\0\2\0\0\0\2\0\0\0\3\0\0\0abc";
@@ -52,8 +46,7 @@ static void test_section_is_as_documented(void **state) {
     free(section);
 }
 
-static void test_size_has_bounds(void **state) {
-    (void)state;
+TEST(test_size_has_bounds) {
     const struct vocabulary_entry huge[] = {{"", UINT32_MAX}, {"", 1}};
     void *section;
     size_t size;
@@ -63,8 +56,7 @@ static void test_size_has_bounds(void **state) {
                                        "16777216 of them");
 }
 
-static void test_finds_every_symbol(void **state) {
-    (void)state;
+TEST(test_finds_every_symbol) {
     enum { N = 5000 };
     static char texts[N][8];
     static struct vocabulary_entry symbols[N];
@@ -92,8 +84,7 @@ static void test_finds_every_symbol(void **state) {
     free(section);
 }
 
-static void test_first_of_equal_spellings_is_found(void **state) {
-    (void)state;
+TEST(test_first_of_equal_spellings_is_found) {
     size_t size;
     void *section = pack(ENTRIES(E("x"), E("the"), E("the"), E("x")), 4, &size);
     struct vocabulary vocabulary;
@@ -105,8 +96,7 @@ static void test_first_of_equal_spellings_is_found(void **state) {
     free(section);
 }
 
-static void test_symbols_may_hold_any_bytes(void **state) {
-    (void)state;
+TEST(test_symbols_may_hold_any_bytes) {
     size_t size;
     void *section = pack(ENTRIES(E("a\0b"), E("\xff\xfe"), E("\0")), 3, &size);
     struct vocabulary vocabulary;
@@ -119,8 +109,7 @@ static void test_symbols_may_hold_any_bytes(void **state) {
     free(section);
 }
 
-static void test_bytes(void **state) {
-    (void)state;
+TEST(test_bytes) {
     size_t size;
     void *section = pack(ENTRIES(E("32"), E("255"), E("0"), E("7")), 4, &size);
     struct vocabulary vocabulary;
@@ -143,8 +132,7 @@ static void test_bytes(void **state) {
         assert_int_equal(vocabulary_byte(others[i], strlen(others[i])), -1);
 }
 
-static void test_damaged_sections_are_refused(void **state) {
-    (void)state;
+TEST(test_damaged_sections_are_refused) {
     static const struct {
         const char *bytes;
         size_t size;
@@ -183,8 +171,7 @@ static void test_damaged_sections_are_refused(void **state) {
     }
 }
 
-static void test_special_ids_are_checked(void **state) {
-    (void)state;
+TEST(test_special_ids_are_checked) {
     size_t size;
     void *section = pack(ENTRIES(E("a"), E("b")), 2, &size);
     static const int32_t wrong[] = {2, -2, INT32_MAX, INT32_MIN};
@@ -204,8 +191,7 @@ static void assert_kind(txl_kind expected, const struct vocabulary_entry *symbol
     assert_int_equal(vocabulary_guess_kind(symbols, n, false), expected);
 }
 
-static void test_guesses(void **state) {
-    (void)state;
+TEST(test_guesses) {
     assert_kind(TXL_BYTES, ENTRIES(E("32"), E("101"), E("0")), 3);
     assert_kind(TXL_WORDS, ENTRIES(E("32"), E("101"), E("256")), 3);
     assert_kind(TXL_TEXT8, ENTRIES(E("a"), E("z"), E("_")), 3);
@@ -232,8 +218,7 @@ static void test_guesses(void **state) {
 }
 
 /* No section made of noise may be read beyond its end. */
-static void test_noise(void **state) {
-    (void)state;
+TEST(test_noise) {
     uint32_t random = 1;
     for (int i = 0; i < 20000; i++) {
         unsigned char noise[24];

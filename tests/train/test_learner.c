@@ -3,13 +3,8 @@
 #include "lib/kernels/kernels.h"
 #include "lib/train/training.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,14 +83,12 @@ static void check_run(const struct model_case *c, int r, const json_t *run) {
     free(nats);
 }
 
-static void reference_runs(void **state) {
-    (void)state;
+TEST(reference_runs) {
     check_trained_cases("dynamic.json", check_run);
 }
 
 /* Squares that somebody else kept. */
-static void squares_are_set(void **state) {
-    (void)state;
+TEST(squares_are_set) {
     static const char bias[] = "layer.0.feed_forward.1.bias";
     const txl_settings settings = {.tgt_len = 16, .mem_len = 24, .clamp_len = -1, .threads = 1};
     const txl_learning rms = {.method = TXL_LEARNING_RMS, .rate = 1, .epsilon = 1},
@@ -177,8 +170,7 @@ static void check_session(const struct model_case *c, const txl_settings *settin
     free(nats);
 }
 
-static void sessions_that_go_on(void **state) {
-    (void)state;
+TEST(sessions_that_go_on) {
     for (size_t i = 0; trained_cases[i]; i++) {
         struct model_case c;
         case_open(&c, trained_cases[i], "f32", 0);
@@ -213,8 +205,7 @@ static txl_model *open_larger(int32_t ids[LARGER_IDS]) {
 static const txl_settings larger_lengths = {.tgt_len = 100, .mem_len = 120, .clamp_len = -1};
 
 /* A second text gives what the first did: nothing of the first is left. */
-static void any_number_of_threads(void **state) {
-    (void)state;
+TEST(any_number_of_threads) {
     const int threads[] = {1, 2, 3, 5};
     int32_t ids[LARGER_IDS];
     txl_model *model = open_larger(ids);
@@ -247,8 +238,7 @@ static void any_number_of_threads(void **state) {
 }
 
 /* Adam's steps are those of a trainer with one stream that does not clip. */
-static void adam_of_the_trainer(void **state) {
-    (void)state;
+TEST(adam_of_the_trainer) {
     int32_t ids[LARGER_IDS];
     txl_model *model = open_larger(ids);
     txl_error error;
@@ -307,8 +297,7 @@ static void expect_refused(const txl_model *model, const txl_settings *settings,
         fail_msg("'%s' does not say '%s'", error.message, message);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     struct model_case c;
     txl_error error;
     case_open(&c, "characters", "f32", 0);
@@ -362,8 +351,7 @@ static void refusals(void **state) {
 }
 
 /* The error names the segment and the rate; another start is as the first. */
-static void no_number(void **state) {
-    (void)state;
+TEST(no_number) {
     struct model_case c;
     txl_error error;
     float nats[16], at_first[16];

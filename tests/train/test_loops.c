@@ -1,13 +1,8 @@
 /* Every table of training's loops against float64, for lengths with and without a rest of a
  * vector. */
 #include "lib/train/loops.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>

@@ -3,13 +3,8 @@
 #include "lib/base/subnormals.h"
 #include "lib/train/training.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -206,8 +201,7 @@ static void check_run(const struct model_case *c, int r, const json_t *run) {
     txl_ids_free(ids);
 }
 
-static void reference_runs(void **state) {
-    (void)state;
+TEST(reference_runs) {
     check_trained_cases("train.json", check_run);
 }
 
@@ -256,8 +250,7 @@ static void check_tensor(const struct model_case *c, const txl_ids *ids,
     free(direction);
 }
 
-static void finite_differences(void **state) {
-    (void)state;
+TEST(finite_differences) {
     for (size_t i = 0; trained_cases[i]; i++) {
         for (int drops = 0; drops < 2; drops++) {
             struct model_case c;
@@ -288,8 +281,7 @@ static void finite_differences(void **state) {
 }
 
 /* Within a step subnormal numbers are zero, and for its caller they are not. */
-static void subnormal_numbers(void **state) {
-    (void)state;
+TEST(subnormal_numbers) {
     volatile float small = 1e-30f;
     uint64_t before = subnormals_to_zero();
     float zero = small * 1e-10f;
@@ -310,8 +302,7 @@ static void subnormal_numbers(void **state) {
 }
 
 /* Processors that have vectors use them. */
-static void loops_of_kernels(void **state) {
-    (void)state;
+TEST(loops_of_kernels) {
     for (size_t k = 0; kernels_available(k); k++) {
         const struct kernels *kernels = kernels_available(k);
         bool generic = strcmp(kernels->name, "generic") == 0;
@@ -320,8 +311,7 @@ static void loops_of_kernels(void **state) {
 }
 
 /* Dropout drops its share and keeps the mean, and no two draws are for the same place. */
-static void dropout_shares(void **state) {
-    (void)state;
+TEST(dropout_shares) {
     enum { ROWS = 200, WIDTH = 300 };
     for (size_t k = 0; kernels_available(k); k++) {
         const struct loops *loops = loops_choose(kernels_available(k));
@@ -431,16 +421,14 @@ static void check_threads(bool bf16) {
     close_larger(&larger);
 }
 
-static void any_number_of_threads(void **state) {
-    (void)state;
+TEST(any_number_of_threads) {
     check_threads(false);
     check_threads(true);
 }
 
 /* Rounding to bf16 leaves 8 bits of an operand: losses stay within 1e-2 of those in f32, and the
  * gradients' norm within 5 %. */
-static void near_f32_in_bf16(void **state) {
-    (void)state;
+TEST(near_f32_in_bf16) {
     for (size_t k = 0; use_kernels(k); k++) {
         struct larger larger = open_larger();
         txl_trainer *exact = larger_trainer(&larger, false, 2);
@@ -471,8 +459,7 @@ static void assert_same_weights(const txl_trainer *a, const txl_trainer *b) {
 
 /* Saved after each of some steps, of which one begins an epoch, training goes on to the same
  * bits. */
-static void going_on(void **state) {
-    (void)state;
+TEST(going_on) {
     enum { STEPS = 12 };
     struct larger larger = open_larger();
     txl_trainer *whole = larger_trainer(&larger, false, 2);
@@ -521,8 +508,7 @@ static void assert_same_files(const char *a, const char *b) {
 
 /* Weights that are kept are written later as they were, also by a training that goes on from a
  * state, and the training does not notice.  The second band's projections are tied. */
-static void kept_weights(void **state) {
-    (void)state;
+TEST(kept_weights) {
     struct larger larger = open_larger();
     txl_trainer *t = larger_trainer(&larger, false, 2);
     txl_error error;
@@ -555,8 +541,7 @@ static void kept_weights(void **state) {
 }
 
 /* A memory that is emptied before every step is none, and a state keeps when it is emptied. */
-static void forgetting(void **state) {
-    (void)state;
+TEST(forgetting) {
     struct larger larger = open_larger();
     txl_training how = {
         .batch = 6, .tgt_len = 80, .mem_len = 0, .clip = 0.25, .epsilon = 1e-8, .threads = 1};
@@ -595,8 +580,7 @@ static void forgetting(void **state) {
 }
 
 /* Nothing is updated then. */
-static void no_number(void **state) {
-    (void)state;
+TEST(no_number) {
     struct larger larger = open_larger();
     txl_trainer *t = larger_trainer(&larger, false, 1);
     txl_step step;
@@ -712,8 +696,7 @@ static void run_group(struct group *group, struct peer *peer) {
 }
 
 /* Four give the losses of one, dropout included, and go on from a state as if nothing had been. */
-static void several_processes(void **state) {
-    (void)state;
+TEST(several_processes) {
     static struct peer whole[PEERS], rest[PEERS];
     struct group group = {.larger = open_larger()};
     snprintf(group.path, sizeof group.path, "%s", scratch_path("peers.state"));
@@ -764,8 +747,7 @@ static txl_status sum_of_one(void *context, float *x, size_t n, txl_error *error
 }
 
 /* The error says the status of a callback that failed, and its message if it wrote one. */
-static void failures_of_peers(void **state) {
-    (void)state;
+TEST(failures_of_peers) {
     char why[] = "why";
     const txl_peers peers[] = {
         {.n = 1, .sum = fail_floats, .sum_doubles = fail_doubles},
@@ -792,8 +774,7 @@ static void failures_of_peers(void **state) {
 }
 
 /* Sizes that 64 bits cannot count are not taken for small ones. */
-static void more_than_memory(void **state) {
-    (void)state;
+TEST(more_than_memory) {
     struct larger larger = open_larger();
     txl_training sum = {.batch = 1 << 20, .tgt_len = TXL_MAX_TGT_LEN, .epsilon = 1e-8};
     txl_training one = sum, most = sum;
@@ -811,8 +792,7 @@ static void more_than_memory(void **state) {
     close_larger(&larger);
 }
 
-static void reserved_members(void **state) {
-    (void)state;
+TEST(reserved_members) {
     struct larger larger = open_larger();
     txl_trainer *t;
     txl_error error;
@@ -863,8 +843,7 @@ static void change_facts(const char *path, const char *from, const char *to) {
 }
 
 /* What is wrong in a state is said of its file, also by functions that know nothing of it. */
-static void errors_name_the_state(void **state) {
-    (void)state;
+TEST(errors_name_the_state) {
     struct larger larger = open_larger();
     txl_trainer *t = larger_trainer(&larger, false, 1);
     txl_saved *saved;
@@ -887,8 +866,7 @@ static void errors_name_the_state(void **state) {
 }
 
 /* Other texts, and any byte that is not as it was. */
-static void foreign_states(void **state) {
-    (void)state;
+TEST(foreign_states) {
     struct larger larger = open_larger();
     txl_trainer *t = larger_trainer(&larger, false, 1);
     txl_saved *saved;

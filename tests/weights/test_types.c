@@ -6,13 +6,8 @@
 #include "lib/kernels/kernels.h"
 #include "lib/weights/weights.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,16 +188,14 @@ static void check_case(const char *name, const char *type, int level) {
     case_close(&narrow);
 }
 
-static void scores_are_those_of_the_rounded_weights(void **state) {
-    (void)state;
+TEST(scores_are_those_of_the_rounded_weights) {
     static const char *const types[] = {"f16", "bf16", "q8"};
     for (size_t i = 0; i < N_NAME; i++)
         for (size_t t = 0; t < 3; t++)
             check_case(names[i], types[t], (int)(i % 2));
 }
 
-static void all_kernels_score_narrow_types(void **state) {
-    (void)state;
+TEST(all_kernels_score_narrow_types) {
     for (size_t v = 0; use_kernels(v); v++) {
         check_case("wt103-zip", "bf16", 0);
         check_case("wt103-zip", "q8", 0);
@@ -236,8 +229,7 @@ static void check_rounded_activations(void) {
     case_close(&narrow);
 }
 
-static void rounded_activations_are_near(void **state) {
-    (void)state;
+TEST(rounded_activations_are_near) {
     size_t checked = 0;
     for (size_t v = 0; kernels_available(v); v++) {
         if (kernels_available(v)->panels[WEIGHTS_BF16]->element == sizeof(float))
@@ -252,8 +244,7 @@ static void rounded_activations_are_near(void **state) {
 }
 
 /* Nothing in the format forbids it; widening the other layers' blocks takes memory of its own. */
-static void layers_may_differ_in_type(void **state) {
-    (void)state;
+TEST(layers_may_differ_in_type) {
     struct model_case narrow;
     txl_model *mixed;
     open_both("enwik8-zip", "bf16", -1, "layer.0.", &narrow, &mixed);
@@ -268,8 +259,7 @@ static void layers_may_differ_in_type(void **state) {
     case_close(&narrow);
 }
 
-static void vectors_have_to_be_f32(void **state) {
-    (void)state;
+TEST(vectors_have_to_be_f32) {
     char from[4096], to[4096];
     txl_model *model;
     txl_error error;
@@ -286,8 +276,7 @@ static void vectors_have_to_be_f32(void **state) {
 }
 
 /* Which matrices become q8, and what the others become. */
-static void q8_serves_wide_products_and_embeddings(void **state) {
-    (void)state;
+TEST(q8_serves_wide_products_and_embeddings) {
     struct model_case c;
     case_open(&c, "wt103-zip", "q8", -1);
     size_t n_q8 = 0, n_f16 = 0;

@@ -6,13 +6,8 @@
 #include "lib/weights/layout.h"
 #include "lib/weights/weights.h"
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <glob.h>
 #include <math.h>
 #include <signal.h>
@@ -116,8 +111,7 @@ static void assert_tensor(const struct weights *w, const char *name, int level) 
     block_coder_free(coder);
 }
 
-static void round_trips(void **state) {
-    (void)state;
+TEST(round_trips) {
     static const int levels[] = {0, 1, 9};
     for (size_t l = 0; l < 3; l++) {
         struct weights_source source[] = {
@@ -183,8 +177,7 @@ static void assert_q8(const struct weights *w, const char *name) {
 }
 
 /* Blocks of a mebibyte cut blocks of columns and scales alike. */
-static void q8_round_trips(void **state) {
-    (void)state;
+TEST(q8_round_trips) {
     static const int levels[] = {0, 1};
     for (size_t l = 0; l < 2; l++) {
         struct weights_source source[] = {
@@ -212,8 +205,7 @@ static void q8_round_trips(void **state) {
     assert_int_equal(write_file(scratch_path("v.txl"), &vector, 1, 0, &error), TXL_FORMAT);
 }
 
-static void impossible_weights_are_refused(void **state) {
-    (void)state;
+TEST(impossible_weights_are_refused) {
     struct {
         float value;
         enum weights_type type;
@@ -233,8 +225,7 @@ static void impossible_weights_are_refused(void **state) {
     }
 }
 
-static void too_many_blocks_are_refused(void **state) {
-    (void)state;
+TEST(too_many_blocks_are_refused) {
     struct weights_source source = source_of("w", WEIGHTS_F32, UINT64_C(1) << 30, 1 << 21);
     txl_error error;
     const char *path = scratch_path("huge.txl");
@@ -259,8 +250,7 @@ static bool stop_at_once(void *context, uint64_t done, uint64_t total) {
     return false;
 }
 
-static void failures_leave_no_file(void **state) {
-    (void)state;
+TEST(failures_leave_no_file) {
     char path[4096];
     snprintf(path, sizeof path, "%s", scratch_path("failing.txl"));
     struct weights_source source = source_of("w", WEIGHTS_F32, 3000, 1000);
@@ -355,8 +345,7 @@ static txl_status try_image(const uint8_t *data, size_t size) {
     return status;
 }
 
-static void truncated_files_are_refused(void **state) {
-    (void)state;
+TEST(truncated_files_are_refused) {
     struct image image = load_case("enwik8-zip", NULL, 1);
     assert_int_equal(try_image(image.data, image.size), TXL_OK);
     for (size_t size = 1; size < image.size; size += size < 4096 ? 7 : 1009)
@@ -365,8 +354,7 @@ static void truncated_files_are_refused(void **state) {
 }
 
 /* Every section has a checksum, so a changed byte is noticed wherever it can matter. */
-static void changed_bytes_are_refused(void **state) {
-    (void)state;
+TEST(changed_bytes_are_refused) {
     struct image image = load_case("wt103-zip", NULL, 1);
     struct layout_header header;
     memcpy(&header, image.data, sizeof header);
@@ -405,8 +393,7 @@ static void assert_refused(const struct image *image, const char *says) {
         fail_msg("status %d, \"%s\", expected \"%s\"", (int)status, error.message, says);
 }
 
-static void sections_have_to_lie_in_the_file(void **state) {
-    (void)state;
+TEST(sections_have_to_lie_in_the_file) {
     struct image image = load_case("enwik8-zip", NULL, 1);
     struct layout_header header;
     memcpy(&header, image.data, sizeof header);
@@ -448,8 +435,7 @@ static void alter_settings(struct image *image, const char *from, const char *to
     seal(image);
 }
 
-static void impossible_settings_are_refused(void **state) {
-    (void)state;
+TEST(impossible_settings_are_refused) {
     static const struct {
         const char *name, *from, *to, *says;
     } wrong[] = {
@@ -475,8 +461,7 @@ static void impossible_settings_are_refused(void **state) {
 }
 
 /* Raw weights are used without comparing their checksums; NaN is detected in the results. */
-static void results_have_to_be_finite(void **state) {
-    (void)state;
+TEST(results_have_to_be_finite) {
     static const char *const tensors[] = {"layer.0.feed_forward.2.weight", "softmax.3.projection"};
     for (size_t i = 0; i < 2; i++) {
         struct image image = load_case("wt103-zip", NULL, 0);
@@ -513,8 +498,7 @@ static void results_have_to_be_finite(void **state) {
     }
 }
 
-static void verification_may_be_stopped(void **state) {
-    (void)state;
+TEST(verification_may_be_stopped) {
     struct weights_source source = source_of("w", WEIGHTS_F32, 1000, 1000);
     const char *path = scratch_path("verified.txl");
     txl_error error;
@@ -526,8 +510,7 @@ static void verification_may_be_stopped(void **state) {
 }
 
 /* A hostile file has checksums that fit: then the checks behind them must hold. */
-static void hostile_files_do_no_harm(void **state) {
-    (void)state;
+TEST(hostile_files_do_no_harm) {
     uint64_t random = 42;
     static const char *const cases[] = {"enwik8-zip", "wt103-zip", "learnable-positions",
                                         "wt103-zip", "hf-bin"};
@@ -588,8 +571,7 @@ static txl_status read_altered(const struct image *image, size_t offset, const v
     return status;
 }
 
-static void impossible_scales_are_refused(void **state) {
-    (void)state;
+TEST(impossible_scales_are_refused) {
     struct weights_source source = source_of("w", WEIGHTS_Q8, 2, 65);
     txl_error error;
     const char *path = scratch_path("scales.txl");
@@ -608,8 +590,7 @@ static void impossible_scales_are_refused(void **state) {
     free(image.data);
 }
 
-static void raw_blocks_have_their_tensors_size(void **state) {
-    (void)state;
+TEST(raw_blocks_have_their_tensors_size) {
     static const uint8_t stored[3] = {1, 2, 3};
     struct block block = {.stored = sizeof stored,
                           .encoding = BLOCK_RAW,
@@ -624,8 +605,7 @@ static void raw_blocks_have_their_tensors_size(void **state) {
     block_coder_free(coder);
 }
 
-static void versions_are_told_apart(void **state) {
-    (void)state;
+TEST(versions_are_told_apart) {
     struct image image = load_case("enwik8-zip", NULL, 1);
     struct layout_header header;
     memcpy(&header, image.data, sizeof header);
@@ -647,8 +627,7 @@ static void versions_are_told_apart(void **state) {
 }
 
 /* A whole frame with a right checksum, of fewer bytes than the tensor needs. */
-static void frames_have_their_blocks_size(void **state) {
-    (void)state;
+TEST(frames_have_their_blocks_size) {
     enum { SIZE = 4096 };
     static float zeros[SIZE / 4], out[SIZE / 2];
     txl_error error;
@@ -668,8 +647,7 @@ static void frames_have_their_blocks_size(void **state) {
     block_coder_free(coder);
 }
 
-static void halves_round_to_nearest_even(void **state) {
-    (void)state;
+TEST(halves_round_to_nearest_even) {
     for (uint32_t h = 0; h < 0x10000; h++) {
         if ((h & 0x7c00) != 0x7c00)
             assert_int_equal(f16_of_float(float_of_f16((uint16_t)h)), h);

@@ -2,13 +2,8 @@
  * divided among calls, nor on kernels and threads; narrow types of weights and memory come
  * close. */
 #include "tests/model_cases.h"
+#include "tests/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,14 +239,12 @@ static void check_case(const char *name) {
     case_close(&c);
 }
 
-static void cases_agree_with_the_reference(void **state) {
-    (void)state;
+TEST(cases_agree_with_the_reference) {
     for (size_t i = 0; cases[i]; i++)
         check_case(cases[i]);
 }
 
-static void kernels_agree_with_the_reference(void **state) {
-    (void)state;
+TEST(kernels_agree_with_the_reference) {
     for (size_t v = 0; use_kernels(v); v++)
         for (size_t i = 0; cases[i]; i++)
             check_case(cases[i]);
@@ -261,8 +254,7 @@ static void kernels_agree_with_the_reference(void **state) {
 
 /* If the memory drops nothing, numbers do not depend on the division of the text into segments and
  * calls, nor on the number of threads. */
-static void divisions_agree(void **state) {
-    (void)state;
+TEST(divisions_agree) {
     static const size_t steps[] = {1, 7, 50, 1000};
     static const int tgt_lens[] = {1, 13, 64, 600};
     for (size_t i = 0; cases[i]; i++) {
@@ -285,8 +277,7 @@ static void divisions_agree(void **state) {
 }
 
 /* Distributions contain the scores and sum to one. */
-static void distributions_agree(void **state) {
-    (void)state;
+TEST(distributions_agree) {
     struct model_case c;
     txl_error error;
     case_open(&c, cases[0], NULL, -1);
@@ -311,8 +302,7 @@ static void distributions_agree(void **state) {
 }
 
 /* Several gaps asked for in one pass get the same distributions as each alone. */
-static void gaps_asked_together_agree(void **state) {
-    (void)state;
+TEST(gaps_asked_together_agree) {
     enum { GAPS = 12, LENGTH = 60 };
     for (size_t i = 0; cases[i]; i++) {
         struct model_case c;
@@ -383,8 +373,7 @@ static double order_matters(const struct model_case *c, const size_t *one, const
 }
 
 /* The order of filling decides which gaps see each other, so it changes the numbers. */
-static void the_order_of_filling_decides(void **state) {
-    (void)state;
+TEST(the_order_of_filling_decides) {
     static const size_t up[] = {6, 21, 30}, down[] = {30, 21, 6};
     struct model_case c;
     case_open(&c, cases[1], NULL, -1);
@@ -395,8 +384,7 @@ static void the_order_of_filling_decides(void **state) {
 }
 
 /* Copies that are fed together, and so share passes, give the same bits as each alone. */
-static void copies_agree(void **state) {
-    (void)state;
+TEST(copies_agree) {
     enum { COPIES = 7, STEPS = 20 };
     struct model_case c;
     txl_error error;
@@ -442,8 +430,7 @@ static void assert_same_next(const struct model_case *c, txl_session *a, txl_ses
 }
 
 /* A session that is saved and loaded continues as one that was not. */
-static void saved_memory_goes_on(void **state) {
-    (void)state;
+TEST(saved_memory_goes_on) {
     struct model_case c;
     txl_error error;
     case_open(&c, cases[5], NULL, -1);
@@ -474,8 +461,7 @@ static void saved_memory_goes_on(void **state) {
 
 /* These weights are large, so rounding them shows.  Bounds are about twice the measured
  * differences.  Matrices with rows of fewer than 64 elements stay f16 in a file of type q8. */
-static void narrow_types_are_near(void **state) {
-    (void)state;
+TEST(narrow_types_are_near) {
     static const struct {
         const char *type;
         double most, mean;
@@ -532,8 +518,7 @@ static float *wide_distributions(const char *type, size_t n_token) {
 }
 
 /* Bounds are twice the measured differences. */
-static void weights_in_8_bits_are_near(void **state) {
-    (void)state;
+TEST(weights_in_8_bits_are_near) {
     enum { N_TOKEN = 300, N = 80 * N_TOKEN };
     float *one = wide_distributions("f32", N_TOKEN), *two = wide_distributions("q8", N_TOKEN);
     double most = 0, sum = 0;
@@ -551,8 +536,7 @@ static void weights_in_8_bits_are_near(void **state) {
 
 /* Bounds are up to twice the measured differences, which are the same for every table of
  * kernels. */
-static void memory_in_16_bits_is_near(void **state) {
-    (void)state;
+TEST(memory_in_16_bits_is_near) {
     for (size_t i = 0; cases[i]; i++) {
         struct model_case c;
         case_open(&c, cases[i], NULL, -1);
@@ -563,8 +547,7 @@ static void memory_in_16_bits_is_near(void **state) {
 }
 
 /* A model opened in compressed form gives the same bits. */
-static void compressed_models_agree(void **state) {
-    (void)state;
+TEST(compressed_models_agree) {
     for (size_t i = 0; i < 3; i++) {
         struct model_case c, compressed;
         txl_error error;
@@ -605,8 +588,7 @@ static txl_status compare_id(void *context, const txl_symbol *symbol, txl_error 
 }
 
 /* Each case's SentencePiece model turns its text into the ids that were scored. */
-static void texts_have_the_reference_ids(void **state) {
-    (void)state;
+TEST(texts_have_the_reference_ids) {
     for (size_t i = 0; cases[i]; i++) {
         struct model_case c;
         txl_encoder *encoder;
@@ -663,8 +645,7 @@ static void check_header(const struct model_case *c) {
     json_decref(header);
 }
 
-static void headers_state_the_facts(void **state) {
-    (void)state;
+TEST(headers_state_the_facts) {
     for (size_t i = 0; cases[i]; i++) {
         struct model_case c;
         case_open(&c, cases[i], NULL, -1);
@@ -675,8 +656,7 @@ static void headers_state_the_facts(void **state) {
 
 /* Costs are the multiply-adds of a content row, a query row and their attention, counted by
  * hand. */
-static void costs_count_both_rows(void **state) {
-    (void)state;
+TEST(costs_count_both_rows) {
     struct model_case c;
     txl_costs costs, longer;
     case_open(&c, "xlnet/wide-heads", NULL, -1);
@@ -703,8 +683,7 @@ static void assert_refused(txl_status status, const txl_error *error, txl_status
         fail_msg("'%s' lacks '%s'", error->message, part);
 }
 
-static void misuse_is_refused(void **state) {
-    (void)state;
+TEST(misuse_is_refused) {
     struct model_case c;
     txl_error e;
     txl_memory *memory;
@@ -737,8 +716,7 @@ static void misuse_is_refused(void **state) {
     case_close(&c);
 }
 
-static void other_families_have_no_blocks(void **state) {
-    (void)state;
+TEST(other_families_have_no_blocks) {
     struct model_case c;
     txl_error e;
     txl_settings settings;
