@@ -511,7 +511,7 @@ typedef struct txl_sampling {
 #define TXL_TEMPERATURE 0.95
 #define TXL_TOP_K 40  /* where symbols are words; other kinds have no top_k */
 #define TXL_MIN_P 0.1 /* of all other kinds but one: */
-#define TXL_MIN_P_PIECES 0.02
+#define TXL_MIN_P_PIECES 0.01
 #define TXL_REPEAT_LAST 64
 
 /* Sets every member to what `txl generate` does by default with this model: the temperature above,
