@@ -26,10 +26,7 @@ static int method_of(const struct dynamic_options *o) {
 }
 
 const char *dynamic_given(const struct dynamic_options *o) {
-    const struct {
-        bool given;
-        const char *name;
-    } options[] = {
+    const struct option_given options[] = {
         {o->method != CHOICE_UNSET, "--dynamic-method"},
         {!isnan(o->lr), "--dynamic-lr"},
         {!isnan(o->decay), "--dynamic-decay"},
@@ -39,10 +36,7 @@ const char *dynamic_given(const struct dynamic_options *o) {
         {o->output, "--dynamic-output"},
         {o->type != CHOICE_UNSET, "--type"},
     };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (options[i].given)
-            return options[i].name;
-    return NULL;
+    return options_first_given(options, sizeof options / sizeof *options);
 }
 
 /* Whether the statistics are a TensorFlow checkpoint's, and not a text's. */

@@ -289,10 +289,7 @@ static void note_literal_stops(const struct generate_options *options) {
 }
 
 static int check_learning(const struct command *command, const struct generate_options *o) {
-    const struct {
-        bool given;
-        const char *name;
-    } without[] = {
+    const struct option_given without[] = {
         {o->save_memory != NULL, "--save-memory"},
         {o->load_memory != NULL, "--load-memory"},
         {o->interactive, "--interactive"},
@@ -304,9 +301,9 @@ static int check_learning(const struct command *command, const struct generate_o
     const char *given = dynamic_given(&o->dynamic), *wrong = dynamic_wrong(&o->dynamic);
     if (!o->dynamic.on)
         return given ? options_wrong(command, "%s needs --dynamic", given) : OPTIONS_RUN;
-    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
-        if (without[i].given)
-            return options_wrong(command, "--dynamic cannot be combined with %s", without[i].name);
+    const char *other = options_first_given(without, sizeof without / sizeof *without);
+    if (other)
+        return options_wrong(command, "--dynamic cannot be combined with %s", other);
     return wrong ? options_wrong(command, "%s", wrong) : OPTIONS_RUN;
 }
 
@@ -317,10 +314,7 @@ static bool is_regular(const char *path) {
 }
 
 static int check_prompts(const struct command *command, const struct generate_options *o) {
-    const struct {
-        bool given;
-        const char *name;
-    } without[] = {
+    const struct option_given without[] = {
         {o->prompt != NULL, "--prompt"},
         {o->prompt_text != NULL, "--prompt-text"},
         {o->interactive, "--interactive"},
@@ -331,9 +325,9 @@ static int check_prompts(const struct command *command, const struct generate_op
     };
     if (!o->prompts)
         return OPTIONS_RUN;
-    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
-        if (without[i].given)
-            return options_wrong(command, "--prompts cannot be combined with %s", without[i].name);
+    const char *other = options_first_given(without, sizeof without / sizeof *without);
+    if (other)
+        return options_wrong(command, "--prompts cannot be combined with %s", other);
     if (o->context && !is_regular(o->context))
         return options_wrong(command, "--prompts reads --context for every prompt: name a file");
     return OPTIONS_RUN;
@@ -573,15 +567,14 @@ static const struct note notes[] = {
      "Each line of --prompts is a JSON object: {\"prompt\"} and, for this prompt alone, any of n, "
      "seed, end, stop (a string or a list), eos, temperature, top_k, top_p, min_p, typical, "
      "repetition_penalty, repeat_last, no_repeat_ngram, and true or false for greedy and "
-     "allow_unk. "
-     "They are the options of those names and bounds; a line without them has those of the command "
+     "allow_unk. They are the options of those names and bounds; a line without them has those of "
+     "the command "
      "line. Without a seed each text has a fresh one. For each line comes {\"line\", \"text\", "
      "\"done\", \"seed\", \"tokens\", \"seconds\", \"settings\"}, or with --json every object of "
      "--json with its line before it. A line that is wrong gets {\"line\", \"error\"}, the others "
      "go on, and the exit status is 1. Blank lines count and are left out.\n\n"
      "Objects come in the order of the lines, each text as soon as those before it have come. Up "
-     "to "
-     "8 texts are made together, so that the weights are read once for all of them, and each is "
+     "to 8 texts are made together, so that the weights are read once for all of them, and each is "
      "the text that the same prompt has alone with the same options. Lines are read when there is "
      "room for them, and never waited for while a text is being made, so a program may send a line "
      "and wait for its text. A line has at most 1 MiB."},
@@ -611,8 +604,7 @@ static const struct note notes[] = {
      "Of an XLNet, same_length and cluster_order are left out, and before type come family, "
      "activation, refresh and perhaps order. With --prompts, prompts and failed stand for samples, "
      "the other keys are those of the command line, seed is - without one, and done is end. Keys "
-     "in "
-     "brackets appear if their option is on; "
+     "in brackets appear if their option is on; "
      "seconds do not count the prompt; done is closed if the reader of standard output went away; "
      "text is raw, tokens or ids; the model's name runs to the end of the line."},
     {"XLNet",

@@ -36,6 +36,13 @@ int options_wrong(const struct command *command, const char *format, ...) {
     return STATUS_USAGE;
 }
 
+const char *options_first_given(const struct option_given *options, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (options[i].given)
+            return options[i].name;
+    return NULL;
+}
+
 int options_unknown(const struct command *command, const char *what, const char *mark,
                     const char *name, const char *nearest) {
     const char *topic = command ? command->name : "", *blank = command ? " " : "";

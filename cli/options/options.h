@@ -174,6 +174,13 @@ struct common_options {
         .offset = offsetof(struct common_options, unwrap)                                          \
     }
 
+/* For commands that write a weights file. */
+#define MODEL_NAME_ROW(place)                                                                      \
+    {                                                                                              \
+        .name = "name", .kind = OPTION_STRING, .argument = "NAME", .standard = "none",             \
+        .help = "the model's name in it, for people; compressed texts state it", .offset = (place) \
+    }
+
 /* What --unwrap does, for the end of help. */
 #define UNWRAP_NOTE                                                                                \
     {                                                                                              \
@@ -245,6 +252,15 @@ void options_help(const struct command *command, FILE *out);
  * names the `nearest` one unless NULL.  Returns STATUS_USAGE.  `command` NULL: txl itself. */
 int options_unknown(const struct command *command, const char *what, const char *mark,
                     const char *name, const char *nearest);
+
+/* An option as messages name it, and whether it was given. */
+struct option_given {
+    bool given;
+    const char *name;
+};
+
+/* The name of the first of n options that was given, or NULL. */
+const char *options_first_given(const struct option_given *options, size_t n);
 
 /* Prints the error with a pointer to the help; returns STATUS_USAGE. */
 int options_wrong(const struct command *command, const char *format, ...)

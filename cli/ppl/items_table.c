@@ -1,10 +1,10 @@
 /* Reads tables of items. */
 #include "items_table.h"
 
+#include "cli/system/json_lines.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "lib/base/json_memory.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -171,17 +171,15 @@ static bool is_role(const struct items_table *t, const char *name) {
 }
 
 static enum reading parse_object(struct items_table *t) {
-    json_error_t where;
+    char wrong[512];
     json_decref(t->object);
-    t->object =
-        json_loadb(t->bytes.data, t->bytes.length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
-    if (!t->object && json_lacked_memory(&where))
+    t->object = json_line_object(t->bytes.data, t->bytes.length, wrong, sizeof wrong);
+    if (t->object)
+        return READ;
+    if (*wrong == '\0')
         return FAILED;
-    if (!t->object || !json_is_object(t->object)) {
-        say_wrong(t, "is no JSON object%s%s", t->object ? "" : ": ", t->object ? "" : where.text);
-        return WRONG;
-    }
-    return READ;
+    say_wrong(t, "%s", wrong);
+    return WRONG;
 }
 
 static enum reading read_object(struct items_table *t) {

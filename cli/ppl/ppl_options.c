@@ -79,10 +79,7 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
          "--report takes one FILE and cannot be combined with --per-line or --shard"},
         {files->n > 1 && (shard || sweep), "--shard and --sweep-memory take one FILE"},
     };
-    const struct {
-        bool given;
-        const char *name;
-    } without_learning[] = {
+    const struct option_given without_learning[] = {
         {o->batch > 1, "--batch"},
         {shard, "--shard"},
         {o->merge, "--merge"},
@@ -98,11 +95,10 @@ int ppl_options_check(const struct command *command, const struct ppl_options *o
         {o->common.low_memory, "--low-memory"},
     };
     const char *given = dynamic_given(&o->dynamic), *wrong = dynamic_wrong(&o->dynamic);
-    for (size_t i = 0; o->dynamic.on && i < sizeof without_learning / sizeof without_learning[0];
-         i++)
-        if (without_learning[i].given)
-            return options_wrong(command, "--dynamic cannot be combined with %s",
-                                 without_learning[i].name);
+    const char *other =
+        options_first_given(without_learning, sizeof without_learning / sizeof *without_learning);
+    if (o->dynamic.on && other)
+        return options_wrong(command, "--dynamic cannot be combined with %s", other);
     if (!o->dynamic.on && given)
         return options_wrong(command, "%s needs --dynamic", given);
     if (o->dynamic.on && wrong)

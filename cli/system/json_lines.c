@@ -6,6 +6,7 @@
 #include "terminal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { READ_BYTES = 1 << 16 };
@@ -89,18 +90,28 @@ static bool is_blank(const char *text, size_t length) {
     return true;
 }
 
+json_t *json_line_object(const char *text, size_t length, char *wrong, size_t size) {
+    json_error_t where;
+    json_t *object = json_loadb(text, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
+    *wrong = '\0';
+    if (json_is_object(object))
+        return object;
+    if (object || !json_lacked_memory(&where))
+        snprintf(wrong, size, "is no JSON object%s%s", object ? "" : ": ",
+                 object ? "" : where.text);
+    json_decref(object);
+    return NULL;
+}
+
 static enum json_line parse(const struct json_lines *lines, const char *text, size_t length,
                             json_t **object) {
-    json_error_t where;
-    *object = json_loadb(text, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
-    if (json_is_object(*object))
+    char wrong[512];
+    *object = json_line_object(text, length, wrong, sizeof wrong);
+    if (*object)
         return JSON_LINE_OBJECT;
-    if (!*object && json_lacked_memory(&where))
+    if (*wrong == '\0')
         return fail_memory();
-    terminal_error("%s: line %" PRIu64 ": is no JSON object%s%s", lines->input.name, lines->line,
-                   *object ? "" : ": ", *object ? "" : where.text);
-    json_decref(*object);
-    *object = NULL;
+    terminal_error("%s: line %" PRIu64 ": %s", lines->input.name, lines->line, wrong);
     return JSON_LINE_WRONG;
 }
 

@@ -31,6 +31,9 @@ enum json_line {
     JSON_LINE_FAILED   /* reading failed, with the error printed */
 };
 
+/* Parses a line.  NULL if it is no object: `wrong` then says why, or is "" if memory is short. */
+json_t *json_line_object(const char *text, size_t length, char *wrong, size_t size);
+
 /* False with the error printed. */
 bool json_lines_open(struct json_lines *lines, const char *path);
 void json_lines_close(struct json_lines *lines);
