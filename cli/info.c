@@ -149,7 +149,7 @@ static json_t *weights_object(const struct model *model, uint64_t low_memory, bo
            *settings = json_loads(txl_model_settings_json(handle), 0, NULL);
     int failed = json_object_set_new(object, "file", output_json_string(model->name));
     failed |= json_object_update(object, settings);
-    failed |= !settings_complete(object, model);
+    failed |= !settings_of_model(object, model);
     failed |=
         json_object_set_new(object, "parameters", json_integer((json_int_t)parameters(handle)));
     failed |= json_object_set_new(object, "checksum", json_string(model_checksum(model).text));

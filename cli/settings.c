@@ -1,5 +1,5 @@
 /* The settings of a result.  A row of the table is a setting; JSON and the summary line are printed
- * from the same rows, and so is what txl info adds to the settings of a weights file. */
+ * from the same rows, and so are the settings of a model that txl info prints. */
 #include "settings.h"
 
 #include "cli/system/output.h"
@@ -218,16 +218,16 @@ static const struct row {
     bool (*has)(const struct source *); /* whether there is such a setting; NULL: always */
     const char *unsaid;                 /* a word that the line leaves out */
     bool varies;                        /* shards of one evaluation may differ in it */
-    bool implied; /* a weights file states it only if it is not the usual one */
+    bool of_model;                      /* a setting of the weights file */
 } rows[] = {
-    {"tgt_len", tgt_len, NETWORK, "-"},
-    {"mem_len", mem_len, NETWORK, "-"},
-    {"clamp_len", clamp_len, NETWORK, "-"},
-    {"same_length", same_length, NETWORK},
-    {"same_length_reach", same_length_reach, NETWORK, .implied = true},
-    {"layer_norm_eps", layer_norm_eps, NETWORK, "-", .implied = true},
-    {"memory_start", memory_start, NETWORK, "-"},
-    {"cluster_order", cluster_order, NETWORK},
+    {"tgt_len", tgt_len, NETWORK, "-", .of_model = true},
+    {"mem_len", mem_len, NETWORK, "-", .of_model = true},
+    {"clamp_len", clamp_len, NETWORK, "-", .of_model = true},
+    {"same_length", same_length, NETWORK, .of_model = true},
+    {"same_length_reach", same_length_reach, NETWORK, .of_model = true},
+    {"layer_norm_eps", layer_norm_eps, NETWORK, "-", .of_model = true},
+    {"memory_start", memory_start, NETWORK, "-", .of_model = true},
+    {"cluster_order", cluster_order, NETWORK, .of_model = true},
     {"unwrap", unwrap, NETWORK, NULL, unwraps},
     {"dynamic", dynamic_method, NETWORK, NULL, learns},
     {"dynamic_lr", dynamic_lr, NETWORK, NULL, learns},
@@ -235,7 +235,7 @@ static const struct row {
     {"dynamic_epsilon", dynamic_epsilon, NETWORK, NULL, learns},
     {"statistics_segments", statistics_segments, NETWORK, "-", learns},
     {"arithmetic", arithmetic, COMPUTATION, .unsaid = "fast"},
-    {"type", type, COMPUTATION, "-"},
+    {"type", type, COMPUTATION, "-", .of_model = true},
     {"memory_type", memory_type, COMPUTATION, "-"},
     {"compute", compute, COMPUTATION, NULL, has_compute},
     {"threads", threads, COMPUTATION, "-", .varies = true},
@@ -247,7 +247,7 @@ static const struct row {
     {"text", text_read, NOT_IN_LINE},
     {"kernels", kernels, COMPUTATION, "-", .varies = true},
     {"blas", blas, COMPUTATION, "-", .varies = true},
-    {"family", family, NETWORK, "-", is_xlnet},
+    {"family", family, NETWORK, "-", is_xlnet, .of_model = true},
     {"activation", activation, NETWORK, "-", is_xlnet},
     {"refresh", refresh, NETWORK, NULL, is_xlnet},
     {"order", order, NETWORK, NULL, is_xlnet},
@@ -290,6 +290,11 @@ static const char *word_of(const struct value *value) {
     return value->word ? value->word : value->copy;
 }
 
+/* Nothing, or what a weights file may leave out and does. */
+static bool is_empty(const struct value *value) {
+    return value->kind == NOTHING || (value->kind == WORD && !*word_of(value));
+}
+
 /* ---- JSON --------------------------------------------------------------------------------- */
 
 static json_t *value_to_json(const struct value *value) {
@@ -318,16 +323,15 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
     return true;
 }
 
-bool settings_complete(json_t *object, const struct model *model) {
-    const struct source source = {.model = model};
-    for (size_t i = 0; i < N_ROW; i++) {
-        if (!rows[i].implied || json_object_get(object, rows[i].key))
-            continue;
-        struct value value = rows[i].value(&source);
-        if (value.kind != NOTHING &&
+bool settings_of_model(json_t *object, const struct model *model) {
+    txl_settings settings;
+    txl_model_defaults(model->handle, &settings);
+    const struct source source = {model, &settings, &(struct run_settings){0}, NULL};
+    struct value value;
+    for (size_t i = 0; i < N_ROW; i++)
+        if (rows[i].of_model && get_setting(&source, &rows[i], &value) && !is_empty(&value) &&
             json_object_set_new(object, rows[i].key, value_to_json(&value)) != 0)
             return false;
-    }
     return true;
 }
 

@@ -33,9 +33,10 @@ struct run_settings {
 bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
                       const struct run_settings *run);
 
-/* Appends to the settings of a weights file those that it leaves out because they are the usual
- * ones.  False when out of memory. */
-bool settings_complete(json_t *object, const struct model *model);
+/* Sets in an object, among what else a weights file states, the settings that the model has by
+ * default, also those that the file leaves out because they are the usual ones.  False when out of
+ * memory. */
+bool settings_of_model(json_t *object, const struct model *model);
 
 /* The end of the summary line, the same for every command: key=value, with blanks between.  First
  * what the network is told, then how it is computed; the model's name comes last and runs to the
