@@ -1,8 +1,8 @@
-/* The beginning of all pages' scripts: the facts, functions that make elements, and text that is
+/* The beginning of all pages' scripts: the data, functions that make elements, and text that is
  * safe to show. */
 "use strict";
 
-const facts = JSON.parse(document.getElementById("facts").textContent);
+const data = JSON.parse(document.getElementById("data").textContent);
 
 const count = new Intl.NumberFormat("en").format;
 

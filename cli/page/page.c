@@ -56,11 +56,11 @@ void page_write_head(FILE *stream, const char *name, const struct page_nonce *no
 }
 
 /* JSON has angle brackets and ampersands only in strings, where \u escapes can spell them. */
-bool page_write_facts(FILE *stream, const json_t *facts) {
-    char *text = json_text(facts, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
+bool page_write_data(FILE *stream, const json_t *data) {
+    char *text = json_text(data, OUTPUT_JSON_FORM | JSON_ENSURE_ASCII);
     if (!text)
         return false;
-    fputs("<script type=\"application/json\" id=\"facts\">", stream);
+    fputs("<script type=\"application/json\" id=\"data\">", stream);
     for (const char *c = text; *c != '\0'; c++)
         if (strchr("<>&", *c))
             fprintf(stream, "\\u%04x", (unsigned)*c);

@@ -39,7 +39,7 @@ void page_write_head(FILE *stream, const char *name, const struct page_nonce *no
 const char *page_write(FILE *stream, const char *html, const struct page_nonce *nonce,
                        const struct page_part *parts, size_t n);
 
-/* Writes the object into the element with id "facts".  False when memory is short. */
-bool page_write_facts(FILE *stream, const json_t *facts);
+/* Writes the object into the element with id "data".  False when memory is short. */
+bool page_write_data(FILE *stream, const json_t *data);
 
 #endif

@@ -27,15 +27,15 @@ bool shard_parse(struct shard *shard, const char *text) {
 /* ---- Writing ------------------------------------------------------------------------------ */
 
 bool shard_to_json(json_t *object, const struct shard *shard, const struct result *result,
-                   const struct run_facts *facts, const struct model *model) {
+                   const struct setup *setup, const struct model *model) {
     struct model_checksum checksum = model_checksum(model);
     json_t *o = json_pack("{s:I, s:I, s:f, s:f, s:s, s:o, s:s, s:s, s:s, s:s, s:b, s:b, s:b}",
                           "number", (json_int_t)shard->number, "of", (json_int_t)shard->of, "mean",
                           result->score.mean, "squares", result->score.squares, "checksum",
                           checksum.text, "model", output_json_string(model->name), "mode",
-                          facts->mode, "text", facts->text, "kernels", txl_kernels_name(NULL),
-                          "blas", txl_blas_name(), "words", facts->words, "pieces", facts->pieces,
-                          "replaces_unknown", facts->replaces_unknown);
+                          setup->mode, "text", setup->text, "kernels", txl_kernels_name(NULL),
+                          "blas", txl_blas_name(), "words", setup->words, "pieces", setup->pieces,
+                          "replaces_unknown", setup->replaces_unknown);
     return json_object_set_new(object, "shard", o) == 0;
 }
 
@@ -311,20 +311,20 @@ static bool merge(struct merged *merged, const struct part *parts, int n) {
         terminal_error("the shards' numbers add up to none that is finite");
         return false;
     }
-    merged->facts = (struct run_facts){
-        .words = json_is_true(json_object_get(shard, "words")),
-        .pieces = json_is_true(json_object_get(shard, "pieces")),
-        .ids = json_is_null(json_object_get(first, "unknown")),
-        .replaces_unknown = json_is_true(json_object_get(shard, "replaces_unknown")),
-        .mode = json_string_value(json_object_get(shard, "mode")),
-        .text = json_string_value(json_object_get(shard, "text")),
-        .model = {.name = json_string_value(json_object_get(shard, "model")),
-                  .settings = json_incref(settings)}};
+    merged->setup =
+        (struct setup){.words = json_is_true(json_object_get(shard, "words")),
+                       .pieces = json_is_true(json_object_get(shard, "pieces")),
+                       .ids = json_is_null(json_object_get(first, "unknown")),
+                       .replaces_unknown = json_is_true(json_object_get(shard, "replaces_unknown")),
+                       .mode = json_string_value(json_object_get(shard, "mode")),
+                       .text = json_string_value(json_object_get(shard, "text")),
+                       .model = {.name = json_string_value(json_object_get(shard, "model")),
+                                 .settings = json_incref(settings)}};
     bool good = merge_threads(settings, parts, n) && merge_strings(settings, parts, n);
     char line[8192];
     settings_json_to_text(line, sizeof line, settings, common(parts, n, "model"));
-    merged->facts.model.summary = strdup(line);
-    if (!good || !merged->facts.model.summary) {
+    merged->setup.model.summary = strdup(line);
+    if (!good || !merged->setup.model.summary) {
         terminal_error("out of memory");
         return false;
     }
@@ -352,7 +352,7 @@ bool merge_files(struct merged *merged, char **paths, int n) {
 }
 
 void merged_free(struct merged *merged) {
-    evaluated_free(&merged->facts.model);
+    evaluated_free(&merged->setup.model);
     json_decref(merged->first);
     *merged = (struct merged){0};
 }

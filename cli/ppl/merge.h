@@ -14,11 +14,11 @@ bool shard_parse(struct shard *shard, const char *text);
 
 /* Adds everything that a merge needs to the result's object. */
 bool shard_to_json(json_t *object, const struct shard *shard, const struct result *result,
-                   const struct run_facts *facts, const struct model *model);
+                   const struct setup *setup, const struct model *model);
 
 /* The result of a merge; end with merged_free. */
 struct merged {
-    struct run_facts facts;
+    struct setup setup;
     struct result result;
     json_t *first; /* the object of shard 1, whose strings the others point to */
 };

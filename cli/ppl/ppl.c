@@ -40,7 +40,7 @@ struct ppl {
     struct heat heat;
     struct report report;
     struct progress progress;
-    struct run_facts facts;
+    struct setup setup;
 };
 
 static bool has_before(const struct ppl_options *options) {
@@ -161,20 +161,20 @@ static bool corrects_words(const struct ppl *ppl) {
 
 static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    ppl->facts = (struct run_facts){.words = !model_has_characters(&ppl->model),
-                                    .pieces = model_has_pieces(&ppl->model),
-                                    .corrects_words = corrects_words(ppl),
-                                    .no_eos = options->no_eos,
-                                    .in_table = options->sweep_memory != NULL,
-                                    .ids = options->ids,
-                                    .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
-                                    .mode = options->dynamic.on           ? "dynamic"
-                                            : options->items              ? "items"
-                                            : options->per_line           ? "lines"
-                                            : options->sliding_window > 0 ? "sliding"
-                                            : options->refresh > 0        ? "refreshed"
-                                                                          : "segments",
-                                    .text = text_form(&ppl->model, ppl->text, options->ids)};
+    ppl->setup = (struct setup){.words = !model_has_characters(&ppl->model),
+                                .pieces = model_has_pieces(&ppl->model),
+                                .corrects_words = corrects_words(ppl),
+                                .no_eos = options->no_eos,
+                                .in_table = options->sweep_memory != NULL,
+                                .ids = options->ids,
+                                .replaces_unknown = txl_model_unk(ppl->model.handle) >= 0,
+                                .mode = options->dynamic.on           ? "dynamic"
+                                        : options->items              ? "items"
+                                        : options->per_line           ? "lines"
+                                        : options->sliding_window > 0 ? "sliding"
+                                        : options->refresh > 0        ? "refreshed"
+                                                                      : "segments",
+                                .text = text_form(&ppl->model, ppl->text, options->ids)};
     ppl->evaluation = (struct evaluation){.model = ppl->model.handle,
                                           .options = {.raw = ppl->text == TEXT_RAW,
                                                       .ids = options->ids,
@@ -281,19 +281,19 @@ static bool open_predictors(struct ppl *ppl) {
 static bool state_settings(struct ppl *ppl) {
     const struct model fixed = {ppl->model.handle, "the model without learning"};
     struct run_settings run = {.streams = ppl->streams,
-                               .mode = ppl->facts.mode,
-                               .text = ppl->facts.text,
+                               .mode = ppl->setup.mode,
+                               .text = ppl->setup.text,
                                .unwrap = ppl->options->common.unwrap,
                                .refresh = (uint64_t)ppl->options->refresh};
     if (ppl->options->compare &&
-        !evaluated_set(&ppl->facts.other, &ppl->other, &ppl->other_settings, &run))
+        !evaluated_set(&ppl->setup.other, &ppl->other, &ppl->other_settings, &run))
         return false;
     if (compares_with_itself(ppl) &&
-        !evaluated_set(&ppl->facts.other, &fixed, &ppl->settings, &run))
+        !evaluated_set(&ppl->setup.other, &fixed, &ppl->settings, &run))
         return false;
     if (ppl->options->dynamic.on)
-        ppl->facts.dynamic = run.dynamic = &ppl->dynamic.settings;
-    return evaluated_set(&ppl->facts.model, &ppl->model, &ppl->settings, &run);
+        ppl->setup.dynamic = run.dynamic = &ppl->dynamic.settings;
+    return evaluated_set(&ppl->setup.model, &ppl->model, &ppl->settings, &run);
 }
 
 /* Opens what predicts with the settings, and the scorer over it, and states the settings.  End with
@@ -315,8 +315,8 @@ static bool open_scorer(struct ppl *ppl) {
 }
 
 static void close_scorer(struct ppl *ppl) {
-    evaluated_free(&ppl->facts.model);
-    evaluated_free(&ppl->facts.other);
+    evaluated_free(&ppl->setup.model);
+    evaluated_free(&ppl->setup.other);
     scorer_free(&ppl->evaluation.scorer);
     for (size_t i = 0; i < MOST_SESSIONS; i++) {
         txl_session_free(ppl->predictors[i].session);
@@ -367,7 +367,7 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
 }
 
 static json_t *to_json(const struct ppl *ppl, const struct result *result) {
-    json_t *object = result_to_json(&ppl->facts, result);
+    json_t *object = result_to_json(&ppl->setup, result);
     if (object && ppl->sweep.n > 0 && !sweep_to_json(object, &ppl->sweep)) {
         json_decref(object);
         return NULL;
@@ -383,14 +383,14 @@ static bool report_scored(struct ppl *ppl, const struct result *result) {
 }
 
 static bool print_json(const struct ppl *ppl, const struct result *result) {
-    json_t *object = result_to_json(&ppl->facts, result);
+    json_t *object = result_to_json(&ppl->setup, result);
     if (object && ppl->options->items && !items_to_json(object, &ppl->items)) {
         json_decref(object);
         object = NULL;
     }
     if (ppl->shard.of == 0)
         return output_json(object);
-    if (object && !shard_to_json(object, &ppl->shard, result, &ppl->facts, &ppl->model)) {
+    if (object && !shard_to_json(object, &ppl->shard, result, &ppl->setup, &ppl->model)) {
         json_decref(object);
         object = NULL;
     }
@@ -403,7 +403,7 @@ static void note_unknown(const struct ppl *ppl, const struct result *result) {
     const struct ppl_options *options = ppl->options;
     enum { FEW = 20 };
     const char *name = strcmp(result->file, "-") == 0 ? "standard input" : result->file;
-    unknown_note(&ppl->evaluation.unknown, name, ppl->facts.replaces_unknown);
+    unknown_note(&ppl->evaluation.unknown, name, ppl->setup.replaces_unknown);
     if (model_has_words(&ppl->model) && ppl->text == TEXT_TOKENS && !options->ids &&
         result->unknown > result->tokens / FEW)
         terminal_note("%s: more than one symbol in %d is unknown, which makes the text look more "
@@ -418,7 +418,7 @@ static bool print_result(const struct ppl *ppl, const struct result *result) {
     if (ppl->options->json)
         return print_json(ppl, result);
     return ppl->options->per_line || ppl->options->heat ||
-           (result_print_text(&ppl->facts, result) &&
+           (result_print_text(&ppl->setup, result) &&
             (!ppl->options->items || items_print(&ppl->items)));
 }
 
@@ -488,11 +488,11 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
                       total.score.predicted);
         status = signals_status();
     } else {
-        status = result_check_limit(&ppl->facts, &total, ppl->options->fail_above);
+        status = result_check_limit(&ppl->setup, &total, ppl->options->fail_above);
     }
     status = output_finish(status);
     if (total.score.predicted > 0 && !output_failed())
-        result_print_summary(&ppl->facts, done, &total);
+        result_print_summary(&ppl->setup, done, &total);
     return status;
 }
 
@@ -520,10 +520,10 @@ static bool sweep_pass(struct ppl *ppl, const char *path, struct input *input) {
     bool printed =
         ppl->options->json
             ? output_json(to_json(ppl, &result))
-            : (evaluation->pass > 0 || sweep_print_header(&ppl->facts, &result)) &&
-                  sweep_print_row(&ppl->facts, &result, ppl->settings.mem_len, &ppl->sweep);
+            : (evaluation->pass > 0 || sweep_print_header(&ppl->setup, &result)) &&
+                  sweep_print_row(&ppl->setup, &result, ppl->settings.mem_len, &ppl->sweep);
     if (printed)
-        result_print_summary(&ppl->facts, 1, &result);
+        result_print_summary(&ppl->setup, 1, &result);
     return printed || output_closed();
 }
 
@@ -565,16 +565,16 @@ static int merge_shards(const struct ppl_options *options, const struct operands
     struct merged merged;
     if (!merge_files(&merged, files->items, files->n))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
-    const struct run_facts *facts = &merged.facts;
+    const struct setup *setup = &merged.setup;
     const struct result *result = &merged.result;
-    result_note_unknown(facts, result);
+    result_note_unknown(setup, result);
     if (options->json)
-        output_json(result_to_json(facts, result));
+        output_json(result_to_json(setup, result));
     else
-        result_print_text(facts, result);
-    int status = output_finish(result_check_limit(facts, result, options->fail_above));
+        result_print_text(setup, result);
+    int status = output_finish(result_check_limit(setup, result, options->fail_above));
     if (!output_failed())
-        result_print_summary(facts, 1, result);
+        result_print_summary(setup, 1, result);
     merged_free(&merged);
     return status;
 }

@@ -301,7 +301,7 @@ bool report_result(struct report *report, json_t *result, bool shown) {
     return json_array_append_new(report->results, result) == 0 || fail_memory();
 }
 
-static json_t *facts_of(const struct report *report, const char *name) {
+static json_t *data_of(const struct report *report, const char *name) {
     static const char *const units[] = {
         [TXL_UNIT_WORD] = "word", [TXL_UNIT_CHARACTER] = "character", [TXL_UNIT_PIECE] = "piece"};
     const struct report_chunk *chunk = report->chunk;
@@ -321,9 +321,9 @@ bool report_finish(struct report *report, const char *name) {
         return true;
     write_chunk(report);
     write_symbols(report);
-    json_t *facts = facts_of(report, name);
-    bool good = facts && page_write_facts(report->file.stream, facts);
-    json_decref(facts);
+    json_t *data = data_of(report, name);
+    bool good = data && page_write_data(report->file.stream, data);
+    json_decref(data);
     if (!good)
         return fail_memory();
     write_frame(report, report->rest);

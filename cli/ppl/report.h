@@ -17,7 +17,7 @@
  *                       uint32, length uint32, the bytes, at most 200 of them; absent without <unk>
  *   class symbols       base64 of the spellings that the two name, each: id uint32, length uint32,
  *                       the bytes
- *   id facts            JSON: what reading the above takes, what the kind of text is like (unit,
+ *   id data             JSON: what reading the above takes, what the kind of text is like (unit,
  *                       space, bytes, line_pairs: see txl_kind_unit), the model, the results */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H

@@ -218,7 +218,7 @@ const near = new IntersectionObserver((entries) => {
 
 function buildText() {
   const text = byId("text");
-  text.classList.toggle("bytes", facts.bytes);
+  text.classList.toggle("bytes", data.bytes);
   cutPieces();
   pieces.forEach((piece) => {
     pieceOf.set(piece.element, piece);
@@ -607,7 +607,7 @@ function differenceHeadline() {
 
 /* Every figure, with a column for each model; a name that both have appears once. */
 function drawFigures() {
-  const columns = [{ model: facts.model, ...result }, ...(compare ? [compare] : [])]
+  const columns = [{ model: data.model, ...result }, ...(compare ? [compare] : [])]
     .map(({ settings, dynamic, ...figures }) => ({ ...figures, ...settings,
       ...(dynamic && { drift: dynamic.drift }) }));
   const keys = new Set(columns.flatMap(Object.keys));

@@ -52,13 +52,13 @@ function parts(name) {
   return [...document.querySelectorAll(`script.${name}`)];
 }
 
-const { n_token: nToken, eos, id_bytes: idBytes, n_top: nTop, results } = facts;
+const { n_token: nToken, eos, id_bytes: idBytes, n_top: nTop, results } = data;
 
 /* Tokens of a chunk; the last may have fewer. */
-const CHUNK = facts.chunk;
+const CHUNK = data.chunk;
 
-const marked = facts.unit === "piece";
-const words = facts.unit !== "character";
+const marked = data.unit === "piece";
+const words = data.unit !== "character";
 
 /* Blanks separate words; pieces contain the blank, as this mark. */
 const blank = words && !marked ? " " : "";
@@ -66,7 +66,7 @@ const MARK = /\u2581/g;
 const unit = words ? "token" : "character";
 
 /* The id that ends a line, if there is one. */
-const boundary = facts.line_pairs ? -1 : eos;
+const boundary = data.line_pairs ? -1 : eos;
 
 /* The spellings by id, and the bytes of symbols that stand for a byte. */
 const symbols = new Map();
@@ -77,16 +77,16 @@ let n = 0;
 let ids;
 let lineEnds;
 
-const { compare, ...result } = results[facts.shown];
+const { compare, ...result } = results[data.shown];
 
 /* Each model's results: nats[n], ranks[n] from 0, and for token i the sum and the number of the
  * nats before it, so that the mean over any range is one division. */
-const models = (compare ? [facts.model, compare.model] : [facts.model])
+const models = (compare ? [data.model, compare.model] : [data.model])
   .map((path) => ({ name: baseName(path) }));
 
 /* The byte that a symbol is the name of, or null: decimal where all are bytes, <0x31> of pieces. */
 function byteNamed(symbol) {
-  if (facts.bytes) {
+  if (data.bytes) {
     return /^\d{1,3}$/.test(symbol) ? Number(symbol) : null;
   }
   return marked && /^<0x[0-9A-F]{2}>$/.test(symbol) ? parseInt(symbol.slice(3, 5), 16) : null;
@@ -103,7 +103,7 @@ function readSymbols() {
       symbol = spelled(Uint8Array.of(byte));
     } else if (marked && id !== boundary) {
       symbol = symbol.replace(MARK, " ");
-    } else if (symbol === facts.space) {
+    } else if (symbol === data.space) {
       symbol = " ";
     } else if (id === boundary) {
       symbol = "↵";

@@ -60,16 +60,16 @@ static bool knows_characters(const struct result *result) {
     return result->score.share.characters > 0;
 }
 
-static double bits_per_character(const struct run_facts *facts, const struct result *result,
+static double bits_per_character(const struct setup *setup, const struct result *result,
                                  const struct score *score) {
-    if (!facts->words)
+    if (!setup->words)
         return nats_per_token(score) / LN_2;
     return knows_characters(result) ? score->nats / LN_2 / (double)result->score.share.characters
                                     : NAN;
 }
 
-double result_bits_per_character(const struct run_facts *facts, const struct result *result) {
-    return bits_per_character(facts, result, &result->score);
+double result_bits_per_character(const struct setup *setup, const struct result *result) {
+    return bits_per_character(setup, result, &result->score);
 }
 
 static double bits_per_byte(const struct result *result, const struct score *score) {
@@ -78,19 +78,19 @@ static double bits_per_byte(const struct result *result, const struct score *sco
 }
 
 /* The headline of either model's score. */
-static struct headline make_headline(const struct run_facts *facts, const struct result *result,
+static struct headline make_headline(const struct setup *setup, const struct result *result,
                                      const struct score *score) {
     double nats = nats_per_token(score), error = score_standard_error(score);
-    if (facts->words && !(facts->pieces && knows_characters(result)))
+    if (setup->words && !(setup->pieces && knows_characters(result)))
         return (struct headline){true, exp(nats), exp(nats) * error};
     double per_token =
-        facts->words ? (double)score->predicted / (double)result->score.share.characters : 1;
-    return (struct headline){false, bits_per_character(facts, result, score),
+        setup->words ? (double)score->predicted / (double)result->score.share.characters : 1;
+    return (struct headline){false, bits_per_character(setup, result, score),
                              error / LN_2 * per_token};
 }
 
-struct headline result_headline(const struct run_facts *facts, const struct result *result) {
-    return make_headline(facts, result, &result->score);
+struct headline result_headline(const struct setup *setup, const struct result *result) {
+    return make_headline(setup, result, &result->score);
 }
 
 const char *headline_name(const struct headline *headline) {
@@ -115,50 +115,50 @@ static bool set_member(json_t *object, const char *key, json_t *value) {
     return json_object_set_new(object, key, value) == 0;
 }
 
-static bool set_score(json_t *o, const struct run_facts *facts, const struct result *result,
+static bool set_score(json_t *o, const struct setup *setup, const struct result *result,
                       const struct score *score) {
     double nats = nats_per_token(score);
     return set_member(o, "nats", number(score->nats)) &&
            set_member(o, "nats_per_token", number(nats)) &&
            set_member(o, "perplexity", number(exp(nats))) &&
            set_member(o, "bits_per_token", number(nats / LN_2)) &&
-           set_member(o, "bits_per_character", number(bits_per_character(facts, result, score))) &&
+           set_member(o, "bits_per_character", number(bits_per_character(setup, result, score))) &&
            set_member(o, "bits_per_byte", number(bits_per_byte(result, score))) &&
            set_member(o, "standard_error", number(score_standard_error(score)));
 }
 
-static bool set_comparison(json_t *o, const struct run_facts *facts, const struct result *result) {
-    if (!facts->other.name)
+static bool set_comparison(json_t *o, const struct setup *setup, const struct result *result) {
+    if (!setup->other.name)
         return true;
     json_t *compare = json_object();
     return set_member(o, "compare", compare) &&
-           set_member(compare, "model", output_json_string(facts->other.name)) &&
-           set_score(compare, facts, result, &result->divergence.other) &&
+           set_member(compare, "model", output_json_string(setup->other.name)) &&
+           set_score(compare, setup, result, &result->divergence.other) &&
            divergence_to_json(compare, &result->divergence) &&
-           json_object_set(compare, "settings", facts->other.settings) == 0;
+           json_object_set(compare, "settings", setup->other.settings) == 0;
 }
 
-json_t *result_to_json(const struct run_facts *facts, const struct result *result) {
+json_t *result_to_json(const struct setup *setup, const struct result *result) {
     json_t *o = json_object();
     bool good =
         set_member(o, "file", result->file ? output_json_string(result->file) : json_null()) &&
         set_member(o, "tokens", count(result->tokens, true)) &&
         set_member(o, "predicted", count(result->score.predicted, true)) &&
-        set_member(o, "unknown", count(result->unknown, !facts->ids)) &&
-        set_member(o, "invalid", count(result->invalid, !facts->ids)) &&
-        set_member(o, "bytes", count(result->score.share.bytes, !facts->ids)) &&
-        set_member(o, "characters", count(result->score.share.characters, !facts->ids)) &&
-        set_score(o, facts, result, &result->score) &&
+        set_member(o, "unknown", count(result->unknown, !setup->ids)) &&
+        set_member(o, "invalid", count(result->invalid, !setup->ids)) &&
+        set_member(o, "bytes", count(result->score.share.bytes, !setup->ids)) &&
+        set_member(o, "characters", count(result->score.share.characters, !setup->ids)) &&
+        set_score(o, setup, result, &result->score) &&
         set_member(o, "seconds", number(result->seconds)) &&
         set_member(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
-        (!facts->dynamic ||
+        (!setup->dynamic ||
          set_member(o, "dynamic",
-                    dynamic_to_json(facts->dynamic, result->file ? result->drift : NAN))) &&
-        json_object_set(o, "settings", facts->model.settings) == 0 &&
-        (!facts->no_eos || set_member(o, "no_eos", json_true())) &&
-        (!facts->corrects_words ||
+                    dynamic_to_json(setup->dynamic, result->file ? result->drift : NAN))) &&
+        json_object_set(o, "settings", setup->model.settings) == 0 &&
+        (!setup->no_eos || set_member(o, "no_eos", json_true())) &&
+        (!setup->corrects_words ||
          set_member(o, "word_correction", number(result->word_correction))) &&
-        set_comparison(o, facts, result);
+        set_comparison(o, setup, result);
     if (!good) {
         json_decref(o);
         return NULL;
@@ -177,9 +177,9 @@ static const char *name_of(const struct result *result) {
 
 /* "hound.txt: 1.72150 bits per character +/- 0.00412, perplexity 3.298, 316736 tokens scored".
  * `by` and `other` go on with the name. */
-static bool print_score(const struct run_facts *facts, const struct result *result, const char *by,
+static bool print_score(const struct setup *setup, const struct result *result, const char *by,
                         const char *other, const struct score *score) {
-    const struct headline headline = make_headline(facts, result, score);
+    const struct headline headline = make_headline(setup, result, score);
     const char *name = name_of(result);
     double nats = nats_per_token(score);
     char spread[64] = "";
@@ -218,19 +218,19 @@ static bool print_correction(const struct result *result) {
         result->word_correction);
 }
 
-bool result_print_text(const struct run_facts *facts, const struct result *result) {
-    return (!facts->other.name || print_difference(result)) &&
-           print_score(facts, result, facts->dynamic ? ", learning as it reads" : "", "",
+bool result_print_text(const struct setup *setup, const struct result *result) {
+    return (!setup->other.name || print_difference(result)) &&
+           print_score(setup, result, setup->dynamic ? ", learning as it reads" : "", "",
                        &result->score) &&
-           (!facts->other.name ||
-            print_score(facts, result, ", by ", facts->other.name, &result->divergence.other)) &&
-           (!facts->corrects_words || print_correction(result)) && output_flush();
+           (!setup->other.name ||
+            print_score(setup, result, ", by ", setup->other.name, &result->divergence.other)) &&
+           (!setup->corrects_words || print_correction(result)) && output_flush();
 }
 
-void result_note_unknown(const struct run_facts *facts, const struct result *result) {
+void result_note_unknown(const struct setup *setup, const struct result *result) {
     if (result->unknown > 0) {
         terminal_note("%s: %" PRIu64 " symbols that the vocabulary lacks were %s", name_of(result),
-                      result->unknown, facts->replaces_unknown ? "replaced" : "left out");
+                      result->unknown, setup->replaces_unknown ? "replaced" : "left out");
     }
 }
 
@@ -242,7 +242,7 @@ static const char *show(char *text, size_t size, double value) {
     return text;
 }
 
-static void print_other_summary(const struct run_facts *facts, const struct result *total) {
+static void print_other_summary(const struct setup *setup, const struct result *total) {
     const struct divergence *divergence = &total->divergence;
     double nats = nats_per_token(&divergence->other);
     double n = (double)divergence->difference.predicted;
@@ -253,14 +253,14 @@ static void print_other_summary(const struct run_facts *facts, const struct resu
         show(numbers[0], sizeof numbers[0], nats), show(numbers[1], sizeof numbers[1], exp(nats)),
         show(numbers[2], sizeof numbers[2], divergence->difference.mean),
         show(numbers[3], sizeof numbers[3], divergence->kl / n), (double)divergence->agreed / n,
-        facts->mode, facts->text, facts->other.summary);
+        setup->mode, setup->text, setup->other.summary);
 }
 
-static void print_brief(const struct run_facts *facts, const struct result *total) {
-    if (facts->in_table)
+static void print_brief(const struct setup *setup, const struct result *total) {
+    if (setup->in_table)
         return;
-    const struct headline headline = result_headline(facts, total);
-    if (facts->other.name)
+    const struct headline headline = result_headline(setup, total);
+    if (setup->other.name)
         terminal_brief("difference %+.6f nats per token, %" PRIu64 " tokens, %.0f tokens/s",
                        total->divergence.difference.mean, total->score.predicted,
                        result_tokens_per_second(total));
@@ -269,12 +269,12 @@ static void print_brief(const struct run_facts *facts, const struct result *tota
                        headline.value, total->score.predicted, result_tokens_per_second(total));
 }
 
-void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total) {
+void result_print_summary(const struct setup *setup, int n_files, const struct result *total) {
     double nats = result_nats_per_token(total);
     char numbers[4][40];
-    if (facts->other.name)
-        print_other_summary(facts, total);
-    print_brief(facts, total);
+    if (setup->other.name)
+        print_other_summary(setup, total);
+    print_brief(setup, total);
     terminal_summary("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
                      " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
                      "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
@@ -282,16 +282,16 @@ void result_print_summary(const struct run_facts *facts, int n_files, const stru
                      show(numbers[0], sizeof numbers[0], nats),
                      show(numbers[1], sizeof numbers[1], exp(nats)),
                      show(numbers[2], sizeof numbers[2], nats / LN_2),
-                     show(numbers[3], sizeof numbers[3], result_bits_per_character(facts, total)),
-                     total->seconds, result_tokens_per_second(total), facts->mode, facts->text,
-                     facts->model.summary);
+                     show(numbers[3], sizeof numbers[3], result_bits_per_character(setup, total)),
+                     total->seconds, result_tokens_per_second(total), setup->mode, setup->text,
+                     setup->model.summary);
 }
 
-int result_check_limit(const struct run_facts *facts, const struct result *result, double limit) {
+int result_check_limit(const struct setup *setup, const struct result *result, double limit) {
     if (isnan(limit) || result->score.predicted == 0)
         return STATUS_OK;
-    const struct headline headline = result_headline(facts, result);
-    if (headline.is_perplexity && facts->pieces) {
+    const struct headline headline = result_headline(setup, result);
+    if (headline.is_perplexity && setup->pieces) {
         terminal_error("--fail-above %.15g: bits per character are not known, because the "
                        "characters of what was scored are not",
                        limit);

@@ -25,7 +25,7 @@ struct evaluated {
 };
 
 /* What all results of one run share. */
-struct run_facts {
+struct setup {
     bool words;            /* the symbols are words or pieces of them */
     bool pieces;           /* they are pieces */
     bool in_table;         /* results are rows of a table, which has no other lines */
@@ -52,7 +52,7 @@ double result_nats_per_token(const struct result *result);
 
 /* Bits per character as papers report them: per token if a token is a character, else per character
  * that the scored tokens stand for; NAN if these are not known, as with ids. */
-double result_bits_per_character(const struct run_facts *facts, const struct result *result);
+double result_bits_per_character(const struct setup *setup, const struct result *result);
 
 /* The number that --fail-above compares.  Characters: bits per character.  Words: perplexity, as
  * papers report it.  Pieces: bits per character, because their perplexity depends on their lengths
@@ -61,24 +61,24 @@ struct headline {
     bool is_perplexity;
     double value, error; /* with its standard error, which may be NAN */
 };
-struct headline result_headline(const struct run_facts *facts, const struct result *result);
+struct headline result_headline(const struct setup *setup, const struct result *result);
 const char *headline_name(const struct headline *headline);
 
 double result_tokens_per_second(const struct result *result);
 
 /* The object of --json; NULL when memory is short. */
-json_t *result_to_json(const struct run_facts *facts, const struct result *result);
+json_t *result_to_json(const struct setup *setup, const struct result *result);
 
 /* Lines for people on standard output. */
-bool result_print_text(const struct run_facts *facts, const struct result *result);
+bool result_print_text(const struct setup *setup, const struct result *result);
 
 /* Notes how many symbols the vocabulary lacked, if any. */
-void result_note_unknown(const struct run_facts *facts, const struct result *result);
+void result_note_unknown(const struct setup *setup, const struct result *result);
 
 /* Prints the summary line on standard error, after one for the other model of --compare. */
-void result_print_summary(const struct run_facts *facts, int n_files, const struct result *total);
+void result_print_summary(const struct setup *setup, int n_files, const struct result *total);
 
 /* STATUS_FAILURE, with the error printed, when the result is above `limit`; NAN: there is none. */
-int result_check_limit(const struct run_facts *facts, const struct result *result, double limit);
+int result_check_limit(const struct setup *setup, const struct result *result, double limit);
 
 #endif

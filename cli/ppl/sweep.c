@@ -71,17 +71,17 @@ bool sweep_to_json(json_t *object, const struct sweep *sweep) {
                                isfinite(error) ? json_real(error) : json_null()) == 0;
 }
 
-bool sweep_print_header(const struct run_facts *facts, const struct result *result) {
+bool sweep_print_header(const struct setup *setup, const struct result *result) {
     char line[128];
-    const struct headline headline = result_headline(facts, result);
+    const struct headline headline = result_headline(setup, result);
     int length = snprintf(line, sizeof line, "%8s  %18s  %8s  %14s  %8s\n", "mem_len",
                           headline_name(&headline), "+/-", "nats per token", "tokens/s");
     return output_write(line, (size_t)length) && output_flush();
 }
 
-bool sweep_print_row(const struct run_facts *facts, const struct result *result, int mem_len,
+bool sweep_print_row(const struct setup *setup, const struct result *result, int mem_len,
                      const struct sweep *sweep) {
-    const struct headline headline = result_headline(facts, result);
+    const struct headline headline = result_headline(setup, result);
     char line[256], spread[32] = "-";
     /* In the headline's unit: its own error is that of the nats, scaled. */
     double scale = headline.error / score_standard_error(&result->score);

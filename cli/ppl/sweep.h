@@ -34,8 +34,8 @@ txl_status sweep_token(void *sweep, const struct scored *token, txl_error *error
 bool sweep_to_json(json_t *object, const struct sweep *sweep);
 
 /* The table on standard output, a row at a time. */
-bool sweep_print_header(const struct run_facts *facts, const struct result *result);
-bool sweep_print_row(const struct run_facts *facts, const struct result *result, int mem_len,
+bool sweep_print_header(const struct setup *setup, const struct result *result);
+bool sweep_print_row(const struct setup *setup, const struct result *result, int mem_len,
                      const struct sweep *sweep);
 
 #endif

@@ -1,11 +1,11 @@
-/* The report of a training: facts.points are [steps so far, mean nats a token, learning rate] of
- * equal numbers of steps, facts.evaluations { step, nats, bits, text } of the held-out text. */
+/* The report of a training: data.points are [steps so far, mean nats a token, learning rate] of
+ * equal numbers of steps, data.evaluations { step, nats, bits, text } of the held-out text. */
 "use strict";
 
-const { points, evaluations, settings } = facts;
+const { points, evaluations, settings } = data;
 const measured = evaluations.filter(({ nats }) => nats !== null);
 const best = measured.reduce((one, other) => (one && one.nats <= other.nats ? one : other), null);
-const unit = facts.letters ? "character" : "token";
+const unit = data.letters ? "character" : "token";
 const steps = points.length > 0 ? points.at(-1)[0] : 0;
 
 function headline(name, value, label, more) {
@@ -107,7 +107,7 @@ function lines(text) {
 function drawWritten() {
   const written = evaluations.filter(({ text }) => text !== null);
   byId("prompt").textContent = written.length === 0 ? "Nothing was written in this run."
-    : facts.prompt === null ? "Written in the runs before this one." : `After: ${lines(facts.prompt)}`;
+    : data.prompt === null ? "Written in the runs before this one." : `After: ${lines(data.prompt)}`;
   byId("written").append(...written.toReversed().map(({ step, bits, text }) =>
     element("article", { class: best && step === best.step ? "best" : "" },
       element("h3", {}, `After ${count(step)} steps${bits === null ? "" : ` · ${fixed(bits, 4)} bits`}`
@@ -115,8 +115,8 @@ function drawWritten() {
       element("p", {}, lines(text)))));
 }
 
-document.title = `${baseName(facts.output)} - txl train`;
-byId("file").textContent = baseName(facts.output);
+document.title = `${baseName(data.output)} - txl train`;
+byId("file").textContent = baseName(data.output);
 drawHeadlines();
 drawFigures();
 addTheme();

@@ -104,7 +104,7 @@ char *train_report_write(const txl_model *model, const txl_settings *settings, c
 
 /* ---- The page ----------------------------------------------------------------------------- */
 
-static bool write_page(FILE *stream, const json_t *facts) {
+static bool write_page(FILE *stream, const json_t *data) {
     const struct page_part parts[] = {{"@report@", train_report_js}, {"@data@", NULL}};
     const size_t n = sizeof parts / sizeof *parts;
     struct page_nonce nonce;
@@ -112,7 +112,7 @@ static bool write_page(FILE *stream, const json_t *facts) {
         return false;
     page_write_head(stream, "txl train", &nonce);
     const char *rest = page_write(stream, train_report_html, &nonce, parts, n);
-    if (!page_write_facts(stream, facts)) {
+    if (!page_write_data(stream, data)) {
         terminal_error("out of memory");
         return false;
     }
@@ -122,17 +122,17 @@ static bool write_page(FILE *stream, const json_t *facts) {
 
 bool train_report_save(const struct train_report *r, const char *path) {
     struct outfile file;
-    json_t *facts = json_pack(
+    json_t *data = json_pack(
         "{s:o, s:o, s:b, s:O, s:o, s:O}", "output", output_json_string(r->output), "prompt",
         r->prompt ? output_json_string(r->prompt) : json_null(), "letters", r->letters, "settings",
         r->settings, "points", curves_points(r->curves), "evaluations", r->curves->evaluations);
-    if (!facts) {
+    if (!data) {
         terminal_error("out of memory");
         return false;
     }
-    bool good = outfile_open(&file, path) && write_page(file.stream, facts);
+    bool good = outfile_open(&file, path) && write_page(file.stream, data);
     good = good && outfile_commit(&file);
     outfile_abandon(&file);
-    json_decref(facts);
+    json_decref(data);
     return good;
 }

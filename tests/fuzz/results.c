@@ -13,12 +13,12 @@ enum { MAX_FILE = 4 }; /* as many paths as fuzz_write keeps */
 static void tell(const struct merged *merged) {
     fuzz_require(merged->result.score.predicted <= merged->result.tokens,
                  "more tokens were scored than there are");
-    json_t *object = result_to_json(&merged->facts, &merged->result);
+    json_t *object = result_to_json(&merged->setup, &merged->result);
     fuzz_require(object, "no JSON");
     json_decref(object);
-    result_note_unknown(&merged->facts, &merged->result);
-    result_print_text(&merged->facts, &merged->result);
-    result_print_summary(&merged->facts, 1, &merged->result);
+    result_note_unknown(&merged->setup, &merged->result);
+    result_print_text(&merged->setup, &merged->result);
+    result_print_summary(&merged->setup, 1, &merged->result);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
