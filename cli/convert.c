@@ -33,7 +33,7 @@ static const char *tokenizer(size_t kind) {
     return txl_kind_name((txl_kind)kind);
 }
 
-static bool show(void *context, uint64_t done, uint64_t total) {
+static bool show_progress(void *context, uint64_t done, uint64_t total) {
     double fraction = total > 0 ? (double)done / (double)total : -1;
     progress_update(context, fraction, done >> 20);
     return !signals_stopped();
@@ -124,7 +124,7 @@ static bool states_facts(const struct convert_command_options *o) {
     return any;
 }
 
-static void tell(void *context, const char *text) {
+static void print_note(void *context, const char *text) {
     (void)context;
     terminal_note("%s", text);
 }
@@ -156,8 +156,8 @@ static int convert(const char *source, const struct convert_command_options *giv
     struct progress progress;
     txl_error error;
     translate(given, &options);
-    options.note = tell;
-    options.progress = show;
+    options.note = print_note;
+    options.progress = show_progress;
     options.progress_context = &progress;
     struct stat before;
     bool replaces = stat(given->output, &before) == 0 && S_ISREG(before.st_mode);

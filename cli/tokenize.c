@@ -220,17 +220,18 @@ static bool decodes_spellings(const struct tokenize *t) {
     return t->options->decode && !t->options->ids;
 }
 
-static txl_status report(const struct tokenize *t, txl_status status, const txl_error *error) {
+static txl_status tokenize_report(const struct tokenize *t, txl_status status,
+                                  const txl_error *error) {
     if (status && status != TXL_STOPPED)
         terminal_error("%s: %s", t->input.name, error->message);
     return status;
 }
 
-static txl_status feed(struct tokenize *t, const char *text, size_t length) {
+static txl_status feed_text(struct tokenize *t, const char *text, size_t length) {
     txl_error error = {0};
     t->terminated = text[length - 1] == '\n';
     if (decodes_spellings(t))
-        return report(t, feed_spellings(t, text, length, &error), &error);
+        return tokenize_report(t, feed_spellings(t, text, length, &error), &error);
     return token_reader_feed(&t->reader, text, length);
 }
 
@@ -239,11 +240,11 @@ static txl_status finish_file(struct tokenize *t) {
     txl_status status = TXL_OK;
     t->at_end = true;
     if (decodes_spellings(t))
-        status = report(t, end_spelling(t, &error), &error);
+        status = tokenize_report(t, end_spelling(t, &error), &error);
     else
         status = token_reader_finish(&t->reader);
     if (!status && t->decoder)
-        status = report(t, finish_decoder(t, &error), &error);
+        status = tokenize_report(t, finish_decoder(t, &error), &error);
     return status;
 }
 
@@ -252,7 +253,7 @@ static txl_status convert_text(struct tokenize *t) {
     ssize_t n;
     progress_start(&t->progress, t->input.name, "symbols");
     while ((n = input_read(&t->input, buffer, sizeof buffer)) > 0) {
-        txl_status status = feed(t, buffer, (size_t)n);
+        txl_status status = feed_text(t, buffer, (size_t)n);
         if (status)
             return status;
         const struct input *input = &t->input;

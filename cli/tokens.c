@@ -160,8 +160,8 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
     return true;
 }
 
-static txl_status report(const struct token_reader *reader, txl_status status,
-                         const txl_error *error) {
+static txl_status reader_report(const struct token_reader *reader, txl_status status,
+                                const txl_error *error) {
     if (status && status != TXL_STOPPED)
         terminal_error("%s: %s%s", reader->input->name, reader->where ? reader->where : "",
                        error->message);
@@ -223,12 +223,12 @@ txl_status token_reader_feed(struct token_reader *reader, const char *text, size
         status = reader->see_text(reader->encoding.context, text, length, &error);
     if (!status)
         status = pass_text(reader, text, length, &error);
-    return report(reader, status, &error);
+    return reader_report(reader, status, &error);
 }
 
 txl_status token_reader_next_text(struct token_reader *reader, unsigned width) {
     txl_error error = {0};
-    return report(reader, unwrap_finish(&reader->unwrapper, width, &error), &error);
+    return reader_report(reader, unwrap_finish(&reader->unwrapper, width, &error), &error);
 }
 
 static txl_status finish_text(struct token_reader *reader) {
@@ -241,7 +241,7 @@ static txl_status finish_text(struct token_reader *reader) {
     if (!status)
         status = reader->encoder ? txl_encoder_finish(reader->encoder, &error)
                                  : finish_ids(reader, &error);
-    return report(reader, status, &error);
+    return reader_report(reader, status, &error);
 }
 
 void token_reader_end(struct token_reader *reader) {

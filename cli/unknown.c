@@ -17,7 +17,7 @@ void unknown_reset(struct unknown *unknown) {
 }
 
 /* The symbol's place in the hash table of names; its n is 0 if it is new. */
-static struct unknown_name *find(struct unknown *unknown, const txl_symbol *symbol) {
+static struct unknown_name *find_name(struct unknown *unknown, const txl_symbol *symbol) {
     uint32_t hash = 2166136261; /* FNV-1a */
     size_t kept = symbol->length < UNKNOWN_BYTES ? symbol->length : UNKNOWN_BYTES;
     for (size_t i = 0; i < symbol->length; i++)
@@ -38,7 +38,7 @@ void unknown_add(void *context, const txl_symbol *symbol, uint64_t column) {
         unknown->line = symbol->line;
         unknown->column = column;
     }
-    struct unknown_name *name = find(unknown, symbol);
+    struct unknown_name *name = find_name(unknown, symbol);
     if (!name)
         return;
     if (name->n++ == 0) {

@@ -6,7 +6,7 @@
 #include "commands.h"
 #include "txl.h"
 
-static bool show(void *context, uint64_t done, uint64_t all) {
+static bool show_progress(void *context, uint64_t done, uint64_t all) {
     progress_update(context, (double)done / (double)all, done >> 20);
     return !signals_stopped();
 }
@@ -17,7 +17,7 @@ static bool verify(const char *path, bool quiet) {
     txl_error error;
     progress_start(&progress, path, "MiB");
     signals_set_mapped(path);
-    txl_status status = txl_file_verify(path, show, &progress, &error);
+    txl_status status = txl_file_verify(path, show_progress, &progress, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
     if (status && status != TXL_STOPPED)

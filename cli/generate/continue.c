@@ -66,7 +66,7 @@ static txl_status introduce(struct generate *g, const struct sample *s) {
 
 /* Prints the new output of the sample whose turn it is; if it has ended, that of the next, and so
  * on. */
-static txl_status show(struct generate *g, struct batch *b) {
+static txl_status print_samples(struct generate *g, struct batch *b) {
     for (;;) {
         struct sample *s = b->each[b->turn];
         txl_status status = b->begun ? TXL_OK : introduce(g, s);
@@ -93,7 +93,7 @@ static void show_rest(struct generate *g, struct batch *b) {
     for (size_t i = 0; i < b->n; i++)
         if (!b->each[i]->done)
             b->each[i]->done = "failed";
-    show(g, b);
+    print_samples(g, b);
 }
 
 /* Draws another token for every sample that has not ended. */
@@ -128,11 +128,11 @@ static txl_status feed_tokens(const struct generate *g, const struct batch *b, s
 }
 
 /* Takes one step of all samples.  `*left` receives how many have not ended. */
-static txl_status step(struct generate *g, struct batch *b, size_t *left) {
+static txl_status step_samples(struct generate *g, struct batch *b, size_t *left) {
     txl_status status = make_tokens(g, b);
     if (status)
         return status;
-    txl_status shown = show(g, b);
+    txl_status shown = print_samples(g, b);
     if (!shown || g->keeps)
         status = feed_tokens(g, b, left);
     double all = (double)g->n * (double)b->samples;
@@ -144,7 +144,7 @@ static txl_status run_batch(struct generate *g, struct batch *b) {
     txl_status status = TXL_OK;
     size_t left = b->n;
     while (!status && left > 0)
-        status = step(g, b, &left);
+        status = step_samples(g, b, &left);
     if (status == TXL_STOPPED)
         g->done = "closed";
     else if (status)

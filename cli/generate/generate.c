@@ -234,7 +234,7 @@ static bool save_memory(const struct generate *g) {
     return !status;
 }
 
-static int finish(const struct generate *g, txl_status status, int64_t samples) {
+static int finish_generation(const struct generate *g, txl_status status, int64_t samples) {
     if (g->options->save_memory && g->tokens > 0 && !save_memory(g))
         return output_finish(STATUS_FAILURE);
     int exit_status = STATUS_OK;
@@ -251,7 +251,7 @@ static int finish(const struct generate *g, txl_status status, int64_t samples) 
 static int generate_samples(struct generate *g) {
     txl_status status = continue_prompt(g, g->options->samples);
     output_end_line();
-    return finish(g, status, g->samples);
+    return finish_generation(g, status, g->samples);
 }
 
 static int generate_prompts(struct generate *g, struct generate_options *options,
@@ -273,7 +273,7 @@ static int interact(struct generate *g, struct generate_options *options,
                     const struct command *command) {
     int64_t texts;
     txl_status status = interactive_run(g, options, command, &texts);
-    return finish(g, status, texts);
+    return finish_generation(g, status, texts);
 }
 
 /* Hints that '\n' is a backslash and an n: neither the shell nor txl makes it a line feed. */

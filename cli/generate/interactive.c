@@ -96,7 +96,7 @@ static bool need_session(struct interaction *i, const txl_memory *memory) {
 }
 
 /* The text after a turn: the text before, what was added, what the model generated. */
-static bool join(const struct interaction *i, struct buffer *text) {
+static bool join_turn(const struct interaction *i, struct buffer *text) {
     const struct buffer *const parts[] = {&i->text, &i->added, &i->g->transcript};
     bool good = true;
     for (size_t k = 0; k < 3 && good; k++)
@@ -116,7 +116,7 @@ static txl_status take_turn(struct interaction *i) {
     i->prompt_tokens += g->prompt.tokens;
     i->unknown += g->prompt.unknown.n;
     bool shown = output_start_line() && output_flush();
-    if (!status && join(i, &text) && sample_save(g, &g->sample, &memory)) {
+    if (!status && join_turn(i, &text) && sample_save(g, &g->sample, &memory)) {
         replace_state(i, memory, &text);
         i->can_retry = true;
     }
@@ -176,7 +176,7 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
 
 static bool help(struct interaction *i, char *argument);
 
-static bool reset(struct interaction *i, char *argument) {
+static bool reset_text(struct interaction *i, char *argument) {
     struct buffer text = {0};
     (void)argument;
     replace_state(i, NULL, &text);
@@ -309,7 +309,7 @@ static bool write_over(struct interaction *i, char *argument) {
     return true;
 }
 
-static bool save(struct interaction *i, char *argument) {
+static bool save_session(struct interaction *i, char *argument) {
     const struct named_file output = {FILE_WHOLE, "/", "save", argument, "load-memory"};
     txl_error error;
     if (!i->g->memory)
@@ -323,7 +323,7 @@ static bool save(struct interaction *i, char *argument) {
     return true;
 }
 
-static bool load(struct interaction *i, char *argument) {
+static bool load_session(struct interaction *i, char *argument) {
     txl_error error;
     txl_memory *memory;
     if (txl_memory_read(argument, i->g->model.handle, &memory, &error)) {
@@ -377,7 +377,7 @@ static bool renew_history(struct generate *g) {
 }
 
 /* Parses the value as on the command line. */
-static bool set(struct interaction *i, char *argument) {
+static bool set_option(struct interaction *i, char *argument) {
     char *value = strchr(argument, ' ');
     if (!value) {
         terminal_error("/set: a name and a value are expected (see /help)");
@@ -428,10 +428,10 @@ static const struct {
     {"show", NULL, "print the text of both sides", show_text},
     {"write", "FILE", "write the text of both sides; ask before replacing FILE", write_text},
     {"write!", "FILE", "the same without asking", write_over},
-    {"reset", NULL, "begin a new text", reset},
-    {"save", "FILE", "save the model's memory, as --save-memory does", save},
-    {"load", "FILE", "continue from a saved memory, as --load-memory does", load},
-    {"set", "NAME VALUE", "change an option of generate", set},
+    {"reset", NULL, "begin a new text", reset_text},
+    {"save", "FILE", "save the model's memory, as --save-memory does", save_session},
+    {"load", "FILE", "continue from a saved memory, as --load-memory does", load_session},
+    {"set", "NAME VALUE", "change an option of generate", set_option},
     {"settings", NULL, "print all settings", settings},
 };
 

@@ -13,7 +13,7 @@
 
 enum { SLICE = 512 }; /* bytes that are read, fed and echoed together */
 
-static bool show(struct prompt *prompt, const char *text, size_t length) {
+static bool show_text(struct prompt *prompt, const char *text, size_t length) {
     if (prompt->transcript && !buffer_append(prompt->transcript, text, length))
         return output_lacks_memory();
     if (length == 0 || !prompt->shown)
@@ -39,13 +39,13 @@ static bool echo(struct prompt *prompt, const char *text, size_t length) {
     prompt->n_line_end = open_line_end(prompt, joined, length);
     length -= prompt->n_line_end;
     memcpy(prompt->line_end, joined + length, prompt->n_line_end);
-    return show(prompt, joined, length) && (!prompt->echo || output_flush());
+    return show_text(prompt, joined, length) && (!prompt->echo || output_flush());
 }
 
 /* Drops a held line end, but shows a lone CR, which is none. */
 static bool finish_echo(struct prompt *prompt) {
     bool lone = prompt->n_line_end == 1 && prompt->line_end[0] == '\r';
-    bool good = !lone || show(prompt, prompt->line_end, 1);
+    bool good = !lone || show_text(prompt, prompt->line_end, 1);
     prompt->n_line_end = 0;
     return good;
 }
@@ -209,7 +209,7 @@ static bool start_from_memory(struct prompt *prompt) {
     return true;
 }
 
-static bool start(struct prompt *prompt) {
+static bool start_prompt(struct prompt *prompt) {
     /* Has room for a blank before the typed text and a line end after it. */
     prompt->chunk_size =
         prompt->learner ? prompt->reading->tgt_len + 1 : reading_chunk(prompt->reading);
@@ -262,7 +262,7 @@ txl_status prompt_feed(struct prompt *prompt) {
     struct token_reader reader;
     struct progress progress;
     txl_status status = TXL_MEMORY;
-    bool started = start(prompt);
+    bool started = start_prompt(prompt);
     encoding.goes_on = prompt->goes_on;
     if (started &&
         token_reader_open(&reader, prompt->model->handle, &prompt->input, &encoding, prompt->ids)) {

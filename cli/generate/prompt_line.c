@@ -179,7 +179,7 @@ static bool is_given(const struct reader *r, const char *name) {
 }
 
 /* What the rows cannot say. */
-static bool check(struct reader *r) {
+static bool check_line(struct reader *r) {
     struct generate_options *o = &r->line->options;
     if (!o->prompt_text)
         return fail(r, "there is no prompt");
@@ -203,7 +203,7 @@ bool prompt_line_read(struct prompt_line *line, json_t *object, const struct com
         if (!read_member(&reader, member, value))
             return false;
     }
-    return check(&reader);
+    return check_line(&reader);
 }
 
 void prompt_line_free(struct prompt_line *line) {

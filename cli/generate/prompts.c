@@ -100,7 +100,7 @@ static bool print_buffer(struct buffer *output) {
 }
 
 /* Prints what can be printed. */
-static txl_status show(struct prompts *p) {
+static txl_status print_ready(struct prompts *p) {
     bool good = true;
     while (p->n > 0 && good) {
         struct answer *answer = nth_answer(p, 0);
@@ -316,7 +316,7 @@ static txl_status begin_texts(struct prompts *p) {
            waiting_bytes(p) <= WAITING_BYTES && !signals_stopped()) {
         status = take_line(p, &taken);
         if (!status && p->n_busy == 0)
-            status = show(p); /* before the next line is waited for */
+            status = print_ready(p); /* before the next line is waited for */
     }
     return status;
 }
@@ -339,7 +339,7 @@ static void show_progress(struct prompts *p) {
 }
 
 /* Draws a token for each text and feeds those that go on. */
-static txl_status step(struct prompts *p) {
+static txl_status step_texts(struct prompts *p) {
     struct sample *fed[SAMPLES_TOGETHER];
     size_t n = 0;
     bool first_alone = waiting_bytes(p) > WAITING_BYTES;
@@ -365,14 +365,14 @@ static txl_status continue_texts(struct prompts *p) {
     for (;;) {
         txl_status status = begin_texts(p);
         if (!status)
-            status = show(p);
+            status = print_ready(p);
         if (status || p->n_busy == 0)
             return status;
         double start = terminal_seconds();
-        status = step(p);
+        status = step_texts(p);
         p->g->seconds += terminal_seconds() - start;
         if (!status)
-            status = show(p);
+            status = print_ready(p);
         if (status)
             return status;
         show_progress(p);

@@ -25,7 +25,7 @@ static txl_status fail_memory(void) {
 }
 
 /* Returns the status; prints the library's message if it is a failure. */
-static txl_status report(txl_status status, const txl_error *error) {
+static txl_status sample_report(txl_status status, const txl_error *error) {
     if (status)
         terminal_error("%s", error->message);
     return status;
@@ -43,7 +43,8 @@ static bool open_parts(const struct generate *g, struct sample *s) {
     const struct generate_options *options = g->options;
     txl_error error;
     if (!options->ids &&
-        report(txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &s->decoder, &error), &error))
+        sample_report(txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &s->decoder, &error),
+                      &error))
         return false;
     if (!stop_search_new(&s->stops, &options->stop)) {
         fail_memory();
@@ -66,7 +67,7 @@ bool sample_copy(const struct generate *g, const struct sample *from, struct sam
     txl_error error;
     struct recent recent;
     *copy = (struct sample){0};
-    if (report(txl_session_copy(from->session, &copy->session, &error), &error) ||
+    if (sample_report(txl_session_copy(from->session, &copy->session, &error), &error) ||
         !open_parts(g, copy) || !recent_copy(&recent, from->history))
         return false;
     txl_history_push(copy->history, recent.ids, recent.n);
@@ -97,7 +98,7 @@ static txl_status continue_decoder(const struct generate *g, struct sample *s) {
     txl_status status =
         txl_decoder_continue(s->decoder, recent.ids + line, recent.n - line, s->tail, &error);
     recent_free(&recent);
-    return report(status, &error);
+    return sample_report(status, &error);
 }
 
 /* The first draw: it follows the saved text's last one, if there is a saved text. */
@@ -200,7 +201,7 @@ bool sample_save(const struct generate *g, const struct sample *s, txl_memory **
                                .round = (uint32_t)s->round};
     txl_status status = txl_session_save(s->session, &resume, memory, &error);
     recent_free(&recent);
-    return !report(status, &error);
+    return !sample_report(status, &error);
 }
 
 /* ---- From ids to what is printed ---------------------------------------------------------- */
@@ -225,12 +226,12 @@ static txl_status finish_decoder(struct sample *s) {
     txl_status status =
         s->decoder ? txl_decoder_finish(s->decoder, &text, &length, &error) : TXL_OK;
     if (status)
-        return report(status, &error);
+        return sample_report(status, &error);
     return !s->decoder || buffer_append(&s->decoded, text, length) ? TXL_OK : fail_memory();
 }
 
 /* Takes the token's text; with `last` also what the decoder still holds. */
-static txl_status decode(const struct generate *g, struct sample *s, bool last) {
+static txl_status decode_token(const struct generate *g, struct sample *s, bool last) {
     txl_error error;
     const char *text;
     size_t length;
@@ -240,7 +241,7 @@ static txl_status decode(const struct generate *g, struct sample *s, bool last) 
     if (!ends_text(g, s->id)) {
         txl_status status = txl_decoder_push(s->decoder, s->id, &text, &length, &error);
         if (status)
-            return report(status, &error);
+            return sample_report(status, &error);
         if (!buffer_append(&s->decoded, text, length))
             return fail_memory();
     }
@@ -382,7 +383,7 @@ static bool see_turn(const struct generate *g, struct sample *s) {
     return good;
 }
 
-static txl_status draw(const struct generate *g, struct sample *s, float *logprob) {
+static txl_status draw_token(const struct generate *g, struct sample *s, float *logprob) {
     txl_error error;
     txl_status status = TXL_OK;
     txl_sampling sampling = g->sampling;
@@ -399,7 +400,7 @@ static txl_status draw(const struct generate *g, struct sample *s, float *logpro
     }
     if (status && g->line > 0)
         terminal_error("%s: %s", g->prompt.input.name, error.message);
-    return g->line > 0 ? status : report(status, &error);
+    return g->line > 0 ? status : sample_report(status, &error);
 }
 
 /* Why the sample ends with this token, or NULL. */
@@ -413,12 +414,12 @@ static const char *ending(const struct generate *g, const struct sample *s) {
 
 txl_status sample_token(const struct generate *g, struct sample *s) {
     float logprob;
-    txl_status status = draw(g, s, &logprob);
+    txl_status status = draw_token(g, s, &logprob);
     if (status)
         return status;
     const char *done = !s->refused ? ending(g, s) : g->turn == TURN_NONE ? "sentence" : "turn";
     s->decoded.length = 0;
-    status = s->refused ? finish_decoder(s) : decode(g, s, done);
+    status = s->refused ? finish_decoder(s) : decode_token(g, s, done);
     if (status)
         return status;
     if (!search_stops(s, &done))
@@ -458,5 +459,5 @@ txl_status sample_feed_each(const struct reading *reading, struct sample *const 
     }
     if (!status && fed > 0)
         status = txl_session_feed_each(session, fed, id, &error);
-    return report(status, &error);
+    return sample_report(status, &error);
 }

@@ -6,7 +6,7 @@
 
 /* Takes one byte: returns the length of the longest prefix of the stop string that ends the
  * text. */
-static size_t advance(const struct stop *stop, size_t matched, char c) {
+static size_t stop_advance(const struct stop *stop, size_t matched, char c) {
     while (matched > 0 && (matched == stop->length || stop->text[matched] != c))
         matched = stop->border[matched - 1];
     return stop->text[matched] == c ? matched + 1 : 0;
@@ -18,7 +18,7 @@ static bool prepare(struct stop *stop, const char *text) {
     if (!stop->border)
         return false;
     for (size_t i = 1; i < stop->length; i++)
-        stop->border[i] = advance(stop, stop->border[i - 1], text[i]);
+        stop->border[i] = stop_advance(stop, stop->border[i - 1], text[i]);
     return true;
 }
 
@@ -49,7 +49,7 @@ bool stop_search_feed(struct stop_search *search, const char *text, size_t lengt
         size_t partial = 0, complete = 0;
         for (size_t k = 0; k < search->n; k++) {
             struct stop *stop = &search->stops[k];
-            stop->matched = advance(stop, stop->matched, text[i]);
+            stop->matched = stop_advance(stop, stop->matched, text[i]);
             partial = stop->matched > partial ? stop->matched : partial;
             if (stop->matched == stop->length && stop->length > complete)
                 complete = stop->length;

@@ -40,7 +40,7 @@ static bool ends_in_cr(const struct buffer *text) {
 
 /* Makes the names strings in place and returns their number; `cr`: a CR before each line's end is
  * no part of the name; `items` NULL: only counts them. */
-static size_t split(struct buffer *text, char end, bool cr, char **items) {
+static size_t split_names(struct buffer *text, char end, bool cr, char **items) {
     size_t n = 0;
     for (size_t i = 0; i < text->length;) {
         char *name = text->data + i, *stop = memchr(name, end, text->length - i);
@@ -66,7 +66,7 @@ bool files_from_read(const char *path, struct operands *operands) {
     operands->text = text.data;
     if (!good)
         return false;
-    size_t named = (size_t)operands->n, n = split(&text, end, cr, NULL);
+    size_t named = (size_t)operands->n, n = split_names(&text, end, cr, NULL);
     if (n == 0 || n > (size_t)INT_MAX - named) {
         terminal_error("--files-from %s: %s", path, n == 0 ? "names no file" : "too many files");
         return false;
@@ -75,7 +75,7 @@ bool files_from_read(const char *path, struct operands *operands) {
     if (!operands->list)
         return fail_memory();
     memcpy(operands->list, operands->items, named * sizeof *operands->list);
-    split(&text, end, cr, operands->list + named);
+    split_names(&text, end, cr, operands->list + named);
     operands->items = operands->list;
     operands->n += (int)n;
     return true;

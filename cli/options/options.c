@@ -101,7 +101,7 @@ static bool set_choice(const struct option_row *row, const char *text, int *valu
     return false;
 }
 
-static bool append(struct string_list *list, const char *text) {
+static bool list_append(struct string_list *list, const char *text) {
     const char **items = reallocarray(list->items, list->n + 1, sizeof *items);
     if (!items)
         return false;
@@ -148,7 +148,7 @@ bool options_set_value(const struct option_row *row, const char *text, void *val
         *(const char **)place = text;
         break;
     case OPTION_LIST:
-        good = append(place, text);
+        good = list_append(place, text);
         problem->lacks_memory = !good;
         break;
     case OPTION_INTEGER:
@@ -340,7 +340,7 @@ int options_check_output(const struct command *command, const void *values,
 /* ---- The command line --------------------------------------------------------------------- */
 
 /* Writes the table in the two forms that getopt_long takes. */
-static void describe(const struct option_row *rows, struct option *longs, char *letters) {
+static void describe_options(const struct option_row *rows, struct option *longs, char *letters) {
     size_t n = 0, l = 0;
     letters[l++] = ':';
     for (; rows[n].name; n++) {
@@ -376,7 +376,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
                   struct operands *operands) {
     struct option longs[MAX_OPTIONS + 1];
     char letters[2 * MAX_OPTIONS + 2];
-    describe(command->options, longs, letters);
+    describe_options(command->options, longs, letters);
 
     *operands = (struct operands){0};
     opterr = 0;

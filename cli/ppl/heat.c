@@ -54,7 +54,7 @@ static void set_level(struct heat *heat, int level) {
 
 /* Line ends have no colour, because a terminal would draw it to its edge; and the colour does not
  * change inside a code point. */
-static bool print(struct heat *heat, const char *text, size_t length, int level) {
+static bool print_coloured(struct heat *heat, const char *text, size_t length, int level) {
     if (length == 0)
         return true;
     bool continues = ((unsigned char)text[0] & 0xc0) == 0x80;
@@ -72,7 +72,7 @@ void heat_print_legend(struct heat *heat) {
         char text[32];
         int length = i == 0 ? snprintf(text, sizeof text, " below %g ", (double)levels[1].nats)
                             : snprintf(text, sizeof text, " %g ", (double)levels[i].nats);
-        print(heat, text, (size_t)length, i);
+        print_coloured(heat, text, (size_t)length, i);
     }
     set_level(heat, 0);
     output_write("\n", 1);
@@ -130,7 +130,7 @@ static bool print_to(struct heat *heat, uint64_t place, int level) {
     const char *text = heat->text + heat->text_begin;
     heat->text_begin += length;
     heat->printed += length;
-    return print(heat, text, length, level);
+    return print_coloured(heat, text, length, level);
 }
 
 static bool print_extent(struct heat *heat, int level) {

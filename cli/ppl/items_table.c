@@ -32,7 +32,7 @@ static int peek(struct items_table *t) {
     return t->at < t->n ? (unsigned char)t->chunk[t->at] : END;
 }
 
-static int next(struct items_table *t) {
+static int next_byte(struct items_table *t) {
     int c = peek(t);
     t->at += c != END;
     t->line += c == '\n';
@@ -87,14 +87,14 @@ static bool add_field(struct items_table *t, size_t begin) {
 static void skip_line(struct items_table *t) {
     int c;
     do
-        c = next(t);
+        c = next_byte(t);
     while (c != '\n' && c != END);
 }
 
 /* Reads what is behind an opening quote, to behind the closing one. */
 static enum reading read_quoted(struct items_table *t) {
     for (;;) {
-        int c = next(t);
+        int c = next_byte(t);
         if (c == END) {
             say_wrong(t, "the quote that opens field %zu is not closed", t->n_fields + 1);
             return WRONG;
@@ -102,7 +102,7 @@ static enum reading read_quoted(struct items_table *t) {
         if (c == '"' && peek(t) != '"')
             return READ;
         if (c == '"')
-            next(t);
+            next_byte(t);
         if (!add_byte(t, c))
             return FAILED;
     }
@@ -114,11 +114,11 @@ static enum reading read_field(struct items_table *t, int separator) {
     size_t begin = t->bytes.length;
     bool quoted = peek(t) == '"', carriage = false;
     if (quoted) {
-        next(t);
+        next_byte(t);
         reading = read_quoted(t);
     }
     while (reading == READ && peek(t) != separator && peek(t) != '\n' && peek(t) != END) {
-        int c = next(t);
+        int c = next_byte(t);
         carriage = c == '\r' && (peek(t) == '\n' || peek(t) == END);
         if (quoted && !carriage) {
             say_wrong(t,
@@ -151,7 +151,7 @@ static enum reading read_fields(struct items_table *t) {
             reading = read_field(t, separator);
             more = reading == READ && peek(t) == separator;
             if (reading == READ)
-                next(t);
+                next_byte(t);
         } while (more);
     } while (reading == READ && t->n_fields == 1 && t->bytes.length == 0); /* an empty line */
     if (reading == READ && t->too_long) {
@@ -190,7 +190,7 @@ static enum reading read_object(struct items_table *t) {
         t->record = t->line;
         if (peek(t) == END)
             return FINISHED;
-        for (int c; (c = next(t)) != '\n' && c != END;) {
+        for (int c; (c = next_byte(t)) != '\n' && c != END;) {
             empty = empty && strchr(" \t\r", c) && c != '\0';
             if (!add_byte(t, c))
                 return FAILED;

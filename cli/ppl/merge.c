@@ -54,7 +54,7 @@ struct part {
     struct result result;
 };
 
-static bool refuse(const char *path, const char *what) {
+static bool refuse_part(const char *path, const char *what) {
     terminal_error("%s: %s; it must be what txl ppl --shard I/N --json prints", path, what);
     return false;
 }
@@ -96,12 +96,12 @@ static bool has_settings(const json_t *settings) {
     return true;
 }
 
-static bool parse(struct part *part) {
+static bool parse_part(struct part *part) {
     const json_t *o = part->object, *settings = json_object_get(o, "settings");
     const json_t *shard = json_object_get(o, "shard");
     struct result *r = &part->result;
     if (!json_is_object(shard))
-        return refuse(part->path, "not the result of a shard");
+        return refuse_part(part->path, "not the result of a shard");
     bool known = true;
     bool good = get_count(o, "tokens", &r->tokens, NULL) &&
                 get_count(o, "predicted", &r->score.predicted, NULL) &&
@@ -124,10 +124,10 @@ static bool parse(struct part *part) {
                 json_is_string(json_object_get(shard, "kernels")) &&
                 json_is_string(json_object_get(shard, "blas"));
     if (!good)
-        return refuse(part->path, "a field is missing or not what it should be");
+        return refuse_part(part->path, "a field is missing or not what it should be");
     r->file = json_string_value(json_object_get(o, "file"));
     if (r->score.predicted + 1 != r->tokens / part->shard.of)
-        return refuse(part->path, "the shard was not scored to its end");
+        return refuse_part(part->path, "the shard was not scored to its end");
     return true;
 }
 
@@ -150,7 +150,7 @@ static void *allocate_or_end(size_t size) {
     return memory;
 }
 
-static json_t *load(struct input *input, json_error_t *error) {
+static json_t *load_object(struct input *input, json_error_t *error) {
     json_malloc_t allocate;
     json_free_t release;
     json_get_alloc_funcs(&allocate, &release);
@@ -167,11 +167,11 @@ static bool read_part(struct part *part, const char *path) {
     if (!input_open(&input, path))
         return false;
     *part = (struct part){.path = input.name};
-    part->object = load(&input, &error);
+    part->object = load_object(&input, &error);
     bool failed = input.failed;
     input_close(&input);
     if (part->object)
-        return parse(part);
+        return parse_part(part);
     if (failed || signals_stopped())
         return false;
     terminal_error("%s: line %d: %s; it must be what txl ppl --shard I/N --json prints", part->path,
@@ -296,7 +296,7 @@ static bool merge_threads(json_t *settings, const struct part *parts, int n) {
     return true;
 }
 
-static bool merge(struct merged *merged, const struct part *parts, int n) {
+static bool merge_parts(struct merged *merged, const struct part *parts, int n) {
     json_t *first = parts[0].object, *shard = json_object_get(first, "shard");
     json_t *settings = json_object_get(first, "settings");
     merged->first = json_incref(first);
@@ -342,7 +342,7 @@ bool merge_files(struct merged *merged, char **paths, int n) {
     bool good = true;
     for (int i = 0; i < n && good; i++)
         good = read_part(&parts[i], paths[i]);
-    good = good && check_parts(parts, n) && merge(merged, parts, n);
+    good = good && check_parts(parts, n) && merge_parts(merged, parts, n);
     for (int i = 0; i < n; i++)
         json_decref(parts[i].object);
     free(parts);

@@ -599,7 +599,7 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
     return OPTIONS_RUN;
 }
 
-static int score(struct ppl *ppl, const struct operands *files) {
+static int open_and_score(struct ppl *ppl, const struct operands *files) {
     const struct ppl_options *options = ppl->options;
     if (!open_models(ppl) ||
         (options->items && !items_open(&ppl->items, options->items, options->common.binary)))
@@ -643,7 +643,7 @@ static int run(const struct command *command, int argc, char **argv) {
     if (status == OPTIONS_RUN)
         status = parse_arguments(command, &ppl);
     if (status == OPTIONS_RUN)
-        status = options.merge ? merge_shards(&options, &files) : score(&ppl, &files);
+        status = options.merge ? merge_shards(&options, &files) : open_and_score(&ppl, &files);
     operands_free(&files);
     tables_close(&ppl.tables);
     free(ppl.held);

@@ -120,7 +120,8 @@ static bool write_name(struct preference *p, const struct own_value *name, uint6
 }
 
 /* The item of that name, perhaps a new one; NULL with the error printed. */
-static struct known_item *find(struct preference *p, const struct own_value *name, uint64_t line) {
+static struct known_item *find_item(struct preference *p, const struct own_value *name,
+                                    uint64_t line) {
     if (!make_room(p) || (p->names && fflush(p->names) != 0 && !fail_names()))
         return NULL;
     uint64_t hash = XXH3_64bits(name->text, name->length);
@@ -156,7 +157,7 @@ static int shown_length(const struct own_value *name) {
 
 bool preference_add(struct preference *p, const struct own_value *name,
                     const struct own_value *condition, const double *nats, uint64_t line) {
-    struct known_item *item = find(p, name, line);
+    struct known_item *item = find_item(p, name, line);
     if (!item)
         return false;
     uint64_t has = is_named(condition, p->a, p->n_a)   ? HAS_A
@@ -204,7 +205,7 @@ static bool name_missing(struct preference *p, uint64_t *at) {
     }
     memcpy(name, whole, shown);
     const struct own_value value = {.text = whole, .length = head.length};
-    const struct known_item *item = find(p, &value, head.line);
+    const struct known_item *item = find_item(p, &value, head.line);
     free(whole);
     if (!item)
         return false;

@@ -199,8 +199,8 @@ void report_line_end(struct report *report, uint64_t index) {
 }
 
 /* Finds the likeliest tokens and the rank of `id`; ties go to the lower id. */
-static void rank(const struct report *report, struct report_scores *scores, int32_t id,
-                 const float *logprob) {
+static void rank_tokens(const struct report *report, struct report_scores *scores, int32_t id,
+                        const float *logprob) {
     const struct report_chunk *chunk = report->chunk;
     int32_t *top = scores->top_ids[chunk->n], before = 0;
     int n = 0;
@@ -289,7 +289,7 @@ txl_status report_token(void *context, const struct scored *token, txl_error *er
         return TXL_OK;
     for (size_t k = 0; k < report->n_model; k++) {
         chunk->scores[k].nats[chunk->n] = token->nats[k];
-        rank(report, &chunk->scores[k], token->id, token->logprob[k]);
+        rank_tokens(report, &chunk->scores[k], token->id, token->logprob[k]);
     }
     txl_status status = end_token(report, token->index, token->id, token->place, error);
     return !status && !outfile_usable(&report->file) ? TXL_STOPPED : status;

@@ -103,11 +103,11 @@ double result_tokens_per_second(const struct result *result) {
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static json_t *number(double value) {
+static json_t *number_or_null(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *count(uint64_t value, bool known) {
+static json_t *count_or_null(uint64_t value, bool known) {
     return known ? json_integer((json_int_t)value) : json_null();
 }
 
@@ -118,13 +118,14 @@ static bool set_member(json_t *object, const char *key, json_t *value) {
 static bool set_score(json_t *o, const struct setup *setup, const struct result *result,
                       const struct score *score) {
     double nats = nats_per_token(score);
-    return set_member(o, "nats", number(score->nats)) &&
-           set_member(o, "nats_per_token", number(nats)) &&
-           set_member(o, "perplexity", number(exp(nats))) &&
-           set_member(o, "bits_per_token", number(nats / LN_2)) &&
-           set_member(o, "bits_per_character", number(bits_per_character(setup, result, score))) &&
-           set_member(o, "bits_per_byte", number(bits_per_byte(result, score))) &&
-           set_member(o, "standard_error", number(score_standard_error(score)));
+    return set_member(o, "nats", number_or_null(score->nats)) &&
+           set_member(o, "nats_per_token", number_or_null(nats)) &&
+           set_member(o, "perplexity", number_or_null(exp(nats))) &&
+           set_member(o, "bits_per_token", number_or_null(nats / LN_2)) &&
+           set_member(o, "bits_per_character",
+                      number_or_null(bits_per_character(setup, result, score))) &&
+           set_member(o, "bits_per_byte", number_or_null(bits_per_byte(result, score))) &&
+           set_member(o, "standard_error", number_or_null(score_standard_error(score)));
 }
 
 static bool set_comparison(json_t *o, const struct setup *setup, const struct result *result) {
@@ -142,22 +143,22 @@ json_t *result_to_json(const struct setup *setup, const struct result *result) {
     json_t *o = json_object();
     bool good =
         set_member(o, "file", result->file ? output_json_string(result->file) : json_null()) &&
-        set_member(o, "tokens", count(result->tokens, true)) &&
-        set_member(o, "predicted", count(result->score.predicted, true)) &&
-        set_member(o, "unknown", count(result->unknown, !setup->ids)) &&
-        set_member(o, "invalid", count(result->invalid, !setup->ids)) &&
-        set_member(o, "bytes", count(result->score.share.bytes, !setup->ids)) &&
-        set_member(o, "characters", count(result->score.share.characters, !setup->ids)) &&
+        set_member(o, "tokens", count_or_null(result->tokens, true)) &&
+        set_member(o, "predicted", count_or_null(result->score.predicted, true)) &&
+        set_member(o, "unknown", count_or_null(result->unknown, !setup->ids)) &&
+        set_member(o, "invalid", count_or_null(result->invalid, !setup->ids)) &&
+        set_member(o, "bytes", count_or_null(result->score.share.bytes, !setup->ids)) &&
+        set_member(o, "characters", count_or_null(result->score.share.characters, !setup->ids)) &&
         set_score(o, setup, result, &result->score) &&
-        set_member(o, "seconds", number(result->seconds)) &&
-        set_member(o, "tokens_per_second", number(result_tokens_per_second(result))) &&
+        set_member(o, "seconds", number_or_null(result->seconds)) &&
+        set_member(o, "tokens_per_second", number_or_null(result_tokens_per_second(result))) &&
         (!setup->dynamic ||
          set_member(o, "dynamic",
                     dynamic_to_json(setup->dynamic, result->file ? result->drift : NAN))) &&
         json_object_set(o, "settings", setup->model.settings) == 0 &&
         (!setup->no_eos || set_member(o, "no_eos", json_true())) &&
         (!setup->corrects_words ||
-         set_member(o, "word_correction", number(result->word_correction))) &&
+         set_member(o, "word_correction", number_or_null(result->word_correction))) &&
         set_comparison(o, setup, result);
     if (!good) {
         json_decref(o);
@@ -237,7 +238,7 @@ void result_note_unknown(const struct setup *setup, const struct result *result)
 /* ---- The summary line --------------------------------------------------------------------- */
 
 /* "1.19325", or "-" where the number has no meaning. */
-static const char *show(char *text, size_t size, double value) {
+static const char *show_number(char *text, size_t size, double value) {
     snprintf(text, size, isfinite(value) ? "%.6f" : "-", value);
     return text;
 }
@@ -247,13 +248,14 @@ static void print_other_summary(const struct setup *setup, const struct result *
     double nats = nats_per_token(&divergence->other);
     double n = (double)divergence->difference.predicted;
     char numbers[4][40];
-    terminal_summary(
-        "compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
-        "top_agreement=%.6f mode=%s text=%s %s",
-        show(numbers[0], sizeof numbers[0], nats), show(numbers[1], sizeof numbers[1], exp(nats)),
-        show(numbers[2], sizeof numbers[2], divergence->difference.mean),
-        show(numbers[3], sizeof numbers[3], divergence->kl / n), (double)divergence->agreed / n,
-        setup->mode, setup->text, setup->other.summary);
+    terminal_summary("compared: nats_per_token=%s perplexity=%s difference=%s kl_divergence=%s "
+                     "top_agreement=%.6f mode=%s text=%s %s",
+                     show_number(numbers[0], sizeof numbers[0], nats),
+                     show_number(numbers[1], sizeof numbers[1], exp(nats)),
+                     show_number(numbers[2], sizeof numbers[2], divergence->difference.mean),
+                     show_number(numbers[3], sizeof numbers[3], divergence->kl / n),
+                     (double)divergence->agreed / n, setup->mode, setup->text,
+                     setup->other.summary);
 }
 
 static void print_brief(const struct setup *setup, const struct result *total) {
@@ -275,16 +277,17 @@ void result_print_summary(const struct setup *setup, int n_files, const struct r
     if (setup->other.name)
         print_other_summary(setup, total);
     print_brief(setup, total);
-    terminal_summary("files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
-                     " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
-                     "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
-                     n_files, total->tokens, total->score.predicted, total->unknown,
-                     show(numbers[0], sizeof numbers[0], nats),
-                     show(numbers[1], sizeof numbers[1], exp(nats)),
-                     show(numbers[2], sizeof numbers[2], nats / LN_2),
-                     show(numbers[3], sizeof numbers[3], result_bits_per_character(setup, total)),
-                     total->seconds, result_tokens_per_second(total), setup->mode, setup->text,
-                     setup->model.summary);
+    terminal_summary(
+        "files=%d tokens=%" PRIu64 " predicted=%" PRIu64 " unknown=%" PRIu64
+        " nats_per_token=%s perplexity=%s bits_per_token=%s bits_per_character=%s "
+        "seconds=%.2f tokens_per_second=%.0f mode=%s text=%s %s",
+        n_files, total->tokens, total->score.predicted, total->unknown,
+        show_number(numbers[0], sizeof numbers[0], nats),
+        show_number(numbers[1], sizeof numbers[1], exp(nats)),
+        show_number(numbers[2], sizeof numbers[2], nats / LN_2),
+        show_number(numbers[3], sizeof numbers[3], result_bits_per_character(setup, total)),
+        total->seconds, result_tokens_per_second(total), setup->mode, setup->text,
+        setup->model.summary);
 }
 
 int result_check_limit(const struct setup *setup, const struct result *result, double limit) {

@@ -52,7 +52,7 @@ txl_status source_see(struct source *source, const char *text, size_t length, tx
 }
 
 /* Reads the block that begins at `offset`. */
-static txl_status fill(struct source *source, uint64_t offset, txl_error *error) {
+static txl_status read_block(struct source *source, uint64_t offset, txl_error *error) {
     ssize_t n;
     if (source->copy && fflush(source->copy) != 0)
         return fail("temporary file of the text", error);
@@ -75,7 +75,7 @@ txl_status source_get(struct source *source, uint64_t offset, uint64_t most, con
         return TXL_OK;
     }
     if (!here) {
-        txl_status status = fill(source, offset, error);
+        txl_status status = read_block(source, offset, error);
         if (status)
             return status;
     }

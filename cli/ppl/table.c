@@ -44,7 +44,7 @@ static bool is_used(const struct buffer *used, const char *name) {
     return false;
 }
 
-static bool use(struct buffer *used, const char *name) {
+static bool remember_name(struct buffer *used, const char *name) {
     return buffer_append(used, name, strlen(name) + 1);
 }
 
@@ -67,14 +67,14 @@ static bool put_own(struct table *table, struct buffer *keys, struct buffer *use
                     const struct own_columns *own) {
     bool good = true;
     for (size_t i = own->n - 2; i < own->n && good; i++)
-        good = use(used, own->names[i]);
+        good = remember_name(used, own->names[i]);
     for (size_t i = 0; i < own->n && good; i++) {
         size_t room = strlen(own->names[i]) + 24;
         char *name = malloc(room);
         good = name && snprintf(name, room, "%s", own->names[i]) >= 0;
         for (unsigned k = 1; good && i + 2 < own->n && is_used(used, name); k++)
             snprintf(name, room, "%s.%u", own->names[i], k);
-        good = good && use(used, name) && put_name(table, keys, name, strlen(name));
+        good = good && remember_name(used, name) && put_name(table, keys, name, strlen(name));
         free(name);
     }
     return good;

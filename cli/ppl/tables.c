@@ -87,8 +87,8 @@ txl_status tables_see(struct tables *tables, const char *text, size_t length, tx
 }
 
 /* Whether the text has these bytes at `offset`. */
-static txl_status match(struct source *source, uint64_t offset, const char *what, bool *is,
-                        txl_error *error) {
+static txl_status match_bytes(struct source *source, uint64_t offset, const char *what, bool *is,
+                              txl_error *error) {
     size_t n = strlen(what);
     *is = true;
     for (size_t i = 0; i < n && *is; i++) {
@@ -108,7 +108,7 @@ txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
     bool mark = false;
     txl_status status = TXL_OK;
     if (line->offset == 0 && tables->has_marks)
-        status = match(&tables->source, 0, SOURCE_MARK, &mark, error);
+        status = match_bytes(&tables->source, 0, SOURCE_MARK, &mark, error);
     line->offset += mark ? strlen(SOURCE_MARK) : 0;
     line->bytes = end > line->offset ? end - line->offset : 0;
     if (!status && tables->words.table.file.stream)
@@ -116,9 +116,9 @@ txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
     if (!status && tables->lines.table.file.stream)
         status = line_rows_line(&tables->lines, line, score, error);
     if (!status)
-        status = match(&tables->source, end, "\r\n", &carriage, error);
+        status = match_bytes(&tables->source, end, "\r\n", &carriage, error);
     if (!status)
-        status = match(&tables->source, end, "\n", &feed, error);
+        status = match_bytes(&tables->source, end, "\n", &feed, error);
     line->line++;
     line->offset = end + (carriage ? 2 : feed ? 1 : 0);
     return status;

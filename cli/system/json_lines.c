@@ -103,8 +103,8 @@ json_t *json_line_object(const char *text, size_t length, char *wrong, size_t si
     return NULL;
 }
 
-static enum json_line parse(const struct json_lines *lines, const char *text, size_t length,
-                            json_t **object) {
+static enum json_line parse_line(const struct json_lines *lines, const char *text, size_t length,
+                                 json_t **object) {
     char wrong[512];
     *object = json_line_object(text, length, wrong, sizeof wrong);
     if (*object)
@@ -134,6 +134,6 @@ enum json_line json_lines_next(struct json_lines *lines, bool wait, json_t **obj
             length -= strlen(mark);
         }
         if (!is_blank(text, length))
-            return parse(lines, text, length, object);
+            return parse_line(lines, text, length, object);
     }
 }

@@ -57,16 +57,16 @@ static void on_stop(int number) {
     alarm(1);
 }
 
-static void say(const char *text) {
+static void write_error(const char *text) {
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
         return; /* there is nowhere else to say it */
 }
 
 static void on_bus_error(int number) {
     (void)number;
-    say("txl: error: ");
-    say(*mapped_name ? mapped_name : "a mapped file");
-    say(": became shorter, or unreadable, while it was in use\n");
+    write_error("txl: error: ");
+    write_error(*mapped_name ? mapped_name : "a mapped file");
+    write_error(": became shorter, or unreadable, while it was in use\n");
     remove_temporaries();
     _exit(1);
 }

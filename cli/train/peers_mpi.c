@@ -34,7 +34,7 @@ static txl_status sum_doubles(void *context, double *x, size_t n, txl_error *err
     return TXL_OK;
 }
 
-static bool join(txl_peers *peers) {
+static bool join_peers(txl_peers *peers) {
     int provided;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         return false;
@@ -55,4 +55,4 @@ static void leave(void) {
 }
 
 __attribute__((visibility("default")))
-const struct peers_module txl_peers_module = {TXL_VERSION, join, leave};
+const struct peers_module txl_peers_module = {TXL_VERSION, join_peers, leave};

@@ -68,7 +68,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
     return symbol->text ? txl_ids_add(t->ids, &symbol->id, 1, error) : TXL_OK;
 }
 
-static txl_status feed(void *context, const char *bytes, size_t length) {
+static txl_status feed_reader(void *context, const char *bytes, size_t length) {
     struct train *t = context;
     return train_text_feed(&t->text, 0, &t->reader, bytes, length);
 }
@@ -88,7 +88,7 @@ static bool read_text(struct train *t, const txl_model *model) {
         return failed(&error);
     if (!token_reader_open(&t->reader, model, &t->whole, &encoding, t->run.ids))
         return false;
-    if (train_text_read(&t->text, feed, t) || token_reader_finish(&t->reader))
+    if (train_text_read(&t->text, feed_reader, t) || token_reader_finish(&t->reader))
         return false;
     unknown_note(&t->unknown, t->whole.name, txl_model_unk(model) >= 0);
     bool good = !t->run.holds_out || heldout_read(&t->heldout, model, t->options->valid, &t->text,
@@ -364,7 +364,7 @@ static bool save_state(struct train *t) {
 
 /* Saves the state, and writes what could not be written before.  A disk that is full for a while
  * ends no training: false, with the error printed, only if memory is short. */
-static bool save(struct train *t) {
+static bool save_all(struct train *t) {
     train_log_catch_up(&t->log);
     if (t->not_written.status)
         try_output(t);
@@ -411,8 +411,8 @@ static void describe_losses(const struct train *t, const char *unit, char *text,
                  letters ? held / log(2) : exp(held));
 }
 
-static void describe(const struct train *t, uint64_t steps, uint64_t epoch, char *text,
-                     size_t size) {
+static void describe_progress(const struct train *t, uint64_t steps, uint64_t epoch, char *text,
+                              size_t size) {
     char losses[96];
     describe_losses(t, "", losses, sizeof losses);
     snprintf(text, size, "%s, epoch %" PRIu64 ", step %" PRIu64, losses, epoch + 1, steps);
@@ -428,7 +428,7 @@ static txl_status finish_step(struct train *t, uint64_t done) {
     if (evaluates && !status)
         t->run.waited = (int64_t)peers_first(t->peers, (double)t->run.waited);
     bool saves = evaluates || last || done % (uint64_t)t->run.save_every == 0;
-    return !status && saves && !save(t) ? TXL_IO : status;
+    return !status && saves && !save_all(t) ? TXL_IO : status;
 }
 
 /* Takes one step.  A failure prints its error. */
@@ -465,7 +465,7 @@ static txl_status take_steps(struct train *t) {
             continue;
         s++;
         tokens += step.tokens;
-        describe(t, s, step.epoch, task, sizeof task);
+        describe_progress(t, s, step.epoch, task, sizeof task);
         progress_update(&progress, share_done(t, s), tokens);
         status = finish_step(t, s);
     }
@@ -524,7 +524,7 @@ static bool open_saved(struct train *t) {
     return override_bounds(t);
 }
 
-static void tell(const struct train *t, const txl_model *model) {
+static void note_training(const struct train *t, const txl_model *model) {
     uint64_t bytes = txl_trainer_bytes(model, &t->run.training), parameters = 0;
     for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
         txl_tensor tensor;
@@ -551,7 +551,7 @@ static void tell(const struct train *t, const txl_model *model) {
 static bool open_trainer(struct train *t, const txl_model *model) {
     txl_error error;
     txl_status status;
-    tell(t, model);
+    note_training(t, model);
     if (!fit_training(model, &t->run.training))
         return false;
     uint64_t checksum = heldout_checksum(t, model);
@@ -746,7 +746,7 @@ static int train(struct train *t) {
      * remains. */
     bool good = !status || status == TXL_STOPPED;
     if (status == TXL_STOPPED)
-        good = save(t);
+        good = save_all(t);
     if (good) {
         write_unmeasured(t);
         good = save_report(t);

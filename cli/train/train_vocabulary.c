@@ -51,7 +51,7 @@ static uint32_t *find_slot(const struct counter *c, const char *text, size_t len
     return &c->slot[i];
 }
 
-static bool grow(struct counter *c) {
+static bool grow_counter(struct counter *c) {
     size_t capacity = c->capacity > 0 ? 2 * c->capacity : 1 << 10, n_slot = 2 * capacity;
     struct counted *entry = realloc(c->entry, capacity * sizeof *entry);
     if (entry)
@@ -68,8 +68,8 @@ static bool grow(struct counter *c) {
     return true;
 }
 
-static bool count(struct counter *c, const char *text, size_t length, uint64_t times) {
-    if (c->n == c->capacity && !grow(c))
+static bool count_symbol(struct counter *c, const char *text, size_t length, uint64_t times) {
+    if (c->n == c->capacity && !grow_counter(c))
         return false;
     uint32_t *slot = find_slot(c, text, length);
     if (*slot == 0) {
@@ -100,13 +100,13 @@ static int compare_counts(const void *a, const void *b) {
 /* ---- Symbols of a text -------------------------------------------------------------------- */
 
 static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
-    if (!symbol->text || count(context, symbol->text, symbol->length, 1))
+    if (!symbol->text || count_symbol(context, symbol->text, symbol->length, 1))
         return TXL_OK;
     snprintf(error->message, sizeof error->message, "out of memory");
     return error->status = TXL_MEMORY;
 }
 
-static txl_status feed(void *context, const char *bytes, size_t length) {
+static txl_status feed_encoder(void *context, const char *bytes, size_t length) {
     struct counter *c = context;
     return train_text_feed(c->text, 0, &c->reader, bytes, length);
 }
@@ -142,7 +142,7 @@ static txl_status count_text(struct counter *c, const txl_model *splitter, bool 
     c->text = text;
     if (!token_reader_open(&c->reader, splitter, &text->input[0], &encoding, false))
         return TXL_MEMORY;
-    txl_status status = train_text_read(text, feed, c);
+    txl_status status = train_text_read(text, feed_encoder, c);
     return status ? status : token_reader_finish(&c->reader);
 }
 
@@ -166,7 +166,8 @@ static void note_prose(const struct counter *c) {
 /* Packs the entries that are frequent enough, and always the unknown and the boundary symbol. */
 static txl_status pack(struct train_vocabulary *v, struct counter *c, int64_t min_count) {
     txl_error error;
-    if (!count(c, boundary, strlen(boundary), 0) || !count(c, unknown, strlen(unknown), 0))
+    if (!count_symbol(c, boundary, strlen(boundary), 0) ||
+        !count_symbol(c, unknown, strlen(unknown), 0))
         return lack_memory();
     txl_spelling *symbols = calloc(c->n, sizeof *symbols);
     if (!symbols)

@@ -256,8 +256,8 @@ static txl_status fill_tensors(const struct maker *maker, int threads, txl_error
 /* ---- The whole ---------------------------------------------------------------------------- */
 
 /* As random_weights, whose vocabulary may be NULL. */
-static txl_status make(struct maker *maker, const json_t *object, const void *vocabulary,
-                       size_t vocabulary_size, int threads, txl_error *error) {
+static txl_status build_weights(struct maker *maker, const json_t *object, const void *vocabulary,
+                                size_t vocabulary_size, int threads, txl_error *error) {
     struct weights *w = maker->weights;
     txl_status status = read_settings(maker, object, error);
     if (status)
@@ -285,9 +285,9 @@ static txl_status make_weights(struct maker *maker, const json_t *settings, cons
                                size_t vocabulary_size, int threads, struct weights **weights,
                                txl_error *error) {
     maker->weights = calloc(1, sizeof *maker->weights);
-    txl_status status = maker->weights
-                            ? make(maker, settings, vocabulary, vocabulary_size, threads, error)
-                            : txl_fail_memory(error, "weights", sizeof *maker->weights);
+    txl_status status =
+        maker->weights ? build_weights(maker, settings, vocabulary, vocabulary_size, threads, error)
+                       : txl_fail_memory(error, "weights", sizeof *maker->weights);
     free(maker->settings);
     free(maker->mean);
     if (status) {

@@ -138,8 +138,8 @@ static bool looks_random(const unsigned char *text, size_t size) {
 }
 
 /* Cuts the frame's text into streams, and lists those that the model is to compress. */
-static txl_status cut(txl_compressor *c, struct stream *listed, uint32_t *number, size_t *n,
-                      txl_error *error) {
+static txl_status cut_frame(txl_compressor *c, struct stream *listed, uint32_t *number, size_t *n,
+                            txl_error *error) {
     struct frame *frame = &c->frame;
     txl_status status = TXL_OK;
     *n = 0;
@@ -204,7 +204,7 @@ static txl_status compress_frame(txl_compressor *c, txl_error *error) {
     size_t n;
     c->frame.n = count_streams(c);
     c->frame.offset = c->done.size;
-    txl_status status = cut(c, listed, number, &n, error);
+    txl_status status = cut_frame(c, listed, number, &n, error);
     if (!status)
         status = streams_compress(&c->coder, listed, n, error);
     for (size_t i = 0; i < n; i++) /* the codes are ours, after a failure too */

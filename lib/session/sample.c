@@ -23,7 +23,7 @@ static bool is_top_p(const txl_sampling *p) {
     return p->top_p > 0 && p->top_p < 1;
 }
 
-static txl_status check(const txl_sampling *p, txl_error *error) {
+static txl_status check_sampling(const txl_sampling *p, txl_error *error) {
     if (CHECK_RESERVED(txl_sampling, p, error))
         return TXL_ARGUMENT;
     if (!(p->temperature >= 0) || !(p->top_p >= 0) || p->top_k < 0)
@@ -60,7 +60,7 @@ static txl_status nothing_left(const txl_sampling *p, txl_error *error) {
 
 /* ---- Bans and the penalty ----------------------------------------------------------------- */
 
-static void mark(txl_session *s, int32_t id, unsigned char how) {
+static void mark_id(txl_session *s, int32_t id, unsigned char how) {
     if (id >= 0 && id < s->model->vocabulary.n)
         s->mark[id] |= how;
 }
@@ -69,14 +69,14 @@ static struct adjustment adjust(txl_session *s, const txl_sampling *p) {
     const txl_history *h = p->history;
     memset(s->mark, 0, (size_t)s->model->vocabulary.n);
     for (size_t i = 0; i < p->n_banned; i++)
-        mark(s, p->banned[i], MARK_BANNED);
+        mark_id(s, p->banned[i], MARK_BANNED);
     int32_t id;
     for (uint64_t at = 0; h && (at = history_next_repeat(h, at, &id)) != 0;)
-        mark(s, id, MARK_BANNED);
+        mark_id(s, id, MARK_BANNED);
     if (!penalises(p))
         return (struct adjustment){s->mark, 1};
     for (size_t i = 0; i < p->repeat_last && i < history_length(h); i++)
-        mark(s, history_id(h, i), MARK_PENALISED);
+        mark_id(s, history_id(h, i), MARK_PENALISED);
     return (struct adjustment){s->mark, (double)p->repetition_penalty};
 }
 
@@ -312,7 +312,7 @@ static txl_status draw_filtered(txl_session *s, const txl_sampling *p, const str
 
 txl_status txl_session_sample(txl_session *s, const txl_sampling *p, txl_random *random,
                               int32_t *id, float *logprob, txl_error *error) {
-    txl_status status = check(p, error);
+    txl_status status = check_sampling(p, error);
     if (status)
         return status;
     struct adjustment a = adjust(s, p);

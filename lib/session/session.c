@@ -233,8 +233,8 @@ txl_status session_distribute_pass(txl_session *s, const float *hidden, size_t n
     return TXL_OK;
 }
 
-static txl_status advance(txl_session *s, const int32_t *ids, size_t n,
-                          const struct outputs *outputs, txl_error *error) {
+static txl_status session_advance(txl_session *s, const int32_t *ids, size_t n,
+                                  const struct outputs *outputs, txl_error *error) {
     size_t d_model = s->model->network->ends.d_model;
     size_t n_token = (size_t)s->model->vocabulary.n;
     bool every = outputs->nats || outputs->logprob;
@@ -265,7 +265,7 @@ static txl_status advance(txl_session *s, const int32_t *ids, size_t n,
 txl_status txl_session_feed(txl_session *s, const int32_t *ids, size_t n, txl_error *error) {
     const struct outputs nothing = {0};
     txl_status status = session_check_ids(s, ids, n, error);
-    return status ? status : advance(s, ids, n, &nothing, error);
+    return status ? status : session_advance(s, ids, n, &nothing, error);
 }
 
 /* Several timelines advance in one pass if they are alike. */
@@ -462,14 +462,14 @@ txl_status txl_session_score(txl_session *s, const int32_t *ids, size_t n, const
     txl_status status = session_check_ids(s, ids, n, error);
     if (!status)
         status = session_check_ids(s, targets, n, error);
-    return status ? status : advance(s, ids, n, &outputs, error);
+    return status ? status : session_advance(s, ids, n, &outputs, error);
 }
 
 txl_status txl_session_distributions(txl_session *s, const int32_t *ids, size_t n, float *out,
                                      txl_error *error) {
     const struct outputs outputs = {.logprob = out};
     txl_status status = session_check_ids(s, ids, n, error);
-    return status ? status : advance(s, ids, n, &outputs, error);
+    return status ? status : session_advance(s, ids, n, &outputs, error);
 }
 
 /* ---- The next token's distribution -------------------------------------------------------- */

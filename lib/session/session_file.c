@@ -263,7 +263,8 @@ static struct rounds make_rounds(const txl_resume *resume) {
     return rounds;
 }
 
-static void fill(txl_memory *memory, const txl_session *s, const txl_resume *resume, float *row) {
+static void fill_memory(txl_memory *memory, const txl_session *s, const txl_resume *resume,
+                        float *row) {
     struct header *h = &memory->header;
     const void *source[N_PART] = {[HIDDEN] = s->last,
                                   [SEGMENT] = s->timeline->segment,
@@ -312,7 +313,7 @@ txl_status txl_session_save(const txl_session *s, const txl_resume *resume, txl_
         if (header.minor > 0)
             made->rounds = make_rounds(resume);
         const struct rounding before = session_rounding(s);
-        fill(made, s, resume, row);
+        fill_memory(made, s, resume, row);
         session_restore_rounding(&before);
     }
     free(row);

@@ -258,8 +258,8 @@ static txl_status step_run(struct stream_coder *coder, struct run *run, bool dec
 }
 
 /* Feeds the runs that go on, and counts them. */
-static txl_status feed(const struct stream_coder *coder, struct run *runs, size_t n, size_t *n_fed,
-                       txl_error *error) {
+static txl_status feed_runs(const struct stream_coder *coder, struct run *runs, size_t n,
+                            size_t *n_fed, txl_error *error) {
     txl_session *sessions[MAX_STREAMS];
     int32_t ids[MAX_STREAMS];
     *n_fed = 0;
@@ -274,8 +274,8 @@ static txl_status feed(const struct stream_coder *coder, struct run *runs, size_
                                 error);
 }
 
-static txl_status tell(struct stream_coder *coder, const struct run *runs, size_t n, size_t *told,
-                       txl_error *error) {
+static txl_status tell_progress(struct stream_coder *coder, const struct run *runs, size_t n,
+                                size_t *told, txl_error *error) {
     size_t done = 0, before = *told;
     for (size_t i = 0; i < n; i++)
         done += runs[i].stream->raw ? runs[i].stream->size : runs[i].done;
@@ -294,9 +294,9 @@ static txl_status code_group(struct stream_coder *coder, struct stream *streams,
         start_run(coder, &runs[i], &streams[i], decodes);
     }
     for (;;) {
-        txl_status status = feed(coder, runs, n, &n_fed, error);
+        txl_status status = feed_runs(coder, runs, n, &n_fed, error);
         if (!status)
-            status = tell(coder, runs, n, &told, error);
+            status = tell_progress(coder, runs, n, &told, error);
         if (status || n_fed == 0)
             return status;
         for (size_t i = 0; i < n && !status; i++)

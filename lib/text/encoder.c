@@ -234,7 +234,7 @@ void gathered_move(const struct gathered *gathered, struct gathered_place *place
 /* ---- Letters, white space, line ends ------------------------------------------------------ */
 
 /* Moves past the n code points that were taken. */
-static void advance(struct position *at, size_t n) {
+static void position_advance(struct position *at, size_t n) {
     at->here.column += n;
     at->here.character += n;
     at->here.offset += at->bytes;
@@ -248,7 +248,7 @@ static txl_status take_letters(txl_encoder *encoder, const char *utf8, size_t le
                                uint64_t bytes, txl_error *error) {
     encoder->at.bytes = bytes;
     txl_status status = encoder->kind->letters(encoder, utf8, length, n, error);
-    advance(&encoder->at, n);
+    position_advance(&encoder->at, n);
     return status;
 }
 
@@ -256,7 +256,7 @@ static txl_status take_space(txl_encoder *encoder, uint32_t code, uint64_t bytes
                              txl_error *error) {
     encoder->at.bytes = bytes;
     txl_status status = encoder->kind->space(encoder, code, error);
-    advance(&encoder->at, 1);
+    position_advance(&encoder->at, 1);
     return status;
 }
 

@@ -189,7 +189,8 @@ static txl_status reserve(struct buffer *text, size_t extra, txl_error *error) {
     return buffer_reserve(text, extra) ? TXL_OK : txl_fail_memory(error, "a line of text", extra);
 }
 
-static txl_status append(struct buffer *text, const char *bytes, size_t length, txl_error *error) {
+static txl_status text_append(struct buffer *text, const char *bytes, size_t length,
+                              txl_error *error) {
     return buffer_append(text, bytes, length) ? TXL_OK
                                               : txl_fail_memory(error, "a line of text", length);
 }
@@ -271,7 +272,7 @@ static struct origin origin_of(const struct traced *traced, size_t begin, size_t
     return origin;
 }
 
-static txl_status copy(struct line *line, size_t begin, size_t end, txl_error *error) {
+static txl_status copy_span(struct line *line, size_t begin, size_t end, txl_error *error) {
     return traced_append(&line->next, line->now.text.data + begin, line->now.origins + begin,
                          end - begin, error);
 }
@@ -292,7 +293,7 @@ static txl_status replace(struct line *line, const char *replacement, const PCRE
     for (const char *c = replacement; *c && !status;) {
         if (*c == '$') {
             const PCRE2_SIZE *copied = group + 2 * (c[1] - '0');
-            status = copy(line, copied[0], copied[1], error);
+            status = copy_span(line, copied[0], copied[1], error);
             done = copied[1];
             c += 2;
             continue;
@@ -333,13 +334,13 @@ static txl_status apply_rule(struct line *line, size_t rule, txl_error *error) {
         if (count < 0)
             return fail_rule(count, error);
         found = true;
-        status = copy(line, done, group[0], error);
+        status = copy_span(line, done, group[0], error);
         if (!status)
             status = replace(line, rules[rule].replacement, group, error);
         done = group[1];
     }
     if (!status && found) {
-        status = copy(line, done, line->now.text.length, error);
+        status = copy_span(line, done, line->now.text.length, error);
         turn(line);
     }
     return status;
@@ -425,12 +426,12 @@ static txl_status part_full_stops(struct line *line, txl_error *error) {
         bool parts = prefix.length && word.text[prefix.length] == '.' &&
                      word.text[prefix.length - 1] != '.' && !keeps_full_stop(line, prefix, next);
         if (!status)
-            status = copy(line, begin, last, error);
+            status = copy_span(line, begin, last, error);
         blank = origin_of(&line->now, last, last);
         if (!status && parts)
             status = traced_append(&line->next, " ", &blank, 1, error);
         if (!status)
-            status = copy(line, last, last + 1, error);
+            status = copy_span(line, last, last + 1, error);
         word = next;
     }
     turn(line);
@@ -587,9 +588,9 @@ static txl_status append_word(struct moses_detokenizer *d, bool set_off, const c
                               size_t length, txl_error *error) {
     txl_status status = TXL_OK;
     if (set_off && d->blank)
-        status = append(&d->out, " ", 1, error);
+        status = text_append(&d->out, " ", 1, error);
     if (!status)
-        status = append(&d->out, word, length, error);
+        status = text_append(&d->out, word, length, error);
     return status;
 }
 
@@ -655,7 +656,7 @@ static txl_status put_hyphen(struct moses_detokenizer *d, txl_error *error) {
     if (d->held.length)
         status = append_word(d, true, d->held.data, d->held.length, error);
     if (!status)
-        status = append(&d->out, "-", 1, error);
+        status = text_append(&d->out, "-", 1, error);
     d->held.length = 0;
     d->joining = true;
     d->blank = true;
@@ -668,7 +669,7 @@ static txl_status put_separator(struct moses_detokenizer *d, const char *separat
                                 txl_error *error) {
     txl_status status = put_held(d, error);
     if (!status)
-        status = append(&d->out, separator, 1, error);
+        status = text_append(&d->out, separator, 1, error);
     d->joining = false;
     d->blank = false;
     end_word(d, separator, 1, true);
@@ -681,7 +682,7 @@ static txl_status put_word(struct moses_detokenizer *d, const char *word, size_t
     if (d->joining) {
         d->joining = false;
         end_word(d, word, length, valid);
-        return append(&d->out, word, length, error);
+        return text_append(&d->out, word, length, error);
     }
     txl_status status = put_held(d, error);
     if (status)
@@ -691,7 +692,7 @@ static txl_status put_word(struct moses_detokenizer *d, const char *word, size_t
     for (size_t i = 0; valid && !cjk && i < sizeof waiting / sizeof *waiting; i++) {
         if (matches_question(d->moses, waiting[i], word, length, d->match)) {
             d->held_as = waiting[i];
-            return append(&d->held, word, length, error);
+            return text_append(&d->held, word, length, error);
         }
     }
     bool attached =

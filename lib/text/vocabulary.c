@@ -254,8 +254,8 @@ static bool is_special_or_character(const struct vocabulary_entry *symbol) {
     return is_special(symbol) || is_character(symbol);
 }
 
-static size_t count(const struct vocabulary_entry *symbols, size_t n,
-                    bool (*is)(const struct vocabulary_entry *)) {
+static size_t count_symbols(const struct vocabulary_entry *symbols, size_t n,
+                            bool (*is)(const struct vocabulary_entry *)) {
     size_t found = 0;
     for (size_t i = 0; i < n; i++)
         found += is(&symbols[i]);
@@ -274,11 +274,12 @@ txl_kind vocabulary_guess_kind(const struct vocabulary_entry *symbols, size_t n,
                                bool splits_characters) {
     if (splits_characters)
         return TXL_CHARACTERS;
-    if (n > 0 && count(symbols, n, is_byte) == n)
+    if (n > 0 && count_symbols(symbols, n, is_byte) == n)
         return TXL_BYTES;
-    if (n > 0 && count(symbols, n, is_letter) == n)
+    if (n > 0 && count_symbols(symbols, n, is_letter) == n)
         return TXL_TEXT8;
-    if (count(symbols, n, is_character) > 0 && count(symbols, n, is_special_or_character) == n)
+    if (count_symbols(symbols, n, is_character) > 0 &&
+        count_symbols(symbols, n, is_special_or_character) == n)
         return TXL_CHARACTERS;
     if (index_of(symbols, n, "<S>") >= 0 && index_of(symbols, n, "<eos>") < 0)
         return TXL_LM1B;

@@ -38,7 +38,8 @@ static txl_training training_of(const txl_settings *s) {
                           .threads = s->threads};
 }
 
-static txl_status check(const txl_settings *settings, const txl_learning *how, txl_error *error) {
+static txl_status check_learning(const txl_settings *settings, const txl_learning *how,
+                                 txl_error *error) {
     const bool has_epsilon = how->method != TXL_LEARNING_SGD;
     if (CHECK_RESERVED(txl_settings, settings, error) || CHECK_RESERVED(txl_learning, how, error))
         return TXL_ARGUMENT;
@@ -70,7 +71,7 @@ uint64_t txl_learner_bytes(const txl_model *model, const txl_settings *settings,
 txl_status txl_learner_new(const txl_model *model, const txl_settings *settings,
                            const txl_learning *how, txl_learner **learner, txl_error *error) {
     const txl_training training = training_of(settings);
-    txl_status status = check(settings, how, error);
+    txl_status status = check_learning(settings, how, error);
     if (!status)
         status = training_check(model, &training, error);
     if (status)

@@ -387,8 +387,8 @@ static size_t streams_before(size_t streams, const txl_peers *peers, int rank) {
 }
 
 /* Sets what lay_out needs. */
-static void describe(struct training *t, const txl_model *model, const txl_training *how,
-                     int n_beside) {
+static void describe_training(struct training *t, const txl_model *model, const txl_training *how,
+                              int n_beside) {
     const txl_peers *peers = how->peers;
     t->how = *how;
     t->n_beside = n_beside;
@@ -407,7 +407,7 @@ uint64_t training_bytes(const txl_model *model, const txl_training *how, int n_b
     struct training t = {0};
     if (!trainable(model))
         return 0;
-    describe(&t, model, how, n_beside);
+    describe_training(&t, model, how, n_beside);
     struct arena arena = {0};
     lay_out(&t, how->threads > 0 ? how->threads : pool_processors(), &arena);
     return arena.used;
@@ -436,7 +436,7 @@ void train_positions(struct training *t) {
 txl_status training_open(struct training *t, const txl_model *model, const txl_training *how,
                          int n_beside, txl_error *error) {
     *t = (struct training){0};
-    describe(t, model, how, n_beside);
+    describe_training(t, model, how, n_beside);
     t->loops = loops_choose(model->kernels);
     uint64_t state = subnormals_to_zero(); /* the pool's threads inherit it */
     t->pool = pool_new(t->how.threads);

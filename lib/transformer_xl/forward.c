@@ -135,8 +135,9 @@ static bool scores_first(const struct transformer_xl_timeline *timeline, size_t 
 }
 
 /* n tokens of the timeline, or one token of each of n timelines: hidden[n, d_model]. */
-static txl_status forward(struct transformer_xl_timeline *timeline, struct timeline *const *each,
-                          const int32_t *ids, size_t n, txl_error *error) {
+static txl_status forward_pass(struct transformer_xl_timeline *timeline,
+                               struct timeline *const *each, const int32_t *ids, size_t n,
+                               txl_error *error) {
     struct attention attention = {.timeline = timeline, .each = each, .n = n};
     size_t n_timeline = each ? n : 1, n_each = each ? 1 : n;
     attention.first = !each && scores_first(timeline, n);
@@ -184,7 +185,7 @@ static txl_status advance_anew(struct transformer_xl_timeline *timeline, const i
     size_t length = (size_t)timeline_segment_length(t);
     memcpy(t->segment + length, ids, n * sizeof *ids);
     t->next = t->segment_start = 0;
-    txl_status status = forward(timeline, NULL, t->segment, length + n, error);
+    txl_status status = forward_pass(timeline, NULL, t->segment, length + n, error);
     if (status)
         t->next = next;
     *hidden = timeline->hidden + length * (size_t)timeline->net->d_model;
@@ -198,7 +199,7 @@ txl_status transformer_xl_advance(struct timeline *t, const int32_t *ids, size_t
     *hidden = timeline->hidden;
     if (t->network->has_memory) {
         begin_pass(t);
-        status = forward(timeline, NULL, ids, n, error);
+        status = forward_pass(timeline, NULL, ids, n, error);
     } else {
         status = advance_anew(timeline, ids, n, hidden, error);
     }
@@ -217,5 +218,5 @@ txl_status transformer_xl_advance_each(struct timeline *const *each, const int32
     for (size_t t = 0; t < n; t++)
         begin_pass(each[t]);
     *hidden = lead->hidden;
-    return forward(lead, each, ids, n, error);
+    return forward_pass(lead, each, ids, n, error);
 }

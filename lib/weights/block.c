@@ -125,7 +125,7 @@ static void merge_f16(const uint8_t *restrict upper, const uint8_t *restrict low
     }
 }
 
-static void split(enum weights_type type, const void *elements, size_t n, uint8_t *planes) {
+static void split_planes(enum weights_type type, const void *elements, size_t n, uint8_t *planes) {
     if (type == WEIGHTS_F32)
         split_f32(elements, n, planes);
     else if (type == WEIGHTS_BF16)
@@ -134,8 +134,8 @@ static void split(enum weights_type type, const void *elements, size_t n, uint8_
         split_f16(elements, n, planes);
 }
 
-static void merge(enum weights_type type, const uint8_t *first, const uint8_t *rest, size_t n,
-                  void *elements) {
+static void merge_planes(enum weights_type type, const uint8_t *first, const uint8_t *rest,
+                         size_t n, void *elements) {
     if (type == WEIGHTS_F32)
         merge_f32(first, rest, n, elements);
     else if (type == WEIGHTS_BF16)
@@ -182,7 +182,7 @@ static txl_status try_planes(struct block_coder *coder, enum weights_type type, 
                              txl_error *error) {
     size_t n = size / weights_type_size(type), first = 0, rest = 0;
     size_t bound = block_bound(WEIGHTS_BLOCK_SIZE);
-    split(type, elements, n, coder->planes);
+    split_planes(type, elements, n, coder->planes);
     txl_status status =
         store_part(coder, EXPONENTS, coder->planes, n, coder->attempt, bound, &first, error);
     if (!status)
@@ -277,7 +277,7 @@ txl_status block_decode(struct block_coder *coder, enum weights_type type,
             status = load_part(coder, bytes + block->first_part, block->stored - block->first_part,
                                coder->planes + n, size - n, &rest, error);
         if (!status)
-            merge(type, first, rest, n, elements);
+            merge_planes(type, first, rest, n, elements);
         return status;
     }
     default:

@@ -132,7 +132,7 @@ static void embed(const struct xlnet_pass *p, const int32_t *ids) {
 }
 
 /* Passes the rows that timeline->row describes through the layers; ids[n_content]. */
-static txl_status forward(struct xlnet_pass *p, const int32_t *ids, txl_error *error) {
+static txl_status forward_pass(struct xlnet_pass *p, const int32_t *ids, txl_error *error) {
     struct xlnet_timeline *timeline = p->timeline;
     need_distances(p);
     embed(p, ids);
@@ -156,13 +156,13 @@ static txl_status forward(struct xlnet_pass *p, const int32_t *ids, txl_error *e
 }
 
 /* Runs a pass of one timeline; `hidden`, unless NULL, receives the query rows. */
-static txl_status run(struct xlnet_timeline *timeline, const int32_t *ids, size_t n_content,
-                      size_t n_query, const float **hidden, txl_error *error) {
+static txl_status run_pass(struct xlnet_timeline *timeline, const int32_t *ids, size_t n_content,
+                           size_t n_query, const float **hidden, txl_error *error) {
     struct xlnet_pass pass = {
         .timeline = timeline, .n_timeline = 1, .n_content = n_content, .n_query = n_query};
     if (hidden)
         *hidden = timeline->hidden + n_content * (size_t)timeline->net->d_model;
-    return n_content + n_query > 0 ? forward(&pass, ids, error) : TXL_OK;
+    return n_content + n_query > 0 ? forward_pass(&pass, ids, error) : TXL_OK;
 }
 
 /* ---- Rows --------------------------------------------------------------------------------- */
@@ -195,7 +195,8 @@ static txl_status run_gaps(struct xlnet_timeline *timeline, const size_t *gaps, 
     for (size_t i = 0; i < n; i++)
         timeline->row[timeline->n_pending + i] =
             query_block(timeline->net, t->segment_start + gaps[i], t->next);
-    txl_status status = run(timeline, timeline->pending, timeline->n_pending, n, hidden, error);
+    txl_status status =
+        run_pass(timeline, timeline->pending, timeline->n_pending, n, hidden, error);
     if (!status)
         timeline->n_pending = 0;
     timeline->base.unfinished = timeline->n_gap + timeline->n_pending > 0;
@@ -305,7 +306,7 @@ txl_status xlnet_advance(struct timeline *t, const int32_t *ids, size_t n, bool 
     }
     if (!every)
         timeline->row[n] = query_left(t->next + n);
-    status = run(timeline, ids, n, every ? n : 1, hidden, error);
+    status = run_pass(timeline, ids, n, every ? n : 1, hidden, error);
     if (!status)
         t->next += n;
     return status;
@@ -324,7 +325,7 @@ txl_status xlnet_advance_each(struct timeline *const *each, const int32_t *ids, 
         lead->row[n + t] = query_left(each[t]->next + 1);
     }
     *hidden = lead->hidden + n * (size_t)lead->net->d_model;
-    txl_status status = forward(&pass, ids, error);
+    txl_status status = forward_pass(&pass, ids, error);
     for (size_t t = 0; t < n && !status; t++)
         each[t]->next++;
     return status;
@@ -340,7 +341,7 @@ txl_status xlnet_block(struct timeline *t, const int32_t *ids, size_t n, const f
     for (size_t i = 0; i < n; i++)
         timeline->row[i] = content_block(timeline->net, t->next + i, t->next + n);
     timeline->row[n] = query_left(t->next + n);
-    status = run(timeline, ids, n, 1, hidden, error);
+    status = run_pass(timeline, ids, n, 1, hidden, error);
     if (!status)
         t->next = t->segment_start = t->next + n;
     return status;
@@ -357,7 +358,7 @@ txl_status xlnet_block_then_left(struct timeline *t, const int32_t *ids, size_t 
         timeline->row[i] = content_left(i);
     for (size_t i = 0; i < n; i++)
         timeline->row[content + i] = query_left(known + i);
-    txl_status status = run(timeline, ids, content, n, hidden, error);
+    txl_status status = run_pass(timeline, ids, content, n, hidden, error);
     t->next = t->segment_start = content;
     return status;
 }
