@@ -2,6 +2,7 @@
 #include "prompt_line.h"
 
 #include "cli/options/nearest.h"
+#include "cli/system/output.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -116,24 +117,25 @@ static bool set_stop(struct reader *r, const struct option_row *row, const json_
     return good;
 }
 
-/* The text that the command line would have for the value, or its begin if that is long: then it is
- * no number.  Of a number, the fewest digits that give it back. */
-static void write_text(const json_t *value, char *text, size_t size) {
-    for (size_t digits = 15; digits <= 17; digits++) {
-        size_t n = json_dumpb(value, text, size - 1,
-                              JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(digits));
-        text[n < size ? n : size - 1] = '\0';
-        if (!json_is_real(value) || strtod(text, NULL) == json_real_value(value))
-            break;
-    }
+/* Sets an option by the text that the command line would have for the number. */
+static bool set_number(struct reader *r, const char *member, const struct option_row *row,
+                       const json_t *value) {
+    struct option_problem problem;
+    if (json_is_string(value))
+        return fail(r, "%s is a string, not a number", member);
+    char *text = output_json_value(value);
+    if (!text)
+        return fail(r, "out of memory");
+    bool good = options_set_value(row, text, &r->line->options, &problem) ||
+                fail(r, "%s %s", member, problem.text);
+    free(text);
+    return good;
 }
 
 static bool set_value(struct reader *r, const char *member, const struct option_row *row,
                       const json_t *value) {
-    char text[256];
     struct option_problem problem;
     bool *flag = (bool *)((char *)&r->line->options + row->offset);
-    bool number = row->kind == OPTION_INTEGER || row->kind == OPTION_REAL;
     if (row->kind == OPTION_LIST)
         return set_stop(r, row, value);
     if (row->kind == OPTION_FLAG && !json_is_boolean(value))
@@ -142,15 +144,11 @@ static bool set_value(struct reader *r, const char *member, const struct option_
         *flag = json_is_true(value);
         return true;
     }
-    if (number && json_is_string(value))
-        return fail(r, "%s is a string, not a number", member);
-    const char *shown = text;
-    if (number)
-        write_text(value, text, sizeof text);
-    else
-        shown = string_of(r, member, value);
-    if (!shown || options_set_value(row, shown, &r->line->options, &problem))
-        return shown;
+    if (row->kind == OPTION_INTEGER || row->kind == OPTION_REAL)
+        return set_number(r, member, row, value);
+    const char *text = string_of(r, member, value);
+    if (!text || options_set_value(row, text, &r->line->options, &problem))
+        return text;
     return fail(r, "%s %s", member, problem.text);
 }
 

@@ -209,14 +209,7 @@ static const char *text_of(const struct items_table *t, const json_t *value, siz
         *length = json_string_length(value);
         return json_string_value(value);
     }
-    char *text = NULL;
-    for (size_t digits = 15; digits <= 17; digits++) { /* the fewest that give the number back */
-        free(text);
-        text = output_json_text(json_incref((json_t *)value),
-                                JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(digits));
-        if (!text || !json_is_real(value) || strtod(text, NULL) == json_real_value(value))
-            break;
-    }
+    char *text = output_json_value(value);
     json_t *string = text ? json_string(text) : NULL;
     free(text);
     if (!string || json_array_append_new(t->texts, string) != 0)

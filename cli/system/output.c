@@ -118,6 +118,18 @@ char *output_json_text(json_t *object, size_t form) {
     return text;
 }
 
+char *output_json_value(const json_t *value) {
+    char *text = NULL;
+    for (size_t digits = 15; digits <= 17; digits++) {
+        free(text);
+        text = output_json_text(json_incref((json_t *)value),
+                                JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(digits));
+        if (!text || !json_is_real(value) || strtod(text, NULL) == json_real_value(value))
+            break;
+    }
+    return text;
+}
+
 static bool write_json(json_t *object, size_t form) {
     char *line = output_json_text(object, form);
     if (!line)

@@ -34,6 +34,9 @@ bool output_lacks_memory(void);
  * memory, or `object` was. */
 char *output_json_text(json_t *object, size_t form);
 
+/* The same of any value, compact; a number has the fewest digits that give it back. */
+char *output_json_value(const json_t *value);
+
 /* Writes one compact line and flushes it.  Takes the reference; NULL counts as out of memory. */
 bool output_json(json_t *object);
 
