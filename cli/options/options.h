@@ -8,6 +8,7 @@
 
 #include "cli/system/named_files.h"
 #include "cli/system/status.h"
+#include "lib/base/text_of.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,10 +44,6 @@ enum { ANSWER_YES, ANSWER_NO };
 
 /* The name of the model within the program, wherever a model's file is expected. */
 #define BUILT_IN "built-in"
-
-/* A macro's number as text, so that help names the same default as the code has. */
-#define TEXT_OF(number) TEXT_OF_EXPANDED(number)
-#define TEXT_OF_EXPANDED(number) #number
 
 struct option_row {
     const char *section; /* heading before this row; NULL: none */

@@ -10,6 +10,8 @@
 
 #include <assert.h>
 
+#define MAX_MODEL_NAME 63 /* bytes; 5: a compressed text states the length in a byte */
+
 enum {
     MAX_N_TOKEN = 1 << 24, /* 793,471: a session's distributions stay below 400 MB */
     MAX_N_LAYER = 1 << 10, /* 24: the table of layers stays below 1 MiB */
@@ -19,7 +21,6 @@ enum {
     MAX_D_INNER = 1 << 20, /* 8,192: likewise, 3 GB */
     MAX_BAND = 65,         /* 4: so that tables of bands can be arrays */
     MAX_KLEN = TXL_MAX_TGT_LEN + TXL_MAX_MEM_LEN, /* learned distances: those that are ever seen */
-    MAX_MODEL_NAME = 63, /* txl-1: a compressed text states its length in a byte */
     MAX_TENSOR = 1 << 18 /* under 400: 16 for each of MAX_N_LAYER layers, 16 times over */
 };
 

@@ -4,6 +4,7 @@
 #define TXL_SETTINGS_H
 
 #include "lib/base/limits.h"
+#include "lib/base/text_of.h"
 #include "lib/weights/weights.h"
 #include "txl.h"
 
@@ -70,7 +71,8 @@ int settings_major(const struct setting_table *table, const void *settings);
 
 /* Whether a model may have this name. */
 bool setting_is_name(const char *text);
-#define SETTING_NAME_RULE "1 to 63 bytes of UTF-8 without control characters"
+#define SETTING_NAME_RULE                                                                          \
+    "1 to " TEXT_OF(MAX_MODEL_NAME) " bytes of UTF-8 without control characters"
 
 /* The index of the word that `text` is, or -1; `text` may be NULL. */
 int setting_word(const char *(*spelling)(uint32_t number), const char *text);
