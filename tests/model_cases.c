@@ -57,7 +57,7 @@ void case_convert(const char *name, const char *type, int level, const char *pat
     options.threads = 1;
     snprintf(output, sizeof output, "%s", path);
     snprintf(source, sizeof source, "%s", case_path(name, "."));
-    if (convert_checkpoint(source, output, &options, &error) != TXL_OK)
+    if (convert_checkpoint(source, output, &options, &error))
         fail_msg("%s: %s", name, error.message);
 }
 
@@ -67,7 +67,7 @@ void case_open(struct model_case *c, const char *name, const char *type, int lev
     char path[4096];
     snprintf(path, sizeof path, "%s", scratch_path("case.txl"));
     case_convert(name, type, level, path);
-    if (txl_model_open(path, 1, &c->model, &error) != TXL_OK)
+    if (txl_model_open(path, 1, &c->model, &error))
         fail_msg("%s: %s", name, error.message);
     unlink(path); /* it stays mapped */
     c->expect = json_load_file(case_path(name, "expect.json"), 0, NULL);
@@ -119,7 +119,7 @@ static int int_of(const json_t *object, const char *key) {
 }
 
 void assert_good(txl_status status, const txl_error *error) {
-    if (status != TXL_OK)
+    if (status)
         fail_msg("%s", error->message);
 }
 
@@ -138,7 +138,7 @@ txl_settings case_settings(const struct model_case *c, int threads) {
 txl_session *case_session(const struct model_case *c, const txl_settings *settings) {
     txl_error error;
     txl_session *session;
-    if (txl_session_new(c->model, settings, &session, &error) != TXL_OK)
+    if (txl_session_new(c->model, settings, &session, &error))
         fail_msg("%s: %s", c->name, error.message);
     return session;
 }

@@ -463,18 +463,18 @@ static int keep_output(bool has_landlock, const char *end) {
         struct output_file out;
         struct output_keeper keeper;
         txl_error error;
-        if (output_file_open(&out, scratch_path("out/kept"), &error) != TXL_OK ||
-            output_keeper_start(&keeper, &out, &error) != TXL_OK)
+        if (output_file_open(&out, scratch_path("out/kept"), &error) ||
+            output_keeper_start(&keeper, &out, &error))
             _exit(1);
         terminal_set_quiet(true);
         if (!has_landlock)
             hide_landlock();
         confine(&(struct confinement){.n_source = 0});
-        if (output_file_write(&out, end, strlen(end), 0, &error) != TXL_OK)
+        if (output_file_write(&out, end, strlen(end), 0, &error))
             _exit(2);
         if (strcmp(end, "killed") == 0)
             raise(SIGKILL);
-        if (strcmp(end, "commit") == 0 && output_keeper_commit(&keeper, &error) != TXL_OK)
+        if (strcmp(end, "commit") == 0 && output_keeper_commit(&keeper, &error))
             _exit(3);
         output_keeper_end(&keeper);
         output_file_close(&out);

@@ -144,7 +144,7 @@ static int open_model(void **state) {
     snprintf(model_path, sizeof model_path, "%s", scratch_path("fill.txl"));
     snprintf(text_path, sizeof text_path, "%s", scratch_path("fill.txt"));
     case_convert("xlnet/base-zip", NULL, -1, model_path);
-    if (txl_model_open(model_path, 0, &model, &error) != TXL_OK)
+    if (txl_model_open(model_path, 0, &model, &error))
         return -1;
     logprob = calloc((size_t)txl_model_n_token(model), sizeof *logprob);
     return logprob ? 0 : -1;

@@ -12,7 +12,7 @@
 static struct checkpoint *open_or_fail(const char *path) {
     struct checkpoint *checkpoint;
     txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+    if (checkpoint_open(path, &checkpoint, &error))
         fail_msg("%s", error.message);
     return checkpoint;
 }
@@ -40,7 +40,7 @@ static double *elements_of(const struct checkpoint_tensor *tensor) {
     double *elements = malloc((size_t)tensor->n_element * sizeof *elements + 1);
     txl_error error;
     assert_non_null(elements);
-    if (checkpoint_read_double(tensor, 0, tensor->n_element, elements, &error) != TXL_OK)
+    if (checkpoint_read_double(tensor, 0, tensor->n_element, elements, &error))
         fail_msg("%s", error.message);
     return elements;
 }
@@ -813,7 +813,7 @@ TEST(test_directories) {
 static void open_and_read(const char *path) {
     struct checkpoint *checkpoint;
     txl_error error = {0};
-    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK) {
+    if (checkpoint_open(path, &checkpoint, &error)) {
         assert_int_not_equal(error.message[0], '\0');
         return;
     }
@@ -822,7 +822,7 @@ static void open_and_read(const char *path) {
         float x[64];
         for (uint64_t first = 0; first < tensor->n_element; first += 64) {
             uint64_t left = tensor->n_element - first;
-            if (checkpoint_read_float(tensor, first, left < 64 ? left : 64, x, &error) != TXL_OK)
+            if (checkpoint_read_float(tensor, first, left < 64 ? left : 64, x, &error))
                 break;
         }
     }

@@ -31,7 +31,7 @@ static void read_state(struct state *state, const char *path) {
     struct checkpoint *checkpoint;
     txl_error error;
     state->n = 0;
-    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+    if (checkpoint_open(path, &checkpoint, &error))
         fail_msg("%s", error.message);
     for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
         const struct checkpoint_tensor *from = checkpoint_tensor_at(checkpoint, i);
@@ -260,8 +260,8 @@ static const char *output_path(void) {
 static txl_model *convert_or_fail(const char *source, const struct convert_options *options) {
     txl_error error;
     txl_model *model = NULL;
-    if (convert_checkpoint(source, output_path(), options, &error) != TXL_OK ||
-        txl_model_open(output_path(), 1, &model, &error) != TXL_OK)
+    if (convert_checkpoint(source, output_path(), options, &error) ||
+        txl_model_open(output_path(), 1, &model, &error))
         fail_msg("%s: %s", source, error.message);
     assert_int_equal(unlink(output_path()), 0);
     return model;
@@ -275,7 +275,7 @@ static void assert_refused(const char *source, const struct convert_options *opt
     txl_status got = convert_checkpoint(source, output_path(), options, &error);
     if (got != status)
         fail_msg("%s: status %d (%s), expected %d, \"%s\"", source, got,
-                 got == TXL_OK ? "converted" : error.message, status, text);
+                 got ? error.message : "converted", status, text);
     assert_says(&error, text);
     DIR *folder = opendir(scratch);
     assert_non_null(folder);
@@ -785,7 +785,7 @@ TEST(every_missing_tensor_is_named) {
             const char *path = write_state(&state, "a.safetensors");
             txl_error error = {.message = ""};
             txl_status status = convert_checkpoint(path, output_path(), &o, &error);
-            if (!spare && status == TXL_OK)
+            if (!spare && !status)
                 fail_msg("%s: converted without %s", cases[c], name);
             /* Without the tensor that identifies it, the model is another one. */
             bool tells =
@@ -823,7 +823,7 @@ TEST(wrong_shapes_are_named) {
             }
             txl_error error = {.message = ""};
             const char *path = write_state(&state, "a.safetensors");
-            if (convert_checkpoint(path, output_path(), &o, &error) == TXL_OK)
+            if (!convert_checkpoint(path, output_path(), &o, &error))
                 fail_msg("%s: converted with another shape of %s", cases[c], t->name);
             *t = kept;
         }

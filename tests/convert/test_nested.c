@@ -200,7 +200,7 @@ static const char *write_state(int protocol, const struct checkpoint *from) {
 static struct checkpoint *open_or_fail(const char *path) {
     struct checkpoint *checkpoint;
     txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+    if (checkpoint_open(path, &checkpoint, &error))
         fail_msg("%s", error.message);
     return checkpoint;
 }
@@ -209,7 +209,7 @@ static double *elements(const struct checkpoint_tensor *tensor) {
     txl_error error;
     double *x = calloc(tensor->n_element + 1, sizeof *x);
     assert_non_null(x);
-    if (checkpoint_read_double(tensor, 0, tensor->n_element, x, &error) != TXL_OK)
+    if (checkpoint_read_double(tensor, 0, tensor->n_element, x, &error))
         fail_msg("%s", error.message);
     return x;
 }
@@ -284,7 +284,7 @@ static void assert_refused(const char *path, txl_status status, const char *text
     struct checkpoint *checkpoint;
     txl_error error;
     txl_status got = checkpoint_open(path, &checkpoint, &error);
-    if (got == TXL_OK)
+    if (!got)
         fail_msg("opened, where \"%s\" was expected", text);
     assert_says(&error, text);
     assert_int_equal(got, status);

@@ -53,7 +53,7 @@ static const char *lay_out(const char *index, const char *data) {
 static struct checkpoint *open_or_fail(const char *path) {
     txl_error error;
     struct checkpoint *checkpoint;
-    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+    if (checkpoint_open(path, &checkpoint, &error))
         fail_msg("%s", error.message);
     return checkpoint;
 }
@@ -62,7 +62,7 @@ static struct checkpoint *open_or_fail(const char *path) {
 static float *elements_of(const struct checkpoint_tensor *tensor, txl_error *error) {
     float *x = calloc(tensor->n_element + 1, sizeof *x);
     assert_non_null(x);
-    if (checkpoint_read_float(tensor, 0, tensor->n_element, x, error) == TXL_OK)
+    if (!checkpoint_read_float(tensor, 0, tensor->n_element, x, error))
         return x;
     free(x);
     return NULL;
@@ -72,7 +72,7 @@ static float *elements_of(const struct checkpoint_tensor *tensor, txl_error *err
 static txl_status read_all(const char *path, txl_error *error) {
     struct checkpoint *checkpoint;
     txl_status status = checkpoint_open(path, &checkpoint, error);
-    for (size_t i = 0; status == TXL_OK && i < checkpoint_n_tensor(checkpoint); i++) {
+    for (size_t i = 0; !status && i < checkpoint_n_tensor(checkpoint); i++) {
         const struct checkpoint_tensor *tensor = checkpoint_tensor_at(checkpoint, i);
         float *x = tensor->dtype == CHECKPOINT_STRING ? NULL : elements_of(tensor, error);
         if (!x && tensor->dtype != CHECKPOINT_STRING)

@@ -19,7 +19,7 @@ static const char *output_path(const char *name) {
 static void convert_to(const char *source, const struct convert_options *options,
                        const char *output) {
     txl_error error;
-    if (convert_checkpoint(source, output, options, &error) != TXL_OK)
+    if (convert_checkpoint(source, output, options, &error))
         fail_msg("%s: %s", source, error.message);
 }
 
@@ -28,7 +28,7 @@ static void assert_refused(const char *source, const struct convert_options *opt
     txl_error error;
     const char *output = output_path("refused.txl");
     txl_status got = convert_checkpoint(source, output, options, &error);
-    if (got == TXL_OK)
+    if (!got)
         fail_msg("%s: converted, where \"%s\" was expected", source, text);
     assert_says(&error, text);
     assert_int_equal(got, status);
@@ -229,7 +229,7 @@ static void assert_case(const char *folder, double tolerance) {
         if (strstr(folder, "tf-characters")) /* its corpus says ptb, whose text is words */
             o.tokenizer = "characters";
         convert_to(folder, &o, output_path("a.txl"));
-        if (txl_model_open(scratch_path("a.txl"), 1, &model, &error) != TXL_OK)
+        if (txl_model_open(scratch_path("a.txl"), 1, &model, &error))
             fail_msg("%s: %s", folder, error.message);
         assert_string_equal(txl_model_same_length_reach(model), is_xlnet ? "" : "mem_len + 1");
         assert_true(txl_model_layer_norm_eps(model) == 1e-12);
@@ -296,8 +296,7 @@ static void assert_learns(const char *folder, const json_t *tokens, const json_t
     assert_int_equal(txl_model_open(scratch_path("a.txl"), 1, &model, &error), TXL_OK);
     txl_model_defaults(model, &settings);
     assert_int_equal(txl_learner_new(model, &settings, &learning, &learner, &error), TXL_OK);
-    if (convert_read_moments(folder, txl_model_settings_json(model), set_squares, learner,
-                             &error) != TXL_OK)
+    if (convert_read_moments(folder, txl_model_settings_json(model), set_squares, learner, &error))
         fail_msg("%s", error.message);
     txl_learner_start(learner);
     size_t tgt_len = (size_t)settings.tgt_len;
@@ -375,8 +374,8 @@ TEST(moments_of_others_are_refused) {
         char *settings = settings_of(cases[i].model);
         txl_error error;
         int taken = 0;
-        if (convert_read_moments(case_path(cases[i].source), settings, take_nothing, &taken,
-                                 &error) == TXL_OK)
+        if (!convert_read_moments(case_path(cases[i].source), settings, take_nothing, &taken,
+                                  &error))
             fail_msg("%s: taken for %s", cases[i].source, cases[i].model);
         assert_says(&error, cases[i].message);
         assert_int_equal(taken, 0);
@@ -540,7 +539,7 @@ TEST(genuine_outputs_are_tensorflow_s) {
 static char *described(const char *source) {
     struct convert_description d;
     txl_error error;
-    if (convert_describe(source, &d, &error) != TXL_OK)
+    if (convert_describe(source, &d, &error))
         fail_msg("%s: %s", source, error.message);
     char *settings = d.settings ? strdup(d.settings) : NULL;
     convert_description_free(&d);
@@ -621,7 +620,7 @@ TEST(a_transformer_xl_agrees_with_its_corpus) {
 static void assert_path(const char *source, const char *expected) {
     struct convert_description d;
     txl_error error;
-    if (convert_describe(source, &d, &error) != TXL_OK)
+    if (convert_describe(source, &d, &error))
         fail_msg("%s: %s", source, error.message);
     assert_non_null(d.vocabulary);
     if (!strstr(d.vocabulary, expected))
@@ -679,7 +678,7 @@ TEST(the_newest_checkpoint_is_taken) {
     run(folder, "echo x >model/other.index");
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         write_file("copy/model/checkpoint", lists[i].newest, strlen(lists[i].newest));
-        if (lists[i].status == TXL_OK)
+        if (!lists[i].status)
             assert_path(folder, "/../data/spiece.model");
         else
             assert_refused(folder, &o, lists[i].status, "copy/model: has 2 TensorFlow checkpoints");

@@ -5,7 +5,7 @@
 
 static void assert_reads(const char *path, struct vocabulary_file *vocabulary) {
     txl_error error;
-    if (vocabulary_file_read(path, vocabulary, &error) != TXL_OK)
+    if (vocabulary_file_read(path, vocabulary, &error))
         fail_msg("%s", error.message);
 }
 
@@ -233,7 +233,7 @@ TEST(test_find) {
 static void open_vocabulary(const char *path) {
     struct vocabulary_file vocabulary;
     txl_error error = {0};
-    if (vocabulary_file_read(path, &vocabulary, &error) == TXL_OK)
+    if (!vocabulary_file_read(path, &vocabulary, &error))
         vocabulary_file_free(&vocabulary);
     else
         assert_int_not_equal(error.message[0], '\0');

@@ -13,7 +13,7 @@ static int32_t mask, ids[512];
 static size_t n;
 
 static void check(txl_status status) {
-    if (status != TXL_OK)
+    if (status)
         errx(1, "%s", error.message);
 }
 

@@ -20,7 +20,7 @@ static int32_t *known;  /* [n_known], the text so far */
 static size_t n_known;
 
 static void check(txl_status status) {
-    if (status != TXL_OK)
+    if (status)
         errx(1, "%s", error.message);
 }
 

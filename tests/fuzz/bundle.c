@@ -43,7 +43,7 @@ static void write_data(const struct bundle_input *parts) {
 static void choose(const char *folder) {
     struct checkpoint *checkpoint;
     txl_error error;
-    if (checkpoint_open(folder, &checkpoint, &error) != TXL_OK)
+    if (checkpoint_open(folder, &checkpoint, &error))
         return;
     const char *path = checkpoint_path(checkpoint);
     size_t n = strlen(folder);
@@ -129,7 +129,7 @@ static uint8_t *change_table(const uint8_t *index, size_t n, uint32_t *random, s
     txl_error error;
     uint8_t *written = NULL, *copies[3];
     size_t n_copy = 0;
-    if (table_looks_like(&file) && table_read(&file, &table, &error) == TXL_OK) {
+    if (table_looks_like(&file) && !table_read(&file, &table, &error)) {
         for (uint32_t i = next_random(random, 3) + 1; i > 0 && table.n > 1; i--)
             copies[n_copy++] = change_entry(&table, random);
         const size_t per_block = next_random(random, 4) ? table.n : table.n / 2 + 1;

@@ -24,7 +24,7 @@ void fuzz_require(bool holds, const char *sentence) {
 }
 
 void fuzz_require_ok(txl_status status, const txl_error *error) {
-    fuzz_require(status == TXL_OK, status == TXL_OK ? "" : error->message);
+    fuzz_require(!status, status ? error->message : "");
 }
 
 void fuzz_silence(void) {
@@ -103,7 +103,7 @@ static void read_tensor(const struct checkpoint_tensor *t) {
     txl_error error;
     for (uint64_t at = 0; at < t->n_element; at += READ) {
         uint64_t left = t->n_element - at, n = left < READ ? left : READ;
-        if (checkpoint_read_float(t, at, n, floats, &error) != TXL_OK)
+        if (checkpoint_read_float(t, at, n, floats, &error))
             return;
         if (at == 0)
             checkpoint_read_double(t, at, n, doubles, &error);
@@ -114,7 +114,7 @@ static void read_tensor(const struct checkpoint_tensor *t) {
 static void read_tensors(const char *path) {
     struct checkpoint *checkpoint;
     txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+    if (checkpoint_open(path, &checkpoint, &error))
         return;
     for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
         const struct checkpoint_tensor *t = checkpoint_tensor_at(checkpoint, i);
@@ -129,7 +129,7 @@ static void find_facts(const char *path, const struct convert_options *options) 
     struct checkpoint *checkpoint;
     struct recognised r;
     txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+    if (checkpoint_open(path, &checkpoint, &error))
         return;
     txl_status status = recognise(checkpoint, options, &r, &error);
     if (!status)
@@ -222,9 +222,9 @@ static bool is_small_model(const char *path, const struct convert_options *optio
     struct checkpoint *checkpoint;
     struct recognised r;
     txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error) != TXL_OK)
+    if (checkpoint_open(path, &checkpoint, &error))
         return false;
-    bool small = recognise(checkpoint, options, &r, &error) == TXL_OK;
+    bool small = !recognise(checkpoint, options, &r, &error);
     const struct transformer_xl_settings *f = &r.settings.transformer_xl;
     small = small && r.names.table == &transformer_xl_names;
     *n_token = f->model.n_token;
@@ -244,7 +244,7 @@ void fuzz_convert(const char *path, unsigned bits) {
         return;
     const char *output = fuzz_write("output.txl", NULL, 0);
     options.vocabulary = tiny_vocabulary("words", n_token);
-    if (convert_checkpoint(path, output, &options, &error) != TXL_OK)
+    if (convert_checkpoint(path, output, &options, &error))
         return;
     fuzz_require_ok(txl_model_open(output, 1, &model, &error), &error);
     fuzz_model(model);
@@ -280,8 +280,8 @@ static struct fuzz_scores score(txl_session *session, const txl_model *model) {
     txl_error error;
     for (int i = 0; i <= FUZZ_TOKENS; i++)
         ids[i] = (int32_t)((int64_t)i * 5 % txl_model_n_token(model));
-    if (txl_session_score(session, ids, FUZZ_TOKENS, ids + 1, scores.nats, &error) != TXL_OK ||
-        txl_session_top(session, 1, &scores.best, &logprob, &error) != TXL_OK)
+    if (txl_session_score(session, ids, FUZZ_TOKENS, ids + 1, scores.nats, &error) ||
+        txl_session_top(session, 1, &scores.best, &logprob, &error))
         scores = (struct fuzz_scores){.best = 0};
     txl_session_reset(session);
     txl_session_feed(session, ids, 1, &error);
@@ -318,9 +318,9 @@ static void see_both_sides(txl_session *session, struct fuzz_scores *scores) {
     txl_session_settings(session, &settings);
     size_t known = (size_t)at_most(settings.tgt_len, FUZZ_SEGMENT);
     size_t n = (size_t)at_most(settings.mem_len + 1, FUZZ_SEGMENT);
-    if (txl_session_score_block(session, ids, known, n, scores->after, NULL, &error) != TXL_OK)
+    if (txl_session_score_block(session, ids, known, n, scores->after, NULL, &error))
         memset(scores->after, 0, sizeof scores->after);
-    if (fill_gaps(session, known, scores) != TXL_OK)
+    if (fill_gaps(session, known, scores))
         memset(scores->filled, 0, sizeof scores->filled);
 }
 
@@ -335,7 +335,7 @@ struct fuzz_scores fuzz_model(const txl_model *model) {
     settings.mem_len = at_most(settings.mem_len, 5);
     settings.threads = 1;
     if (txl_session_bytes(model, &settings) > UINT64_C(64) << 20 ||
-        txl_session_new(model, &settings, &session, &error) != TXL_OK)
+        txl_session_new(model, &settings, &session, &error))
         return scores;
     scores = score(session, model);
     if (txl_model_family(model) == TXL_FAMILY_XLNET && txl_model_n_token(model) > 1)

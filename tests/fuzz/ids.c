@@ -44,11 +44,11 @@ static void read_ids(struct reading *reading, bool prompt, const char *text, siz
     input_open_string(&input, "input", "");
     fuzz_require(token_reader_open(&reader, tiny_model(0), &input, &encoding, true), "not opened");
     reading->status = TXL_OK;
-    for (size_t at = 0; at < length && reading->status == TXL_OK; at += piece) {
+    for (size_t at = 0; at < length && !reading->status; at += piece) {
         size_t left = length - at;
         reading->status = token_reader_feed(&reader, text + at, left < piece ? left : piece);
     }
-    if (reading->status == TXL_OK)
+    if (!reading->status)
         reading->status = token_reader_finish(&reader);
     token_reader_close(&reader);
     fclose(stderr);
@@ -61,7 +61,7 @@ static void require_same(const struct reading *a, const struct reading *b) {
                  "cut text gives other ids");
     fuzz_require(a->length == b->length && memcmp(a->message, b->message, a->length) == 0,
                  "cut text gives another message");
-    fuzz_require((a->length == 0) == (a->status == TXL_OK), "a failure without a message");
+    fuzz_require((a->length == 0) == (!a->status), "a failure without a message");
 }
 
 /* Text that was accepted is numbers and white space alone. */
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     read_ids(&whole, data[0] & PROMPT, text, length, length);
     read_ids(&cut, data[0] & PROMPT, text, length, 1 + data[0] / 2 % 16);
     require_same(&whole, &cut);
-    if (whole.status == TXL_OK)
+    if (!whole.status)
         require_right(&whole, text);
     free(whole.message);
     free(cut.message);

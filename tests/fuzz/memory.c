@@ -35,7 +35,7 @@ static void go_on(const txl_model *model, const txl_memory *memory, const txl_se
     txl_session *session;
     txl_resume resume;
     txl_error error;
-    if (txl_session_new(model, settings, &session, &error) != TXL_OK)
+    if (txl_session_new(model, settings, &session, &error))
         return;
     fuzz_require_ok(txl_session_load(session, memory, &error), &error);
     txl_memory_resume(memory, &resume);
@@ -43,12 +43,12 @@ static void go_on(const txl_model *model, const txl_memory *memory, const txl_se
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         float logprob;
         int32_t best;
-        if (txl_session_feed(session, ids + i, 1, &error) != TXL_OK ||
-            txl_session_top(session, 1, &best, &logprob, &error) != TXL_OK)
+        if (txl_session_feed(session, ids + i, 1, &error) ||
+            txl_session_top(session, 1, &best, &logprob, &error))
             break; /* numbers so large that the results are not finite */
     }
     if (txl_model_family(model) == TXL_FAMILY_XLNET &&
-        txl_session_feed_block(session, ids, sizeof ids / sizeof *ids, &error) == TXL_OK)
+        !txl_session_feed_block(session, ids, sizeof ids / sizeof *ids, &error))
         save_again(session, model, &resume, false);
     txl_session_free(session);
 }
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1)
         return 0;
     const txl_model *model = tiny_model(data[0]);
-    if (txl_memory_read(fuzz_file(data + 1, size - 1), model, &memory, &error) != TXL_OK)
+    if (txl_memory_read(fuzz_file(data + 1, size - 1), model, &memory, &error))
         return 0;
     txl_memory_settings(memory, &settings);
     settings.threads = 1;

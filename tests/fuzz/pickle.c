@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct pickle *pickle;
     uint64_t end = 0;
     txl_error error;
-    if (pickle_read(data, size, 0, "input", &pickle, &end, &error) != TXL_OK)
+    if (pickle_read(data, size, 0, "input", &pickle, &end, &error))
         return 0;
     fuzz_require(end <= size && pickle_root(pickle), "a pickle ends beyond its end");
     pickle_free(pickle);

@@ -60,13 +60,13 @@ static void encode(const struct vocabulary *vocabulary, const uint8_t *choices, 
     fuzz_require(e->out, "out of memory");
     fuzz_require_ok(encoder_new(vocabulary, &how, &encoder, &error), &error);
     unsigned cuts = choices[2];
-    for (size_t at = 0, n; at < length && e->status == TXL_OK; at += n) {
+    for (size_t at = 0, n; at < length && !e->status; at += n) {
         n = cut ? 1 + cuts % 7 * (cuts % 5) : length;
         n = n < length - at ? n : length - at;
         cuts = cuts * 5 + 3;
         e->status = txl_encoder_feed(encoder, text + at, n, &error);
     }
-    if (e->status == TXL_OK)
+    if (!e->status)
         e->status = txl_encoder_finish(encoder, &error);
     fuzz_require(e->end <= length, "a piece stands for what is behind the text");
     txl_encoder_free(encoder);
@@ -93,7 +93,7 @@ static void use(const struct vocabulary *vocabulary, const uint8_t *choices, con
     struct encoding whole, cut;
     encode(vocabulary, choices, false, text, length, &whole);
     encode(vocabulary, choices, true, text, length, &cut);
-    fuzz_require(whole.status == TXL_OK && cut.status == TXL_OK, "a text has no pieces");
+    fuzz_require(!whole.status && !cut.status, "a text has no pieces");
     fuzz_require(whole.size == cut.size && memcmp(whole.bytes, cut.bytes, cut.size) == 0,
                  "cut text gives other pieces");
     decode(vocabulary, choices[0] & RAW, &whole);
@@ -129,13 +129,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                         .unk = 0,
                                         .eos = 1};
         model = NULL;
-    } else if (sentencepiece_pack(model, model_size, kind, "model", &packed, &error) != TXL_OK) {
+    } else if (sentencepiece_pack(model, model_size, kind, "model", &packed, &error)) {
         free(model);
         return 0;
     }
     struct vocabulary vocabulary;
-    if (vocabulary_open(&vocabulary, packed.section, packed.size, packed.n, kind, false, packed.unk,
-                        packed.eos, "section", &error) == TXL_OK)
+    if (!vocabulary_open(&vocabulary, packed.section, packed.size, packed.n, kind, false,
+                         packed.unk, packed.eos, "section", &error))
         use(&vocabulary, data, (const char *)data + size - length, length);
     vocabulary_close(&vocabulary);
     free(packed.section);

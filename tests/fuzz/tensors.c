@@ -22,7 +22,7 @@ static txl_status add_elements(const struct checkpoint_tensor *tensor, uint32_t 
     for (uint64_t i = 0, n; i < tensor->n_element; i += n) {
         n = tensor->n_element - i < CHUNK ? tensor->n_element - i : CHUNK;
         txl_status status = checkpoint_read_double(tensor, i, n, x, error);
-        if (status != TXL_OK)
+        if (status)
             return status;
         for (uint64_t k = 0; k < n; k++)
             if (isnan(x[k]))
@@ -48,9 +48,9 @@ static txl_status print_tensor(const struct checkpoint_tensor *tensor, txl_error
 static txl_status print_file(const char *path, txl_error *error) {
     struct checkpoint *checkpoint;
     txl_status status = checkpoint_open(path, &checkpoint, error);
-    if (status != TXL_OK)
+    if (status)
         return status;
-    for (size_t i = 0; i < checkpoint_n_tensor(checkpoint) && status == TXL_OK; i++)
+    for (size_t i = 0; i < checkpoint_n_tensor(checkpoint) && !status; i++)
         status = print_tensor(checkpoint_tensor_at(checkpoint, i), error);
     checkpoint_close(checkpoint);
     return status;
@@ -61,7 +61,7 @@ int main(void) {
     while (fgets(path, sizeof path, stdin)) {
         txl_error error;
         path[strcspn(path, "\n")] = '\0';
-        if (print_file(path, &error) == TXL_OK)
+        if (!print_file(path, &error))
             puts("ok");
         else
             printf("refused %s\n", error.message);

@@ -36,7 +36,7 @@ static bool list_storages(const struct pickle *pickle, struct storages *storages
     for (size_t i = 0; i < pickle_n_persistent(pickle); i++) {
         struct torch_reference *reference = &storages->at[storages->n];
         if (storages->n == MAX_STORAGES - 1 ||
-            torch_read_reference(&source, pickle_persistent(pickle, i), reference, NULL) != TXL_OK)
+            torch_read_reference(&source, pickle_persistent(pickle, i), reference, NULL))
             return false;
         size_t size = checkpoint_dtype_size(reference->dtype);
         if (reference->n_item > MAX_ZEROS / size)
@@ -152,7 +152,7 @@ uint8_t *torch_pack(const uint8_t *data, size_t size, bool legacy, size_t *packe
     uint64_t end = 0;
     char *packed = NULL;
     FILE *out = NULL;
-    if (pickle_read(data, size, 0, "input", &pickle, &end, NULL) != TXL_OK)
+    if (pickle_read(data, size, 0, "input", &pickle, &end, NULL))
         return NULL;
     if (list_storages(pickle, &storages))
         out = open_memstream(&packed, packed_size);

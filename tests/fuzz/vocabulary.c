@@ -40,8 +40,7 @@ static void use_section(void *section, size_t size, int32_t n, txl_kind kind, in
 static void use_model(const struct vocabulary_file *file) {
     struct packed_pieces packed;
     txl_error error;
-    if (sentencepiece_pack(file->model, file->model_size, TXL_PIECES, "input", &packed, &error) ==
-        TXL_OK)
+    if (!sentencepiece_pack(file->model, file->model_size, TXL_PIECES, "input", &packed, &error))
         use_section(packed.section, packed.size, packed.n, TXL_PIECES, packed.unk, packed.eos);
 }
 
@@ -65,7 +64,7 @@ static void use_symbols(const struct vocabulary_file *file) {
 static void read_file(const char *path) {
     struct vocabulary_file file;
     txl_error error;
-    if (vocabulary_file_read(path, &file, &error) == TXL_OK)
+    if (!vocabulary_file_read(path, &file, &error))
         (file.model ? use_model : use_symbols)(&file);
     vocabulary_file_free(&file);
 }

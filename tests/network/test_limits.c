@@ -63,7 +63,7 @@ static void load(const char *key, json_t *value, txl_error *error) {
                                               .n_source = 1,
                                               .threads = 1};
     txl_model *model;
-    if (weights_write(scratch_path("limits.txl"), &contents, error) != TXL_OK)
+    if (weights_write(scratch_path("limits.txl"), &contents, error))
         fail_msg("%s", error->message);
     assert_int_not_equal(txl_model_open(scratch_path("limits.txl"), 1, &model, error), TXL_OK);
     free(settings);
@@ -126,7 +126,7 @@ TEST(random_models_are_bounded) {
         txl_error error;
         bool is_cheap = strcmp(bounds[i].key, "n_token") != 0;
         if (is_cheap) {
-            if (make(bounds[i].key, bounds[i].most, &model, &error) != TXL_OK)
+            if (make(bounds[i].key, bounds[i].most, &model, &error))
                 fail_msg("%s", error.message);
             txl_model_close(model);
         }

@@ -29,7 +29,7 @@ static void convert_case(const char *name, const char *type, const char *memory_
     options.memory_start = memory_start;
     options.threads = 1;
     snprintf(source, sizeof source, "%s", case_path(name, "."));
-    if (convert_checkpoint(source, path, &options, &error) != TXL_OK)
+    if (convert_checkpoint(source, path, &options, &error))
         fail_msg("%s: %s", name, error.message);
 }
 
@@ -40,8 +40,8 @@ static void open_both(struct both *both, const char *name, const char *type,
     txl_model_close(both->c.model);
     const char *path = scratch_path("low-memory.txl");
     convert_case(name, type, memory_start, path);
-    if (txl_model_open(path, 1, &both->c.model, &error) != TXL_OK ||
-        txl_model_open_compressed(path, 1, &both->compressed, &error) != TXL_OK)
+    if (txl_model_open(path, 1, &both->c.model, &error) ||
+        txl_model_open_compressed(path, 1, &both->compressed, &error))
         fail_msg("%s: %s", name, error.message);
     unlink(path);
 }
@@ -59,7 +59,7 @@ static txl_settings settings_of(const struct both *both, size_t run) {
 static txl_session *open_session(const txl_model *model, const txl_settings *settings) {
     txl_error error;
     txl_session *session;
-    if (txl_session_new(model, settings, &session, &error) != TXL_OK)
+    if (txl_session_new(model, settings, &session, &error))
         fail_msg("%s", error.message);
     return session;
 }

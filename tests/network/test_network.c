@@ -20,7 +20,7 @@ static float *score(const struct model_case *c, txl_session *session, size_t ste
     assert_non_null(nats);
     for (size_t i = 0; i + 1 < c->n; i += step) {
         size_t left = c->n - 1 - i, n = left < step ? left : step;
-        if (txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error) != TXL_OK)
+        if (txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error))
             fail_msg("%s: %s", c->name, error.message);
     }
     return nats;

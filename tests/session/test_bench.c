@@ -37,7 +37,7 @@ static txl_model *small_model(const char *changes, const char *type, int threads
     txl_model *model;
     txl_error error = {0};
     char *settings = small_settings(changes);
-    if (txl_model_random(settings, type, 3, threads, &model, &error) != TXL_OK)
+    if (txl_model_random(settings, type, 3, threads, &model, &error))
         fail_msg("%s: %s", changes, error.message);
     free(settings);
     return model;

@@ -41,7 +41,7 @@ static txl_model *make_model(const char *rest, const char *fact) {
     txl_model *model;
     txl_error error = {0};
     snprintf(changes, sizeof changes, "%s%s%s", rest, *fact ? ", " : "", fact);
-    if (try_model(changes, &model, &error) != TXL_OK)
+    if (try_model(changes, &model, &error))
         fail_msg("%s: %s", changes, error.message);
     return model;
 }
@@ -158,7 +158,7 @@ TEST(training_has_them_too) {
             score(model, &settings, nats);
             assert_int_equal(txl_ids_new(N_TOKEN, &list, &error), TXL_OK);
             assert_int_equal(txl_ids_add(list, ids, N + 1, &error), TXL_OK);
-            if (txl_trainer_new(model, list, &how, &trainer, &error) != TXL_OK)
+            if (txl_trainer_new(model, list, &how, &trainer, &error))
                 fail_msg("%s", error.message);
             for (int at = 0; at + 5 <= N; at += 5) {
                 txl_step step;
@@ -262,7 +262,7 @@ TEST(files_have_the_version) {
         claim_major(1);
         txl_status status = txl_model_open(path, 1, &again, &error);
         assert_int_equal(status, cases[i].major == 1 ? TXL_OK : TXL_FORMAT);
-        if (status == TXL_OK)
+        if (!status)
             txl_model_close(again);
         else
             assert_non_null(strstr(error.message, "settings of version 2"));

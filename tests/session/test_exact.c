@@ -193,7 +193,7 @@ TEST(any_group) {
             }
             for (size_t done = 0; done < n; done += size) {
                 size = 1 + (i + done) % N < n - done ? 1 + (i + done) % N : n - done;
-                if (txl_session_feed_each(left + done, size, ids + done, &error) != TXL_OK)
+                if (txl_session_feed_each(left + done, size, ids + done, &error))
                     fail_msg("%s", error.message);
             }
             for (size_t s = 0; s < n; s++)
@@ -217,7 +217,7 @@ TEST(low_memory) {
         txl_model_close(c.model);
         const char *path = scratch_path("exact-compressed.txl");
         case_convert(cases[e].name, cases[e].type, 1, path);
-        if (txl_model_open_compressed(path, 2, &c.model, &error) != TXL_OK)
+        if (txl_model_open_compressed(path, 2, &c.model, &error))
             fail_msg("%s: %s", c.name, error.message);
         unlink(path);
         check(&cases[e], &c, 2, e % 2 ? 50 : SIZE_MAX);
@@ -241,7 +241,7 @@ TEST(saved_memories) {
     assert_int_equal(txl_session_save(session, NULL, &memory, &error), TXL_OK);
     snprintf(path, sizeof path, "%s", scratch_path("exact.memory"));
     assert_int_equal(txl_memory_write(memory, path, &error), TXL_OK);
-    if (txl_memory_read(path, c.model, &read, &error) != TXL_OK)
+    if (txl_memory_read(path, c.model, &read, &error))
         fail_msg("%s", error.message);
     unlink(path);
     txl_memory_settings(read, &saved);

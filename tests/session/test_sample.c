@@ -201,7 +201,7 @@ static void check_draws(const struct model_case *c, txl_session *session, const 
     for (int i = 0; i < DRAWS; i++) {
         int32_t id;
         float own;
-        if (txl_session_sample(session, &sampling, &random, &id, &own, &error) != TXL_OK)
+        if (txl_session_sample(session, &sampling, &random, &id, &own, &error))
             fail_msg("%s, way %zu: %s", c->name, number, error.message);
         drawn[id]++;
         if (i == DRAWS - 1) {

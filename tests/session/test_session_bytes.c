@@ -71,7 +71,7 @@ enum { N_IDS = 150 };
 static txl_session *new_session(const txl_model *model, const txl_settings *settings) {
     txl_session *session;
     txl_error error;
-    if (txl_session_new(model, settings, &session, &error) != TXL_OK)
+    if (txl_session_new(model, settings, &session, &error))
         fail_msg("%s", error.message);
     return session;
 }
@@ -174,7 +174,7 @@ static void assert_case_exact(const char *name) {
         case_convert(name, compressed ? "q8" : "f32", compressed, path);
         txl_status status = compressed ? txl_model_open_compressed(path, 1, &model, &error)
                                        : txl_model_open(path, 1, &model, &error);
-        if (status != TXL_OK)
+        if (status)
             fail_msg("%s: %s", name, error.message);
         assert_settings_exact(model, name);
         txl_model_close(model);
@@ -195,7 +195,7 @@ static txl_model *random_model(json_t *settings) {
     txl_error error;
     char *text = json_dumps(settings, 0);
     assert_non_null(text);
-    if (txl_model_random(text, "f16", 1, 2, &model, &error) != TXL_OK)
+    if (txl_model_random(text, "f16", 1, 2, &model, &error))
         fail_msg("%s", error.message);
     free(text);
     json_decref(settings);

@@ -13,7 +13,7 @@
 
 static void feed(txl_session *session, const int32_t *ids, size_t n) {
     txl_error error;
-    if (txl_session_feed(session, ids, n, &error) != TXL_OK)
+    if (txl_session_feed(session, ids, n, &error))
         fail_msg("%s", error.message);
 }
 
@@ -45,7 +45,7 @@ static const txl_resume resume = {
 static txl_memory *save(const txl_session *session) {
     txl_error error;
     txl_memory *memory;
-    if (txl_session_save(session, &resume, &memory, &error) != TXL_OK)
+    if (txl_session_save(session, &resume, &memory, &error))
         fail_msg("%s", error.message);
     return memory;
 }
@@ -55,8 +55,7 @@ static txl_memory *write_and_read(const struct model_case *c, const txl_memory *
     txl_error error;
     txl_memory *again;
     const char *path = scratch_path("memory");
-    if (txl_memory_write(memory, path, &error) != TXL_OK ||
-        txl_memory_read(path, c->model, &again, &error) != TXL_OK)
+    if (txl_memory_write(memory, path, &error) || txl_memory_read(path, c->model, &again, &error))
         fail_msg("%s: %s", c->name, error.message);
     unlink(path);
     return again;
@@ -64,7 +63,7 @@ static txl_memory *write_and_read(const struct model_case *c, const txl_memory *
 
 static void load(txl_session *session, const txl_memory *memory) {
     txl_error error;
-    if (txl_session_load(session, memory, &error) != TXL_OK)
+    if (txl_session_load(session, memory, &error))
         fail_msg("%s", error.message);
 }
 
@@ -250,7 +249,7 @@ static void assert_refused(const struct model_case *c, const char *path, const c
                            size_t at) {
     txl_error error;
     txl_memory *memory;
-    if (txl_memory_read(path, c->model, &memory, &error) == TXL_OK)
+    if (!txl_memory_read(path, c->model, &memory, &error))
         fail_msg("%s: %s at byte %zu goes unnoticed", c->name, why, at);
     assert_non_null(strstr(error.message, path));
 }

@@ -40,7 +40,7 @@ static struct made *make_from(txl_kind kind, bool lower_case, const char *list, 
     txl_error error;
     if (vocabulary_open(&made->vocabulary, made->section, size, (int32_t)n, kind, lower_case,
                         vocabulary_guess_unk(symbols, n), vocabulary_guess_eos(symbols, n, kind),
-                        "made.txl", &error) != TXL_OK)
+                        "made.txl", &error))
         fail_msg("%s", error.message);
     free(symbols);
     return made;
@@ -195,13 +195,13 @@ static void encode_with(txl_encoder *encoder, const char *text, size_t length, s
     txl_encoded before;
     txl_encoder_counts(encoder, &before);
     txl_status status = TXL_OK;
-    for (size_t i = 0, piece = first; i < length && status == TXL_OK; i += piece, piece = rest) {
+    for (size_t i = 0, piece = first; i < length && !status; i += piece, piece = rest) {
         if (piece > length - i)
             piece = length - i;
         status = feed_piece(encoder, text + i, piece, &result->error);
     }
-    txl_status finished = txl_encoder_finish(encoder, status == TXL_OK ? &result->error : NULL);
-    assert_int_equal(status == TXL_OK ? finished : status, result->error.status);
+    txl_status finished = txl_encoder_finish(encoder, status ? NULL : &result->error);
+    assert_int_equal(status ? status : finished, result->error.status);
     txl_encoder_counts(encoder, &result->counts);
     result->counts.bytes -= before.bytes;
     result->counts.characters -= before.characters;
@@ -211,7 +211,7 @@ static void encode_with(txl_encoder *encoder, const char *text, size_t length, s
     add(result, "", 1);
     assert_true(buffer_append(&result->ranges, "", 1));
     assert_true(result->end <= length);
-    if (result->error.status == TXL_OK)
+    if (!result->error.status)
         check_characters(result, text, length);
 }
 
@@ -229,9 +229,9 @@ static void assert_same(const struct result *a, const struct result *b) {
     assert_int_equal(a->ids.length, b->ids.length);
     if (a->ids.length > 0)
         assert_memory_equal(a->ids.data, b->ids.data, a->ids.length);
-    if (a->error.status == TXL_OK)
+    if (!a->error.status)
         assert_string_equal(a->ranges.data, b->ranges.data);
-    if (a->error.status == TXL_OK)
+    if (!a->error.status)
         assert_memory_equal(&a->counts, &b->counts, sizeof a->counts);
 }
 
@@ -738,7 +738,7 @@ TEST(test_caller_may_stop) {
             txl_error error;
             assert_int_equal(encoder_new(&kinds[i]->vocabulary, &encoding, &encoder, NULL), TXL_OK);
             txl_status status = txl_encoder_feed(encoder, text, strlen(text), &error);
-            if (status == TXL_OK)
+            if (!status)
                 status = txl_encoder_finish(encoder, &error);
             assert_int_equal(status, TXL_STOPPED);
             assert_string_equal(error.message, "enough");

@@ -57,8 +57,7 @@ static txl_schedule schedule_of(const json_t *run) {
 static txl_ids *make_ids(const int32_t *ids, size_t n, int32_t n_token) {
     txl_ids *made;
     txl_error error;
-    if (txl_ids_new(n_token, &made, &error) != TXL_OK ||
-        txl_ids_add(made, ids, n, &error) != TXL_OK)
+    if (txl_ids_new(n_token, &made, &error) || txl_ids_add(made, ids, n, &error))
         fail_msg("%s", error.message);
     return made;
 }
@@ -67,7 +66,7 @@ static txl_trainer *make_trainer(const txl_model *model, const txl_ids *ids,
                                  const txl_training *training) {
     txl_trainer *trainer;
     txl_error error;
-    if (txl_trainer_new(model, ids, training, &trainer, &error) != TXL_OK)
+    if (txl_trainer_new(model, ids, training, &trainer, &error))
         fail_msg("%s", error.message);
     return trainer;
 }
@@ -75,7 +74,7 @@ static txl_trainer *make_trainer(const txl_model *model, const txl_ids *ids,
 static txl_step take_step(txl_trainer *trainer, double rate) {
     txl_step step;
     txl_error error;
-    if (txl_trainer_step(trainer, rate, &step, &error) != TXL_OK)
+    if (txl_trainer_step(trainer, rate, &step, &error))
         fail_msg("%s", error.message);
     return step;
 }
@@ -161,8 +160,8 @@ static void check_nats(const struct model_case *c, int r, txl_trainer *t, const 
     txl_error error;
     float *nats = calloc(c->n, sizeof *nats);
     assert_non_null(nats);
-    if (txl_session_new(txl_trainer_model(t), &settings, &session, &error) != TXL_OK ||
-        txl_session_score(session, c->ids, c->n - 1, c->ids + 1, nats, &error) != TXL_OK)
+    if (txl_session_new(txl_trainer_model(t), &settings, &session, &error) ||
+        txl_session_score(session, c->ids, c->n - 1, c->ids + 1, nats, &error))
         fail_msg("%s: %s", c->name, error.message);
     const json_t *expected = json_object_get(run, "nats");
     double difference = 0;
@@ -368,7 +367,7 @@ struct larger {
 static struct larger open_larger(void) {
     struct larger larger;
     txl_error error;
-    if (txl_model_random(larger_settings, "f32", 1, 1, &larger.model, &error) != TXL_OK)
+    if (txl_model_random(larger_settings, "f32", 1, 1, &larger.model, &error))
         fail_msg("%s", error.message);
     int32_t id[LARGER_IDS];
     for (int i = 0; i < LARGER_IDS; i++)
@@ -472,14 +471,13 @@ TEST(going_on) {
         txl_training how;
         take_step(whole, 1e-3);
         take_step(parts, 1e-3);
-        if (txl_trainer_save(parts, path, "a note", &error) != TXL_OK ||
-            txl_saved_open(path, &saved, &error) != TXL_OK)
+        if (txl_trainer_save(parts, path, "a note", &error) || txl_saved_open(path, &saved, &error))
             fail_msg("%s", error.message);
         txl_trainer_free(parts);
         assert_string_equal(txl_saved_note(saved), "a note");
         txl_saved_training(saved, &how);
         assert_int_equal(how.batch, 6);
-        if (txl_saved_resume(saved, larger.ids, 1, NULL, &parts, &error) != TXL_OK)
+        if (txl_saved_resume(saved, larger.ids, 1, NULL, &parts, &error))
             fail_msg("%s", error.message);
         txl_saved_free(saved);
         assert_int_equal(txl_trainer_steps(parts), s + 1);
@@ -565,8 +563,7 @@ TEST(forgetting) {
     txl_saved *saved;
     txl_error error;
     const char *path = scratch_path("forgetting.state");
-    if (txl_trainer_save(now_and_then, path, "", &error) != TXL_OK ||
-        txl_saved_open(path, &saved, &error) != TXL_OK)
+    if (txl_trainer_save(now_and_then, path, "", &error) || txl_saved_open(path, &saved, &error))
         fail_msg("%s", error.message);
     txl_saved_training(saved, &how);
     assert_int_equal(how.forget_every, 2);
@@ -670,7 +667,7 @@ static void *run_peer(void *context) {
     struct peer *peer = context;
     txl_trainer *t = NULL;
     txl_error error;
-    if (train_peer(peer, &t, &error) != TXL_OK)
+    if (train_peer(peer, &t, &error))
         snprintf(peer->error, sizeof peer->error, "%s", error.message);
     txl_trainer_free(t);
     return NULL;
@@ -859,7 +856,7 @@ TEST(errors_name_the_state) {
     assert_non_null(strstr(error.message, "batch 0"));
     txl_saved_free(saved);
     change_facts(path, "\"d_model\":200", "\"d_model\":201");
-    assert_true(txl_saved_open(path, &saved, &error) != TXL_OK);
+    assert_int_not_equal(txl_saved_open(path, &saved, &error), TXL_OK);
     assert_memory_equal(error.message, path, strlen(path));
     close_larger(&larger);
     unlink(path);
@@ -899,7 +896,7 @@ TEST(foreign_states) {
         fseek(file, at, SEEK_SET);
         fputc(byte ^ 4, file);
         fflush(file);
-        assert_true(txl_saved_open(path, &saved, &error) != TXL_OK);
+        assert_int_not_equal(txl_saved_open(path, &saved, &error), TXL_OK);
         fseek(file, at, SEEK_SET);
         fputc(byte, file);
         fflush(file);

@@ -77,7 +77,7 @@ static void expand(const struct weights *w, struct tensor *t, struct block_coder
         uint64_t begin;
         size_t size;
         weights_block_extent(t->tensor, b, &begin, &size);
-        if (weights_read_block(w, t->tensor, b, coder, t->bytes + begin, &error) != TXL_OK)
+        if (weights_read_block(w, t->tensor, b, coder, t->bytes + begin, &error))
             fail_msg("%s", error.message);
     }
 }
@@ -87,7 +87,7 @@ static void retype_file(const char *from, const char *to, const char *prefix,
                         enum weights_type type) {
     txl_error error;
     struct weights *w;
-    if (weights_open(from, &w, &error) != TXL_OK)
+    if (weights_open(from, &w, &error))
         fail_msg("%s", error.message);
     struct block_coder *coder = block_coder_new(true);
     struct weights_source *source = calloc(w->n_tensor, sizeof *source);
@@ -110,7 +110,7 @@ static void retype_file(const char *from, const char *to, const char *prefix,
                                         .source = source,
                                         .n_source = w->n_tensor,
                                         .threads = 1};
-    if (weights_write(to, &contents, &error) != TXL_OK)
+    if (weights_write(to, &contents, &error))
         fail_msg("%s", error.message);
     for (size_t i = 0; i < w->n_tensor; i++)
         free(tensor[i].bytes);
@@ -130,7 +130,7 @@ static float *score(const struct model_case *c, const txl_settings *settings, si
     assert_non_null(nats);
     for (size_t i = 0; i + 1 < c->n; i += step) {
         size_t left = c->n - 1 - i, n = left < step ? left : step;
-        if (txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error) != TXL_OK)
+        if (txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error))
             fail_msg("%s: %s", c->name, error.message);
     }
     txl_session_free(session);
@@ -160,10 +160,10 @@ static void open_both(const char *name, const char *type, int level, const char 
     options.threads = 1;
     snprintf(from, sizeof from, "%s", scratch_path("narrow.txl"));
     snprintf(to, sizeof to, "%s", scratch_path("wide.txl"));
-    if (convert_checkpoint(case_path(name, "."), from, &options, &error) != TXL_OK)
+    if (convert_checkpoint(case_path(name, "."), from, &options, &error))
         fail_msg("%s: %s", name, error.message);
     retype_file(from, to, prefix, WEIGHTS_F32);
-    if (txl_model_open(to, 1, wide, &error) != TXL_OK)
+    if (txl_model_open(to, 1, wide, &error))
         fail_msg("%s: %s", name, error.message);
     unlink(from);
     unlink(to);

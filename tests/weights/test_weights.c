@@ -98,7 +98,7 @@ static void assert_tensor(const struct weights *w, const char *name, int level) 
         uint64_t begin;
         size_t size, element = weights_type_size(t->type);
         weights_block_extent(t, b, &begin, &size);
-        if (weights_read_block(w, t, b, coder, out, &error) != TXL_OK)
+        if (weights_read_block(w, t, b, coder, out, &error))
             fail_msg("%s", error.message);
         for (size_t i = 0; i < size / element; i++) {
             float expected = narrowed(t->type, weight_at(begin / element + i));
@@ -145,7 +145,7 @@ static uint8_t *expand(const struct weights *w, const struct weights_tensor *t) 
         uint64_t begin;
         size_t size;
         weights_block_extent(t, b, &begin, &size);
-        if (weights_read_block(w, t, b, coder, out + begin, &error) != TXL_OK)
+        if (weights_read_block(w, t, b, coder, out + begin, &error))
             fail_msg("%s", error.message);
     }
     block_coder_free(coder);
@@ -313,7 +313,7 @@ static struct image load_case(const char *name, const char *type, int level) {
     options.threads = 1;
     snprintf(source, sizeof source, "%s", case_path(name, "."));
     const char *path = scratch_path("image.txl");
-    if (convert_checkpoint(source, path, &options, &error) != TXL_OK)
+    if (convert_checkpoint(source, path, &options, &error))
         fail_msg("%s", error.message);
     return load_file(path);
 }
@@ -335,7 +335,7 @@ static txl_status try_image(const uint8_t *data, size_t size) {
         int32_t id = 0;
         txl_model_defaults(model, &settings);
         settings.threads = 1;
-        if (txl_session_new(model, &settings, &session, &error) == TXL_OK) {
+        if (!txl_session_new(model, &settings, &session, &error)) {
             txl_session_score(session, &id, 1, &id, &nats, &error);
             txl_session_free(session);
         }
@@ -366,7 +366,7 @@ TEST(changed_bytes_are_refused) {
             i >= header.settings.offset + header.settings.size && i < header.vocabulary.offset;
         padding |=
             i >= header.vocabulary.offset + header.vocabulary.size && i < header.index.offset;
-        if (!padding && try_image(image.data, image.size) == TXL_OK)
+        if (!padding && !try_image(image.data, image.size))
             fail_msg("a change of byte %zu went unnoticed", i);
         image.data[i] ^= 0x55;
     }
@@ -559,7 +559,7 @@ static txl_status read_altered(const struct image *image, size_t offset, const v
     struct weights *w;
     txl_error error;
     uint8_t out[256];
-    if (weights_open_memory(copy.data, copy.size, "image", &w, &error) != TXL_OK)
+    if (weights_open_memory(copy.data, copy.size, "image", &w, &error))
         fail_msg("%s", error.message);
     struct block_coder *coder = block_coder_new(true);
     assert_non_null(coder);

@@ -486,7 +486,7 @@ static txl_model *wide_model(const char *type) {
         "\"mem_len\":64,\"clamp_len\":-1,\"same_length\":false}";
     txl_model *model;
     txl_error error;
-    if (txl_model_random(settings, type, 1, 1, &model, &error) != TXL_OK)
+    if (txl_model_random(settings, type, 1, 1, &model, &error))
         fail_msg("%s", error.message);
     return model;
 }
