@@ -288,11 +288,5 @@ TEST(models) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models),
-        cmocka_unit_test(sessions),
-        cmocka_unit_test(copies),
-        cmocka_unit_test(texts),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,10 +73,5 @@ TEST(json_spells_by_number) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_harmless),
-        cmocka_unit_test(a_text_is_harmless_however_it_is_cut),
-        cmocka_unit_test(json_spells_by_number),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -503,15 +503,5 @@ TEST(the_keeper_puts_files_into_place) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_of_the_task_stay_open_to_it),
-        cmocka_unit_test(other_files_are_closed),
-        cmocka_unit_test(no_file_is_changed),
-        cmocka_unit_test(what_is_not_allowed_is_refused),
-        cmocka_unit_test(threads_from_before_are_told),
-        cmocka_unit_test(a_file_may_be_the_source),
-        cmocka_unit_test(confinement_is_told),
-        cmocka_unit_test(the_keeper_puts_files_into_place),
-    };
     return cmocka_run_group_tests(tests, make_files, remove_scratch);
 }

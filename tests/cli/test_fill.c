@@ -206,10 +206,5 @@ TEST(known_ids_are_remembered) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_surest_of_many_is_next),
-        cmocka_unit_test(the_first_of_equals_is_next),
-        cmocka_unit_test(known_ids_are_remembered),
-    };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

@@ -169,6 +169,5 @@ TEST(items_are_scored_as_the_library_scores) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(items_are_scored_as_the_library_scores)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

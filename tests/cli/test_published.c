@@ -83,9 +83,5 @@ TEST(checkpoints_are_known_by_their_shapes) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_have_the_dialect),
-        cmocka_unit_test(checkpoints_are_known_by_their_shapes),
-    };
     return cmocka_run_group_tests_name("published", tests, NULL, NULL);
 }

@@ -89,9 +89,5 @@ TEST(every_short_string_is_found) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strings_that_repeat_themselves_are_found),
-        cmocka_unit_test(every_short_string_is_found),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

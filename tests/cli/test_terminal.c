@@ -54,6 +54,8 @@ static int give_standard_error_back(void **state) {
     return fclose(shown);
 }
 
+#define SHOWN(name) TEST_WITH(name, catch_standard_error, give_standard_error_back)
+
 /* Since the last time. */
 static void assert_shown(const char *expected) {
     char text[512] = "";
@@ -68,7 +70,7 @@ static void update_at(struct progress *progress, double seconds, double fraction
 
 /* ---- Tests -------------------------------------------------------------------------------- */
 
-TEST(lines_come_every_ten_seconds) {
+SHOWN(lines_come_every_ten_seconds) {
     struct progress progress;
     terminal_width = 0;
     clock_seconds = 100;
@@ -91,7 +93,7 @@ TEST(lines_come_every_ten_seconds) {
     assert_shown("");
 }
 
-TEST(a_bar_is_redrawn_and_wiped) {
+SHOWN(a_bar_is_redrawn_and_wiped) {
     struct progress progress;
     terminal_width = 81;
     clock_seconds = 100;
@@ -120,7 +122,7 @@ TEST(a_bar_is_redrawn_and_wiped) {
 }
 
 /* Of figures the last are left out, and the bar, never a part of one. */
-TEST(figures_are_whole) {
+SHOWN(figures_are_whole) {
     static const struct {
         unsigned short width;
         const char *shown;
@@ -148,7 +150,7 @@ TEST(figures_are_whole) {
 }
 
 /* Behind the widest bar there is room for the ^C that Ctrl-C shows. */
-TEST(a_bar_leaves_room) {
+SHOWN(a_bar_leaves_room) {
     struct progress progress;
     char text[512] = "";
     for (int width = 4; width < 130; width++) {
@@ -167,7 +169,7 @@ TEST(a_bar_leaves_room) {
 
 /* Programs read the summary, a person at a terminal the brief line; --quiet leaves out both,
  * --summary asks for the one for programs. */
-TEST(a_summary_is_for_programs) {
+SHOWN(a_summary_is_for_programs) {
     const struct {
         unsigned short width;
         bool quiet, summary;
@@ -194,7 +196,7 @@ TEST(a_summary_is_for_programs) {
     terminal_set_summary(false);
 }
 
-TEST(quiet_shows_nothing) {
+SHOWN(quiet_shows_nothing) {
     struct progress progress;
     terminal_width = 81;
     clock_seconds = 100;
@@ -207,7 +209,7 @@ TEST(quiet_shows_nothing) {
 }
 
 /* Shows the beginning of an impossibly long name, on a line of its own. */
-TEST(a_line_is_cut) {
+SHOWN(a_line_is_cut) {
     enum { LENGTH = 20000, MOST = 16384 };
     static char name[LENGTH + 1], text[LENGTH + 100];
     terminal_set_command(NULL);
@@ -222,21 +224,5 @@ TEST(a_line_is_cut) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lines_come_every_ten_seconds, catch_standard_error,
-                                        give_standard_error_back),
-        cmocka_unit_test_setup_teardown(a_bar_is_redrawn_and_wiped, catch_standard_error,
-                                        give_standard_error_back),
-        cmocka_unit_test_setup_teardown(figures_are_whole, catch_standard_error,
-                                        give_standard_error_back),
-        cmocka_unit_test_setup_teardown(a_bar_leaves_room, catch_standard_error,
-                                        give_standard_error_back),
-        cmocka_unit_test_setup_teardown(a_summary_is_for_programs, catch_standard_error,
-                                        give_standard_error_back),
-        cmocka_unit_test_setup_teardown(quiet_shows_nothing, catch_standard_error,
-                                        give_standard_error_back),
-        cmocka_unit_test_setup_teardown(a_line_is_cut, catch_standard_error,
-                                        give_standard_error_back),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

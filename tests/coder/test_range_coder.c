@@ -202,13 +202,5 @@ TEST(bytes_follow_the_byte_before) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(symbols_of_every_total_come_back),
-        cmocka_unit_test(carries_go_through_many_bytes),
-        cmocka_unit_test(zeros_at_the_end_are_left_out),
-        cmocka_unit_test(rests_of_the_range_belong_to_no_symbol),
-        cmocka_unit_test(flags_adapt),
-        cmocka_unit_test(bytes_follow_the_byte_before),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -905,27 +905,5 @@ TEST(test_torch_files) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_paths_and_roots),
-        cmocka_unit_test(test_tied),
-        cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_views),
-        cmocka_unit_test(test_large_view),
-        cmocka_unit_test(test_tensors_refused),
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_untyped_storage),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_archives),
-        cmocka_unit_test(test_shrunk_file),
-        cmocka_unit_test(test_legacy),
-        cmocka_unit_test(test_safetensors),
-        cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_many_shards),
-        cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_directories),
-        cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_torch_files),
-    };
     return cmocka_run_group_tests_name("checkpoint", tests, make_scratch, remove_scratch);
 }

@@ -1056,31 +1056,5 @@ TEST(sources_are_not_overwritten) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bare_state_dicts_ask_for_what_they_lack),
-        cmocka_unit_test(prefixes_and_wrappers_are_seen_through),
-        cmocka_unit_test(headers_may_begin_like_pickles),
-        cmocka_unit_test(modules_are_found_in_wrappers),
-        cmocka_unit_test(flags_override_richer_checkpoints),
-        cmocka_unit_test(cutoffs_have_to_fit),
-        cmocka_unit_test(attributes_are_checked),
-        cmocka_unit_test(modules_without_cutoffs_ask_for_them),
-        cmocka_unit_test(hf_configurations_are_understood),
-        cmocka_unit_test(hf_configurations_are_checked),
-        cmocka_unit_test(too_many_bands_are_refused),
-        cmocka_unit_test(ties_are_found),
-        cmocka_unit_test(every_missing_tensor_is_named),
-        cmocka_unit_test(wrong_shapes_are_named),
-        cmocka_unit_test(heads_of_positions_are_as_wide_as_the_model),
-        cmocka_unit_test(layers_have_no_gaps),
-        cmocka_unit_test(weights_are_finite_numbers),
-        cmocka_unit_test(settings_have_to_be_possible),
-        cmocka_unit_test(vocabularies_have_to_fit),
-        cmocka_unit_test(types_follow_the_source),
-        cmocka_unit_test(q8_leaves_what_it_does_not_serve),
-        cmocka_unit_test(other_models_are_refused),
-        cmocka_unit_test(stopping_leaves_nothing),
-        cmocka_unit_test(sources_are_not_overwritten),
-    };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -412,11 +412,5 @@ TEST(unknown_calls_hide_no_tensor) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(state_dicts_are_read_in_every_protocol),
-        cmocka_unit_test(what_is_no_storage_is_refused),
-        cmocka_unit_test(a_file_is_read_once),
-        cmocka_unit_test(unknown_calls_hide_no_tensor),
-    };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

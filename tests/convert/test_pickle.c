@@ -533,14 +533,5 @@ TEST(test_random_streams) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_containers),     cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_copies_are_bounded),
-        cmocka_unit_test(test_repeated_keys),  cmocka_unit_test(test_many_keys),
-        cmocka_unit_test(test_long_keys),      cmocka_unit_test(test_cycles),
-        cmocka_unit_test(test_shared_values),  cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_random_streams),
-    };
     return cmocka_run_group_tests_name("pickle", tests, make_scratch, remove_scratch);
 }

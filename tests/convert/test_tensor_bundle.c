@@ -543,14 +543,5 @@ TEST(test_genuine) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc32c),        cmocka_unit_test(test_bundle),
-        cmocka_unit_test(test_transposed),    cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_byte_order),    cmocka_unit_test(test_types),
-        cmocka_unit_test(test_bad_consumers), cmocka_unit_test(test_snappy),
-        cmocka_unit_test(test_hostile),       cmocka_unit_test(test_data_files),
-        cmocka_unit_test(test_lists),         cmocka_unit_test(test_old_folder),
-        cmocka_unit_test(test_damage),        cmocka_unit_test(test_genuine),
-    };
     return cmocka_run_group_tests_name("tensor_bundle", tests, make_scratch, remove_scratch);
 }

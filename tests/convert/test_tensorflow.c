@@ -739,21 +739,5 @@ TEST(other_models_are_refused_by_name) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_xlnet_is_that_of_pytorch),
-        cmocka_unit_test(segments_play_no_part),
-        cmocka_unit_test(an_xlnet_agrees_with_its_config),
-        cmocka_unit_test(an_xlnet_takes_no_facts_of_a_transformer_xl),
-        cmocka_unit_test(every_token_is_as_in_tensorflow),
-        cmocka_unit_test(models_learn_by_moments),
-        cmocka_unit_test(moments_of_others_are_refused),
-        cmocka_unit_test(genuine_checkpoints_are_as_in_tensorflow),
-        cmocka_unit_test(genuine_outputs_are_tensorflow_s),
-        cmocka_unit_test(the_tensors_tell_the_shape),
-        cmocka_unit_test(a_transformer_xl_agrees_with_its_corpus),
-        cmocka_unit_test(a_source_has_many_forms),
-        cmocka_unit_test(the_newest_checkpoint_is_taken),
-        cmocka_unit_test(other_models_are_refused_by_name),
-    };
     return cmocka_run_group_tests_name("tensorflow", tests, make_scratch, remove_scratch);
 }

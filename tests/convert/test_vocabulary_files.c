@@ -252,16 +252,5 @@ TEST(test_damage) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_container),
-        cmocka_unit_test(test_settings_of_the_kinds),
-        cmocka_unit_test(test_misleading_names),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_pickles),
-        cmocka_unit_test(test_other_files),
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_damage),
-    };
     return cmocka_run_group_tests_name("vocabulary files", tests, make_scratch, remove_scratch);
 }

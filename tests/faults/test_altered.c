@@ -273,10 +273,5 @@ int main(void) {
     /* Blocks' buffers are not to come from the system anew for each byte. */
     mallopt(M_MMAP_THRESHOLD, 1 << 26);
     mallopt(M_TRIM_THRESHOLD, 1 << 27);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(altering),
-        cmocka_unit_test(cutting),
-        cmocka_unit_test(cutting_checkpoints),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,10 +294,5 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writing),
-        cmocka_unit_test(full_disk),
-        cmocka_unit_test(reading),
-    };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

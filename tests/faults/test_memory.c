@@ -600,11 +600,5 @@ TEST(measuring) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(converting), cmocka_unit_test(opening),
-        cmocka_unit_test(running),    cmocka_unit_test(running_compressed),
-        cmocka_unit_test(training),   cmocka_unit_test(writing_and_reading),
-        cmocka_unit_test(measuring),
-    };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

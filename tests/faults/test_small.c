@@ -698,12 +698,5 @@ TEST(expanding_model) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deep_pickles), cmocka_unit_test(greedy_pickles),
-        cmocka_unit_test(huge_tensors), cmocka_unit_test(many_names),
-        cmocka_unit_test(zips),         cmocka_unit_test(safetensors),
-        cmocka_unit_test(vocabularies), cmocka_unit_test(weights_files),
-        cmocka_unit_test(expanding),    cmocka_unit_test(expanding_model),
-    };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -265,10 +265,5 @@ TEST(functions) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),          cmocka_unit_test(products_of_integers),
-        cmocka_unit_test(attention_weights), cmocka_unit_test(exponentials),
-        cmocka_unit_test(layer_norms),       cmocka_unit_test(functions),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -659,27 +659,5 @@ TEST(q8_rounds) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding),
-        cmocka_unit_test(products),
-        cmocka_unit_test(products_of_a_row_are_the_same_among_others),
-        cmocka_unit_test(widening),
-        cmocka_unit_test(q8_rounds),
-        cmocka_unit_test(multiplications),
-        cmocka_unit_test(multiplications_of_bf16),
-        cmocka_unit_test(panels),
-        cmocka_unit_test(int8_panels),
-        cmocka_unit_test(panels_are_deep),
-        cmocka_unit_test(panels_of_any_magnitude),
-        cmocka_unit_test(narrowing),
-        cmocka_unit_test(narrowing_to_bf16),
-        cmocka_unit_test(attention_rows),
-        cmocka_unit_test(layer_norms),
-        cmocka_unit_test(activations),
-        cmocka_unit_test(sums_of_exponentials),
-        cmocka_unit_test(what_exceeds_a_bound_is_found_in_order),
-        cmocka_unit_test(a_table_is_chosen_by_name),
-        cmocka_unit_test(other_names_are_refused),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,6 +139,5 @@ TEST(products) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

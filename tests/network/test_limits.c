@@ -366,19 +366,5 @@ TEST(symbols_are_bounded) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_files_are_bounded),
-        cmocka_unit_test(cutoffs_are_bounded),
-        cmocka_unit_test(names_are_bounded),
-        cmocka_unit_test(random_models_are_bounded),
-        cmocka_unit_test(sessions_are_bounded),
-        cmocka_unit_test(sessions_have_to_fit_the_machine),
-        cmocka_unit_test(checkpoints_are_bounded),
-        cmocka_unit_test(stated_heads_are_bounded),
-        cmocka_unit_test(stated_lengths_are_bounded),
-        cmocka_unit_test(bands_are_bounded),
-        cmocka_unit_test(tensors_are_bounded),
-        cmocka_unit_test(symbols_are_bounded),
-    };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -368,14 +368,5 @@ TEST(damage_stops_copies_and_new_sessions) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_are_the_same_to_the_bit),
-        cmocka_unit_test(projected_zeros_are_the_same),
-        cmocka_unit_test(layers_stay_compressed),
-        cmocka_unit_test(sessions_share_a_model),
-        cmocka_unit_test(damage_is_reported_by_the_session),
-        cmocka_unit_test(damage_stops_copies),
-        cmocka_unit_test(damage_stops_copies_and_new_sessions),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

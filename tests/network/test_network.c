@@ -13,6 +13,26 @@ static const double REFERENCE = 2e-4;
 /* How much they may differ between two ways to compute the same. */
 static const double AGREEMENT = 1e-4;
 
+struct every_case {
+    void (*check)(const struct model_case *c);
+};
+
+static void every_case(void **state) {
+    const struct every_case *test = *state;
+    for (size_t i = 0; case_names[i]; i++) {
+        struct model_case c;
+        case_open(&c, case_names[i], NULL, -1);
+        test->check(&c);
+        case_close(&c);
+    }
+}
+
+/* A test of every case, c. */
+#define EVERY_CASE(name)                                                                           \
+    static void name(const struct model_case *c);                                                  \
+    LIST_TEST(name, {#name, every_case, NULL, NULL, &(struct every_case){name}})                   \
+    static void name(const struct model_case *c)
+
 /* Scores all tokens, `step` at a time; nats[n - 1], the caller's to free. */
 static float *score(const struct model_case *c, txl_session *session, size_t step) {
     txl_error error;
@@ -60,7 +80,7 @@ static void check_runs(const struct model_case *c, double tolerance) {
     }
 }
 
-static void runs_agree_with_the_reference(const struct model_case *c) {
+EVERY_CASE(runs_agree_with_the_reference) {
     check_runs(c, REFERENCE);
 }
 
@@ -76,7 +96,7 @@ TEST(kernels_agree_with_the_reference) {
 }
 
 /* The vanilla Transformer's evaluation: each token from a fresh segment without memory. */
-static void sliding_windows_agree_with_the_reference(const struct model_case *c) {
+EVERY_CASE(sliding_windows_agree_with_the_reference) {
     txl_error error;
     json_t *sliding = json_object_get(c->expect, "sliding");
     int window = (int)json_integer_value(json_object_get(sliding, "window"));
@@ -99,7 +119,7 @@ static void sliding_windows_agree_with_the_reference(const struct model_case *c)
     txl_session_free(session);
 }
 
-static void top_and_greedy_agree_with_the_reference(const struct model_case *c) {
+EVERY_CASE(top_and_greedy_agree_with_the_reference) {
     txl_error error;
     json_t *top = json_object_get(c->expect, "top"), *greedy = json_object_get(c->expect, "greedy");
     txl_settings settings = run_settings(greedy, 2);
@@ -131,7 +151,7 @@ static void top_and_greedy_agree_with_the_reference(const struct model_case *c) 
 }
 
 /* Vanilla Transformers are excepted: their positions depend on where the segment ends. */
-static void any_division_gives_the_same_nats(const struct model_case *c) {
+EVERY_CASE(any_division_gives_the_same_nats) {
     static const size_t steps[] = {1, 3, 17};
     size_t r;
     json_t *run;
@@ -151,7 +171,7 @@ static void any_division_gives_the_same_nats(const struct model_case *c) {
 }
 
 /* The log-probability that generation would report, against the score of the same ids. */
-static void distributions_agree_with_scores(const struct model_case *c) {
+EVERY_CASE(distributions_agree_with_scores) {
     txl_error error;
     txl_settings settings = case_settings(c, 2);
     int32_t n_token = txl_model_n_token(c->model);
@@ -176,7 +196,7 @@ static void distributions_agree_with_scores(const struct model_case *c) {
 
 /* Many distributions at a time, against the scores of the same ids and against the distribution
  * after them, in calls that end within segments. */
-static void many_distributions_agree_with_one(const struct model_case *c) {
+EVERY_CASE(many_distributions_agree_with_one) {
     static const double rounding = 1e-5;
     static const size_t steps[] = {1, 7, 50};
     txl_error error;
@@ -216,7 +236,7 @@ static void many_distributions_agree_with_one(const struct model_case *c) {
     free(one);
 }
 
-static void same_length_makes_segments_irrelevant(const struct model_case *c) {
+EVERY_CASE(same_length_makes_segments_irrelevant) {
     static const int tgt_lens[] = {1, 5, 64};
     txl_settings settings = {
         .tgt_len = 12, .mem_len = 20, .clamp_len = 15, .same_length = true, .threads = 1};
@@ -231,7 +251,7 @@ static void same_length_makes_segments_irrelevant(const struct model_case *c) {
     free(first);
 }
 
-static void threads_change_no_bit(const struct model_case *c) {
+EVERY_CASE(threads_change_no_bit) {
     txl_settings one = case_settings(c, 1), three = case_settings(c, 3);
     float *a = score_with(c, &one, c->n), *b = score_with(c, &three, c->n);
     assert_memory_equal(a, b, (c->n - 1) * sizeof *a);
@@ -239,7 +259,7 @@ static void threads_change_no_bit(const struct model_case *c) {
     free(b);
 }
 
-static void reset_goes_back_to_the_first_memory(const struct model_case *c) {
+EVERY_CASE(reset_goes_back_to_the_first_memory) {
     txl_settings settings = case_settings(c, 1);
     txl_session *session = case_session(c, &settings);
     float *first = score(c, session, c->n);
@@ -252,7 +272,7 @@ static void reset_goes_back_to_the_first_memory(const struct model_case *c) {
 }
 
 /* Copies made at different places of a text go on together as each would alone. */
-static void sessions_fed_together_are_as_alone(const struct model_case *c) {
+EVERY_CASE(sessions_fed_together_are_as_alone) {
     enum { N = 11, APART = 3, STEPS = 20 };
     txl_error error;
     txl_settings settings = case_settings(c, 2);
@@ -288,7 +308,7 @@ static void sessions_fed_together_are_as_alone(const struct model_case *c) {
 
 /* A copy's results are the same bit for bit alone and among up to seven others, however these
  * come and go. */
-static void copies_are_the_same_in_any_company(const struct model_case *c) {
+EVERY_CASE(copies_are_the_same_in_any_company) {
     enum { N = 8, FED = 5, STEPS = 20 };
     txl_error error;
     txl_settings settings = case_settings(c, 2);
@@ -323,7 +343,7 @@ static void copies_are_the_same_in_any_company(const struct model_case *c) {
 
 /* New sessions at different places of different texts, also among the first tokens of a memory that
  * starts with zeros, get the bits that each has alone. */
-static void new_sessions_are_the_same_in_any_company(const struct model_case *c) {
+EVERY_CASE(new_sessions_are_the_same_in_any_company) {
     enum { N = 8, STEPS = 20 };
     txl_error error;
     txl_settings settings = case_settings(c, 2);
@@ -356,7 +376,7 @@ static void new_sessions_are_the_same_in_any_company(const struct model_case *c)
 }
 
 /* These tiny random models feel rounding more than trained ones do. */
-static void memory_of_16_bits_loses_little(const struct model_case *c) {
+EVERY_CASE(memory_of_16_bits_loses_little) {
     txl_settings settings = case_settings(c, 2);
     float *wide = score_with(c, &settings, c->n);
     for (int t = 0; t < 2; t++) {
@@ -425,7 +445,7 @@ static txl_status collect(void *context, const txl_symbol *symbol, txl_error *er
     return TXL_OK;
 }
 
-static void texts_give_the_reference_ids(const struct model_case *c) {
+EVERY_CASE(texts_give_the_reference_ids) {
     txl_error error;
     txl_encoder *encoder;
     struct collected collected = {.c = c};
@@ -443,7 +463,7 @@ static void texts_give_the_reference_ids(const struct model_case *c) {
     txl_encoder_free(encoder);
 }
 
-static void header_states_the_model(const struct model_case *c) {
+EVERY_CASE(header_states_the_model) {
     json_t *settings = json_loads(txl_model_settings_json(c->model), 0, NULL), *value;
     const char *key;
     json_object_foreach(json_object_get(c->expect, "model"), key, value) {
@@ -522,50 +542,6 @@ TEST(sessions_unlike_the_first_are_not_fed) {
     case_close(&c);
 }
 
-/* ---- Tests that every case runs ----------------------------------------------------------- */
-
-struct every_case {
-    void (*check)(const struct model_case *c);
-};
-
-static void every_case(void **state) {
-    const struct every_case *test = *state;
-    for (size_t i = 0; case_names[i]; i++) {
-        struct model_case c;
-        case_open(&c, case_names[i], NULL, -1);
-        test->check(&c);
-        case_close(&c);
-    }
-}
-
-#define EVERY_CASE(check)                                                                          \
-    {                                                                                              \
-#check, every_case, NULL, NULL, &(struct every_case) {                                     \
-            check                                                                                  \
-        }                                                                                          \
-    }
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        EVERY_CASE(runs_agree_with_the_reference),
-        cmocka_unit_test(kernels_agree_with_the_reference),
-        EVERY_CASE(sliding_windows_agree_with_the_reference),
-        EVERY_CASE(top_and_greedy_agree_with_the_reference),
-        EVERY_CASE(any_division_gives_the_same_nats),
-        EVERY_CASE(distributions_agree_with_scores),
-        EVERY_CASE(many_distributions_agree_with_one),
-        EVERY_CASE(same_length_makes_segments_irrelevant),
-        EVERY_CASE(threads_change_no_bit),
-        EVERY_CASE(reset_goes_back_to_the_first_memory),
-        EVERY_CASE(sessions_fed_together_are_as_alone),
-        EVERY_CASE(copies_are_the_same_in_any_company),
-        EVERY_CASE(new_sessions_are_the_same_in_any_company),
-        EVERY_CASE(memory_of_16_bits_loses_little),
-        cmocka_unit_test(narrow_types_keep_the_numbers),
-        EVERY_CASE(texts_give_the_reference_ids),
-        EVERY_CASE(header_states_the_model),
-        cmocka_unit_test(sessions_unlike_the_first_are_not_fed),
-        cmocka_unit_test(impossible_settings_are_refused),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

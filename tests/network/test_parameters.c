@@ -326,13 +326,5 @@ TEST(families_are_found_by_name) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_document_has_a_transformer_xls_shapes),
-        cmocka_unit_test(the_document_has_an_xlnets_shapes),
-        cmocka_unit_test(the_document_lists_the_settings),
-        cmocka_unit_test(the_walk_meets_each_tensor_once),
-        cmocka_unit_test(layers_matrices_are_known_by_name),
-        cmocka_unit_test(families_are_found_by_name),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,5 @@ TEST(sinusoids) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sinusoids)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -329,12 +329,5 @@ TEST(a_ring_begins_with_its_first_position) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ring_begins_with_its_first_position),
-        cmocka_unit_test(with_every_kind_of_memory),
-        cmocka_unit_test(after_projected_zeros),
-        cmocka_unit_test(with_all_kernels),
-        cmocka_unit_test(what_is_shared_is_read_together),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

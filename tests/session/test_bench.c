@@ -330,16 +330,5 @@ TEST(products_have_a_peak) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_random_model_scores),
-        cmocka_unit_test(random_q8_is_near_to_random_f32),
-        cmocka_unit_test(random_weights_are_as_said),
-        cmocka_unit_test(impossible_settings_are_refused),
-        cmocka_unit_test(costs_count_what_a_token_needs),
-        cmocka_unit_test(costs_of_published_shapes),
-        cmocka_unit_test(costs_of_training),
-        cmocka_unit_test(the_machine_has_limits),
-        cmocka_unit_test(products_have_a_peak),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -803,23 +803,5 @@ TEST(entries_are_found_by_their_place) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frequencies_are_those_of_the_format),
-        cmocka_unit_test(entries_are_found_by_their_place),
-        cmocka_unit_test(texts_of_every_model_come_back),
-        cmocka_unit_test(texts_of_every_case_come_back),
-        cmocka_unit_test(odd_texts_come_back),
-        cmocka_unit_test(own_texts_are_tokens),
-        cmocka_unit_test(random_texts_are_coded),
-        cmocka_unit_test(codes_are_as_short_as_the_nats),
-        cmocka_unit_test(compressed_bytes_depend_on_the_text_alone),
-        cmocka_unit_test(kept_files_open),
-        cmocka_unit_test(long_texts_have_several_frames),
-        cmocka_unit_test(callbacks_stop_the_work),
-        cmocka_unit_test(damage_is_found_and_salvaged_around),
-        cmocka_unit_test(frames_beside_damage_are_salvaged),
-        cmocka_unit_test(other_models_are_refused_by_name),
-        cmocka_unit_test(wrong_models_and_streams_are_refused),
-    };
     return cmocka_run_group_tests(tests, open_models, close_models);
 }

@@ -356,10 +356,5 @@ static int remove_path(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reach_is_one_more),      cmocka_unit_test(training_has_them_too),
-        cmocka_unit_test(files_have_the_version), cmocka_unit_test(memories_have_their_sizes),
-        cmocka_unit_test(bands_lack_projections),
-    };
     return cmocka_run_group_tests_name("dialect", tests, make_path, remove_path);
 }

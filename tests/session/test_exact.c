@@ -394,12 +394,5 @@ TEST(draws) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constants),      cmocka_unit_test(any_environment),
-        cmocka_unit_test(any_group),      cmocka_unit_test(low_memory),
-        cmocka_unit_test(saved_memories), cmocka_unit_test(accuracy),
-        cmocka_unit_test(refusals),       cmocka_unit_test(fused_products),
-        cmocka_unit_test(draws),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

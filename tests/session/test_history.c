@@ -137,12 +137,5 @@ TEST(nonsense_is_refused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(repeats_are_those_of_the_window),
-        cmocka_unit_test(recent_ids_make_the_same_history),
-        cmocka_unit_test(reset_forgets),
-        cmocka_unit_test(a_long_history_is_fast),
-        cmocka_unit_test(nonsense_is_refused),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

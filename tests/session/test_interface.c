@@ -278,16 +278,5 @@ TEST(the_number_of_blas_threads_is_put_back) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_library_knows_its_version),
-        cmocka_unit_test(zero_is_off),
-        cmocka_unit_test(defaults_set_every_member),
-        cmocka_unit_test(sampling_defaults_follow_the_kind),
-        cmocka_unit_test(symbols_without_text_are_banned),
-        cmocka_unit_test(kinds_say_what_they_are),
-        cmocka_unit_test(reserved_members_must_be_zero),
-        cmocka_unit_test(a_stopped_call_fills_in_its_error),
-        cmocka_unit_test(the_number_of_blas_threads_is_put_back),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

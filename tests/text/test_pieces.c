@@ -630,15 +630,5 @@ TEST(test_xlnet_decoding) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_xlnet_vectors),   cmocka_unit_test(test_novel_vectors),
-        cmocka_unit_test(test_xlnet_spelled),   cmocka_unit_test(test_xlnet_split),
-        cmocka_unit_test(test_xlnet_gaps),      cmocka_unit_test(test_novel_decoding),
-        cmocka_unit_test(test_xlnet_decoding),  cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_long_line),       cmocka_unit_test(test_damaged_sections),
-        cmocka_unit_test(test_unknown_penalty), cmocka_unit_test(test_user_defined_score),
-        cmocka_unit_test(test_most_unknown),    cmocka_unit_test(test_most_spaces),
-        cmocka_unit_test(test_most_uncut),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

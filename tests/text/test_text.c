@@ -1085,22 +1085,5 @@ TEST(test_noise) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_decoded_texts),
-        cmocka_unit_test(test_long_words),
-        cmocka_unit_test(test_long_lines_in_lower_case),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_much_white_space),
-        cmocka_unit_test(test_caller_may_stop),
-        cmocka_unit_test(test_counts_and_reuse),
-        cmocka_unit_test(test_long_raw_lines),
-        cmocka_unit_test(test_decodes_raw),
-        cmocka_unit_test(test_decoder_refuses_ids),
-        cmocka_unit_test(test_lm1b_case),
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_joined_lines),
-        cmocka_unit_test(test_noise),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,13 +163,5 @@ TEST(test_lower_case_is_not_quadratic) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ill_formed_sequences),
-        cmocka_unit_test(test_first),
-        cmocka_unit_test(test_white_space),
-        cmocka_unit_test(test_lower_case),
-        cmocka_unit_test(test_lower_case_stays_within_its_room),
-        cmocka_unit_test(test_lower_case_is_not_quadratic),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -247,17 +247,5 @@ TEST(test_noise) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_section_is_as_documented),
-        cmocka_unit_test(test_size_has_bounds),
-        cmocka_unit_test(test_finds_every_symbol),
-        cmocka_unit_test(test_first_of_equal_spellings_is_found),
-        cmocka_unit_test(test_symbols_may_hold_any_bytes),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_damaged_sections_are_refused),
-        cmocka_unit_test(test_special_ids_are_checked),
-        cmocka_unit_test(test_guesses),
-        cmocka_unit_test(test_noise),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

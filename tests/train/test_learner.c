@@ -373,11 +373,5 @@ TEST(no_number) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_runs),      cmocka_unit_test(squares_are_set),
-        cmocka_unit_test(sessions_that_go_on), cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(adam_of_the_trainer), cmocka_unit_test(refusals),
-        cmocka_unit_test(no_number),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

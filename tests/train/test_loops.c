@@ -12,6 +12,23 @@ enum { MOST = 203, ROWS = 5 };
 static const size_t lengths[] = {1, 5, 16, 37, 64, 130, MOST};
 enum { N_LENGTH = sizeof lengths / sizeof *lengths };
 
+struct every_table {
+    void (*check)(const struct loops *loops, size_t n);
+};
+
+static void every_table(void **state) {
+    const struct every_table *test = *state;
+    for (size_t k = 0; kernels_available(k); k++)
+        for (size_t i = 0; i < N_LENGTH; i++)
+            test->check(loops_choose(kernels_available(k)), lengths[i]);
+}
+
+/* A test of every table, loops, with vectors of every length, n. */
+#define EVERY_TABLE(name)                                                                          \
+    static void name(const struct loops *loops, size_t n);                                         \
+    LIST_TEST(name, {#name, every_table, NULL, NULL, &(struct every_table){name}})                 \
+    static void name(const struct loops *loops, size_t n)
+
 /* Sums of 203 f32 numbers of size 1. */
 static const double CLOSE = 2e-5;
 
@@ -30,7 +47,7 @@ static void fill(uint32_t seed, size_t n, float *x) {
     }
 }
 
-static void check_sums(const struct loops *loops, size_t n) {
+EVERY_TABLE(sums) {
     float x[MOST] = {0}, y[MOST] = {0}, sum[MOST + 1] = {0}, rows[ROWS][MOST + 3];
     double squares = 0;
     fill(1, n, x);
@@ -54,7 +71,7 @@ static void check_sums(const struct loops *loops, size_t n) {
         assert_near("add", loops, n, i, sum[i], (double)x[i] + y[i]);
 }
 
-static void check_relu(const struct loops *loops, size_t n) {
+EVERY_TABLE(relu) {
     float x[MOST] = {0}, bias[MOST] = {0}, y[MOST], dy[MOST], given[MOST] = {0};
     fill(4, n, x);
     fill(5, n, bias);
@@ -71,7 +88,7 @@ static void check_relu(const struct loops *loops, size_t n) {
 }
 
 /* The softmax of scale (s + position), its gradient, and the entropy of a target in it. */
-static void check_softmax(const struct loops *loops, size_t n) {
+EVERY_TABLE(softmax) {
     float s[MOST] = {0}, position[MOST] = {0}, a[MOST], da[MOST], given[MOST] = {0}, logit[MOST];
     double e[MOST], total = 0, mean = 0;
     const float scale = 3.5f;
@@ -135,7 +152,7 @@ static void check_norm_gradient(const struct loops *loops, size_t n, const float
     }
 }
 
-static void check_norm(const struct loops *loops, size_t n) {
+EVERY_TABLE(norm) {
     /* Large enough for floats to show it. */
     const float epsilon = 0.03f;
     float x[MOST] = {0}, weight[MOST] = {0}, bias[MOST] = {0}, out[MOST], mean, inverse;
@@ -157,7 +174,7 @@ static void check_norm(const struct loops *loops, size_t n) {
         check_norm_gradient(loops, n, x, weight, sum, expected);
 }
 
-static void check_adam(const struct loops *loops, size_t n) {
+EVERY_TABLE(adam) {
     const struct adam adam = {.clip = 0.5f,
                               .beta_1 = 0.9f,
                               .beta_2 = 0.99f,
@@ -186,7 +203,7 @@ static void check_adam(const struct loops *loops, size_t n) {
 }
 
 /* The decay is as strong as the root of the sum, and at most 1. */
-static void check_learning(const struct loops *loops, size_t n) {
+EVERY_TABLE(learning) {
     const struct rms way = {.rate = 0.01f, .decay = 1.5f, .epsilon = 1e-3f};
     float g[MOST] = {0}, first[MOST] = {0}, s[MOST] = {0}, w[MOST] = {0}, before[MOST];
     bool limited = n < 5;
@@ -216,28 +233,6 @@ static void check_learning(const struct loops *loops, size_t n) {
     }
 }
 
-struct loop_test {
-    void (*check)(const struct loops *loops, size_t n);
-};
-
-static void every_table(void **state) {
-    const struct loop_test *test = *state;
-    for (size_t k = 0; kernels_available(k); k++)
-        for (size_t i = 0; i < N_LENGTH; i++)
-            test->check(loops_choose(kernels_available(k)), lengths[i]);
-}
-
-#define EVERY_TABLE(check)                                                                         \
-    {                                                                                              \
-#check, every_table, NULL, NULL, &(struct loop_test) {                                     \
-            check                                                                                  \
-        }                                                                                          \
-    }
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        EVERY_TABLE(check_sums), EVERY_TABLE(check_relu), EVERY_TABLE(check_softmax),
-        EVERY_TABLE(check_norm), EVERY_TABLE(check_adam), EVERY_TABLE(check_learning),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -912,24 +912,5 @@ TEST(foreign_states) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_runs),
-        cmocka_unit_test(finite_differences),
-        cmocka_unit_test(subnormal_numbers),
-        cmocka_unit_test(loops_of_kernels),
-        cmocka_unit_test(dropout_shares),
-        cmocka_unit_test(any_number_of_threads),
-        cmocka_unit_test(near_f32_in_bf16),
-        cmocka_unit_test(going_on),
-        cmocka_unit_test(foreign_states),
-        cmocka_unit_test(no_number),
-        cmocka_unit_test(forgetting),
-        cmocka_unit_test(several_processes),
-        cmocka_unit_test(failures_of_peers),
-        cmocka_unit_test(reserved_members),
-        cmocka_unit_test(more_than_memory),
-        cmocka_unit_test(kept_weights),
-        cmocka_unit_test(errors_name_the_state),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

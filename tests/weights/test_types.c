@@ -296,13 +296,5 @@ TEST(q8_serves_wide_products_and_embeddings) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_those_of_the_rounded_weights),
-        cmocka_unit_test(all_kernels_score_narrow_types),
-        cmocka_unit_test(rounded_activations_are_near),
-        cmocka_unit_test(layers_may_differ_in_type),
-        cmocka_unit_test(vectors_have_to_be_f32),
-        cmocka_unit_test(q8_serves_wide_products_and_embeddings),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -667,24 +667,5 @@ TEST(halves_round_to_nearest_even) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),
-        cmocka_unit_test(q8_round_trips),
-        cmocka_unit_test(impossible_weights_are_refused),
-        cmocka_unit_test(too_many_blocks_are_refused),
-        cmocka_unit_test(failures_leave_no_file),
-        cmocka_unit_test(truncated_files_are_refused),
-        cmocka_unit_test(changed_bytes_are_refused),
-        cmocka_unit_test(sections_have_to_lie_in_the_file),
-        cmocka_unit_test(impossible_settings_are_refused),
-        cmocka_unit_test(results_have_to_be_finite),
-        cmocka_unit_test(verification_may_be_stopped),
-        cmocka_unit_test(hostile_files_do_no_harm),
-        cmocka_unit_test(impossible_scales_are_refused),
-        cmocka_unit_test(raw_blocks_have_their_tensors_size),
-        cmocka_unit_test(versions_are_told_apart),
-        cmocka_unit_test(frames_have_their_blocks_size),
-        cmocka_unit_test(halves_round_to_nearest_even),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

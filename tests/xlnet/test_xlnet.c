@@ -735,24 +735,5 @@ TEST(other_families_have_no_blocks) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cases_agree_with_the_reference),
-        cmocka_unit_test(kernels_agree_with_the_reference),
-        cmocka_unit_test(divisions_agree),
-        cmocka_unit_test(distributions_agree),
-        cmocka_unit_test(gaps_asked_together_agree),
-        cmocka_unit_test(the_order_of_filling_decides),
-        cmocka_unit_test(copies_agree),
-        cmocka_unit_test(saved_memory_goes_on),
-        cmocka_unit_test(narrow_types_are_near),
-        cmocka_unit_test(weights_in_8_bits_are_near),
-        cmocka_unit_test(memory_in_16_bits_is_near),
-        cmocka_unit_test(compressed_models_agree),
-        cmocka_unit_test(texts_have_the_reference_ids),
-        cmocka_unit_test(headers_state_the_facts),
-        cmocka_unit_test(costs_count_both_rows),
-        cmocka_unit_test(misuse_is_refused),
-        cmocka_unit_test(other_families_have_no_blocks),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
