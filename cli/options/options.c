@@ -63,13 +63,6 @@ static const struct option_row *row_of_letter(const struct option_row *rows, int
     return NULL;
 }
 
-const struct option_row *options_row(const struct command *command, const char *name) {
-    for (const struct option_row *row = command->options; row->name; row++)
-        if (strcmp(row->name, name) == 0)
-            return row;
-    return NULL;
-}
-
 static bool set_integer(const struct option_row *row, const char *text, int64_t *value) {
     int64_t number;
     if (!number_integer(text, &number) || (double)number < row->least || (double)number > row->most)

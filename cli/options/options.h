@@ -224,9 +224,6 @@ void operands_free(struct operands *operands);
 int options_parse(const struct command *command, int argc, char **argv, void *values,
                   struct operands *operands);
 
-/* The command's row of that name; NULL: there is none. */
-const struct option_row *options_row(const struct command *command, const char *name);
-
 /* What is wrong with a value, to follow the option's name. */
 struct option_problem {
     char text[512];

@@ -247,12 +247,13 @@ void preference_free(struct preference *p) {
 
 /* ---- The result --------------------------------------------------------------------------- */
 
-double preference_share(const struct preference *p) {
+/* The share of items that prefer A; NAN without items. */
+static double share_of(const struct preference *p) {
     return p->pairs > 0 ? (double)p->preferred / (double)p->pairs : NAN;
 }
 
-double preference_standard_error(const struct preference *p) {
-    double share = preference_share(p);
+static double standard_error(const struct preference *p) {
+    double share = share_of(p);
     return sqrt(share * (1 - share) / (double)p->pairs);
 }
 
@@ -273,8 +274,8 @@ json_t *preference_to_json(const struct preference *p) {
         set_member(o, "preferred", json_integer((json_int_t)p->preferred)) &&
         set_member(o, "ties", json_integer((json_int_t)p->ties)) &&
         set_member(o, "left_out", json_integer((json_int_t)p->left_out)) &&
-        set_member(o, "share", number(preference_share(p))) &&
-        set_member(o, "standard_error", number(preference_standard_error(p))))
+        set_member(o, "share", number(share_of(p))) &&
+        set_member(o, "standard_error", number(standard_error(p))))
         return o;
     json_decref(o);
     return NULL;
@@ -289,7 +290,6 @@ bool preference_print(const struct preference *p, const char *name) {
                            (int)p->n_b, p->b);
     return output_line("%s: %.*s has fewer nats than %.*s%s in %.2f %% +/- %.2f of %" PRIu64
                        " items, %" PRIu64 " ties",
-                       name, (int)p->n_a, p->a, (int)p->n_b, p->b, region,
-                       100 * preference_share(p), 100 * preference_standard_error(p), p->pairs,
-                       p->ties);
+                       name, (int)p->n_a, p->a, (int)p->n_b, p->b, region, 100 * share_of(p),
+                       100 * standard_error(p), p->pairs, p->ties);
 }

@@ -43,10 +43,6 @@ bool preference_add(struct preference *preference, const struct own_value *item,
 bool preference_end(struct preference *preference, bool all);
 void preference_free(struct preference *preference);
 
-/* The share of items that prefer A; NAN without items. */
-double preference_share(const struct preference *preference);
-double preference_standard_error(const struct preference *preference);
-
 /* Both conditions, shares and counts; NULL when memory is short. */
 json_t *preference_to_json(const struct preference *preference);
 

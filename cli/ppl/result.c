@@ -60,16 +60,14 @@ static bool knows_characters(const struct result *result) {
     return result->score.share.characters > 0;
 }
 
+/* Bits per character as papers report them: per token if a token is a character, else per character
+ * that the scored tokens stand for; NAN if these are not known, as with ids. */
 static double bits_per_character(const struct setup *setup, const struct result *result,
                                  const struct score *score) {
     if (!setup->words)
         return nats_per_token(score) / LN_2;
     return knows_characters(result) ? score->nats / LN_2 / (double)result->score.share.characters
                                     : NAN;
-}
-
-double result_bits_per_character(const struct setup *setup, const struct result *result) {
-    return bits_per_character(setup, result, &result->score);
 }
 
 static double bits_per_byte(const struct result *result, const struct score *score) {
@@ -285,7 +283,7 @@ void result_print_summary(const struct setup *setup, int n_files, const struct r
         show_number(numbers[0], sizeof numbers[0], nats),
         show_number(numbers[1], sizeof numbers[1], exp(nats)),
         show_number(numbers[2], sizeof numbers[2], nats / LN_2),
-        show_number(numbers[3], sizeof numbers[3], result_bits_per_character(setup, total)),
+        show_number(numbers[3], sizeof numbers[3], bits_per_character(setup, total, &total->score)),
         total->seconds, result_tokens_per_second(total), setup->mode, setup->text,
         setup->model.summary);
 }

@@ -50,10 +50,6 @@ void result_add(struct result *total, const struct result *result);
 
 double result_nats_per_token(const struct result *result);
 
-/* Bits per character as papers report them: per token if a token is a character, else per character
- * that the scored tokens stand for; NAN if these are not known, as with ids. */
-double result_bits_per_character(const struct setup *setup, const struct result *result);
-
 /* The number that --fail-above compares.  Characters: bits per character.  Words: perplexity, as
  * papers report it.  Pieces: bits per character, because their perplexity depends on their lengths
  * too; or perplexity if the number of scored characters is not known. */

@@ -9,9 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A total of frequencies must be less. */
-#define RANGE_TOTAL_END ((uint64_t)1 << 32)
-
 struct range_encoder {
     uint64_t low, range;
     size_t start;       /* where in `out` the code begins */
@@ -21,7 +18,8 @@ struct range_encoder {
 
 void range_encoder_start(struct range_encoder *encoder, struct buffer *out);
 
-/* Codes a symbol of `frequency` > 0, before which the frequencies of others add up to `below`. */
+/* Codes a symbol of `frequency` > 0, before which the frequencies of others add up to `below`; the
+ * total of all must be below 2^32. */
 void range_encode(struct range_encoder *encoder, uint64_t below, uint64_t frequency,
                   uint64_t total);
 

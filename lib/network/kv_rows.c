@@ -51,7 +51,7 @@ void rows_lay_out(struct rows *rows, struct arena *arena) {
                             block_bytes(rows));
 }
 
-void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head) {
+static void *block_of(const struct rows *rows, size_t layer, size_t block, size_t head) {
     size_t bytes = block_bytes(rows), in_first = larger(FIRST_RUN / bytes, 1);
     size_t in_long = larger(LONG_RUN / bytes, 1);
     size_t first = block < in_first ? 0 : larger(block / in_long * in_long, in_first);
@@ -84,7 +84,7 @@ static struct row get_row(const struct rows *rows, size_t layer, size_t row, siz
         r.one = rows->transposed ? ROW_BLOCK : 1;
         r.two = 2 * r.one;
     }
-    r.start = (char *)rows_block(rows, layer, row / ROW_BLOCK, head) + first * element_size(rows);
+    r.start = (char *)block_of(rows, layer, row / ROW_BLOCK, head) + first * element_size(rows);
     return r;
 }
 
@@ -118,8 +118,9 @@ void rows_put(const struct rows *rows, const struct kernels *kernels, size_t lay
     }
 }
 
-void rows_get(const struct rows *rows, size_t layer, size_t row, size_t head, float *elements,
-              size_t n) {
+/* Reads elements[n], n <= width, from the row. */
+static void read_row(const struct rows *rows, size_t layer, size_t row, size_t head,
+                     float *elements, size_t n) {
     struct row r = get_row(rows, layer, row, head);
     for (size_t i = 0; i < n; i++) {
         size_t at = place_in(&r, i);
@@ -136,8 +137,8 @@ void rows_export(const struct rows *keys, const struct rows *values, size_t laye
                  size_t d_head, float *elements) {
     size_t n_head = keys->n_head;
     for (size_t h = 0; h < n_head; h++) {
-        rows_get(keys, layer, row, h, elements + h * d_head, d_head);
-        rows_get(values, layer, row, h, elements + (n_head + h) * d_head, d_head);
+        read_row(keys, layer, row, h, elements + h * d_head, d_head);
+        read_row(values, layer, row, h, elements + (n_head + h) * d_head, d_head);
     }
 }
 
@@ -180,8 +181,7 @@ static struct part get_part(const struct rows *rows, const struct row_span *span
     /* The distance between rows, in elements.  Transposed bf16 stores pairs of a row's elements.
      * Otherwise bf16 stores pairs of rows, which `first` does not split since it is even. */
     size_t apart = !rows->transposed ? rows->width : rows->type == WEIGHTS_BF16 ? 2 : 1;
-    part.start =
-        rows_block(rows, (size_t)span->layer, (span->block + i) % rows->n_block, span->head);
+    part.start = block_of(rows, (size_t)span->layer, (span->block + i) % rows->n_block, span->head);
     part.start += part.first * apart * element_size(rows);
     return part;
 }
@@ -227,7 +227,7 @@ void rows_weigh(const struct rows *rows, const struct kernels *kernels, const st
 void rows_copy_block(struct rows *to, const struct rows *from, size_t block) {
     for (size_t layer = 0; layer < from->n_layer; layer++) {
         for (size_t head = 0; head < from->n_head; head++)
-            memcpy(rows_block(to, layer, block, head), rows_block(from, layer, block, head),
+            memcpy(block_of(to, layer, block, head), block_of(from, layer, block, head),
                    block_bytes(from));
     }
 }

@@ -44,15 +44,10 @@ size_t rows_plan(txl_memory_type memory_type, int n_layer, int n_head, int d_hea
 /* Takes rows->data from the arena.  The caller fills in the rest of *rows. */
 void rows_lay_out(struct rows *rows, struct arena *arena);
 
-void *rows_block(const struct rows *rows, size_t layer, size_t block, size_t head);
-
 /* Writes elements[n], n <= width, to row `row` of the layer and head; the row's other elements
  * stay.  f16 and bf16 round to nearest even; f16 clamps to +-65504. */
 void rows_put(const struct rows *rows, const struct kernels *kernels, size_t layer, size_t row,
               size_t head, const float *elements, size_t n);
-/* Reads elements[n], n <= width, from the row. */
-void rows_get(const struct rows *rows, size_t layer, size_t row, size_t head, float *elements,
-              size_t n);
 
 /* Read and write a row's keys and values of all heads: elements[2, n_head, d_head], keys first. */
 void rows_export(const struct rows *keys, const struct rows *values, size_t layer, size_t row,

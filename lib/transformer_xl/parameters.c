@@ -81,7 +81,9 @@ int transformer_xl_band_width(const struct transformer_xl_settings *s, int i) {
     return width;
 }
 
-bool transformer_xl_band_projects(const struct transformer_xl_settings *s, int i) {
+/* Whether a band has projections: published code projects wherever widths differ, and if div_val >
+ * 1 always but for proj_same_dim. */
+static bool band_projects(const struct transformer_xl_settings *s, int i) {
     if (s->div_val == 1)
         return s->d_embed != s->d_model;
     return s->proj_same_dim || transformer_xl_band_width(s, i) != s->d_model;
@@ -90,7 +92,7 @@ bool transformer_xl_band_projects(const struct transformer_xl_settings *s, int i
 /* Whether each band has projections that would have some without proj_same_dim. */
 static bool all_project(const struct transformer_xl_settings *s) {
     for (int i = 0; i < s->n_band; i++)
-        if (!transformer_xl_band_projects(s, i))
+        if (!band_projects(s, i))
             return false;
     return true;
 }
@@ -226,11 +228,11 @@ static bool has_parameter(const void *settings, int when, int i) {
     case OWN_BAND:
         return own_band;
     case OWN_BAND_PROJECTS:
-        return own_band && transformer_xl_band_projects(s, i);
+        return own_band && band_projects(s, i);
     case OWN_BAND_UNTIED:
         return own_band && !s->tied_weights;
     case PROJECTS:
-        return transformer_xl_band_projects(s, i);
+        return band_projects(s, i);
     case SEVERAL_BANDS:
         return s->n_band > 1;
     case SINUSOIDS:

@@ -79,8 +79,4 @@ txl_status transformer_xl_check(const void *settings, const char *name, txl_stat
 int transformer_xl_band_tokens(const struct transformer_xl_settings *settings, int i);
 int transformer_xl_band_width(const struct transformer_xl_settings *settings, int i);
 
-/* Whether a band has projections: published code projects wherever widths differ, and if div_val >
- * 1 always but for proj_same_dim. */
-bool transformer_xl_band_projects(const struct transformer_xl_settings *settings, int i);
-
 #endif
