@@ -142,3 +142,29 @@ txl_session *case_session(const struct model_case *c, const txl_settings *settin
         fail_msg("%s: %s", c->name, error.message);
     return session;
 }
+
+void case_score(const struct model_case *c, txl_session *session, size_t step, float *nats) {
+    txl_error error;
+    for (size_t i = 0, n; i + 1 < c->n; i += n) {
+        n = c->n - 1 - i < step ? c->n - 1 - i : step;
+        if (txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error))
+            fail_msg("%s: %s", c->name, error.message);
+    }
+}
+
+float *case_nats(const struct model_case *c, const txl_settings *settings, size_t step) {
+    txl_session *session = case_session(c, settings);
+    float *nats = calloc(c->n, sizeof *nats);
+    assert_non_null(nats);
+    case_score(c, session, step, nats);
+    txl_session_free(session);
+    return nats;
+}
+
+const char larger_settings[] =
+    "{\"family\": \"transformer-xl\", \"tokenizer\": \"words\", \"lower_case\": false, \"unk_id\": "
+    "null, \"eos_id\": null, \"n_token\": 3000, \"n_layer\": 2, \"n_head\": 3, \"d_head\": 24, "
+    "\"d_model\": 200, \"d_embed\": 200, \"d_inner\": 700, \"attn_type\": 0, \"pre_lnorm\": false, "
+    "\"div_val\": 2, \"cutoffs\": [1500], \"tied_weights\": true, \"tied_projections\": [false, "
+    "true], \"biases_per_layer\": true, \"tgt_len\": 64, \"mem_len\": 64, \"clamp_len\": -1, "
+    "\"same_length\": false, \"memory_start\": \"empty\", \"cluster_order\": \"reversed\"}";

@@ -59,4 +59,13 @@ void assert_good(txl_status status, const txl_error *error);
 /* A session with them; asserts. */
 txl_session *case_session(const struct model_case *c, const txl_settings *settings);
 
+/* Scores the case's tokens in calls of `step`: nats[n - 1]; asserts. */
+void case_score(const struct model_case *c, txl_session *session, size_t step, float *nats);
+
+/* The same in a session with the settings; the caller frees the nats. */
+float *case_nats(const struct model_case *c, const txl_settings *settings, size_t step);
+
+/* Settings of a random model large enough for several tiles of every product, with bands. */
+extern const char larger_settings[];
+
 #endif

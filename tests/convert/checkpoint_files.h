@@ -2,6 +2,7 @@
 #ifndef TESTS_CHECKPOINT_FILES_H
 #define TESTS_CHECKPOINT_FILES_H
 
+#include "convert/containers/checkpoint.h"
 #include "tests/unit.h"
 #include "txl.h"
 
@@ -72,6 +73,24 @@ static inline unsigned char *read_file(const char *path, size_t *size) {
     assert_int_equal(fread(data, 1, *size, file), *size);
     fclose(file);
     return data;
+}
+
+static inline struct checkpoint *open_or_fail(const char *path) {
+    struct checkpoint *checkpoint;
+    txl_error error;
+    if (checkpoint_open(path, &checkpoint, &error))
+        fail_msg("%s", error.message);
+    return checkpoint;
+}
+
+/* All elements as double; the caller frees them. */
+static inline double *doubles_of(const struct checkpoint_tensor *tensor) {
+    double *elements = calloc(tensor->n_element + 1, sizeof *elements);
+    txl_error error;
+    assert_non_null(elements);
+    if (checkpoint_read_double(tensor, 0, tensor->n_element, elements, &error))
+        fail_msg("%s", error.message);
+    return elements;
 }
 
 /* Pseudo-random numbers (xorshift64*), the same in every run. */

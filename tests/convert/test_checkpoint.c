@@ -1,21 +1,11 @@
 /* Checkpoints: the containers, the tensors in them, and damaged or malicious files. */
 #include "checkpoint_files.h"
 
-#include "convert/containers/checkpoint.h"
-
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <sys/resource.h>
 #include <zlib.h>
-
-static struct checkpoint *open_or_fail(const char *path) {
-    struct checkpoint *checkpoint;
-    txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error))
-        fail_msg("%s", error.message);
-    return checkpoint;
-}
 
 static void assert_refuses(const char *path, txl_status status, const char *message) {
     struct checkpoint *checkpoint;
@@ -35,18 +25,8 @@ static const struct checkpoint_tensor *find_or_fail(const struct checkpoint *che
     return tensor;
 }
 
-/* All elements as double; the caller frees them. */
-static double *elements_of(const struct checkpoint_tensor *tensor) {
-    double *elements = malloc((size_t)tensor->n_element * sizeof *elements + 1);
-    txl_error error;
-    assert_non_null(elements);
-    if (checkpoint_read_double(tensor, 0, tensor->n_element, elements, &error))
-        fail_msg("%s", error.message);
-    return elements;
-}
-
 static double sum_of(const struct checkpoint_tensor *tensor) {
-    double *elements = elements_of(tensor), sum = 0;
+    double *elements = doubles_of(tensor), sum = 0;
     for (uint64_t i = 0; i < tensor->n_element; i++)
         sum += elements[i];
     free(elements);
@@ -282,7 +262,7 @@ static void assert_elements(const char *shape, const char *stride, const char *o
     struct checkpoint *checkpoint = open_or_fail(write_tensor(pickle, twelve, sizeof twelve));
     const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
     assert_int_equal(tensor->n_element, n);
-    double *elements = elements_of(tensor);
+    double *elements = doubles_of(tensor);
     for (size_t i = 0; i < n; i++)
         assert_true(elements[i] == expected[i]);
     free(elements);
@@ -324,7 +304,7 @@ TEST(test_large_view) {
     struct checkpoint *checkpoint = open_or_fail(write_tensor(pickle, square, sizeof square));
     const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
     assert_false(checkpoint_is_contiguous(tensor));
-    double *elements = elements_of(tensor);
+    double *elements = doubles_of(tensor);
     for (int i = 0; i < N * N; i++)
         assert_true(elements[i] == i % N * N + i / N);
     free(elements);
@@ -437,7 +417,7 @@ TEST(test_untyped_storage) {
             open_or_fail(write_tensor(tensors[i].pickle, bytes, sizeof bytes));
         const struct checkpoint_tensor *tensor = find_or_fail(checkpoint, ".");
         assert_string_equal(checkpoint_dtype_name(tensor->dtype), tensors[i].dtype);
-        double *elements = elements_of(tensor);
+        double *elements = doubles_of(tensor);
         assert_true(elements[0] == tensors[i].first);
         free(elements);
         checkpoint_close(checkpoint);
@@ -859,7 +839,7 @@ static void compare_tensor(const char *file, const char *name, const json_t *exp
     for (int i = 0; i < tensor->n_dim; i++)
         assert_int_equal(tensor->shape[i], json_integer_value(json_array_get(shape, (size_t)i)));
     const json_t *first = json_object_get(expected, "first");
-    double *elements = elements_of(tensor);
+    double *elements = doubles_of(tensor);
     for (size_t i = 0; i < json_array_size(first); i++)
         assert_true(elements[i] == json_number_value(json_array_get(first, i)));
     free(elements);

@@ -2,7 +2,6 @@
  * what is refused.  The cases are altered: their tensors are rewritten as safetensors files, their
  * pickles patched. */
 #include "checkpoint_files.h"
-#include "convert/containers/checkpoint.h"
 #include "convert/convert.h"
 
 #include <dirent.h>

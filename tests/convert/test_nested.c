@@ -197,23 +197,6 @@ static const char *write_state(int protocol, const struct checkpoint *from) {
 
 /* ---- Tests -------------------------------------------------------------------------------- */
 
-static struct checkpoint *open_or_fail(const char *path) {
-    struct checkpoint *checkpoint;
-    txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error))
-        fail_msg("%s", error.message);
-    return checkpoint;
-}
-
-static double *elements(const struct checkpoint_tensor *tensor) {
-    txl_error error;
-    double *x = calloc(tensor->n_element + 1, sizeof *x);
-    assert_non_null(x);
-    if (checkpoint_read_double(tensor, 0, tensor->n_element, x, &error))
-        fail_msg("%s", error.message);
-    return x;
-}
-
 /* Reads twice, because released memory must be there again. */
 static void assert_same_tensor(const struct checkpoint_tensor *a,
                                const struct checkpoint_tensor *b) {
@@ -222,9 +205,9 @@ static void assert_same_tensor(const struct checkpoint_tensor *a,
     assert_int_equal(a->n_dim, b->n_dim);
     assert_memory_equal(a->shape, b->shape, sizeof a->shape);
     assert_memory_equal(a->stride, b->stride, sizeof a->stride);
-    double *expected = elements(b);
+    double *expected = doubles_of(b);
     for (int i = 0; i < 2; i++) {
-        double *x = elements(a);
+        double *x = doubles_of(a);
         assert_memory_equal(x, expected, a->n_element * sizeof *x);
         checkpoint_release(a);
         free(x);
@@ -294,7 +277,7 @@ TEST(what_is_no_storage_is_refused) {
     static const float two[2] = {3, -4};
     struct file good = storage_file(CHECKPOINT_F32, two, sizeof two);
     struct checkpoint *checkpoint = open_or_fail(write_one(good.data, good.size, 1));
-    double *x = elements(checkpoint_tensor_at(checkpoint, 0));
+    double *x = doubles_of(checkpoint_tensor_at(checkpoint, 0));
     assert_true(x[0] == 3 && x[1] == -4);
     free(x);
     checkpoint_close(checkpoint);

@@ -1,8 +1,6 @@
 /* The pickle machine: every opcode that it knows, and malicious streams. */
 #include "checkpoint_files.h"
 
-#include "convert/containers/checkpoint.h"
-
 #include <inttypes.h>
 
 /* A string literal with its length: streams hold NULs. */

@@ -1,7 +1,6 @@
 /* TensorFlow checkpoints: the index, its entries, the data files; bundles with one fault each. */
 #include "checkpoint_files.h"
 
-#include "convert/containers/checkpoint.h"
 #include "convert/containers/crc32c.h"
 #include "tests/bundle_table.h"
 
@@ -48,14 +47,6 @@ static const char *lay_out(const char *index, const char *data) {
     const char *path = write_file("model.ckpt-0.index", bytes, size);
     free(bytes);
     return path;
-}
-
-static struct checkpoint *open_or_fail(const char *path) {
-    txl_error error;
-    struct checkpoint *checkpoint;
-    if (checkpoint_open(path, &checkpoint, &error))
-        fail_msg("%s", error.message);
-    return checkpoint;
 }
 
 /* The tensor's elements, which the caller frees; NULL with the error. */

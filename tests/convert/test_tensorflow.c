@@ -1,6 +1,5 @@
 /* The authors' TensorFlow checkpoints: how their folders are laid out, and what becomes of them. */
 #include "checkpoint_files.h"
-#include "convert/containers/checkpoint.h"
 #include "convert/convert.h"
 #include "lib/session/session.h"
 

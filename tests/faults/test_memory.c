@@ -144,24 +144,22 @@ static void make_weights(const char *name, char *path, size_t size) {
         fail_msg("%s", error.message);
 }
 
+static txl_status close_opened(txl_status status, txl_model **model, uint64_t *result) {
+    if (!status) {
+        *result = txl_model_checksum(*model);
+        txl_model_close(*model);
+    }
+    return status;
+}
+
 static txl_status open_model(const void *path, uint64_t *result, txl_error *error) {
     txl_model *model;
-    txl_status status = txl_model_open(path, 2, &model, error);
-    if (status)
-        return status;
-    *result = txl_model_checksum(model);
-    txl_model_close(model);
-    return TXL_OK;
+    return close_opened(txl_model_open(path, 2, &model, error), &model, result);
 }
 
 static txl_status open_compressed(const void *path, uint64_t *result, txl_error *error) {
     txl_model *model;
-    txl_status status = txl_model_open_compressed(path, 2, &model, error);
-    if (status)
-        return status;
-    *result = txl_model_checksum(model);
-    txl_model_close(model);
-    return TXL_OK;
+    return close_opened(txl_model_open_compressed(path, 2, &model, error), &model, result);
 }
 
 static txl_status verify(const void *path, uint64_t *result, txl_error *error) {

@@ -33,26 +33,6 @@ static void every_case(void **state) {
     LIST_TEST(name, {#name, every_case, NULL, NULL, &(struct every_case){name}})                   \
     static void name(const struct model_case *c)
 
-/* Scores all tokens, `step` at a time; nats[n - 1], the caller's to free. */
-static float *score(const struct model_case *c, txl_session *session, size_t step) {
-    txl_error error;
-    float *nats = calloc(c->n, sizeof *nats);
-    assert_non_null(nats);
-    for (size_t i = 0; i + 1 < c->n; i += step) {
-        size_t left = c->n - 1 - i, n = left < step ? left : step;
-        if (txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error))
-            fail_msg("%s: %s", c->name, error.message);
-    }
-    return nats;
-}
-
-static float *score_with(const struct model_case *c, const txl_settings *settings, size_t step) {
-    txl_session *session = case_session(c, settings);
-    float *nats = score(c, session, step);
-    txl_session_free(session);
-    return nats;
-}
-
 static void assert_close(const struct model_case *c, const char *what, size_t i, double value,
                          double expected, double tolerance) {
     if (!(fabs(value - expected) <= tolerance))
@@ -70,7 +50,7 @@ static void check_runs(const struct model_case *c, double tolerance) {
     json_t *run;
     json_array_foreach(json_object_get(c->expect, "runs"), r, run) {
         txl_settings settings = run_settings(run, 2);
-        float *nats = score_with(c, &settings, c->n);
+        float *nats = case_nats(c, &settings, c->n);
         json_t *expected = json_object_get(run, "nats");
         assert_int_equal(json_array_size(expected), c->n - 1);
         for (size_t i = 0; i + 1 < c->n; i++)
@@ -159,9 +139,9 @@ EVERY_CASE(any_division_gives_the_same_nats) {
         if (is_absolute(c))
             break;
         txl_settings settings = run_settings(run, 2);
-        float *whole = score_with(c, &settings, c->n);
+        float *whole = case_nats(c, &settings, c->n);
         for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
-            float *pieces = score_with(c, &settings, steps[s]);
+            float *pieces = case_nats(c, &settings, steps[s]);
             for (size_t i = 0; i + 1 < c->n; i++)
                 assert_close(c, "in pieces", i, pieces[i], whole[i], AGREEMENT);
             free(pieces);
@@ -177,7 +157,7 @@ EVERY_CASE(distributions_agree_with_scores) {
     int32_t n_token = txl_model_n_token(c->model);
     float *logprob = calloc((size_t)n_token, sizeof *logprob);
     assert_non_null(logprob);
-    float *nats = is_absolute(c) ? NULL : score_with(c, &settings, c->n);
+    float *nats = is_absolute(c) ? NULL : case_nats(c, &settings, c->n);
     txl_session *session = case_session(c, &settings);
     for (size_t i = 0; i < 60 && i + 1 < c->n; i++) {
         assert_int_equal(txl_session_feed(session, c->ids + i, 1, &error), TXL_OK);
@@ -207,7 +187,7 @@ EVERY_CASE(many_distributions_agree_with_one) {
     assert_non_null(one);
     for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
         txl_session *session = case_session(c, &settings), *other = case_session(c, &settings);
-        float *nats = score_with(c, &settings, steps[s]);
+        float *nats = case_nats(c, &settings, steps[s]);
         for (size_t i = 0; i < n; i += steps[s]) {
             size_t step = n - i < steps[s] ? n - i : steps[s], last = i + step - 1;
             assert_int_equal(
@@ -240,10 +220,10 @@ EVERY_CASE(same_length_makes_segments_irrelevant) {
     static const int tgt_lens[] = {1, 5, 64};
     txl_settings settings = {
         .tgt_len = 12, .mem_len = 20, .clamp_len = 15, .same_length = true, .threads = 1};
-    float *first = is_absolute(c) ? NULL : score_with(c, &settings, c->n);
+    float *first = is_absolute(c) ? NULL : case_nats(c, &settings, c->n);
     for (size_t t = 0; first && t < sizeof tgt_lens / sizeof *tgt_lens; t++) {
         settings.tgt_len = tgt_lens[t];
-        float *nats = score_with(c, &settings, c->n);
+        float *nats = case_nats(c, &settings, c->n);
         for (size_t i = 0; i + 1 < c->n; i++)
             assert_close(c, "same_length", i, nats[i], first[i], AGREEMENT);
         free(nats);
@@ -253,7 +233,7 @@ EVERY_CASE(same_length_makes_segments_irrelevant) {
 
 EVERY_CASE(threads_change_no_bit) {
     txl_settings one = case_settings(c, 1), three = case_settings(c, 3);
-    float *a = score_with(c, &one, c->n), *b = score_with(c, &three, c->n);
+    float *a = case_nats(c, &one, c->n), *b = case_nats(c, &three, c->n);
     assert_memory_equal(a, b, (c->n - 1) * sizeof *a);
     free(a);
     free(b);
@@ -262,9 +242,11 @@ EVERY_CASE(threads_change_no_bit) {
 EVERY_CASE(reset_goes_back_to_the_first_memory) {
     txl_settings settings = case_settings(c, 1);
     txl_session *session = case_session(c, &settings);
-    float *first = score(c, session, c->n);
+    float *first = calloc(c->n, sizeof *first), *second = calloc(c->n, sizeof *second);
+    assert_true(first && second);
+    case_score(c, session, c->n, first);
     txl_session_reset(session);
-    float *second = score(c, session, c->n);
+    case_score(c, session, c->n, second);
     assert_memory_equal(first, second, (c->n - 1) * sizeof *first);
     txl_session_free(session);
     free(first);
@@ -378,12 +360,12 @@ EVERY_CASE(new_sessions_are_the_same_in_any_company) {
 /* These tiny random models feel rounding more than trained ones do. */
 EVERY_CASE(memory_of_16_bits_loses_little) {
     txl_settings settings = case_settings(c, 2);
-    float *wide = score_with(c, &settings, c->n);
+    float *wide = case_nats(c, &settings, c->n);
     for (int t = 0; t < 2; t++) {
         const double looser = t == 0 ? 1 : 8; /* three bits fewer */
         const char *name = t == 0 ? "f16 memory" : "bf16 memory";
         settings.memory_type = t == 0 ? TXL_MEMORY_F16 : TXL_MEMORY_BF16;
-        float *narrow = score_with(c, &settings, c->n), *single = score_with(c, &settings, 1);
+        float *narrow = case_nats(c, &settings, c->n), *single = case_nats(c, &settings, 1);
         double sum = 0;
         for (size_t i = 0; i + 1 < c->n; i++) {
             sum += narrow[i] - wide[i];
@@ -408,8 +390,7 @@ TEST(narrow_types_keep_the_numbers) {
         assert_string_equal(txl_model_type(narrow.model), types[t]);
         json_t *run = json_array_get(json_object_get(wide.expect, "runs"), 0);
         txl_settings settings = run_settings(run, 1);
-        float *a = score_with(&narrow, &settings, wide.n),
-              *b = score_with(&wide, &settings, wide.n);
+        float *a = case_nats(&narrow, &settings, wide.n), *b = case_nats(&wide, &settings, wide.n);
         double difference = 0, mean = 0;
         for (size_t i = 0; i + 1 < wide.n; i++) {
             difference += fabs(a[i] - b[i]);
@@ -418,7 +399,7 @@ TEST(narrow_types_keep_the_numbers) {
         assert_true(difference / mean < (t == 0 ? 1e-3 : 1e-2));
         /* One at a time and in a segment the rounded weights are the same; where they are bf16,
          * activations may be rounded too. */
-        float *single = score_with(&narrow, &settings, 1);
+        float *single = case_nats(&narrow, &settings, 1);
         for (size_t i = 0; i + 1 < wide.n; i++)
             assert_close(&narrow, types[t], i, single[i], a[i], t == 0 ? REFERENCE : 0.25);
         free(single);

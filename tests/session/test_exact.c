@@ -64,16 +64,6 @@ static void open_case(const struct exact_case *e, struct model_case *c) {
     case_open(c, e->name, e->type, 0);
 }
 
-/* Scores the ids in calls of `division` tokens: nats[c->n - 1]. */
-static void score(const struct model_case *c, txl_session *session, size_t division, float *nats) {
-    txl_error error;
-    for (size_t done = 0, n; done + 1 < c->n; done += n) {
-        n = c->n - 1 - done < division ? c->n - 1 - done : division;
-        if (txl_session_score(session, c->ids + done, n, c->ids + done + 1, nats + done, &error))
-            fail_msg("%s: %s", c->name, error.message);
-    }
-}
-
 static uint64_t checksum(const struct model_case *c, const float *nats) {
     return XXH3_64bits(nats, (c->n - 1) * sizeof *nats);
 }
@@ -91,7 +81,7 @@ static void check(const struct exact_case *e, const struct model_case *c, int th
     const txl_settings settings = settings_of(e, c, threads);
     txl_session *session = case_session(c, &settings);
     float *nats = new_nats(c);
-    score(c, session, division, nats);
+    case_score(c, session, division, nats);
     if (checksum(c, nats) != e->checksum)
         fail_msg("case %d: %s in %s, kernels %s, %d threads, %zu tokens a call: 0x%016llx",
                  (int)(e - cases), e->name, e->type, txl_kernels_name(NULL), threads, division,
@@ -286,7 +276,7 @@ TEST(accuracy) {
         } else {
             assert_int_equal(status, TXL_OK);
             float *nats = new_nats(&c);
-            score(&c, session, SIZE_MAX, nats);
+            case_score(&c, session, SIZE_MAX, nats);
             for (size_t t = 0; t + 1 < c.n; t++) {
                 double expected = json_real_value(json_array_get(json_object_get(run, "nats"), t));
                 if (!(fabs((double)nats[t] - expected) <= 2e-4))

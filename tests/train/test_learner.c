@@ -182,15 +182,6 @@ TEST(sessions_that_go_on) {
 
 /* ---- Threads and starts ------------------------------------------------------------------- */
 
-/* Large enough for several tiles of every product, with bands. */
-static const char larger_settings[] =
-    "{\"family\": \"transformer-xl\", \"tokenizer\": \"words\", \"lower_case\": false, \"unk_id\": "
-    "null, \"eos_id\": null, \"n_token\": 3000, \"n_layer\": 2, \"n_head\": 3, \"d_head\": 24, "
-    "\"d_model\": 200, \"d_embed\": 200, \"d_inner\": 700, \"attn_type\": 0, \"pre_lnorm\": false, "
-    "\"div_val\": 2, \"cutoffs\": [1500], \"tied_weights\": true, \"tied_projections\": [false, "
-    "true], \"biases_per_layer\": true, \"tgt_len\": 64, \"mem_len\": 64, \"clamp_len\": -1, "
-    "\"same_length\": false, \"memory_start\": \"empty\", \"cluster_order\": \"reversed\"}";
-
 enum { LARGER_IDS = 401, LARGER_TOKENS = 3000 };
 
 static txl_model *open_larger(int32_t ids[LARGER_IDS]) {

@@ -122,21 +122,6 @@ static void retype_file(const char *from, const char *to, const char *prefix,
 
 /* ---- Scores ------------------------------------------------------------------------------- */
 
-/* nats[n - 1], the caller's to free; `step` tokens at a time. */
-static float *score(const struct model_case *c, const txl_settings *settings, size_t step) {
-    txl_error error;
-    txl_session *session = case_session(c, settings);
-    float *nats = calloc(c->n, sizeof *nats);
-    assert_non_null(nats);
-    for (size_t i = 0; i + 1 < c->n; i += step) {
-        size_t left = c->n - 1 - i, n = left < step ? left : step;
-        if (txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error))
-            fail_msg("%s: %s", c->name, error.message);
-    }
-    txl_session_free(session);
-    return nats;
-}
-
 static void assert_agree(const struct model_case *c, const char *what, const float *a,
                          const float *b) {
     double most = tolerance(txl_model_type(c->model));
@@ -177,8 +162,8 @@ static void check_case(const char *name, const char *type, int level) {
     twin.model = wide;
     txl_settings settings =
         run_settings(json_array_get(json_object_get(narrow.expect, "runs"), 0), 2);
-    float *a = score(&narrow, &settings, narrow.n), *b = score(&twin, &settings, twin.n);
-    float *single = score(&narrow, &settings, 1);
+    float *a = case_nats(&narrow, &settings, narrow.n), *b = case_nats(&twin, &settings, twin.n);
+    float *single = case_nats(&narrow, &settings, 1);
     assert_agree(&narrow, type, a, b);
     assert_agree(&narrow, "a token at a time", single, b);
     free(single);
@@ -212,9 +197,9 @@ static void check_rounded_activations(void) {
     struct model_case twin = narrow;
     twin.model = wide;
     txl_settings settings = {.tgt_len = 40, .mem_len = 20, .clamp_len = -1, .threads = 2};
-    float *expected = score(&twin, &settings, twin.n);
+    float *expected = case_nats(&twin, &settings, twin.n);
     for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
-        float *nats = score(&narrow, &settings, steps[s]);
+        float *nats = case_nats(&narrow, &settings, steps[s]);
         double most = 0, mean = 0;
         for (size_t i = 0; i + 1 < narrow.n; i++) {
             double difference = fabs((double)nats[i] - (double)expected[i]);
@@ -251,7 +236,7 @@ TEST(layers_may_differ_in_type) {
     struct model_case twin = narrow;
     twin.model = mixed;
     txl_settings settings = {.tgt_len = 9, .mem_len = 3, .clamp_len = -1, .threads = 2};
-    float *a = score(&narrow, &settings, narrow.n), *b = score(&twin, &settings, twin.n);
+    float *a = case_nats(&narrow, &settings, narrow.n), *b = case_nats(&twin, &settings, twin.n);
     assert_agree(&narrow, "layers of two types", a, b);
     free(a);
     free(b);

@@ -81,20 +81,6 @@ static txl_settings settings_of(const json_t *run, int mem_len) {
 
 /* ---- Scoring ------------------------------------------------------------------------------ */
 
-/* Scores all tokens, `step` at a time.  The caller frees nats[n - 1]. */
-static float *score(const struct model_case *c, const txl_settings *settings, size_t step) {
-    txl_error error;
-    txl_session *session = case_session(c, settings);
-    float *nats = new_floats(c->n);
-    for (size_t i = 0; i + 1 < c->n; i += step) {
-        size_t left = c->n - 1 - i, n = left < step ? left : step;
-        check(c, txl_session_score(session, c->ids + i, n, c->ids + i + 1, nats + i, &error),
-              &error);
-    }
-    txl_session_free(session);
-    return nats;
-}
-
 /* Fails if a token is off by more than `most` nats, or all tokens by more than `mean` on
  * average. */
 static void check_runs(const struct model_case *c, txl_memory_type memory_type, double most,
@@ -105,7 +91,7 @@ static void check_runs(const struct model_case *c, txl_memory_type memory_type, 
     json_array_foreach(json_object_get(c->expect, "runs"), r, run) {
         txl_settings settings = settings_of(run, int_of(run, "mem_len"));
         settings.memory_type = memory_type;
-        float *nats = score(c, &settings, c->n);
+        float *nats = case_nats(c, &settings, c->n);
         assert_nats(c, "run", nats, c->n - 1, run, most);
         for (size_t i = 0; i + 1 < c->n; i++)
             sum += fabs(nats[i] - real_of(run, "nats", i));
@@ -262,11 +248,11 @@ TEST(divisions_agree) {
         case_open(&c, cases[i], NULL, -1);
         txl_settings settings = {
             .tgt_len = (int)c.n, .mem_len = (int)c.n, .clamp_len = 9, .threads = 1};
-        float *whole = score(&c, &settings, c.n);
+        float *whole = case_nats(&c, &settings, c.n);
         for (size_t k = 0; k < 4; k++) {
             settings.tgt_len = tgt_lens[k];
             settings.threads = 1 + (int)k % 2;
-            float *nats = score(&c, &settings, steps[k]);
+            float *nats = case_nats(&c, &settings, steps[k]);
             for (size_t t = 0; t + 1 < c.n; t++)
                 assert_close(&c, "division", t, nats[t], whole[t], AGREEMENT);
             free(nats);
@@ -559,7 +545,7 @@ TEST(compressed_models_agree) {
             txl_model_open_compressed(scratch_path("compressed.txl"), 1, &compressed.model, &error),
             &error);
         txl_settings settings = {.tgt_len = 16, .mem_len = 24, .clamp_len = -1, .threads = 2};
-        float *one = score(&c, &settings, c.n), *two = score(&compressed, &settings, c.n);
+        float *one = case_nats(&c, &settings, c.n), *two = case_nats(&compressed, &settings, c.n);
         assert_memory_equal(one, two, (c.n - 1) * sizeof *one);
         free(one);
         free(two);
