@@ -11,8 +11,8 @@
 #include "lib/text/sentencepiece.h"
 #include "lib/text/vocabulary.h"
 #include "lib/weights/weights.h"
+#include "published.h"
 #include "recognise.h"
-#include "tensorflow.h"
 #include "vocabulary_file.h"
 
 #include <inttypes.h>
@@ -300,7 +300,7 @@ static txl_status read_vocabulary(struct recognised *r, const char *path, const 
     size_t n = file.n_symbol;
     if (!tokenizer && r->by_dataset && !file.model) {
         const char *dataset = r->dataset[0] ? r->dataset : file.dataset;
-        tokenizer = tensorflow_tokenizer(dataset);
+        tokenizer = published_tokenizer(dataset);
         if (!status && !tokenizer)
             status = ask_for_kind(path, dataset, error);
     }

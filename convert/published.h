@@ -1,11 +1,10 @@
-/* The published Transformer-XLs: their shapes, and the settings they were evaluated with. */
+/* The published Transformer-XLs: their shapes, the settings they were evaluated with, and what text
+ * they were trained on. */
 #ifndef CONVERT_PUBLISHED_H
 #define CONVERT_PUBLISHED_H
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#define PUBLISHED_MAX_CUTOFFS 3
 
 /* Every one was evaluated with same_length. */
 struct published {
@@ -15,12 +14,22 @@ struct published {
     int tgt_len, mem_len, clamp_len;
     int streams; /* of the PyTorch scripts; TensorFlow's have PUBLISHED_TENSORFLOW_STREAMS */
     const char *tokenizer;
-    int n_token, div_val, n_cutoff, cutoffs[PUBLISHED_MAX_CUTOFFS];
+    int n_token, div_val, n_cutoff;
+    const int *cutoffs;
 };
 
 enum { PUBLISHED_TENSORFLOW_STREAMS = 16 };
 
 extern const struct published published_models[];
 extern const size_t published_n_model;
+
+/* The evaluation of TensorFlow's checkpoint of this shape, or NULL.  A plain softmax tells too
+ * little: the dataset, which may be NULL, must be enwik8 or text8. */
+struct transformer_xl_settings;
+const struct published *published_evaluation(const struct transformer_xl_settings *settings,
+                                             const char *dataset);
+
+/* The tokenizer of a dataset of the authors' code, or NULL; `dataset` may be NULL. */
+const char *published_tokenizer(const char *dataset);
 
 #endif

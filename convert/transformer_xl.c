@@ -4,8 +4,8 @@
  * config.json; what these state about shapes must agree with the shapes. */
 #include "config_file.h"
 #include "lib/base/error.h"
+#include "published.h"
 #include "recognise.h"
-#include "tensorflow.h"
 #include "vocabulary_file.h"
 
 #include <errno.h>
@@ -586,9 +586,9 @@ static txl_status state_evaluation(struct recognised *r, struct statements *s,
                                    const struct convert_options *o, txl_error *error) {
     const struct transformer_xl_settings *f = &r->settings.transformer_xl;
     txl_status status = TXL_OK;
-    if (!r->dataset[0] && tensorflow_evaluation(f, "enwik8")) /* the dataset may decide */
+    if (!r->dataset[0] && published_evaluation(f, "enwik8")) /* the dataset may decide */
         status = find_dataset(r, o, error);
-    const struct published *e = status ? NULL : tensorflow_evaluation(f, r->dataset);
+    const struct published *e = status ? NULL : published_evaluation(f, r->dataset);
     if (!e)
         return status;
     json_t *row = json_pack("{s:i, s:i, s:i, s:b}", "tgt_len", e->tgt_len, "mem_len", e->mem_len,

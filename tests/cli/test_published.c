@@ -1,6 +1,6 @@
 /* The published models: what their shapes are made with, and which checkpoints are theirs. */
 #include "cli/published.h"
-#include "convert/tensorflow.h"
+#include "lib/transformer_xl/parameters.h"
 #include "tests/unit.h"
 
 #include <jansson.h>
@@ -60,12 +60,12 @@ TEST(checkpoints_are_known_by_their_shapes) {
         const bool plain = p->n_cutoff == 0;
         struct transformer_xl_settings s = shape_of(p);
         const struct published *expected = p->by_tensorflow ? p : NULL;
-        assert_ptr_equal(tensorflow_evaluation(&s, "text8"), expected);
-        assert_ptr_equal(tensorflow_evaluation(&s, "enwik8"), expected);
-        assert_ptr_equal(tensorflow_evaluation(&s, "wt103"), plain ? NULL : expected);
-        assert_ptr_equal(tensorflow_evaluation(&s, NULL), plain ? NULL : expected);
+        assert_ptr_equal(published_evaluation(&s, "text8"), expected);
+        assert_ptr_equal(published_evaluation(&s, "enwik8"), expected);
+        assert_ptr_equal(published_evaluation(&s, "wt103"), plain ? NULL : expected);
+        assert_ptr_equal(published_evaluation(&s, NULL), plain ? NULL : expected);
         s.cutoff[p->n_cutoff] = s.model.n_token += 1;
-        assert_ptr_equal(tensorflow_evaluation(&s, "text8"), expected);
+        assert_ptr_equal(published_evaluation(&s, "text8"), expected);
         int *const facts[] = {&s.n_layer,
                               &s.d_model,
                               &s.n_head,
@@ -76,7 +76,7 @@ TEST(checkpoints_are_known_by_their_shapes) {
         for (size_t k = 0; k < sizeof facts / sizeof *facts; k++) {
             s.n_band += plain && k == 6; /* two bands */
             ++*facts[k];
-            assert_null(tensorflow_evaluation(&s, "text8"));
+            assert_null(published_evaluation(&s, "text8"));
             --*facts[k];
         }
     }
