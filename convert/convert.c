@@ -110,20 +110,9 @@ static void free_conversion(struct conversion *c) {
 
 /* The sinusoids' frequencies as published code computes them: 1 / 10000^(2 i / d_model) in f32.  A
  * checkpoint's own may be rounded to half precision. */
-static txl_status compute_frequencies(const struct conversion *c, uint64_t n, float **elements,
-                                      txl_error *error) {
-    *elements = calloc(n, sizeof **elements);
-    if (!*elements)
-        return txl_fail_memory(error, "the sinusoids", n * sizeof **elements);
+static void compute_frequencies(uint64_t n, float *elements) {
     for (uint64_t i = 0; i < n; i++)
-        (*elements)[i] =
-            1 / powf(10000, (float)(2 * i) / (float)c->r->settings.transformer_xl.d_model);
-    return TXL_OK;
-}
-
-/* Segments play no part in a language model: a checkpoint trained without them lacks these. */
-static bool is_of_segments(const struct names *names, int number) {
-    return names->table == &xlnet_names && (number == XLNET_S || number == XLNET_SEGMENT);
+        elements[i] = 1 / powf(10000, (float)(2 * i) / (float)(2 * n));
 }
 
 /* Fills in the next source and its part.  A matrix gets its type later. */
@@ -139,14 +128,15 @@ static txl_status add_parameter(struct conversion *c, const struct parameter_ten
                                  .read = read_part,
                                  .context = part};
     strcpy(s->name, to->name);
-    if (names_which(names, to->number, to->i) < 0 && names->dialect->number == DIALECT_TENSORFLOW &&
-        is_of_segments(names, to->number)) {
+    const enum origin_flags computed = names_computed(names, to->number, to->i);
+    if (computed) {
         part->elements = calloc(to->n_row, sizeof *part->elements);
-        return part->elements ? TXL_OK : txl_fail_memory(error, "a tensor", to->n_row * 4);
+        if (!part->elements)
+            return txl_fail_memory(error, "a tensor", to->n_row * sizeof *part->elements);
+        if (computed & FREQUENCIES)
+            compute_frequencies(to->n_row, part->elements);
+        return TXL_OK;
     }
-    if (names->table == &transformer_xl_names && to->number == INV_FREQ &&
-        names_which(names, INV_FREQ, 0) < 0)
-        return compute_frequencies(c, to->n_row, &part->elements, error);
     return names_pieces(names, &c->r->settings, to, &part->piece, &part->n_piece, error);
 }
 

@@ -9,195 +9,144 @@
 
 #define PYTORCH(...) [DIALECT_PYTORCH] = {__VA_ARGS__}
 #define TENSORFLOW(...) [DIALECT_TENSORFLOW] = {__VA_ARGS__}
-#define IS(name)                                                                                   \
-    {                                                                                              \
-        .piece = { {name} }                                                                        \
+#define THEN(...)                                                                                  \
+    &(const struct origin) {                                                                       \
+        __VA_ARGS__                                                                                \
     }
-#define SHAPED(name, shape)                                                                        \
-    {                                                                                              \
-        .piece = { {name, shape} }                                                                 \
-    }
-#define BY_RANK(name, shape)                                                                       \
-    { .piece = {{name, shape}}, .by_rank = true }
-#define TRANSPOSED(name)                                                                           \
-    { .piece = {{name}}, .transposed = true }
-#define ALL_BANDS(name, shape)                                                                     \
-    { .piece = {{name, shape}}, .all_bands = true }
+
+/* The rows of a linear layer with a bias, and of a layer norm. */
+#define LINEAR(number, pytorch, tensorflow)                                                        \
+    [number##_WEIGHT] = {PYTORCH({pytorch ".weight"}),                                             \
+                         TENSORFLOW({tensorflow "/kernel", NULL, TRANSPOSED})},                    \
+    [number##_BIAS] = {PYTORCH({pytorch ".bias"}), TENSORFLOW({tensorflow "/bias"})}
+#define NORM(number, pytorch, tensorflow)                                                          \
+    [number##_WEIGHT] = {PYTORCH({pytorch ".layer_norm.weight"}),                                  \
+                         TENSORFLOW({tensorflow "/LayerNorm/gamma"})},                             \
+    [number##_BIAS] = {PYTORCH({pytorch ".layer_norm.bias"}),                                      \
+                       TENSORFLOW({tensorflow "/LayerNorm/beta"})}
 
 /* ---- Transformer-XL ----------------------------------------------------------------------- */
 
 /* Of two tied tensors, safetensors files keep one.  With div_val 1 one embedding projection serves
  * all bands. */
-static const struct names_row transformer_xl_rows[N_TRANSFORMER_XL_PARAMETER] = {
-    [EMBEDDING_WEIGHT] = {{PYTORCH(IS("word_emb.emb_layers.*.weight"),
-                                   IS("crit.out_layers.*.weight")),
-                           TENSORFLOW(IS("adaptive_embed/cutoff_*/lookup_table"),
-                                      IS("adaptive_embed/lookup_table"))}},
-    [EMBEDDING_PROJECTION] = {{PYTORCH(IS("word_emb.emb_projs.*"), IS("crit.out_projs.*")),
-                               TENSORFLOW(TRANSPOSED("adaptive_embed/cutoff_*/proj_W"),
-                                          TRANSPOSED("adaptive_embed/proj_W"))}},
-    [SOFTMAX_WEIGHT] = {{PYTORCH(IS("crit.out_layers.*.weight"),
-                                 IS("word_emb.emb_layers.*.weight"))}},
-    [SOFTMAX_BIAS] = {{PYTORCH(IS("crit.out_layers.*.bias")),
-                       TENSORFLOW(ALL_BANDS("adaptive_softmax/cutoff_*/b", "B"),
-                                  IS("adaptive_softmax/cutoff_*/b"), IS("adaptive_softmax/bias"))}},
-    [SOFTMAX_PROJECTION] = {{PYTORCH(TRANSPOSED("crit.out_projs.*"),
-                                     TRANSPOSED("word_emb.emb_projs.*"),
-                                     TRANSPOSED("word_emb.emb_projs.0")),
-                             TENSORFLOW(IS("adaptive_softmax/cutoff_*/proj"),
-                                        IS("adaptive_embed/cutoff_*/proj_W"),
-                                        IS("adaptive_embed/proj_W"))}},
-    [CLUSTER_WEIGHT] = {{PYTORCH(IS("crit.cluster_weight")),
-                         TENSORFLOW(IS("adaptive_softmax/cutoff_0/cluster_W"))}},
-    [CLUSTER_BIAS] = {{PYTORCH(IS("crit.cluster_bias")),
-                       TENSORFLOW(IS("adaptive_softmax/cutoff_0/cluster_b"))}},
-    [INV_FREQ] = {{PYTORCH(IS("pos_emb.inv_freq"))}},
-    [SHARED_U] = {{PYTORCH(SHAPED("r_w_bias", "HE")), TENSORFLOW(BY_RANK("r_w_bias", "HE"))}},
-    [SHARED_V] = {{PYTORCH(SHAPED("r_r_bias", "HE")), TENSORFLOW(BY_RANK("r_r_bias", "HE"))}},
+static const names_row transformer_xl_rows[N_TRANSFORMER_XL_PARAMETER] = {
+    [EMBEDDING_WEIGHT] = {PYTORCH({"word_emb.emb_layers.*.weight"}, {"crit.out_layers.*.weight"}),
+                          TENSORFLOW({"adaptive_embed/cutoff_*/lookup_table"},
+                                     {"adaptive_embed/lookup_table"})},
+    [EMBEDDING_PROJECTION] = {PYTORCH({"word_emb.emb_projs.*"}, {"crit.out_projs.*"}),
+                              TENSORFLOW({"adaptive_embed/cutoff_*/proj_W", NULL, TRANSPOSED},
+                                         {"adaptive_embed/proj_W", NULL, TRANSPOSED})},
+    [SOFTMAX_WEIGHT] = {PYTORCH({"crit.out_layers.*.weight"}, {"word_emb.emb_layers.*.weight"})},
+    [SOFTMAX_BIAS] = {PYTORCH({"crit.out_layers.*.bias"}),
+                      TENSORFLOW({"adaptive_softmax/cutoff_*/b", "B", ALL_BANDS},
+                                 {"adaptive_softmax/cutoff_*/b"}, {"adaptive_softmax/bias"})},
+    [SOFTMAX_PROJECTION] = {PYTORCH({"crit.out_projs.*", NULL, TRANSPOSED},
+                                    {"word_emb.emb_projs.*", NULL, TRANSPOSED},
+                                    {"word_emb.emb_projs.0", NULL, TRANSPOSED}),
+                            TENSORFLOW({"adaptive_softmax/cutoff_*/proj"},
+                                       {"adaptive_embed/cutoff_*/proj_W"},
+                                       {"adaptive_embed/proj_W"})},
+    [CLUSTER_WEIGHT] = {PYTORCH({"crit.cluster_weight"}),
+                        TENSORFLOW({"adaptive_softmax/cutoff_0/cluster_W"})},
+    [CLUSTER_BIAS] = {PYTORCH({"crit.cluster_bias"}),
+                      TENSORFLOW({"adaptive_softmax/cutoff_0/cluster_b"})},
+    [INV_FREQ] = {PYTORCH({"pos_emb.inv_freq"}, {.flags = FREQUENCIES}),
+                  TENSORFLOW({.flags = FREQUENCIES})},
+    [SHARED_U] = {PYTORCH({"r_w_bias", "HE"}), TENSORFLOW({"r_w_bias", "HE", BY_RANK})},
+    [SHARED_V] = {PYTORCH({"r_r_bias", "HE"}), TENSORFLOW({"r_r_bias", "HE", BY_RANK})},
     /* The vanilla attention types have queries apart from keys and values. */
-    [ATTENTION_QKV] = {{PYTORCH(IS("layers.*.dec_attn.qkv_net.weight"),
-                                {.piece = {{"layers.*.dec_attn.q_net.weight", "QM"},
-                                           {"layers.*.dec_attn.kv_net.weight", "PM"}}}),
-                        TENSORFLOW(TRANSPOSED("layer_*/rel_attn/qkv/kernel"))}},
-    [ATTENTION_O] = {{PYTORCH(IS("layers.*.dec_attn.o_net.weight")),
-                      TENSORFLOW(TRANSPOSED("layer_*/rel_attn/o/kernel"))}},
-    [ATTENTION_R] = {{PYTORCH(IS("layers.*.dec_attn.r_net.weight")),
-                      TENSORFLOW(TRANSPOSED("layer_*/rel_attn/r/kernel"))}},
-    [ATTENTION_R_EMB] = {{PYTORCH(SHAPED("r_emb", "LKHE"))}},
-    [ATTENTION_R_BIAS] = {{PYTORCH(SHAPED("r_bias", "LKH"))}},
-    [ATTENTION_U] = {{PYTORCH(SHAPED("layers.*.dec_attn.r_w_bias", "HE"),
-                              BY_RANK("r_w_bias", "LHE")),
-                      TENSORFLOW(BY_RANK("r_w_bias", "LHE"))}},
-    [ATTENTION_V] = {{PYTORCH(SHAPED("layers.*.dec_attn.r_r_bias", "HE")),
-                      TENSORFLOW(BY_RANK("r_r_bias", "LHE"))}},
-    [ATTENTION_NORM_WEIGHT] = {{PYTORCH(IS("layers.*.dec_attn.layer_norm.weight")),
-                                TENSORFLOW(IS("layer_*/rel_attn/LayerNorm/gamma"))}},
-    [ATTENTION_NORM_BIAS] = {{PYTORCH(IS("layers.*.dec_attn.layer_norm.bias")),
-                              TENSORFLOW(IS("layer_*/rel_attn/LayerNorm/beta"))}},
-    [FEED_FORWARD_1_WEIGHT] = {{PYTORCH(IS("layers.*.pos_ff.CoreNet.0.weight")),
-                                TENSORFLOW(TRANSPOSED("layer_*/ff/layer_1/kernel"))}},
-    [FEED_FORWARD_1_BIAS] = {{PYTORCH(IS("layers.*.pos_ff.CoreNet.0.bias")),
-                              TENSORFLOW(IS("layer_*/ff/layer_1/bias"))}},
-    [FEED_FORWARD_2_WEIGHT] = {{PYTORCH(IS("layers.*.pos_ff.CoreNet.3.weight")),
-                                TENSORFLOW(TRANSPOSED("layer_*/ff/layer_2/kernel"))}},
-    [FEED_FORWARD_2_BIAS] = {{PYTORCH(IS("layers.*.pos_ff.CoreNet.3.bias")),
-                              TENSORFLOW(IS("layer_*/ff/layer_2/bias"))}},
-    [FEED_FORWARD_NORM_WEIGHT] = {{PYTORCH(IS("layers.*.pos_ff.layer_norm.weight")),
-                                   TENSORFLOW(IS("layer_*/ff/LayerNorm/gamma"))}},
-    [FEED_FORWARD_NORM_BIAS] = {{PYTORCH(IS("layers.*.pos_ff.layer_norm.bias")),
-                                 TENSORFLOW(IS("layer_*/ff/LayerNorm/beta"))}},
-};
-
-static const struct dialect transformer_xl_dialects[] = {
-    {DIALECT_PYTORCH, .mark = "layers.0.dec_attn.o_net.weight", .head = "crit.",
-     .body = "transformer."},
-    {DIALECT_TENSORFLOW, .mark = "layer_0/rel_attn/qkv/kernel", .head = "", .body = ""},
+    [ATTENTION_QKV] = {PYTORCH({"layers.*.dec_attn.qkv_net.weight"},
+                               {"layers.*.dec_attn.q_net.weight", "QM", 0,
+                                THEN("layers.*.dec_attn.kv_net.weight", "PM")}),
+                       TENSORFLOW({"layer_*/rel_attn/qkv/kernel", NULL, TRANSPOSED})},
+    [ATTENTION_O] = {PYTORCH({"layers.*.dec_attn.o_net.weight"}),
+                     TENSORFLOW({"layer_*/rel_attn/o/kernel", NULL, TRANSPOSED})},
+    [ATTENTION_R] = {PYTORCH({"layers.*.dec_attn.r_net.weight"}),
+                     TENSORFLOW({"layer_*/rel_attn/r/kernel", NULL, TRANSPOSED})},
+    [ATTENTION_R_EMB] = {PYTORCH({"r_emb", "LKHE"})},
+    [ATTENTION_R_BIAS] = {PYTORCH({"r_bias", "LKH"})},
+    [ATTENTION_U] = {PYTORCH({"layers.*.dec_attn.r_w_bias", "HE"}, {"r_w_bias", "LHE", BY_RANK}),
+                     TENSORFLOW({"r_w_bias", "LHE", BY_RANK})},
+    [ATTENTION_V] = {PYTORCH({"layers.*.dec_attn.r_r_bias", "HE"}),
+                     TENSORFLOW({"r_r_bias", "LHE", BY_RANK})},
+    NORM(ATTENTION_NORM, "layers.*.dec_attn", "layer_*/rel_attn"),
+    LINEAR(FEED_FORWARD_1, "layers.*.pos_ff.CoreNet.0", "layer_*/ff/layer_1"),
+    LINEAR(FEED_FORWARD_2, "layers.*.pos_ff.CoreNet.3", "layer_*/ff/layer_2"),
+    NORM(FEED_FORWARD_NORM, "layers.*.pos_ff", "layer_*/ff"),
 };
 
 static uint64_t transformer_xl_size(const void *settings, char letter, int i) {
     const struct transformer_xl_settings *s = settings;
-    switch (letter) {
-    case 'L':
-        return (uint64_t)s->n_layer;
-    case 'M':
-        return (uint64_t)s->d_model;
-    case 'H':
-        return (uint64_t)s->n_head;
-    case 'E':
-        return (uint64_t)s->d_head;
-    case 'Q':
-        return (uint64_t)(s->n_head * s->d_head);
-    case 'P': /* keys and values */
-        return 2 * (uint64_t)(s->n_head * s->d_head);
-    case 'K':
-        return (uint64_t)s->max_klen;
-    default: /* 'B' */
-        return (uint64_t)transformer_xl_band_tokens(s, i);
-    }
+    const int heads = s->n_head * s->d_head;
+    const int size[] = {
+        ['L'] = s->n_layer, ['M'] = s->d_model, ['H'] = s->n_head,
+        ['E'] = s->d_head,  ['Q'] = heads,      ['P'] = 2 * heads, /* keys and values */
+        ['K'] = s->max_klen};
+    return (uint64_t)(letter == 'B' ? transformer_xl_band_tokens(s, i) : size[(int)letter]);
 }
 
-const struct name_table transformer_xl_names = {.family = &transformer_xl_family,
-                                                .dialect = transformer_xl_dialects,
-                                                .n_dialect = sizeof transformer_xl_dialects /
-                                                             sizeof *transformer_xl_dialects,
-                                                .row = transformer_xl_rows,
-                                                .size = transformer_xl_size};
+const struct name_table transformer_xl_names = {
+    .family = &transformer_xl_family,
+    .dialect = {[DIALECT_PYTORCH] = {.mark = "layers.0.dec_attn.o_net.weight",
+                                     .head = "crit.",
+                                     .body = "transformer."},
+                [DIALECT_TENSORFLOW] = {.mark = "layer_0/rel_attn/qkv/kernel",
+                                        .head = "",
+                                        .body = ""}},
+    .row = transformer_xl_rows,
+    .size = transformer_xl_size};
 
 /* ---- XLNet -------------------------------------------------------------------------------- */
 
 /* Projections W[d_model, n_head, d_head] take inputs to outputs, but the rows of `o` are outputs.
  */
-#define PROJECTION(name)                                                                           \
-    { .piece = {{name, "MHE"}}, .transposed = true }
-
-#define THREE(start, end)                                                                          \
-    {                                                                                              \
-        .piece = {{start "q" end, "MHE"}, {start "k" end, "MHE"}, {start "v" end, "MHE"}},         \
-        .transposed = true                                                                         \
-    }
-
-static const struct names_row xlnet_rows[N_XLNET_PARAMETER] = {
-    [XLNET_EMBEDDING] = {{PYTORCH(IS("word_embedding.weight")),
-                          TENSORFLOW(IS("word_embedding/lookup_table"))}},
-    [XLNET_SOFTMAX] = {{PYTORCH(IS("lm_loss.weight")), TENSORFLOW(IS("lm_loss/weight"))}},
-    [XLNET_SOFTMAX_BIAS] = {{PYTORCH(IS("lm_loss.bias")), TENSORFLOW(IS("lm_loss/bias"))}},
-    [XLNET_MASK] = {{PYTORCH(SHAPED("mask_emb", "11M")),
-                     TENSORFLOW(SHAPED("mask_emb/mask_emb", "11M"))}},
-    [XLNET_QKV] = {{PYTORCH(THREE("layer.*.rel_attn.", "")),
-                    TENSORFLOW(THREE("layer_*/rel_attn/", "/kernel"))}},
-    [XLNET_O] = {{PYTORCH(SHAPED("layer.*.rel_attn.o", "MHE")),
-                  TENSORFLOW(SHAPED("layer_*/rel_attn/o/kernel", "MHE"))}},
-    [XLNET_R] = {{PYTORCH(PROJECTION("layer.*.rel_attn.r")),
-                  TENSORFLOW(PROJECTION("layer_*/rel_attn/r/kernel"))}},
-    [XLNET_U] = {{PYTORCH(SHAPED("layer.*.rel_attn.r_w_bias", "HE")),
-                  TENSORFLOW(BY_RANK("r_w_bias", "LHE"), BY_RANK("r_w_bias", "HE"))}},
-    [XLNET_V] = {{PYTORCH(SHAPED("layer.*.rel_attn.r_r_bias", "HE")),
-                  TENSORFLOW(BY_RANK("r_r_bias", "LHE"), BY_RANK("r_r_bias", "HE"))}},
-    [XLNET_S] = {{PYTORCH(SHAPED("layer.*.rel_attn.r_s_bias", "HE")),
-                  TENSORFLOW(BY_RANK("r_s_bias", "LHE"), BY_RANK("r_s_bias", "HE"))}},
-    [XLNET_SEGMENT] = {{PYTORCH(SHAPED("layer.*.rel_attn.seg_embed", "2HE")),
-                        TENSORFLOW(SHAPED("seg_embed", "L2HE"))}},
-    [XLNET_ATTENTION_NORM_WEIGHT] = {{PYTORCH(IS("layer.*.rel_attn.layer_norm.weight")),
-                                      TENSORFLOW(IS("layer_*/rel_attn/LayerNorm/gamma"))}},
-    [XLNET_ATTENTION_NORM_BIAS] = {{PYTORCH(IS("layer.*.rel_attn.layer_norm.bias")),
-                                    TENSORFLOW(IS("layer_*/rel_attn/LayerNorm/beta"))}},
-    [XLNET_FEED_FORWARD_1_WEIGHT] = {{PYTORCH(IS("layer.*.ff.layer_1.weight")),
-                                      TENSORFLOW(TRANSPOSED("layer_*/ff/layer_1/kernel"))}},
-    [XLNET_FEED_FORWARD_1_BIAS] = {{PYTORCH(IS("layer.*.ff.layer_1.bias")),
-                                    TENSORFLOW(IS("layer_*/ff/layer_1/bias"))}},
-    [XLNET_FEED_FORWARD_2_WEIGHT] = {{PYTORCH(IS("layer.*.ff.layer_2.weight")),
-                                      TENSORFLOW(TRANSPOSED("layer_*/ff/layer_2/kernel"))}},
-    [XLNET_FEED_FORWARD_2_BIAS] = {{PYTORCH(IS("layer.*.ff.layer_2.bias")),
-                                    TENSORFLOW(IS("layer_*/ff/layer_2/bias"))}},
-    [XLNET_FEED_FORWARD_NORM_WEIGHT] = {{PYTORCH(IS("layer.*.ff.layer_norm.weight")),
-                                         TENSORFLOW(IS("layer_*/ff/LayerNorm/gamma"))}},
-    [XLNET_FEED_FORWARD_NORM_BIAS] = {{PYTORCH(IS("layer.*.ff.layer_norm.bias")),
-                                       TENSORFLOW(IS("layer_*/ff/LayerNorm/beta"))}},
-};
-
-static const struct dialect xlnet_dialects[] = {
-    {DIALECT_PYTORCH, .mark = "layer.0.rel_attn.q", .head = "lm_loss.", .body = "transformer."},
-    {DIALECT_TENSORFLOW, .mark = "layer_0/rel_attn/q/kernel", .head = "lm_loss/",
-     .body = "transformer/"},
+static const names_row xlnet_rows[N_XLNET_PARAMETER] = {
+    [XLNET_EMBEDDING] = {PYTORCH({"word_embedding.weight"}),
+                         TENSORFLOW({"word_embedding/lookup_table"})},
+    [XLNET_SOFTMAX] = {PYTORCH({"lm_loss.weight"}), TENSORFLOW({"lm_loss/weight"})},
+    [XLNET_SOFTMAX_BIAS] = {PYTORCH({"lm_loss.bias"}), TENSORFLOW({"lm_loss/bias"})},
+    [XLNET_MASK] = {PYTORCH({"mask_emb", "11M"}), TENSORFLOW({"mask_emb/mask_emb", "11M"})},
+    [XLNET_QKV] = {PYTORCH({"layer.*.rel_attn.q", "MHE", TRANSPOSED,
+                            THEN("layer.*.rel_attn.k", "MHE", TRANSPOSED,
+                                 THEN("layer.*.rel_attn.v", "MHE", TRANSPOSED))}),
+                   TENSORFLOW({"layer_*/rel_attn/q/kernel", "MHE", TRANSPOSED,
+                               THEN("layer_*/rel_attn/k/kernel", "MHE", TRANSPOSED,
+                                    THEN("layer_*/rel_attn/v/kernel", "MHE", TRANSPOSED))})},
+    [XLNET_O] = {PYTORCH({"layer.*.rel_attn.o", "MHE"}),
+                 TENSORFLOW({"layer_*/rel_attn/o/kernel", "MHE"})},
+    [XLNET_R] = {PYTORCH({"layer.*.rel_attn.r", "MHE", TRANSPOSED}),
+                 TENSORFLOW({"layer_*/rel_attn/r/kernel", "MHE", TRANSPOSED})},
+    [XLNET_U] = {PYTORCH({"layer.*.rel_attn.r_w_bias", "HE"}),
+                 TENSORFLOW({"r_w_bias", "LHE", BY_RANK}, {"r_w_bias", "HE", BY_RANK})},
+    [XLNET_V] = {PYTORCH({"layer.*.rel_attn.r_r_bias", "HE"}),
+                 TENSORFLOW({"r_r_bias", "LHE", BY_RANK}, {"r_r_bias", "HE", BY_RANK})},
+    /* Segments play no part in a language model: one trained without them lacks these. */
+    [XLNET_S] = {PYTORCH({"layer.*.rel_attn.r_s_bias", "HE"}),
+                 TENSORFLOW({"r_s_bias", "LHE", BY_RANK}, {"r_s_bias", "HE", BY_RANK},
+                            {.flags = ZEROS})},
+    [XLNET_SEGMENT] = {PYTORCH({"layer.*.rel_attn.seg_embed", "2HE"}),
+                       TENSORFLOW({"seg_embed", "L2HE"}, {.flags = ZEROS})},
+    NORM(XLNET_ATTENTION_NORM, "layer.*.rel_attn", "layer_*/rel_attn"),
+    LINEAR(XLNET_FEED_FORWARD_1, "layer.*.ff.layer_1", "layer_*/ff/layer_1"),
+    LINEAR(XLNET_FEED_FORWARD_2, "layer.*.ff.layer_2", "layer_*/ff/layer_2"),
+    NORM(XLNET_FEED_FORWARD_NORM, "layer.*.ff", "layer_*/ff"),
 };
 
 static uint64_t xlnet_size(const void *settings, char letter, int i) {
     const struct xlnet_settings *s = settings;
+    const int size[] = {['1'] = 1,          ['2'] = 2,         ['L'] = s->n_layer,
+                        ['M'] = s->d_model, ['H'] = s->n_head, ['E'] = s->d_head};
     (void)i;
-    switch (letter) {
-    case 'L':
-        return (uint64_t)s->n_layer;
-    case 'M':
-        return (uint64_t)s->d_model;
-    case 'H':
-        return (uint64_t)s->n_head;
-    default: /* 'E' */
-        return (uint64_t)s->d_head;
-    }
+    return (uint64_t)size[(int)letter];
 }
 
-const struct name_table xlnet_names = {.family = &xlnet_family,
-                                       .dialect = xlnet_dialects,
-                                       .n_dialect = sizeof xlnet_dialects / sizeof *xlnet_dialects,
-                                       .row = xlnet_rows,
-                                       .size = xlnet_size};
+const struct name_table xlnet_names = {
+    .family = &xlnet_family,
+    .dialect = {[DIALECT_PYTORCH] = {.mark = "layer.0.rel_attn.q",
+                                     .head = "lm_loss.",
+                                     .body = "transformer."},
+                [DIALECT_TENSORFLOW] = {.mark = "layer_0/rel_attn/q/kernel",
+                                        .head = "lm_loss/",
+                                        .body = "transformer/"}},
+    .row = xlnet_rows,
+    .size = xlnet_size};

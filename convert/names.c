@@ -16,34 +16,32 @@ static bool ends_with(const char *text, size_t length, const char *end) {
     return length >= tail && memcmp(text + length - tail, end, tail) == 0;
 }
 
-static void set_prefixes(struct names *n, const char *name) {
-    const struct dialect *d = n->dialect;
-    size_t length = strlen(name) - strlen(d->mark), body = strlen(d->body);
-    memcpy(n->prefix, name, length);
-    n->prefix[length] = '\0';
-    strcpy(n->head_prefix, n->prefix);
-    if (!ends_with(n->prefix, length, d->body))
-        return;
+/* The name of the mark, of which `length` bytes precede the mark. */
+static void set_prefixes(struct names *n, const char *name, size_t length) {
     const struct checkpoint *c = n->checkpoint;
-    struct names_text start = names_spell(n, d->head, 0);
-    for (size_t i = 0; i < checkpoint_n_tensor(c); i++)
-        if (strncmp(checkpoint_tensor_at(c, i)->name, start.text, strlen(start.text)) == 0)
-            return;
-    n->head_prefix[length - body] = '\0';
+    const struct dialect *d = &n->table->dialect[n->dialect];
+    snprintf(n->prefix, sizeof n->prefix, "%.*s", (int)length, name);
+    strcpy(n->head_prefix, n->prefix);
+    struct names_text head = names_spell(n, d->head, 0);
+    bool whole = !ends_with(n->prefix, length, d->body);
+    for (size_t i = 0; !whole && i < checkpoint_n_tensor(c); i++)
+        whole = strncmp(checkpoint_tensor_at(c, i)->name, head.text, strlen(head.text)) == 0;
+    if (!whole)
+        n->head_prefix[length - strlen(d->body)] = '\0';
 }
 
 bool names_find(const struct name_table *table, const struct checkpoint *checkpoint,
                 struct names *n) {
     *n = (struct names){.checkpoint = checkpoint, .table = table};
-    for (int d = 0; d < table->n_dialect; d++) {
+    for (int d = 0; d < N_DIALECT; d++) {
         const char *mark = table->dialect[d].mark;
         for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
             const char *name = checkpoint_tensor_at(checkpoint, i)->name;
             size_t length = strlen(name);
             if (!ends_with(name, length, mark) || length - strlen(mark) >= NAMES_MAX_PREFIX)
                 continue;
-            n->dialect = &table->dialect[d];
-            set_prefixes(n, name);
+            n->dialect = (enum dialect_number)d;
+            set_prefixes(n, name, length - strlen(mark));
             return true;
         }
     }
@@ -52,7 +50,7 @@ bool names_find(const struct name_table *table, const struct checkpoint *checkpo
 
 struct names_text names_spell(const struct names *n, const char *name, int i) {
     struct names_text out;
-    const char *head = n->dialect->head, *star = strchr(name, '*');
+    const char *head = n->table->dialect[n->dialect].head, *star = strchr(name, '*');
     const char *prefix = strncmp(name, head, strlen(head)) == 0 ? n->head_prefix : n->prefix;
     if (star)
         snprintf(out.text, sizeof out.text, "%s%.*s%d%s", prefix, (int)(star - name), name, i,
@@ -63,38 +61,37 @@ struct names_text names_spell(const struct names *n, const char *name, int i) {
 }
 
 static const struct origin *origins(const struct names *n, int number) {
-    return n->table->row[number].origin[n->dialect->number];
+    return n->table->row[number][n->dialect];
 }
 
 static bool is_usable(const struct names *n, const struct origin *from) {
-    return from->piece[0].name && (!from->all_bands || n->all_bands);
+    return from->name && (!(from->flags & ALL_BANDS) || n->all_bands);
 }
 
 struct names_text names_usual(const struct names *n, int number, int i) {
-    return names_spell(n, origins(n, number)->piece[0].name, i);
+    return names_spell(n, origins(n, number)->name, i);
 }
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
-static int piece_dimensions(const struct names *n, int number, const struct origin *from, int p) {
+static int dimensions(const struct names *n, int number, const struct origin *from) {
     const struct parameter *parameter = &n->table->family->parameters->parameter[number];
-    const char *shape = from->piece[p].shape;
-    return shape ? (int)strlen(shape) : parameter->kind == PARAMETER_VECTOR ? 1 : 2;
+    return from->shape ? (int)strlen(from->shape) : parameter->kind == PARAMETER_VECTOR ? 1 : 2;
 }
 
-static const struct checkpoint_tensor *find(const struct names *n, const struct origin *from, int p,
+static const struct checkpoint_tensor *find(const struct names *n, const struct origin *from,
                                             int i) {
-    const char *name = from->piece[p].name;
-    return name ? checkpoint_find(n->checkpoint, names_spell(n, name, i).text) : NULL;
+    return checkpoint_find(n->checkpoint, names_spell(n, from->name, i).text);
 }
 
+/* Whether the checkpoint has one of its pieces. */
 static bool has_origin(const struct names *n, int number, const struct origin *from, int i) {
-    for (int p = 0; p < NAMES_MAX_PIECE && is_usable(n, from); p++) {
-        const struct checkpoint_tensor *t = find(n, from, p, i);
-        if (t && (!from->by_rank || t->n_dim == piece_dimensions(n, number, from, p)))
-            return true;
+    bool has = false;
+    for (bool usable = is_usable(n, from); usable && from && !has; from = from->next) {
+        const struct checkpoint_tensor *t = find(n, from, i);
+        has = t && (!(from->flags & BY_RANK) || t->n_dim == dimensions(n, number, from));
     }
-    return false;
+    return has;
 }
 
 int names_which(const struct names *n, int number, int i) {
@@ -102,6 +99,13 @@ int names_which(const struct names *n, int number, int i) {
         if (has_origin(n, number, &origins(n, number)[k], i))
             return k;
     return -1;
+}
+
+enum origin_flags names_computed(const struct names *n, int number, int i) {
+    enum origin_flags computed = 0;
+    for (int k = 0; k < NAMES_MAX_ORIGIN && names_which(n, number, i) < 0; k++)
+        computed |= origins(n, number)[k].flags & (FREQUENCIES | ZEROS);
+    return computed;
 }
 
 /* The spelling to read, or to name in an error. */
@@ -116,14 +120,14 @@ static const struct origin *choose(const struct names *n, int number, int i) {
 
 const struct checkpoint_tensor *names_own(const struct names *n, int number, int i) {
     const struct origin *from = origins(n, number);
-    return is_usable(n, from) ? find(n, from, 0, i) : NULL;
+    return is_usable(n, from) ? find(n, from, i) : NULL;
 }
 
 static int count_origin(const struct names *n, const struct origin *from) {
-    const char *name = from->piece[0].name, *star = name ? strchr(name, '*') : NULL;
+    const char *star = from->name ? strchr(from->name, '*') : NULL;
     if (!star)
-        return find(n, from, 0, 0) != NULL;
-    struct names_text start = names_spell(n, name, 0);
+        return from->name && find(n, from, 0);
+    struct names_text start = names_spell(n, from->name, 0);
     size_t length = strlen(start.text) - strlen(star);
     int count = 0;
     for (size_t i = 0; i < checkpoint_n_tensor(n->checkpoint); i++) {
@@ -160,11 +164,11 @@ static struct shape_text shape_text(int n_dim, const uint64_t *shape) {
     return out;
 }
 
-static txl_status need(const struct names *n, int number, const struct origin *from, int p, int i,
+static txl_status need(const struct names *n, int number, const struct origin *from, int i,
                        const struct checkpoint_tensor **tensor, txl_error *error) {
     const char *path = checkpoint_path(n->checkpoint);
-    const int n_dim = piece_dimensions(n, number, from, p);
-    struct names_text name = names_spell(n, from->piece[p].name, i);
+    const int n_dim = dimensions(n, number, from);
+    struct names_text name = names_spell(n, from->name, i);
     if (n->slot)
         strncat(name.text, n->slot, sizeof name.text - 1 - strlen(name.text));
     const struct checkpoint_tensor *t = checkpoint_find(n->checkpoint, name.text);
@@ -186,27 +190,21 @@ static txl_status need(const struct names *n, int number, const struct origin *f
     return TXL_OK;
 }
 
-static void drop_first_dimension(struct checkpoint_tensor *t) {
-    t->n_element /= t->shape[0];
-    t->n_dim--;
-    memmove(t->shape, t->shape + 1, (size_t)t->n_dim * sizeof *t->shape);
-    memmove(t->stride, t->stride + 1, (size_t)t->n_dim * sizeof *t->stride);
-}
-
 /* The tensor as a weights file has it: layer i's row of it, and rows of outputs where it takes rows
  * of inputs. */
 static struct checkpoint_tensor view_of(const struct checkpoint_tensor *tensor,
-                                        const struct origin *from, int p, int i) {
+                                        const struct origin *from, int i) {
     struct checkpoint_tensor view = *tensor;
-    const char *shape = from->piece[p].shape;
-    if (shape && *shape == 'L') {
+    const int skipped = from->shape && *from->shape == 'L';
+    const int turned = from->flags & TRANSPOSED ? 1 : 0;
+    if (skipped) {
         view.offset += (uint64_t)i * view.stride[0] * checkpoint_dtype_size(view.dtype);
-        drop_first_dimension(&view);
+        view.n_element /= view.shape[0];
+        view.n_dim--;
     }
-    const struct checkpoint_tensor old = view;
-    for (int d = 0; from->transposed && d < view.n_dim; d++) {
-        view.shape[d] = old.shape[(d + 1) % old.n_dim];
-        view.stride[d] = old.stride[(d + 1) % old.n_dim];
+    for (int d = 0; d < view.n_dim; d++) {
+        view.shape[d] = tensor->shape[skipped + (d + turned) % view.n_dim];
+        view.stride[d] = tensor->stride[skipped + (d + turned) % view.n_dim];
     }
     return view;
 }
@@ -215,50 +213,51 @@ txl_status names_need(const struct names *n, int number, int i, struct checkpoin
                       txl_error *error) {
     const struct origin *from = choose(n, number, i);
     const struct checkpoint_tensor *t;
-    txl_status status = need(n, number, from, 0, i, &t, error);
+    txl_status status = need(n, number, from, i, &t, error);
     if (!status)
-        *view = view_of(t, from, 0, i);
+        *view = view_of(t, from, i);
     return status;
 }
 
-/* The shape that the piece must have. */
-static void expect(const struct names *n, const void *settings, const struct parameter_tensor *to,
-                   const struct origin *from, int p, int i, uint64_t *shape) {
-    const char *letters = from->piece[p].shape;
-    shape[0] = from->transposed ? to->n_column : to->n_row;
-    shape[1] = from->transposed ? to->n_row : to->n_column;
-    for (int d = 0; letters && letters[d]; d++)
-        shape[d] = letters[d] >= '0' && letters[d] <= '9' ? (uint64_t)(letters[d] - '0')
-                                                          : n->table->size(settings, letters[d], i);
+/* Appends a view of the tensor, whose shape must be the expected one. */
+static txl_status add_piece(const struct names *n, const void *settings,
+                            const struct parameter_tensor *to, const struct origin *from, int i,
+                            struct checkpoint_tensor *piece, txl_error *error) {
+    const bool transposed = from->flags & TRANSPOSED;
+    uint64_t shape[CHECKPOINT_MAX_DIM] = {transposed ? to->n_column : to->n_row,
+                                          transposed ? to->n_row : to->n_column};
+    const struct checkpoint_tensor *t;
+    txl_status status = need(n, to->number, from, i, &t, error);
+    if (status)
+        return status;
+    for (int d = 0; from->shape && d < t->n_dim; d++)
+        shape[d] = n->table->size(settings, from->shape[d], i);
+    *piece = view_of(t, from, i);
+    if (memcmp(t->shape, shape, (size_t)t->n_dim * sizeof *shape) != 0)
+        return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, expected %s",
+                        checkpoint_path(n->checkpoint), t->name,
+                        shape_text(t->n_dim, t->shape).text, shape_text(t->n_dim, shape).text);
+    return TXL_OK;
 }
 
 txl_status names_pieces(const struct names *n, const void *settings,
                         const struct parameter_tensor *to, struct checkpoint_tensor **piece,
                         int *n_piece, txl_error *error) {
     const struct origin *from = choose(n, to->number, to->i);
+    const bool all_bands = from->flags & ALL_BANDS;
     int count = 0;
-    while (count < NAMES_MAX_PIECE && from->piece[count].name)
+    for (const struct origin *p = from; p; p = p->next)
         count++;
-    if (from->all_bands)
-        count = count_origin(n, from);
-    *n_piece = count;
+    *n_piece = count = all_bands ? count_origin(n, from) : count;
     *piece = calloc((size_t)count, sizeof **piece);
     if (!*piece)
         return txl_fail_memory(error, "the list of tensors", (size_t)count * sizeof **piece);
     uint64_t n_element = 0;
-    for (int k = 0; k < count; k++) {
-        const int p = from->all_bands ? 0 : k, i = from->all_bands ? k : to->i;
-        const struct checkpoint_tensor *t;
-        uint64_t shape[CHECKPOINT_MAX_DIM];
-        txl_status status = need(n, to->number, from, p, i, &t, error);
+    for (int k = 0; k < count; k++, from = all_bands ? from : from->next) {
+        txl_status status =
+            add_piece(n, settings, to, from, all_bands ? k : to->i, &(*piece)[k], error);
         if (status)
             return status;
-        expect(n, settings, to, from, p, i, shape);
-        if (memcmp(t->shape, shape, (size_t)t->n_dim * sizeof *shape) != 0)
-            return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, expected %s",
-                            checkpoint_path(n->checkpoint), t->name,
-                            shape_text(t->n_dim, t->shape).text, shape_text(t->n_dim, shape).text);
-        (*piece)[k] = view_of(t, from, p, i);
         n_element += (*piece)[k].n_element;
     }
     assert(n_element == to->n_row * to->n_column);

@@ -10,33 +10,33 @@
 #include "convert/containers/checkpoint.h"
 #include "lib/network/family.h"
 
-enum {
-    NAMES_MAX_PREFIX = 256,
-    NAMES_MAX_ORIGIN = 3, /* spellings of a parameter in a dialect */
-    NAMES_MAX_PIECE = 3   /* tensors that a parameter is put together from */
-};
+enum { NAMES_MAX_PREFIX = 256, NAMES_MAX_ORIGIN = 3 /* spellings of a parameter in a dialect */ };
 
 enum dialect_number { DIALECT_PYTORCH, DIALECT_TENSORFLOW, N_DIALECT };
 
-/* Where a parameter comes from. */
-struct origin {
-    struct {
-        const char *name; /* `*` is the number of the band or layer */
-        /* The sizes of its dimensions, a letter or digit each; NULL: those of the parameter.
-         * `L`, the first, is n_layer: the tensor has a row for each layer. */
-        const char *shape;
-    } piece[NAMES_MAX_PIECE]; /* one after the other */
-    bool by_rank;    /* the name may be another parameter's: the number of dimensions tells */
-    bool transposed; /* its first dimension is the parameter's last */
-    bool all_bands;  /* one piece for each band; only where one embedding serves all bands */
+enum origin_flags {
+    BY_RANK = 1,    /* the name may be another parameter's: the number of dimensions tells */
+    TRANSPOSED = 2, /* its first dimension is the parameter's last */
+    ALL_BANDS = 4,  /* one tensor for each band; only where one embedding serves all bands */
+    /* Without a name, what stands for a parameter that the checkpoint may lack: */
+    FREQUENCIES = 8, /* the sinusoids' */
+    ZEROS = 16
 };
 
-struct names_row {
-    struct origin origin[N_DIALECT][NAMES_MAX_ORIGIN];
+/* The tensor that a parameter comes from. */
+struct origin {
+    const char *name; /* `*` is the number of the band or layer */
+    /* The sizes of its dimensions, a letter or digit each; NULL: those of the parameter.  `L`, the
+     * first, is n_layer: the tensor has a row for each layer. */
+    const char *shape;
+    enum origin_flags flags;
+    const struct origin *next; /* the tensor that follows, of a parameter in pieces */
 };
+
+/* The spellings of a parameter in each dialect; the first that the checkpoint has is taken. */
+typedef struct origin names_row[N_DIALECT][NAMES_MAX_ORIGIN];
 
 struct dialect {
-    enum dialect_number number;
     const char *mark; /* the end of a name that every such checkpoint has; the prefix precedes it */
     const char *head; /* how the names of the softmax begin, which may have a shorter prefix: */
     const char *body; /* this end of the prefix may be missing */
@@ -45,9 +45,8 @@ struct dialect {
 /* How a family is published. */
 struct name_table {
     const struct family *family;
-    const struct dialect *dialect; /* in the order in which they are looked for */
-    int n_dialect;
-    const struct names_row *row;                                /* of each parameter */
+    struct dialect dialect[N_DIALECT];                          /* looked for in this order */
+    const names_row *row;                                       /* of each parameter */
     uint64_t (*size)(const void *settings, char letter, int i); /* of a dimension */
 };
 
@@ -57,7 +56,7 @@ extern const struct name_table transformer_xl_names, xlnet_names;
 struct names {
     const struct checkpoint *checkpoint;
     const struct name_table *table;
-    const struct dialect *dialect;
+    enum dialect_number dialect;
     char prefix[NAMES_MAX_PREFIX], head_prefix[NAMES_MAX_PREFIX];
     const char *slot; /* follows the names of the tensors that are read, if they are not the
                          parameters' own but what an optimiser kept beside them; or NULL */
@@ -93,6 +92,9 @@ int names_count(const struct names *names, int number);
  * many dimensions as its origin says, none of them 0. */
 txl_status names_need(const struct names *names, int number, int i, struct checkpoint_tensor *view,
                       txl_error *error);
+
+/* FREQUENCIES or ZEROS for a parameter that the checkpoint lacks and may lack, else 0. */
+enum origin_flags names_computed(const struct names *names, int number, int i);
 
 /* All pieces of a parameter, whose shapes must follow from the settings: views of the checkpoint's
  * tensors, to be read one after the other.  The caller frees `*piece`. */

@@ -74,7 +74,7 @@ static const struct pickle_value *find_module(const struct names *names) {
 }
 
 static bool is_tensorflow(const struct statements *s) {
-    return s->names->dialect->number == DIALECT_TENSORFLOW;
+    return s->names->dialect == DIALECT_TENSORFLOW;
 }
 
 /* The statements of a TensorFlow checkpoint: what corpus-info.json says of the softmax, and what is

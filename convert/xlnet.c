@@ -186,7 +186,7 @@ static txl_status refuse_headless(const struct names *names, txl_error *error) {
     const char *task = fine_tuned_for(names->checkpoint);
     if (names_own(names, XLNET_SOFTMAX_BIAS, 0))
         return TXL_OK;
-    if (names->dialect->number == DIALECT_TENSORFLOW)
+    if (names->dialect == DIALECT_TENSORFLOW)
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: an XLNet without tensor %s%s%s: it is no language model; convert the "
                         "model that it was made from (for example xlnet_cased_L-12_H-768_A-12)",
@@ -272,7 +272,7 @@ static txl_status check_biases(const struct names *names, const json_t *config, 
 /* The JSON that states what shapes do not. */
 static txl_status load_config(struct recognised *r, const struct convert_options *options,
                               struct config *c, txl_error *error) {
-    const bool tensorflow = r->names.dialect->number == DIALECT_TENSORFLOW;
+    const bool tensorflow = r->names.dialect == DIALECT_TENSORFLOW;
     *c = (struct config){.path = checkpoint_path(r->names.checkpoint),
                          .file = tensorflow ? "xlnet_config.json" : "config.json"};
     txl_status status = config_file_load(c->path, c->file, &r->config_path, &c->json, error);
@@ -302,7 +302,7 @@ txl_status recognise_xlnet(struct recognised *r, const struct convert_options *o
         status = refuse_headless(names, error);
     if (!status)
         status = load_config(r, options, &config, error);
-    if (!status && names->dialect->number == DIALECT_TENSORFLOW) {
+    if (!status && names->dialect == DIALECT_TENSORFLOW) {
         status = refuse_shared_layers(names, config.json, error);
         if (!status)
             status = check_biases(names, config.json, error);
