@@ -76,7 +76,7 @@ void convert_description_free(struct convert_description *description);
 
 /* A vocabulary without a model, as in a weights file. */
 struct convert_vocabulary {
-    const char *tokenizer; /* the setting */
+    txl_kind kind;
     bool lower_case;
     int32_t n, unk, eos; /* ids, -1: none */
     void *section;       /* for free() */

@@ -58,7 +58,19 @@ txl_status recognise(const struct checkpoint *checkpoint, const struct convert_o
                              error);
 }
 
+txl_status recognise_source(const char *source, const struct convert_options *options,
+                            struct recognised *r, txl_error *error) {
+    struct checkpoint *checkpoint;
+    *r = (struct recognised){.opened = NULL};
+    txl_status status = checkpoint_open(source, &checkpoint, error);
+    if (!status)
+        status = recognise(checkpoint, options, r, error);
+    r->opened = checkpoint;
+    return status;
+}
+
 void recognised_free(struct recognised *r) {
+    checkpoint_close(r->opened);
     free(r->config_path);
 }
 

@@ -19,6 +19,7 @@ struct recognised {
     bool by_dataset;   /* the text's kind is that of the dataset */
     char dataset[16];  /* as corpus-info.json names it, or where that does not and it matters to the
                           settings, the pickled corpus; or empty */
+    struct checkpoint *opened; /* by recognise_source; owned */
     char missing[512]; /* the options that state the unknown facts, each after a blank; those facts
                           are unset */
 };
@@ -27,6 +28,9 @@ struct recognised {
  * `r` is the caller's to free even after a failure. */
 txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,
                      struct recognised *r, txl_error *error);
+/* The same of a checkpoint that is opened for it. */
+txl_status recognise_source(const char *source, const struct convert_options *options,
+                            struct recognised *r, txl_error *error);
 void recognised_free(struct recognised *r);
 
 /* TXL_OK if no fact is unknown; else the error that names the options. */

@@ -238,7 +238,7 @@ static txl_status read_file(struct train_vocabulary *v, const char *path) {
         terminal_error("%s", error.message);
         return TXL_FORMAT;
     }
-    v->tokenizer = file.tokenizer;
+    v->tokenizer = txl_kind_name(file.kind);
     v->lower_case = file.lower_case;
     v->n = file.n;
     v->unk = file.unk;
