@@ -11,40 +11,66 @@
 /* The published pretraining's lengths, used if config.json states none. */
 enum { TGT_LEN = 512, MEM_LEN = 384 };
 
-/* ---- What config.json says ---------------------------------------------------------------- */
-
-/* What stands beside the checkpoint. */
-struct config {
+/* What is being recognised, and what stands beside the checkpoint. */
+struct reading {
+    const struct names *names;
+    const struct convert_options *options;
+    struct xlnet_settings *settings;
+    char **config_path;
     const char *path; /* of the checkpoint */
-    const char *file; /* config.json or xlnet_config.json */
-    json_t *json;
+    bool tensorflow;
+    const char *file; /* config.json or xlnet_config.json, */
+    json_t *config;   /* and what it says */
+    txl_error *error;
 };
 
-/* Reads a number that config.json may state; null counts as not stated. */
-static txl_status config_integer(const struct config *c, const char *key, int low, int high,
-                                 int *value, txl_error *error) {
-    const json_t *number = json_object_get(c->json, key);
-    if (!number || json_is_null(number))
-        return TXL_OK;
+/* ---- What config.json says ---------------------------------------------------------------- */
+
+/* The JSON that states what shapes do not. */
+static txl_status load_config(struct reading *x) {
+    txl_status status = config_file_load(x->path, x->file, x->config_path, &x->config, x->error);
+    if (status || x->config)
+        return status;
+    if (!x->tensorflow)
+        return txl_fail(x->error, TXL_ARGUMENT,
+                        "%s: an XLNet without config.json beside it, which states its "
+                        "ff_activation, attn_type, layer_norm_eps and clamp_len; put it there",
+                        x->path);
+    if (!x->options->activation)
+        return txl_fail(x->error, TXL_ARGUMENT,
+                        "%s: an XLNet without xlnet_config.json beside it, which states its "
+                        "ff_activation; put it there, or add --activation",
+                        x->path);
+    x->config = json_object();
+    return x->config ? TXL_OK : txl_fail_memory(x->error, "the settings", 4096);
+}
+
+/* A member of config.json; null counts as not stated, and is NULL. */
+static const json_t *stated(const struct reading *x, const char *key) {
+    const json_t *value = json_object_get(x->config, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+/* Reads a number that config.json may state. */
+static txl_status read_integer(const struct reading *x, const char *key, int low, int high,
+                               int *value) {
+    const json_t *number = stated(x, key);
     json_int_t n = json_integer_value(number);
-    if (!json_is_integer(number) || n < low || n > high)
-        return txl_fail(error, TXL_FORMAT, "%s: %s's %s is not an integer from %d to %d", c->path,
-                        c->file, key, low, high);
-    *value = (int)n;
+    if (number && (!json_is_integer(number) || n < low || n > high))
+        return txl_fail(x->error, TXL_FORMAT, "%s: %s's %s is not an integer from %d to %d",
+                        x->path, x->file, key, low, high);
+    *value = number ? (int)n : *value;
     return TXL_OK;
 }
 
-static const char *config_word(const json_t *config, const char *key, const char *otherwise) {
-    const json_t *word = json_object_get(config, key);
-    if (!word || json_is_null(word))
-        return otherwise;
-    return json_is_string(word) ? json_string_value(word) : "no string";
+static const char *read_word(const struct reading *x, const char *key, const char *otherwise) {
+    const json_t *word = stated(x, key);
+    return !word ? otherwise : json_is_string(word) ? json_string_value(word) : "no string";
 }
 
 /* `gelu` is the form with tanh, which the published weights were trained with; later libraries read
  * the name as the form with erf. */
-static txl_status read_activation(const struct config *c, const char *asked, int *activation,
-                                  txl_error *error) {
+static txl_status read_activation(struct reading *x) {
     static const struct {
         const char *config, *name;
     } names[] = {{"gelu", "gelu-tanh"},
@@ -52,70 +78,92 @@ static txl_status read_activation(const struct config *c, const char *asked, int
                  {"relu", "relu"},
                  {"swish", "swish"},
                  {"silu", "swish"}};
-    const char *stated = config_word(c->json, "ff_activation", "gelu");
-    const char *name = asked;
+    const char *word = read_word(x, "ff_activation", "gelu"), *name = x->options->activation;
     for (size_t i = 0; !name && i < sizeof names / sizeof *names; i++)
-        if (strcmp(stated, names[i].config) == 0)
+        if (strcmp(word, names[i].config) == 0)
             name = names[i].name;
-    *activation = setting_word(xlnet_activation_name, name);
-    if (*activation >= 0)
+    x->settings->ff_activation = setting_word(xlnet_activation_name, name);
+    if (x->settings->ff_activation >= 0)
         return TXL_OK;
-    return txl_fail(error, TXL_UNSUPPORTED,
+    return txl_fail(x->error, TXL_UNSUPPORTED,
                     "%s: ff_activation is \"%s\"; txl runs gelu, gelu_new, relu, swish and silu",
-                    c->path, stated);
+                    x->path, word);
 }
 
-static txl_status read_attention(const struct config *c, enum xlnet_attention *attention,
-                                 txl_error *error) {
-    const char *stated = config_word(c->json, "attn_type", "bi");
-    int number = setting_word(xlnet_attention_name, stated);
+static txl_status read_attention(struct reading *x) {
+    const char *word = read_word(x, "attn_type", "bi");
+    int number = setting_word(xlnet_attention_name, word);
     if (number < 0)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: attn_type is \"%s\"; txl runs bi and uni",
-                        c->path, stated);
-    *attention = (enum xlnet_attention)number;
+        return txl_fail(x->error, TXL_UNSUPPORTED, "%s: attn_type is \"%s\"; txl runs bi and uni",
+                        x->path, word);
+    x->settings->attn_type = (enum xlnet_attention)number;
     return TXL_OK;
 }
 
-static txl_status read_epsilon(const struct config *c, double *epsilon, txl_error *error) {
-    const json_t *number = json_object_get(c->json, "layer_norm_eps");
-    *epsilon = json_is_number(number) ? json_number_value(number) : 1e-12;
-    if ((!number || json_is_number(number)) && *epsilon >= 0 && *epsilon <= 1)
+static txl_status read_epsilon(struct reading *x) {
+    const json_t *number = json_object_get(x->config, "layer_norm_eps");
+    double epsilon = json_is_number(number) ? json_number_value(number) : 1e-12;
+    x->settings->layer_norm_eps = epsilon;
+    if ((!number || json_is_number(number)) && epsilon >= 0 && epsilon <= 1)
         return TXL_OK;
-    return txl_fail(error, TXL_FORMAT, "%s: %s's layer_norm_eps is not from 0 to 1", c->path,
-                    c->file);
+    return txl_fail(x->error, TXL_FORMAT, "%s: %s's layer_norm_eps is not from 0 to 1", x->path,
+                    x->file);
 }
 
-static txl_status read_lengths(const struct config *c, const struct convert_options *o,
-                               struct model_settings *s, txl_error *error) {
+static txl_status read_lengths(struct reading *x) {
+    const struct convert_options *o = x->options;
+    struct model_settings *s = &x->settings->model;
     s->tgt_len = o->tgt_len >= 0 ? o->tgt_len : TGT_LEN;
     s->mem_len = MEM_LEN;
     s->clamp_len = -1;
-    txl_status status = config_integer(c, "mem_len", 0, TXL_MAX_MEM_LEN, &s->mem_len, error);
+    txl_status status = read_integer(x, "mem_len", 0, TXL_MAX_MEM_LEN, &s->mem_len);
     if (!status)
-        status = config_integer(c, "clamp_len", -1, INT32_MAX, &s->clamp_len, error);
+        status = read_integer(x, "clamp_len", -1, INT32_MAX, &s->clamp_len);
     if (status)
         return status;
     s->mem_len = o->mem_len >= 0 ? o->mem_len : s->mem_len;
     s->clamp_len = o->has_clamp_len ? o->clamp_len : s->clamp_len;
     s->clamp_len = s->clamp_len > 0 ? s->clamp_len : -1;
-    s->same_length = json_is_true(json_object_get(c->json, "same_length"));
+    s->same_length = json_is_true(json_object_get(x->config, "same_length"));
     if (s->tgt_len < 1 || s->tgt_len > TXL_MAX_TGT_LEN || s->mem_len > TXL_MAX_MEM_LEN)
-        return txl_fail(error, TXL_ARGUMENT,
+        return txl_fail(x->error, TXL_ARGUMENT,
                         "tgt_len %d and mem_len %d are not from 1 to %d and from 0 to %d",
                         s->tgt_len, s->mem_len, TXL_MAX_TGT_LEN, TXL_MAX_MEM_LEN);
-    return TXL_OK;
+    return xlnet_check(x->settings, x->path, TXL_FORMAT, x->error);
 }
 
 /* ---- What shapes say ---------------------------------------------------------------------- */
 
-static txl_status read_shapes(const struct names *names, struct xlnet_settings *s,
-                              txl_error *error) {
+/* ALXLNet's layers share their weights. */
+static txl_status refuse_shared_layers(struct reading *x) {
+    json_int_t n_layer = json_integer_value(json_object_get(x->config, "n_layer"));
+    if (!x->tensorflow || names_count(x->names, XLNET_QKV) > 1 || n_layer <= 1)
+        return TXL_OK;
+    return txl_fail(x->error, TXL_UNSUPPORTED,
+                    "%s: %d layers that share their weights, an ALXLNet, which txl does not run; "
+                    "convert an XLNet",
+                    x->path, (int)n_layer);
+}
+
+/* xlnet_config.json's untie_r must agree with the shape of the biases. */
+static txl_status check_biases(struct reading *x) {
+    const json_t *untied = json_object_get(x->config, "untie_r");
+    bool per_layer = names_which(x->names, XLNET_U, 0) == 0;
+    if (!x->tensorflow || !json_is_boolean(untied) || json_is_true(untied) == per_layer)
+        return TXL_OK;
+    return txl_fail(x->error, TXL_FORMAT, "%s: xlnet_config.json's untie_r is %s, but %s is %s",
+                    x->path, per_layer ? "false" : "true", names_usual(x->names, XLNET_U, 0).text,
+                    per_layer ? "one for each layer" : "one for all layers");
+}
+
+static txl_status read_shapes(struct reading *x) {
+    struct xlnet_settings *s = x->settings;
     struct checkpoint_tensor embedding, query, inner;
-    txl_status status = names_need(names, XLNET_EMBEDDING, 0, &embedding, error);
+    txl_status status = names_need(x->names, XLNET_EMBEDDING, 0, &embedding, x->error);
     if (!status)
-        status = names_need(names, XLNET_QKV, 0, &query, error);
+        status = names_need(x->names, XLNET_QKV, 0, &query, x->error);
     if (!status)
-        status = names_need(names, XLNET_FEED_FORWARD_1_WEIGHT, 0, &inner, error);
+        status = names_need(x->names, XLNET_FEED_FORWARD_1_WEIGHT, 0, &inner, x->error);
     if (status)
         return status;
     s->model.n_token = (int)embedding.shape[0];
@@ -123,14 +171,14 @@ static txl_status read_shapes(const struct names *names, struct xlnet_settings *
     s->n_head = (int)query.shape[0];
     s->d_head = (int)query.shape[1];
     s->d_inner = (int)inner.shape[0];
-    s->n_layer = names_count(names, XLNET_QKV);
+    s->n_layer = names_count(x->names, XLNET_QKV);
     return TXL_OK;
 }
 
 /* Checks that config.json agrees with the shapes, and that they are within the limits of a weights
  * file. */
-static txl_status check_shapes(const struct config *c, const struct xlnet_settings *s,
-                               txl_error *error) {
+static txl_status check_shapes(struct reading *x) {
+    const struct xlnet_settings *s = x->settings;
     const struct {
         const char *key;
         int value, most;
@@ -144,18 +192,26 @@ static txl_status check_shapes(const struct config *c, const struct xlnet_settin
         {"vocab_size", s->model.n_token, MAX_N_TOKEN},
     };
     for (size_t i = 0; i < sizeof dimension / sizeof *dimension; i++) {
-        int stated = dimension[i].value;
-        txl_status status = config_integer(c, dimension[i].key, 0, INT32_MAX, &stated, error);
+        const char *key = dimension[i].key;
+        const int value = dimension[i].value;
+        int claimed = value;
+        txl_status status = read_integer(x, key, 0, INT32_MAX, &claimed);
         if (status)
             return status;
-        if (dimension[i].value > dimension[i].most)
-            return txl_fail(error, TXL_UNSUPPORTED, "%s: %s is %d; txl runs up to %d", c->path,
-                            dimension[i].key, dimension[i].value, dimension[i].most);
-        if (stated != dimension[i].value)
-            return txl_fail(error, TXL_FORMAT, "%s: %s's %s is %d, but the tensors are those of %d",
-                            c->path, c->file, dimension[i].key, stated, dimension[i].value);
+        if (value > dimension[i].most)
+            return txl_fail(x->error, TXL_UNSUPPORTED, "%s: %s is %d; txl runs up to %d", x->path,
+                            key, value, dimension[i].most);
+        if (claimed != value)
+            return txl_fail(x->error, TXL_FORMAT,
+                            "%s: %s's %s is %d, but the tensors are those of %d", x->path, x->file,
+                            key, claimed, value);
     }
     return TXL_OK;
+}
+
+static txl_status find_ties(struct reading *x) {
+    return names_tied(x->names, XLNET_EMBEDDING, 0, XLNET_SOFTMAX, 0, false,
+                      &x->settings->tied_weights, x->error);
 }
 
 /* ---- What is refused by name -------------------------------------------------------------- */
@@ -181,31 +237,31 @@ static const char *fine_tuned_for(const struct checkpoint *checkpoint) {
     return NULL;
 }
 
-static txl_status refuse_headless(const struct names *names, txl_error *error) {
-    const char *path = checkpoint_path(names->checkpoint);
-    const char *task = fine_tuned_for(names->checkpoint);
-    if (names_own(names, XLNET_SOFTMAX_BIAS, 0))
+static txl_status refuse_headless(struct reading *x) {
+    const char *task = fine_tuned_for(x->names->checkpoint);
+    if (names_own(x->names, XLNET_SOFTMAX_BIAS, 0))
         return TXL_OK;
-    if (names->dialect == DIALECT_TENSORFLOW)
-        return txl_fail(error, TXL_UNSUPPORTED,
+    if (x->tensorflow)
+        return txl_fail(x->error, TXL_UNSUPPORTED,
                         "%s: an XLNet without tensor %s%s%s: it is no language model; convert the "
                         "model that it was made from (for example xlnet_cased_L-12_H-768_A-12)",
-                        path, names_usual(names, XLNET_SOFTMAX_BIAS, 0).text,
+                        x->path, names_usual(x->names, XLNET_SOFTMAX_BIAS, 0).text,
                         task ? ", fine-tuned for " : "", task ? task : "");
     if (task)
-        return txl_fail(error, TXL_UNSUPPORTED,
+        return txl_fail(x->error, TXL_UNSUPPORTED,
                         "%s: an XLNet fine-tuned for %s: its language model's lm_loss is gone; "
                         "convert the model that it was made from (for example xlnet-base-cased)",
-                        path, task);
-    return txl_fail(error, TXL_UNSUPPORTED,
+                        x->path, task);
+    return txl_fail(x->error, TXL_UNSUPPORTED,
                     "%s: an XLNet without tensor lm_loss.bias, saved from the bare XLNetModel: it "
                     "is no language model; convert one saved from XLNetLMHeadModel (for example "
                     "xlnet-base-cased)",
-                    path);
+                    x->path);
 }
 
 /* Refuses options that apply only to a Transformer-XL. */
-static txl_status refuse_options(const struct convert_options *o, txl_error *error) {
+static txl_status refuse_options(struct reading *x) {
+    const struct convert_options *o = x->options;
     const struct {
         bool given;
         const char *option, *reason;
@@ -222,7 +278,7 @@ static txl_status refuse_options(const struct convert_options *o, txl_error *err
     };
     for (size_t i = 0; i < sizeof option / sizeof *option; i++) {
         if (option[i].given)
-            return txl_fail(error, TXL_ARGUMENT, "%s means nothing to an XLNet: %s",
+            return txl_fail(x->error, TXL_ARGUMENT, "%s means nothing to an XLNet: %s",
                             option[i].option, option[i].reason);
     }
     return TXL_OK;
@@ -230,90 +286,24 @@ static txl_status refuse_options(const struct convert_options *o, txl_error *err
 
 /* ---- All of it ---------------------------------------------------------------------------- */
 
-static txl_status read_config(struct xlnet_settings *s, const struct config *c,
-                              const struct convert_options *options, txl_error *error) {
-    txl_status status = check_shapes(c, s, error);
-    if (!status)
-        status = read_activation(c, options->activation, &s->ff_activation, error);
-    if (!status)
-        status = read_attention(c, &s->attn_type, error);
-    if (!status)
-        status = read_epsilon(c, &s->layer_norm_eps, error);
-    if (!status)
-        status = read_lengths(c, options, &s->model, error);
-    return status ? status : xlnet_check(s, c->path, TXL_FORMAT, error);
-}
-
-/* ALXLNet's layers share their weights. */
-static txl_status refuse_shared_layers(const struct names *names, const json_t *config,
-                                       txl_error *error) {
-    int n_layer = names_count(names, XLNET_QKV);
-    json_int_t stated = json_integer_value(json_object_get(config, "n_layer"));
-    if (n_layer > 1 || stated <= 1)
-        return TXL_OK;
-    return txl_fail(error, TXL_UNSUPPORTED,
-                    "%s: %d layers that share their weights, an ALXLNet, which txl does not run; "
-                    "convert an XLNet",
-                    checkpoint_path(names->checkpoint), (int)stated);
-}
-
-/* xlnet_config.json's untie_r must agree with the shape of the biases. */
-static txl_status check_biases(const struct names *names, const json_t *config, txl_error *error) {
-    const json_t *untied = json_object_get(config, "untie_r");
-    bool per_layer = names_which(names, XLNET_U, 0) == 0;
-    if (!json_is_boolean(untied) || json_is_true(untied) == per_layer)
-        return TXL_OK;
-    return txl_fail(error, TXL_FORMAT, "%s: xlnet_config.json's untie_r is %s, but %s is %s",
-                    checkpoint_path(names->checkpoint), per_layer ? "false" : "true",
-                    names_usual(names, XLNET_U, 0).text,
-                    per_layer ? "one for each layer" : "one for all layers");
-}
-
-/* The JSON that states what shapes do not. */
-static txl_status load_config(struct recognised *r, const struct convert_options *options,
-                              struct config *c, txl_error *error) {
-    const bool tensorflow = r->names.dialect == DIALECT_TENSORFLOW;
-    *c = (struct config){.path = checkpoint_path(r->names.checkpoint),
-                         .file = tensorflow ? "xlnet_config.json" : "config.json"};
-    txl_status status = config_file_load(c->path, c->file, &r->config_path, &c->json, error);
-    if (status || c->json)
-        return status;
-    if (!tensorflow)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "%s: an XLNet without config.json beside it, which states its "
-                        "ff_activation, attn_type, layer_norm_eps and clamp_len; put it there",
-                        c->path);
-    if (!options->activation)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "%s: an XLNet without xlnet_config.json beside it, which states its "
-                        "ff_activation; put it there, or add --activation",
-                        c->path);
-    c->json = json_object();
-    return c->json ? TXL_OK : txl_fail_memory(error, "the settings", 4096);
-}
-
 txl_status recognise_xlnet(struct recognised *r, const struct convert_options *options,
                            txl_error *error) {
-    struct xlnet_settings *s = &r->settings.xlnet;
-    const struct names *names = &r->names;
-    struct config config = {0};
-    txl_status status = refuse_options(options, error);
-    if (!status)
-        status = refuse_headless(names, error);
-    if (!status)
-        status = load_config(r, options, &config, error);
-    if (!status && names->dialect == DIALECT_TENSORFLOW) {
-        status = refuse_shared_layers(names, config.json, error);
-        if (!status)
-            status = check_biases(names, config.json, error);
-    }
-    if (!status)
-        status = read_shapes(names, s, error);
-    if (!status)
-        status = read_config(s, &config, options, error);
-    json_decref(config.json);
-    if (!status)
-        status =
-            names_tied(names, XLNET_EMBEDDING, 0, XLNET_SOFTMAX, 0, false, &s->tied_weights, error);
+    static txl_status (*const steps[])(struct reading *) = {
+        refuse_options, refuse_headless, load_config,  refuse_shared_layers,
+        check_biases,   read_shapes,     check_shapes, read_activation,
+        read_attention, read_epsilon,    read_lengths, find_ties};
+    const bool tensorflow = r->names.dialect == DIALECT_TENSORFLOW;
+    struct reading x = {.names = &r->names,
+                        .options = options,
+                        .settings = &r->settings.xlnet,
+                        .config_path = &r->config_path,
+                        .path = checkpoint_path(r->names.checkpoint),
+                        .tensorflow = tensorflow,
+                        .file = tensorflow ? "xlnet_config.json" : "config.json",
+                        .error = error};
+    txl_status status = TXL_OK;
+    for (size_t i = 0; !status && i < sizeof steps / sizeof *steps; i++)
+        status = steps[i](&x);
+    json_decref(x.config);
     return status;
 }
