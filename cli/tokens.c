@@ -3,11 +3,11 @@
 
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "lib/base/byte_order_mark.h"
 #include "lib/base/white_space.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Bytes between two looks at the progress and at Ctrl-C. */
 enum { READ_BYTES = 1 << 16, FEED_BYTES = 512 };
@@ -183,10 +183,7 @@ static txl_status pass_lines(struct token_reader *reader, const char *text, size
 
 /* Passes on what is before the text, and the text's begin. */
 static txl_status begin_text(struct token_reader *reader, txl_error *error) {
-    static const char mark[] = "\xef\xbb\xbf";
-    bool marked = !reader->takes_bytes && reader->n_first >= strlen(mark) &&
-                  memcmp(reader->first, mark, strlen(mark)) == 0;
-    reader->mark = marked ? strlen(mark) : 0;
+    reader->mark = reader->takes_bytes ? 0 : byte_order_mark_length(reader->first, reader->n_first);
     const char *first = reader->first + reader->mark;
     size_t n = reader->n_first - (size_t)reader->mark;
     bool parted =

@@ -4,6 +4,7 @@
 #include "convert/containers/checkpoint.h"
 #include "convert/containers/foreign.h"
 #include "convert/containers/zip.h"
+#include "lib/base/byte_order_mark.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/limits.h"
@@ -310,10 +311,9 @@ static txl_status from_text(struct draft *draft, const unsigned char *text, size
     if (memchr(text, 0, length))
         return txl_fail(draft->error, TXL_UNSUPPORTED,
                         "%s: no vocabulary: neither a pickle nor JSON nor text", draft->path);
-    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
-        text += 3;
-        length -= 3;
-    }
+    size_t mark = byte_order_mark_length((const char *)text, length);
+    text += mark;
+    length -= mark;
     txl_status status = allocate(draft, count_lines(text, length));
     if (status)
         return status;

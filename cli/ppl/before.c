@@ -5,10 +5,9 @@
 #include "cli/system/terminal.h"
 #include "cli/system/unwrap.h"
 #include "cli/tokens.h"
+#include "lib/base/byte_order_mark.h"
 #include "lib/base/white_space.h"
 #include "source.h"
-
-#include <string.h>
 
 void before_open(struct buffer *text, const txl_model *model) {
     if (text->length == 0 || text->data[text->length - 1] != '\n')
@@ -83,9 +82,8 @@ bool before_read(struct buffer *before, const char *path, const char *string,
     input_close(&input);
     if (!good)
         return false;
-    if (!bytes && before->length >= strlen(SOURCE_MARK) &&
-        memcmp(before->data, SOURCE_MARK, strlen(SOURCE_MARK)) == 0)
-        buffer_drop(before, strlen(SOURCE_MARK));
+    if (!bytes)
+        buffer_drop(before, byte_order_mark_length(before->data, before->length));
     before_open(before, model->handle);
     return true;
 }

@@ -5,6 +5,7 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "lib/base/byte_order_mark.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -351,7 +352,6 @@ static enum table_form form_of(struct items_table *t, const char *path) {
 }
 
 bool items_table_open(struct items_table *t, const char *path, bool binary) {
-    static const char mark[] = "\xef\xbb\xbf";
     *t = (struct items_table){.line = 1, .record = 1};
     if (!input_open_text(&t->input, path, false, binary)) {
         t->input.handle = -1;
@@ -360,8 +360,8 @@ bool items_table_open(struct items_table *t, const char *path, bool binary) {
     t->texts = json_array();
     if (!t->texts || !buffer_reserve(&t->bytes, 1) || !buffer_reserve(&t->item, 1))
         return fail_memory(t);
-    if (peek(t) != END && t->n >= strlen(mark) && memcmp(t->chunk, mark, strlen(mark)) == 0)
-        t->at = strlen(mark);
+    if (peek(t) != END)
+        t->at = byte_order_mark_length(t->chunk, t->n);
     t->form = form_of(t, path);
     return t->form == TABLE_OBJECTS ? read_first_object(t) : read_header(t);
 }

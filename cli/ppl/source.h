@@ -9,9 +9,6 @@
 
 #include <stdio.h>
 
-/* A byte order mark. */
-#define SOURCE_MARK "\xef\xbb\xbf"
-
 struct source {
     int handle;        /* -1: none */
     uint64_t base;     /* where in the file the text begins */

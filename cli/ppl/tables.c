@@ -1,6 +1,8 @@
 /* Opens, feeds and closes all tables together. */
 #include "tables.h"
 
+#include "lib/base/byte_order_mark.h"
+
 #include <string.h>
 
 bool tables_open(struct tables *tables, const struct tables_options *options,
@@ -108,8 +110,8 @@ txl_status tables_line(struct tables *tables, struct place *line, uint64_t end,
     bool mark = false;
     txl_status status = TXL_OK;
     if (line->offset == 0 && tables->has_marks)
-        status = match_bytes(&tables->source, 0, SOURCE_MARK, &mark, error);
-    line->offset += mark ? strlen(SOURCE_MARK) : 0;
+        status = match_bytes(&tables->source, 0, BYTE_ORDER_MARK, &mark, error);
+    line->offset += mark ? BYTE_ORDER_MARK_BYTES : 0;
     line->bytes = end > line->offset ? end - line->offset : 0;
     if (!status && tables->words.table.file.stream)
         status = word_rows_end(&tables->words, false, error);

@@ -2,6 +2,7 @@
 #include "word_rows.h"
 
 #include "cli/system/terminal.h"
+#include "lib/base/byte_order_mark.h"
 #include "lib/base/white_space.h"
 #include "likeliest.h"
 
@@ -103,8 +104,8 @@ static txl_status step_on(struct word_rows *rows, size_t *n, txl_error *error) {
     txl_status status = peek(rows->source, rows->at, bytes, n, error);
     if (status || *n == 0)
         return status;
-    if (rows->at == 0 && *n == 3 && rows->has_marks && memcmp(bytes, SOURCE_MARK, 3) == 0) {
-        rows->at = rows->word_begin = rows->word_end = 3;
+    if (rows->at == 0 && rows->has_marks && byte_order_mark_length(bytes, *n) > 0) {
+        rows->at = rows->word_begin = rows->word_end = BYTE_ORDER_MARK_BYTES;
         return TXL_OK;
     }
     size_t space = space_length(bytes, *n);

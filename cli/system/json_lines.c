@@ -1,6 +1,7 @@
 /* Reads lines of a bounded length, and parses them. */
 #include "json_lines.h"
 
+#include "lib/base/byte_order_mark.h"
 #include "lib/base/json_memory.h"
 #include "signals.h"
 #include "terminal.h"
@@ -116,7 +117,6 @@ static enum json_line parse_line(const struct json_lines *lines, const char *tex
 }
 
 enum json_line json_lines_next(struct json_lines *lines, bool wait, json_t **object) {
-    static const char mark[] = "\xef\xbb\xbf";
     const char *text;
     size_t length;
     for (;;) {
@@ -129,10 +129,9 @@ enum json_line json_lines_next(struct json_lines *lines, bool wait, json_t **obj
                            lines->line);
             return JSON_LINE_WRONG;
         }
-        if (lines->line == 1 && length >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0) {
-            text += strlen(mark);
-            length -= strlen(mark);
-        }
+        size_t mark = lines->line == 1 ? byte_order_mark_length(text, length) : 0;
+        text += mark;
+        length -= mark;
         if (!is_blank(text, length))
             return parse_line(lines, text, length, object);
     }

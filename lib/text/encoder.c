@@ -13,6 +13,7 @@
 #include "encoder.h"
 
 #include "encode.h"
+#include "lib/base/byte_order_mark.h"
 #include "lib/base/error.h"
 #include "lib/base/reserved.h"
 #include "lib/base/white_space.h"
@@ -314,7 +315,7 @@ static txl_status take_code_point(txl_encoder *encoder, uint32_t code, uint64_t 
     bool first = !at->begun;
     at->begun = true;
     encoder->counts.characters++;
-    if (first && code == UNICODE_BYTE_ORDER_MARK) {
+    if (first && code == BYTE_ORDER_MARK_CODE) {
         at->here.offset += bytes;
         at->here.character++;
         return TXL_OK;

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UNICODE_BYTE_ORDER_MARK 0xfeffu
 #define UNICODE_REPLACEMENT 0xfffdu
 
 /* The state of decoding UTF-8.  All zero is the start of a text. */
