@@ -15,12 +15,11 @@
 /* Sets the settings that options would have to state to null: "--n-head N" the key n_head. */
 static bool forget_missing(json_t *settings, const char *missing) {
     bool good = true;
-    for (const char *option = missing; good && (option = strstr(option, "--")); option++) {
-        char key[32];
-        size_t n = 0;
-        for (option += 2; n + 1 < sizeof key && option[n] != ' ' && option[n] != '\0'; n++)
-            key[n] = option[n] == '-' ? '_' : option[n];
-        key[n] = '\0';
+    for (const char *option = missing; good && (option = strstr(option, "--")); option += 2) {
+        char key[32] = "";
+        sscanf(option, "--%31[^ ]", key);
+        for (char *dash = key; (dash = strchr(dash, '-'));)
+            *dash = '_';
         good = json_object_set_new(settings, key, json_null()) == 0;
         if (strcmp(key, "n_head") == 0)
             good = good && json_object_set_new(settings, "d_head", json_null()) == 0;
@@ -30,16 +29,16 @@ static bool forget_missing(json_t *settings, const char *missing) {
 
 /* Adds the settings that a file states only where they are not the usual ones. */
 static bool add_usual(json_t *settings, const struct transformer_xl_settings *s) {
-    return (json_object_get(settings, "same_length_reach") ||
-            json_object_set_new(
-                settings, "same_length_reach",
-                json_string(same_length_reach_name((uint32_t)s->same_length_reach))) == 0) &&
-           (json_object_get(settings, "layer_norm_eps") ||
-            json_object_set_new(settings, "layer_norm_eps", json_real(s->layer_norm_eps)) == 0);
+    json_t *usual = json_pack("{s:s, s:f}", "same_length_reach",
+                              same_length_reach_name((uint32_t)s->same_length_reach),
+                              "layer_norm_eps", s->layer_norm_eps);
+    bool good = usual && json_object_update_missing(settings, usual) == 0;
+    json_decref(usual);
+    return good;
 }
 
 /* The settings as far as they are known; NULL when memory is short. */
-static char *describe_settings(struct recognised *r, bool has_text) {
+static char *describe_settings(const struct recognised *r, bool has_text) {
     static const char *const of_text[] = {"tokenizer", "lower_case", "unk_id", "eos_id"};
     char *json = family_settings_text(r->names.table->family, &r->settings);
     json_t *settings = json ? json_loads(json, 0, NULL) : NULL;

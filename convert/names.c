@@ -84,20 +84,15 @@ static const struct checkpoint_tensor *find(const struct names *n, const struct 
     return checkpoint_find(n->checkpoint, names_spell(n, from->name, i).text);
 }
 
-/* Whether the checkpoint has one of its pieces. */
-static bool has_origin(const struct names *n, int number, const struct origin *from, int i) {
-    bool has = false;
-    for (bool usable = is_usable(n, from); usable && from && !has; from = from->next) {
-        const struct checkpoint_tensor *t = find(n, from, i);
-        has = t && (!(from->flags & BY_RANK) || t->n_dim == dimensions(n, number, from));
-    }
-    return has;
-}
-
 int names_which(const struct names *n, int number, int i) {
-    for (int k = 0; k < NAMES_MAX_ORIGIN; k++)
-        if (has_origin(n, number, &origins(n, number)[k], i))
-            return k;
+    for (int k = 0; k < NAMES_MAX_ORIGIN; k++) {
+        const struct origin *from = &origins(n, number)[k];
+        for (bool usable = is_usable(n, from); usable && from; from = from->next) { /* any piece */
+            const struct checkpoint_tensor *t = find(n, from, i);
+            if (t && (!(from->flags & BY_RANK) || t->n_dim == dimensions(n, number, from)))
+                return k;
+        }
+    }
     return -1;
 }
 

@@ -3,16 +3,19 @@
 #include "lib/base/error.h"
 #include "vocabulary_file.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct {
     const struct name_table *names;
     txl_kind pieces;
-    txl_status (*recognise)(struct recognised *r, const struct convert_options *options,
-                            txl_error *error);
-} families[] = {{&xlnet_names, TXL_XLNET, recognise_xlnet},
-                {&transformer_xl_names, TXL_PIECES, recognise_transformer_xl}};
+    const char *config[N_DIALECT]; /* the name of the JSON that states facts */
+    recognition_step *const *steps;
+} families[] = {
+    {&xlnet_names, TXL_XLNET, {"config.json", "xlnet_config.json"}, xlnet_steps},
+    {&transformer_xl_names, TXL_PIECES, {"config.json", "corpus-info.json"}, transformer_xl_steps}};
+enum { N_FAMILY = sizeof families / sizeof *families };
 
 /* A vocabulary may be a pickle too. */
 txl_status recognise_nothing(const struct checkpoint *checkpoint, const char *name,
@@ -45,17 +48,30 @@ txl_status recognise_nothing(const struct checkpoint *checkpoint, const char *na
 
 txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,
                      struct recognised *r, txl_error *error) {
+    const char *path = checkpoint_path(checkpoint);
+    size_t family = 0;
     *r = (struct recognised){.names = {.checkpoint = checkpoint}};
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (names_find(families[i].names, checkpoint, &r->names)) {
-            r->pieces = families[i].pieces;
-            return families[i].recognise(r, options, error);
-        }
-    return recognise_nothing(checkpoint,
-                             checkpoint_is_bundle(checkpoint)
-                                 ? "transformer/layer_0/rel_attn/qkv/kernel"
-                                 : "layers.0.dec_attn.o_net.weight",
-                             error);
+    while (family < N_FAMILY && !names_find(families[family].names, checkpoint, &r->names))
+        family++;
+    if (family == N_FAMILY)
+        return recognise_nothing(checkpoint,
+                                 checkpoint_is_bundle(checkpoint)
+                                     ? "transformer/layer_0/rel_attn/qkv/kernel"
+                                     : "layers.0.dec_attn.o_net.weight",
+                                 error);
+    r->pieces = families[family].pieces;
+    struct recognition recognition = {.recognised = r,
+                                      .options = options,
+                                      .names = &r->names,
+                                      .tensorflow = r->names.dialect == DIALECT_TENSORFLOW,
+                                      .path = path,
+                                      .config_name = families[family].config[r->names.dialect],
+                                      .error = error};
+    txl_status status = TXL_OK;
+    for (recognition_step *const *step = families[family].steps; *step && !status; step++)
+        status = (*step)(&recognition);
+    json_decref(recognition.config);
+    return status;
 }
 
 txl_status recognise_source(const char *source, const struct convert_options *options,

@@ -40,10 +40,27 @@ txl_status recognise_complete(const struct recognised *r, txl_error *error);
 txl_status recognise_nothing(const struct checkpoint *checkpoint, const char *name,
                              txl_error *error);
 
-/* A family's part of `recognise`; r->names is known. */
-txl_status recognise_transformer_xl(struct recognised *r, const struct convert_options *options,
-                                    txl_error *error);
-txl_status recognise_xlnet(struct recognised *r, const struct convert_options *options,
-                           txl_error *error);
+/* What the steps of recognising work with. */
+struct recognition {
+    struct recognised *recognised;
+    const struct convert_options *options;
+    const struct names *names; /* the recognised ones */
+    bool tensorflow;           /* their dialect is TensorFlow's */
+    const char *path;          /* of the checkpoint */
+    const char *config_name;   /* of the JSON beside it */
+    struct json_t *config;     /* what that says, or NULL; owned */
+    txl_error *error;
+
+    /* Of a Transformer-XL. */
+    const char *stated_in; /* path of the file with the statements: the JSON or the checkpoint */
+    const struct pickle_value *module;    /* of class MemTransformerLM, or NULL */
+    const struct pickle_value *embedding; /* its word_emb */
+    const struct pickle_value *half;      /* its layers[0].pos_ff */
+    int width;                            /* of all heads side by side */
+};
+
+/* A family's steps, of which the first that fails is the last; they end with NULL. */
+typedef txl_status recognition_step(struct recognition *);
+extern recognition_step *const transformer_xl_steps[], *const xlnet_steps[];
 
 #endif

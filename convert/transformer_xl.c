@@ -14,28 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is being recognised, and where it may state a fact: a module's attributes, or config.json.
- */
-struct statements {
-    struct recognised *recognised;
-    const struct convert_options *options;
-    const struct names *names;                /* the recognised ones, */
-    struct transformer_xl_settings *settings; /* and settings */
-    int width;                                /* of all heads side by side */
-    const char *path;                         /* of the checkpoint */
-    const char *stated_in; /* path of the file with the statements: config.json or the checkpoint */
-    const struct pickle_value *module;    /* of class MemTransformerLM, or NULL */
-    const struct pickle_value *embedding; /* its word_emb */
-    const struct pickle_value *half;      /* its layers[0].pos_ff */
-    json_t *config;                       /* or NULL */
-    txl_error *error;
-};
-
 /* ---- What is stated ----------------------------------------------------------------------- */
 
 /* A stated integer, or with `truth` 0 or 1, which older code states as an integer.  `object` is the
  * module or the part of it that has the attribute. */
-static bool stated(const struct statements *s, const struct pickle_value *object, const char *key,
+static bool stated(const struct recognition *s, const struct pickle_value *object, const char *key,
                    bool truth, int *value) {
     const struct pickle_value *attribute = checkpoint_attribute(object, key);
     const json_t *member = json_object_get(s->config, key);
@@ -73,17 +56,13 @@ static const struct pickle_value *find_module(const struct names *names) {
     return strcmp(name, "MemTransformerLM") == 0 ? value : NULL;
 }
 
-static bool is_tensorflow(const struct statements *s) {
-    return s->names->dialect == DIALECT_TENSORFLOW;
-}
-
 /* The statements of a TensorFlow checkpoint: what corpus-info.json says of the softmax, and what is
  * true of all that the authors' code makes. */
-static txl_status find_corpus(struct statements *s) {
+static txl_status find_corpus(struct recognition *s) {
     struct recognised *r = s->recognised;
     json_t *corpus = NULL;
     txl_status status =
-        config_file_load(s->path, "corpus-info.json", &r->config_path, &corpus, s->error);
+        config_file_load(s->path, s->config_name, &r->config_path, &corpus, s->error);
     const char *dataset = json_string_value(json_object_get(corpus, "dataset"));
     snprintf(r->dataset, sizeof r->dataset, "%s", dataset ? dataset : "");
     r->by_dataset = true;
@@ -94,14 +73,14 @@ static txl_status find_corpus(struct statements *s) {
     return status || s->config ? status : txl_fail_memory(s->error, "the settings", 4096);
 }
 
-static txl_status find_statements(struct statements *s) {
+static txl_status find_statements(struct recognition *s) {
     char **config_path = &s->recognised->config_path;
     txl_status status = TXL_OK;
     s->module = find_module(s->names);
-    if (is_tensorflow(s))
+    if (s->tensorflow)
         status = find_corpus(s);
     else if (!s->module)
-        status = config_file_load(s->path, "config.json", config_path, &s->config, s->error);
+        status = config_file_load(s->path, s->config_name, config_path, &s->config, s->error);
     s->stated_in = *config_path ? *config_path : s->path;
     s->embedding = checkpoint_attribute(s->module, "word_emb");
     const struct pickle_value *layers = checkpoint_attribute(s->module, "layers");
@@ -111,11 +90,18 @@ static txl_status find_statements(struct statements *s) {
 
 /* ---- What is refused by its name ---------------------------------------------------------- */
 
-static txl_status refuse_variants(struct statements *s) {
+static txl_status refuse_options(struct recognition *s) {
+    if (s->options->activation)
+        return txl_fail(s->error, TXL_ARGUMENT,
+                        "--activation means nothing to a Transformer-XL: its activation is relu");
+    return TXL_OK;
+}
+
+static txl_status refuse_variants(struct recognition *s) {
     int value = 0;
     bool samples = stated(s, s->module, "sample_softmax", false, &value) && value > 0;
-    const char *sampled = names_spell(s->names, "out_layer.bias", 0).text;
-    if (samples || checkpoint_find(s->names->checkpoint, sampled))
+    const struct names_text sampled = names_spell(s->names, "out_layer.bias", 0);
+    if (samples || checkpoint_find(s->names->checkpoint, sampled.text))
         return txl_fail(s->error, TXL_UNSUPPORTED,
                         "%s: trained with sample_softmax; txl runs full and adaptive softmaxes "
                         "only",
@@ -127,10 +113,10 @@ static txl_status refuse_variants(struct statements *s) {
 }
 
 /* Others have built on the authors' layers (REMI's normal_embed and normal_softmax). */
-static txl_status refuse_other_code(struct statements *s) {
+static txl_status refuse_other_code(struct recognition *s) {
     if (names_which(s->names, SOFTMAX_BIAS, 0) >= 0)
         return TXL_OK;
-    if (!is_tensorflow(s))
+    if (!s->tensorflow)
         return recognise_nothing(s->names->checkpoint, "crit.out_layers.0.bias", s->error);
     return txl_fail(s->error, TXL_UNSUPPORTED,
                     "%s: the layers are a Transformer-XL's, but there is no tensor named %s: its "
@@ -153,11 +139,11 @@ static bool divides(const int *width, int n_band, int div_val) {
 
 /* Chooses div_val: of the values that the widths of the bands allow (usually one), the stated one
  * or the least. */
-static txl_status find_div_val(struct statements *s, const int *width, int n_band) {
+static txl_status find_div_val(struct recognition *s, const int *width, int n_band) {
     int least = n_band > 1 ? 2 : 1;
-    while (n_band > 1 && least <= width[0] && !divides(width, n_band, least))
+    while (least <= width[0] && !divides(width, n_band, least))
         least++;
-    if (n_band > 1 && least > width[0])
+    if (least > width[0])
         return txl_fail(s->error, TXL_FORMAT, "%s: no div_val makes the widths of its embeddings",
                         s->path);
     int div_val = least;
@@ -166,13 +152,13 @@ static txl_status find_div_val(struct statements *s, const int *width, int n_ban
         return txl_fail(s->error, TXL_FORMAT,
                         "%s: div_val is stated as %d, but the embeddings are those of %d",
                         s->stated_in, div_val, least);
-    s->settings->div_val = div_val;
+    s->recognised->settings.transformer_xl.div_val = div_val;
     return TXL_OK;
 }
 
 /* Reads the bands that have an embedding of their own, and the ratio of their widths. */
-static txl_status read_embedding_shapes(struct statements *s) {
-    struct transformer_xl_settings *f = s->settings;
+static txl_status read_embedding_shapes(struct recognition *s) {
+    struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     int width[MAX_BAND], n = names_count(s->names, EMBEDDING_WEIGHT);
     uint64_t n_token = 0;
     f->n_band = n > 0 ? n : 1;
@@ -196,8 +182,8 @@ static txl_status read_embedding_shapes(struct statements *s) {
 
 /* Of the bands that share one embedding each may have a bias of its own, whose length is the
  * band's. */
-static txl_status read_bias_shapes(struct statements *s) {
-    struct transformer_xl_settings *f = s->settings;
+static txl_status read_bias_shapes(struct recognition *s) {
+    struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     struct names *names = &s->recognised->names;
     int n = 0;
     names->all_bands = true;
@@ -234,8 +220,8 @@ static enum attention_type attention_type(const struct names *names) {
                                                                    : ATTENTION_RELATIVE;
 }
 
-static txl_status read_layer_shapes(struct statements *s) {
-    struct transformer_xl_settings *f = s->settings;
+static txl_status read_layer_shapes(struct recognition *s) {
+    struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     struct checkpoint_tensor o, inner;
     txl_status status = names_need(s->names, ATTENTION_O, 0, &o, s->error);
     if (!status)
@@ -253,8 +239,8 @@ static txl_status read_layer_shapes(struct statements *s) {
 }
 
 /* A bias or learned row has n_head and d_head as its last two dimensions. */
-static txl_status read_head_shapes(struct statements *s) {
-    struct transformer_xl_settings *f = s->settings;
+static txl_status read_head_shapes(struct recognition *s) {
+    struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     struct checkpoint_tensor heads;
     const bool relative = f->attn_type == ATTENTION_RELATIVE;
     const int shown_by = !relative ? ATTENTION_R_EMB : f->biases_per_layer ? ATTENTION_U : SHARED_U;
@@ -275,8 +261,8 @@ static txl_status read_head_shapes(struct statements *s) {
 
 /* Checks that statements about the shapes are true, and that the shapes are within the limits of a
  * weights file.  A dimension of 0 does not follow from the shapes. */
-static txl_status check_shapes(struct statements *s) {
-    const struct transformer_xl_settings *f = s->settings;
+static txl_status check_shapes(struct recognition *s) {
+    const struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     const struct {
         const char *key;
         int value, most;
@@ -309,7 +295,7 @@ static txl_status check_shapes(struct statements *s) {
 
 /* ---- The facts that shapes do not tell ---------------------------------------------------- */
 
-static void ask_for(struct statements *s, const char *option) {
+static void ask_for(struct recognition *s, const char *option) {
     struct recognised *r = s->recognised;
     size_t used = strlen(r->missing);
     snprintf(r->missing + used, sizeof r->missing - used, " %s", option);
@@ -317,7 +303,7 @@ static void ask_for(struct statements *s, const char *option) {
 
 /* The number or truth that an option gives or, if that is negative, the checkpoint states; else
  * asks for the option. */
-static int settle(struct statements *s, int given, const struct pickle_value *object,
+static int settle(struct recognition *s, int given, const struct pickle_value *object,
                   const char *key, bool truth, const char *option) {
     int value = given >= 0 ? given : 0;
     if (given < 0 && !stated(s, object, key, truth, &value))
@@ -325,9 +311,9 @@ static int settle(struct statements *s, int given, const struct pickle_value *ob
     return value;
 }
 
-static txl_status settle_attention_type(struct statements *s) {
+static txl_status settle_attention_type(struct recognition *s) {
     const struct convert_options *o = s->options;
-    const int found = (int)s->settings->attn_type;
+    const int found = (int)s->recognised->settings.transformer_xl.attn_type;
     int claimed = o->has_attn_type ? (int)o->attn_type : found;
     if (!o->has_attn_type)
         stated(s, s->module, "attn_type", false, &claimed);
@@ -338,8 +324,8 @@ static txl_status settle_attention_type(struct statements *s) {
     return TXL_OK;
 }
 
-static txl_status settle_heads(struct statements *s) {
-    struct transformer_xl_settings *f = s->settings;
+static txl_status settle_heads(struct recognition *s) {
+    struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     const int given = s->options->n_head, width = s->width;
     const char *path = given > 0 ? s->path : s->stated_in;
     int n_head = given;
@@ -392,7 +378,7 @@ static txl_status read_cutoffs_option(const char *text, struct cutoffs *cutoffs,
 }
 
 /* An item that is not a number becomes 0, which is no cutoff. */
-static bool stated_cutoffs(const struct statements *s, struct cutoffs *cutoffs) {
+static bool stated_cutoffs(const struct recognition *s, struct cutoffs *cutoffs) {
     const struct pickle_value *list = checkpoint_attribute(s->embedding, "cutoffs"), *item;
     const json_t *array = json_object_get(s->config, "cutoffs");
     if (list && list->kind == PICKLE_LIST) {
@@ -410,8 +396,8 @@ static bool stated_cutoffs(const struct statements *s, struct cutoffs *cutoffs) 
 
 /* The cutoffs follow from the sizes of the embeddings.  Where all bands share one embedding,
  * cluster_weight gives the number of bands, and the cutoffs must be stated. */
-static txl_status settle_cutoffs(struct statements *s) {
-    struct transformer_xl_settings *f = s->settings;
+static txl_status settle_cutoffs(struct recognition *s) {
+    struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     const char *option = s->options->cutoffs, *path = option ? s->path : s->stated_in;
     struct cutoffs list = {.n = 0};
     const struct checkpoint_tensor *clusters = names_own(s->names, CLUSTER_WEIGHT, 0);
@@ -452,7 +438,7 @@ static txl_status settle_cutoffs(struct statements *s) {
 
 /* The dataset as the authors' pickled corpus names it, where corpus-info.json does not.  A
  * vocabulary that cannot be read is for the conversion to refuse. */
-static txl_status find_dataset(struct statements *s) {
+static txl_status find_dataset(struct recognition *s) {
     struct recognised *r = s->recognised;
     const char *path = s->options->vocabulary;
     char *found = NULL;
@@ -468,15 +454,15 @@ static txl_status find_dataset(struct statements *s) {
 }
 
 /* A TensorFlow checkpoint of a published shape has the settings of its published evaluation. */
-static txl_status state_evaluation(struct statements *s) {
+static txl_status state_evaluation(struct recognition *s) {
     const struct convert_options *o = s->options;
+    const struct recognised *r = s->recognised;
+    const struct transformer_xl_settings *f = &r->settings.transformer_xl;
     txl_status status = TXL_OK;
-    if (!is_tensorflow(s))
-        return TXL_OK;
-    if (!s->recognised->dataset[0] && published_evaluation(s->settings, "enwik8"))
+    if (s->tensorflow && !r->dataset[0] && published_evaluation(f, "enwik8"))
         status = find_dataset(s); /* it may decide */
     const struct published *e =
-        status ? NULL : published_evaluation(s->settings, s->recognised->dataset);
+        s->tensorflow && !status ? published_evaluation(f, r->dataset) : NULL;
     if (!e)
         return status;
     json_t *row = json_pack("{s:i, s:i, s:i, s:b}", "tgt_len", e->tgt_len, "mem_len", e->mem_len,
@@ -499,7 +485,7 @@ static txl_status state_evaluation(struct statements *s) {
 /* The dialect follows from the code that trained the model: published PyTorch code pickles its
  * module; a Hugging Face config.json comes with weights that TensorFlow trained.  `moot`: both
  * dialects mean the same. */
-static int settle_dialect(struct statements *s, int given, int of_module, int of_config, bool moot,
+static int settle_dialect(struct recognition *s, int given, int of_module, int of_config, bool moot,
                           const char *option) {
     if (given >= 0)
         return given;
@@ -509,7 +495,7 @@ static int settle_dialect(struct statements *s, int given, int of_module, int of
 }
 
 /* Layer normalisation's epsilon. */
-static txl_status settle_epsilon(struct statements *s) {
+static txl_status settle_epsilon(struct recognition *s) {
     const double given = s->options->layer_norm_eps;
     const struct pickle_value *norm = checkpoint_attribute(s->half, "layer_norm");
     const struct pickle_value *attribute = checkpoint_attribute(norm, "eps");
@@ -518,7 +504,7 @@ static txl_status settle_epsilon(struct statements *s) {
                      : attribute && attribute->kind == PICKLE_FLOAT ? attribute->real
                      : json_is_number(number)                       ? json_number_value(number)
                                                                     : LAYER_NORM_EPS;
-    s->settings->layer_norm_eps = epsilon;
+    s->recognised->settings.transformer_xl.layer_norm_eps = epsilon;
     if (epsilon >= 0 && epsilon <= 1)
         return TXL_OK;
     return txl_fail(s->error, TXL_FORMAT,
@@ -526,9 +512,9 @@ static txl_status settle_epsilon(struct statements *s) {
                     epsilon);
 }
 
-static txl_status settle_others(struct statements *s) {
+static txl_status settle_others(struct recognition *s) {
     const struct convert_options *o = s->options;
-    struct transformer_xl_settings *f = s->settings;
+    struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     struct model_settings *m = &f->model;
     const int reach = setting_word(same_length_reach_name, o->same_length_reach);
     const int clamp_len = !o->has_clamp_len ? -1 : o->clamp_len > 0 ? o->clamp_len : 0;
@@ -540,9 +526,7 @@ static txl_status settle_others(struct statements *s) {
     f->cluster_order =
         settle_dialect(s, setting_word(cluster_order_name, o->cluster_order), CLUSTERS_REVERSED,
                        CLUSTERS_FORWARD, f->n_band <= 2, "--cluster-order reversed|forward");
-    f->same_length_reach = reach >= 0         ? reach
-                           : is_tensorflow(s) ? REACH_MEM_LEN_AND_1
-                                              : REACH_MEM_LEN;
+    f->same_length_reach = reach >= 0 ? reach : s->tensorflow ? REACH_MEM_LEN_AND_1 : REACH_MEM_LEN;
     m->tgt_len = settle(s, o->tgt_len, s->module, "tgt_len", false, "--tgt-len N");
     m->mem_len = settle(s, o->mem_len, s->module, "mem_len", false, "--mem-len N");
     m->clamp_len = settle(s, clamp_len, s->module, "clamp_len", false, "--clamp-len N");
@@ -552,8 +536,8 @@ static txl_status settle_others(struct statements *s) {
     return TXL_OK;
 }
 
-static txl_status check_lengths(struct statements *s) {
-    const struct transformer_xl_settings *f = s->settings;
+static txl_status check_lengths(struct recognition *s) {
+    const struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     const struct model_settings *m = &f->model;
     if (s->recognised->missing[0])
         return TXL_OK;
@@ -578,7 +562,7 @@ static txl_status check_lengths(struct statements *s) {
 /* ---- Tied tensors ------------------------------------------------------------------------- */
 
 /* torch.save writes a module's tied tensors under both names. */
-static bool has_own_weights(const struct statements *s) {
+static bool has_own_weights(const struct recognition *s) {
     const char *const keys[] = {"tie_weight", "tie_word_embeddings"};
     int tied = !s->module;
     for (size_t i = 0; i < 2 && tied; i++)
@@ -588,7 +572,7 @@ static bool has_own_weights(const struct statements *s) {
 
 /* Hugging Face's older configurations list the bands; later ones have one rule for all but the
  * first. */
-static bool has_own_projection(const struct statements *s, int band) {
+static bool has_own_projection(const struct recognition *s, int band) {
     const json_t *list = json_object_get(s->config, "tie_projs");
     int shared = true;
     if (s->module || !s->config)
@@ -600,8 +584,8 @@ static bool has_own_projection(const struct statements *s, int band) {
 }
 
 /* In TensorFlow's code a softmax without projections of its own takes the embedding's. */
-static txl_status find_tensorflow_ties(struct statements *s) {
-    struct transformer_xl_settings *f = s->settings;
+static txl_status find_tensorflow_ties(struct recognition *s) {
+    struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     for (int i = 0; i < f->n_band; i++) {
         const bool in = names_which(s->names, EMBEDDING_PROJECTION, i) >= 0;
         const struct checkpoint_tensor *own = names_own(s->names, SOFTMAX_PROJECTION, i);
@@ -617,13 +601,13 @@ static txl_status find_tensorflow_ties(struct statements *s) {
     return TXL_OK;
 }
 
-static txl_status find_ties(struct statements *s) {
-    struct transformer_xl_settings *f = s->settings;
+static txl_status find_ties(struct recognition *s) {
+    struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     const bool own_weights = has_own_weights(s);
     txl_status status = TXL_OK;
     bool tied = true;
-    f->tied_weights = true;
-    if (is_tensorflow(s))
+    f->tied_weights = f->proj_same_dim = true;
+    if (s->tensorflow)
         return find_tensorflow_ties(s);
     for (int i = 0; !status && i < (f->div_val > 1 ? f->n_band : 1); i++) {
         status = names_tied(s->names, EMBEDDING_WEIGHT, i, SOFTMAX_WEIGHT, i, own_weights, &tied,
@@ -639,30 +623,21 @@ static txl_status find_ties(struct statements *s) {
 
 /* ---- All of it ---------------------------------------------------------------------------- */
 
-txl_status recognise_transformer_xl(struct recognised *r, const struct convert_options *options,
-                                    txl_error *error) {
-    static txl_status (*const steps[])(struct statements *) = {
-        find_statements,       refuse_variants,       settle_epsilon,    refuse_other_code,
-        read_embedding_shapes, read_bias_shapes,      read_layer_shapes, read_head_shapes,
-        check_shapes,          settle_attention_type, settle_heads,      settle_cutoffs,
-        state_evaluation,      settle_others,         check_lengths,     find_ties};
-    struct transformer_xl_settings *settings = &r->settings.transformer_xl;
-    const char *path = checkpoint_path(r->names.checkpoint);
-    struct statements s = {.recognised = r,
-                           .options = options,
-                           .names = &r->names,
-                           .settings = settings,
-                           .path = path,
-                           .stated_in = path,
-                           .error = error};
-    txl_status status = TXL_OK;
-    if (options->activation)
-        return txl_fail(error, TXL_ARGUMENT,
-                        "--activation means nothing to a Transformer-XL: its activation is relu");
-    *settings = (struct transformer_xl_settings){
-        .model = {.clamp_len = -1}, .layer_norm_eps = LAYER_NORM_EPS, .proj_same_dim = true};
-    for (size_t i = 0; !status && i < sizeof steps / sizeof *steps; i++)
-        status = steps[i](&s);
-    json_decref(s.config);
-    return status;
-}
+recognition_step *const transformer_xl_steps[] = {refuse_options,
+                                                  find_statements,
+                                                  refuse_variants,
+                                                  settle_epsilon,
+                                                  refuse_other_code,
+                                                  read_embedding_shapes,
+                                                  read_bias_shapes,
+                                                  read_layer_shapes,
+                                                  read_head_shapes,
+                                                  check_shapes,
+                                                  settle_attention_type,
+                                                  settle_heads,
+                                                  settle_cutoffs,
+                                                  state_evaluation,
+                                                  settle_others,
+                                                  check_lengths,
+                                                  find_ties,
+                                                  NULL};

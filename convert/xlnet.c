@@ -11,24 +11,12 @@
 /* The published pretraining's lengths, used if config.json states none. */
 enum { TGT_LEN = 512, MEM_LEN = 384 };
 
-/* What is being recognised, and what stands beside the checkpoint. */
-struct reading {
-    const struct names *names;
-    const struct convert_options *options;
-    struct xlnet_settings *settings;
-    char **config_path;
-    const char *path; /* of the checkpoint */
-    bool tensorflow;
-    const char *file; /* config.json or xlnet_config.json, */
-    json_t *config;   /* and what it says */
-    txl_error *error;
-};
-
 /* ---- What config.json says ---------------------------------------------------------------- */
 
 /* The JSON that states what shapes do not. */
-static txl_status load_config(struct reading *x) {
-    txl_status status = config_file_load(x->path, x->file, x->config_path, &x->config, x->error);
+static txl_status load_config(struct recognition *x) {
+    txl_status status = config_file_load(x->path, x->config_name, &x->recognised->config_path,
+                                         &x->config, x->error);
     if (status || x->config)
         return status;
     if (!x->tensorflow)
@@ -46,31 +34,31 @@ static txl_status load_config(struct reading *x) {
 }
 
 /* A member of config.json; null counts as not stated, and is NULL. */
-static const json_t *stated(const struct reading *x, const char *key) {
+static const json_t *stated(const struct recognition *x, const char *key) {
     const json_t *value = json_object_get(x->config, key);
     return json_is_null(value) ? NULL : value;
 }
 
 /* Reads a number that config.json may state. */
-static txl_status read_integer(const struct reading *x, const char *key, int low, int high,
+static txl_status read_integer(const struct recognition *x, const char *key, int low, int high,
                                int *value) {
     const json_t *number = stated(x, key);
     json_int_t n = json_integer_value(number);
     if (number && (!json_is_integer(number) || n < low || n > high))
         return txl_fail(x->error, TXL_FORMAT, "%s: %s's %s is not an integer from %d to %d",
-                        x->path, x->file, key, low, high);
+                        x->path, x->config_name, key, low, high);
     *value = number ? (int)n : *value;
     return TXL_OK;
 }
 
-static const char *read_word(const struct reading *x, const char *key, const char *otherwise) {
+static const char *read_word(const struct recognition *x, const char *key, const char *otherwise) {
     const json_t *word = stated(x, key);
     return !word ? otherwise : json_is_string(word) ? json_string_value(word) : "no string";
 }
 
 /* `gelu` is the form with tanh, which the published weights were trained with; later libraries read
  * the name as the form with erf. */
-static txl_status read_activation(struct reading *x) {
+static txl_status read_activation(struct recognition *x) {
     static const struct {
         const char *config, *name;
     } names[] = {{"gelu", "gelu-tanh"},
@@ -82,37 +70,37 @@ static txl_status read_activation(struct reading *x) {
     for (size_t i = 0; !name && i < sizeof names / sizeof *names; i++)
         if (strcmp(word, names[i].config) == 0)
             name = names[i].name;
-    x->settings->ff_activation = setting_word(xlnet_activation_name, name);
-    if (x->settings->ff_activation >= 0)
+    x->recognised->settings.xlnet.ff_activation = setting_word(xlnet_activation_name, name);
+    if (x->recognised->settings.xlnet.ff_activation >= 0)
         return TXL_OK;
     return txl_fail(x->error, TXL_UNSUPPORTED,
                     "%s: ff_activation is \"%s\"; txl runs gelu, gelu_new, relu, swish and silu",
                     x->path, word);
 }
 
-static txl_status read_attention(struct reading *x) {
+static txl_status read_attention(struct recognition *x) {
     const char *word = read_word(x, "attn_type", "bi");
     int number = setting_word(xlnet_attention_name, word);
     if (number < 0)
         return txl_fail(x->error, TXL_UNSUPPORTED, "%s: attn_type is \"%s\"; txl runs bi and uni",
                         x->path, word);
-    x->settings->attn_type = (enum xlnet_attention)number;
+    x->recognised->settings.xlnet.attn_type = (enum xlnet_attention)number;
     return TXL_OK;
 }
 
-static txl_status read_epsilon(struct reading *x) {
+static txl_status read_epsilon(struct recognition *x) {
     const json_t *number = json_object_get(x->config, "layer_norm_eps");
     double epsilon = json_is_number(number) ? json_number_value(number) : 1e-12;
-    x->settings->layer_norm_eps = epsilon;
+    x->recognised->settings.xlnet.layer_norm_eps = epsilon;
     if ((!number || json_is_number(number)) && epsilon >= 0 && epsilon <= 1)
         return TXL_OK;
     return txl_fail(x->error, TXL_FORMAT, "%s: %s's layer_norm_eps is not from 0 to 1", x->path,
-                    x->file);
+                    x->config_name);
 }
 
-static txl_status read_lengths(struct reading *x) {
+static txl_status read_lengths(struct recognition *x) {
     const struct convert_options *o = x->options;
-    struct model_settings *s = &x->settings->model;
+    struct model_settings *s = &x->recognised->settings.model;
     s->tgt_len = o->tgt_len >= 0 ? o->tgt_len : TGT_LEN;
     s->mem_len = MEM_LEN;
     s->clamp_len = -1;
@@ -129,13 +117,13 @@ static txl_status read_lengths(struct reading *x) {
         return txl_fail(x->error, TXL_ARGUMENT,
                         "tgt_len %d and mem_len %d are not from 1 to %d and from 0 to %d",
                         s->tgt_len, s->mem_len, TXL_MAX_TGT_LEN, TXL_MAX_MEM_LEN);
-    return xlnet_check(x->settings, x->path, TXL_FORMAT, x->error);
+    return xlnet_check(&x->recognised->settings.xlnet, x->path, TXL_FORMAT, x->error);
 }
 
 /* ---- What shapes say ---------------------------------------------------------------------- */
 
 /* ALXLNet's layers share their weights. */
-static txl_status refuse_shared_layers(struct reading *x) {
+static txl_status refuse_shared_layers(struct recognition *x) {
     json_int_t n_layer = json_integer_value(json_object_get(x->config, "n_layer"));
     if (!x->tensorflow || names_count(x->names, XLNET_QKV) > 1 || n_layer <= 1)
         return TXL_OK;
@@ -146,7 +134,7 @@ static txl_status refuse_shared_layers(struct reading *x) {
 }
 
 /* xlnet_config.json's untie_r must agree with the shape of the biases. */
-static txl_status check_biases(struct reading *x) {
+static txl_status check_biases(struct recognition *x) {
     const json_t *untied = json_object_get(x->config, "untie_r");
     bool per_layer = names_which(x->names, XLNET_U, 0) == 0;
     if (!x->tensorflow || !json_is_boolean(untied) || json_is_true(untied) == per_layer)
@@ -156,8 +144,8 @@ static txl_status check_biases(struct reading *x) {
                     per_layer ? "one for each layer" : "one for all layers");
 }
 
-static txl_status read_shapes(struct reading *x) {
-    struct xlnet_settings *s = x->settings;
+static txl_status read_shapes(struct recognition *x) {
+    struct xlnet_settings *s = &x->recognised->settings.xlnet;
     struct checkpoint_tensor embedding, query, inner;
     txl_status status = names_need(x->names, XLNET_EMBEDDING, 0, &embedding, x->error);
     if (!status)
@@ -177,8 +165,8 @@ static txl_status read_shapes(struct reading *x) {
 
 /* Checks that config.json agrees with the shapes, and that they are within the limits of a weights
  * file. */
-static txl_status check_shapes(struct reading *x) {
-    const struct xlnet_settings *s = x->settings;
+static txl_status check_shapes(struct recognition *x) {
+    const struct xlnet_settings *s = &x->recognised->settings.xlnet;
     const struct {
         const char *key;
         int value, most;
@@ -203,15 +191,15 @@ static txl_status check_shapes(struct reading *x) {
                             key, value, dimension[i].most);
         if (claimed != value)
             return txl_fail(x->error, TXL_FORMAT,
-                            "%s: %s's %s is %d, but the tensors are those of %d", x->path, x->file,
-                            key, claimed, value);
+                            "%s: %s's %s is %d, but the tensors are those of %d", x->path,
+                            x->config_name, key, claimed, value);
     }
     return TXL_OK;
 }
 
-static txl_status find_ties(struct reading *x) {
+static txl_status find_ties(struct recognition *x) {
     return names_tied(x->names, XLNET_EMBEDDING, 0, XLNET_SOFTMAX, 0, false,
-                      &x->settings->tied_weights, x->error);
+                      &x->recognised->settings.xlnet.tied_weights, x->error);
 }
 
 /* ---- What is refused by name -------------------------------------------------------------- */
@@ -237,7 +225,7 @@ static const char *fine_tuned_for(const struct checkpoint *checkpoint) {
     return NULL;
 }
 
-static txl_status refuse_headless(struct reading *x) {
+static txl_status refuse_headless(struct recognition *x) {
     const char *task = fine_tuned_for(x->names->checkpoint);
     if (names_own(x->names, XLNET_SOFTMAX_BIAS, 0))
         return TXL_OK;
@@ -260,7 +248,7 @@ static txl_status refuse_headless(struct reading *x) {
 }
 
 /* Refuses options that apply only to a Transformer-XL. */
-static txl_status refuse_options(struct reading *x) {
+static txl_status refuse_options(struct recognition *x) {
     const struct convert_options *o = x->options;
     const struct {
         bool given;
@@ -286,24 +274,16 @@ static txl_status refuse_options(struct reading *x) {
 
 /* ---- All of it ---------------------------------------------------------------------------- */
 
-txl_status recognise_xlnet(struct recognised *r, const struct convert_options *options,
-                           txl_error *error) {
-    static txl_status (*const steps[])(struct reading *) = {
-        refuse_options, refuse_headless, load_config,  refuse_shared_layers,
-        check_biases,   read_shapes,     check_shapes, read_activation,
-        read_attention, read_epsilon,    read_lengths, find_ties};
-    const bool tensorflow = r->names.dialect == DIALECT_TENSORFLOW;
-    struct reading x = {.names = &r->names,
-                        .options = options,
-                        .settings = &r->settings.xlnet,
-                        .config_path = &r->config_path,
-                        .path = checkpoint_path(r->names.checkpoint),
-                        .tensorflow = tensorflow,
-                        .file = tensorflow ? "xlnet_config.json" : "config.json",
-                        .error = error};
-    txl_status status = TXL_OK;
-    for (size_t i = 0; !status && i < sizeof steps / sizeof *steps; i++)
-        status = steps[i](&x);
-    json_decref(x.config);
-    return status;
-}
+recognition_step *const xlnet_steps[] = {refuse_options,
+                                         refuse_headless,
+                                         load_config,
+                                         refuse_shared_layers,
+                                         check_biases,
+                                         read_shapes,
+                                         check_shapes,
+                                         read_activation,
+                                         read_attention,
+                                         read_epsilon,
+                                         read_lengths,
+                                         find_ties,
+                                         NULL};
