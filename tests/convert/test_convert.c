@@ -250,6 +250,17 @@ static void state_all(struct convert_options *o, const char *name) {
     json_decref(expect);
 }
 
+/* Reads the state dict of a case; the options have its vocabulary, and state what it lacks. */
+static struct convert_options read_case(struct state *state, const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/model.pt", name);
+    read_state(state, case_path(path));
+    snprintf(path, sizeof path, "%s/cache.pt", name);
+    struct convert_options options = options_for(path);
+    state_all(&options, name);
+    return options;
+}
+
 static const char *output_path(void) {
     static char path[128];
     snprintf(path, sizeof path, "%s/out.txl", scratch);
@@ -397,11 +408,10 @@ TEST(bare_state_dicts_ask_for_what_they_lack) {
 
 TEST(prefixes_and_wrappers_are_seen_through) {
     static const char *const prefixes[] = {"module.", "model.", "_orig_mod.module.transformer."};
-    struct convert_options options = options_for("wt103-zip/cache.pt");
-    state_all(&options, "wt103-zip");
+    struct convert_options options;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         struct state state;
-        read_state(&state, case_path("wt103-zip/model.pt"));
+        options = read_case(&state, "wt103-zip");
         rename_all(&state, prefixes[i]);
         assert_converts_to(write_state(&state, "a.safetensors"), &options, "wt103-zip");
         free_state(&state);
@@ -693,21 +703,17 @@ TEST(hf_configurations_are_checked) {
 /* More bands than a weights file may have. */
 TEST(too_many_bands_are_refused) {
     struct state state;
-    read_state(&state, case_path("projected-div1/model.pt"));
+    struct convert_options o = read_case(&state, "projected-div1");
     struct tensor *clusters = tensor_of(&state, "crit.cluster_weight");
     clusters->shape[0] = 70;
     clusters->n = (size_t)(70 * clusters->shape[1]);
     clusters->x = realloc(clusters->x, clusters->n * sizeof *clusters->x);
     memset(clusters->x, 0, clusters->n * sizeof *clusters->x);
-    struct convert_options o = options_for("projected-div1/cache.pt");
-    state_all(&o, "projected-div1");
     assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "up to 65 bands");
     free_state(&state);
 
-    read_state(&state, case_path("wt103-zip/model.pt"));
+    o = read_case(&state, "wt103-zip");
     strcpy(tensor_of(&state, "crit.out_layers.3.weight")->name, "crit.out_layers.99.weight");
-    o = options_for("wt103-zip/cache.pt");
-    state_all(&o, "wt103-zip");
     assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "more than 65 bands");
     free_state(&state);
 }
@@ -716,9 +722,7 @@ TEST(too_many_bands_are_refused) {
 
 TEST(ties_are_found) {
     struct state state;
-    struct convert_options o = options_for("wt103-zip/cache.pt");
-    state_all(&o, "wt103-zip");
-    read_state(&state, case_path("wt103-zip/model.pt"));
+    struct convert_options o = read_case(&state, "wt103-zip");
 
     /* Copies. */
     txl_model *model = convert_or_fail(write_state(&state, "a.safetensors"), &o);
@@ -752,9 +756,7 @@ TEST(ties_are_found) {
     free_state(&state);
 
     /* With one band of d_embed other than d_model the first projection serves all. */
-    o = options_for("projected-div1/cache.pt");
-    state_all(&o, "projected-div1");
-    read_state(&state, case_path("projected-div1/model.pt"));
+    o = read_case(&state, "projected-div1");
     drop(&state, "word_emb.emb_projs.0");
     assert_converts_to(write_state(&state, "a.safetensors"), &o, "projected-div1");
     free_state(&state);
@@ -767,12 +769,7 @@ TEST(every_missing_tensor_is_named) {
                                         "absolute-sinusoid", "enwik8-zip"};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct state state;
-        char file[64], cache[64];
-        snprintf(file, sizeof file, "%s/model.pt", cases[c]);
-        snprintf(cache, sizeof cache, "%s/cache.pt", cases[c]);
-        struct convert_options o = options_for(cache);
-        state_all(&o, cases[c]);
-        read_state(&state, case_path(file));
+        struct convert_options o = read_case(&state, cases[c]);
         for (size_t i = 0; i < state.n; i++) {
             char name[160];
             strcpy(name, state.tensor[i].name);
@@ -803,12 +800,7 @@ TEST(wrong_shapes_are_named) {
     static const char *const cases[] = {"wt103-zip", "learnable-positions", "absolute-sinusoid"};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct state state;
-        char file[64], cache[64];
-        snprintf(file, sizeof file, "%s/model.pt", cases[c]);
-        snprintf(cache, sizeof cache, "%s/cache.pt", cases[c]);
-        struct convert_options o = options_for(cache);
-        state_all(&o, cases[c]);
-        read_state(&state, case_path(file));
+        struct convert_options o = read_case(&state, cases[c]);
         for (size_t i = 0; i < state.n; i++) {
             struct tensor *t = &state.tensor[i];
             struct tensor kept = *t;
@@ -837,7 +829,7 @@ TEST(heads_of_positions_are_as_wide_as_the_model) {
         int dimension; /* that is halved */
     } narrow[] = {{"q_net.weight", 0}, {"kv_net.weight", 0}, {"o_net.weight", 1}, {"r_emb", 3}};
     struct state state;
-    read_state(&state, case_path("absolute-learned/model.pt"));
+    struct convert_options o = read_case(&state, "absolute-learned");
     for (size_t i = 0; i < state.n; i++) {
         struct tensor *t = &state.tensor[i];
         for (size_t k = 0; k < sizeof narrow / sizeof *narrow; k++) {
@@ -847,8 +839,6 @@ TEST(heads_of_positions_are_as_wide_as_the_model) {
             }
         }
     }
-    struct convert_options o = options_for("absolute-learned/cache.pt");
-    state_all(&o, "absolute-learned");
     assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT,
                    "2 heads of 4 are not as wide as the model, 16");
     free_state(&state);
@@ -856,9 +846,7 @@ TEST(heads_of_positions_are_as_wide_as_the_model) {
 
 TEST(layers_have_no_gaps) {
     struct state state;
-    struct convert_options o = options_for("enwik8-zip/cache.pt");
-    state_all(&o, "enwik8-zip");
-    read_state(&state, case_path("enwik8-zip/model.pt"));
+    struct convert_options o = read_case(&state, "enwik8-zip");
     for (size_t i = 0; i < state.n; i++) {
         char *name = state.tensor[i].name;
         if (strncmp(name, "layers.1.", 9) == 0)
@@ -873,12 +861,10 @@ TEST(layers_have_no_gaps) {
 TEST(weights_are_finite_numbers) {
     static const char *const names[] = {"layers.1.pos_ff.CoreNet.0.weight", "crit.out_projs.0",
                                         "r_w_bias", "crit.out_layers.3.bias"};
-    struct convert_options o = options_for("wt103-zip/cache.pt");
-    state_all(&o, "wt103-zip");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct state state;
         char message[160];
-        read_state(&state, case_path("wt103-zip/model.pt"));
+        struct convert_options o = read_case(&state, "wt103-zip");
         struct tensor *t = tensor_of(&state, names[i]);
         t->x[7] = i % 2 ? NAN : INFINITY;
         snprintf(message, sizeof message, "a.safetensors: tensor %s: element 7 is ", names[i]);
@@ -924,8 +910,7 @@ TEST(types_follow_the_source) {
     struct state state;
     struct convert_options o = options_for("half-precision/cache.pt");
     assert_setting_of(case_path("half-precision"), &o, "type", "\"f16\"");
-    state_all(&o, "half-precision");
-    read_state(&state, case_path("half-precision/model.pt"));
+    o = read_case(&state, "half-precision");
     for (size_t i = 0; i < state.n; i++)
         strcpy(state.tensor[i].dtype, "F64");
     txl_model *model = convert_or_fail(write_state(&state, "a.safetensors"), &o);
@@ -956,11 +941,9 @@ TEST(types_follow_the_source) {
 }
 
 /* The type of one tensor of what the checkpoint becomes in q8. */
-static void assert_q8_makes(const struct state *state, const char *name, const char *type) {
-    struct convert_options o = options_for("learnable-positions/cache.pt");
-    state_all(&o, "learnable-positions");
-    o.type = "q8";
-    txl_model *model = convert_or_fail(write_state(state, "a.safetensors"), &o);
+static void assert_q8_makes(const struct state *state, const struct convert_options *o,
+                            const char *name, const char *type) {
+    txl_model *model = convert_or_fail(write_state(state, "a.safetensors"), o);
     assert_setting(model, "type", "\"q8\"");
     bool found = false;
     for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
@@ -979,21 +962,19 @@ static void assert_q8_makes(const struct state *state, const char *name, const c
 TEST(q8_leaves_what_it_does_not_serve) {
     static const char *const dtypes[] = {"F32", "F64", "BF16"};
     struct state state;
-    read_state(&state, case_path("learnable-positions/model.pt"));
+    struct convert_options o = read_case(&state, "learnable-positions");
+    o.type = "q8";
     for (size_t d = 0; d < 3; d++) {
         for (size_t i = 0; i < state.n; i++)
             strcpy(state.tensor[i].dtype, dtypes[d]);
-        assert_q8_makes(&state, "layer.0.attention.r_emb", "f16");
+        assert_q8_makes(&state, &o, "layer.0.attention.r_emb", "f16");
     }
     tensor_of(&state, "r_emb")->x[0] = 70000;
-    assert_q8_makes(&state, "layer.0.attention.r_emb", "f32");
-    assert_q8_makes(&state, "layer.1.attention.r_emb", "f16");
+    assert_q8_makes(&state, &o, "layer.0.attention.r_emb", "f32");
+    assert_q8_makes(&state, &o, "layer.1.attention.r_emb", "f16");
     tensor_of(&state, "layers.1.dec_attn.o_net.weight")->x[5] = -70000;
-    assert_q8_makes(&state, "layer.1.attention.o", "f32");
-    assert_q8_makes(&state, "layer.0.attention.o", "f16");
-    struct convert_options o = options_for("learnable-positions/cache.pt");
-    state_all(&o, "learnable-positions");
-    o.type = "q8";
+    assert_q8_makes(&state, &o, "layer.1.attention.o", "f32");
+    assert_q8_makes(&state, &o, "layer.0.attention.o", "f16");
     tensor_of(&state, "r_emb")->x[1] = NAN;
     assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "must be finite");
     o.type = "q4";
