@@ -262,39 +262,13 @@ txl_status names_pieces(const struct names *n, const void *settings,
 
 /* ---- Tied tensors ------------------------------------------------------------------------- */
 
-enum { COMPARED = 1 << 14 };
-
-/* Whether both hold the same numbers: shards keep a copy of a tied tensor each. */
-static txl_status is_copy(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b,
-                          bool *same, txl_error *error) {
-    *same = a->dtype == b->dtype && a->n_dim == b->n_dim &&
-            memcmp(a->shape, b->shape, (size_t)a->n_dim * sizeof *a->shape) == 0;
-    if (!*same)
-        return TXL_OK;
-    float *numbers = malloc(2 * COMPARED * sizeof *numbers);
-    if (!numbers)
-        return txl_fail_memory(error, "comparing tensors", 2 * COMPARED * sizeof *numbers);
-    txl_status status = TXL_OK;
-    for (uint64_t i = 0; *same && !status && i < a->n_element; i += COMPARED) {
-        uint64_t left = a->n_element - i, n = left < COMPARED ? left : COMPARED;
-        status = checkpoint_read_float(a, i, n, numbers, error);
-        if (!status)
-            status = checkpoint_read_float(b, i, n, numbers + COMPARED, error);
-        *same = !status && memcmp(numbers, numbers + COMPARED, n * sizeof *numbers) == 0;
-    }
-    checkpoint_release(a);
-    checkpoint_release(b);
-    free(numbers);
-    return status;
-}
-
 txl_status names_tied(const struct names *n, int first, int i, int second, int j, bool has_own,
                       bool *tied, txl_error *error) {
     const struct checkpoint_tensor *a = names_own(n, first, i), *b = names_own(n, second, j);
     *tied = a || b;
     if (a && b) {
         *tied = checkpoint_same_view(a, b);
-        return *tied ? TXL_OK : is_copy(a, b, tied, error);
+        return *tied ? TXL_OK : checkpoint_same_numbers(a, b, tied, error);
     }
     if (*tied && has_own)
         return txl_fail(error, TXL_FORMAT, "%s: tensor %s is missing",

@@ -102,6 +102,11 @@ txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_
 txl_status checkpoint_read_double(const struct checkpoint_tensor *tensor, uint64_t first,
                                   uint64_t count, double *out, txl_error *error);
 
+/* Whether both are of the same type and shape, and hold the same numbers: shards keep a copy of a
+ * tied tensor each. */
+txl_status checkpoint_same_numbers(const struct checkpoint_tensor *a,
+                                   const struct checkpoint_tensor *b, bool *same, txl_error *error);
+
 /* Lets the system take back the memory that the tensor's elements were mapped to.  They may be
  * read again. */
 void checkpoint_release(const struct checkpoint_tensor *tensor);

@@ -491,3 +491,28 @@ void checkpoint_release(const struct checkpoint_tensor *tensor) {
         n += (tensor->shape[i] - 1) * tensor->stride[i];
     release(storage, data_of(tensor), n * dtypes[tensor->dtype].size);
 }
+
+txl_status checkpoint_same_numbers(const struct checkpoint_tensor *a,
+                                   const struct checkpoint_tensor *b, bool *same,
+                                   txl_error *error) {
+    enum { COMPARED = 1 << 14 };
+    *same = a->dtype == b->dtype && a->n_dim == b->n_dim &&
+            memcmp(a->shape, b->shape, (size_t)a->n_dim * sizeof *a->shape) == 0;
+    if (!*same)
+        return TXL_OK;
+    float *numbers = malloc(2 * COMPARED * sizeof *numbers);
+    if (!numbers)
+        return txl_fail_memory(error, "comparing tensors", 2 * COMPARED * sizeof *numbers);
+    txl_status status = TXL_OK;
+    for (uint64_t i = 0; *same && !status && i < a->n_element; i += COMPARED) {
+        uint64_t left = a->n_element - i, n = left < COMPARED ? left : COMPARED;
+        status = checkpoint_read_float(a, i, n, numbers, error);
+        if (!status)
+            status = checkpoint_read_float(b, i, n, numbers + COMPARED, error);
+        *same = !status && memcmp(numbers, numbers + COMPARED, n * sizeof *numbers) == 0;
+    }
+    checkpoint_release(a);
+    checkpoint_release(b);
+    free(numbers);
+    return status;
+}
