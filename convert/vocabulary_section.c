@@ -9,12 +9,19 @@
 
 #include <stdlib.h>
 
-static txl_status choose_kind(const char *asked, txl_kind guessed, txl_kind *kind,
-                              txl_error *error) {
+/* The kind that was asked for, or the guessed one; only a SentencePiece model has pieces. */
+static txl_status choose_kind(const struct vocabulary_file *file, const char *asked,
+                              txl_kind guessed, txl_kind *kind, txl_error *error) {
+    const bool is_model = file->model;
     *kind = guessed;
-    if (!asked || text_kind_find(asked, kind))
+    if (asked && !text_kind_find(asked, kind))
+        return txl_fail(error, TXL_ARGUMENT, "unknown tokenizer \"%s\"", asked);
+    if ((txl_kind_unit(*kind) == TXL_UNIT_PIECE) == is_model)
         return TXL_OK;
-    return txl_fail(error, TXL_ARGUMENT, "unknown tokenizer \"%s\"", asked);
+    return txl_fail(error, TXL_ARGUMENT,
+                    is_model ? "%s: the %s tokenizer does not cut text into pieces"
+                             : "%s: the %s tokenizer takes a SentencePiece model",
+                    file->path, asked);
 }
 
 static txl_status pack_symbols(const struct vocabulary_file *file, const char *tokenizer,
@@ -26,16 +33,12 @@ static txl_status pack_symbols(const struct vocabulary_file *file, const char *t
     for (size_t i = 0; i < n; i++)
         entry[i] = (struct vocabulary_entry){file->symbols[i].bytes, file->symbols[i].length};
     txl_kind guessed = vocabulary_guess_kind(entry, n, file->delimiter == VOCABULARY_CHARACTERS);
-    txl_status status = choose_kind(tokenizer, guessed, &v->kind, error);
-    if (!status && txl_kind_unit(v->kind) == TXL_UNIT_PIECE)
-        status = txl_fail(error, TXL_ARGUMENT, "%s: the %s tokenizer takes a SentencePiece model",
-                          file->path, tokenizer);
-    if (!status) {
-        v->lower_case = file->lower_case == VOCABULARY_LOWER_CASE;
-        v->unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entry, n);
-        v->eos = vocabulary_guess_eos(entry, n, v->kind);
+    txl_status status = choose_kind(file, tokenizer, guessed, &v->kind, error);
+    v->lower_case = file->lower_case == VOCABULARY_LOWER_CASE;
+    v->unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entry, n);
+    v->eos = vocabulary_guess_eos(entry, n, v->kind);
+    if (!status)
         status = vocabulary_pack(entry, n, &v->section, &v->size, error);
-    }
     free(entry);
     return status;
 }
@@ -43,21 +46,18 @@ static txl_status pack_symbols(const struct vocabulary_file *file, const char *t
 static txl_status pack_pieces(const struct vocabulary_file *file, const char *tokenizer,
                               txl_kind usual, struct convert_vocabulary *v, txl_error *error) {
     struct packed_pieces packed;
-    txl_status status = choose_kind(tokenizer, usual, &v->kind, error);
-    if (!status && txl_kind_unit(v->kind) != TXL_UNIT_PIECE)
-        status = txl_fail(error, TXL_ARGUMENT, "%s: the %s tokenizer does not cut text into pieces",
-                          file->path, tokenizer);
+    txl_status status = choose_kind(file, tokenizer, usual, &v->kind, error);
     if (!status)
         status =
             sentencepiece_pack(file->model, file->model_size, v->kind, file->path, &packed, error);
-    if (status)
-        return status;
-    v->n = packed.n;
-    v->unk = packed.unk;
-    v->eos = packed.eos;
-    v->section = packed.section;
-    v->size = packed.size;
-    return TXL_OK;
+    if (!status)
+        *v = (struct convert_vocabulary){.kind = v->kind,
+                                         .n = packed.n,
+                                         .unk = packed.unk,
+                                         .eos = packed.eos,
+                                         .section = packed.section,
+                                         .size = packed.size};
+    return status;
 }
 
 static txl_status ask_for_kind(const char *path, const char *dataset, txl_error *error) {
