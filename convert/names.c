@@ -214,7 +214,7 @@ txl_status names_need(const struct names *n, int number, int i, struct checkpoin
     return status;
 }
 
-/* Appends a view of the tensor, whose shape must be the expected one. */
+/* A view of the tensor, whose shape must be the expected one. */
 static txl_status add_piece(const struct names *n, const void *settings,
                             const struct parameter_tensor *to, const struct origin *from, int i,
                             struct checkpoint_tensor *piece, txl_error *error) {
@@ -227,11 +227,11 @@ static txl_status add_piece(const struct names *n, const void *settings,
         return status;
     for (int d = 0; from->shape && d < t->n_dim; d++)
         shape[d] = n->table->size(settings, from->shape[d], i);
-    *piece = view_of(t, from, i);
     if (memcmp(t->shape, shape, (size_t)t->n_dim * sizeof *shape) != 0)
         return txl_fail(error, TXL_FORMAT, "%s: tensor %s has the shape %s, expected %s",
                         checkpoint_path(n->checkpoint), t->name,
                         shape_text(t->n_dim, t->shape).text, shape_text(t->n_dim, shape).text);
+    *piece = view_of(t, from, i);
     return TXL_OK;
 }
 
