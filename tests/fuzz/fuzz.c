@@ -140,10 +140,8 @@ static void find_facts(const char *path, const struct convert_options *options) 
         while (parameter_next(&walk, &to)) {
             struct checkpoint_tensor *piece = NULL;
             int n;
-            if (r.names.table == &transformer_xl_names && to.number == INV_FREQ &&
-                names_which(&r.names, INV_FREQ, 0) < 0)
-                continue; /* computed, not read */
-            names_pieces(&r.names, &r.settings, &to, &piece, &n, &error);
+            if (!names_computed(&r.names, to.number, to.i))
+                names_pieces(&r.names, &r.settings, &to, &piece, &n, &error);
             free(piece);
         }
     }
