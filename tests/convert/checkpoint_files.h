@@ -3,15 +3,10 @@
 #define TESTS_CHECKPOINT_FILES_H
 
 #include "convert/containers/checkpoint.h"
-#include "tests/unit.h"
+#include "tests/files.h"
 #include "txl.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,26 +48,8 @@ static inline const char *scratch_path(const char *name) {
 /* Writes a file into the scratch folder, and returns its path. */
 static inline const char *write_file(const char *name, const void *data, size_t size) {
     const char *path = scratch_path(name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
+    put_file(path, data, size);
     return path;
-}
-
-/* Reads a whole file; the caller frees it. */
-static inline unsigned char *read_file(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        fail_msg("%s: %s", path, strerror(errno));
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *data = malloc(*size + 1);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, *size, file), *size);
-    fclose(file);
-    return data;
 }
 
 static inline struct checkpoint *open_or_fail(const char *path) {

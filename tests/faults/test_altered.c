@@ -2,8 +2,8 @@
  * each is refused, in one line that says where it is wrong, or gives the same scores. */
 #include "convert/convert.h"
 #include "lib/weights/weights.h"
+#include "tests/files.h"
 #include "tests/model_cases.h"
-#include "tests/unit.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -183,15 +183,9 @@ TEST(cutting) {
 /* ---- Checkpoints -------------------------------------------------------------------------- */
 
 static void copy_file(const char *from, const char *to, size_t *size) {
-    static char bytes[1 << 20];
-    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
-    assert_non_null(in);
-    assert_non_null(out);
-    *size = fread(bytes, 1, sizeof bytes, in);
-    assert_true(*size < sizeof bytes);
-    assert_int_equal(fwrite(bytes, 1, *size, out), *size);
-    fclose(in);
-    assert_int_equal(fclose(out), 0);
+    void *bytes = read_file(from, size);
+    put_file(to, bytes, *size);
+    free(bytes);
 }
 
 static void join(char *path, size_t size, const char *folder, const char *name) {

@@ -3,8 +3,8 @@
  * no other file. */
 #include "convert/convert.h"
 #include "faults.h"
+#include "tests/files.h"
 #include "tests/model_cases.h"
-#include "tests/unit.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -82,23 +82,9 @@ struct content {
 };
 
 static struct content content_of(const char *path) {
-    struct content content = {NULL, 0};
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t room = 1 << 20;
-    content.bytes = malloc(room);
-    assert_non_null(content.bytes);
-    content.size = fread(content.bytes, 1, room, file);
-    assert_true(content.size < room);
-    fclose(file);
+    struct content content;
+    content.bytes = read_file(path, &content.size);
     return content;
-}
-
-static void put_content(const char *path, const struct content *content) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(content->bytes, 1, content->size, file), content->size);
-    assert_int_equal(fclose(file), 0);
 }
 
 static void assert_content(const char *path, const struct content *expected, const char *when) {
@@ -126,7 +112,7 @@ static txl_status run_writing(txl_status (*run)(txl_error *), enum fault_kind ki
                               const struct content *whole, txl_error *error) {
     char when[64];
     snprintf(when, sizeof when, "fault %d at call %ld", (int)kind, n);
-    put_content(output, &older);
+    put_file(output, older.bytes, older.size);
     faults_arm(kind, n, on);
     txl_status status = run(error);
     faults_disarm();
@@ -198,7 +184,7 @@ static void check_full_disk(const char *name, txl_status (*run)(txl_error *)) {
         fail_msg("%s: %s", name, error.message);
     struct content whole = content_of(output);
     for (size_t room = 0; room < whole.size; room += whole.size / 25 + 1) {
-        put_content(output, &older);
+        put_file(output, older.bytes, older.size);
         limit_files(room);
         txl_status status = run(&error);
         limit_files(RLIM_INFINITY);

@@ -2,8 +2,8 @@
  * use the model at the same time, and the session that reaches a damaged block reports it. */
 #include "convert/convert.h"
 #include "lib/weights/weights.h"
+#include "tests/files.h"
 #include "tests/model_cases.h"
-#include "tests/unit.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -234,15 +234,7 @@ struct image {
 static void load_image(struct image *image, const char *name, const char *memory_start) {
     const char *path = scratch_path("damaged.txl");
     convert_case(name, NULL, memory_start, path);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    fseek(file, 0, SEEK_END);
-    image->size = (size_t)ftell(file);
-    rewind(file);
-    image->data = aligned_alloc(64, (image->size + 63) / 64 * 64);
-    assert_non_null(image->data);
-    assert_int_equal(fread(image->data, 1, image->size, file), image->size);
-    fclose(file);
+    image->data = read_file(path, &image->size);
     unlink(path);
 }
 

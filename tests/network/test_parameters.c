@@ -3,7 +3,7 @@
 #include "lib/session/families.h"
 #include "lib/transformer_xl/parameters.h"
 #include "lib/xlnet/parameters.h"
-#include "tests/unit.h"
+#include "tests/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +16,8 @@ static char *section(const char *title) {
     char path[4096], heading[64];
     const char *cases = getenv("TXL_TEST_CASES");
     snprintf(path, sizeof path, "%s/../../weights-format.md", cases ? cases : "tests/cases");
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    char *text = calloc(1, 1 << 16);
-    assert_non_null(text);
-    size_t length = fread(text, 1, (1 << 16) - 1, file);
-    assert_true(length > 0);
-    fclose(file);
+    size_t length;
+    char *text = read_file(path, &length);
     snprintf(heading, sizeof heading, "\n## %s\n", title);
     char *start = strstr(text, heading);
     assert_non_null(start);

@@ -4,8 +4,8 @@
 #include "convert/convert.h"
 #include "lib/session/session.h"
 #include "lib/transformer_xl/timeline.h"
+#include "tests/files.h"
 #include "tests/model_cases.h"
-#include "tests/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,13 +121,8 @@ static size_t saved_bytes(const txl_session *session, const char *name, char **b
     assert_good(txl_session_save(session, NULL, &memory, &error), &error);
     assert_good(txl_memory_write(memory, path, &error), &error);
     txl_memory_free(memory);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    *bytes = malloc(1 << 24);
-    assert_non_null(*bytes);
-    size_t n = fread(*bytes, 1, 1 << 24, file);
-    assert_true(n > 0 && n < 1 << 24);
-    fclose(file);
+    size_t n;
+    *bytes = read_file(path, &n);
     return n;
 }
 

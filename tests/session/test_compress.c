@@ -1,6 +1,6 @@
 /* Compressing and decompressing: every text comes back, with every model; damage is found, named,
  * and salvaged around. */
-#include "tests/unit.h"
+#include "tests/files.h"
 #include "txl.h"
 
 #include "lib/base/buffer.h"
@@ -127,19 +127,6 @@ static size_t round_trip(const txl_model *model, const char *text, size_t n, int
     buffer_free(&to.out);
     buffer_free(&back.out);
     return length;
-}
-
-static char *read_file(const char *path, size_t *n) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    struct buffer text = {0};
-    char part[4096];
-    size_t some;
-    while ((some = fread(part, 1, sizeof part, file)) > 0)
-        assert_true(buffer_append(&text, part, some));
-    fclose(file);
-    *n = text.length;
-    return text.data;
 }
 
 /* Numbers that look random, the same ones in every run (Knuth's MMIX constants). */
@@ -493,13 +480,9 @@ static void kept_file_opens(int i) {
     struct exchange now = {.model = models[i]}, back = {.model = models[i]};
     txl_error error;
     compress(&now, text, n, 2, n);
-    if (getenv("TXL_KEEP_COMPRESSED")) { /* for a new kind */
-        FILE *file = fopen(path, "wb");
-        assert_non_null(file);
-        assert_int_equal(fwrite(now.out.data, 1, now.out.length, file), now.out.length);
-        fclose(file);
-    }
-    char *kept = read_file(case_path("compressed", name), &n_kept);
+    if (getenv("TXL_KEEP_COMPRESSED")) /* for a new kind */
+        put_file(path, now.out.data, now.out.length);
+    char *kept = read_file(path, &n_kept);
     const txl_decompression how = decompression(&back);
     assert_int_equal(decompress(&back, &how, kept, n_kept, n_kept, &error), TXL_OK);
     assert_int_equal(back.out.length, n);

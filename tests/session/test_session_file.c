@@ -1,7 +1,7 @@
 /* Saved memories: a session that is saved at any point and loaded, from memory or from a file,
  * continues bit for bit as it would have; and any change of the file is detected. */
+#include "tests/files.h"
 #include "tests/model_cases.h"
-#include "tests/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -229,22 +229,6 @@ TEST(another_model_is_refused_by_name) {
 
 /* ---- Damage ------------------------------------------------------------------------------- */
 
-static size_t read_bytes(const char *path, uint8_t *bytes, size_t room) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t n = fread(bytes, 1, room, file);
-    fclose(file);
-    assert_in_range(n, 1, room - 1);
-    return n;
-}
-
-static void write_bytes(const char *path, const uint8_t *bytes, size_t n) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void assert_refused(const struct model_case *c, const char *path, const char *why,
                            size_t at) {
     txl_error error;
@@ -254,60 +238,63 @@ static void assert_refused(const struct model_case *c, const char *path, const c
     assert_non_null(strstr(error.message, path));
 }
 
-/* A small memory and the bytes of its file; returns their number. */
-enum { ROOM = 1 << 18 };
+/* A case and the file of a small memory of it. */
+struct small {
+    struct model_case c;
+    char path[4096];
+    uint8_t *bytes; /* [n], and a NUL */
+    size_t n;
+};
 
-static size_t small_file(const struct model_case *c, const char *path, uint8_t *bytes) {
+static void open_small(struct small *small, const char *name) {
     txl_error error;
     txl_settings settings = {.tgt_len = 3, .mem_len = 2, .threads = 1};
-    if (strncmp(c->name, "absolute", strlen("absolute")) == 0)
+    if (strncmp(name, "absolute", strlen("absolute")) == 0)
         settings.mem_len = 0;
-    txl_session *session = case_session(c, &settings);
-    feed(session, c->ids, 4);
+    case_open(&small->c, name, NULL, -1);
+    snprintf(small->path, sizeof small->path, "%s", scratch_path("memory"));
+    txl_session *session = case_session(&small->c, &settings);
+    feed(session, small->c.ids, 4);
     txl_memory *memory = save(session);
-    assert_int_equal(txl_memory_write(memory, path, &error), TXL_OK);
+    assert_int_equal(txl_memory_write(memory, small->path, &error), TXL_OK);
     txl_memory_free(memory);
     txl_session_free(session);
-    return read_bytes(path, bytes, ROOM);
+    small->bytes = read_file(small->path, &small->n);
+}
+
+static void close_small(struct small *small) {
+    unlink(small->path);
+    free(small->bytes);
+    case_close(&small->c);
 }
 
 static const char *const damaged_cases[] = {"enwik8-zip", "absolute-learned"};
 
 TEST(every_altered_byte_is_noticed) {
-    static uint8_t bytes[ROOM];
     for (size_t k = 0; k < 2; k++) {
-        struct model_case c;
-        case_open(&c, damaged_cases[k], NULL, -1);
-        char path[4096];
-        snprintf(path, sizeof path, "%s", scratch_path("memory"));
-        size_t n = small_file(&c, path, bytes);
-        for (size_t i = 0; i < n; i += i < 400 ? 1 : 997) {
-            bytes[i] ^= 0x20;
-            write_bytes(path, bytes, n);
-            assert_refused(&c, path, "an altered byte", i);
-            bytes[i] ^= 0x20;
+        struct small s;
+        open_small(&s, damaged_cases[k]);
+        for (size_t i = 0; i < s.n; i += i < 400 ? 1 : 997) {
+            s.bytes[i] ^= 0x20;
+            put_file(s.path, s.bytes, s.n);
+            assert_refused(&s.c, s.path, "an altered byte", i);
+            s.bytes[i] ^= 0x20;
         }
-        unlink(path);
-        case_close(&c);
+        close_small(&s);
     }
 }
 
 TEST(every_other_length_is_noticed) {
-    static uint8_t bytes[ROOM];
     for (size_t k = 0; k < 2; k++) {
-        struct model_case c;
-        case_open(&c, damaged_cases[k], NULL, -1);
-        char path[4096];
-        snprintf(path, sizeof path, "%s", scratch_path("memory"));
-        size_t n = small_file(&c, path, bytes);
-        for (size_t length = 0; length <= n + 1; length += length < 400 ? 1 : 997) {
-            if (length == n)
+        struct small s;
+        open_small(&s, damaged_cases[k]);
+        for (size_t length = 0; length <= s.n + 1; length += length < 400 ? 1 : 997) {
+            if (length == s.n)
                 continue;
-            write_bytes(path, bytes, length);
-            assert_refused(&c, path, "another length", length);
+            put_file(s.path, s.bytes, length);
+            assert_refused(&s.c, s.path, "another length", length);
         }
-        unlink(path);
-        case_close(&c);
+        close_small(&s);
     }
 }
 
@@ -332,11 +319,11 @@ static uint64_t load_u64(const uint8_t *at) {
     return value;
 }
 
-static void seal(uint8_t *bytes) {
+static void seal(uint8_t *bytes, size_t n) {
     uint64_t at = HEADER;
     for (int i = 0; i < 5; i++) {
         uint64_t size = load_u64(bytes + PARTS + 16 * i);
-        if (at < ROOM && size < ROOM - at) {
+        if (at <= n && size <= n - at) {
             uint64_t checksum = XXH3_64bits(bytes + at, size);
             memcpy(bytes + PARTS + 16 * i + 8, &checksum, sizeof checksum);
         }
@@ -348,7 +335,6 @@ static void seal(uint8_t *bytes) {
 
 /* Values that a stranger may write, with correct checksums. */
 TEST(impossible_values_are_refused) {
-    static uint8_t bytes[ROOM], forged[ROOM];
     static const struct {
         const char *what;
         size_t offset, size;
@@ -378,17 +364,17 @@ TEST(impossible_values_are_refused) {
         {"a hidden state that is no number", HEADER, 2, 0},
         {"an infinite key", HEADER, 3, 0},
     };
-    struct model_case c;
-    case_open(&c, "enwik8-zip", NULL, -1);
-    char path[4096];
-    snprintf(path, sizeof path, "%s", scratch_path("memory"));
-    size_t n = small_file(&c, path, bytes);
+    struct small s;
+    open_small(&s, "enwik8-zip");
+    const uint8_t *bytes = s.bytes;
+    uint8_t *forged = calloc(s.n, 1);
+    assert_non_null(forged);
     size_t recent_at = HEADER + load_u64(bytes + PARTS) + load_u64(bytes + PARTS + 16);
     size_t rows_at = recent_at + load_u64(bytes + PARTS + 32);
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         const float numbers[] = {(float)NAN, (float)INFINITY};
-        const int32_t ids[] = {-1, txl_model_n_token(c.model)};
-        memcpy(forged, bytes, n);
+        const int32_t ids[] = {-1, txl_model_n_token(s.c.model)};
+        memcpy(forged, bytes, s.n);
         if (lies[i].offset < HEADER)
             memcpy(forged + lies[i].offset, &lies[i].value, lies[i].size);
         else if (lies[i].size < 2)
@@ -396,16 +382,16 @@ TEST(impossible_values_are_refused) {
         else
             memcpy(forged + (lies[i].size == 2 ? HEADER : rows_at), &numbers[lies[i].size - 2],
                    sizeof numbers[0]);
-        seal(forged);
-        write_bytes(path, forged, n);
-        assert_refused(&c, path, lies[i].what, lies[i].offset);
+        seal(forged, s.n);
+        put_file(s.path, forged, s.n);
+        assert_refused(&s.c, s.path, lies[i].what, lies[i].offset);
     }
     /* The forger's tool itself makes files that are read. */
-    memcpy(forged, bytes, n);
-    seal(forged);
-    assert_memory_equal(forged, bytes, n);
-    unlink(path);
-    case_close(&c);
+    memcpy(forged, bytes, s.n);
+    seal(forged, s.n);
+    assert_memory_equal(forged, bytes, s.n);
+    free(forged);
+    close_small(&s);
 }
 
 TEST(what_cannot_be_written_leaves_the_old) {

@@ -15,23 +15,16 @@
 #include "lib/text/unicode.h"
 #include "lib/text/vocabulary.h"
 #include "lib/text/xlnet_text.h"
-#include "tests/unit.h"
+#include "tests/files.h"
 
 /* ---- Models ------------------------------------------------------------------------------- */
 
-static struct buffer read_file(const char *name) {
+static struct buffer read_case(const char *name) {
     char path[1024];
     const char *cases = getenv("TXL_TEST_CASES");
-    snprintf(path, sizeof path, "%s/%s", cases ? cases : "tests/cases", name);
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        fail_msg("%s: cannot be opened", path);
     struct buffer content = {0};
-    char bytes[4096];
-    size_t n;
-    while ((n = fread(bytes, 1, sizeof bytes, file)) > 0)
-        assert_true(buffer_append(&content, bytes, n));
-    fclose(file);
+    snprintf(path, sizeof path, "%s/%s", cases ? cases : "tests/cases", name);
+    content.data = read_file(path, &content.length);
     return content;
 }
 
@@ -52,7 +45,7 @@ static struct made *make(const void *model, size_t size) {
 }
 
 static struct made *make_from_file(const char *name) {
-    struct buffer model = read_file(name);
+    struct buffer model = read_case(name);
     assert_true(sentencepiece_recognise(model.data, model.length));
     struct made *made = make(model.data, model.length);
     buffer_free(&model);
@@ -133,7 +126,7 @@ static void assert_array(const char *text, const json_t *made, const json_t *exp
 static void check_vectors(const char *model, const char *vectors, const char *ids,
                           const char *pieces) {
     struct made *made = make_from_file(model);
-    struct buffer lines = read_file(vectors);
+    struct buffer lines = read_case(vectors);
     struct cut cut = {0};
     struct piece_stream *stream;
     assert_int_equal(piece_stream_new(made->vocabulary.pieces, take, &cut, &stream, NULL), TXL_OK);
@@ -535,7 +528,7 @@ static void cut_for_xlnet(struct xlnet_stream *stream, const char *text, size_t 
 /* Field `ids` of all vectors that have it, and `pieces` unless NULL. */
 static void check_xlnet(enum xlnet_names names, const char *ids, const char *pieces, size_t least) {
     struct made *made = make_from_file("spm/spiece.model");
-    struct buffer lines = read_file("spm/vectors.jsonl");
+    struct buffer lines = read_case("spm/vectors.jsonl");
     struct cut cut = {0};
     struct xlnet_stream *stream;
     assert_int_equal(xlnet_stream_new(&made->vocabulary, names, take, &cut, &stream, NULL), TXL_OK);
@@ -588,7 +581,7 @@ static void add_piece(txl_decoder *decoder, int32_t id, struct buffer *out) {
  * `tail`. */
 static void check_decoding(const struct made *made, const char *vectors, int32_t end,
                            const char *tail, size_t least) {
-    struct buffer lines = read_file(vectors), out = {0};
+    struct buffer lines = read_case(vectors), out = {0};
     txl_decoder *decoder;
     const char *text;
     size_t n = 0, length;

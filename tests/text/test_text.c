@@ -11,7 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"
-#include "tests/unit.h"
+#include "tests/files.h"
 
 /* ---- Vocabularies ------------------------------------------------------------------------- */
 
@@ -926,17 +926,7 @@ static char *read_case(const char *name, const char *file, size_t *length) {
     const char *cases = getenv("TXL_TEST_CASES");
     char path[4096];
     snprintf(path, sizeof path, "%s/%s/%s", cases ? cases : "tests/cases", name, file);
-    FILE *stream = fopen(path, "rb");
-    if (!stream)
-        fail_msg("%s is missing", path);
-    struct buffer text = {0};
-    char piece[4096];
-    for (size_t n; (n = fread(piece, 1, sizeof piece, stream)) > 0;)
-        assert_true(buffer_append(&text, piece, n));
-    fclose(stream);
-    *length = text.length;
-    assert_true(buffer_append(&text, "", 1));
-    return text.data;
+    return read_file(path, length);
 }
 
 static json_t *case_tokens(const char *name, char tokenizer[16]) {

@@ -2,8 +2,8 @@
  * any number of threads the same bits. */
 #include "lib/base/subnormals.h"
 #include "lib/train/training.h"
+#include "tests/files.h"
 #include "tests/model_cases.h"
-#include "tests/unit.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -811,12 +811,10 @@ static uint64_t number_at(const uint8_t *bytes) {
 
 /* Replaces a text in the facts of a state by one of the same length, with valid checksums. */
 static void change_facts(const char *path, const char *from, const char *to) {
-    enum { HEADER = 128, PART = 24, MOST = 1 << 25 };
-    uint8_t *bytes = malloc(MOST);
-    FILE *file = fopen(path, "r+b");
-    assert_true(bytes && file);
-    size_t size = fread(bytes, 1, MOST, file);
-    assert_in_range(size, HEADER, MOST - 1);
+    enum { HEADER = 128, PART = 24 };
+    size_t size;
+    uint8_t *bytes = read_file(path, &size);
+    assert_true(size > HEADER);
     uint8_t *found = memmem(bytes + HEADER, number_at(bytes + PART), from, strlen(from));
     assert_non_null(found);
     memcpy(found, to, strlen(to));
@@ -824,9 +822,7 @@ static void change_facts(const char *path, const char *from, const char *to) {
     memcpy(bytes + PART + 8, &checksum, sizeof checksum);
     checksum = XXH3_64bits(bytes, HEADER - 8);
     memcpy(bytes + HEADER - 8, &checksum, sizeof checksum);
-    rewind(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    fclose(file);
+    put_file(path, bytes, size);
     free(bytes);
 }
 

@@ -5,8 +5,8 @@
 #include "lib/base/q8.h"
 #include "lib/weights/layout.h"
 #include "lib/weights/weights.h"
+#include "tests/files.h"
 #include "tests/model_cases.h"
-#include "tests/unit.h"
 
 #include <glob.h>
 #include <math.h>
@@ -290,15 +290,8 @@ struct image {
 };
 
 static struct image load_file(const char *path) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    fseek(file, 0, SEEK_END);
-    struct image image = {.size = (size_t)ftell(file)};
-    rewind(file);
-    image.data = aligned_alloc(WEIGHTS_ALIGNMENT, (image.size + 63) / 64 * 64);
-    assert_non_null(image.data);
-    assert_int_equal(fread(image.data, 1, image.size, file), image.size);
-    fclose(file);
+    struct image image;
+    image.data = read_file(path, &image.size);
     unlink(path);
     return image;
 }

@@ -1,8 +1,8 @@
 /* XLNet gives the reference implementation's numbers.  They do not depend on how the tokens are
  * divided among calls, nor on kernels and threads; narrow types of weights and memory come
  * close. */
+#include "tests/files.h"
 #include "tests/model_cases.h"
-#include "tests/unit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -579,21 +579,18 @@ TEST(texts_have_the_reference_ids) {
         struct model_case c;
         txl_encoder *encoder;
         txl_error error;
-        char text[4096];
+        size_t length;
         case_open(&c, cases[i], NULL, -1);
         struct reading reading = {&c, 0};
         const txl_encoding how = {.lookup = true, .symbol = compare_id, .context = &reading};
-        FILE *file = fopen(case_path(cases[i], "text.txt"), "rb");
-        assert_non_null(file);
-        size_t length = fread(text, 1, sizeof text, file);
-        assert_true(length < sizeof text);
-        fclose(file);
+        char *text = read_file(case_path(cases[i], "text.txt"), &length);
         assert_int_equal(txl_model_kind(c.model), TXL_XLNET);
         check(&c, txl_encoder_new(c.model, &how, &encoder, &error), &error);
         check(&c, txl_encoder_feed(encoder, text, length, &error), &error);
         check(&c, txl_encoder_finish(encoder, &error), &error);
         assert_int_equal(reading.n, c.n);
         txl_encoder_free(encoder);
+        free(text);
         case_close(&c);
     }
 }
