@@ -37,21 +37,28 @@ static bool is_weights_file(const char *path) {
 
 /* ---- Gathering ---------------------------------------------------------------------------- */
 
+static json_t *discard(json_t *json) {
+    json_decref(json);
+    return NULL;
+}
+
+/* Appends the members of a new object to `object`. */
+static int add_members(json_t *object, json_t *members) {
+    int failed = json_object_update(object, members);
+    json_decref(members);
+    return failed;
+}
+
 /* {"name", "dtype", "shape"} */
 static json_t *tensor_object(const char *name, const char *dtype, int n_dim,
                              const uint64_t *shape) {
-    json_t *object = json_object(), *sizes = json_array();
+    json_t *sizes = json_array();
     int failed = 0;
     for (int i = 0; i < n_dim; i++)
         failed |= json_array_append_new(sizes, json_integer((json_int_t)shape[i]));
-    failed |= json_object_set_new(object, "name", output_json_string(name));
-    failed |= json_object_set_new(object, "dtype", json_string(dtype));
-    failed |= json_object_set_new(object, "shape", sizes);
-    if (failed) {
-        json_decref(object);
-        return NULL;
-    }
-    return object;
+    json_t *object = json_pack("{s:o, s:s, s:o}", "name", output_json_string(name), "dtype", dtype,
+                               "shape", sizes);
+    return failed ? discard(object) : object;
 }
 
 /* PyTorch's name of the type. */
@@ -69,16 +76,11 @@ static json_t *weights_tensors(const txl_model *model) {
         txl_model_tensor(model, i, &tensor);
         json_t *object =
             tensor_object(tensor.name, dtype_of(tensor.type), tensor.n_dim, tensor.shape);
-        int failed = json_object_set_new(object, "type", json_string(tensor.type));
-        failed |=
-            json_object_set_new(object, "bytes_stored", json_integer((json_int_t)tensor.stored));
-        failed |= json_object_set_new(object, "bytes_expanded",
-                                      json_integer((json_int_t)tensor.expanded));
-        failed |= json_array_append_new(tensors, object);
-        if (failed) {
-            json_decref(tensors);
-            return NULL;
-        }
+        int failed = add_members(object, json_pack("{s:s, s:I, s:I}", "type", tensor.type,
+                                                   "bytes_stored", (json_int_t)tensor.stored,
+                                                   "bytes_expanded", (json_int_t)tensor.expanded));
+        if (json_array_append_new(tensors, object) != 0 || failed)
+            return discard(tensors);
     }
     return tensors;
 }
@@ -126,18 +128,15 @@ static int set_memory(json_t *object, const txl_model *model, uint64_t low_memor
     uint64_t session = txl_session_bytes(model, &settings), all = resident(model, &settings);
     settings.memory_type = TXL_MEMORY_F16;
     uint64_t narrow = txl_session_bytes(model, &settings);
-    int failed = json_object_set_new(object, "bytes_session", json_integer((json_int_t)session));
-    failed |= json_object_set_new(object, "bytes_session_f16", json_integer((json_int_t)narrow));
-    failed |= json_object_set_new(object, "bytes_resident", json_integer((json_int_t)all));
-    failed |= json_object_set_new(object, "bytes_resident_low_memory",
-                                  json_integer((json_int_t)low_memory));
-    return failed;
+    return add_members(object, json_pack("{s:I, s:I, s:I, s:I}", "bytes_session",
+                                         (json_int_t)session, "bytes_session_f16",
+                                         (json_int_t)narrow, "bytes_resident", (json_int_t)all,
+                                         "bytes_resident_low_memory", (json_int_t)low_memory));
 }
 
 static json_t *fail_memory(json_t *object, txl_error *error) {
-    json_decref(object);
     *error = (txl_error){TXL_MEMORY, "out of memory"};
-    return NULL;
+    return discard(object);
 }
 
 /* The settings as the file has them, and the tensors. */
@@ -145,27 +144,18 @@ static json_t *weights_object(const struct model *model, uint64_t low_memory, bo
     const txl_model *handle = model->handle;
     uint64_t stored, expanded;
     txl_model_bytes(handle, &stored, &expanded);
-    json_t *object = json_object(),
-           *settings = json_loads(txl_model_settings_json(handle), 0, NULL);
-    int failed = json_object_set_new(object, "file", output_json_string(model->name));
-    failed |= json_object_update(object, settings);
+    json_t *object = json_pack("{s:o}", "file", output_json_string(model->name));
+    int failed = add_members(object, json_loads(txl_model_settings_json(handle), 0, NULL));
     failed |= !settings_of_model(object, model);
-    failed |=
-        json_object_set_new(object, "parameters", json_integer((json_int_t)parameters(handle)));
-    failed |= json_object_set_new(object, "checksum", json_string(model_checksum(model).text));
-    failed |= json_object_set_new(object, "n_tensor",
-                                  json_integer((json_int_t)txl_model_n_tensor(handle)));
-    failed |= json_object_set_new(object, "bytes_stored", json_integer((json_int_t)stored));
-    failed |= json_object_set_new(object, "bytes_expanded", json_integer((json_int_t)expanded));
+    failed |= add_members(
+        object, json_pack("{s:I, s:s, s:I, s:I, s:I}", "parameters", (json_int_t)parameters(handle),
+                          "checksum", model_checksum(model).text, "n_tensor",
+                          (json_int_t)txl_model_n_tensor(handle), "bytes_stored",
+                          (json_int_t)stored, "bytes_expanded", (json_int_t)expanded));
     failed |= set_memory(object, handle, low_memory);
     if (tensors)
         failed |= json_object_set_new(object, "tensors", weights_tensors(handle));
-    json_decref(settings);
-    if (failed) {
-        json_decref(object);
-        return NULL;
-    }
-    return object;
+    return failed ? discard(object) : object;
 }
 
 static json_t *describe_weights(const char *path, const struct info_options *options,
@@ -198,10 +188,8 @@ static json_t *missing_list(const char *missing) {
     for (const char *option = strstr(missing, "--"); list && option;) {
         const char *next = strstr(option + 2, " --");
         size_t length = next ? (size_t)(next - option) : strlen(option);
-        if (json_array_append_new(list, json_stringn(option, length)) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        if (json_array_append_new(list, json_stringn(option, length)) != 0)
+            return discard(list);
         option = next ? next + 1 : NULL;
     }
     return list;
@@ -213,12 +201,11 @@ static int set_recognised(json_t *object, const char *path, txl_error *error) {
     txl_status status = convert_describe(path, &d, error);
     int failed = json_object_set_new(object, "recognised", json_boolean(!status));
     if (!status) {
-        json_t *settings = json_loads(d.settings, 0, NULL);
-        failed |= json_object_update(object, settings);
-        json_decref(settings);
-        failed |= json_object_set_new(
-            object, "vocabulary", d.vocabulary ? output_json_string(d.vocabulary) : json_null());
-        failed |= json_object_set_new(object, "missing", missing_list(d.missing));
+        failed |= add_members(object, json_loads(d.settings, 0, NULL));
+        failed |= add_members(
+            object, json_pack("{s:o, s:o}", "vocabulary",
+                              d.vocabulary ? output_json_string(d.vocabulary) : json_null(),
+                              "missing", missing_list(d.missing)));
     } else if (status == TXL_MEMORY) {
         failed = 1;
     } else {
@@ -233,14 +220,10 @@ static json_t *describe_checkpoint(const char *path, const struct info_options *
     struct listing listing = {.tensors = json_array()};
     signals_set_mapped(path);
     txl_status status = convert_list_tensors(path, add_tensor, &listing, error);
-    if (status) {
-        json_decref(listing.tensors);
-        return NULL;
-    }
-    json_t *object = json_object();
-    listing.failed |= json_object_set_new(object, "file", output_json_string(path));
-    listing.failed |= json_object_set_new(
-        object, "n_tensor", json_integer((json_int_t)json_array_size(listing.tensors)));
+    if (status)
+        return discard(listing.tensors);
+    json_t *object = json_pack("{s:o, s:I}", "file", output_json_string(path), "n_tensor",
+                               (json_int_t)json_array_size(listing.tensors));
     listing.failed |= set_recognised(object, path, error);
     signals_set_mapped(NULL);
     if (options->tensors)
