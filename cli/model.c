@@ -69,8 +69,7 @@ static bool is_raw(const struct model *model) {
 bool model_open(struct model *model, const struct common_options *options) {
     const char *path = options->model ? options->model : model_environment();
     txl_error error;
-    if (model_open_file(model, path, (int)options->threads, options->low_memory, &error) !=
-        TXL_OK) {
+    if (model_open_file(model, path, (int)options->threads, options->low_memory, &error)) {
         terminal_error("%s", error.message);
         return false;
     }

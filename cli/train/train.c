@@ -213,8 +213,7 @@ static const txl_model *open_model(struct train *t) {
     if (t->saved)
         return txl_saved_model(t->saved);
     if (init) {
-        if (model_open_file(&t->init, init, (int)t->options->common.threads, false, &error) !=
-            TXL_OK) {
+        if (model_open_file(&t->init, init, (int)t->options->common.threads, false, &error)) {
             failed(&error);
             return NULL;
         }
