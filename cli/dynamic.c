@@ -278,8 +278,7 @@ bool dynamic_write(struct dynamic *d) {
         return false;
     }
     txl_learner_settings(d->learner, &settings);
-    if (txl_model_write(txl_learner_model(d->learner), path, type, settings.threads, &error) ==
-        TXL_OK)
+    if (!txl_model_write(txl_learner_model(d->learner), path, type, settings.threads, &error))
         return true;
     terminal_error("%s", error.message);
     return false;
@@ -290,5 +289,5 @@ json_t *dynamic_to_json(const struct dynamic_settings *s, double drift) {
                      s->decay, "epsilon", s->epsilon, "statistics_segments",
                      s->from_checkpoint ? json_null()
                                         : json_integer((json_int_t)s->statistics_segments),
-                     "drift", isfinite(drift) ? json_real(drift) : json_null());
+                     "drift", output_json_number(drift));
 }

@@ -42,13 +42,6 @@ static json_t *discard(json_t *json) {
     return NULL;
 }
 
-/* Appends the members of a new object to `object`. */
-static int add_members(json_t *object, json_t *members) {
-    int failed = json_object_update(object, members);
-    json_decref(members);
-    return failed;
-}
-
 /* {"name", "dtype", "shape"} */
 static json_t *tensor_object(const char *name, const char *dtype, int n_dim,
                              const uint64_t *shape) {
@@ -76,9 +69,10 @@ static json_t *weights_tensors(const txl_model *model) {
         txl_model_tensor(model, i, &tensor);
         json_t *object =
             tensor_object(tensor.name, dtype_of(tensor.type), tensor.n_dim, tensor.shape);
-        int failed = add_members(object, json_pack("{s:s, s:I, s:I}", "type", tensor.type,
-                                                   "bytes_stored", (json_int_t)tensor.stored,
-                                                   "bytes_expanded", (json_int_t)tensor.expanded));
+        int failed =
+            !output_json_append(object, json_pack("{s:s, s:I, s:I}", "type", tensor.type,
+                                                  "bytes_stored", (json_int_t)tensor.stored,
+                                                  "bytes_expanded", (json_int_t)tensor.expanded));
         if (json_array_append_new(tensors, object) != 0 || failed)
             return discard(tensors);
     }
@@ -128,10 +122,10 @@ static int set_memory(json_t *object, const txl_model *model, uint64_t low_memor
     uint64_t session = txl_session_bytes(model, &settings), all = resident(model, &settings);
     settings.memory_type = TXL_MEMORY_F16;
     uint64_t narrow = txl_session_bytes(model, &settings);
-    return add_members(object, json_pack("{s:I, s:I, s:I, s:I}", "bytes_session",
-                                         (json_int_t)session, "bytes_session_f16",
-                                         (json_int_t)narrow, "bytes_resident", (json_int_t)all,
-                                         "bytes_resident_low_memory", (json_int_t)low_memory));
+    return !output_json_append(
+        object, json_pack("{s:I, s:I, s:I, s:I}", "bytes_session", (json_int_t)session,
+                          "bytes_session_f16", (json_int_t)narrow, "bytes_resident",
+                          (json_int_t)all, "bytes_resident_low_memory", (json_int_t)low_memory));
 }
 
 static json_t *fail_memory(json_t *object, txl_error *error) {
@@ -145,9 +139,9 @@ static json_t *weights_object(const struct model *model, uint64_t low_memory, bo
     uint64_t stored, expanded;
     txl_model_bytes(handle, &stored, &expanded);
     json_t *object = json_pack("{s:o}", "file", output_json_string(model->name));
-    int failed = add_members(object, json_loads(txl_model_settings_json(handle), 0, NULL));
+    int failed = !output_json_append(object, json_loads(txl_model_settings_json(handle), 0, NULL));
     failed |= !settings_of_model(object, model);
-    failed |= add_members(
+    failed |= !output_json_append(
         object, json_pack("{s:I, s:s, s:I, s:I, s:I}", "parameters", (json_int_t)parameters(handle),
                           "checksum", model_checksum(model).text, "n_tensor",
                           (json_int_t)txl_model_n_tensor(handle), "bytes_stored",
@@ -201,8 +195,8 @@ static int set_recognised(json_t *object, const char *path, txl_error *error) {
     txl_status status = convert_describe(path, &d, error);
     int failed = json_object_set_new(object, "recognised", json_boolean(!status));
     if (!status) {
-        failed |= add_members(object, json_loads(d.settings, 0, NULL));
-        failed |= add_members(
+        failed |= !output_json_append(object, json_loads(d.settings, 0, NULL));
+        failed |= !output_json_append(
             object, json_pack("{s:o, s:o}", "vocabulary",
                               d.vocabulary ? output_json_string(d.vocabulary) : json_null(),
                               "missing", missing_list(d.missing)));

@@ -256,19 +256,14 @@ static struct run_settings run_of(const struct fill *f) {
 
 static bool print_done(const struct fill *f) {
     const struct run_settings run = run_of(f);
-    json_t *object = json_object(), *settings = json_object();
-    bool good =
-        sampling_to_json(settings, &f->options->sampling) &&
-        json_object_set_new(settings, "pieces", json_integer(f->options->pieces)) == 0 &&
-        json_object_set_new(settings, "allow_unk", json_boolean(f->options->allow_unk)) == 0 &&
-        settings_to_json(settings, &f->model, &f->settings, &run) &&
-        json_object_set_new(object, "done", json_string("filled")) == 0 &&
-        json_object_set_new(object, "seed", json_integer((json_int_t)f->random.seed)) == 0 &&
-        json_object_set(object, "settings", settings) == 0;
+    json_t *settings = json_object();
+    if (sampling_to_json(settings, &f->options->sampling) &&
+        output_json_append(settings, json_pack("{s:I, s:b}", "pieces", f->options->pieces,
+                                               "allow_unk", f->options->allow_unk)) &&
+        settings_to_json(settings, &f->model, &f->settings, &run))
+        return output_json(json_pack("{s:s, s:I, s:o}", "done", "filled", "seed",
+                                     (json_int_t)f->random.seed, "settings", settings));
     json_decref(settings);
-    if (good)
-        return output_json(object);
-    json_decref(object);
     return output_lacks_memory();
 }
 

@@ -219,7 +219,7 @@ static json_t *top_to_json(const struct fill_text *t, const struct piece *piece,
 static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buffer *before,
                            size_t drop, const struct buffer *gained) {
     const struct gap *gap = &t->gap[i];
-    json_t *ids = json_array(), *top = json_array(), *object = json_object();
+    json_t *ids = json_array(), *top = json_array();
     double logprob = 0;
     int bad = 0;
     for (size_t k = 0; k < t->pieces; k++) {
@@ -228,20 +228,15 @@ static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buf
         bad |= json_array_append_new(ids, json_integer(piece->id));
         bad |= json_array_append_new(top, top_to_json(t, piece, k, before, drop));
     }
-    bad |= json_object_set_new(object, "file", output_json_string(t->name));
-    bad |= json_object_set_new(object, "line", json_integer((json_int_t)gap->line));
-    bad |= json_object_set_new(object, "offset", json_integer((json_int_t)(gap->offset - drop)));
-    bad |= json_object_set_new(object, "length", json_integer((json_int_t)(gap->bytes + drop)));
-    bad |= json_object_set_new(object, "gap", json_integer((json_int_t)i));
-    bad |= json_object_set(object, "ids", ids);
-    bad |= json_object_set_new(object, "text",
-                               output_json_bytes(gained->data ? gained->data : "", gained->length));
-    bad |= json_object_set_new(object, "logprob", json_real(logprob));
-    bad |= json_object_set(object, "top",
-                           t->n_top == 0    ? json_null()
-                           : t->pieces == 1 ? json_array_get(top, 0)
-                                            : top);
-    json_decref(ids);
+    json_t *object = json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:O}", "file", output_json_string(t->name),
+        "line", (json_int_t)gap->line, "offset", (json_int_t)(gap->offset - drop), "length",
+        (json_int_t)(gap->bytes + drop), "gap", (json_int_t)i, "ids", ids, "text",
+        output_json_bytes(gained->data ? gained->data : "", gained->length), "logprob", logprob,
+        "top",
+        t->n_top == 0    ? json_null()
+        : t->pieces == 1 ? json_array_get(top, 0)
+                         : top);
     json_decref(top);
     if (bad == 0)
         return object;

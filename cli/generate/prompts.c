@@ -72,13 +72,9 @@ static struct answer *add_answer(struct prompts *p) {
 
 /* Ends the answer with the last error. */
 static txl_status answer_failure(struct prompts *p, struct answer *answer) {
-    json_t *object = json_object();
+    json_t *object = json_pack("{s:I, s:o}", "line", (json_int_t)answer->line, "error",
+                               output_json_string(terminal_last_error()));
     p->result->failed++;
-    if (json_object_set_new(object, "line", json_integer((json_int_t)answer->line)) != 0 ||
-        json_object_set_new(object, "error", output_json_string(terminal_last_error())) != 0) {
-        json_decref(object);
-        object = NULL;
-    }
     char *text = output_json_text(object, OUTPUT_JSON_FORM);
     bool good = text && buffer_append(&answer->output, text, strlen(text)) &&
                 buffer_append(&answer->output, "\n", 1);

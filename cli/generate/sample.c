@@ -131,10 +131,10 @@ static json_t *settings_object(const struct generate *g) {
     const struct run_settings run = generation_settings(g);
     json_t *settings = json_object();
     if (!sampling_to_json(settings, &options->sampling) ||
-        json_object_set_new(settings, "eos", json_string(eos_ways[options->eos])) != 0 ||
-        json_object_set_new(settings, "allow_unk", json_boolean(options->allow_unk)) != 0 ||
-        (options->end == END_SENTENCE &&
-         json_object_set_new(settings, "end", json_string(ends[options->end])) != 0) ||
+        !output_json_append(settings,
+                            json_pack("{s:s, s:b, s:s*}", "eos", eos_ways[options->eos],
+                                      "allow_unk", options->allow_unk, "end",
+                                      options->end == END_SENTENCE ? ends[END_SENTENCE] : NULL)) ||
         !settings_to_json(settings, &g->model, &g->settings, &run)) {
         json_decref(settings);
         return NULL;
@@ -177,11 +177,10 @@ txl_status sample_end(const struct generate *g, struct sample *s, const char *do
     json_t *object = json_object();
     double seconds = terminal_seconds() - s->start;
     if (!put_line(g, object) || (holds_text(g) && !put_text(s, object)) ||
-        json_object_set_new(object, "done", json_string(done)) != 0 ||
-        json_object_set_new(object, "seed", json_integer((json_int_t)g->seed)) != 0 ||
-        json_object_set_new(object, "tokens", json_integer((json_int_t)s->made)) != 0 ||
-        json_object_set_new(object, "seconds", json_real(seconds)) != 0 ||
-        json_object_set_new(object, "settings", settings_object(g)) != 0) {
+        !output_json_append(object,
+                            json_pack("{s:s, s:I, s:I, s:f, s:o}", "done", done, "seed",
+                                      (json_int_t)g->seed, "tokens", (json_int_t)s->made, "seconds",
+                                      seconds, "settings", settings_object(g)))) {
         json_decref(object);
         object = NULL;
     }
@@ -279,12 +278,12 @@ static txl_status put_token_json(const struct generate *g, struct sample *s, flo
         return TXL_OK;
     json_t *object = json_object();
     if (!put_line(g, object) ||
-        json_object_set_new(object, "sample", json_integer(s->number)) != 0 ||
-        json_object_set_new(object, "id", s->refused ? json_null() : json_integer(s->id)) != 0 ||
-        json_object_set_new(object, "text", output_json_bytes(s->text.data, length)) != 0 ||
-        json_object_set_new(object, "logprob",
-                            s->refused ? json_null() : json_real((double)logprob)) != 0 ||
-        json_object_set_new(object, "top", s->top ? json_incref(s->top) : json_null()) != 0) {
+        !output_json_append(object,
+                            json_pack("{s:I, s:o, s:o, s:o, s:o}", "sample", (json_int_t)s->number,
+                                      "id", s->refused ? json_null() : json_integer(s->id), "text",
+                                      output_json_bytes(s->text.data, length), "logprob",
+                                      s->refused ? json_null() : json_real((double)logprob), "top",
+                                      s->top ? json_incref(s->top) : json_null()))) {
         json_decref(object);
         object = NULL;
     }

@@ -1,6 +1,7 @@
 /* Differences between two models' predictions of the same tokens. */
 #include "compare.h"
 
+#include "cli/system/output.h"
 #include "cli/system/terminal.h"
 
 #include <inttypes.h>
@@ -92,19 +93,15 @@ bool comparison_possible(const txl_model *model, const char *name, const txl_mod
 
 /* ---- Telling ------------------------------------------------------------------------------ */
 
-static json_t *number(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 bool divergence_to_json(json_t *object, const struct divergence *divergence) {
     double n = (double)divergence->difference.predicted;
-    return json_object_set_new(object, "difference", number(divergence->difference.mean)) == 0 &&
-           json_object_set_new(object, "difference_standard_error",
-                               number(score_standard_error(&divergence->difference))) == 0 &&
-           json_object_set_new(object, "kl_divergence", number(divergence->kl / n)) == 0 &&
-           json_object_set_new(object, "top_agreement", number((double)divergence->agreed / n)) ==
-               0 &&
-           json_object_set_new(object, "largest_difference", number(divergence->largest)) == 0 &&
-           json_object_set_new(object, "largest_difference_index",
-                               json_integer((json_int_t)divergence->largest_index)) == 0;
+    return output_json_append(
+        object,
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "difference",
+                  output_json_number(divergence->difference.mean), "difference_standard_error",
+                  output_json_number(score_standard_error(&divergence->difference)),
+                  "kl_divergence", output_json_number(divergence->kl / n), "top_agreement",
+                  output_json_number((double)divergence->agreed / n), "largest_difference",
+                  output_json_number(divergence->largest), "largest_difference_index",
+                  (json_int_t)divergence->largest_index));
 }

@@ -163,14 +163,11 @@ uint64_t items_left_out(const struct items *items) {
 }
 
 bool items_to_json(json_t *object, const struct items *items) {
-    json_t *o = json_object();
-    uint64_t wrong = items->table.wrong + items->wrong;
-    json_t *preference =
-        items->preference.on ? preference_to_json(&items->preference) : json_null();
-    return json_object_set_new(object, "items", o) == 0 &&
-           json_object_set_new(o, "texts", json_integer((json_int_t)items->texts)) == 0 &&
-           json_object_set_new(o, "left_out", json_integer((json_int_t)wrong)) == 0 &&
-           json_object_set_new(o, "preference", preference) == 0;
+    return output_json_append(
+        object,
+        json_pack("{s:{s:I, s:I, s:o}}", "items", "texts", (json_int_t)items->texts, "left_out",
+                  (json_int_t)(items->table.wrong + items->wrong), "preference",
+                  items->preference.on ? preference_to_json(&items->preference) : json_null()));
 }
 
 bool items_print(const struct items *items) {

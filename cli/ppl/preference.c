@@ -257,28 +257,14 @@ static double standard_error(const struct preference *p) {
     return sqrt(share * (1 - share) / (double)p->pairs);
 }
 
-static json_t *number(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static bool set_member(json_t *object, const char *key, json_t *value) {
-    return json_object_set_new(object, key, value) == 0;
-}
-
 json_t *preference_to_json(const struct preference *p) {
-    json_t *o = json_object();
-    if (set_member(o, "prefer", output_json_bytes(p->a, p->n_a)) &&
-        set_member(o, "over", output_json_bytes(p->b, p->n_b)) &&
-        set_member(o, "region", p->region < 0 ? json_null() : json_integer(p->region)) &&
-        set_member(o, "items", json_integer((json_int_t)p->pairs)) &&
-        set_member(o, "preferred", json_integer((json_int_t)p->preferred)) &&
-        set_member(o, "ties", json_integer((json_int_t)p->ties)) &&
-        set_member(o, "left_out", json_integer((json_int_t)p->left_out)) &&
-        set_member(o, "share", number(share_of(p))) &&
-        set_member(o, "standard_error", number(standard_error(p))))
-        return o;
-    json_decref(o);
-    return NULL;
+    return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o}", "prefer",
+                     output_json_bytes(p->a, p->n_a), "over", output_json_bytes(p->b, p->n_b),
+                     "region", p->region < 0 ? json_null() : json_integer(p->region), "items",
+                     (json_int_t)p->pairs, "preferred", (json_int_t)p->preferred, "ties",
+                     (json_int_t)p->ties, "left_out", (json_int_t)p->left_out, "share",
+                     output_json_number(share_of(p)), "standard_error",
+                     output_json_number(standard_error(p)));
 }
 
 bool preference_print(const struct preference *p, const char *name) {

@@ -101,68 +101,65 @@ double result_tokens_per_second(const struct result *result) {
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static json_t *number_or_null(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *count_or_null(uint64_t value, bool known) {
     return known ? json_integer((json_int_t)value) : json_null();
 }
 
-static bool set_member(json_t *object, const char *key, json_t *value) {
-    return json_object_set_new(object, key, value) == 0;
-}
-
-static bool set_score(json_t *o, const struct setup *setup, const struct result *result,
+static bool add_score(json_t *o, const struct setup *setup, const struct result *result,
                       const struct score *score) {
     double nats = nats_per_token(score);
-    return set_member(o, "nats", number_or_null(score->nats)) &&
-           set_member(o, "nats_per_token", number_or_null(nats)) &&
-           set_member(o, "perplexity", number_or_null(exp(nats))) &&
-           set_member(o, "bits_per_token", number_or_null(nats / LN_2)) &&
-           set_member(o, "bits_per_character",
-                      number_or_null(bits_per_character(setup, result, score))) &&
-           set_member(o, "bits_per_byte", number_or_null(bits_per_byte(result, score))) &&
-           set_member(o, "standard_error", number_or_null(score_standard_error(score)));
+    return output_json_append(
+        o, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "nats", output_json_number(score->nats),
+                     "nats_per_token", output_json_number(nats), "perplexity",
+                     output_json_number(exp(nats)), "bits_per_token",
+                     output_json_number(nats / LN_2), "bits_per_character",
+                     output_json_number(bits_per_character(setup, result, score)), "bits_per_byte",
+                     output_json_number(bits_per_byte(result, score)), "standard_error",
+                     output_json_number(score_standard_error(score))));
 }
 
-static bool set_comparison(json_t *o, const struct setup *setup, const struct result *result) {
-    if (!setup->other.name)
-        return true;
-    json_t *compare = json_object();
-    return set_member(o, "compare", compare) &&
-           set_member(compare, "model", output_json_string(setup->other.name)) &&
-           set_score(compare, setup, result, &result->divergence.other) &&
-           divergence_to_json(compare, &result->divergence) &&
-           json_object_set(compare, "settings", setup->other.settings) == 0;
+/* The part of the object that is the other model's. */
+static json_t *comparison(const struct setup *setup, const struct result *result) {
+    json_t *o = json_pack("{s:o}", "model", output_json_string(setup->other.name));
+    if (add_score(o, setup, result, &result->divergence.other) &&
+        divergence_to_json(o, &result->divergence) &&
+        json_object_set(o, "settings", setup->other.settings) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 json_t *result_to_json(const struct setup *setup, const struct result *result) {
-    json_t *o = json_object();
+    const struct score *score = &result->score;
+    json_t *o = json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "file",
+                          result->file ? output_json_string(result->file) : json_null(), "tokens",
+                          (json_int_t)result->tokens, "predicted", (json_int_t)score->predicted,
+                          "unknown", count_or_null(result->unknown, !setup->ids), "invalid",
+                          count_or_null(result->invalid, !setup->ids), "bytes",
+                          count_or_null(score->share.bytes, !setup->ids), "characters",
+                          count_or_null(score->share.characters, !setup->ids));
     bool good =
-        set_member(o, "file", result->file ? output_json_string(result->file) : json_null()) &&
-        set_member(o, "tokens", count_or_null(result->tokens, true)) &&
-        set_member(o, "predicted", count_or_null(result->score.predicted, true)) &&
-        set_member(o, "unknown", count_or_null(result->unknown, !setup->ids)) &&
-        set_member(o, "invalid", count_or_null(result->invalid, !setup->ids)) &&
-        set_member(o, "bytes", count_or_null(result->score.share.bytes, !setup->ids)) &&
-        set_member(o, "characters", count_or_null(result->score.share.characters, !setup->ids)) &&
-        set_score(o, setup, result, &result->score) &&
-        set_member(o, "seconds", number_or_null(result->seconds)) &&
-        set_member(o, "tokens_per_second", number_or_null(result_tokens_per_second(result))) &&
-        (!setup->dynamic ||
-         set_member(o, "dynamic",
-                    dynamic_to_json(setup->dynamic, result->file ? result->drift : NAN))) &&
-        json_object_set(o, "settings", setup->model.settings) == 0 &&
-        (!setup->no_eos || set_member(o, "no_eos", json_true())) &&
-        (!setup->corrects_words ||
-         set_member(o, "word_correction", number_or_null(result->word_correction))) &&
-        set_comparison(o, setup, result);
-    if (!good) {
-        json_decref(o);
-        return NULL;
-    }
-    return o;
+        add_score(o, setup, result, score) &&
+        output_json_append(o, json_pack("{s:o, s:o}", "seconds",
+                                        output_json_number(result->seconds), "tokens_per_second",
+                                        output_json_number(result_tokens_per_second(result))));
+    if (setup->dynamic)
+        good =
+            good && json_object_set_new(
+                        o, "dynamic",
+                        dynamic_to_json(setup->dynamic, result->file ? result->drift : NAN)) == 0;
+    good = good && json_object_set(o, "settings", setup->model.settings) == 0;
+    if (setup->no_eos)
+        good = good && json_object_set_new(o, "no_eos", json_true()) == 0;
+    if (setup->corrects_words)
+        good = good && json_object_set_new(o, "word_correction",
+                                           output_json_number(result->word_correction)) == 0;
+    if (setup->other.name)
+        good = good && json_object_set_new(o, "compare", comparison(setup, result)) == 0;
+    if (good)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 /* ---- Text --------------------------------------------------------------------------------- */

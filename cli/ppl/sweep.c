@@ -64,11 +64,11 @@ txl_status sweep_token(void *context, const struct scored *token, txl_error *err
 }
 
 bool sweep_to_json(json_t *object, const struct sweep *sweep) {
-    double error = score_standard_error(&sweep->difference);
     json_t *mean = sweep->first ? json_null() : json_real(sweep->difference.mean);
-    return json_object_set_new(object, "difference", mean) == 0 &&
-           json_object_set_new(object, "difference_standard_error",
-                               isfinite(error) ? json_real(error) : json_null()) == 0;
+    double error = score_standard_error(&sweep->difference);
+    return output_json_append(object,
+                              json_pack("{s:o, s:o}", "difference", mean,
+                                        "difference_standard_error", output_json_number(error)));
 }
 
 bool sweep_print_header(const struct setup *setup, const struct result *result) {

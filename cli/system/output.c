@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -166,6 +167,16 @@ json_t *output_json_bytes(const char *bytes, size_t length) {
 
 json_t *output_json_string(const char *text) {
     return output_json_bytes(text, strlen(text));
+}
+
+json_t *output_json_number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+bool output_json_append(json_t *object, json_t *members) {
+    int failed = json_object_update(object, members);
+    json_decref(members);
+    return failed == 0;
 }
 
 bool output_start_line(void) {

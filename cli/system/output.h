@@ -47,6 +47,13 @@ bool output_json_exact(json_t *object);
 json_t *output_json_string(const char *text);
 json_t *output_json_bytes(const char *bytes, size_t length);
 
+/* Null for a number without a meaning. */
+json_t *output_json_number(double value);
+
+/* Appends the members of a new object, whose reference it takes; NULL is one that there was no
+ * memory for.  False when memory is short. */
+bool output_json_append(json_t *object, json_t *members);
+
 /* Ends the line that was begun, if standard output is a terminal. */
 void output_end_line(void);
 

@@ -3,7 +3,6 @@
 
 #include "cli/system/output.h"
 
-#include <math.h>
 #include <string.h>
 
 bool curves_init(struct curves *c) {
@@ -40,14 +39,10 @@ void curves_add_step(struct curves *c, double nats, double rate) {
     last->rate = rate;
 }
 
-static json_t *number_or_null(double x) {
-    return isnan(x) ? json_null() : json_real(x);
-}
-
 bool curves_add_evaluation(struct curves *c, uint64_t step, double nats, double bits,
                            const char *text) {
     json_t *one = json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)step, "nats",
-                            number_or_null(nats), "bits", number_or_null(bits), "text",
+                            output_json_number(nats), "bits", output_json_number(bits), "text",
                             text ? output_json_string(text) : json_null());
     return one && json_array_append_new(c->evaluations, one) == 0;
 }
