@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 
 /* Of one path. */
-static txl_status load(const char *path, char **config_path, json_t **config, txl_error *error) {
+static txl_status load_config(const char *path, char **config_path, json_t **config,
+                              txl_error *error) {
     struct stat about;
     if (stat(path, &about) != 0 && (errno == ENOENT || errno == ENOTDIR))
         return TXL_OK;
@@ -41,7 +42,7 @@ txl_status config_file_load(const char *checkpoint, const char *name, char **con
         char *path = NULL;
         if (asprintf(&path, "%.*s%s%s", folder, checkpoint, folders[i], name) < 0)
             return txl_fail_memory(error, "a file name", strlen(checkpoint));
-        status = load(path, config_path, config, error);
+        status = load_config(path, config_path, config, error);
         free(path);
     }
     return status;

@@ -79,8 +79,8 @@ static int dimensions(const struct names *n, int number, const struct origin *fr
     return from->shape ? (int)strlen(from->shape) : parameter->kind == PARAMETER_VECTOR ? 1 : 2;
 }
 
-static const struct checkpoint_tensor *find(const struct names *n, const struct origin *from,
-                                            int i) {
+static const struct checkpoint_tensor *find_origin(const struct names *n, const struct origin *from,
+                                                   int i) {
     return checkpoint_find(n->checkpoint, names_spell(n, from->name, i).text);
 }
 
@@ -88,7 +88,7 @@ int names_which(const struct names *n, int number, int i) {
     for (int k = 0; k < NAMES_MAX_ORIGIN; k++) {
         const struct origin *from = &origins(n, number)[k];
         for (bool usable = is_usable(n, from); usable && from; from = from->next) { /* any piece */
-            const struct checkpoint_tensor *t = find(n, from, i);
+            const struct checkpoint_tensor *t = find_origin(n, from, i);
             if (t && (!(from->flags & BY_RANK) || t->n_dim == dimensions(n, number, from)))
                 return k;
         }
@@ -115,13 +115,13 @@ static const struct origin *choose(const struct names *n, int number, int i) {
 
 const struct checkpoint_tensor *names_own(const struct names *n, int number, int i) {
     const struct origin *from = origins(n, number);
-    return is_usable(n, from) ? find(n, from, i) : NULL;
+    return is_usable(n, from) ? find_origin(n, from, i) : NULL;
 }
 
 static int count_origin(const struct names *n, const struct origin *from) {
     const char *star = from->name ? strchr(from->name, '*') : NULL;
     if (!star)
-        return from->name && find(n, from, 0);
+        return from->name && find_origin(n, from, 0);
     struct names_text start = names_spell(n, from->name, 0);
     size_t length = strlen(start.text) - strlen(star);
     int count = 0;

@@ -26,7 +26,7 @@ static bool is_launched(void) {
 }
 
 /* The module beside a program that is not installed, else the installed one. */
-static void *load(void) {
+static void *load_module(void) {
     static const char name[] = "txl-mpi.so";
     char path[PATH_MAX + sizeof name];
     ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
@@ -44,7 +44,7 @@ bool peers_open(const txl_peers **peers) {
     *peers = NULL;
     if (!is_launched())
         return true;
-    void *library = load();
+    void *library = load_module();
     const struct peers_module *module = library ? dlsym(library, PEERS_MODULE_SYMBOL) : NULL;
     if (!module) {
         terminal_error("processes that train together need MPI's module (Debian: the package "

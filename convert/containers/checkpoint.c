@@ -197,7 +197,7 @@ static txl_status open_index(struct checkpoint *checkpoint, const char *path, tx
 }
 
 /* `folder`/`name``ending`; NULL: out of memory. */
-static char *join(const char *folder, const char *name, const char *ending) {
+static char *join_path(const char *folder, const char *name, const char *ending) {
     char *joined = NULL;
     size_t length = strlen(folder);
     const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
@@ -255,7 +255,7 @@ static txl_status find_newest(const char *folder, const char *ending, char **cho
                               txl_error *error) {
     struct mapped_file file;
     char name[NAME_MAX + 1];
-    char *list = join(folder, "checkpoint", "");
+    char *list = join_path(folder, "checkpoint", "");
     if (!list)
         return txl_fail_memory(error, "a file name", strlen(folder));
     bool found = is_there(list) && !mapped_file_open(list, &file, error);
@@ -266,7 +266,7 @@ static txl_status find_newest(const char *folder, const char *ending, char **cho
     mapped_file_close(&file);
     if (!found)
         return TXL_OK;
-    *chosen = join(folder, name, ending);
+    *chosen = join_path(folder, name, ending);
     if (!*chosen)
         return txl_fail_memory(error, "a file name", strlen(folder));
     if (!is_there(*chosen)) {
@@ -287,7 +287,7 @@ static txl_status find_bundle(const char *folder, char **chosen, txl_error *erro
         if (!ends_with(entry->d_name, bundle_ending))
             continue;
         free(*chosen);
-        *chosen = join(folder, entry->d_name, "");
+        *chosen = join_path(folder, entry->d_name, "");
         n++;
         if (!*chosen)
             status = txl_fail_memory(error, "a file name", strlen(folder));
@@ -310,7 +310,7 @@ static txl_status find_bundle(const char *folder, char **chosen, txl_error *erro
 /* Chooses the checkpoint in the directory `path`. */
 static txl_status choose(const char *path, char **chosen, txl_error *error) {
     for (size_t i = 0; i < sizeof directory_names / sizeof *directory_names; i++) {
-        *chosen = join(path, directory_names[i], "");
+        *chosen = join_path(path, directory_names[i], "");
         if (!*chosen)
             return txl_fail_memory(error, "a file name", strlen(path));
         struct stat about;
@@ -321,7 +321,7 @@ static txl_status choose(const char *path, char **chosen, txl_error *error) {
     }
     txl_status status = find_bundle(path, chosen, error);
     if (!status && !*chosen) { /* model/ beside data/, as the authors' download lays it out */
-        char *model = join(path, "model", "");
+        char *model = join_path(path, "model", "");
         status = model ? find_bundle(model, chosen, error)
                        : txl_fail_memory(error, "a file name", strlen(path));
         free(model);

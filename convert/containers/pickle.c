@@ -882,7 +882,7 @@ static bool execute(struct pickle_reader *reader, unsigned char opcode) {
     return pickle_fail(reader, TXL_UNSUPPORTED, "unknown pickle opcode 0x%02x", opcode);
 }
 
-static bool run(struct pickle_reader *reader) {
+static bool run_opcodes(struct pickle_reader *reader) {
     /* Allocates the stack at once, so that a range of no values has an address too. */
     reader->stack = reserve(reader, NULL, 0, &reader->stack_capacity, sizeof *reader->stack);
     if (!reader->stack)
@@ -923,7 +923,7 @@ txl_status pickle_read(const unsigned char *data, uint64_t size, uint64_t start,
         .where = where,
         .error = error,
     };
-    bool done = run(&reader) && pickle_check_keys(&reader);
+    bool done = run_opcodes(&reader) && pickle_check_keys(&reader);
     free(reader.stack);
     free(reader.marks);
     free(reader.memo);

@@ -70,7 +70,7 @@ static const struct constructor {
     {"torch.storage._load_from_bytes", NESTED},
 };
 
-static const struct constructor *find(const char *name) {
+static const struct constructor *find_constructor(const char *name) {
     for (size_t i = 0; i < sizeof constructors / sizeof *constructors; i++)
         if (strcmp(constructors[i].name, name) == 0)
             return &constructors[i];
@@ -180,8 +180,9 @@ static struct pickle_value *make_nested(struct pickle_reader *reader, const char
     return listed ? record : NULL;
 }
 
-static struct pickle_value *make(struct pickle_reader *reader,
-                                 const struct constructor *constructor, struct pickle_value *args) {
+static struct pickle_value *construct(struct pickle_reader *reader,
+                                      const struct constructor *constructor,
+                                      struct pickle_value *args) {
     struct pickle_value *first = argument(args, 0);
     switch (constructor->meaning) {
     case RECORD:
@@ -232,7 +233,7 @@ struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickl
         return NULL;
     }
     const char *name = is_result ? callable->object->class_name : callable->name;
-    const struct constructor *constructor = is_result ? NULL : find(name);
+    const struct constructor *constructor = is_result ? NULL : find_constructor(name);
     bool must_know = makes_tensor(name);
     if (constructor && constructor->meaning == FROM_TYPE) {
         callable = argument(args, 0);
@@ -240,11 +241,11 @@ struct pickle_value *pickle_construct(struct pickle_reader *reader, struct pickl
         if (!callable || callable->kind != PICKLE_GLOBAL || !args || args->kind != PICKLE_TUPLE)
             return refuse(reader, constructor->name, callable);
         name = callable->name;
-        constructor = find(name);
+        constructor = find_constructor(name);
         must_know = true;
     }
     if (constructor)
-        return make(reader, constructor, args);
+        return construct(reader, constructor, args);
     if (!must_know)
         return pickle_new_object(reader, PICKLE_OPAQUE, name, args);
     pickle_refuse_call(reader, name);

@@ -96,8 +96,8 @@ bool pickle_may_copy(struct pickle_reader *reader, uint64_t amount) {
 }
 
 /* Makes a larger array in the arena; the old one stays there, which at most doubles the memory. */
-static void *grow(struct pickle_reader *reader, const void *old, size_t count, size_t *capacity,
-                  size_t wanted, size_t size) {
+static void *grow_array(struct pickle_reader *reader, const void *old, size_t count,
+                        size_t *capacity, size_t wanted, size_t size) {
     size_t larger = *capacity < 2 ? 4 : 2 * *capacity;
     if (larger < wanted)
         larger = wanted;
@@ -113,8 +113,8 @@ static void *grow(struct pickle_reader *reader, const void *old, size_t count, s
 bool pickle_append(struct pickle_reader *reader, struct pickle_items *items,
                    struct pickle_value *const *more, size_t count) {
     if (count > items->capacity - items->count) {
-        void *memory = grow(reader, items->at, items->count, &items->capacity, items->count + count,
-                            sizeof *items->at);
+        void *memory = grow_array(reader, items->at, items->count, &items->capacity,
+                                  items->count + count, sizeof *items->at);
         if (!memory)
             return false;
         items->at = memory;
@@ -128,8 +128,8 @@ bool pickle_append(struct pickle_reader *reader, struct pickle_items *items,
 bool pickle_store(struct pickle_reader *reader, struct pickle_pairs *pairs,
                   struct pickle_value *key, struct pickle_value *value) {
     if (pairs->count == pairs->capacity) {
-        void *memory = grow(reader, pairs->at, pairs->count, &pairs->capacity, pairs->count + 1,
-                            sizeof *pairs->at);
+        void *memory = grow_array(reader, pairs->at, pairs->count, &pairs->capacity,
+                                  pairs->count + 1, sizeof *pairs->at);
         if (!memory)
             return false;
         pairs->at = memory;

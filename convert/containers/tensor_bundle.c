@@ -421,9 +421,9 @@ static txl_status add_part(struct bundle *b, const struct tensor_claim *whole,
 }
 
 /* Makes a storage of the parts that the entry lists. */
-static txl_status join(struct bundle *b, const struct table_entry *from, const struct entry *e,
-                       const struct tensor_claim *whole, uint64_t n_element,
-                       struct checkpoint_storage **storage) {
+static txl_status join_slices(struct bundle *b, const struct table_entry *from,
+                              const struct entry *e, const struct tensor_claim *whole,
+                              uint64_t n_element, struct checkpoint_storage **storage) {
     if (e->n_slice > MAX_PART)
         return txl_fail(b->error, TXL_UNSUPPORTED, "%s: tensor %s: %zu parts; at most %d are read",
                         b->source->file.path, whole->name, e->n_slice, MAX_PART);
@@ -467,7 +467,7 @@ static txl_status add_tensor(struct bundle *b, const struct table_entry *from) {
         return malformed(b, from->key);
     txl_status status = check_form(b, &e, &claim, &n_element);
     if (!status)
-        status = e.n_slice > 0 ? join(b, from, &e, &claim, n_element, &claim.storage)
+        status = e.n_slice > 0 ? join_slices(b, from, &e, &claim, n_element, &claim.storage)
                                : place(b, from->key, &e, &claim, n_element, &claim.storage);
     if (status)
         return status;
