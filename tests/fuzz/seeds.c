@@ -538,6 +538,24 @@ static void make_results(const struct seeds *s) {
     }
 }
 
+/* ---- Prompts ------------------------------------------------------------------------------ */
+
+static void make_prompts(const struct seeds *s) {
+    static const char *const lines[] = {
+        "{\"prompt\": \"the\", \"n\": 3, \"stop\": [\"a\", \"b\"]}\n\r\n{\"prompt\": \"\"}",
+        "\xef\xbb\xbf{\"prompt\": \"a\", \"seed\": 1, \"temperature\": 0.5, \"top_k\": 9, "
+        "\"top_p\": 0.9}\n",
+        "{\"prompt\": \"b\", \"greedy\": true, \"eos\": \"stop\", \"end\": \"sentence\"}\n{\"n\": "
+        "1}\n[]\n{",
+        "{\"prompt\": \"c\", \"min_p\": 0.1, \"typical\": 1, \"allow_unk\": false, \"stop\": "
+        "\"x\"}\n",
+        "{\"prompt\": \"d\", \"repetition_penalty\": 1.2, \"repeat_last\": 8, \"no_repeat_ngram\": "
+        "3}\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        take(s, lines[i], strlen(lines[i]));
+}
+
 /* ------------------------------------------------------------------------------------------- */
 
 bool seeds_make(const char *harness, const char *cases,
@@ -553,6 +571,7 @@ bool seeds_make(const char *harness, const char *cases,
         {"vocabulary", make_vocabularies}, {"text", make_texts},
         {"options", make_options},         {"ids", make_ids},
         {"results", make_results},         {"pieces", make_pieces},
+        {"prompts", make_prompts},
     };
     const struct seeds seeds = {cases, take_seed, context};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
