@@ -56,7 +56,8 @@ static struct name dashed(const char *member) {
 static const struct option_row *find_row(const struct command *command, const char *member) {
     const struct name name = dashed(member);
     for (const struct option_row *row = command->options; row->name; row++)
-        if (strcmp(row->name, name.text) == 0 || (row->letter == member[0] && member[1] == '\0'))
+        if (strcmp(row->name, name.text) == 0 ||
+            (member[0] != '\0' && row->letter == member[0] && member[1] == '\0'))
             return row;
     return NULL;
 }

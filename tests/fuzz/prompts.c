@@ -40,6 +40,10 @@ static void check_options(const struct generate_options *options) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct json_lines lines;
     json_t *object;
+    /* Expanding a file takes as much memory as its maker's zstd did. */
+    static const uint8_t zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
+    if (size >= sizeof zstd && memcmp(data, zstd, sizeof zstd) == 0)
+        return 0;
     fuzz_silence();
     if (!json_lines_open(&lines, fuzz_write("prompts.jsonl", data, size)))
         return 0;
