@@ -163,55 +163,71 @@ static inline __attribute__((always_inline)) ivec add_bytes(ivec sum, ivec x, iv
     return sum;
 }
 
-/* Adds to c[rows, vectors LANES] the products of one block of the panel with one of `blocks` of
- * each row of B. */
-static inline __attribute__((always_inline)) void
-tile_int8(const int rows, const int vectors, size_t blocks, const char *p, const float *x_scale,
-          const int8_t *b, const int32_t *excess, const float *scale, float *c) {
-    ivec sum[16][4];
+/* Adds to c[rows, vectors LANES], or with `begin` sets it to, the products of `depth` of the
+ * panel's and the rows' `blocks`.  Half of the registers hold the sums of a block, half those of
+ * all. */
+static inline __attribute__((always_inline)) void tile_int8(const int rows, const int vectors,
+                                                            size_t depth, size_t blocks, bool begin,
+                                                            const char *p, const float *x_scale,
+                                                            const int8_t *b, const int32_t *excess,
+                                                            const float *scale, float *c) {
+    vec total[16][4];
     UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = (ivec){0} - excess[(size_t)r * blocks];
+        UNROLL for (int v = 0; v < vectors; v++) total[r][v] =
+            begin ? splat(0) : load_f32(c + (r * vectors + v) * LANES);
     }
-    for (size_t g = 0; g < QUADS; g++, p += (size_t)vectors * 64) {
-        ivec line[4];
-        UNROLL for (int v = 0; v < vectors; v++) memcpy(&line[v], p + v * 64, sizeof(ivec));
+    for (size_t d = 0; d < depth; d++, x_scale += (size_t)vectors * LANES) {
+        ivec sum[16][4];
         UNROLL for (int r = 0; r < rows; r++) {
-            float four;
-            memcpy(&four, b + (size_t)r * blocks * Q8_BLOCK + 4 * g, sizeof four);
-            const ivec x = (ivec)splat(four);
-            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = add_bytes(sum[r][v], line[v], x);
+            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+                (ivec){0} - excess[(size_t)r * blocks + d];
+        }
+        for (size_t g = 0; g < QUADS; g++, p += (size_t)vectors * 64, b += 4) {
+            ivec line[4];
+            UNROLL for (int v = 0; v < vectors; v++) memcpy(&line[v], p + v * 64, sizeof(ivec));
+            UNROLL for (int r = 0; r < rows; r++) {
+                float four;
+                memcpy(&four, b + (size_t)r * blocks * Q8_BLOCK, sizeof four);
+                const ivec x = (ivec)splat(four);
+                UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
+                    add_bytes(sum[r][v], line[v], x);
+            }
+        }
+        UNROLL for (int r = 0; r < rows; r++) {
+            const vec s = splat(scale[(size_t)r * blocks + d]);
+            UNROLL for (int v = 0; v < vectors; v++) total[r][v] +=
+                __builtin_convertvector(sum[r][v], vec) * (load_f32(x_scale + v * LANES) * s);
         }
     }
     UNROLL for (int r = 0; r < rows; r++) {
-        const vec s = splat(scale[(size_t)r * blocks]);
-        UNROLL for (int v = 0; v < vectors; v++) {
-            float *to = c + (r * vectors + v) * LANES;
-            const vec exact = __builtin_convertvector(sum[r][v], vec);
-            store_f32(to, load_f32(to) + exact * (load_f32(x_scale + v * LANES) * s));
-        }
+        UNROLL for (int v = 0; v < vectors; v++)
+            store_f32(c + (r * vectors + v) * LANES, total[r][v]);
     }
 }
 
 /* Each shape is a function of its own, whose registers hold nothing but its sums. */
-typedef void tile_int8_function(size_t blocks, const char *p, const float *x_scale, const int8_t *b,
-                                const int32_t *excess, const float *scale, float *c);
+typedef void tile_int8_function(size_t depth, size_t blocks, bool begin, const char *p,
+                                const float *x_scale, const int8_t *b, const int32_t *excess,
+                                const float *scale, float *c);
 #define TILE_INT8(ROWS, VECTORS)                                                                   \
     static __attribute__((noinline)) void tile_int8_##ROWS##x##VECTORS(                            \
-        size_t blocks, const char *p, const float *x_scale, const int8_t *b,                       \
-        const int32_t *excess, const float *scale, float *c) {                                     \
-        tile_int8(ROWS, VECTORS, blocks, p, x_scale, b, excess, scale, c);                         \
+        size_t depth, size_t blocks, bool begin, const char *p, const float *x_scale,              \
+        const int8_t *b, const int32_t *excess, const float *scale, float *c) {                    \
+        tile_int8(ROWS, VECTORS, depth, blocks, begin, p, x_scale, b, excess, scale, c);           \
     }
-TILE_INT8(6, 4)
-TILE_INT8(8, 3)
-TILE_INT8(12, 2)
-TILE_INT8(16, 1)
+TILE_INT8(3, 4)
+TILE_INT8(4, 3)
+TILE_INT8(6, 2)
+TILE_INT8(12, 1)
 TILE_INT8(1, 4)
 TILE_INT8(1, 3)
 TILE_INT8(1, 2)
 TILE_INT8(1, 1)
 
-/* Multiplies n rows of weights by a panel as wide as the vectors: c[n, width].  A block of the
- * panel meets all rows before the next one, so that it stays in the first-level cache. */
+/* Blocks of the panel that meet all rows before the next ones, and stay in the nearest cache. */
+enum { INT8_CHUNK = 8 };
+
+/* Multiplies n rows of weights by a panel as wide as the vectors: c[n, width]. */
 static inline __attribute__((always_inline)) void
 columns_int8(const int rows, const int vectors, tile_int8_function *many, tile_int8_function *one,
              size_t n, size_t blocks, const void *packed, const int8_t *b, const float *scale,
@@ -220,16 +236,18 @@ columns_int8(const int rows, const int vectors, tile_int8_function *many, tile_i
     const float *x_scale = int8_scales(packed, width, blocks);
     const int32_t *excess = int8_excess(b, blocks);
     const char *p = packed;
-    memset(c, 0, n * width * sizeof *c);
-    for (size_t d = 0; d < blocks; d++, p += QUADS * width * 4, x_scale += width) {
-        size_t r = 0;
-        fetch_part(d, blocks, m, n, y, ldy);
-        for (; r + (size_t)rows <= n; r += (size_t)rows)
-            many(blocks, p, x_scale, b + r * row + d * Q8_BLOCK, excess + r * blocks + d,
-                 scale + r * blocks + d, c + r * width);
-        for (; r < n; r++)
-            one(blocks, p, x_scale, b + r * row + d * Q8_BLOCK, excess + r * blocks + d,
-                scale + r * blocks + d, c + r * width);
+    for (size_t d = 0; d < blocks; d += INT8_CHUNK) {
+        size_t depth = blocks - d < INT8_CHUNK ? blocks - d : INT8_CHUNK;
+        for (size_t r = 0, some; r < n; r += some) {
+            bool whole = n - r >= (size_t)rows;
+            some = whole ? (size_t)rows : 1;
+            (whole ? many : one)(depth, blocks, d == 0, p, x_scale, b + r * row + d * Q8_BLOCK,
+                                 excess + r * blocks + d, scale + r * blocks + d, c + r * width);
+        }
+        for (size_t i = d; i < d + depth; i++)
+            fetch_part(i, blocks, m, n, y, ldy);
+        p += depth * QUADS * width * 4;
+        x_scale += depth * width;
     }
 }
 
@@ -237,14 +255,13 @@ columns_int8(const int rows, const int vectors, tile_int8_function *many, tile_i
 static void multiply_int8(size_t width, size_t n, size_t blocks, const void *packed, const void *b,
                           const float *scale, float *c, size_t m, float *y, size_t ldy) {
     if (width == 64)
-        columns_int8(6, 4, tile_int8_6x4, tile_int8_1x4, n, blocks, packed, b, scale, c, m, y, ldy);
+        columns_int8(3, 4, tile_int8_3x4, tile_int8_1x4, n, blocks, packed, b, scale, c, m, y, ldy);
     else if (width == 48)
-        columns_int8(8, 3, tile_int8_8x3, tile_int8_1x3, n, blocks, packed, b, scale, c, m, y, ldy);
+        columns_int8(4, 3, tile_int8_4x3, tile_int8_1x3, n, blocks, packed, b, scale, c, m, y, ldy);
     else if (width == 32)
-        columns_int8(12, 2, tile_int8_12x2, tile_int8_1x2, n, blocks, packed, b, scale, c, m, y,
-                     ldy);
+        columns_int8(6, 2, tile_int8_6x2, tile_int8_1x2, n, blocks, packed, b, scale, c, m, y, ldy);
     else
-        columns_int8(16, 1, tile_int8_16x1, tile_int8_1x1, n, blocks, packed, b, scale, c, m, y,
+        columns_int8(12, 1, tile_int8_12x1, tile_int8_1x1, n, blocks, packed, b, scale, c, m, y,
                      ldy);
 }
 

@@ -302,14 +302,14 @@ static void fill_bytes(size_t n, float unit, float *x, float *rounded) {
 
 /* Y = act(X B^T + bias) of q8 weights and activations rounded to bytes, block by block; a row that
  * is not finite gives NaN, and others with it nothing else. */
-static void check_int8_panels(const struct kernels *kernels, size_t s, size_t m) {
+static void check_int8_panels(const struct kernels *kernels, size_t k, size_t m) {
     static float x[PANEL_WIDTH * MAX], wide[PANEL_ROWS * MAX], narrow[PANEL_ROWS * MAX];
     static float prepared[PANEL_ROWS * (MAX + PANEL_DEPTH)], prepared_scale[PANEL_ROWS * MAX];
     static float scale[PANEL_ROWS * MAX], x_scale[PANEL_WIDTH];
     static float packed[PANEL_WIDTH * (MAX + PANEL_DEPTH)], bias[PANEL_ROWS], y[PANEL_WIDTH * 64];
     static float rounded[PANEL_WIDTH * MAX];
     const struct panels *p = kernels->panels[3];
-    size_t k = sizes[s], n = (s * 7 + m) % PANEL_ROWS + 1, ldx = k + s % 3, ldy = n + 1;
+    size_t n = (k * 7 + m) % PANEL_ROWS + 1, ldx = k + k % 3, ldy = n + 1;
     size_t width = (m + p->unit - 1) / p->unit * p->unit;
     for (size_t t = 0; t < m; t++)
         for (size_t i = 0; i < k; i += 64)
@@ -345,7 +345,10 @@ TEST(int8_panels) {
     for (size_t v = 0; kernels_available(v); v++) {
         for (size_t s = 0; s < N_SIZE; s++)
             for (size_t m = 1; m <= PANEL_WIDTH; m += 1 + s % 3)
-                check_int8_panels(kernels_available(v)->int8, s, m);
+                check_int8_panels(kernels_available(v)->int8, sizes[s], m);
+        /* More blocks than are added up before the sums are stored. */
+        for (size_t m = 1; m <= PANEL_WIDTH; m += 7)
+            check_int8_panels(kernels_available(v)->int8, 577, m);
     }
 }
 
