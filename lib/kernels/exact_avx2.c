@@ -6,6 +6,7 @@ enum { DOT_ROWS = 3 };
 static inline vec add_product(vec x, vec y, vec sum) {
     return (vec)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)sum);
 }
+#define add_product add_product
 
 static inline ivec pair_products(ivec16 a, ivec16 b) {
     return (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);

@@ -6,6 +6,7 @@ enum { DOT_ROWS = 6 };
 static inline vec add_product(vec x, vec y, vec sum) {
     return (vec)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)sum);
 }
+#define add_product add_product
 
 static inline ivec pair_products(ivec16 a, ivec16 b) {
     return (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);

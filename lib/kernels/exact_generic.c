@@ -13,6 +13,7 @@ static inline vec add_product(vec x, vec y, vec sum) {
                            __builtin_shufflevector(sum, sum, 2, 3));
     return __builtin_shufflevector(low, high, 0, 1, 2, 3);
 }
+#define add_product add_product
 
 extern const struct kernels exact_generic;
 #define KERNELS_TABLE exact_generic

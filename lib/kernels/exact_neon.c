@@ -6,6 +6,7 @@ enum { DOT_ROWS = 6 };
 static inline vec add_product(vec x, vec y, vec sum) {
     return (vec)vfmaq_f32((float32x4_t)sum, (float32x4_t)x, (float32x4_t)y);
 }
+#define add_product add_product
 
 static inline ivec pair_products(ivec16 a, ivec16 b) {
     int32x4_t low = vmull_s16(vget_low_s16(a), vget_low_s16(b));

@@ -22,17 +22,11 @@
 #include "kernels.h"
 #include "lanes.h"
 #include "lib/base/q8.h"
+#include "multiply_impl.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-
-/* Adds a product to a sum.  The compiler fuses the two where the processor can. */
-static inline vec add_product(vec x, vec y, vec sum) {
-    return sum + x * y;
-}
-
-#include "multiply_impl.h"
 
 /* ---- Products ----------------------------------------------------------------------------- */
 

@@ -1,7 +1,14 @@
 /* Products of f32 that are not weights: C (+)= A B, as `multiply` of struct kernels.  An element of
- * C adds over k in order, whatever m, n and the number of lanes.  The including file defines
- * add_product, besides what elements_impl.h needs. */
+ * C adds over k in order, whatever m, n and the number of lanes.  The including file defines what
+ * elements_impl.h needs, and may define add_product itself. */
 #include "elements_impl.h"
+
+#if !defined(add_product)
+/* Adds a product to a sum.  The compiler fuses the two where the processor can. */
+static inline vec add_product(vec x, vec y, vec sum) {
+    return sum + x * y;
+}
+#endif
 
 /* The registers hold a tile of C: TILE_ROWS x TILE_VECTORS sums, a row of B, an element of A. */
 #if LANES == 16
