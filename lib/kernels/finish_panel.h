@@ -36,4 +36,19 @@ static inline void finish_panel(size_t m, size_t width, size_t n, const float *c
     }
 }
 
+/* Y[m, n] = act(C + bias) for sums C[m, ldc]. */
+static inline void finish_rows(size_t m, size_t n, const float *c, size_t ldc, const float *bias,
+                               bool relu, float *y, size_t ldy) {
+    for (size_t j = 0; j < n; j += LANES) {
+        size_t columns = n - j < LANES ? n - j : LANES;
+        vec add = bias ? load_some(bias + j, columns) : splat(0);
+        for (size_t r = 0; r < m; r++) {
+            vec sum = load_some(c + r * ldc + j, LANES) + add;
+            if (relu)
+                sum = (vec)((ivec)sum & ~(sum < splat(0))); /* NaN stays */
+            store_some(y + r * ldy + j, columns, sum);
+        }
+    }
+}
+
 #endif

@@ -11,6 +11,7 @@
 #ifndef TXL_INT8_PANELS_IMPL_H
 #define TXL_INT8_PANELS_IMPL_H
 
+#include "fetch_tile.h"
 #include "finish_panel.h"
 #include "instruction.h"
 #include "lanes.h"
@@ -79,37 +80,24 @@ static void pack_int8(size_t m, size_t width, size_t k, const float *x, size_t l
     }
 }
 
-/* The place of the numbers to subtract from the sums, [rows, blocks]: behind the weights of
- * PANEL_ROWS rows, padded to whole blocks. */
-static inline int32_t *int8_excess(const void *weights, size_t blocks) {
-    return (int32_t *)((char *)weights + PANEL_ROWS * blocks * Q8_BLOCK);
-}
+#if defined(MULTIPLIES_BYTES_IN_TILES)
 
-static int32_t sum_of_bytes(const int8_t *x) {
-    return _mm512_reduce_add_epi32(
-        _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), _mm512_loadu_si512(x)));
-}
+TILE_INSTRUCTION(dpbssd, 64);
+#define INT8_INSTRUCTION &tdpbssd
 
+/* Pads the rows to whole blocks, and their number to whole tiles. */
 static void prepare_int8(size_t n, size_t k, const void *b, const float *scale, void *out,
                          float *out_scale) {
     const size_t blocks = q8_blocks(k), row = blocks * Q8_BLOCK;
-    int32_t *excess = int8_excess(out, blocks);
     memcpy(out_scale, scale, n * blocks * sizeof *scale);
     for (size_t r = 0; r < n; r++) {
         int8_t *to = (int8_t *)out + r * row;
         memcpy(to, (const int8_t *)b + r * k, k);
         memset(to + k, 0, row - k);
-        for (size_t d = 0; d < blocks && BYTE_OFFSET > 0; d++)
-            excess[r * blocks + d] = BYTE_OFFSET * sum_of_bytes(to + d * Q8_BLOCK);
     }
-    size_t last = (n + LANES - 1) / LANES * LANES; /* tiles are processed whole */
+    size_t last = (n + LANES - 1) / LANES * LANES;
     memset((int8_t *)out + n * row, 0, (last - n) * row);
 }
-
-#if defined(MULTIPLIES_BYTES_IN_TILES)
-
-TILE_INSTRUCTION(dpbssd, 64);
-#define INT8_INSTRUCTION &tdpbssd
 
 /* Multiplies 16 rows of weights by 16 rows of activations: c[rows, width]. */
 static inline void tile_int8(size_t rows, size_t blocks, const char *p, const float *x_scale,
@@ -137,10 +125,13 @@ static inline void tile_int8(size_t rows, size_t blocks, const char *p, const fl
         store_f32(c + r * width, total[r]);
 }
 
-static void multiply_int8(size_t width, size_t n, size_t blocks, const void *packed, const void *b,
-                          const float *scale, float *c, size_t m, float *y, size_t ldy) {
-    const float *x_scale = int8_scales(packed, width, blocks);
-    (void)m, (void)y, (void)ldy;
+static void panel_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
+                       const float *x_scale, const void *b, const float *scale, const float *bias,
+                       bool relu, float *y, size_t ldy, const void *next) {
+    const size_t blocks = q8_blocks(k);
+    float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
+    (void)next;
+    x_scale = int8_scales(packed, width, blocks);
     tiles_begin();
     for (size_t r = 0; r < n; r += LANES) {
         for (size_t t = 0; t < width; t += LANES)
@@ -149,6 +140,7 @@ static void multiply_int8(size_t width, size_t n, size_t blocks, const void *pac
                       scale + r * blocks, c + r * width + t);
     }
     tiles_end();
+    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
 }
 
 #else
@@ -163,41 +155,72 @@ static inline __attribute__((always_inline)) ivec add_bytes(ivec sum, ivec x, iv
     return sum;
 }
 
-/* Adds to c[rows, vectors LANES], or with `begin` sets it to, the products of `depth` of the
- * panel's and the rows' `blocks`.  Half of the registers hold the sums of a block, half those of
- * all. */
+/* Prepared weights: four neighbouring columns of every row, then the next four; behind the room of
+ * PANEL_ROWS rows what each sum begins with, [blocks, width].  The scales are [blocks, width] too.
+ * width is the number of rows, rounded up to LANES. */
+static inline int32_t *int8_begin(const void *prepared, size_t blocks) {
+    return (int32_t *)((char *)prepared + PANEL_ROWS * blocks * Q8_BLOCK);
+}
+
+static void prepare_int8(size_t n, size_t k, const void *b, const float *scale, void *out,
+                         float *out_scale) {
+    const size_t blocks = q8_blocks(k), width = (n + LANES - 1) / LANES * LANES;
+    int32_t *begin = int8_begin(out, blocks);
+    interleave_rows(n, k, b, out);
+    for (size_t d = 0; d < blocks; d++) {
+        for (size_t first = 0; first < width; first += LANES) {
+            const ivec ones = (ivec){0} + 0x01010101;
+            ivec sum = {0};
+            for (size_t g = d * QUADS; g < (d + 1) * QUADS; g++) {
+                ivec line;
+                memcpy(&line, (const char *)out + (g * width + first) * 4, sizeof line);
+                sum = add_bytes(sum, ones, line);
+            }
+            sum *= -BYTE_OFFSET;
+            memcpy(begin + d * width + first, &sum, sizeof sum);
+        }
+        for (size_t r = 0; r < width; r++)
+            out_scale[d * width + r] = r < n ? scale[r * blocks + d] : 0;
+    }
+}
+
+/* Adds to c[rows, vectors LANES], or with `first` sets it to, the products of `depth` blocks.  Half
+ * of the registers hold the sums of a block, half those of all. */
 static inline __attribute__((always_inline)) void tile_int8(const int rows, const int vectors,
-                                                            size_t depth, size_t blocks, bool begin,
-                                                            const char *p, const float *x_scale,
-                                                            const int8_t *b, const int32_t *excess,
+                                                            size_t depth, bool first, const char *p,
+                                                            const float *x_scale, size_t width,
+                                                            const char *b, const int32_t *begin,
                                                             const float *scale, float *c) {
-    vec total[16][4];
+    vec total[8][3];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int v = 0; v < vectors; v++) total[r][v] =
-            begin ? splat(0) : load_f32(c + (r * vectors + v) * LANES);
+            first ? splat(0) : load_f32(c + (r * vectors + v) * LANES);
     }
-    for (size_t d = 0; d < depth; d++, x_scale += (size_t)vectors * LANES) {
-        ivec sum[16][4];
-        UNROLL for (int r = 0; r < rows; r++) {
-            UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
-                (ivec){0} - excess[(size_t)r * blocks + d];
+    for (size_t d = 0; d < depth; d++) {
+        ivec sum[8][3];
+        UNROLL for (int v = 0; v < vectors; v++) {
+            memcpy(&sum[0][v], begin + v * LANES, sizeof(ivec));
+            UNROLL for (int r = 1; r < rows; r++) sum[r][v] = sum[0][v];
         }
-        for (size_t g = 0; g < QUADS; g++, p += (size_t)vectors * 64, b += 4) {
-            ivec line[4];
-            UNROLL for (int v = 0; v < vectors; v++) memcpy(&line[v], p + v * 64, sizeof(ivec));
+        for (size_t g = 0; g < QUADS; g++, p += width * 4, b += vectors * 64) {
+            ivec line[3];
+            UNROLL for (int v = 0; v < vectors; v++) memcpy(&line[v], b + v * 64, sizeof(ivec));
             UNROLL for (int r = 0; r < rows; r++) {
                 float four;
-                memcpy(&four, b + (size_t)r * blocks * Q8_BLOCK, sizeof four);
+                memcpy(&four, p + 4 * r, sizeof four);
                 const ivec x = (ivec)splat(four);
                 UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
-                    add_bytes(sum[r][v], line[v], x);
+                    add_bytes(sum[r][v], x, line[v]);
             }
         }
         UNROLL for (int r = 0; r < rows; r++) {
-            const vec s = splat(scale[(size_t)r * blocks + d]);
+            const vec x = splat(x_scale[r]);
             UNROLL for (int v = 0; v < vectors; v++) total[r][v] +=
-                __builtin_convertvector(sum[r][v], vec) * (load_f32(x_scale + v * LANES) * s);
+                __builtin_convertvector(sum[r][v], vec) * (x * load_f32(scale + v * LANES));
         }
+        begin += vectors * LANES;
+        scale += vectors * LANES;
+        x_scale += width;
     }
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int v = 0; v < vectors; v++)
@@ -206,76 +229,61 @@ static inline __attribute__((always_inline)) void tile_int8(const int rows, cons
 }
 
 /* Each shape is a function of its own, whose registers hold nothing but its sums. */
-typedef void tile_int8_function(size_t depth, size_t blocks, bool begin, const char *p,
-                                const float *x_scale, const int8_t *b, const int32_t *excess,
+typedef void tile_int8_function(size_t depth, bool first, const char *p, const float *x_scale,
+                                size_t width, const char *b, const int32_t *begin,
                                 const float *scale, float *c);
 #define TILE_INT8(ROWS, VECTORS)                                                                   \
     static __attribute__((noinline)) void tile_int8_##ROWS##x##VECTORS(                            \
-        size_t depth, size_t blocks, bool begin, const char *p, const float *x_scale,              \
-        const int8_t *b, const int32_t *excess, const float *scale, float *c) {                    \
-        tile_int8(ROWS, VECTORS, depth, blocks, begin, p, x_scale, b, excess, scale, c);           \
+        size_t depth, bool first, const char *p, const float *x_scale, size_t width,               \
+        const char *b, const int32_t *begin, const float *scale, float *c) {                       \
+        tile_int8(ROWS, VECTORS, depth, first, p, x_scale, width, b, begin, scale, c);             \
     }
-TILE_INT8(3, 4)
 TILE_INT8(4, 3)
-TILE_INT8(6, 2)
-TILE_INT8(12, 1)
-TILE_INT8(1, 4)
-TILE_INT8(1, 3)
-TILE_INT8(1, 2)
-TILE_INT8(1, 1)
+TILE_INT8(4, 2)
+TILE_INT8(8, 1)
 
-/* Blocks of the panel that meet all rows before the next ones, and stay in the nearest cache. */
-enum { INT8_CHUNK = 8 };
+/* Blocks of the weights that meet all rows of the panel before the next ones, and stay in the
+ * nearest cache. */
+enum { INT8_CHUNK = 4 };
 
-/* Multiplies n rows of weights by a panel as wide as the vectors: c[n, width]. */
 static inline __attribute__((always_inline)) void
-columns_int8(const int rows, const int vectors, tile_int8_function *many, tile_int8_function *one,
-             size_t n, size_t blocks, const void *packed, const int8_t *b, const float *scale,
-             float *c, size_t m, float *y, size_t ldy) {
-    const size_t width = (size_t)vectors * LANES, row = blocks * Q8_BLOCK;
-    const float *x_scale = int8_scales(packed, width, blocks);
-    const int32_t *excess = int8_excess(b, blocks);
-    const char *p = packed;
+rows_int8(const size_t rows, const size_t vectors, tile_int8_function *tile, size_t m, size_t width,
+          size_t n, size_t blocks, const void *packed, const void *b, const float *scale,
+          const float *bias, bool relu, float *y, size_t ldy) {
+    const size_t columns = vectors * LANES;
+    float c[PANEL_WIDTH * PANEL_ROWS]; /* [m, columns] */
     for (size_t d = 0; d < blocks; d += INT8_CHUNK) {
         size_t depth = blocks - d < INT8_CHUNK ? blocks - d : INT8_CHUNK;
-        for (size_t r = 0, some; r < n; r += some) {
-            bool whole = n - r >= (size_t)rows;
-            some = whole ? (size_t)rows : 1;
-            (whole ? many : one)(depth, blocks, d == 0, p, x_scale, b + r * row + d * Q8_BLOCK,
-                                 excess + r * blocks + d, scale + r * blocks + d, c + r * width);
+        bool last = d + depth == blocks;
+        for (size_t r = 0; r < m; r += rows) {
+            if (last)
+                fetch_tile(rows, y + r * ldy, r, m, n, ldy);
+            tile(depth, d == 0, (const char *)packed + (d * QUADS * width + r) * 4,
+                 int8_scales(packed, width, blocks) + d * width + r, width,
+                 (const char *)b + d * Q8_BLOCK * columns, int8_begin(b, blocks) + d * columns,
+                 scale + d * columns, c + r * columns);
+            if (last)
+                finish_rows(m - r < rows ? m - r : rows, n, c + r * columns, columns, bias, relu,
+                            y + r * ldy, ldy);
         }
-        for (size_t i = d; i < d + depth; i++)
-            fetch_part(i, blocks, m, n, y, ldy);
-        p += depth * QUADS * width * 4;
-        x_scale += depth * width;
     }
 }
-
-/* C[n, width] = B P; meanwhile Y[m, n], where C will go, is prefetched. */
-static void multiply_int8(size_t width, size_t n, size_t blocks, const void *packed, const void *b,
-                          const float *scale, float *c, size_t m, float *y, size_t ldy) {
-    if (width == 64)
-        columns_int8(3, 4, tile_int8_3x4, tile_int8_1x4, n, blocks, packed, b, scale, c, m, y, ldy);
-    else if (width == 48)
-        columns_int8(4, 3, tile_int8_4x3, tile_int8_1x3, n, blocks, packed, b, scale, c, m, y, ldy);
-    else if (width == 32)
-        columns_int8(6, 2, tile_int8_6x2, tile_int8_1x2, n, blocks, packed, b, scale, c, m, y, ldy);
-    else
-        columns_int8(12, 1, tile_int8_12x1, tile_int8_1x1, n, blocks, packed, b, scale, c, m, y,
-                     ldy);
-}
-
-#endif
 
 static void panel_int8(size_t m, size_t width, size_t n, size_t k, const void *packed,
                        const float *x_scale, const void *b, const float *scale, const float *bias,
                        bool relu, float *y, size_t ldy, const void *next) {
+    const size_t blocks = q8_blocks(k);
     (void)x_scale;
     (void)next;
-    float c[PANEL_ROWS * PANEL_WIDTH]; /* [n, width] */
-    multiply_int8(width, n, q8_blocks(k), packed, b, scale, c, m, y, ldy);
-    finish_panel(m, width, n, c, NULL, bias, relu, y, ldy);
+    if (n > 2 * LANES)
+        rows_int8(4, 3, tile_int8_4x3, m, width, n, blocks, packed, b, scale, bias, relu, y, ldy);
+    else if (n > LANES)
+        rows_int8(4, 2, tile_int8_4x2, m, width, n, blocks, packed, b, scale, bias, relu, y, ldy);
+    else
+        rows_int8(8, 1, tile_int8_8x1, m, width, n, blocks, packed, b, scale, bias, relu, y, ldy);
 }
+
+#endif
 
 #else
 

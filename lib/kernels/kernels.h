@@ -48,8 +48,9 @@ struct panels {
                  float *x_scale);
 
     /* Converts B[n, k], n <= PANEL_ROWS, and its scale (see product) to the form that `panel`
-     * takes: `out` has PANEL_ROWS rows of k floats, k rounded up to a multiple of PANEL_DEPTH, and
-     * out_scale is [n, q8_blocks(k)].  NULL: `panel` takes B and its scale unchanged. */
+     * takes: `out` has room for PANEL_ROWS rows of k floats, k rounded up to a multiple of
+     * PANEL_DEPTH, out_scale for [PANEL_ROWS, q8_blocks(k)].  NULL: `panel` takes B and its scale
+     * unchanged. */
     void (*prepare)(size_t n, size_t k, const void *b, const float *scale, void *out,
                     float *out_scale);
 

@@ -72,4 +72,30 @@ transpose_part(const float *in, size_t stride, size_t n_row, size_t n_col, vec o
     transpose(out);
 }
 
+/* Interleaves n rows of `bytes` by four bytes: the first four of all rows, then the next four, and
+ * so on.  Rows are filled up to a multiple of 4 LANES bytes with zeros, their number to LANES. */
+static inline void interleave_rows(size_t n, size_t bytes, const void *in, void *out) {
+    const size_t width = (n + LANES - 1) / LANES * LANES;
+    for (size_t first = 0; first < n; first += LANES) {
+        for (size_t i = 0; i < bytes; i += sizeof(vec)) {
+            const char *from = (const char *)in + first * bytes + i;
+            size_t left = bytes - i < sizeof(vec) ? bytes - i : sizeof(vec);
+            vec part[LANES];
+            if (n - first >= LANES && left == sizeof(vec)) {
+                UNROLL for (size_t r = 0; r < LANES; r++)
+                    memcpy(&part[r], from + r * bytes, sizeof(vec));
+            } else {
+                for (size_t r = 0; r < LANES; r++) {
+                    part[r] = splat(0);
+                    if (first + r < n)
+                        memcpy(&part[r], from + r * bytes, left);
+                }
+            }
+            transpose(part);
+            UNROLL for (size_t j = 0; j < LANES; j++) memcpy(
+                (float *)out + (i / sizeof(float) + j) * width + first, &part[j], sizeof(vec));
+        }
+    }
+}
+
 #endif

@@ -356,7 +356,7 @@ TEST(int8_panels) {
 static void through_panels(const struct panels *p, size_t m, size_t n, size_t k, const float *x,
                            const void *b, const float *scale, float *y) {
     static float packed[64 * 2528], x_scale[64], prepared[PANEL_ROWS * 2528],
-        prepared_scale[2 * 40];
+        prepared_scale[PANEL_ROWS * 40];
     assert_true(m <= 64 && n <= 2 && k <= 2500);
     size_t width = (m + p->unit - 1) / p->unit * p->unit;
     p->pack(m, width, k, x, k, packed, x_scale);
