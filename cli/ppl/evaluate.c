@@ -2,13 +2,13 @@
 #include "evaluate.h"
 
 #include "cli/system/signals.h"
+#include "cli/system/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistr.h>
 
 /* ---- Streams of tokens -------------------------------------------------------------------- */
 
@@ -158,8 +158,8 @@ static txl_status fail_memory(txl_error *error) {
 static uint64_t count_characters(const char *text, size_t length) {
     uint64_t n = 0;
     for (size_t i = 0; i < length; n++) {
-        ucs4_t code;
-        i += (size_t)u8_mbtouc(&code, (const uint8_t *)text + i, length - i);
+        enum utf8_what what;
+        i += utf8_first(text + i, length - i, &what);
     }
     return n;
 }

@@ -4,6 +4,7 @@
 #include "signals.h"
 #include "terminal.h"
 #include "unpack.h"
+#include "utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <unistr.h>
 
 static bool fail(const char *name) {
     terminal_error("%s: %s", name, strerror(errno));
@@ -254,15 +254,12 @@ static bool check_kind(const struct input *input) {
 /* Refuses a text of which more than one character in ten is invalid, or that has a NUL. */
 static bool check_characters(const struct input *input) {
     enum { FEW = 10 };
-    const uint8_t *text = (const uint8_t *)input->head;
     size_t n = 0, invalid = 0;
-    const uint8_t *nul = memchr(text, 0, input->n_head);
+    const char *text = input->head, *nul = memchr(text, 0, input->n_head);
     for (size_t i = 0; i < input->n_head && !nul; n++) {
-        ucs4_t code;
-        int length = u8_mbtouc(&code, text + i, input->n_head - i);
-        bool cut = input->n_head == UNPACK_FIRST && input->n_head - i < 4;
-        invalid += code == 0xfffd && !cut && memcmp(text + i, "\xef\xbf\xbd", 3) != 0;
-        i += (size_t)length;
+        enum utf8_what what;
+        i += utf8_first(text + i, input->n_head - i, &what);
+        invalid += what == UTF8_INVALID || (what == UTF8_CUT && input->n_head < UNPACK_FIRST);
     }
     if (nul)
         terminal_error("%s: is no text: byte %zu is NUL; --binary reads it all the same",
