@@ -234,14 +234,27 @@ static bool check_kind(const struct input *input) {
         size_t n;
         const char *what;
     } kinds[] = {
+        {"\xff\xfe\0\0", 4, "is text in UTF-32; iconv -f UTF-32 -t UTF-8 makes it UTF-8"},
+        {"\0\0\xfe\xff", 4, "is text in UTF-32; iconv -f UTF-32 -t UTF-8 makes it UTF-8"},
         {"\xff\xfe", 2, "is text in UTF-16; iconv -f UTF-16 -t UTF-8 makes it UTF-8"},
         {"\xfe\xff", 2, "is text in UTF-16; iconv -f UTF-16 -t UTF-8 makes it UTF-8"},
         {"\x93TXL", 4, "is a weights file, not a text; txl info describes it, --model uses it"},
-        {"PK\x03\x04", 4, "is a zip archive; unzip -p prints the text in it"},
+        {"\x93TXZ", 4, "is a text that txl compressed; txl decompress -c expands it"},
+        {"\x93TXM", 4, "is a saved memory, not a text; txl generate --load-memory goes on with it"},
+        {"PK\x03\x04", 4,
+         "is a zip archive; unzip -p prints the text in it, and pandoc -t plain that of a .docx "
+         "or .epub"},
+        {"%PDF-", 5, "is a PDF document; pdftotext makes a text of it"},
         {"\xfd"
          "7zXZ",
          5, "is compressed by xz; xz -dc expands it"},
+        {"BZh", 3, "is compressed by bzip2; bzip2 -dc expands it"},
     };
+    if (input->unpacker && unpack_packing(input->head, input->n_head) != PACKING_NONE) {
+        terminal_error("%s: is compressed twice; gzip -dc or zstd -dc expands it once",
+                       input->name);
+        return false;
+    }
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (input->n_head >= kinds[i].n && memcmp(input->head, kinds[i].bytes, kinds[i].n) == 0) {
             terminal_error("%s: %s", input->name, kinds[i].what);

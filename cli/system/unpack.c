@@ -5,6 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 struct unpacker {
     enum packing packing;
@@ -12,6 +13,7 @@ struct unpacker {
     ZSTD_DStream *zstd;
     size_t at, n; /* in[at, n) is not yet expanded */
     bool whole;   /* the data so far are whole members or frames */
+    bool more;    /* and there are data behind the first of them */
     bool ended;
     char in[UNPACK_FIRST];
 };
@@ -20,6 +22,10 @@ enum packing unpack_packing(const char *first, size_t n) {
     if (n >= 3 && memcmp(first, "\x1f\x8b\x08", 3) == 0)
         return PACKING_GZIP;
     if (n >= 4 && memcmp(first, "\x28\xb5\x2f\xfd", 4) == 0)
+        return PACKING_ZSTD;
+    /* A skippable frame, with which the files of pzstd begin. */
+    if (n >= 4 && ((unsigned char)first[0] & 0xf0) == 0x50 &&
+        memcmp(first + 1, "\x2a\x4d\x18", 3) == 0)
         return PACKING_ZSTD;
     return PACKING_NONE;
 }
@@ -49,6 +55,10 @@ void unpacker_free(struct unpacker *e) {
     free(e);
 }
 
+static const char follows[] = "something else follows them";
+
+enum { HEADER = 10 }; /* the least bytes of a member's header */
+
 /* Expands what is there.  Returns the bytes made, or -2. */
 static ssize_t inflate_some(struct unpacker *e, char *buffer, size_t size, const char **problem) {
     if (e->whole && e->at < e->n) { /* another member, or zeros that pad the file */
@@ -58,6 +68,7 @@ static ssize_t inflate_some(struct unpacker *e, char *buffer, size_t size, const
             return 0;
         inflateReset(&e->gzip);
         e->whole = false;
+        e->more = true;
     }
     e->gzip.next_in = (Bytef *)e->in + e->at;
     e->gzip.avail_in = (uInt)(e->n - e->at);
@@ -67,7 +78,8 @@ static ssize_t inflate_some(struct unpacker *e, char *buffer, size_t size, const
     e->at = e->n - e->gzip.avail_in;
     e->whole = result == Z_STREAM_END;
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
-        *problem = e->gzip.msg ? e->gzip.msg : zError(result);
+        bool other = e->more && e->gzip.total_in < HEADER;
+        *problem = other ? follows : e->gzip.msg ? e->gzip.msg : zError(result);
         return -2;
     }
     return (ssize_t)(size - e->gzip.avail_out);
@@ -79,7 +91,11 @@ static ssize_t expand_frames(struct unpacker *e, char *buffer, size_t size, cons
     size_t left = ZSTD_decompressStream(e->zstd, &out, &in);
     e->at = in.pos;
     if (ZSTD_isError(left)) {
-        *problem = ZSTD_getErrorName(left);
+        ZSTD_ErrorCode code = ZSTD_getErrorCode(left);
+        *problem = code == ZSTD_error_frameParameter_windowTooLarge
+                       ? "that takes more than 128 MiB of memory; zstd -dc --long=31 expands them"
+                   : code == ZSTD_error_prefix_unknown ? follows
+                                                       : ZSTD_getErrorName(left);
         return -2;
     }
     e->whole = left == 0;
