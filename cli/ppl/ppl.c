@@ -434,6 +434,11 @@ static bool show_result(struct ppl *ppl, const struct result *result) {
     return true;
 }
 
+/* With --json, an object stands in the place of the result that a file does not have. */
+static bool show_failure(const struct ppl *ppl, const char *path) {
+    return !ppl->options->json || signals_stopped() || output_failed() || output_json_failure(path);
+}
+
 static void print_held(const struct ppl *ppl) {
     for (int i = 0; i < ppl->n_held; i++)
         if (!print_result(ppl, &ppl->held[i]))
@@ -449,9 +454,7 @@ static int score_each(struct ppl *ppl, char **files, int n_files, int *done, str
         struct result result;
         if (!score_file(ppl, files[i], &result) || !report_scored(ppl, &result)) {
             failed++;
-            goes_on = !output_failed() && output_start_line();
-            if (goes_on && ppl->options->json && !signals_stopped())
-                goes_on = output_json_failure(files[i]);
+            goes_on = !output_failed() && output_start_line() && show_failure(ppl, files[i]);
             continue;
         }
         ++*done;
@@ -548,6 +551,8 @@ static int sweep_file(struct ppl *ppl, const char *path) {
         good = sweep_input(ppl, path, &input);
         input_close(&input);
     }
+    if (!good)
+        show_failure(ppl, path);
     if (good && ppl->evaluation.pass == ppl->sweep.n)
         good = report_finish(&ppl->report, ppl->model.name);
     int status = good ? STATUS_OK : STATUS_FAILURE;
@@ -601,9 +606,12 @@ static int parse_arguments(const struct command *command, struct ppl *ppl) {
 
 static int open_and_score(struct ppl *ppl, const struct operands *files) {
     const struct ppl_options *options = ppl->options;
-    if (!open_models(ppl) ||
-        (options->items && !items_open(&ppl->items, options->items, options->common.binary)))
+    if (!open_models(ppl))
         return signals_stopped() ? signals_status() : STATUS_FAILURE;
+    if (options->items && !items_open(&ppl->items, options->items, options->common.binary)) {
+        show_failure(ppl, options->items);
+        return output_finish(signals_stopped() ? signals_status() : STATUS_FAILURE);
+    }
     describe_run(ppl);
     if (has_before(options) &&
         !before_read(&ppl->evaluation.before, options->before, options->before_text, &ppl->model,
@@ -662,11 +670,13 @@ static int run(const struct command *command, int argc, char **argv) {
 const struct command ppl_command = {
     .name = "ppl",
     .summary = "measure perplexity and bits per character of texts",
-    .description = "Scores every token of each FILE, given the tokens before it that the model "
-                   "remembers, and prints the number that papers report: perplexity for models of "
-                   "words, bits per character for all others, and for models of pieces both. Each "
-                   "FILE starts with a new memory. A FILE that cannot be read, or has fewer than "
-                   "two tokens, is named and left out; the exit status is then 1.",
+    .description =
+        "Scores every token of each FILE, given the tokens before it that the model "
+        "remembers, and prints the number that papers report: perplexity for models of "
+        "words, bits per character for all others, and for models of pieces both. Each "
+        "FILE starts with a new memory. A FILE that cannot be read, or has fewer than "
+        "two tokens, is named and left out, with --json by an object with its file and the "
+        "error; the exit status is then 1.",
     .options = ppl_option_rows,
     .operands = ppl_operands,
     .examples = ppl_examples,
