@@ -120,6 +120,10 @@ void tokens_unwrap(struct input *input, txl_kind kind, bool unwrap) {
         terminal_note("%s: --unwrap joins few of its lines: by the longest one, line %" PRIu64
                       ", they are wrapped at %u columns",
                       input->name, wrap.line, wrap.width);
+    else if (unwrap && wrap.unbroken && txl_kind_line_end(kind) != TXL_LINE_END_SPACE)
+        terminal_note("%s: many of its lines are wider than %d columns, so they look unwrapped; "
+                      "--unwrap joins each with the next",
+                      input->name, WRAP_MOST);
     if (!unwrap && wrap.seen && txl_kind_line_end(kind) != TXL_LINE_END_SPACE)
         terminal_note("%s: its lines look wrapped at %u columns; --unwrap joins those of a "
                       "paragraph",

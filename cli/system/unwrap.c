@@ -150,12 +150,13 @@ struct wrap wrap_measure(const char *text, size_t length) {
     enum { MANY = 20, DOUBTFUL = 4 };
     const char *end = text + length;
     struct wrap wrap = find_width(text, end);
-    uint64_t joined = 0, of_words = 0, ended = 0, wide = 0;
+    uint64_t joined = 0, of_words = 0, ended = 0, wide = 0, unbroken = 0;
     struct line line = {0}, next;
     for (; text < end; line = next) {
         text = read_line(text, end, &next);
         bool open = line.width > 0 && line.width <= WRAP_MOST && next.word > 0;
         bool joins = open && line.width + 1 + next.word > wrap.width;
+        unbroken += line.width > WRAP_MOST && next.word > 0;
         wide += next.width > WRAP_MOST;
         joined += joins;
         of_words += joins && line.words;
@@ -163,6 +164,7 @@ struct wrap wrap_measure(const char *text, size_t length) {
     }
     wrap.seen = wrap.width >= WRAP_LEAST && of_words >= LEAST && of_words > joined / 2 &&
                 joined > ended / 2 && wide <= joined / FEW;
+    wrap.unbroken = unbroken >= LEAST && unbroken > joined;
     wrap.doubtful = joined + ended >= MANY && joined < (joined + ended) / DOUBTFUL;
     return wrap;
 }

@@ -23,6 +23,7 @@ struct wrap {
     uint64_t line; /* the number of that line, from 1; 0: there is none */
     bool seen;     /* most line ends are those of wrapped lines, of WRAP_LEAST columns and more */
     bool doubtful; /* of many line ends within paragraphs, or what may be some, few join lines */
+    bool unbroken; /* most line ends that would join lines follow lines wider than WRAP_MOST */
 };
 
 struct wrap wrap_measure(const char *text, size_t length);
