@@ -1,5 +1,6 @@
 /* Reading JSON beside a checkpoint. */
 #include "config_file.h"
+#include "lib/base/beside.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/mapped_file.h"
@@ -34,15 +35,15 @@ static txl_status load_config(const char *path, char **config_path, json_t **con
 
 txl_status config_file_load(const char *checkpoint, const char *name, char **config_path,
                             json_t **config, txl_error *error) {
-    static const char *const folders[] = {"", "../data/", "data/"};
-    const char *slash = strrchr(checkpoint, '/');
-    int folder = slash ? (int)(slash - checkpoint) + 1 : 0;
+    const size_t length = beside_folder_length(checkpoint);
     txl_status status = TXL_OK;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && !status && !*config; i++) {
-        char *path = NULL;
-        if (asprintf(&path, "%.*s%s%s", folder, checkpoint, folders[i], name) < 0)
-            return txl_fail_memory(error, "a file name", strlen(checkpoint));
-        status = load_config(path, config_path, config, error);
+    for (size_t i = 0; i < BESIDE_N && !status && !*config; i++) {
+        char *folder = beside(checkpoint, length, i), *path = NULL;
+        if (!folder || asprintf(&path, "%s%s", folder, name) < 0)
+            status = txl_fail_memory(error, "a file name", strlen(checkpoint));
+        else
+            status = load_config(path, config_path, config, error);
+        free(folder);
         free(path);
     }
     return status;

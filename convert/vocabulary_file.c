@@ -4,6 +4,7 @@
 #include "convert/containers/checkpoint.h"
 #include "convert/containers/foreign.h"
 #include "convert/containers/zip.h"
+#include "lib/base/beside.h"
 #include "lib/base/byte_order_mark.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
@@ -460,30 +461,43 @@ void vocabulary_file_free(struct vocabulary_file *vocabulary) {
     *vocabulary = (struct vocabulary_file){.unk = -1};
 }
 
+/* The first of the names that is in the folder. */
+static txl_status find_in(const char *folder, char **path, txl_error *error) {
+    struct stat about;
+    for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++) {
+        char *found = NULL;
+        if (asprintf(&found, "%s%s", folder, file_names[i]) < 0)
+            return txl_fail_memory(error, "a file name", strlen(folder));
+        if (stat(found, &about) == 0) {
+            *path = found;
+            return TXL_OK;
+        }
+        free(found);
+    }
+    return TXL_OK;
+}
+
 txl_status vocabulary_file_find(const char *source, char **path, txl_error *error) {
     *path = NULL;
     struct stat about;
     if (stat(source, &about) != 0)
         return txl_fail(error, TXL_IO, "%s: %s", source, strerror(errno));
-    const char *slash = strrchr(source, '/');
-    size_t folder = S_ISDIR(about.st_mode) ? strlen(source) : slash ? (size_t)(slash - source) : 0;
-    if (folder > 1 && source[folder - 1] == '/')
-        folder--;
-    /* The authors' download has the model in model/ and the vocabulary in data/ beside it. */
-    static const char *const folders[] = {"", "../data/", "data/"};
-    const char *separator = folder || slash ? "/" : "";
-    for (size_t k = 0; k < sizeof folders / sizeof *folders; k++)
-        for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++) {
-            char *found = NULL;
-            if (asprintf(&found, "%.*s%s%s%s", (int)folder, source, separator, folders[k],
-                         file_names[i]) < 0)
-                return txl_fail_memory(error, "a file name", folder);
-            if (stat(found, &about) == 0) {
-                *path = found;
-                return TXL_OK;
-            }
-            free(found);
-        }
+    const bool is_folder = S_ISDIR(about.st_mode);
+    const size_t length = is_folder ? strlen(source) : beside_folder_length(source);
+    const char *slash = is_folder && source[length - 1] != '/' ? "/" : "";
+    char *start = NULL;
+    if (asprintf(&start, "%.*s%s", (int)length, source, slash) < 0)
+        return txl_fail_memory(error, "a file name", length);
+    txl_status status = TXL_OK;
+    for (size_t i = 0; i < BESIDE_N && !status && !*path; i++) {
+        char *folder = beside(start, strlen(start), i);
+        status =
+            folder ? find_in(folder, path, error) : txl_fail_memory(error, "a file name", length);
+        free(folder);
+    }
+    free(start);
+    if (status || *path)
+        return status;
     return txl_fail(error, TXL_IO,
                     "%s: no vocabulary beside it, expected one of %s; name another with --vocab",
                     source, file_names_text);

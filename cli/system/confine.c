@@ -3,6 +3,7 @@
 #include "confine.h"
 
 #include "call_filter.h"
+#include "lib/base/beside.h"
 #include "terminal.h"
 
 #include <dirent.h>
@@ -86,23 +87,30 @@ static void allow_files(int rules, const char *path) {
     allow(rules, AT_FDCWD, path, LANDLOCK_ACCESS_FS_READ_DIR);
 }
 
-/* The checkpoint and the vocabulary may lie in folders beside each other. */
-static void allow_source(int rules, const char *source) {
-    static const char *const folders[] = {"", "/data", "/../data", "/model"};
-    struct stat about;
-    const char *slash = strrchr(source, '/');
-    bool is_folder = stat(source, &about) == 0 && S_ISDIR(about.st_mode);
-    if (!is_folder)
-        allow(rules, AT_FDCWD, source, reading);
-    int length = is_folder ? (int)strlen(source) : slash ? (int)(slash - source) : 0;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        char *folder = NULL;
-        if (asprintf(&folder, "%.*s%s%s", length, source, length || slash ? "" : ".", folders[i]) <
-            0)
-            return;
-        allow_files(rules, *folder ? folder : "/");
+/* What belongs to the files in the folder, whose name ends with a slash. */
+static void allow_beside(int rules, const char *name) {
+    for (size_t i = 0; i < BESIDE_N; i++) {
+        char *folder = beside(name, strlen(name), i);
+        if (folder)
+            allow_files(rules, *folder ? folder : ".");
         free(folder);
     }
+}
+
+/* The checkpoint and the vocabulary may lie in folders beside each other. */
+static void allow_source(int rules, const char *source) {
+    struct stat about;
+    const bool is_folder = stat(source, &about) == 0 && S_ISDIR(about.st_mode);
+    const int length = (int)(is_folder ? strlen(source) : beside_folder_length(source));
+    char *folder = NULL, *model = NULL;
+    if (!is_folder)
+        allow(rules, AT_FDCWD, source, reading);
+    if (asprintf(&folder, "%.*s%s", length, source, is_folder ? "/" : "") >= 0)
+        allow_beside(rules, folder);
+    if (folder && asprintf(&model, "%smodel/", folder) >= 0)
+        allow_beside(rules, model);
+    free(model);
+    free(folder);
 }
 
 /* False if the kernel has no Landlock, or does not use it. */

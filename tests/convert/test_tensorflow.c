@@ -645,8 +645,11 @@ TEST(a_source_has_many_forms) {
     char source[256];
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         snprintf(source, sizeof source, "%s%s", lay_out(), forms[i]);
-        assert_path(source, "copy/model/../data/spiece.model");
+        assert_path(source, "copy/data/spiece.model");
     }
+    /* What is before `..` is not the folder above. */
+    run(lay_out(), "mkdir -p model/x/data && cp data/spiece.model model/x/data");
+    assert_path(scratch_path("copy/model/x/.."), "copy/model/x/../../data/spiece.model");
     /* The .index beside data/. */
     const char *folder = lay_out();
     run(folder, "mv model/* .");
@@ -654,6 +657,17 @@ TEST(a_source_has_many_forms) {
     assert_path(scratch_path("copy/xlnet_model.ckpt"), "copy/data/spiece.model");
     struct convert_options o = defaults();
     assert_refused(scratch_path("copy/xlnet_model"), &o, TXL_IO, "copy/xlnet_model: No such file");
+}
+
+/* Data beside the link that model/ is comes before data beside what it leads to. */
+TEST(model_may_be_a_link) {
+    const char *folder = lay_out();
+    run(folder, "mkdir far && mv model far/m && ln -s far/m model");
+    assert_path(folder, "copy/data/spiece.model");
+    assert_path(scratch_path("copy/model/xlnet_model.ckpt"), "copy/data/spiece.model");
+    run(folder, "mv data far");
+    assert_path(folder, "copy/model/../data/spiece.model");
+    assert_path(scratch_path("copy/model/."), "copy/model/./../data/spiece.model");
 }
 
 /* The file `checkpoint` names the newest, by the last part of a path of the publisher's. */
@@ -678,12 +692,12 @@ TEST(the_newest_checkpoint_is_taken) {
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         write_file("copy/model/checkpoint", lists[i].newest, strlen(lists[i].newest));
         if (!lists[i].status)
-            assert_path(folder, "/../data/spiece.model");
+            assert_path(folder, "copy/data/spiece.model");
         else
             assert_refused(folder, &o, lists[i].status, "copy/model: has 2 TensorFlow checkpoints");
     }
     run(folder, "rm model/other.index model/checkpoint");
-    assert_path(folder, "/../data/spiece.model");
+    assert_path(folder, "copy/data/spiece.model");
 }
 
 /* ---- What is refused by name -------------------------------------------------------------- */
