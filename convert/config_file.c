@@ -1,5 +1,6 @@
 /* Reading JSON beside a checkpoint. */
 #include "config_file.h"
+#include "convert/containers/foreign.h"
 #include "lib/base/beside.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
@@ -22,8 +23,12 @@ static txl_status load_config(const char *path, char **config_path, json_t **con
     if (status)
         return status;
     json_error_t where;
-    *config = json_loadb((const char *)file.data, (size_t)file.size, 0, &where);
+    status = foreign_refuse_pointer(&file, error);
+    if (!status)
+        *config = json_loadb((const char *)file.data, (size_t)file.size, 0, &where);
     mapped_file_close(&file);
+    if (status)
+        return status;
     if (!*config)
         return txl_fail(error, json_lacked_memory(&where) ? TXL_MEMORY : TXL_FORMAT,
                         "%s: line %d: %s", path, where.line, where.text);

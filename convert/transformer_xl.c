@@ -56,6 +56,20 @@ static const struct pickle_value *find_module(const struct names *names) {
     return strcmp(name, "MemTransformerLM") == 0 ? value : NULL;
 }
 
+/* What corpus-info.json says of the softmax must be of the kind that can agree with the tensors. */
+static txl_status check_corpus(const struct recognition *s, const json_t *corpus) {
+    const json_t *size = json_object_get(corpus, "vocab_size"),
+                 *cutoffs = json_object_get(corpus, "cutoffs");
+    const json_int_t n = json_integer_value(size);
+    if (size && (!json_is_integer(size) || n < 1 || n > MAX_N_TOKEN))
+        return txl_fail(s->error, TXL_FORMAT, "%s: vocab_size is not a whole number from 1 to %d",
+                        s->recognised->config_path, MAX_N_TOKEN);
+    if (cutoffs && !json_is_array(cutoffs))
+        return txl_fail(s->error, TXL_FORMAT, "%s: cutoffs is not a list of numbers",
+                        s->recognised->config_path);
+    return TXL_OK;
+}
+
 /* The statements of a TensorFlow checkpoint: what corpus-info.json says of the softmax, and what is
  * true of all that the authors' code makes. */
 static txl_status find_corpus(struct recognition *s) {
@@ -66,6 +80,7 @@ static txl_status find_corpus(struct recognition *s) {
     const char *dataset = json_string_value(json_object_get(corpus, "dataset"));
     snprintf(r->dataset, sizeof r->dataset, "%s", dataset ? dataset : "");
     r->by_dataset = true;
+    status = status ? status : check_corpus(s, corpus);
     s->config = json_pack("{s:b, s:f, s:O*, s:O*}", "pre_lnorm", false, "layer_norm_epsilon", 1e-12,
                           "vocab_size", json_object_get(corpus, "vocab_size"), "cutoffs",
                           json_object_get(corpus, "cutoffs"));
@@ -417,6 +432,10 @@ static txl_status settle_cutoffs(struct recognition *s) {
     }
     if (list.n > 0 && list.n <= MAX_BAND && list.at[list.n - 1] == f->model.n_token)
         list.n--;
+    if (s->tensorflow && !option && list.n == (size_t)f->n_band) /* the bounds end with it */
+        return txl_fail(s->error, TXL_FORMAT,
+                        "%s: the last of the cutoffs is %lld, but the vocabulary's size is %d",
+                        path, list.at[list.n - 1], f->model.n_token);
     if (list.n != (size_t)f->n_band - 1)
         return txl_fail(s->error, TXL_FORMAT,
                         "%s: %zu cutoffs, but the tensors are those of %d bands", path, list.n,
