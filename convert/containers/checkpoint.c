@@ -276,38 +276,67 @@ static txl_status find_newest(const char *folder, const char *ending, char **cho
     return TXL_OK;
 }
 
+static bool is_index(const char *path) {
+    return ends_with(path, bundle_ending);
+}
+
+static bool is_table(const char *path) {
+    struct mapped_file file;
+    txl_error ignored;
+    if (mapped_file_open(path, &file, &ignored))
+        return false;
+    bool table = table_looks_like(&file);
+    mapped_file_close(&file);
+    return table;
+}
+
+/* Counts the wanted files of the folder; gives the path of the first by name. */
+static txl_status find_files(const char *folder, bool (*wanted)(const char *path), char **first,
+                             size_t *n, txl_error *error) {
+    txl_status status = TXL_OK;
+    DIR *directory = opendir(folder);
+    *n = 0;
+    for (struct dirent *entry; directory && !status && (entry = readdir(directory));) {
+        char *path = join_path(folder, entry->d_name, "");
+        if (!path)
+            status = txl_fail_memory(error, "a file name", strlen(folder));
+        const bool counts = path && wanted(path);
+        *n += counts;
+        if (counts && (!*first || strcmp(path, *first) < 0)) {
+            free(*first);
+            *first = path;
+        } else {
+            free(path);
+        }
+    }
+    if (directory)
+        closedir(directory);
+    return status;
+}
+
 /* The TensorFlow checkpoint in the folder, if there is one: the newest, or the only one. */
 static txl_status find_bundle(const char *folder, char **chosen, txl_error *error) {
-    txl_status status = find_newest(folder, bundle_ending, chosen, error);
-    DIR *directory = status || *chosen ? NULL : opendir(folder);
-    if (!directory)
-        return status;
     size_t n = 0;
-    for (struct dirent *entry; !status && (entry = readdir(directory));) {
-        if (!ends_with(entry->d_name, bundle_ending))
-            continue;
-        free(*chosen);
-        *chosen = join_path(folder, entry->d_name, "");
-        n++;
-        if (!*chosen)
-            status = txl_fail_memory(error, "a file name", strlen(folder));
-    }
-    closedir(directory);
-    if (!status && n == 0) /* a checkpoint of the format V1 has the name itself */
-        status = find_newest(folder, "", chosen, error);
+    txl_status status = find_newest(folder, bundle_ending, chosen, error);
+    if (!status && !*chosen)
+        status = find_files(folder, is_index, chosen, &n, error);
     if (!status && n > 1)
         status = txl_fail(error, TXL_ARGUMENT,
                           "%s: has %zu TensorFlow checkpoints, and its file checkpoint names none "
                           "of them; name the .index file of one",
                           folder, n);
-    if (status) {
-        free(*chosen);
-        *chosen = NULL;
-    }
     return status;
 }
 
-/* Chooses the checkpoint in the directory `path`. */
+/* One of the format V1, which its reader refuses by name: a table without an ending. */
+static txl_status find_old(const char *folder, char **chosen, txl_error *error) {
+    size_t n;
+    txl_status status = find_newest(folder, "", chosen, error);
+    return status || *chosen ? status : find_files(folder, is_table, chosen, &n, error);
+}
+
+/* Chooses the checkpoint in the directory `path`: in it, or in model/ beside data/, as the authors'
+ * download lays it out. */
 static txl_status choose(const char *path, char **chosen, txl_error *error) {
     for (size_t i = 0; i < sizeof directory_names / sizeof *directory_names; i++) {
         *chosen = join_path(path, directory_names[i], "");
@@ -319,14 +348,17 @@ static txl_status choose(const char *path, char **chosen, txl_error *error) {
         free(*chosen);
         *chosen = NULL;
     }
-    txl_status status = find_bundle(path, chosen, error);
-    if (!status && !*chosen) { /* model/ beside data/, as the authors' download lays it out */
-        char *model = join_path(path, "model", "");
-        status = model ? find_bundle(model, chosen, error)
-                       : txl_fail_memory(error, "a file name", strlen(path));
-        free(model);
-    }
-    return status || *chosen ? status : foreign_refuse_directory(path, directory_names_text, error);
+    char *model = join_path(path, "model", "");
+    txl_status status = model ? TXL_OK : txl_fail_memory(error, "a file name", strlen(path));
+    const char *const folders[] = {path, model};
+    for (size_t i = 0; i < 2 && !status && !*chosen; i++)
+        status = find_bundle(folders[i], chosen, error);
+    for (size_t i = 0; i < 2 && !status && !*chosen; i++)
+        status = find_old(folders[i], chosen, error);
+    if (!status && !*chosen)
+        status = foreign_refuse_directory(path, model, directory_names_text, error);
+    free(model);
+    return status;
 }
 
 /* The file that `path` leads to: `*chosen`, or `path` itself where that stays NULL. */
@@ -386,8 +418,19 @@ const char *checkpoint_path(const struct checkpoint *checkpoint) {
     return checkpoint->index_path ? checkpoint->index_path : checkpoint->sources[0]->file.path;
 }
 
+/* The file that names the newest of the TensorFlow checkpoints in their folder. */
+static bool is_list(const struct checkpoint *checkpoint, const char *path) {
+    char *list = checkpoint_is_bundle(checkpoint)
+                     ? sibling(checkpoint->sources[0]->file.path, "checkpoint")
+                     : NULL;
+    bool same = list && mapped_file_same(list, path);
+    free(list);
+    return same;
+}
+
 bool checkpoint_reads(const struct checkpoint *checkpoint, const char *path) {
-    bool reads = checkpoint->index_path && mapped_file_same(checkpoint->index_path, path);
+    bool reads = is_list(checkpoint, path) ||
+                 (checkpoint->index_path && mapped_file_same(checkpoint->index_path, path));
     for (size_t i = 0; i < checkpoint->n_source && !reads; i++)
         reads = mapped_file_same(checkpoint->sources[i]->file.path, path);
     return reads;

@@ -11,6 +11,8 @@
 #include <string.h>
 
 static const char bundle_part[] = "part of a TensorFlow checkpoint; name its .index file";
+static const char bundle_parts[] =
+    "holds parts of a TensorFlow checkpoint, but not its .index file; fetch that too";
 static const char bundle_index[] =
     "not the index of a TensorFlow checkpoint, whose end is another; the file is cut short or "
     "damaged, fetch it again";
@@ -99,15 +101,28 @@ txl_status foreign_refuse_pointer(const struct mapped_file *file, txl_error *err
                             : TXL_OK;
 }
 
-txl_status foreign_refuse_directory(const char *path, const char *expected, txl_error *error) {
+/* What the names in a folder say that it holds; NULL if they do not, or it cannot be read. */
+static const char *what_folder_holds(const char *path) {
+    DIR *directory = opendir(path);
+    const char *what = NULL;
+    for (struct dirent *entry; directory && !what && (entry = readdir(directory));)
+        what = what_name_says(entry->d_name);
+    if (directory)
+        closedir(directory);
+    return what == bundle_part ? bundle_parts : what;
+}
+
+txl_status foreign_refuse_directory(const char *path, const char *inner, const char *expected,
+                                    txl_error *error) {
+    const char *const folders[] = {path, inner};
     DIR *directory = opendir(path);
     if (!directory)
         return txl_fail(error, TXL_IO, "%s: %s", path, strerror(errno));
-    const char *what = NULL;
-    for (struct dirent *entry; !what && (entry = readdir(directory));)
-        what = what_name_says(entry->d_name);
     closedir(directory);
-    if (what)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: %s", path, what);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const char *what = what_folder_holds(folders[i]);
+        if (what)
+            return txl_fail(error, TXL_UNSUPPORTED, "%s: %s", folders[i], what);
+    }
     return txl_fail(error, TXL_IO, "%s: holds no checkpoint; expected one of %s", path, expected);
 }

@@ -10,7 +10,9 @@ txl_status foreign_refuse(const struct mapped_file *file, txl_error *error);
 /* Refuses a git-LFS pointer alone, for files whose bytes may be any. */
 txl_status foreign_refuse_pointer(const struct mapped_file *file, txl_error *error);
 
-/* The same for a directory without a checkpoint: says so, and what is there instead. */
-txl_status foreign_refuse_directory(const char *path, const char *expected, txl_error *error);
+/* The same for a directory without a checkpoint: says so, and what is there, or in its folder
+ * `inner`, instead. */
+txl_status foreign_refuse_directory(const char *path, const char *inner, const char *expected,
+                                    txl_error *error);
 
 #endif

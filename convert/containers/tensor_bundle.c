@@ -11,10 +11,12 @@
 #include "lib/base/protobuf.h"
 #include "sorted_table.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     MAX_SHARD = 512,       /* that are used; each keeps its file open */
@@ -72,11 +74,12 @@ struct slice {
 };
 
 static txl_status refuse(const struct bundle *b, const char *name, const char *what) {
-    return txl_fail(b->error, TXL_FORMAT, "%s: tensor %s: %s", b->source->file.path, name, what);
+    return txl_fail(b->error, TXL_FORMAT, "%s: tensor %s: %s; the file is damaged, fetch it again",
+                    b->source->file.path, name, what);
 }
 
 static txl_status malformed(const struct bundle *b, const char *name) {
-    return refuse(b, name, "its entry is malformed; the file is damaged, fetch it again");
+    return refuse(b, name, "its entry is malformed");
 }
 
 static struct protobuf message_in(const struct table_entry *entry) {
@@ -254,6 +257,10 @@ static txl_status open_shard(struct bundle *b, int64_t number, const struct mapp
     snprintf(path, room, "%.*s.data-%05" PRId64 "-of-%05" PRId64, prefix, index, number,
              b->n_shard);
     txl_status status = mapped_file_open(path, &source->file, b->error);
+    struct stat about;
+    if (status == TXL_IO && stat(path, &about) != 0 && errno == ENOENT)
+        status = txl_fail(b->error, TXL_IO, "%s: %s; it has tensors of %s, fetch it too", path,
+                          strerror(errno), index);
     free(path);
     if (!status)
         status = foreign_refuse_pointer(&source->file, b->error);
@@ -428,7 +435,8 @@ static txl_status join_slices(struct bundle *b, const struct table_entry *from,
         return txl_fail(b->error, TXL_UNSUPPORTED, "%s: tensor %s: %zu parts; at most %d are read",
                         b->source->file.path, whole->name, e->n_slice, MAX_PART);
     if (whole->dtype == CHECKPOINT_STRING)
-        return refuse(b, whole->name, "strings in parts are not read");
+        return txl_fail(b->error, TXL_UNSUPPORTED, "%s: tensor %s: strings in parts are not read",
+                        b->source->file.path, whole->name);
     struct protobuf message = message_in(from);
     struct protobuf_field field;
     struct slice slice;
@@ -503,7 +511,8 @@ static txl_status read_bundle(struct bundle *b) {
     /* Tensors that share their bytes would make a small file a large model. */
     if (!status && b->claimed > b->available)
         status = txl_fail(b->error, TXL_FORMAT,
-                          "%s: its tensors have %" PRIu64 " bytes, and the data files %" PRIu64,
+                          "%s: its tensors have %" PRIu64 " bytes, and the data files %" PRIu64
+                          "; one of the files is damaged or another checkpoint's, fetch all again",
                           b->source->file.path, b->claimed, b->available);
     return status;
 }

@@ -367,7 +367,8 @@ TEST(test_hostile) {
         {"shards-0", "plain", TXL_FORMAT, "0 data files, expected one or more"},
         {"shards-2-billion", "plain", TXL_IO, "data-00000-of-2147483647: No such file"},
         {"endianness-7", "plain", TXL_UNSUPPORTED, "byte order 7 is not known"},
-        {"shard-5", "plain", TXL_FORMAT, "layer_1/kernel: it is in none of the data files"},
+        {"shard-5", "plain", TXL_FORMAT,
+         "layer_1/kernel: it is in none of the data files; the file is damaged, fetch it again"},
         {"shard-negative", "plain", TXL_FORMAT, "it is in none of the data files"},
         {"offset-outside", "plain", TXL_FORMAT, "layer_1/kernel: reaches beyond the end of "},
         {"offset-negative", "plain", TXL_FORMAT, "reaches beyond the end of "},
@@ -441,6 +442,7 @@ TEST(test_data_files) {
     rename(path, scratch_path("renamed"));
     assert_int_equal(read_all(scratch_path("renamed"), &error), TXL_FORMAT);
     assert_says(&error, "whose name must end in .index");
+    unlink(scratch_path("renamed"));
 
     /* A file that becomes shorter. */
     lay_out("plain", "plain");
@@ -494,19 +496,61 @@ TEST(test_lists) {
     unlink(scratch_path("checkpoint"));
 }
 
-/* A V1 checkpoint is one file, which the file `checkpoint` names. */
+/* A V1 checkpoint is one file, which the file `checkpoint` names; its content tells it among
+ * others, and the first by name is taken. */
 TEST(test_old_folder) {
+    char later[32];
     static const char list[] = "model_checkpoint_path: \"/home/me/model.ckpt-0\"\n";
     txl_error error;
     struct checkpoint *checkpoint;
     assert_int_equal(rename(lay_out("header-v1", NULL), scratch_path("model.ckpt-0")), 0);
-    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_IO);
-    assert_says(&error, "holds no checkpoint");
-    write_file("checkpoint", list, sizeof list - 1);
+    write_file("graph.pbtxt", "x", 1);
+    for (int i = 0; i < 8; i++) {
+        snprintf(later, sizeof later, "model.ckpt-%d", 9 - i);
+        assert_int_equal(rename(lay_out("header-v1", NULL), scratch_path(later)), 0);
+    }
     assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_UNSUPPORTED);
     assert_says(&error, "/model.ckpt-0: a TensorFlow checkpoint of the old format V1");
-    unlink(scratch_path("model.ckpt-0"));
+    /* The newest comes before the first by name, and those in model/ last. */
+    assert_int_equal(mkdir(scratch_path("model"), 0700), 0);
+    write_file("checkpoint", list, sizeof list - 1);
+    assert_int_equal(rename(lay_out("header-v1", NULL), scratch_path("a")), 0);
+    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_UNSUPPORTED);
+    assert_says(&error, "/model.ckpt-0: a TensorFlow checkpoint of the old format V1");
+    for (int i = 0; i < 10; i++) {
+        snprintf(later, sizeof later, "model.ckpt-%d", i);
+        unlink(scratch_path(later));
+    }
     unlink(scratch_path("checkpoint"));
+    assert_int_equal(rename(scratch_path("a"), scratch_path("model/a")), 0);
+    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_UNSUPPORTED);
+    assert_says(&error, "/model/a: a TensorFlow checkpoint of the old format V1");
+    unlink(scratch_path("model/a"));
+    rmdir(scratch_path("model"));
+    unlink(scratch_path("graph.pbtxt"));
+}
+
+/* What is missing is said, and that it is to be fetched. */
+TEST(test_missing_files) {
+    static const char parts[] = ": holds parts of a TensorFlow checkpoint, but not its .index file";
+    txl_error error;
+    struct checkpoint *checkpoint;
+    char path[4096];
+    strcpy(path, lay_out("plain", NULL));
+    unlink(scratch_path(data_name));
+    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_IO);
+    assert_says(&error, ".data-00000-of-00001: No such file or directory; it has tensors of ");
+    assert_says(&error, "model.ckpt-0.index, fetch it too");
+    unlink(path);
+    assert_int_equal(mkdir(scratch_path("model"), 0700), 0);
+    write_file("model/model.ckpt-0.data-00000-of-00001", "x", 1);
+    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_UNSUPPORTED);
+    assert_says(&error, "/model");
+    assert_says(&error, parts);
+    assert_int_equal(checkpoint_open(scratch_path("model"), &checkpoint, &error), TXL_UNSUPPORTED);
+    assert_says(&error, parts);
+    unlink(scratch_path("model/model.ckpt-0.data-00000-of-00001"));
+    rmdir(scratch_path("model"));
 }
 
 TEST(test_damage) {

@@ -683,6 +683,22 @@ TEST(model_may_be_a_link) {
     assert_path(scratch_path("copy/model/."), "copy/model/./../data/spiece.model");
 }
 
+TEST(the_output_is_no_part_of_a_checkpoint) {
+    static const char *const parts[] = {"copy/model/checkpoint",
+                                        "copy/model/xlnet_model.ckpt.index",
+                                        "copy/model/xlnet_model.ckpt.data-00000-of-00001",
+                                        "copy/model/xlnet_config.json", "copy/data/spiece.model"};
+    const struct convert_options o = defaults();
+    const char *folder = lay_out();
+    txl_error error;
+    run(folder, "echo 'model_checkpoint_path: \"xlnet_model.ckpt\"' >model/checkpoint");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        assert_int_equal(convert_checkpoint(folder, scratch_path(parts[i]), &o, &error),
+                         TXL_ARGUMENT);
+        assert_says(&error, "is read, and cannot be the output too");
+    }
+}
+
 /* The file `checkpoint` names the newest, by the last part of a path of the publisher's. */
 TEST(the_newest_checkpoint_is_taken) {
     static const struct {
