@@ -288,18 +288,27 @@ static void note_no_gap(const struct fill *f, const char *path) {
                   looks ? "; [MASK] is another model's spelling of it" : "");
 }
 
-static int fill_file(struct fill *f, struct fill_options *options, const char *path) {
+/* Reads the text.  With --json, an object stands for a file that cannot be read. */
+static bool read_file(struct fill *f, const char *path) {
+    const struct fill_options *options = f->options;
     struct input input;
-    if (!set_up(f, options, path) ||
-        !tokens_open_text(&input, path, f->model.handle, options->ids, &options->common))
-        return signals_stopped() ? signals_status() : STATUS_FAILURE;
-    bool good = fill_text_read(&f->text, &input);
-    input_close(&input);
+    bool good = tokens_open_text(&input, path, f->model.handle, options->ids, &options->common);
+    if (good) {
+        good = fill_text_read(&f->text, &input);
+        input_close(&input);
+    }
+    if (!good && options->json && !signals_stopped())
+        output_json_failure(path);
+    return good;
+}
+
+static int fill_file(struct fill *f, struct fill_options *options, const char *path) {
+    bool good = set_up(f, options, path) && read_file(f, path);
     if (good && f->text.n_gap == 0)
         note_no_gap(f, path);
     good = good && fill_all(f);
     if (!good)
-        return signals_stopped() ? signals_status() : STATUS_FAILURE;
+        return output_finish(signals_stopped() ? signals_status() : STATUS_FAILURE);
     good = f->options->json ? fill_text_print_json(&f->text) && print_done(f)
                             : fill_text_print(&f->text);
     int status = output_finish(good || output_closed() ? STATUS_OK : STATUS_FAILURE);
@@ -416,8 +425,8 @@ static const struct note notes[] = {
      "comes in their place; logprob is the sum over its pieces of "
      "the model's own at temperature 1 before any ban; top the --logprobs likeliest as {\"id\", "
      "\"text\", \"logprob\"}, else null, and with --pieces a list of such lists. At last comes "
-     "{\"done\", \"seed\", "
-     "\"settings\"}."},
+     "{\"done\", \"seed\", \"settings\"}. A file that cannot be read gives {\"file\", \"error\"} "
+     "alone."},
     {"Summary line", "Where standard error is no terminal, or with --summary, its last line is\n\n"
                      " txl fill: gaps tokens pieces seed seconds temperature top_k top_p [min_p]\n"
                      "     [typical] [repetition_penalty repeat_last] [no_repeat_ngram]\n"
