@@ -45,12 +45,16 @@ static void multiply_bf16(size_t m, size_t n, size_t k, const uint16_t *a, size_
     if (i > 0)
         MULTIPLY_BF16(i, n, k, a, lda, b, ldb, add, c, ldc, next);
 #endif
-    for (size_t at = 0; i < m && next && at < n * k * sizeof *b; at += 64)
-        __builtin_prefetch((const char *)next + at, 0, 2);
-    for (; i + 4 <= m; i += 4)
-        bf16_rows(4, 4, n, k, a + i * lda, lda, b, ldb, add, c + i * ldc, ldc);
-    for (; i < m; i++)
-        bf16_rows(1, 4, n, k, a + i * lda, lda, b, ldb, add, c + i * ldc, ldc);
+    for (size_t at = 0, rows; i < m; i += rows) {
+        rows = m - i < 4 ? 1 : 4;
+        /* A part before each tile: all of it at once would keep the tiles' own loads waiting. */
+        for (size_t end = n * k * sizeof *b * (i + rows) / m; next && at < end; at += 64)
+            __builtin_prefetch((const char *)next + at, 0, 2);
+        if (rows == 4)
+            bf16_rows(4, 4, n, k, a + i * lda, lda, b, ldb, add, c + i * ldc, ldc);
+        else
+            bf16_rows(1, 4, n, k, a + i * lda, lda, b, ldb, add, c + i * ldc, ldc);
+    }
 }
 
 #endif
