@@ -11,8 +11,10 @@
 #include "convert/convert.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *const dynamic_methods[] = {"sgd", "rms", "adam", NULL};
 const char *const dynamic_types[] = {"f32", "f16", "bf16", "q8", NULL};
@@ -39,11 +41,20 @@ const char *dynamic_given(const struct dynamic_options *o) {
     return options_first_given(options, sizeof options / sizeof *options);
 }
 
-/* Whether the statistics are a TensorFlow checkpoint's, and not a text's. */
+/* Whether the statistics are a TensorFlow checkpoint's, and not a text's: its .index, its folder,
+ * or its name, which no file has. */
 static bool is_checkpoint(const char *path) {
     static const char ending[] = ".index";
     size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcmp(path + length - tail, ending) == 0;
+    struct stat about;
+    char *index = NULL;
+    if (length > tail && strcmp(path + length - tail, ending) == 0)
+        return true;
+    if (stat(path, &about) == 0)
+        return S_ISDIR(about.st_mode);
+    bool is_name = asprintf(&index, "%s%s", path, ending) >= 0 && stat(index, &about) == 0;
+    free(index);
+    return is_name;
 }
 
 /* The checkpoint that has the statistics, or NULL. */
