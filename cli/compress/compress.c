@@ -24,6 +24,7 @@ struct compress_options {
 struct run {
     const struct command *command;
     const struct compress_options *options;
+    const struct operands *inputs;
     bool decompresses;  /* or lists, or tests */
     struct model model; /* that compresses */
     struct known_models known;
@@ -69,8 +70,28 @@ static bool name_output(const struct run *run, const char *input, const char **o
     return *made;
 }
 
+/* Whether `output` is none of the inputs, of which some are still to be read. */
+static bool check_inputs(const struct run *run, const char *output) {
+    const size_t n = (size_t)run->inputs->n;
+    struct named_file *files = calloc(n + 1, sizeof *files);
+    if (!files) {
+        terminal_error("out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < n; i++)
+        files[i] = (struct named_file){
+            .use = FILE_READ, .dashes = "", .role = "FILE", .path = run->inputs->items[i]};
+    files[n] = (struct named_file){.use = run->options->output ? FILE_STREAM : FILE_WHOLE,
+                                   .dashes = "",
+                                   .role = "output",
+                                   .path = output};
+    bool good = named_files_check(files, n + 1);
+    free(files);
+    return good;
+}
+
 /* Whether `output` may be written; it may be a device, but no file that is there already, unless
- * forced, and never the input. */
+ * forced, and never an input. */
 static bool check_output(const struct run *run, const char *input, const char *output) {
     struct stat about;
     if (!output)
@@ -92,8 +113,10 @@ static bool check_output(const struct run *run, const char *input, const char *o
     const struct named_file pair[] = {files[0], files[2]};
     if (!(run->options->common.model ? named_files_check(files, 3) : named_files_check(pair, 2)))
         return false;
-    if (run->options->force || stat(output, &about) != 0 || !S_ISREG(about.st_mode))
+    if (stat(output, &about) != 0 || !S_ISREG(about.st_mode))
         return true;
+    if (run->options->force)
+        return check_inputs(run, output);
     terminal_error("%s: exists; -f replaces it", output);
     return false;
 }
@@ -223,6 +246,21 @@ static void print_result(const struct run *run, const struct transfer *t) {
                       grouped(t->text).text, grouped(t->stored).text);
 }
 
+/* Removes an input, unless the output lacks a part of it, or is gone, as in a pipe or a device. */
+static bool remove_input(const char *path, const struct transfer *transfer) {
+    if (is_standard_input(path))
+        return true;
+    if (transfer->lost || !transfer->file.is_whole) {
+        terminal_note("%s: is kept, as %s", path,
+                      transfer->lost ? "a part of it is lost" : "the output is no regular file");
+        return true;
+    }
+    if (unlink(path) == 0)
+        return true;
+    terminal_error("%s: cannot be removed: %s", path, strerror(errno));
+    return false;
+}
+
 static bool run_file(struct run *run, const char *path) {
     const char *output;
     char *made;
@@ -240,10 +278,8 @@ static bool run_file(struct run *run, const char *path) {
         run->stored += transfer.stored;
         print_result(run, &transfer);
     }
-    if (good && run->options->remove && output && unlink(path) != 0) {
-        terminal_error("%s: cannot be removed: %s", path, strerror(errno));
-        good = false;
-    }
+    if (good && run->options->remove)
+        good = remove_input(path, &transfer);
     free(made);
     return good && !transfer.lost;
 }
@@ -253,17 +289,19 @@ static bool run_file(struct run *run, const char *path) {
 static int check_options(const struct run *run, int n) {
     const struct compress_options *o = run->options;
     const char *no_output = o->list ? "--list" : o->test ? "--test" : NULL;
+    const bool to_stdout = o->to_stdout || (o->output && strcmp(o->output, "-") == 0);
     if (o->output && o->to_stdout)
         return options_wrong(run->command, "--stdout and --output exclude each other");
     if (o->output && n > 1)
         return options_wrong(run->command, "--output is for one FILE");
     if (no_output && (o->output || o->to_stdout))
         return options_wrong(run->command, "%s writes no output", no_output);
-    if (o->remove && (o->keep || no_output || o->to_stdout))
+    if (o->remove && (o->keep || no_output || to_stdout))
         return options_wrong(run->command, "--rm and %s exclude each other",
-                             o->keep     ? "--keep"
-                             : no_output ? no_output
-                                         : "--stdout");
+                             o->keep        ? "--keep"
+                             : no_output    ? no_output
+                             : o->to_stdout ? "--stdout"
+                                            : "--output -");
     if (o->list && o->test)
         return options_wrong(run->command, "--list and --test exclude each other");
     if (o->salvage && !run->decompresses)
@@ -299,6 +337,7 @@ static int run_command(const struct command *command, int argc, char **argv, boo
         return status;
     struct run run = {.command = command,
                       .options = &options,
+                      .inputs = &files,
                       .decompresses = options.decompress || options.list || options.test,
                       .known = {.common = &options.common},
                       .start = terminal_seconds()};
