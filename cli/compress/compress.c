@@ -416,6 +416,8 @@ static int run_decompress(const struct command *command, int argc, char **argv) 
         .offset = offsetof(struct compress_options, salvage)                                       \
     }
 
+#define COMMON_ROWS_AS_ZSTD COMMON_ROWS_WITH('T', 0, "use N threads; 0 is one for each processor")
+
 static const struct option_row compress_rows[] = {
     OUTPUT_ROWS,
     INSTEAD_ROWS("Instead of compressing"),
@@ -432,7 +434,7 @@ static const struct option_row compress_rows[] = {
     FILES_FROM_ROW("Input"),
     MODEL_ROW,
     LOW_MEMORY_ROW,
-    COMMON_ROWS_WITH('T'),
+    COMMON_ROWS_AS_ZSTD,
     {0}};
 
 static const struct option_row decompress_rows[] = {OUTPUT_ROWS,

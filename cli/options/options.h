@@ -103,19 +103,19 @@ struct common_options {
     bool low_memory, binary, unwrap, quiet, summary, help;
 };
 
-#define COMMON_ROWS COMMON_ROWS_WITH('\0')
+#define COMMON_ROWS COMMON_ROWS_WITH('\0', 1, "use N threads")
 
-/* With a letter for --threads. */
-#define COMMON_ROWS_WITH(threads_letter)                                                           \
+/* With a letter for --threads, and the least number of them. */
+#define COMMON_ROWS_WITH(threads_letter, threads_least, threads_help)                              \
     {.section = "General",                                                                         \
      .name = "threads",                                                                            \
      .letter = (threads_letter),                                                                   \
      .kind = OPTION_INTEGER,                                                                       \
      .argument = "N",                                                                              \
      .standard = "one for each processor",                                                         \
-     .help = "use N threads",                                                                      \
+     .help = (threads_help),                                                                       \
      .offset = offsetof(struct common_options, threads),                                           \
-     .least = 1,                                                                                   \
+     .least = (threads_least),                                                                     \
      .most = 1024},                                                                                \
         {.name = "quiet",                                                                          \
          .letter = 'q',                                                                            \
