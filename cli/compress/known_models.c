@@ -103,6 +103,8 @@ static txl_status not_found(uint64_t checksum, const char *name, txl_error *erro
 txl_status known_models_find(void *context, uint64_t checksum, const char *name,
                              const txl_model **model, txl_error *error) {
     struct known_models *known = context;
+    const char *named = known->common->model;
+    uint64_t other;
     txl_status status = TXL_OK;
     for (size_t i = 0; i < known->n; i++) {
         if (txl_model_checksum(known->models[i].handle) == checksum) {
@@ -110,7 +112,9 @@ txl_status known_models_find(void *context, uint64_t checksum, const char *name,
             return TXL_OK;
         }
     }
-    bool found = try_file(known, known->common->model, checksum, &status, error) ||
+    if (named && !model_is_built_in(named) && txl_file_checksum(named, &other, error))
+        return error->status;
+    bool found = try_file(known, named, checksum, &status, error) ||
                  try_file(known, model_environment(), checksum, &status, error) ||
                  try_built_in(known, checksum, &status, error) ||
                  try_folder(known, MODELS_FOLDER, checksum, &status, error) ||
