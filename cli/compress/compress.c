@@ -442,7 +442,7 @@ static const struct option_row decompress_rows[] = {OUTPUT_ROWS,
                                                     FILES_FROM_ROW("Input"),
                                                     MODEL_ROW,
                                                     LOW_MEMORY_ROW,
-                                                    COMMON_ROWS_WITH('T'),
+                                                    COMMON_ROWS_AS_ZSTD,
                                                     {0}};
 
 static const struct operand_row compress_operands[] = {
@@ -497,8 +497,8 @@ const struct command compress_command = {
     .name = "compress",
     .summary = "make files small, without loss",
     .description =
-        "Compresses each FILE to FILE" SUFFIX " by what the model expects, to half of what xz "
-        "needs for prose. Slowly: some tens of kilobytes a second.",
+        "Compresses each FILE to FILE" SUFFIX " by what the model expects: prose to six tenths of "
+        "what xz needs. Slowly: some tens of kilobytes a second.",
     .options = compress_rows,
     .operands = compress_operands,
     .examples = compress_examples,
