@@ -50,11 +50,14 @@ bool range_encoder_finish(struct range_encoder *encoder) {
 }
 
 static unsigned char next_byte(struct range_decoder *decoder) {
-    return decoder->next < decoder->end ? *decoder->next++ : 0;
+    if (decoder->next < decoder->end)
+        return *decoder->next++;
+    decoder->behind++;
+    return 0;
 }
 
 void range_decoder_start(struct range_decoder *decoder, const void *data, size_t size) {
-    *decoder = (struct range_decoder){.range = UINT64_MAX, .next = data};
+    *decoder = (struct range_decoder){.range = UINT64_MAX, .start = data, .next = data};
     decoder->end = decoder->next + size;
     for (int i = 0; i < 8; i++)
         decoder->code = decoder->code << 8 | next_byte(decoder);
@@ -71,4 +74,12 @@ void range_decode(struct range_decoder *decoder, uint64_t below, uint64_t freque
     decoder->range = unit * frequency;
     for (; decoder->range < least_range; decoder->range <<= 8)
         decoder->code = decoder->code << 8 | next_byte(decoder);
+}
+
+/* The code is a multiple of 2^56 if 7 of the 8 bytes that were taken last are behind the end; it is
+ * the lowest one above `low` if it is less than 2^56 above; and zeros at the end are left out. */
+bool range_decoder_ends(const struct range_decoder *decoder) {
+    const size_t size = (size_t)(decoder->end - decoder->start);
+    return decoder->behind >= 7 && decoder->code < least_range &&
+           (size <= 1 || decoder->end[-1] != 0);
 }

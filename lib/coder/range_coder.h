@@ -28,7 +28,8 @@ bool range_encoder_finish(struct range_encoder *encoder);
 
 struct range_decoder {
     uint64_t code, range; /* the code relative to the encoder's `low` */
-    const unsigned char *next, *end;
+    const unsigned char *start, *next, *end;
+    size_t behind; /* how many bytes behind the end were taken, as zeros */
 };
 
 /* Decodes data[size], which zeros follow; it must outlive the decoder. */
@@ -41,5 +42,9 @@ uint64_t range_decode_place(struct range_decoder *decoder, uint64_t total);
 /* Moves past that symbol. */
 void range_decode(struct range_decoder *decoder, uint64_t below, uint64_t frequency,
                   uint64_t total);
+
+/* Whether the data end as those of an encoder that has coded the same symbols, apart from a zero
+ * that is all of the data. */
+bool range_decoder_ends(const struct range_decoder *decoder);
 
 #endif

@@ -247,8 +247,8 @@ static txl_status step_run(struct stream_coder *coder, struct run *run, bool dec
     txl_status status = code_to_token(coder, run, decodes, &good, error);
     if (status)
         return status;
-    stream->damaged = !good;
     run->ended = !good || run->done == stream->size;
+    stream->damaged = !good || (decodes && run->ended && !range_decoder_ends(&run->decoder));
     if (!decodes && run->ended && !end_code(run))
         return txl_fail_memory(error, "compressed text", stream->code.length);
     if (!decodes && (run->ended || (before < TRIAL && run->done >= TRIAL)))

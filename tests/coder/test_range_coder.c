@@ -127,6 +127,60 @@ TEST(rests_of_the_range_belong_to_no_symbol) {
     free(bytes);
 }
 
+/* Whether `code` gives the symbols; *ends: as their encoder would have ended. */
+static bool gives(const char *code, size_t size, const struct symbol *symbols, size_t n,
+                  bool *ends) {
+    struct range_decoder decoder;
+    range_decoder_start(&decoder, code, size);
+    for (size_t i = 0; i < n; i++) {
+        const struct symbol *s = &symbols[i];
+        const uint64_t place = range_decode_place(&decoder, s->total);
+        if (place < s->below || place >= s->below + s->frequency)
+            return false;
+        range_decode(&decoder, s->below, s->frequency, s->total);
+    }
+    *ends = range_decoder_ends(&decoder);
+    return true;
+}
+
+/* Of the codes that give the same symbols, one is right: each bit counts. */
+TEST(other_codes_of_the_same_symbols_are_told) {
+    enum { ROUNDS = 2000 };
+    uint64_t random = 11;
+    size_t others = 0, longer = 0;
+    for (size_t round = 0; round < ROUNDS; round++) {
+        const size_t n = 1 + round % 20;
+        struct symbol symbols[20];
+        struct buffer out = {0};
+        bool ends = false;
+        for (size_t i = 0; i < n; i++)
+            symbols[i] = random_symbol(&random, 2 + next_number(&random) % 300);
+        encode_all(symbols, n, &out);
+        assert_true(gives(out.data, out.length, symbols, n, &ends));
+        assert_true(ends);
+        for (size_t bit = 0; bit < 8 * out.length; bit++) {
+            out.data[bit / 8] ^= (char)(1 << bit % 8);
+            if (gives(out.data, out.length, symbols, n, &ends)) {
+                assert_false(ends);
+                others++;
+            }
+            out.data[bit / 8] ^= (char)(1 << bit % 8);
+        }
+        for (int last = 0; last < 256; last++) {
+            const char byte = (char)last;
+            assert_true(buffer_append(&out, &byte, 1));
+            if (gives(out.data, out.length, symbols, n, &ends)) {
+                /* One zero in the place of no code is what a stream without a byte has. */
+                assert_int_equal(ends, out.length == 1 && last == 0);
+                longer++;
+            }
+            out.length--;
+        }
+        buffer_free(&out);
+    }
+    assert_true(others > 1000 && longer > 100000);
+}
+
 /* The code of flags that are true one time in `one_in`. */
 static size_t code_flags(size_t n, uint64_t one_in, uint32_t share, double *bits) {
     struct buffer out = {0};

@@ -652,6 +652,24 @@ TEST(damage_is_found_and_salvaged_around) {
     free(own);
 }
 
+/* No bit of a file may change, be it one that changes nothing in the text. */
+TEST(every_bit_counts) {
+    static const char text[] = "the quick brown fox jumps";
+    struct exchange to = {.model = models[CHARACTERS]};
+    compress(&to, text, sizeof text - 1, 2, 100);
+    for (size_t bit = 0; bit < 8 * to.out.length; bit++) {
+        struct exchange back = {.model = models[CHARACTERS]};
+        const txl_decompression how = decompression(&back);
+        txl_error error;
+        to.out.data[bit / 8] ^= (char)(1 << bit % 8);
+        txl_status status = decompress(&back, &how, to.out.data, to.out.length, 1 << 20, &error);
+        assert_true(status == TXL_FORMAT || status == TXL_UNSUPPORTED);
+        to.out.data[bit / 8] ^= (char)(1 << bit % 8);
+        buffer_free(&back.out);
+    }
+    buffer_free(&to.out);
+}
+
 /* Of several frames, those before and after the damaged one come back, also of a second text. */
 TEST(frames_beside_damage_are_salvaged) {
     enum { N = 200000 };
