@@ -21,6 +21,7 @@ struct txl_decompressor {
     bool searches;         /* after damage, for the next frame */
     bool holes;            /* text is missing, so that the totals will not fit */
     bool inside;           /* frames have come, and their trailer has not */
+    bool passed;           /* damaged bytes were, before the first frame of a text */
     uint64_t text, stored; /* of everything so far, for `progress` */
     uint64_t told;         /* bytes of the frame's text that were told */
     const struct frame *frame;
@@ -69,9 +70,10 @@ static void lose(txl_decompressor *d, uint64_t begin, uint64_t end, const char *
 /* With salvage, goes on at the next frame. */
 static txl_status damage(txl_decompressor *d, txl_status status, const txl_error *why,
                          txl_error *error) {
-    if (!d->how.salvage || status != TXL_FORMAT)
+    if (!d->how.salvage)
         return txl_fail(error, status, "%s", why->message);
     d->searches = d->holes = true;
+    d->passed = d->passed || !d->inside;
     buffer_drop(&d->in, 1); /* so that the same is not found again */
     d->stored++;
     return TXL_OK;
@@ -193,7 +195,7 @@ static txl_status write_streams(txl_decompressor *d, const struct frame *frame, 
                 return txl_fail(error, TXL_FORMAT,
                                 "damaged: stream %u of the frame at byte %" PRIu64
                                 " of the text, bytes %" PRIu64 " to %" PRIu64,
-                                (unsigned)i + 1, frame->offset, begin, begin + stream->size);
+                                (unsigned)i + 1, frame->offset, begin, begin + stream->size - 1);
             lose(d, begin, begin + stream->size, why);
         }
     }
@@ -216,8 +218,13 @@ static void tell_frame(const txl_decompressor *d, const struct frame *frame, siz
 
 /* A frame whose offset is not where the text stands: frames are missing before it. */
 static txl_status check_offset(txl_decompressor *d, const struct frame *frame, txl_error *error) {
-    if (frame->offset == d->done.size)
+    if (frame->offset == d->done.size) {
+        if (d->passed) /* nothing tells what they were */
+            lose(d, 0, UINT64_MAX, "what stands before this text is damaged");
+        d->passed = false;
         return TXL_OK;
+    }
+    d->passed = false;
     if (!d->how.salvage)
         return txl_fail(error, TXL_FORMAT,
                         "damaged: a frame of the text at byte %" PRIu64
@@ -298,7 +305,7 @@ static txl_status take_trailer(txl_decompressor *d, txl_error *error) {
     buffer_drop(&d->in, TRAILER_SIZE);
     d->stored += TRAILER_SIZE;
     d->done = (struct trailer){0};
-    d->inside = d->holes = false;
+    d->inside = d->holes = d->passed = false;
     XXH3_64bits_reset(d->sum);
     if (!status && !tell_progress(d, 0))
         status = txl_fail(error, TXL_STOPPED, "stopped by the caller");
@@ -370,31 +377,46 @@ txl_status txl_decompressor_feed(txl_decompressor *d, const void *bytes, size_t 
     return status;
 }
 
-/* Salvages a frame that the file's end has cut: what is missing counts as damaged. */
-static txl_status take_cut_frame(txl_decompressor *d, txl_error *error) {
+/* Salvages a part that the file's end has cut: of a frame, what is missing counts as damaged.  But
+ * bytes may be missing before the end, or a size be wrong, and other parts follow. */
+static txl_status take_cut_part(txl_decompressor *d, txl_error *error) {
+    static const txl_error cut = {.message = "cut"};
     struct frame frame;
     size_t header = 0;
-    if (!d->how.salvage || !is_magic(&d->in, FRAME_MAGIC) ||
+    if (!is_magic(&d->in, FRAME_MAGIC) ||
         frame_read((unsigned char *)d->in.data, d->in.length, &frame, &header, NULL) || header == 0)
-        return TXL_OK;
+        return damage(d, TXL_FORMAT, &cut, error);
     const size_t missing = header + frame_streams_size(&frame) - d->in.length;
     if (!buffer_reserve(&d->in, missing))
         return txl_fail_memory(error, "a frame", d->in.length + missing);
     memset(d->in.data + d->in.length, 0, missing);
     d->in.length += missing;
-    return take_frame(d, &frame, header, error);
+    txl_status status = take_frame(d, &frame, header, error);
+    d->in.length -= d->in.length < missing ? d->in.length : missing;
+    return status;
+}
+
+static txl_status take_rest(txl_decompressor *d, txl_error *error) {
+    txl_status status = TXL_OK;
+    while (d->how.salvage && d->in.length >= MAGIC_SIZE && !status) {
+        status = take_cut_part(d, error);
+        for (bool more = false; !more && !status;)
+            status = take_part(d, &more, error);
+    }
+    return status;
 }
 
 txl_status txl_decompressor_finish(txl_decompressor *d, txl_error *error) {
-    txl_status status = take_cut_frame(d, error);
+    txl_status status = take_rest(d, error);
     if (status)
         return status;
     const bool cut = d->in.length > 0 || d->inside || d->stored == 0;
+    const char *why = d->inside ? "the end of the text is missing" : "no frame of it is intact";
     const uint64_t at = d->done.size;
     const bool empty = d->stored == 0 && d->in.length == 0;
     buffer_free(&d->in);
     d->done = (struct trailer){0};
-    d->inside = d->searches = false;
+    d->inside = d->searches = d->holes = d->passed = false;
     d->text = d->stored = 0;
     XXH3_64bits_reset(d->sum);
     if (!cut)
@@ -404,6 +426,6 @@ txl_status txl_decompressor_finish(txl_decompressor *d, txl_error *error) {
     if (!d->how.salvage)
         return txl_fail(error, TXL_FORMAT,
                         "damaged: it ends inside of the text, after byte %" PRIu64, at);
-    lose(d, at, UINT64_MAX, "the end of the text is missing");
+    lose(d, at, UINT64_MAX, why);
     return TXL_OK;
 }
