@@ -92,6 +92,8 @@ txl_status txl_compressor_new(const txl_model *model, const txl_compression *how
     if (!status && (how->streams < 0 || how->streams > MAX_STREAMS))
         status = txl_fail(error, TXL_ARGUMENT, "streams must be from 1 to %d, not %d", MAX_STREAMS,
                           how->streams);
+    if (!status && !how->write)
+        status = txl_fail(error, TXL_ARGUMENT, "write is NULL; it receives what is compressed");
     if (!status)
         status = compress_check_model(model, error);
     if (status)

@@ -32,6 +32,8 @@ struct txl_decompressor {
 txl_status txl_decompressor_new(const txl_decompression *how, txl_decompressor **decompressor,
                                 txl_error *error) {
     txl_status status = CHECK_RESERVED(txl_decompression, how, error);
+    if (!status && !how->model && !how->list)
+        status = txl_fail(error, TXL_ARGUMENT, "model is NULL; it finds the model of a text");
     if (status)
         return status;
     txl_decompressor *d = calloc(1, sizeof *d);

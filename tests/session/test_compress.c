@@ -779,6 +779,13 @@ TEST(wrong_models_and_streams_are_refused) {
     assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, n, &error), TXL_ARGUMENT);
     const txl_compression many = {.write = append, .streams = 33};
     assert_int_equal(txl_compressor_new(models[0], &many, &compressor, &error), TXL_ARGUMENT);
+    const txl_compression no_write = {.streams = 1};
+    assert_int_equal(txl_compressor_new(models[0], &no_write, &compressor, &error), TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "write is NULL"));
+    const txl_decompression no_model = {.write = append};
+    txl_decompressor *decompressor;
+    assert_int_equal(txl_decompressor_new(&no_model, &decompressor, &error), TXL_ARGUMENT);
+    assert_non_null(strstr(error.message, "model is NULL"));
     assert_int_equal(decompress(&back, &how, "not at all", 10, 10, &error), TXL_FORMAT);
     assert_string_equal(error.message, "not a compressed text (txl compress makes one)");
     assert_int_equal(decompress(&back, &how, "", 0, 1, &error), TXL_FORMAT);
