@@ -956,8 +956,9 @@ typedef struct txl_compression {
     /* Receives what is compressed, in order; if it returns anything but TXL_OK, the call ends with
      * that status. */
     txl_status (*write)(void *context, const void *bytes, size_t n, txl_error *error);
-    /* NULL, or is told how many bytes of text were read, and how many written.  The call ends with
-     * TXL_STOPPED if it returns false. */
+    /* NULL, or is told how many bytes of text were read, and how many they take so far, of which a
+     * frame's are written when it is complete.  The call ends with TXL_STOPPED if it returns false.
+     */
     bool (*progress)(void *context, uint64_t text, uint64_t stored);
     void *context;
     uint64_t reserved[8];

@@ -471,8 +471,10 @@ static const struct note notes[] = {
      "of $TXL_MODELS, which colons divide."},
     {"Any bytes",
      "Whatever FILE holds comes back byte for byte. Text that the model does not know is written "
-     "as single bytes, and each 64 KiB that it cannot make smaller as they are. The result is the "
-     "same on every machine, with any number of threads, and later versions read it too."},
+     "as single bytes, each by what followed the byte before it until then; so is each part, of "
+     "64 KiB at most, that this makes smaller than the model does. What neither makes smaller is "
+     "written as it is. The result is the same on every machine, with any number of threads, and "
+     "later versions read it too."},
     {"Summary line",
      "Where standard error is no terminal, or with --summary, its last line is key=value between "
      "blanks, in this order:\n\n"

@@ -31,6 +31,10 @@ struct txl_compressor {
     struct stream streams[MAX_STREAMS];
     struct buffer out;
     uint64_t told; /* bytes of text that `progress` knows of */
+    /* Of the frame, those that the model is compressing: */
+    struct stream listed[MAX_STREAMS];
+    uint32_t number[MAX_STREAMS];
+    size_t n_listed;
 };
 
 /* ---- Opening ------------------------------------------------------------------------------ */
@@ -55,10 +59,32 @@ uint64_t compress_memory(uint64_t memory) {
     return (uint64_t)machine.totalram * machine.mem_unit / 2;
 }
 
+/* What is stored of a stream: *size bytes.  While it is compressed, that is at most as many as in
+ * the end. */
+static const char *stored_bytes(const struct stream *stream, size_t *size) {
+    const struct buffer *plain = &stream->plain, *code = &stream->code;
+    const char *bytes = (const char *)stream->text;
+    *size = stream->size;
+    if (plain->length > 0 && plain->length < *size) {
+        *size = plain->length;
+        bytes = plain->data;
+    }
+    if (!stream->raw && code->length < *size) {
+        *size = code->length;
+        bytes = code->data;
+    }
+    return bytes;
+}
+
 static bool tell_progress(void *context, size_t bytes) {
     txl_compressor *c = context;
+    uint64_t stored = c->done.stored;
+    for (size_t i = 0, size; i < c->n_listed; i++) {
+        stored_bytes(&c->listed[i], &size);
+        stored += size;
+    }
     c->told += bytes;
-    return !c->how.progress || c->how.progress(c->how.context, c->told, c->done.stored);
+    return !c->how.progress || c->how.progress(c->how.context, c->told, stored);
 }
 
 static txl_status open_parts(txl_compressor *c, const txl_model *model, txl_error *error) {
@@ -116,8 +142,10 @@ void txl_compressor_free(txl_compressor *c) {
         return;
     lossless_close(&c->lossless);
     stream_coder_close(&c->coder);
-    for (int i = 0; i < MAX_STREAMS; i++)
+    for (int i = 0; i < MAX_STREAMS; i++) {
         buffer_free(&c->streams[i].code);
+        buffer_free(&c->streams[i].plain);
+    }
     buffer_free(&c->out);
     XXH3_freeState(c->sum);
     free(c->text);
@@ -140,17 +168,16 @@ static bool looks_random(const unsigned char *text, size_t size) {
 }
 
 /* Cuts the frame's text into streams, and lists those that the model is to compress. */
-static txl_status cut_frame(txl_compressor *c, struct stream *listed, uint32_t *number, size_t *n,
-                            txl_error *error) {
+static txl_status cut_frame(txl_compressor *c, txl_error *error) {
     struct frame *frame = &c->frame;
     txl_status status = TXL_OK;
-    *n = 0;
+    c->n_listed = 0;
     for (uint32_t i = 0; i < frame->n && !status; i++) {
         const size_t begin = frame_stream_start(frame, i), end = frame_stream_start(frame, i + 1);
         struct stream *stream = &c->streams[i];
         stream->text = (unsigned char *)c->text + begin;
         stream->size = end - begin;
-        stream->code.length = 0;
+        stream->code.length = stream->plain.length = 0;
         stream->raw = looks_random(stream->text, stream->size);
         frame->stream[i].checksum = (uint32_t)XXH3_64bits(stream->text, stream->size);
         if (stream->raw)
@@ -158,8 +185,10 @@ static txl_status cut_frame(txl_compressor *c, struct stream *listed, uint32_t *
         stream->elements = c->elements + begin;
         status = lossless_parse(&c->lossless, c->text + begin, stream->size, c->elements + begin,
                                 &stream->n, error);
-        number[*n] = i;
-        listed[(*n)++] = *stream;
+        if (!status)
+            status = stream_compress_plain(&c->coder, stream, error);
+        c->number[c->n_listed] = i;
+        c->listed[c->n_listed++] = *stream;
     }
     return status;
 }
@@ -174,16 +203,15 @@ static txl_status write_out(txl_compressor *c, txl_error *error) {
 static txl_status write_frame(txl_compressor *c, txl_error *error) {
     struct frame *frame = &c->frame;
     bool good = true;
+    size_t size;
     for (uint32_t i = 0; i < frame->n; i++) {
-        const struct stream *stream = &c->streams[i];
-        frame->stream[i].size =
-            stream->raw ? (uint32_t)stream->size : (uint32_t)stream->code.length;
+        stored_bytes(&c->streams[i], &size);
+        frame->stream[i].size = (uint32_t)size;
     }
     good = frame_write(frame, &c->out);
     for (uint32_t i = 0; i < frame->n && good; i++) {
-        const struct stream *stream = &c->streams[i];
-        good = buffer_append(&c->out, stream->raw ? (char *)stream->text : stream->code.data,
-                             frame->stream[i].size);
+        const char *bytes = stored_bytes(&c->streams[i], &size);
+        good = buffer_append(&c->out, bytes, size);
     }
     if (!good)
         return txl_fail_memory(error, "a frame", c->out.length + frame->size);
@@ -201,16 +229,14 @@ static uint32_t count_streams(const txl_compressor *c) {
 }
 
 static txl_status compress_frame(txl_compressor *c, txl_error *error) {
-    struct stream listed[MAX_STREAMS];
-    uint32_t number[MAX_STREAMS];
-    size_t n;
     c->frame.n = count_streams(c);
     c->frame.offset = c->done.size;
-    txl_status status = cut_frame(c, listed, number, &n, error);
+    txl_status status = cut_frame(c, error);
     if (!status)
-        status = streams_compress(&c->coder, listed, n, error);
-    for (size_t i = 0; i < n; i++) /* the codes are ours, after a failure too */
-        c->streams[number[i]] = listed[i];
+        status = streams_compress(&c->coder, c->listed, c->n_listed, error);
+    for (size_t i = 0; i < c->n_listed; i++) /* the codes are ours, after a failure too */
+        c->streams[c->number[i]] = c->listed[i];
+    c->n_listed = 0;
     if (!status)
         status = write_frame(c, error);
     c->frame.size = 0;

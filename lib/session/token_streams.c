@@ -11,7 +11,7 @@
 /* How likely a literal is at first, after a token and after a literal, of FLAG_TOTAL. */
 enum { LITERAL_AFTER_TOKEN = FLAG_TOTAL / 256, LITERAL_AFTER_LITERAL = FLAG_TOTAL / 2 };
 
-/* Bytes after which a stream that has become no shorter is given up. */
+/* Bytes of text after which a stream that has become no shorter is given up. */
 enum { TRIAL = 4096 };
 
 /* ---- The coder ---------------------------------------------------------------------------- */
@@ -157,6 +157,12 @@ static txl_status code_token(struct stream_coder *coder, struct run *run, bool d
 
 /* ---- Streams ------------------------------------------------------------------------------ */
 
+/* A stream has a byte at least, even of a code that is only zeros. */
+static bool end_code(struct range_encoder *encoder) {
+    return range_encoder_finish(encoder) &&
+           (encoder->out->length > encoder->start || buffer_append(encoder->out, "", 1));
+}
+
 static void start_run(const struct stream_coder *coder, struct run *run, struct stream *stream,
                       bool decodes) {
     byte_model_start(run->literals);
@@ -170,6 +176,24 @@ static void start_run(const struct stream_coder *coder, struct run *run, struct 
         range_decoder_start(&run->decoder, stream->in, stream->n_in);
     else
         range_encoder_start(&run->encoder, &stream->code);
+}
+
+txl_status stream_compress_plain(struct stream_coder *coder, struct stream *stream,
+                                 txl_error *error) {
+    struct byte_model *literals = coder->literals;
+    struct flag first = {LITERAL_AFTER_TOKEN}, next = {LITERAL_AFTER_LITERAL};
+    struct range_encoder encoder;
+    stream->plain.length = 0;
+    byte_model_start(literals);
+    range_encoder_start(&encoder, &stream->plain);
+    for (size_t i = 0; i < stream->size; i++) {
+        flag_encode(i == 0 ? &first : &next, &encoder, true);
+        byte_encode(literals, &encoder, stream->text[i]);
+        if (i < TRIAL)
+            stream->plain_trial = stream->plain.length;
+    }
+    return end_code(&encoder) ? TXL_OK
+                              : txl_fail_memory(error, "compressed text", stream->plain.length);
 }
 
 /* Adds what an element writes to the text.  False: it does not fit. */
@@ -228,10 +252,13 @@ static txl_status code_to_token(struct stream_coder *coder, struct run *run, boo
     return TXL_OK;
 }
 
-/* A stream has a byte at least, even of a code that is only zeros. */
-static bool end_code(struct run *run) {
-    struct buffer *code = &run->stream->code;
-    return range_encoder_finish(&run->encoder) && (code->length > 0 || buffer_append(code, "", 1));
+/* Whether what was coded so far is as long as it is without the model. */
+static bool is_useless(const struct run *run) {
+    const struct stream *stream = run->stream;
+    const size_t code = stream->code.length, plain = stream->plain.length;
+    if (code >= run->done || plain == 0)
+        return code >= run->done;
+    return run->ended ? code >= plain : code * TRIAL >= stream->plain_trial * run->done;
 }
 
 /* A step of one stream, whose session was fed. */
@@ -249,10 +276,10 @@ static txl_status step_run(struct stream_coder *coder, struct run *run, bool dec
         return status;
     run->ended = !good || run->done == stream->size;
     stream->damaged = !good || (decodes && run->ended && !range_decoder_ends(&run->decoder));
-    if (!decodes && run->ended && !end_code(run))
+    if (!decodes && run->ended && !end_code(&run->encoder))
         return txl_fail_memory(error, "compressed text", stream->code.length);
     if (!decodes && (run->ended || (before < TRIAL && run->done >= TRIAL)))
-        stream->raw = stream->code.length >= run->done;
+        stream->raw = is_useless(run);
     run->ended = run->ended || stream->raw;
     return TXL_OK;
 }

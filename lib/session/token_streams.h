@@ -44,11 +44,17 @@ struct stream {
     const int32_t *elements; /* [n], of the text (lossless.h), when it is compressed */
     size_t n;
     struct buffer code;      /* what it was compressed to, the caller's to free */
+    struct buffer plain;     /* empty, or its literals alone; likewise */
+    size_t plain_trial;      /* bytes of `plain` after a trial's length of text */
     const unsigned char *in; /* [n_in], what is decompressed */
     size_t n_in;
-    bool raw;     /* compressing does not make it smaller */
+    bool raw;     /* the model does not make it smaller than `plain`, or than the text */
     bool damaged; /* it was no compressed text */
 };
+
+/* Compresses a stream to literals alone, which is fast: what the model makes no shorter. */
+txl_status stream_compress_plain(struct stream_coder *coder, struct stream *stream,
+                                 txl_error *error);
 
 /* Compresses and decompresses streams[n]. */
 txl_status streams_compress(struct stream_coder *coder, struct stream *streams, size_t n,

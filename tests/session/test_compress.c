@@ -29,6 +29,7 @@ struct exchange {
     uint64_t lost[8][2];
     size_t n_lost;
     size_t stop_after; /* calls of progress; 0: never */
+    size_t n_early;    /* calls that told a size before anything was written */
 };
 
 static txl_status append(void *context, const void *bytes, size_t n, txl_error *error) {
@@ -42,6 +43,7 @@ static bool see_progress(void *context, uint64_t text, uint64_t stored) {
     assert_true(text >= x->text && stored >= x->stored);
     x->text = text;
     x->stored = stored;
+    x->n_early += stored > 0 && x->out.length == 0;
     return x->stop_after == 0 || --x->stop_after > 0;
 }
 
@@ -511,7 +513,7 @@ TEST(kept_files_open) {
 
 /* ---- Frames ------------------------------------------------------------------------------- */
 
-enum { CHARACTERS = 2, BITS = 150000 };
+enum { CHARACTERS = 2, PIECES = 3, BITS = 150000 };
 
 /* Random bytes, and somewhere in them text. */
 static char *mixed_text(size_t n) {
@@ -563,6 +565,36 @@ TEST(long_texts_have_several_frames) {
     assert_true(to.out.length > one);
     buffer_free(&to.out);
     buffer_free(&back.out);
+    free(text);
+}
+
+/* What no model expects is small all the same, and the model is asked about its first bytes only.
+ */
+TEST(what_repeats_becomes_small_at_once) {
+    enum { N = 60000, CALLS = 6000 };
+    static const char *const repeated[] = {"e", "", "\xff\xfe\n"}; /* of "" the NUL */
+    static const int asked[] = {CHARACTERS, PIECES};
+    char *text = malloc(N);
+    for (int i = 0; i < 2; i++) {
+        for (size_t k = 0; k < sizeof repeated / sizeof *repeated; k++) {
+            const size_t length = strlen(repeated[k]);
+            struct exchange to = {.model = models[asked[i]], .stop_after = CALLS},
+                            back = {.model = models[asked[i]]};
+            txl_error error;
+            for (size_t j = 0; j < N; j++)
+                text[j] = repeated[k][j % (length > 0 ? length : 1)];
+            compress(&to, text, N, 1, N);
+            assert_true(to.out.length < 1500);
+            assert_true(k > 0 || to.n_early > 100); /* literals have no steps */
+            const txl_decompression how = decompression(&back);
+            assert_int_equal(decompress(&back, &how, to.out.data, to.out.length, N, &error),
+                             TXL_OK);
+            assert_int_equal(back.out.length, N);
+            assert_memory_equal(back.out.data, text, N);
+            buffer_free(&to.out);
+            buffer_free(&back.out);
+        }
+    }
     free(text);
 }
 
