@@ -15,7 +15,8 @@
 enum {
     STREAM_TEXT = 8192, /* bytes of text that are worth a stream of their own */
     SAMPLE = 4096,      /* bytes by which a stream's text is judged */
-    LEAST_SAMPLE = 1024
+    LEAST_SAMPLE = 1024,
+    REPETITIVE = 16 /* literals alone make a text so many times smaller: no model does better */
 };
 
 struct txl_compressor {
@@ -187,6 +188,9 @@ static txl_status cut_frame(txl_compressor *c, txl_error *error) {
                                 &stream->n, error);
         if (!status)
             status = stream_compress_plain(&c->coder, stream, error);
+        stream->raw = stream->plain.length < stream->size / REPETITIVE;
+        if (stream->raw)
+            continue;
         c->number[c->n_listed] = i;
         c->listed[c->n_listed++] = *stream;
     }
