@@ -14,6 +14,13 @@ static inline void fetch_part(size_t i, size_t parts, size_t m, size_t n, float 
             __builtin_prefetch(y + t * ldy + j, 1);
 }
 
+/* Stores n <= LANES elements of x, or of max(0, x) if `relu`; NaN stays. */
+static inline void store_activated(float *y, size_t n, vec x, bool relu) {
+    if (relu)
+        x = (vec)((ivec)x & ~(x < splat(0)));
+    store_some(y, n, x);
+}
+
 /* Y[m, n] = act(scale C^T + bias) for the sums C[n, width] of a panel; width >= m is a multiple of
  * LANES. scale[width] and bias[n] may be NULL; act is max(0, .) if `relu`. */
 static inline void finish_panel(size_t m, size_t width, size_t n, const float *c,
@@ -28,9 +35,7 @@ static inline void finish_panel(size_t m, size_t width, size_t n, const float *c
             size_t left = m - first < LANES ? m - first : LANES;
             for (size_t t = 0; t < left; t++) {
                 vec sum = rows[t] * splat(scale ? scale[first + t] : 1) + add;
-                if (relu)
-                    sum = (vec)((ivec)sum & ~(sum < splat(0))); /* NaN stays */
-                store_some(y + (first + t) * ldy + j, columns, sum);
+                store_activated(y + (first + t) * ldy + j, columns, sum, relu);
             }
         }
     }
@@ -44,9 +49,7 @@ static inline void finish_rows(size_t m, size_t n, const float *c, size_t ldc, c
         vec add = bias ? load_some(bias + j, columns) : splat(0);
         for (size_t r = 0; r < m; r++) {
             vec sum = load_some(c + r * ldc + j, LANES) + add;
-            if (relu)
-                sum = (vec)((ivec)sum & ~(sum < splat(0))); /* NaN stays */
-            store_some(y + r * ldy + j, columns, sum);
+            store_activated(y + r * ldy + j, columns, sum, relu);
         }
     }
 }
