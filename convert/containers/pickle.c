@@ -4,7 +4,7 @@
 
 #include "lib/base/error.h"
 #include "lib/text/unicode.h"
-#include "little_endian.h"
+#include "lib/base/little_endian.h"
 
 #include <assert.h>
 #include <errno.h>

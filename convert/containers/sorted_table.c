@@ -12,7 +12,7 @@
 #include "lib/base/limits.h"
 #include "lib/base/protobuf.h"
 #include "lib/base/sizes.h"
-#include "little_endian.h"
+#include "lib/base/little_endian.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

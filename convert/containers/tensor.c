@@ -5,7 +5,7 @@
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/limits.h"
-#include "little_endian.h"
+#include "lib/base/little_endian.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #include "torch_storage.h"
 
 #include "lib/base/error.h"
-#include "little_endian.h"
+#include "lib/base/little_endian.h"
 #include "zip.h"
 
 #include <inttypes.h>

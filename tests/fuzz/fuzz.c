@@ -3,7 +3,7 @@
 #include "tiny.h"
 
 #include "convert/containers/checkpoint.h"
-#include "convert/containers/little_endian.h"
+#include "lib/base/little_endian.h"
 #include "convert/convert.h"
 #include "convert/recognise.h"
 

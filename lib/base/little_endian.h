@@ -1,6 +1,6 @@
 /* Little-endian integers at any alignment, on any machine. */
-#ifndef CONVERT_LITTLE_ENDIAN_H
-#define CONVERT_LITTLE_ENDIAN_H
+#ifndef TXL_LITTLE_ENDIAN_H
+#define TXL_LITTLE_ENDIAN_H
 
 #include <stdint.h>
 
