@@ -1,401 +1,35 @@
-/* Opens checkpoints: finds the file that a path leads to, its container, and shards. */
+/* What is in a checkpoint: its files, and its tensors by name. */
 #include "checkpoint_internal.h"
 
-#include "foreign.h"
+#include "lib/base/beside.h"
 #include "lib/base/error.h"
-#include "lib/base/json_memory.h"
-#include "lib/base/little_endian.h"
-#include "sorted_table.h"
-#include "zip.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-#define MAX_SHARD 512 /* each keeps its file open: half of the 1,024 that a process may have */
-
-static const char *const directory_names[] = {
-    "model.safetensors", "model.safetensors.index.json",
-    "pytorch_model.bin", "pytorch_model.bin.index.json",
-    "model.pt",
-};
-static const char directory_names_text[] =
-    "model.safetensors, pytorch_model.bin (or the .index.json of either), model.pt, or the .index "
-    "of a TensorFlow checkpoint";
-static const char bundle_ending[] = ".index";
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-static txl_status read_source(struct checkpoint *checkpoint, struct checkpoint_source *source,
-                              txl_error *error) {
-    const struct mapped_file *file = &source->file;
-    if (table_looks_like(file))
-        return tensor_bundle_read(checkpoint, source, error);
-    txl_status status = foreign_refuse(file, error);
-    if (status)
-        return status;
-    /* A safetensors file begins with a length, whose first byte may look like another format. */
-    bool has_brace = file->size > 8 && file->data[8] == '{';
-    if (has_brace && read_u64(file->data) <= file->size - 8)
-        return safetensors_read(checkpoint, source, error);
-    if (zip_looks_like(file->data, file->size) || pickle_looks_like(file->data, file->size))
-        return torch_save_read(checkpoint, source, error);
-    if (has_brace)
-        return safetensors_read(checkpoint, source, error);
-    return txl_fail(error, TXL_UNSUPPORTED,
-                    "%s: neither a torch.save nor a safetensors file; it begins with the bytes "
-                    "%02x %02x",
-                    file->path, file->data[0], file->size > 1 ? file->data[1] : 0);
-}
-
-static txl_status add_file(struct checkpoint *checkpoint, const char *path, txl_error *error) {
-    struct checkpoint_source *source = checkpoint_new_source(checkpoint, error);
-    if (!source)
-        return TXL_MEMORY;
-    txl_status status = mapped_file_open(path, &source->file, error);
-    return status ? status : read_source(checkpoint, source, error);
-}
-
-/* ---- Shards ------------------------------------------------------------------------------- */
-
-/* `name` in the folder that `path` is in; NULL: out of memory. */
-static char *sibling(const char *path, const char *name) {
-    const char *slash = strrchr(path, '/');
-    size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
-    char *joined = malloc(folder + strlen(name) + 1);
-    if (joined) {
-        memcpy(joined, path, folder);
-        strcpy(joined + folder, name);
+struct checkpoint_source *checkpoint_new_source(struct checkpoint *checkpoint, txl_error *error) {
+    size_t room = (checkpoint->n_source + 1) * sizeof(struct checkpoint_source *);
+    struct checkpoint_source **sources = realloc(checkpoint->sources, room);
+    if (sources)
+        checkpoint->sources = sources;
+    struct checkpoint_source *source = sources ? calloc(1, sizeof *source) : NULL;
+    if (!source) {
+        txl_fail_memory(error, "a checkpoint", room + sizeof *source);
+        return NULL;
     }
-    return joined;
+    checkpoint->sources[checkpoint->n_source++] = source;
+    return source;
 }
 
-static txl_status add_shard(struct checkpoint *checkpoint, const char *name, txl_error *error) {
-    if (*name == '\0' || strchr(name, '/') || strcmp(name, "..") == 0 || strcmp(name, ".") == 0)
-        return txl_fail(error, TXL_FORMAT,
-                        "%s: names the file \"%s\", expected one in the same folder",
-                        checkpoint->index_path, name);
-    if (checkpoint->n_source >= MAX_SHARD)
-        return txl_fail(error, TXL_UNSUPPORTED, "%s: more than %d shards", checkpoint->index_path,
-                        MAX_SHARD);
-    char *path = sibling(checkpoint->index_path, name);
-    if (!path)
-        return txl_fail_memory(error, "a file name", strlen(name));
-    txl_status status = add_file(checkpoint, path, error);
-    free(path);
-    return status;
-}
-
-/* Opens every file that the map from tensors to files names, once, in the order in which it
- * appears. */
-static txl_status add_shards(struct checkpoint *checkpoint, json_t *weight_map, txl_error *error) {
-    json_t *opened = json_object();
-    txl_status status = opened ? TXL_OK : txl_fail_memory(error, "a list of shards", 0);
-    for (void *at = json_object_iter(weight_map); at && !status;
-         at = json_object_iter_next(weight_map, at)) {
-        const char *name = json_string_value(json_object_iter_value(at));
-        if (!name)
-            status = txl_fail(error, TXL_FORMAT, "%s: weight_map: tensor %s: expected a file name",
-                              checkpoint->index_path, json_object_iter_key(at));
-        else if (!json_object_get(opened, name)) {
-            status = add_shard(checkpoint, name, error);
-            if (json_object_set_new(opened, name, json_true()) != 0 && !status)
-                status = txl_fail_memory(error, "a list of shards", strlen(name));
-        }
-    }
-    json_decref(opened);
-    return status;
-}
-
-static txl_status add_index(struct checkpoint *checkpoint, const char *path, const json_t *index,
-                            txl_error *error) {
-    checkpoint->index_path = strdup(path);
-    if (!checkpoint->index_path)
-        return txl_fail_memory(error, "a file name", strlen(path) + 1);
-    json_t *weight_map = json_object_get(index, "weight_map");
-    if (!json_is_object(weight_map) || json_object_size(weight_map) == 0)
-        return txl_fail(error, TXL_FORMAT,
-                        "%s: expected the index of a checkpoint in shards, with a weight_map",
-                        path);
-    return add_shards(checkpoint, weight_map, error);
-}
-
-/* Checks that every tensor of the index is there. */
-static txl_status check_index(const struct checkpoint *checkpoint, json_t *index,
-                              txl_error *error) {
-    json_t *weight_map = json_object_get(index, "weight_map");
-    for (void *at = json_object_iter(weight_map); at; at = json_object_iter_next(weight_map, at)) {
-        if (!checkpoint_find(checkpoint, json_object_iter_key(at)))
-            return txl_fail(error, TXL_FORMAT, "%s: tensor %s is in none of the shards",
-                            checkpoint->index_path, json_object_iter_key(at));
-    }
-    return TXL_OK;
-}
-
-/* ---- Opening ------------------------------------------------------------------------------ */
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp((*(const struct checkpoint_tensor *const *)a)->name,
-                  (*(const struct checkpoint_tensor *const *)b)->name);
-}
-
-static txl_status index_names(struct checkpoint *checkpoint, txl_error *error) {
-    size_t n_tensor = checkpoint->n_tensor;
-    checkpoint->by_name = calloc(n_tensor + 1, sizeof *checkpoint->by_name);
-    if (!checkpoint->by_name)
-        return txl_fail_memory(error, "a list of tensors", n_tensor * sizeof *checkpoint->by_name);
-    for (size_t i = 0; i < n_tensor; i++)
-        checkpoint->by_name[i] = &checkpoint->tensors[i];
-    qsort(checkpoint->by_name, n_tensor, sizeof *checkpoint->by_name, compare_names);
-    for (size_t i = 1; i < n_tensor; i++) {
-        if (compare_names(&checkpoint->by_name[i - 1], &checkpoint->by_name[i]) == 0)
-            return txl_fail(error, TXL_FORMAT, "%s: two tensors are named %s",
-                            checkpoint_path(checkpoint), checkpoint->by_name[i]->name);
-    }
-    return TXL_OK;
-}
-
-static txl_status open_file(struct checkpoint *checkpoint, const char *path, txl_error *error) {
-    txl_status status = add_file(checkpoint, path, error);
-    return status ? status : index_names(checkpoint, error);
-}
-
-static txl_status read_json(const char *path, json_t **json, txl_error *error) {
-    struct mapped_file file;
-    txl_status status = mapped_file_open(path, &file, error);
-    if (status)
-        return status;
-    status = foreign_refuse(&file, error);
-    if (!status) {
-        json_error_t about;
-        *json =
-            json_loadb((const char *)file.data, (size_t)file.size, JSON_REJECT_DUPLICATES, &about);
-        if (!*json)
-            status = txl_fail(error, json_lacked_memory(&about) ? TXL_MEMORY : TXL_FORMAT,
-                              "%s: line %d: not JSON: %s", path, about.line, about.text);
-    }
-    mapped_file_close(&file);
-    return status;
-}
-
-static txl_status open_index(struct checkpoint *checkpoint, const char *path, txl_error *error) {
-    json_t *index = NULL;
-    txl_status status = read_json(path, &index, error);
-    if (!status)
-        status = add_index(checkpoint, path, index, error);
-    if (!status)
-        status = index_names(checkpoint, error);
-    if (!status)
-        status = check_index(checkpoint, index, error);
-    json_decref(index);
-    return status;
-}
-
-/* `folder`/`name``ending`; NULL: out of memory. */
-static char *join_path(const char *folder, const char *name, const char *ending) {
-    char *joined = NULL;
-    size_t length = strlen(folder);
-    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
-    return asprintf(&joined, "%s%s%s%s", folder, slash, name, ending) < 0 ? NULL : joined;
-}
-
-static bool is_there(const char *path) {
-    struct stat about;
-    return stat(path, &about) == 0 && !S_ISDIR(about.st_mode);
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
-/* One byte of a string with C's escapes, which is moved past. */
-static char unescaped(const char **at, const char *end) {
-    char c = *(*at)++;
-    if (c != '\\' || *at == end)
-        return c;
-    c = *(*at)++;
-    if (c < '0' || c > '7')
-        return c == 'n' ? '\n' : c;
-    int octal = c - '0';
-    for (int i = 0; i < 2 && *at < end && **at >= '0' && **at <= '7'; i++)
-        octal = octal * 8 + *(*at)++ - '0';
-    return (char)octal;
-}
-
-/* The checkpoint that TensorFlow's file `checkpoint` says is the newest: its last part alone, for
- * the folders before it are the publisher's.  False if it says none. */
-static bool newest_name(const char *text, size_t size, char *name, size_t room) {
-    static const char key[] = "model_checkpoint_path: \"";
-    const char *at =
-        size > strlen(key) && memcmp(text, key, strlen(key)) == 0 ? text + strlen(key) : NULL;
-    size_t n = 0;
-    for (const char *end = text + size; at && at < end && n + 1 < room;) {
-        if (*at == '"') {
-            name[n] = '\0';
-            return n > 0;
-        }
-        char c = unescaped(&at, end);
-        if (c == '\0')
-            return false;
-        n = c == '/' ? 0 : n;
-        if (c != '/')
-            name[n++] = c;
-    }
-    return false;
-}
-
-/* The file of that ending which the folder's file `checkpoint` names, if it is there. */
-static txl_status find_newest(const char *folder, const char *ending, char **chosen,
-                              txl_error *error) {
-    struct mapped_file file;
-    char name[NAME_MAX + 1];
-    char *list = join_path(folder, "checkpoint", "");
-    if (!list)
-        return txl_fail_memory(error, "a file name", strlen(folder));
-    bool found = is_there(list) && !mapped_file_open(list, &file, error);
-    free(list);
-    if (!found)
-        return TXL_OK;
-    found = newest_name((const char *)file.data, (size_t)file.size, name, sizeof name);
-    mapped_file_close(&file);
-    if (!found)
-        return TXL_OK;
-    *chosen = join_path(folder, name, ending);
-    if (!*chosen)
-        return txl_fail_memory(error, "a file name", strlen(folder));
-    if (!is_there(*chosen)) {
-        free(*chosen);
-        *chosen = NULL;
-    }
-    return TXL_OK;
-}
-
-static bool is_index(const char *path) {
-    return ends_with(path, bundle_ending);
-}
-
-static bool is_table(const char *path) {
-    struct mapped_file file;
-    txl_error ignored;
-    if (mapped_file_open(path, &file, &ignored))
-        return false;
-    bool table = table_looks_like(&file);
-    mapped_file_close(&file);
-    return table;
-}
-
-/* Counts the wanted files of the folder; gives the path of the first by name. */
-static txl_status find_files(const char *folder, bool (*wanted)(const char *path), char **first,
-                             size_t *n, txl_error *error) {
-    txl_status status = TXL_OK;
-    DIR *directory = opendir(folder);
-    *n = 0;
-    for (struct dirent *entry; directory && !status && (entry = readdir(directory));) {
-        char *path = join_path(folder, entry->d_name, "");
-        if (!path)
-            status = txl_fail_memory(error, "a file name", strlen(folder));
-        const bool counts = path && wanted(path);
-        *n += counts;
-        if (counts && (!*first || strcmp(path, *first) < 0)) {
-            free(*first);
-            *first = path;
-        } else {
-            free(path);
-        }
-    }
-    if (directory)
-        closedir(directory);
-    return status;
-}
-
-/* The TensorFlow checkpoint in the folder, if there is one: the newest, or the only one. */
-static txl_status find_bundle(const char *folder, char **chosen, txl_error *error) {
-    size_t n = 0;
-    txl_status status = find_newest(folder, bundle_ending, chosen, error);
-    if (!status && !*chosen)
-        status = find_files(folder, is_index, chosen, &n, error);
-    if (!status && n > 1)
-        status = txl_fail(error, TXL_ARGUMENT,
-                          "%s: has %zu TensorFlow checkpoints, and its file checkpoint names none "
-                          "of them; name the .index file of one",
-                          folder, n);
-    return status;
-}
-
-/* One of the format V1, which its reader refuses by name: a table without an ending. */
-static txl_status find_old(const char *folder, char **chosen, txl_error *error) {
-    size_t n;
-    txl_status status = find_newest(folder, "", chosen, error);
-    return status || *chosen ? status : find_files(folder, is_table, chosen, &n, error);
-}
-
-/* Chooses the checkpoint in the directory `path`: in it, or in model/ beside data/, as the authors'
- * download lays it out. */
-static txl_status choose(const char *path, char **chosen, txl_error *error) {
-    for (size_t i = 0; i < sizeof directory_names / sizeof *directory_names; i++) {
-        *chosen = join_path(path, directory_names[i], "");
-        if (!*chosen)
-            return txl_fail_memory(error, "a file name", strlen(path));
-        struct stat about;
-        if (stat(*chosen, &about) == 0)
-            return TXL_OK;
-        free(*chosen);
-        *chosen = NULL;
-    }
-    char *model = join_path(path, "model", "");
-    txl_status status = model ? TXL_OK : txl_fail_memory(error, "a file name", strlen(path));
-    const char *const folders[] = {path, model};
-    for (size_t i = 0; i < 2 && !status && !*chosen; i++)
-        status = find_bundle(folders[i], chosen, error);
-    for (size_t i = 0; i < 2 && !status && !*chosen; i++)
-        status = find_old(folders[i], chosen, error);
-    if (!status && !*chosen)
-        status = foreign_refuse_directory(path, model, directory_names_text, error);
-    free(model);
-    return status;
-}
-
-/* The file that `path` leads to: `*chosen`, or `path` itself where that stays NULL. */
-static txl_status find_file(const char *path, char **chosen, txl_error *error) {
-    struct stat about;
-    if (stat(path, &about) == 0)
-        return S_ISDIR(about.st_mode) ? choose(path, chosen, error) : TXL_OK;
-    int failure = errno;
-    if (asprintf(chosen, "%s%s", path, bundle_ending) < 0)
-        return txl_fail_memory(error, "a file name", strlen(path));
-    if (is_there(*chosen)) /* no file has a TensorFlow checkpoint's own name */
-        return TXL_OK;
-    return txl_fail(error, TXL_IO, "%s: %s", path, strerror(failure));
-}
-
-txl_status checkpoint_open(const char *path, struct checkpoint **checkpoint, txl_error *error) {
-    *checkpoint = NULL;
-    char *chosen = NULL;
-    txl_status status = find_file(path, &chosen, error);
-    if (status) {
-        free(chosen);
-        return status;
-    }
-    path = chosen ? chosen : path;
-    *checkpoint = calloc(1, sizeof **checkpoint);
-    if (!*checkpoint)
-        status = txl_fail_memory(error, "a checkpoint", sizeof **checkpoint);
-    else if (ends_with(path, ".index.json"))
-        status = open_index(*checkpoint, path, error);
-    else
-        status = open_file(*checkpoint, path, error);
-    free(chosen);
-    if (status) {
-        checkpoint_close(*checkpoint);
-        *checkpoint = NULL;
-    }
-    return status;
+void checkpoint_empty_source(struct checkpoint_source *source) {
+    free(source->nested);
+    free(source->storages);
+    free(source->parts);
+    pickle_free(source->pickle);
+    free(source->where);
 }
 
 void checkpoint_close(struct checkpoint *checkpoint) {
@@ -403,8 +37,11 @@ void checkpoint_close(struct checkpoint *checkpoint) {
         return;
     for (size_t i = 0; i < checkpoint->n_tensor; i++)
         free((char *)checkpoint->tensors[i].name);
-    for (size_t i = 0; i < checkpoint->n_source; i++)
-        checkpoint_close_source(checkpoint->sources[i]);
+    for (size_t i = 0; i < checkpoint->n_source; i++) {
+        checkpoint_empty_source(checkpoint->sources[i]);
+        mapped_file_close(&checkpoint->sources[i]->file);
+        free(checkpoint->sources[i]);
+    }
     free(checkpoint->tensors);
     free(checkpoint->sources);
     free(checkpoint->by_name);
@@ -412,7 +49,11 @@ void checkpoint_close(struct checkpoint *checkpoint) {
     free(checkpoint);
 }
 
-/* ---- What is in it ------------------------------------------------------------------------ */
+char *checkpoint_sibling(const char *path, const char *name) {
+    char *joined = NULL;
+    const int folder = (int)beside_folder_length(path);
+    return asprintf(&joined, "%.*s%s", folder, path, name) < 0 ? NULL : joined;
+}
 
 const char *checkpoint_path(const struct checkpoint *checkpoint) {
     return checkpoint->index_path ? checkpoint->index_path : checkpoint->sources[0]->file.path;
@@ -420,8 +61,8 @@ const char *checkpoint_path(const struct checkpoint *checkpoint) {
 
 /* The file that names the newest of the TensorFlow checkpoints in their folder. */
 static bool is_list(const struct checkpoint *checkpoint, const char *path) {
-    char *list = checkpoint_is_bundle(checkpoint)
-                     ? sibling(checkpoint->sources[0]->file.path, "checkpoint")
+    char *list = checkpoint->is_bundle
+                     ? checkpoint_sibling(checkpoint->sources[0]->file.path, "checkpoint")
                      : NULL;
     bool same = list && mapped_file_same(list, path);
     free(list);
@@ -437,12 +78,12 @@ bool checkpoint_reads(const struct checkpoint *checkpoint, const char *path) {
 }
 
 bool checkpoint_is_bundle(const struct checkpoint *checkpoint) {
-    return !checkpoint->index_path && table_looks_like(&checkpoint->sources[0]->file);
+    return checkpoint->is_bundle;
 }
 
 const struct pickle_value *checkpoint_root(const struct checkpoint *checkpoint) {
     const struct pickle *pickle = checkpoint->index_path ? NULL : checkpoint->sources[0]->pickle;
-    return pickle ? pickle_root(pickle) : NULL;
+    return pickle ? pickle->root : NULL;
 }
 
 const struct pickle_value *checkpoint_attribute(const struct pickle_value *object,
@@ -454,6 +95,29 @@ const struct pickle_value *checkpoint_attribute(const struct pickle_value *objec
     for (size_t i = 0; !found && i < sizeof parts / sizeof *parts; i++)
         found = pickle_get(pickle_get(object, parts[i]), name);
     return found;
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------ */
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp((*(const struct checkpoint_tensor *const *)a)->name,
+                  (*(const struct checkpoint_tensor *const *)b)->name);
+}
+
+txl_status checkpoint_index_names(struct checkpoint *checkpoint, txl_error *error) {
+    size_t n_tensor = checkpoint->n_tensor;
+    checkpoint->by_name = calloc(n_tensor + 1, sizeof *checkpoint->by_name);
+    if (!checkpoint->by_name)
+        return txl_fail_memory(error, "a list of tensors", n_tensor * sizeof *checkpoint->by_name);
+    for (size_t i = 0; i < n_tensor; i++)
+        checkpoint->by_name[i] = &checkpoint->tensors[i];
+    qsort(checkpoint->by_name, n_tensor, sizeof *checkpoint->by_name, compare_names);
+    for (size_t i = 1; i < n_tensor; i++) {
+        if (compare_names(&checkpoint->by_name[i - 1], &checkpoint->by_name[i]) == 0)
+            return txl_fail(error, TXL_FORMAT, "%s: two tensors are named %s",
+                            checkpoint_path(checkpoint), checkpoint->by_name[i]->name);
+    }
+    return TXL_OK;
 }
 
 size_t checkpoint_n_tensor(const struct checkpoint *checkpoint) {

@@ -9,7 +9,7 @@
 #ifndef CONVERT_CHECKPOINT_H
 #define CONVERT_CHECKPOINT_H
 
-#include "pickle.h"
+#include "pickle_value.h"
 
 #define CHECKPOINT_MAX_DIM 8 /* twice the dimensions of any part of a model */
 

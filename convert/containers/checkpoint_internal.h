@@ -46,6 +46,7 @@ struct checkpoint {
     struct checkpoint_source **sources;
     size_t n_source;
     char *index_path; /* NULL: not in shards */
+    bool is_bundle;   /* TensorFlow's */
     struct checkpoint_tensor *tensors;
     size_t n_tensor, capacity;
     const struct checkpoint_tensor **by_name;
@@ -82,24 +83,28 @@ int checkpoint_dtype_of_safetensors(const char *name);
 /* Product of the shape, false if it exceeds 64 bits. */
 bool checkpoint_n_element(int n_dim, const uint64_t *shape, uint64_t *n_element);
 
-/* Frees what torch_save_read has filled in, except the file; a zeroed source is fine. */
-void torch_save_free(struct checkpoint_source *source);
-
-/* Adds every tensor that can be reached in the source's pickle. */
-txl_status torch_collect_tensors(struct checkpoint *checkpoint,
-                                 const struct checkpoint_source *source, txl_error *error);
-
-/* Read one file's content into the checkpoint; source->file is open. */
-txl_status torch_save_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
-                           txl_error *error);
+/* Read one file's content into the source or the checkpoint; source->file is open. */
+txl_status torch_save_read(struct checkpoint_source *source, txl_error *error);
 txl_status safetensors_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
                             txl_error *error);
 /* The source is the index; the files of the data become sources of their own. */
 txl_status tensor_bundle_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
                               txl_error *error);
 
+/* Adds every tensor that can be reached in the pickle of a source that torch_save_read has read. */
+txl_status torch_collect_tensors(struct checkpoint *checkpoint,
+                                 const struct checkpoint_source *source, txl_error *error);
+
 /* Adds a source that is all zero; NULL when out of memory. */
 struct checkpoint_source *checkpoint_new_source(struct checkpoint *checkpoint, txl_error *error);
-void checkpoint_close_source(struct checkpoint_source *source);
+
+/* Frees what a reader has filled in, except the file; a zeroed source is fine. */
+void checkpoint_empty_source(struct checkpoint_source *source);
+
+/* `name` in the folder that `path` is in; NULL: out of memory. */
+char *checkpoint_sibling(const char *path, const char *name);
+
+/* Makes the tensors known to checkpoint_find; refuses two of one name. */
+txl_status checkpoint_index_names(struct checkpoint *checkpoint, txl_error *error);
 
 #endif

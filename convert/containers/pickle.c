@@ -1,10 +1,11 @@
 /* The pickle machine: protocols 0 to 5, every opcode that pickled data contains.  The opcodes are
  * documented in the Python library's pickletools.py. */
-#include "pickle_internal.h"
+#include "pickle.h"
 
 #include "lib/base/error.h"
-#include "lib/text/unicode.h"
 #include "lib/base/little_endian.h"
+#include "lib/text/unicode.h"
+#include "pickle_value_internal.h"
 
 #include <assert.h>
 #include <errno.h>

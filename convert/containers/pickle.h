@@ -14,37 +14,11 @@
 
 #include "pickle_value.h"
 
-struct pickle; /* owns the values of one stream */
-
 /* Reads the stream that begins at data[start].  Strings may point into `data`, which must outlive
  * the pickle.  `where` names the data in messages, offsets count from data[0].  `*end`, unless
  * NULL, receives the offset of the first byte after the stream. */
 txl_status pickle_read(const unsigned char *data, uint64_t size, uint64_t start, const char *where,
                        struct pickle **pickle, uint64_t *end, txl_error *error);
-
-/* Frees the pickle with all of its values; NULL is fine. */
-void pickle_free(struct pickle *pickle);
-
-/* The value of the stream. */
-const struct pickle_value *pickle_root(const struct pickle *pickle);
-
-/* Whether the stream makes an unknown call. */
-bool pickle_has_opaque(const struct pickle *pickle);
-
-/* How many values were made: no rank of a container or an object is larger. */
-uint64_t pickle_n_value(const struct pickle *pickle);
-
-/* The stream's length.  No container has more items than that. */
-uint64_t pickle_n_byte(const struct pickle *pickle);
-
-/* The PERSISTENT values in order; torch.save writes one each time a storage is referred to. */
-size_t pickle_n_persistent(const struct pickle *pickle);
-const struct pickle_value *pickle_persistent(const struct pickle *pickle, size_t i);
-
-/* The records of torch.save files within the stream (torch.storage._load_from_bytes), in order, as
- * often as they occur. */
-size_t pickle_n_nested(const struct pickle *pickle);
-const struct pickle_value *pickle_nested(const struct pickle *pickle, size_t i);
 
 /* Whether data begins like a pickle of any protocol. */
 bool pickle_looks_like(const unsigned char *data, uint64_t size);

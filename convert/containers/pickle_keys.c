@@ -1,6 +1,6 @@
 /* Finds keys that a dict has twice.  Python keeps the last value of such a key, other readers may
  * find the first.  Picklers never write one, so a stream that has one is refused. */
-#include "pickle_internal.h"
+#include "pickle_value_internal.h"
 
 #include "lib/base/error.h"
 

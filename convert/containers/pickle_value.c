@@ -1,9 +1,8 @@
 /* The values of a pickle: their arena, access to them, and errors while they are made. */
-#include "pickle_internal.h"
+#include "pickle_value_internal.h"
 
 #include "lib/base/error.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -136,40 +135,6 @@ bool pickle_store(struct pickle_reader *reader, struct pickle_pairs *pairs,
     }
     pairs->at[pairs->count++] = (struct pickle_pair){key, value};
     return true;
-}
-
-const struct pickle_value *pickle_root(const struct pickle *pickle) {
-    return pickle->root;
-}
-
-bool pickle_has_opaque(const struct pickle *pickle) {
-    return pickle->has_opaque;
-}
-
-uint64_t pickle_n_value(const struct pickle *pickle) {
-    return pickle->n_value;
-}
-
-uint64_t pickle_n_byte(const struct pickle *pickle) {
-    return pickle->n_byte;
-}
-
-size_t pickle_n_persistent(const struct pickle *pickle) {
-    return pickle->persistent.count;
-}
-
-const struct pickle_value *pickle_persistent(const struct pickle *pickle, size_t i) {
-    assert(i < pickle->persistent.count);
-    return pickle->persistent.at[i];
-}
-
-size_t pickle_n_nested(const struct pickle *pickle) {
-    return pickle->nested.count;
-}
-
-const struct pickle_value *pickle_nested(const struct pickle *pickle, size_t i) {
-    assert(i < pickle->nested.count);
-    return pickle->nested.at[i];
 }
 
 const char *pickle_kind_name(const struct pickle_value *value) {

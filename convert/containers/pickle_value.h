@@ -68,6 +68,23 @@ struct pickle_value {
     };
 };
 
+/* The values of one stream, which lie in the chunks. */
+struct pickle {
+    struct pickle_value *root;
+    struct pickle_items persistent; /* the PERSISTENT values in order; torch.save writes one each
+                                       time a storage is referred to */
+    struct pickle_items
+        nested;       /* the records of torch.save files within the stream
+                         (torch.storage._load_from_bytes), in order, as often as they occur */
+    uint64_t n_byte;  /* of the stream; no container has more items than that */
+    uint64_t n_value; /* that were made: no rank of a container or an object is larger */
+    bool has_opaque;  /* the stream makes an unknown call */
+    struct arena_chunk *chunks;
+};
+
+/* Frees the pickle with all of its values; NULL is fine. */
+void pickle_free(struct pickle *pickle);
+
 /* ---- Looking at values; NULL is a value that is nothing ------------------------------------ */
 
 /* "a list", "an object" ... for messages. */

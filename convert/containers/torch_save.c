@@ -4,6 +4,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/little_endian.h"
+#include "pickle.h"
 #include "zip.h"
 
 #include <inttypes.h>
@@ -197,15 +198,14 @@ static txl_status check_legacy_facts(const struct checkpoint_source *source, uin
                                      txl_error *error) {
     struct pickle *version = NULL, *sys_info = NULL;
     txl_status status = read_next(source, at, &version, error);
-    if (!status && (pickle_root(version)->kind != PICKLE_INT ||
-                    pickle_root(version)->integer != LEGACY_PROTOCOL))
+    if (!status && (version->root->kind != PICKLE_INT || version->root->integer != LEGACY_PROTOCOL))
         status = txl_fail(error, TXL_UNSUPPORTED,
                           "%s: offset %" PRIu64 ": expected version %d of the legacy container",
                           source->where, *at, LEGACY_PROTOCOL);
     if (!status)
         status = read_next(source, at, &sys_info, error);
     if (!status) {
-        const struct pickle_value *little = pickle_get(pickle_root(sys_info), "little_endian");
+        const struct pickle_value *little = pickle_get(sys_info->root, "little_endian");
         if (little && (little->kind != PICKLE_BOOL || !little->boolean))
             status = txl_fail(error, TXL_UNSUPPORTED,
                               "%s: offset %" PRIu64 ": the byte order is not little-endian; save "
@@ -254,7 +254,7 @@ static txl_status place_legacy_storages(const struct checkpoint_source *source, 
     txl_status status = read_next(source, &at, &keys, error);
     if (status)
         return status;
-    const struct pickle_value *list = pickle_root(keys);
+    const struct pickle_value *list = keys->root;
     if (list->kind != PICKLE_LIST)
         status = txl_fail(error, TXL_FORMAT,
                           "%s: offset %" PRIu64 ": expected a list of storages before it, not %s",
@@ -284,7 +284,7 @@ static txl_status read_pickles(struct checkpoint_source *source, txl_error *erro
         status = read_next(source, &at, &first, error);
     if (status)
         return status;
-    if (is_legacy_magic(pickle_root(first))) {
+    if (is_legacy_magic(first->root)) {
         pickle_free(first);
         return read_legacy(source, at, error);
     }
@@ -309,13 +309,6 @@ static txl_status read_container(struct checkpoint_source *source, txl_error *er
     return status ? status : check_placed(source, error);
 }
 
-void torch_save_free(struct checkpoint_source *source) {
-    free(source->nested);
-    free(source->storages);
-    pickle_free(source->pickle);
-    free(source->where);
-}
-
 /* ---- Files within a pickle ---------------------------------------------------------------- */
 
 /* Python's pickle, where torch.save was not used, writes each storage as a call of
@@ -326,7 +319,7 @@ void torch_save_free(struct checkpoint_source *source) {
  * and is refused: its objects would not outlive this call. */
 static txl_status take_storage(const struct checkpoint_source *inner, struct torch_nested *nested,
                                txl_error *error) {
-    const struct pickle_value *root = pickle_root(inner->pickle);
+    const struct pickle_value *root = inner->pickle->root;
     if (root->kind != PICKLE_PERSISTENT)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: holds %s, expected a storage alone",
                         inner->where, pickle_kind_name(root));
@@ -357,20 +350,20 @@ static txl_status read_nested_file(const struct checkpoint_source *source,
                             : read_container(&inner, error);
     if (!status)
         status = take_storage(&inner, nested, error);
-    torch_save_free(&inner);
+    checkpoint_empty_source(&inner);
     free(inner.file.path);
     return status;
 }
 
 /* Several records may share their bytes; each file is read once. */
 static txl_status read_nested(struct checkpoint_source *source, txl_error *error) {
-    size_t n_record = pickle_n_nested(source->pickle);
+    size_t n_record = source->pickle->nested.count;
     struct torch_nested *nested = calloc(n_record + 1, sizeof *nested);
     if (!nested)
         return txl_fail_memory(error, "a list of storages", n_record * sizeof *nested);
     source->nested = nested;
     for (size_t i = 0; i < n_record; i++)
-        nested[i].bytes = torch_nested_bytes(pickle_nested(source->pickle, i));
+        nested[i].bytes = torch_nested_bytes(source->pickle->nested.at[i]);
     qsort(nested, n_record, sizeof *nested, torch_compare_nested);
     txl_status status = TXL_OK;
     for (size_t i = 0; i < n_record && !status; i++) {
@@ -382,13 +375,8 @@ static txl_status read_nested(struct checkpoint_source *source, txl_error *error
     return status;
 }
 
-txl_status torch_save_read(struct checkpoint *checkpoint, struct checkpoint_source *source,
-                           txl_error *error) {
+txl_status torch_save_read(struct checkpoint_source *source, txl_error *error) {
     source->whole = &source->file;
     txl_status status = read_container(source, error);
-    if (!status)
-        status = read_nested(source, error);
-    if (!status)
-        status = torch_collect_tensors(checkpoint, source, error);
-    return status;
+    return status ? status : read_nested(source, error);
 }

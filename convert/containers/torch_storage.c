@@ -76,7 +76,7 @@ struct checkpoint_storage *torch_find_storage(const struct checkpoint_source *so
 }
 
 txl_status torch_list_storages(struct checkpoint_source *source, txl_error *error) {
-    size_t n_reference = pickle_n_persistent(source->pickle);
+    size_t n_reference = source->pickle->persistent.count;
     struct checkpoint_storage *storages = calloc(n_reference + 1, sizeof *storages);
     if (!storages)
         return txl_fail_memory(error, "a list of storages", n_reference * sizeof *storages);
@@ -84,7 +84,7 @@ txl_status torch_list_storages(struct checkpoint_source *source, txl_error *erro
     for (size_t i = 0; i < n_reference; i++) {
         struct torch_reference reference;
         txl_status status =
-            torch_read_reference(source, pickle_persistent(source->pickle, i), &reference, error);
+            torch_read_reference(source, source->pickle->persistent.at[i], &reference, error);
         if (status)
             return status;
         size_t size = checkpoint_dtype_size(reference.dtype);

@@ -327,21 +327,21 @@ static txl_status search(struct walk *walk, const struct pickle_value *value, co
 
 txl_status torch_collect_tensors(struct checkpoint *checkpoint,
                                  const struct checkpoint_source *source, txl_error *error) {
-    const struct pickle_value *root = pickle_root(source->pickle);
-    const size_t n_byte = (size_t)(pickle_n_value(source->pickle) / 8 + 1);
+    const struct pickle_value *root = source->pickle->root;
+    const size_t n_byte = (size_t)(source->pickle->n_value / 8 + 1);
     unsigned char *bits = calloc(2, n_byte);
     if (!bits)
         return txl_fail_memory(error, "a pickle's marks", 2 * n_byte);
     struct walk walk = {
         .checkpoint = checkpoint,
         .source = source,
-        .edges_left = EDGES_PER_BYTE * pickle_n_byte(source->pickle),
+        .edges_left = EDGES_PER_BYTE * source->pickle->n_byte,
         .reached = bits,
         .searched = bits + n_byte,
         .error = error,
     };
     txl_status status = follow(&walk, root, NULL, 0, false);
-    if (!status && pickle_has_opaque(source->pickle))
+    if (!status && source->pickle->has_opaque)
         status = search(&walk, root, NULL);
     free(bits);
     return status;

@@ -3,6 +3,7 @@
 #define TESTS_CHECKPOINT_FILES_H
 
 #include "convert/containers/checkpoint.h"
+#include "convert/containers/pickle.h"
 #include "tests/files.h"
 #include "txl.h"
 

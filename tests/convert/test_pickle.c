@@ -129,7 +129,7 @@ static void assert_all(const struct understood *streams, size_t n) {
         if (pickle_read(streams[i].stream, streams[i].size, 0, "stream", &pickle, &end, &error))
             fail_msg("%s: %s", streams[i].text, error.message);
         struct text text = {.length = 0};
-        render(&text, pickle_root(pickle));
+        render(&text, pickle->root);
         assert_string_equal(text.at, streams[i].text);
         assert_int_equal(end, streams[i].size);
         pickle_free(pickle);
@@ -524,7 +524,7 @@ TEST(test_random_streams) {
         assert_true(!status || error.message[0]);
         if (!status) {
             struct text text = {.length = 0};
-            render(&text, pickle_root(pickle));
+            render(&text, pickle->root);
         }
         pickle_free(pickle);
     }

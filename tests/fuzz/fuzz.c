@@ -3,9 +3,9 @@
 #include "tiny.h"
 
 #include "convert/containers/checkpoint.h"
-#include "lib/base/little_endian.h"
 #include "convert/convert.h"
 #include "convert/recognise.h"
+#include "lib/base/little_endian.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     txl_error error;
     if (pickle_read(data, size, 0, "input", &pickle, &end, &error))
         return 0;
-    fuzz_require(end <= size && pickle_root(pickle), "a pickle ends beyond its end");
+    fuzz_require(end <= size && pickle->root, "a pickle ends beyond its end");
     pickle_free(pickle);
     try_packed(data, size, false);
     try_packed(data, size, true);

@@ -3,6 +3,7 @@
 
 #include "bundle_pack.h"
 #include "convert/containers/checkpoint_internal.h"
+#include "convert/containers/pickle.h"
 #include "convert/containers/sorted_table.h"
 #include "convert/containers/zip.h"
 #include "tests/bundle_table.h"

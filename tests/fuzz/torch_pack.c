@@ -1,6 +1,7 @@
 /* Pickles in the containers of torch.save, with storages of zeros. */
 #include "torch_pack.h"
 
+#include "convert/containers/pickle.h"
 #include "convert/containers/torch_storage.h"
 
 #include <stdlib.h>
@@ -33,10 +34,10 @@ static bool is_known(const struct storages *storages, const struct pickle_string
 static bool list_storages(const struct pickle *pickle, struct storages *storages) {
     char name[] = "input";
     struct checkpoint_source source = {.where = name};
-    for (size_t i = 0; i < pickle_n_persistent(pickle); i++) {
+    for (size_t i = 0; i < pickle->persistent.count; i++) {
         struct torch_reference *reference = &storages->at[storages->n];
         if (storages->n == MAX_STORAGES - 1 ||
-            torch_read_reference(&source, pickle_persistent(pickle, i), reference, NULL))
+            torch_read_reference(&source, pickle->persistent.at[i], reference, NULL))
             return false;
         size_t size = checkpoint_dtype_size(reference->dtype);
         if (reference->n_item > MAX_ZEROS / size)

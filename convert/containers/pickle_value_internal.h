@@ -1,21 +1,10 @@
-/* Shared by the parts of the pickle reader: the arena of values, and the reader's state. */
-#ifndef CONVERT_PICKLE_INTERNAL_H
-#define CONVERT_PICKLE_INTERNAL_H
+/* Shared by the parts of the pickle reader: its state, and how it makes values. */
+#ifndef CONVERT_PICKLE_VALUE_INTERNAL_H
+#define CONVERT_PICKLE_VALUE_INTERNAL_H
 
-#include "pickle.h"
+#include "pickle_value.h"
 
 #define PICKLE_MAX_NAME 512 /* of a module or a class: messages show it whole */
-
-struct arena_chunk;
-
-struct pickle {
-    struct arena_chunk *chunks;
-    struct pickle_value *root;
-    struct pickle_items persistent, nested;
-    uint64_t n_byte;
-    uint64_t n_value;
-    bool has_opaque;
-};
 
 struct pickle_reader {
     struct pickle *pickle;
