@@ -1,7 +1,6 @@
 /* Recognises a model by the names of its tensors. */
 #include "recognise.h"
 #include "lib/base/error.h"
-#include "vocabulary_file.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -17,19 +16,19 @@ static const struct {
     {&transformer_xl_names, TXL_PIECES, {"config.json", "corpus-info.json"}, transformer_xl_steps}};
 enum { N_FAMILY = sizeof families / sizeof *families };
 
-/* A vocabulary may be a pickle too. */
-txl_status recognise_nothing(const struct checkpoint *checkpoint, const char *name,
-                             txl_error *error) {
-    struct vocabulary_file vocabulary;
+void convert_options_init(struct convert_options *options) {
+    *options = (struct convert_options){.level = -1,
+                                        .pre_lnorm = CONVERT_UNSET,
+                                        .same_length = CONVERT_UNSET,
+                                        .layer_norm_eps = -1,
+                                        .tgt_len = -1,
+                                        .mem_len = -1};
+}
+
+txl_status recognise_nothing(struct recognised *r, const char *name, txl_error *error) {
+    const struct checkpoint *checkpoint = r->names.checkpoint;
     const char *path = checkpoint_path(checkpoint);
-    if (checkpoint_root(checkpoint) && !vocabulary_file_read(path, &vocabulary, error)) {
-        size_t n = vocabulary.n_symbol;
-        vocabulary_file_free(&vocabulary);
-        return txl_fail(error, TXL_UNSUPPORTED,
-                        "%s: a vocabulary of %zu symbols, not a checkpoint; name the checkpoint, "
-                        "and this file with --vocab",
-                        path, n);
-    }
+    r->unknown = true;
     for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++)
         if (strstr(checkpoint_tensor_at(checkpoint, i)->name, "/.ATTRIBUTES/"))
             return txl_fail(error, TXL_UNSUPPORTED,
@@ -47,14 +46,14 @@ txl_status recognise_nothing(const struct checkpoint *checkpoint, const char *na
 }
 
 txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,
-                     struct recognised *r, txl_error *error) {
+                     recognise_dataset *find_dataset, struct recognised *r, txl_error *error) {
     const char *path = checkpoint_path(checkpoint);
     size_t family = 0;
     *r = (struct recognised){.names = {.checkpoint = checkpoint}};
     while (family < N_FAMILY && !names_find(families[family].names, checkpoint, &r->names))
         family++;
     if (family == N_FAMILY)
-        return recognise_nothing(checkpoint,
+        return recognise_nothing(r,
                                  checkpoint_is_bundle(checkpoint)
                                      ? "transformer/layer_0/rel_attn/qkv/kernel"
                                      : "layers.0.dec_attn.o_net.weight",
@@ -65,23 +64,13 @@ txl_status recognise(const struct checkpoint *checkpoint, const struct convert_o
                                       .names = &r->names,
                                       .tensorflow = r->names.dialect == DIALECT_TENSORFLOW,
                                       .path = path,
+                                      .find_dataset = find_dataset,
                                       .config_name = families[family].config[r->names.dialect],
                                       .error = error};
     txl_status status = TXL_OK;
     for (recognition_step *const *step = families[family].steps; *step && !status; step++)
         status = (*step)(&recognition);
     json_decref(recognition.config);
-    return status;
-}
-
-txl_status recognise_source(const char *source, const struct convert_options *options,
-                            struct recognised *r, txl_error *error) {
-    struct checkpoint *checkpoint;
-    *r = (struct recognised){.opened = NULL};
-    txl_status status = checkpoint_open(source, &checkpoint, error);
-    if (!status)
-        status = recognise(checkpoint, options, r, error);
-    r->opened = checkpoint;
     return status;
 }
 

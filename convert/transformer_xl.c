@@ -6,7 +6,6 @@
 #include "lib/base/error.h"
 #include "published.h"
 #include "recognise.h"
-#include "vocabulary_file.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -132,7 +131,7 @@ static txl_status refuse_other_code(struct recognition *s) {
     if (names_which(s->names, SOFTMAX_BIAS, 0) >= 0)
         return TXL_OK;
     if (!s->tensorflow)
-        return recognise_nothing(s->names->checkpoint, "crit.out_layers.0.bias", s->error);
+        return recognise_nothing(s->recognised, "crit.out_layers.0.bias", s->error);
     return txl_fail(s->error, TXL_UNSUPPORTED,
                     "%s: the layers are a Transformer-XL's, but there is no tensor named %s: its "
                     "variables are those of other code, such as REMI's; save it again under the "
@@ -455,31 +454,14 @@ static txl_status settle_cutoffs(struct recognition *s) {
     return TXL_OK;
 }
 
-/* The dataset as the authors' pickled corpus names it, where corpus-info.json does not.  A
- * vocabulary that cannot be read is for the conversion to refuse. */
-static txl_status find_dataset(struct recognition *s) {
-    struct recognised *r = s->recognised;
-    const char *path = s->options->vocabulary;
-    char *found = NULL;
-    struct vocabulary_file file = {0};
-    txl_status status = path ? TXL_OK : vocabulary_file_find(s->path, &found, s->error);
-    if (!status)
-        status = vocabulary_file_read(path ? path : found, &file, s->error);
-    if (!status && file.dataset)
-        snprintf(r->dataset, sizeof r->dataset, "%s", file.dataset);
-    vocabulary_file_free(&file);
-    free(found);
-    return status == TXL_MEMORY ? status : TXL_OK;
-}
-
 /* A TensorFlow checkpoint of a published shape has the settings of its published evaluation. */
 static txl_status state_evaluation(struct recognition *s) {
     const struct convert_options *o = s->options;
-    const struct recognised *r = s->recognised;
+    struct recognised *r = s->recognised;
     const struct transformer_xl_settings *f = &r->settings.transformer_xl;
     txl_status status = TXL_OK;
-    if (s->tensorflow && !r->dataset[0] && published_evaluation(f, "enwik8"))
-        status = find_dataset(s); /* it may decide */
+    if (s->tensorflow && !r->dataset[0] && s->find_dataset && published_evaluation(f, "enwik8"))
+        status = s->find_dataset(s->path, o->vocabulary, r->dataset, sizeof r->dataset, s->error);
     const struct published *e =
         s->tensorflow && !status ? published_evaluation(f, r->dataset) : NULL;
     if (!e)

@@ -9,31 +9,10 @@
 #ifndef CONVERT_CHECKPOINT_H
 #define CONVERT_CHECKPOINT_H
 
+#include "dtype.h"
 #include "pickle_value.h"
 
 #define CHECKPOINT_MAX_DIM 8 /* twice the dimensions of any part of a model */
-
-enum checkpoint_dtype {
-    CHECKPOINT_F32,
-    CHECKPOINT_F16,
-    CHECKPOINT_BF16,
-    CHECKPOINT_F64,
-    CHECKPOINT_I8,
-    CHECKPOINT_I16,
-    CHECKPOINT_I32,
-    CHECKPOINT_I64,
-    CHECKPOINT_U8,
-    CHECKPOINT_U16,
-    CHECKPOINT_U32,
-    CHECKPOINT_U64,
-    CHECKPOINT_BOOL,
-    CHECKPOINT_F8_E4M3, /* this type and those below are listed, but not read */
-    CHECKPOINT_F8_E5M2,
-    CHECKPOINT_C64,
-    CHECKPOINT_C128,
-    CHECKPOINT_STRING,
-    CHECKPOINT_N_DTYPE
-};
 
 struct checkpoint;
 struct checkpoint_storage;
@@ -83,10 +62,6 @@ const struct checkpoint_tensor *checkpoint_tensor_at(const struct checkpoint *ch
 /* The tensor of that name, or NULL. */
 const struct checkpoint_tensor *checkpoint_find(const struct checkpoint *checkpoint,
                                                 const char *name);
-
-/* "float32", "bfloat16", "int64" ... */
-const char *checkpoint_dtype_name(enum checkpoint_dtype dtype);
-size_t checkpoint_dtype_size(enum checkpoint_dtype dtype);
 
 /* Whether the elements lie in row-major order without gaps. */
 bool checkpoint_is_contiguous(const struct checkpoint_tensor *tensor);

@@ -75,11 +75,6 @@ txl_status checkpoint_refuse_dimensions(const char *path, const char *name, txl_
 /* The strides of a tensor in row-major order without gaps.  What exceeds 64 bits wraps. */
 void checkpoint_row_major(struct tensor_claim *claim);
 
-/* The dtype of a name, or -1: "FloatStorage" or "float32" in PyTorch, "F32" in safetensors. */
-int checkpoint_dtype_of_storage(const char *name);
-int checkpoint_dtype_of_name(const char *name);
-int checkpoint_dtype_of_safetensors(const char *name);
-
 /* Product of the shape, false if it exceeds 64 bits. */
 bool checkpoint_n_element(int n_dim, const uint64_t *shape, uint64_t *n_element);
 

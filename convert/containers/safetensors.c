@@ -51,7 +51,7 @@ static txl_status read_tensor(struct checkpoint *checkpoint, const struct checkp
     const char *dtype = json_string_value(json_object_get(about, "dtype"));
     if (!dtype)
         return refuse(source, name, "expected a dtype", error);
-    int found = checkpoint_dtype_of_safetensors(dtype);
+    int found = checkpoint_dtype_find(DTYPE_OF_SAFETENSORS, dtype);
     if (found < 0)
         return txl_fail(error, TXL_UNSUPPORTED, "%s: tensor %s: its dtype %s is not known",
                         source->file.path, name, dtype);

@@ -1,4 +1,4 @@
-/* The tensors of a checkpoint: their types, their bounds, reading their elements. */
+/* The tensors of a checkpoint: their bounds, reading their elements. */
 #include "checkpoint_internal.h"
 
 #include "crc32c.h"
@@ -12,63 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
-
-static const struct dtype {
-    const char *name;
-    const char *storage; /* PyTorch's legacy class for it; NULL: has none */
-    const char *safetensors;
-    uint8_t size;
-} dtypes[CHECKPOINT_N_DTYPE] = {
-    [CHECKPOINT_F32] = {"float32", "FloatStorage", "F32", 4},
-    [CHECKPOINT_F16] = {"float16", "HalfStorage", "F16", 2},
-    [CHECKPOINT_BF16] = {"bfloat16", "BFloat16Storage", "BF16", 2},
-    [CHECKPOINT_F64] = {"float64", "DoubleStorage", "F64", 8},
-    [CHECKPOINT_I8] = {"int8", "CharStorage", "I8", 1},
-    [CHECKPOINT_I16] = {"int16", "ShortStorage", "I16", 2},
-    [CHECKPOINT_I32] = {"int32", "IntStorage", "I32", 4},
-    [CHECKPOINT_I64] = {"int64", "LongStorage", "I64", 8},
-    [CHECKPOINT_U8] = {"uint8", "ByteStorage", "U8", 1},
-    [CHECKPOINT_U16] = {"uint16", NULL, "U16", 2},
-    [CHECKPOINT_U32] = {"uint32", NULL, "U32", 4},
-    [CHECKPOINT_U64] = {"uint64", NULL, "U64", 8},
-    [CHECKPOINT_BOOL] = {"bool", "BoolStorage", "BOOL", 1},
-    [CHECKPOINT_F8_E4M3] = {"float8_e4m3fn", NULL, "F8_E4M3", 1},
-    [CHECKPOINT_F8_E5M2] = {"float8_e5m2", NULL, "F8_E5M2", 1},
-    [CHECKPOINT_C64] = {"complex64", "ComplexFloatStorage", "C64", 8},
-    [CHECKPOINT_C128] = {"complex128", "ComplexDoubleStorage", "C128", 16},
-    [CHECKPOINT_STRING] = {"string", NULL, NULL, 1}, /* which takes a byte or more */
-};
-
-int checkpoint_dtype_of_storage(const char *name) {
-    if (strcmp(name, "UntypedStorage") == 0) /* counts bytes */
-        return CHECKPOINT_U8;
-    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++)
-        if (dtypes[i].storage && strcmp(dtypes[i].storage, name) == 0)
-            return i;
-    return -1;
-}
-
-int checkpoint_dtype_of_name(const char *name) {
-    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++)
-        if (strcmp(dtypes[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-int checkpoint_dtype_of_safetensors(const char *name) {
-    for (int i = 0; i < CHECKPOINT_N_DTYPE; i++)
-        if (dtypes[i].safetensors && strcmp(dtypes[i].safetensors, name) == 0)
-            return i;
-    return -1;
-}
-
-const char *checkpoint_dtype_name(enum checkpoint_dtype dtype) {
-    return dtypes[dtype].name;
-}
-
-size_t checkpoint_dtype_size(enum checkpoint_dtype dtype) {
-    return dtypes[dtype].size;
-}
 
 /* ---- Bounds ------------------------------------------------------------------------------- */
 
@@ -110,7 +53,7 @@ static bool last_element(const struct tensor_claim *claim, uint64_t *last) {
 static txl_status check_claim(const struct tensor_claim *claim, uint64_t *n_element,
                               txl_error *error) {
     const struct mapped_file *file = claim->storage->file;
-    size_t size = dtypes[claim->dtype].size;
+    size_t size = checkpoint_dtype_size(claim->dtype);
     /* A storage in parts may be larger than any of its files. */
     uint64_t room = file->size > claim->storage->size ? file->size : claim->storage->size;
     /* The readers of the containers guarantee this. */
@@ -168,7 +111,7 @@ txl_status checkpoint_add(struct checkpoint *checkpoint, const struct tensor_cla
         .storage = claim->storage,
     };
     if (n_element) /* without elements the offset was not checked, and nothing is read */
-        tensor->offset += claim->offset * dtypes[claim->dtype].size;
+        tensor->offset += claim->offset * checkpoint_dtype_size(claim->dtype);
     memcpy(tensor->shape, claim->shape, sizeof tensor->shape);
     memcpy(tensor->stride, claim->stride, sizeof tensor->stride);
     return TXL_OK;
@@ -229,7 +172,7 @@ static const unsigned char *in_parts(struct checkpoint_storage *storage, uint64_
 static void gather(const struct checkpoint_tensor *tensor, uint64_t first, uint64_t count,
                    unsigned char *out) {
     struct checkpoint_storage *storage = tensor->storage;
-    size_t size = dtypes[tensor->dtype].size;
+    size_t size = checkpoint_dtype_size(tensor->dtype);
     uint64_t index[CHECKPOINT_MAX_DIM], offset = 0, rest = first;
     for (int i = tensor->n_dim; i-- > 0;) {
         index[i] = rest % tensor->shape[i];
@@ -327,7 +270,7 @@ static double double_at(enum checkpoint_dtype dtype, const unsigned char *at) {
 
 static void floats_of(enum checkpoint_dtype dtype, const unsigned char *at, uint64_t count,
                       float *out) {
-    size_t size = dtypes[dtype].size;
+    size_t size = checkpoint_dtype_size(dtype);
     switch (
         dtype) { /* a loop for each type of large checkpoints, without a switch for each element */
     case CHECKPOINT_F32:
@@ -351,7 +294,7 @@ static void floats_of(enum checkpoint_dtype dtype, const unsigned char *at, uint
 static void doubles_of(enum checkpoint_dtype dtype, const unsigned char *at, uint64_t count,
                        double *out) {
     for (uint64_t i = 0; i < count; i++)
-        out[i] = double_at(dtype, at + dtypes[dtype].size * i);
+        out[i] = double_at(dtype, at + checkpoint_dtype_size(dtype) * i);
 }
 
 /* Releases only bytes of the mapped file: decoded bytes (of a file within a pickle) would be
@@ -428,7 +371,7 @@ static txl_status check_readable(const struct checkpoint_tensor *tensor, uint64_
  * order of the whole storage.  Since their check they may have left the memory again. */
 static void expect(const struct checkpoint_tensor *tensor, uint64_t first, uint64_t count) {
     const struct checkpoint_storage *storage = tensor->storage;
-    const size_t size = dtypes[tensor->dtype].size;
+    const size_t size = checkpoint_dtype_size(tensor->dtype);
     if (storage->n_part > 0)
         return;
     if (checkpoint_is_contiguous(tensor))
@@ -445,7 +388,8 @@ txl_status checkpoint_read_float(const struct checkpoint_tensor *tensor, uint64_
     const struct checkpoint_storage *storage = tensor->storage;
     expect(tensor, first, count);
     if (checkpoint_is_contiguous(tensor) && storage->n_part == 0 && !storage->big_endian) {
-        floats_of(tensor->dtype, data_of(tensor) + first * dtypes[tensor->dtype].size, count, out);
+        floats_of(tensor->dtype, data_of(tensor) + first * checkpoint_dtype_size(tensor->dtype),
+                  count, out);
         return TXL_OK;
     }
     unsigned char elements[GATHER * MAX_SIZE];
@@ -489,7 +433,7 @@ void checkpoint_release(const struct checkpoint_tensor *tensor) {
     uint64_t n = tensor->n_element ? 1 : 0;
     for (int i = 0; n && i < tensor->n_dim; i++)
         n += (tensor->shape[i] - 1) * tensor->stride[i];
-    release(storage, data_of(tensor), n * dtypes[tensor->dtype].size);
+    release(storage, data_of(tensor), n * checkpoint_dtype_size(tensor->dtype));
 }
 
 txl_status checkpoint_same_numbers(const struct checkpoint_tensor *a,

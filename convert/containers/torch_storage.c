@@ -13,7 +13,9 @@ static int storage_dtype(const char *class_name) {
     size_t length = (size_t)(name - class_name);
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (strlen(modules[i]) == length && memcmp(modules[i], class_name, length) == 0)
-            return checkpoint_dtype_of_storage(name);
+            return strcmp(name, "UntypedStorage") == 0 /* counts bytes */
+                       ? CHECKPOINT_U8
+                       : checkpoint_dtype_find(DTYPE_OF_STORAGE, name);
     return -1;
 }
 

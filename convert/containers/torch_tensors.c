@@ -120,7 +120,7 @@ static txl_status read_dtype(const struct walk *walk, const struct pickle_value 
     const struct pickle_value *dtype = pickle_item(args, 6);
     if (!dtype || dtype->kind != PICKLE_GLOBAL || strncmp(dtype->name, module, strlen(module)) != 0)
         return refuse(walk, TXL_FORMAT, "expected a dtype");
-    int found = checkpoint_dtype_of_name(dtype->name + strlen(module));
+    int found = checkpoint_dtype_find(DTYPE_OF_PYTORCH, dtype->name + strlen(module));
     if (found < 0)
         return refuse(walk, TXL_UNSUPPORTED, "its dtype is not known");
     size_t storage_size = checkpoint_dtype_size(claim->dtype);

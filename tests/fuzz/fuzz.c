@@ -131,7 +131,7 @@ static void find_facts(const char *path, const struct convert_options *options) 
     txl_error error;
     if (checkpoint_open(path, &checkpoint, &error))
         return;
-    txl_status status = recognise(checkpoint, options, &r, &error);
+    txl_status status = recognise(checkpoint, options, NULL, &r, &error);
     if (!status)
         status = recognise_complete(&r, &error);
     if (!status) {
@@ -222,7 +222,7 @@ static bool is_small_model(const char *path, const struct convert_options *optio
     txl_error error;
     if (checkpoint_open(path, &checkpoint, &error))
         return false;
-    bool small = !recognise(checkpoint, options, &r, &error);
+    bool small = !recognise(checkpoint, options, NULL, &r, &error);
     const struct transformer_xl_settings *f = &r.settings.transformer_xl;
     small = small && r.names.table == &transformer_xl_names;
     *n_token = f->model.n_token;

@@ -100,7 +100,7 @@ static void lay_out(json_t *header) {
     json_int_t end = 0;
     json_object_foreach(header, name, tensor) {
         const char *dtype = json_string_value(json_object_get(tensor, "dtype"));
-        int found = dtype ? checkpoint_dtype_of_safetensors(dtype) : -1;
+        int found = dtype ? checkpoint_dtype_find(DTYPE_OF_SAFETENSORS, dtype) : -1;
         json_int_t n =
             found < 0 ? 1 : (json_int_t)checkpoint_dtype_size((enum checkpoint_dtype)found);
         json_array_foreach(json_object_get(tensor, "shape"), d, length) {

@@ -1,5 +1,6 @@
-/* Packs a vocabulary for a weights file, and finds what it says about the text. */
-#include "vocabulary_section.h"
+/* Opens and recognises a checkpoint; packs its vocabulary for a weights file, and finds what that
+ * says about the text. */
+#include "source.h"
 #include "lib/base/error.h"
 #include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"
@@ -7,7 +8,55 @@
 #include "published.h"
 #include "vocabulary_file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+/* ---- The checkpoint ----------------------------------------------------------------------- */
+
+/* The dataset as the authors' pickled corpus names it.  A vocabulary that cannot be read is for the
+ * conversion to refuse. */
+static txl_status find_dataset(const char *path, const char *vocabulary, char *dataset, size_t room,
+                               txl_error *error) {
+    char *found = NULL;
+    struct vocabulary_file file = {0};
+    txl_status status = vocabulary ? TXL_OK : vocabulary_file_find(path, &found, error);
+    if (!status)
+        status = vocabulary_file_read(vocabulary ? vocabulary : found, &file, error);
+    if (!status && file.dataset)
+        snprintf(dataset, room, "%s", file.dataset);
+    vocabulary_file_free(&file);
+    free(found);
+    return status == TXL_MEMORY ? status : TXL_OK;
+}
+
+/* What is no checkpoint may be a vocabulary, which may be a pickle too. */
+static txl_status refuse_vocabulary(const char *path, txl_status otherwise, txl_error *error) {
+    struct vocabulary_file vocabulary;
+    txl_error ignored;
+    if (vocabulary_file_read(path, &vocabulary, &ignored))
+        return otherwise;
+    size_t n = vocabulary.n_symbol;
+    vocabulary_file_free(&vocabulary);
+    return txl_fail(error, TXL_UNSUPPORTED,
+                    "%s: a vocabulary of %zu symbols, not a checkpoint; name the checkpoint, and "
+                    "this file with --vocab",
+                    path, n);
+}
+
+txl_status source_recognise(const char *source, const struct convert_options *options,
+                            struct recognised *r, txl_error *error) {
+    struct checkpoint *checkpoint;
+    *r = (struct recognised){.opened = NULL};
+    txl_status status = checkpoint_open(source, &checkpoint, error);
+    if (!status)
+        status = recognise(checkpoint, options, find_dataset, r, error);
+    r->opened = checkpoint;
+    return r->unknown && checkpoint_root(checkpoint)
+               ? refuse_vocabulary(checkpoint_path(checkpoint), status, error)
+               : status;
+}
+
+/* ---- The vocabulary ----------------------------------------------------------------------- */
 
 /* The kind that was asked for, or the guessed one; only a SentencePiece model has pieces. */
 static txl_status choose_kind(const struct vocabulary_file *file, const char *asked,
@@ -97,8 +146,8 @@ static txl_status read_section(const char *path, const char *tokenizer, const st
     return status;
 }
 
-txl_status vocabulary_section_read(const char *path, const char *tokenizer, struct recognised *r,
-                                   struct convert_vocabulary *vocabulary, txl_error *error) {
+txl_status source_read_vocabulary(const char *path, const char *tokenizer, struct recognised *r,
+                                  struct convert_vocabulary *vocabulary, txl_error *error) {
     struct model_settings *text = &r->settings.model;
     txl_status status = read_section(path, tokenizer, r, vocabulary, error);
     text->tokenizer = vocabulary->kind;

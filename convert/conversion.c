@@ -7,9 +7,8 @@
 #include "lib/base/output_file.h"
 #include "lib/base/q8.h"
 #include "lib/weights/weights.h"
-#include "recognise.h"
+#include "source.h"
 #include "vocabulary_file.h"
-#include "vocabulary_section.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -208,15 +207,6 @@ static txl_status choose_type(struct conversion *c, const char *asked, txl_error
 
 /* ---- The weights file --------------------------------------------------------------------- */
 
-void convert_options_init(struct convert_options *options) {
-    *options = (struct convert_options){.level = -1,
-                                        .pre_lnorm = CONVERT_UNSET,
-                                        .same_length = CONVERT_UNSET,
-                                        .layer_norm_eps = -1,
-                                        .tgt_len = -1,
-                                        .mem_len = -1};
-}
-
 /* Refuses to overwrite an input: the checkpoint, or a file beside it that is read. */
 static txl_status refuse_input(const struct recognised *r, const char *vocabulary,
                                const char *output, txl_error *error) {
@@ -258,7 +248,7 @@ txl_status convert_into(const char *source, struct output_file *out,
     char *found = NULL;
     if (options->name && !setting_is_name(options->name))
         return txl_fail(error, TXL_ARGUMENT, "a model's name is " SETTING_NAME_RULE);
-    txl_status status = recognise_source(source, options, r, error);
+    txl_status status = source_recognise(source, options, r, error);
     if (!status)
         status = recognise_complete(r, error);
     if (!status && !path)
@@ -267,7 +257,7 @@ txl_status convert_into(const char *source, struct output_file *out,
     if (!status)
         status = refuse_input(r, path, out->path, error);
     if (!status)
-        status = vocabulary_section_read(path, options->tokenizer, r, &vocabulary, error);
+        status = source_read_vocabulary(path, options->tokenizer, r, &vocabulary, error);
     if (!status)
         status = list_tensors(&c, error);
     if (!status)
@@ -339,7 +329,7 @@ txl_status convert_read_moments(const char *source, const char *settings, conver
     struct convert_options options;
     struct conversion c = {.n = 0};
     convert_options_init(&options);
-    txl_status status = recognise_source(source, &options, &c.recognised, error);
+    txl_status status = source_recognise(source, &options, &c.recognised, error);
     if (!status && !checkpoint_is_bundle(c.recognised.names.checkpoint))
         status = txl_fail(
             error, TXL_ARGUMENT,
