@@ -17,71 +17,7 @@
 #define MAX_PROTOCOL 5 /* the newest that there is */
 #define MAX_NUMBER 64  /* characters of a number that has to fit into 64 bits, or of a real one */
 
-enum opcode {
-    OP_MARK = '(',
-    OP_EMPTY_TUPLE = ')',
-    OP_STOP = '.',
-    OP_POP = '0',
-    OP_POP_MARK = '1',
-    OP_DUP = '2',
-    OP_BINBYTES = 'B',
-    OP_SHORT_BINBYTES = 'C',
-    OP_FLOAT = 'F',
-    OP_BINFLOAT = 'G',
-    OP_INT = 'I',
-    OP_BININT = 'J',
-    OP_BININT1 = 'K',
-    OP_LONG = 'L',
-    OP_BININT2 = 'M',
-    OP_NONE = 'N',
-    OP_PERSID = 'P',
-    OP_BINPERSID = 'Q',
-    OP_REDUCE = 'R',
-    OP_STRING = 'S',
-    OP_BINSTRING = 'T',
-    OP_SHORT_BINSTRING = 'U',
-    OP_UNICODE = 'V',
-    OP_BINUNICODE = 'X',
-    OP_EMPTY_LIST = ']',
-    OP_APPEND = 'a',
-    OP_BUILD = 'b',
-    OP_GLOBAL = 'c',
-    OP_DICT = 'd',
-    OP_APPENDS = 'e',
-    OP_GET = 'g',
-    OP_BINGET = 'h',
-    OP_INST = 'i',
-    OP_LONG_BINGET = 'j',
-    OP_LIST = 'l',
-    OP_OBJ = 'o',
-    OP_PUT = 'p',
-    OP_BINPUT = 'q',
-    OP_LONG_BINPUT = 'r',
-    OP_SETITEM = 's',
-    OP_TUPLE = 't',
-    OP_SETITEMS = 'u',
-    OP_EMPTY_DICT = '}',
-    OP_PROTO = 0x80,
-    OP_NEWOBJ = 0x81,
-    OP_TUPLE1 = 0x85,
-    OP_TUPLE2 = 0x86,
-    OP_TUPLE3 = 0x87,
-    OP_NEWTRUE = 0x88,
-    OP_NEWFALSE = 0x89,
-    OP_LONG1 = 0x8a,
-    OP_LONG4 = 0x8b,
-    OP_SHORT_BINUNICODE = 0x8c,
-    OP_BINUNICODE8 = 0x8d,
-    OP_BINBYTES8 = 0x8e,
-    OP_EMPTY_SET = 0x8f,
-    OP_ADDITEMS = 0x90,
-    OP_FROZENSET = 0x91,
-    OP_NEWOBJ_EX = 0x92,
-    OP_STACK_GLOBAL = 0x93,
-    OP_MEMOIZE = 0x94,
-    OP_FRAME = 0x95,
-    OP_BYTEARRAY8 = 0x96
-};
+enum { PROTO = 0x80, STOP = '.' };
 
 /* ---- The stream --------------------------------------------------------------------------- */
 
@@ -216,10 +152,10 @@ static bool push_int(struct pickle_reader *reader, int64_t integer) {
     return push_value(reader, value);
 }
 
-static bool push_bool(struct pickle_reader *reader, bool boolean) {
+static bool push_bool(struct pickle_reader *reader, int boolean) {
     struct pickle_value *value = pickle_new(reader, PICKLE_BOOL);
     if (value)
-        value->boolean = boolean;
+        value->boolean = boolean != 0;
     return push_value(reader, value);
 }
 
@@ -234,6 +170,11 @@ static bool push_string(struct pickle_reader *reader, enum pickle_kind kind,
 static bool push_number(struct pickle_reader *reader, int width) {
     uint64_t number = 0;
     return take_number(reader, width, &number) && push_int(reader, (int64_t)number);
+}
+
+static bool push_int32(struct pickle_reader *reader) {
+    uint64_t number = 0;
+    return take_number(reader, 4, &number) && push_int(reader, (int32_t)(uint32_t)number);
 }
 
 /* A two's complement number after its length, which is a number of `width` bytes. */
@@ -447,14 +388,19 @@ static bool push_items(struct pickle_reader *reader, enum pickle_kind kind,
     return push_value(reader, value);
 }
 
-static bool push_tuple(struct pickle_reader *reader, size_t count) {
-    return push_items(reader, PICKLE_TUPLE, pop(reader, count), count);
+/* An empty value. */
+static bool push_new(struct pickle_reader *reader, int kind) {
+    return push_value(reader, pickle_new(reader, (enum pickle_kind)kind));
 }
 
-static bool push_marked(struct pickle_reader *reader, enum pickle_kind kind) {
+static bool push_tuple(struct pickle_reader *reader, int count) {
+    return push_items(reader, PICKLE_TUPLE, pop(reader, (size_t)count), (size_t)count);
+}
+
+static bool push_marked(struct pickle_reader *reader, int kind) {
     size_t count = 0;
     struct pickle_value **items = pop_mark(reader, &count);
-    return push_items(reader, kind, items, count);
+    return push_items(reader, (enum pickle_kind)kind, items, count);
 }
 
 /* The value that receives items of a `kind` (LIST, SET, DICT): an object whose class extends one of
@@ -483,10 +429,14 @@ static bool append(struct pickle_reader *reader, struct pickle_value **items, si
     return into && pickle_append(reader, &into->items, items, count);
 }
 
-static bool append_marked(struct pickle_reader *reader, enum pickle_kind kind) {
+static bool append_one(struct pickle_reader *reader) {
+    return append(reader, pop(reader, 1), 1, PICKLE_LIST);
+}
+
+static bool append_marked(struct pickle_reader *reader, int kind) {
     size_t count = 0;
     struct pickle_value **items = pop_mark(reader, &count);
-    return append(reader, items, count, kind);
+    return append(reader, items, count, (enum pickle_kind)kind);
 }
 
 static bool store(struct pickle_reader *reader, struct pickle_value *dict,
@@ -511,6 +461,10 @@ static bool set_items(struct pickle_reader *reader, struct pickle_value **items,
     struct pickle_value **target = items ? peek(reader, 1) : NULL;
     struct pickle_value *into = target ? container(reader, *target, PICKLE_DICT) : NULL;
     return into && store(reader, into, items, count);
+}
+
+static bool set_item(struct pickle_reader *reader) {
+    return set_items(reader, pop(reader, 2), 2);
 }
 
 static bool set_marked(struct pickle_reader *reader) {
@@ -565,8 +519,8 @@ static bool push_object(struct pickle_reader *reader, const struct pickle_value 
 }
 
 /* NEWOBJ: class, args.  NEWOBJ_EX: class, args, keyword args. */
-static bool new_object(struct pickle_reader *reader, size_t count) {
-    struct pickle_value **values = pop(reader, count);
+static bool new_object(struct pickle_reader *reader, int count) {
+    struct pickle_value **values = pop(reader, (size_t)count);
     return values && push_object(reader, values[0], values[1]);
 }
 
@@ -750,137 +704,84 @@ static bool duplicate(struct pickle_reader *reader) {
     return value && push_value(reader, *value);
 }
 
+/* What each opcode does.  Its argument is the width of a number in the stream, the count of values
+ * that it takes, their kind, or a truth value. */
+static const struct operation {
+    bool (*run)(struct pickle_reader *reader);
+    bool (*with)(struct pickle_reader *reader, int argument);
+    int argument;
+} operations[256] = {
+    [PROTO] = {check_protocol},                   /* PROTO */
+    [0x95] = {check_frame},                       /* FRAME */
+    ['('] = {push_mark},                          /* MARK */
+    ['0'] = {drop},                               /* POP */
+    ['1'] = {drop_marked},                        /* POP_MARK */
+    ['2'] = {duplicate},                          /* DUP */
+    ['N'] = {.with = push_new, PICKLE_NONE},      /* NONE */
+    [0x88] = {.with = push_bool, true},           /* NEWTRUE */
+    [0x89] = {.with = push_bool, false},          /* NEWFALSE */
+    ['I'] = {push_decimal},                       /* INT */
+    ['L'] = {push_decimal},                       /* LONG */
+    ['J'] = {push_int32},                         /* BININT */
+    ['K'] = {.with = push_number, 1},             /* BININT1 */
+    ['M'] = {.with = push_number, 2},             /* BININT2 */
+    [0x8a] = {.with = push_long, 1},              /* LONG1 */
+    [0x8b] = {.with = push_long, 4},              /* LONG4 */
+    ['F'] = {push_float_line},                    /* FLOAT */
+    ['G'] = {push_binary_float},                  /* BINFLOAT */
+    ['S'] = {push_literal},                       /* STRING */
+    ['V'] = {push_raw_unicode},                   /* UNICODE */
+    ['U'] = {.with = push_binary_string, 1},      /* SHORT_BINSTRING */
+    ['C'] = {.with = push_binary_string, 1},      /* SHORT_BINBYTES */
+    [0x8c] = {.with = push_binary_string, 1},     /* SHORT_BINUNICODE */
+    ['T'] = {.with = push_binary_string, 4},      /* BINSTRING */
+    ['B'] = {.with = push_binary_string, 4},      /* BINBYTES */
+    ['X'] = {.with = push_binary_string, 4},      /* BINUNICODE */
+    [0x8e] = {.with = push_binary_string, 8},     /* BINBYTES8 */
+    [0x8d] = {.with = push_binary_string, 8},     /* BINUNICODE8 */
+    [0x96] = {.with = push_binary_string, 8},     /* BYTEARRAY8 */
+    [')'] = {.with = push_tuple, 0},              /* EMPTY_TUPLE */
+    [0x85] = {.with = push_tuple, 1},             /* TUPLE1 */
+    [0x86] = {.with = push_tuple, 2},             /* TUPLE2 */
+    [0x87] = {.with = push_tuple, 3},             /* TUPLE3 */
+    ['t'] = {.with = push_marked, PICKLE_TUPLE},  /* TUPLE */
+    [']'] = {.with = push_new, PICKLE_LIST},      /* EMPTY_LIST */
+    ['l'] = {.with = push_marked, PICKLE_LIST},   /* LIST */
+    ['a'] = {append_one},                         /* APPEND */
+    ['e'] = {.with = append_marked, PICKLE_LIST}, /* APPENDS */
+    [0x8f] = {.with = push_new, PICKLE_SET},      /* EMPTY_SET */
+    [0x91] = {.with = push_marked, PICKLE_SET},   /* FROZENSET */
+    [0x90] = {.with = append_marked, PICKLE_SET}, /* ADDITEMS */
+    ['}'] = {.with = push_new, PICKLE_DICT},      /* EMPTY_DICT */
+    ['d'] = {push_dict},                          /* DICT */
+    ['s'] = {set_item},                           /* SETITEM */
+    ['u'] = {set_marked},                         /* SETITEMS */
+    ['c'] = {push_global_lines},                  /* GLOBAL */
+    [0x93] = {push_stack_global},                 /* STACK_GLOBAL */
+    [0x81] = {.with = new_object, 2},             /* NEWOBJ */
+    [0x92] = {.with = new_object, 3},             /* NEWOBJ_EX */
+    ['i'] = {old_instance},                       /* INST */
+    ['o'] = {old_object},                         /* OBJ */
+    ['R'] = {reduce},                             /* REDUCE */
+    ['b'] = {build},                              /* BUILD */
+    ['P'] = {push_persistent_line},               /* PERSID */
+    ['Q'] = {push_binary_persistent},             /* BINPERSID */
+    ['p'] = {.with = put_memo, 0},                /* PUT */
+    ['q'] = {.with = put_memo, 1},                /* BINPUT */
+    ['r'] = {.with = put_memo, 4},                /* LONG_BINPUT */
+    [0x94] = {memoize_next},                      /* MEMOIZE */
+    ['g'] = {.with = get_memo, 0},                /* GET */
+    ['h'] = {.with = get_memo, 1},                /* BINGET */
+    ['j'] = {.with = get_memo, 4},                /* LONG_BINGET */
+};
+
 static bool execute(struct pickle_reader *reader, unsigned char opcode) {
-    uint64_t number = 0;
-    switch ((enum opcode)opcode) {
-    case OP_PROTO:
-        return check_protocol(reader);
-    case OP_FRAME:
-        return check_frame(reader);
-
-    case OP_MARK:
-        return push_mark(reader);
-    case OP_POP:
-        return drop(reader);
-    case OP_POP_MARK:
-        return drop_marked(reader);
-    case OP_DUP:
-        return duplicate(reader);
-
-    case OP_NONE:
-        return push_value(reader, pickle_new(reader, PICKLE_NONE));
-    case OP_NEWTRUE:
-        return push_bool(reader, true);
-    case OP_NEWFALSE:
-        return push_bool(reader, false);
-    case OP_INT:
-    case OP_LONG:
-        return push_decimal(reader);
-    case OP_BININT:
-        return take_number(reader, 4, &number) && push_int(reader, (int32_t)(uint32_t)number);
-    case OP_BININT1:
-        return push_number(reader, 1);
-    case OP_BININT2:
-        return push_number(reader, 2);
-    case OP_LONG1:
-        return push_long(reader, 1);
-    case OP_LONG4:
-        return push_long(reader, 4);
-    case OP_FLOAT:
-        return push_float_line(reader);
-    case OP_BINFLOAT:
-        return push_binary_float(reader);
-
-    case OP_STRING:
-        return push_literal(reader);
-    case OP_UNICODE:
-        return push_raw_unicode(reader);
-    case OP_SHORT_BINSTRING:
-    case OP_SHORT_BINBYTES:
-    case OP_SHORT_BINUNICODE:
-        return push_binary_string(reader, 1);
-    case OP_BINSTRING:
-    case OP_BINBYTES:
-    case OP_BINUNICODE:
-        return push_binary_string(reader, 4);
-    case OP_BINBYTES8:
-    case OP_BINUNICODE8:
-    case OP_BYTEARRAY8:
-        return push_binary_string(reader, 8);
-
-    case OP_EMPTY_TUPLE:
-        return push_tuple(reader, 0);
-    case OP_TUPLE1:
-        return push_tuple(reader, 1);
-    case OP_TUPLE2:
-        return push_tuple(reader, 2);
-    case OP_TUPLE3:
-        return push_tuple(reader, 3);
-    case OP_TUPLE:
-        return push_marked(reader, PICKLE_TUPLE);
-    case OP_EMPTY_LIST:
-        return push_value(reader, pickle_new(reader, PICKLE_LIST));
-    case OP_LIST:
-        return push_marked(reader, PICKLE_LIST);
-    case OP_APPEND:
-        return append(reader, pop(reader, 1), 1, PICKLE_LIST);
-    case OP_APPENDS:
-        return append_marked(reader, PICKLE_LIST);
-    case OP_EMPTY_SET:
-        return push_value(reader, pickle_new(reader, PICKLE_SET));
-    case OP_FROZENSET:
-        return push_marked(reader, PICKLE_SET);
-    case OP_ADDITEMS:
-        return append_marked(reader, PICKLE_SET);
-    case OP_EMPTY_DICT:
-        return push_value(reader, pickle_new(reader, PICKLE_DICT));
-    case OP_DICT:
-        return push_dict(reader);
-    case OP_SETITEM:
-        return set_items(reader, pop(reader, 2), 2);
-    case OP_SETITEMS:
-        return set_marked(reader);
-
-    case OP_GLOBAL:
-        return push_global_lines(reader);
-    case OP_STACK_GLOBAL:
-        return push_stack_global(reader);
-    case OP_NEWOBJ:
-        return new_object(reader, 2);
-    case OP_NEWOBJ_EX:
-        return new_object(reader, 3);
-    case OP_INST:
-        return old_instance(reader);
-    case OP_OBJ:
-        return old_object(reader);
-    case OP_REDUCE:
-        return reduce(reader);
-    case OP_BUILD:
-        return build(reader);
-    case OP_PERSID:
-        return push_persistent_line(reader);
-    case OP_BINPERSID:
-        return push_binary_persistent(reader);
-
-    case OP_PUT:
-        return put_memo(reader, 0);
-    case OP_BINPUT:
-        return put_memo(reader, 1);
-    case OP_LONG_BINPUT:
-        return put_memo(reader, 4);
-    case OP_MEMOIZE:
-        return memoize_next(reader);
-    case OP_GET:
-        return get_memo(reader, 0);
-    case OP_BINGET:
-        return get_memo(reader, 1);
-    case OP_LONG_BINGET:
-        return get_memo(reader, 4);
-
-    case OP_STOP:
-        break; /* of the loop */
-    }
-    return pickle_fail(reader, TXL_UNSUPPORTED, "unknown pickle opcode 0x%02x", opcode);
+    const struct operation *operation = &operations[opcode];
+    if (operation->run)
+        return operation->run(reader);
+    return operation->with
+               ? operation->with(reader, operation->argument)
+               : pickle_fail(reader, TXL_UNSUPPORTED, "unknown pickle opcode 0x%02x", opcode);
 }
 
 static bool run_opcodes(struct pickle_reader *reader) {
@@ -893,7 +794,7 @@ static bool run_opcodes(struct pickle_reader *reader) {
         const unsigned char *opcode = take_bytes(reader, 1);
         if (!opcode)
             return false;
-        if (*opcode == OP_STOP)
+        if (*opcode == STOP)
             break;
         if (!execute(reader, *opcode))
             return false;
@@ -941,7 +842,7 @@ txl_status pickle_read(const unsigned char *data, uint64_t size, uint64_t start,
 bool pickle_looks_like(const unsigned char *data, uint64_t size) {
     if (size < 2)
         return false;
-    if (data[0] == OP_PROTO)
+    if (data[0] == PROTO)
         return true;
     /* Protocols 0 and 1 have no magic: a vocabulary's dict, list or object, to the final STOP. */
     static const char *const starts[] = {
@@ -949,7 +850,7 @@ bool pickle_looks_like(const unsigned char *data, uint64_t size) {
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         size_t length = strlen(starts[i]);
         if (size > length && memcmp(data, starts[i], length) == 0)
-            return data[size - 1] == OP_STOP;
+            return data[size - 1] == STOP;
     }
     return false;
 }
