@@ -7,17 +7,17 @@
 #include "lib/base/mapped_file.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of one path. */
-static txl_status load_config(const char *path, char **config_path, json_t **config,
-                              txl_error *error) {
+/* Where that cannot be told, opening it will say why. */
+static bool is_there(const char *path) {
     struct stat about;
-    if (stat(path, &about) != 0 && (errno == ENOENT || errno == ENOTDIR))
-        return TXL_OK;
+    return stat(path, &about) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+static txl_status load_config(const char *path, json_t **config, txl_error *error) {
     struct mapped_file file;
     txl_status status = mapped_file_open(path, &file, error);
     if (status)
@@ -34,22 +34,19 @@ static txl_status load_config(const char *path, char **config_path, json_t **con
                         "%s: line %d: %s", path, where.line, where.text);
     if (!json_is_object(*config))
         return txl_fail(error, TXL_FORMAT, "%s: expected a JSON object", path);
-    *config_path = strdup(path);
-    return *config_path ? TXL_OK : txl_fail_memory(error, "a file name", strlen(path) + 1);
+    return TXL_OK;
 }
 
 txl_status config_file_load(const char *checkpoint, const char *name, char **config_path,
                             json_t **config, txl_error *error) {
-    const size_t length = beside_folder_length(checkpoint);
-    txl_status status = TXL_OK;
-    for (size_t i = 0; i < BESIDE_N && !status && !*config; i++) {
-        char *folder = beside(checkpoint, length, i), *path = NULL;
-        if (!folder || asprintf(&path, "%s%s", folder, name) < 0)
-            status = txl_fail_memory(error, "a file name", strlen(checkpoint));
-        else
-            status = load_config(path, config_path, config, error);
-        free(folder);
+    char *path;
+    txl_status status =
+        beside_find(checkpoint, beside_folder_length(checkpoint), &name, 1, is_there, &path, error);
+    if (!status && path)
+        status = load_config(path, config, error);
+    if (!status && path)
+        *config_path = path;
+    else
         free(path);
-    }
     return status;
 }

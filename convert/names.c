@@ -1,5 +1,6 @@
 /* Finds the tensors of parameters in a checkpoint, by the tables of published names. */
 #include "names.h"
+#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
 
 #include <assert.h>
@@ -11,11 +12,6 @@
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, size_t length, const char *end) {
-    size_t tail = strlen(end);
-    return length >= tail && memcmp(text + length - tail, end, tail) == 0;
-}
-
 /* The name of the mark, of which `length` bytes precede the mark. */
 static void set_prefixes(struct names *n, const char *name, size_t length) {
     const struct checkpoint *c = n->checkpoint;
@@ -23,7 +19,7 @@ static void set_prefixes(struct names *n, const char *name, size_t length) {
     snprintf(n->prefix, sizeof n->prefix, "%.*s", (int)length, name);
     strcpy(n->head_prefix, n->prefix);
     struct names_text head = names_spell(n, d->head, 0);
-    bool whole = !ends_with(n->prefix, length, d->body);
+    bool whole = !ends_with(n->prefix, d->body);
     for (size_t i = 0; !whole && i < checkpoint_n_tensor(c); i++)
         whole = strncmp(checkpoint_tensor_at(c, i)->name, head.text, strlen(head.text)) == 0;
     if (!whole)
@@ -38,7 +34,7 @@ bool names_find(const struct name_table *table, const struct checkpoint *checkpo
         for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++) {
             const char *name = checkpoint_tensor_at(checkpoint, i)->name;
             size_t length = strlen(name);
-            if (!ends_with(name, length, mark) || length - strlen(mark) >= NAMES_MAX_PREFIX)
+            if (!ends_with(name, mark) || length - strlen(mark) >= NAMES_MAX_PREFIX)
                 continue;
             n->dialect = (enum dialect_number)d;
             set_prefixes(n, name, length - strlen(mark));

@@ -6,6 +6,7 @@
 #include "convert/containers/zip.h"
 #include "lib/base/beside.h"
 #include "lib/base/byte_order_mark.h"
+#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/limits.h"
@@ -384,15 +385,10 @@ static txl_status read_pickle(struct draft *draft) {
     return status;
 }
 
-static bool is_named_json(const char *path) {
-    size_t length = strlen(path);
-    return length >= 5 && strcmp(path + length - 5, ".json") == 0;
-}
-
 static txl_status read_plain(struct draft *draft, const struct mapped_file *file) {
     json_error_t about;
     json_t *json = NULL;
-    bool named_json = is_named_json(file->path);
+    bool named_json = ends_with(file->path, ".json");
     txl_status status = TXL_FORMAT;
     if (file->data[0] == '{' || named_json) {
         json = json_loadb((const char *)file->data, (size_t)file->size, JSON_REJECT_DUPLICATES,
@@ -461,20 +457,9 @@ void vocabulary_file_free(struct vocabulary_file *vocabulary) {
     *vocabulary = (struct vocabulary_file){.unk = -1};
 }
 
-/* The first of the names that is in the folder. */
-static txl_status find_in(const char *folder, char **path, txl_error *error) {
+static bool is_there(const char *path) {
     struct stat about;
-    for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++) {
-        char *found = NULL;
-        if (asprintf(&found, "%s%s", folder, file_names[i]) < 0)
-            return txl_fail_memory(error, "a file name", strlen(folder));
-        if (stat(found, &about) == 0) {
-            *path = found;
-            return TXL_OK;
-        }
-        free(found);
-    }
-    return TXL_OK;
+    return stat(path, &about) == 0;
 }
 
 txl_status vocabulary_file_find(const char *source, char **path, txl_error *error) {
@@ -488,13 +473,8 @@ txl_status vocabulary_file_find(const char *source, char **path, txl_error *erro
     char *start = NULL;
     if (asprintf(&start, "%.*s%s", (int)length, source, slash) < 0)
         return txl_fail_memory(error, "a file name", length);
-    txl_status status = TXL_OK;
-    for (size_t i = 0; i < BESIDE_N && !status && !*path; i++) {
-        char *folder = beside(start, strlen(start), i);
-        status =
-            folder ? find_in(folder, path, error) : txl_fail_memory(error, "a file name", length);
-        free(folder);
-    }
+    txl_status status = beside_find(start, strlen(start), file_names,
+                                    sizeof file_names / sizeof *file_names, is_there, path, error);
     free(start);
     if (status || *path)
         return status;

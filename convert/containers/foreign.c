@@ -1,6 +1,7 @@
 /* Files that are taken for checkpoints or vocabularies, and are something else. */
 #include "foreign.h"
 
+#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
 #include "lib/weights/layout.h"
@@ -70,11 +71,6 @@ static const char *what_content_is(const struct mapped_file *file) {
     if (has_bytes(file, 0, "\x93TXZ", 4) || has_bytes(file, 0, "\x93TXE", 4))
         return "a text that txl compress made; `txl decompress` reads it";
     return NULL;
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
 static const char *what_name_says(const char *path) {

@@ -1,6 +1,7 @@
 /* Opens checkpoints: finds the file that a path leads to, its container, and shards. */
 #include "checkpoint_internal.h"
 #include "foreign.h"
+#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/little_endian.h"
@@ -178,11 +179,6 @@ static char *join_path(const char *folder, const char *name, const char *ending)
 static bool is_there(const char *path) {
     struct stat about;
     return stat(path, &about) == 0 && !S_ISDIR(about.st_mode);
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
 /* One byte of a string with C's escapes, which is moved past. */

@@ -7,6 +7,7 @@
 #include "checkpoint_internal.h"
 
 #include "foreign.h"
+#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
 #include "lib/base/protobuf.h"
 #include "sorted_table.h"
@@ -250,12 +251,12 @@ static txl_status open_shard(struct bundle *b, int64_t number, const struct mapp
         return txl_fail(b->error, TXL_UNSUPPORTED, "%s: more than %d data files", index, MAX_SHARD);
     struct checkpoint_source *source = checkpoint_new_source(b->checkpoint, b->error);
     int prefix = (int)(strlen(index) - strlen(".index"));
-    size_t room = strlen(index) + sizeof ".data--of-" + 2 * 20;
-    char *path = source ? malloc(room) : NULL;
-    if (!path)
-        return source ? txl_fail_memory(b->error, "a file name", room) : TXL_MEMORY;
-    snprintf(path, room, "%.*s.data-%05" PRId64 "-of-%05" PRId64, prefix, index, number,
-             b->n_shard);
+    char *path;
+    if (!source)
+        return TXL_MEMORY;
+    if (asprintf(&path, "%.*s.data-%05" PRId64 "-of-%05" PRId64, prefix, index, number,
+                 b->n_shard) < 0)
+        return txl_fail_memory(b->error, "a file name", strlen(index));
     txl_status status = mapped_file_open(path, &source->file, b->error);
     struct stat about;
     if (status == TXL_IO && stat(path, &about) != 0 && errno == ENOENT)
@@ -488,13 +489,11 @@ static bool is_part(const struct table_entry *entry) {
 }
 
 static txl_status read_bundle(struct bundle *b) {
-    static const char ending[] = ".index";
     const char *path = b->source->file.path;
-    size_t length = strlen(path);
     txl_status status = read_header(b);
     if (status)
         return status;
-    if (length < strlen(ending) || strcmp(path + length - strlen(ending), ending) != 0)
+    if (!ends_with(path, ".index"))
         return txl_fail(b->error, TXL_FORMAT,
                         "%s: the index of a TensorFlow checkpoint, whose name must end in .index",
                         path);

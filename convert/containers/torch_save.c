@@ -22,16 +22,10 @@ static const unsigned char legacy_magic[10] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,
 /* ---- Zip ---------------------------------------------------------------------------------- */
 
 static txl_status set_where(struct checkpoint_source *source, const char *entry, txl_error *error) {
-    size_t room = strlen(source->file.path) + strlen(entry) + 3;
-    source->where = malloc(room);
-    if (!source->where)
-        return txl_fail_memory(error, "a file name", room);
-    strcpy(source->where, source->file.path);
-    if (*entry) {
-        strcat(source->where, ": ");
-        strcat(source->where, entry);
-    }
-    return TXL_OK;
+    if (asprintf(&source->where, "%s%s%s", source->file.path, *entry ? ": " : "", entry) >= 0)
+        return TXL_OK;
+    source->where = NULL;
+    return txl_fail_memory(error, "a file name", strlen(source->file.path));
 }
 
 /* The entry "data.pkl" or "<prefix>/data.pkl", the outermost if there are several; NULL: none. */
@@ -333,18 +327,14 @@ static txl_status take_storage(const struct checkpoint_source *inner, struct tor
 
 static txl_status read_nested_file(const struct checkpoint_source *source,
                                    struct torch_nested *nested, txl_error *error) {
-    static const char within[] = ": a torch.save file in it";
-    size_t room = strlen(source->where) + sizeof within;
     struct checkpoint_source inner = {
-        .file = {.path = malloc(room),
-                 .fd = -1,
+        .file = {.fd = -1,
                  .data = (const unsigned char *)nested->bytes->bytes,
                  .size = nested->bytes->length},
         .whole = source->whole,
     };
-    if (!inner.file.path)
-        return txl_fail_memory(error, "a file name", room);
-    snprintf(inner.file.path, room, "%s%s", source->where, within);
+    if (asprintf(&inner.file.path, "%s: a torch.save file in it", source->where) < 0)
+        return txl_fail_memory(error, "a file name", strlen(source->where));
     txl_status status = inner.file.size == 0
                             ? txl_fail(error, TXL_FORMAT, "%s: is empty", inner.file.path)
                             : read_container(&inner, error);

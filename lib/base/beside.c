@@ -1,7 +1,7 @@
 /* Where the authors' downloads have what belongs to a checkpoint. */
 #include "beside.h"
+#include "error.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,4 +36,22 @@ char *beside(const char *folder, size_t length, size_t i) {
     }
     char *path = NULL;
     return asprintf(&path, "%.*s%s", (int)length, folder, place) < 0 ? NULL : path;
+}
+
+txl_status beside_find(const char *folder, size_t length, const char *const *names, size_t n,
+                       bool (*is_there)(const char *path), char **found, txl_error *error) {
+    *found = NULL;
+    for (size_t i = 0; i < BESIDE_N * n; i++) {
+        char *place = beside(folder, length, i / n), *path = NULL;
+        const bool made = place && asprintf(&path, "%s%s", place, names[i % n]) >= 0;
+        free(place);
+        if (!made)
+            return txl_fail_memory(error, "a file name", length);
+        if (is_there(path)) {
+            *found = path;
+            return TXL_OK;
+        }
+        free(path);
+    }
+    return TXL_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef TXL_BESIDE_H
 #define TXL_BESIDE_H
 
-#include <stddef.h>
+#include "txl.h"
 
 enum { BESIDE_N = 4 };
 
@@ -14,5 +14,10 @@ size_t beside_folder_length(const char *path);
  * name: "" or with a slash at its end, as the result is, which the caller frees.  NULL: out of
  * memory. */
 char *beside(const char *folder, size_t length, size_t i);
+
+/* Finds the first of the n names that is there, in the first place that has one: its path, which
+ * the caller frees, or NULL. */
+txl_status beside_find(const char *folder, size_t length, const char *const *names, size_t n,
+                       bool (*is_there)(const char *path), char **found, txl_error *error);
 
 #endif

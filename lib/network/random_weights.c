@@ -2,6 +2,7 @@
  * subnormal or not finite; they have a standard deviation of 0.02, like the published models'
  * initial weights. */
 #include "random_weights.h"
+#include "lib/base/ends_with.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/pages.h"
@@ -178,11 +179,6 @@ static float normal(uint64_t counter) {
     double radius = ((double)(mix(2 * counter) >> 11) + 0.5) * 0x1p-53;
     double angle = (double)(mix(2 * counter + 1) >> 11) * 0x1p-53;
     return (float)(sqrt(-2 * log(radius)) * cos(2 * pi * angle));
-}
-
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), length = strlen(end);
-    return n >= length && strcmp(name + n - length, end) == 0;
 }
 
 /* The published training code's initial weights: biases but u and v are 0, the embedding's and the
