@@ -147,12 +147,16 @@ static txl_status add_tensor(struct walk *walk, const struct pickle_value *tenso
 
 /* ---- The walk ----------------------------------------------------------------------------- */
 
+static void cut_name(struct walk *walk, size_t length) {
+    walk->length = length;
+    walk->name[length < MAX_NAME ? length : MAX_NAME] = '\0';
+}
+
 static void append(struct walk *walk, const char *bytes, size_t length) {
     size_t room = walk->length < MAX_NAME ? MAX_NAME - walk->length : 0;
     if (length)
         memcpy(walk->name + (MAX_NAME - room), bytes, length < room ? length : room);
-    walk->length += length;
-    walk->name[walk->length < MAX_NAME ? walk->length : MAX_NAME] = '\0';
+    cut_name(walk, walk->length + length);
 }
 
 static void append_key(struct walk *walk, const struct pickle_value *key, size_t index) {
@@ -167,6 +171,17 @@ static void append_key(struct walk *walk, const struct pickle_value *key, size_t
                      ? snprintf(number, sizeof number, "%" PRId64, key->integer)
                      : snprintf(number, sizeof number, "%zu", index);
     append(walk, number, (size_t)length);
+}
+
+/* The i-th of what a list, a tuple, a set or a dict holds, and its key in a dict, else NULL; NULL:
+ * there are no more. */
+static const struct pickle_value *child(const struct pickle_value *container, size_t i,
+                                        const struct pickle_value **key) {
+    const bool is_dict = container->kind == PICKLE_DICT;
+    if (i >= (is_dict ? container->pairs.count : container->items.count))
+        return NULL;
+    *key = is_dict ? container->pairs.at[i].key : NULL;
+    return is_dict ? container->pairs.at[i].value : container->items.at[i];
 }
 
 static bool may_lead_to_tensors(const struct walk *walk, const struct pickle_value *value) {
@@ -195,41 +210,32 @@ static txl_status follow(struct walk *walk, const struct pickle_value *value,
     if (named)
         append_key(walk, key, index);
     txl_status status = visit(walk, value);
-    walk->length = length;
-    walk->name[length < MAX_NAME ? length : MAX_NAME] = '\0';
+    cut_name(walk, length);
     return status;
 }
 
-static txl_status follow_items(struct walk *walk, const struct pickle_value *list) {
+/* Follows what a list or dict holds; `is_state`: it has the attributes of a module. */
+static txl_status follow_children(struct walk *walk, const struct pickle_value *container,
+                                  bool is_state) {
+    const struct pickle_value *value, *key;
     txl_status status = TXL_OK;
-    for (size_t i = 0; !status && i < list->items.count; i++)
-        status = follow(walk, list->items.at[i], NULL, i, true);
-    return status;
-}
-
-static txl_status follow_pairs(struct walk *walk, const struct pickle_value *dict, bool is_state) {
-    txl_status status = TXL_OK;
-    for (size_t i = 0; !status && i < dict->pairs.count; i++) {
-        const struct pickle_pair *pair = &dict->pairs.at[i];
-        status = follow(walk, pair->value, pair->key, i, !is_state || !is_transparent(pair->key));
-    }
+    for (size_t i = 0; !status && (value = child(container, i, &key)); i++)
+        status = follow(walk, value, key, i, !is_state || !is_transparent(key));
     return status;
 }
 
 static txl_status follow_object(struct walk *walk, const struct pickle_object *object) {
+    const struct pickle_value *const states[] = {
+        object->state, pickle_item(object->state, 0), /* a class with __slots__ has a pair */
+        pickle_item(object->state, 1)};
     txl_status status = TXL_OK;
-    const struct pickle_value *state = object->state;
-    if (state && state->kind == PICKLE_DICT)
-        status = follow_pairs(walk, state, true);
-    for (size_t i = 0; !status && i < 2; i++) { /* a class with __slots__ */
-        const struct pickle_value *part = pickle_item(state, i);
-        if (part && part->kind == PICKLE_DICT)
-            status = follow_pairs(walk, part, true);
-    }
+    for (size_t i = 0; !status && i < 3; i++)
+        if (states[i] && states[i]->kind == PICKLE_DICT)
+            status = follow_children(walk, states[i], true);
     if (!status && object->items)
-        status = follow_items(walk, object->items);
+        status = follow_children(walk, object->items, false);
     if (!status && object->pairs)
-        status = follow_pairs(walk, object->pairs, false);
+        status = follow_children(walk, object->pairs, false);
     return status;
 }
 
@@ -240,13 +246,8 @@ static txl_status visit(struct walk *walk, const struct pickle_value *value) {
         return txl_fail(walk->error, TXL_UNSUPPORTED, "%s: objects nested deeper than %d levels",
                         walk->source->where, MAX_DEPTH);
     walk->path[walk->depth++] = value;
-    txl_status status;
-    if (value->kind == PICKLE_DICT)
-        status = follow_pairs(walk, value, false);
-    else if (value->kind == PICKLE_OBJECT)
-        status = follow_object(walk, value->object);
-    else
-        status = follow_items(walk, value);
+    txl_status status = value->kind == PICKLE_OBJECT ? follow_object(walk, value->object)
+                                                     : follow_children(walk, value, false);
     walk->depth--;
     return status;
 }
@@ -270,16 +271,6 @@ static bool is_storage(const struct walk *walk, const struct pickle_value *value
     return value->kind == PICKLE_PERSISTENT || torch_find_nested(walk->source, value);
 }
 
-static txl_status search_under(struct walk *walk, const struct pickle_value *value,
-                               const struct pickle_value *key, size_t index, const char *call) {
-    size_t length = walk->length;
-    append_key(walk, key, index);
-    txl_status status = search(walk, value, call);
-    walk->length = length;
-    walk->name[length < MAX_NAME ? length : MAX_NAME] = '\0';
-    return status;
-}
-
 static txl_status search_object(struct walk *walk, const struct pickle_value *value,
                                 const char *call) {
     const struct pickle_object *object = value->object;
@@ -299,6 +290,7 @@ static txl_status search_object(struct walk *walk, const struct pickle_value *va
 }
 
 static txl_status search(struct walk *walk, const struct pickle_value *value, const char *call) {
+    const struct pickle_value *held, *key;
     txl_status status = TXL_OK;
     call = value->kind == PICKLE_OPAQUE ? value->object->class_name : call;
     if (call && is_storage(walk, value))
@@ -315,12 +307,13 @@ static txl_status search(struct walk *walk, const struct pickle_value *value, co
     walk->depth++;
     if (value->kind == PICKLE_OBJECT || value->kind == PICKLE_OPAQUE)
         status = search_object(walk, value, call);
-    else if (value->kind == PICKLE_DICT)
-        for (size_t i = 0; !status && i < value->pairs.count; i++)
-            status = search_under(walk, value->pairs.at[i].value, value->pairs.at[i].key, i, call);
     else
-        for (size_t i = 0; !status && i < value->items.count; i++)
-            status = search_under(walk, value->items.at[i], NULL, i, call);
+        for (size_t i = 0; !status && (held = child(value, i, &key)); i++) {
+            size_t length = walk->length;
+            append_key(walk, key, i);
+            status = search(walk, held, call);
+            cut_name(walk, length);
+        }
     walk->depth--;
     return status;
 }
