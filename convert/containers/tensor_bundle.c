@@ -91,6 +91,18 @@ static bool is(const struct protobuf_field *field, uint64_t number, enum protobu
     return field->number == number && field->type == type;
 }
 
+/* number[k] receives the number of field k < n, where the message has one. */
+static bool read_numbers(struct protobuf message, int64_t *number, uint64_t n) {
+    struct protobuf_field field;
+    while (message.at < message.end) {
+        if (!protobuf_field(&message, &field))
+            return false;
+        if (field.number < n && field.type == PROTOBUF_VARINT)
+            number[field.number] = (int64_t)field.value;
+    }
+    return true;
+}
+
 /* ---- The header --------------------------------------------------------------------------- */
 
 /* Whether VersionDef allows this reader. */
@@ -162,7 +174,7 @@ static txl_status read_header(struct bundle *b) {
 
 /* TensorShapeProto. */
 static bool read_shape(struct protobuf shape, struct entry *e) {
-    struct protobuf_field field, number;
+    struct protobuf_field field;
     e->n_dim = 0;
     while (shape.at < shape.end) {
         if (!protobuf_field(&shape, &field))
@@ -171,15 +183,11 @@ static bool read_shape(struct protobuf shape, struct entry *e) {
             e->unknown_rank = field.value != 0;
         if (!is(&field, 2, PROTOBUF_BYTES) || e->n_dim > CHECKPOINT_MAX_DIM)
             continue;
-        int64_t size = 0;
-        for (struct protobuf dimension = protobuf_inside(&field); dimension.at < dimension.end;) {
-            if (!protobuf_field(&dimension, &number))
-                return false;
-            if (is(&number, 1, PROTOBUF_VARINT))
-                size = (int64_t)number.value;
-        }
+        int64_t dimension[2] = {0};
+        if (!read_numbers(protobuf_inside(&field), dimension, 2))
+            return false;
         if (e->n_dim < CHECKPOINT_MAX_DIM)
-            e->shape[e->n_dim] = size;
+            e->shape[e->n_dim] = dimension[1];
         e->n_dim++;
     }
     return true;
@@ -189,24 +197,17 @@ static bool read_shape(struct protobuf shape, struct entry *e) {
 static bool read_entry(const struct table_entry *from, struct entry *e) {
     struct protobuf message = message_in(from);
     struct protobuf_field field;
-    *e = (struct entry){0};
-    while (message.at < message.end) {
-        if (!protobuf_field(&message, &field))
+    int64_t number[6] = {0};
+    if (!read_numbers(message, number, 6))
+        return false;
+    *e = (struct entry){
+        .dtype = (uint64_t)number[1], .shard = number[3], .offset = number[4], .size = number[5]};
+    while (message.at < message.end && protobuf_field(&message, &field)) {
+        if (is(&field, 2, PROTOBUF_BYTES) && !read_shape(protobuf_inside(&field), e))
             return false;
-        if (is(&field, 1, PROTOBUF_VARINT))
-            e->dtype = field.value;
-        else if (is(&field, 2, PROTOBUF_BYTES) && !read_shape(protobuf_inside(&field), e))
-            return false;
-        else if (is(&field, 3, PROTOBUF_VARINT))
-            e->shard = (int64_t)field.value;
-        else if (is(&field, 4, PROTOBUF_VARINT))
-            e->offset = (int64_t)field.value;
-        else if (is(&field, 5, PROTOBUF_VARINT))
-            e->size = (int64_t)field.value;
-        else if (is(&field, 6, PROTOBUF_32))
+        if (is(&field, 6, PROTOBUF_32))
             e->checksum = (uint32_t)field.value;
-        else if (is(&field, 7, PROTOBUF_BYTES))
-            e->n_slice++;
+        e->n_slice += is(&field, 7, PROTOBUF_BYTES);
     }
     return true;
 }
@@ -312,7 +313,7 @@ static txl_status place(struct bundle *b, const char *name, const struct entry *
 
 /* TensorSliceProto. */
 static bool read_slice(struct protobuf message, struct slice *slice) {
-    struct protobuf_field field, number;
+    struct protobuf_field field;
     slice->n_dim = 0;
     while (message.at < message.end) {
         if (!protobuf_field(&message, &field))
@@ -321,18 +322,11 @@ static bool read_slice(struct protobuf message, struct slice *slice) {
             continue;
         if (slice->n_dim == CHECKPOINT_MAX_DIM)
             return false;
-        int64_t *start = &slice->start[slice->n_dim], *length = &slice->length[slice->n_dim];
-        *start = 0;
-        *length = -1;
-        slice->n_dim++;
-        for (struct protobuf extent = protobuf_inside(&field); extent.at < extent.end;) {
-            if (!protobuf_field(&extent, &number))
-                return false;
-            if (is(&number, 1, PROTOBUF_VARINT))
-                *start = (int64_t)number.value;
-            if (is(&number, 2, PROTOBUF_VARINT))
-                *length = (int64_t)number.value;
-        }
+        int64_t extent[3] = {0, 0, -1};
+        if (!read_numbers(protobuf_inside(&field), extent, 3))
+            return false;
+        slice->start[slice->n_dim] = extent[1];
+        slice->length[slice->n_dim++] = extent[2];
     }
     return true;
 }
