@@ -3,6 +3,7 @@
 
 #include "lib/base/ends_with.h"
 #include "lib/base/error.h"
+#include "lib/base/json_memory.h"
 #include "lib/base/white_space.h"
 #include "lib/weights/layout.h"
 
@@ -95,6 +96,25 @@ txl_status foreign_refuse(const struct mapped_file *file, txl_error *error) {
 txl_status foreign_refuse_pointer(const struct mapped_file *file, txl_error *error) {
     return is_pointer(file) ? txl_fail(error, TXL_UNSUPPORTED, "%s: %s", file->path, pointer)
                             : TXL_OK;
+}
+
+txl_status foreign_read_json(const char *path,
+                             txl_status (*refuse)(const struct mapped_file *, txl_error *),
+                             size_t flags, const char *what, json_t **json, txl_error *error) {
+    struct mapped_file file;
+    json_error_t about;
+    txl_status status = mapped_file_open(path, &file, error);
+    if (status)
+        return status;
+    status = refuse(&file, error);
+    if (!status) {
+        *json = json_loadb((const char *)file.data, (size_t)file.size, flags, &about);
+        if (!*json)
+            status = txl_fail(error, json_lacked_memory(&about) ? TXL_MEMORY : TXL_FORMAT,
+                              "%s: line %d: %s%s", path, about.line, what, about.text);
+    }
+    mapped_file_close(&file);
+    return status;
 }
 
 /* What the names in a folder say that it holds; NULL if they do not, or it cannot be read. */

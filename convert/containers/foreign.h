@@ -4,6 +4,8 @@
 
 #include "lib/base/mapped_file.h"
 
+#include <jansson.h>
+
 /* Refuses a file of a known other format: the message names the format and the remedy. */
 txl_status foreign_refuse(const struct mapped_file *file, txl_error *error);
 
@@ -14,5 +16,11 @@ txl_status foreign_refuse_pointer(const struct mapped_file *file, txl_error *err
  * `inner`, instead. */
 txl_status foreign_refuse_directory(const char *path, const char *inner, const char *expected,
                                     txl_error *error);
+
+/* Reads the JSON in the file at `path`, unless `refuse`, one of the first two, refuses the file.
+ * `what` stands in the message of what is no JSON, before the reason. */
+txl_status foreign_read_json(const char *path,
+                             txl_status (*refuse)(const struct mapped_file *, txl_error *),
+                             size_t flags, const char *what, json_t **json, txl_error *error);
 
 #endif

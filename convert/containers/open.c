@@ -3,7 +3,6 @@
 #include "foreign.h"
 #include "lib/base/ends_with.h"
 #include "lib/base/error.h"
-#include "lib/base/json_memory.h"
 #include "lib/base/little_endian.h"
 #include "pickle.h"
 #include "sorted_table.h"
@@ -137,27 +136,10 @@ static txl_status open_file(struct checkpoint *checkpoint, const char *path, txl
     return status ? status : checkpoint_index_names(checkpoint, error);
 }
 
-static txl_status read_json(const char *path, json_t **json, txl_error *error) {
-    struct mapped_file file;
-    txl_status status = mapped_file_open(path, &file, error);
-    if (status)
-        return status;
-    status = foreign_refuse(&file, error);
-    if (!status) {
-        json_error_t about;
-        *json =
-            json_loadb((const char *)file.data, (size_t)file.size, JSON_REJECT_DUPLICATES, &about);
-        if (!*json)
-            status = txl_fail(error, json_lacked_memory(&about) ? TXL_MEMORY : TXL_FORMAT,
-                              "%s: line %d: not JSON: %s", path, about.line, about.text);
-    }
-    mapped_file_close(&file);
-    return status;
-}
-
 static txl_status open_index(struct checkpoint *checkpoint, const char *path, txl_error *error) {
     json_t *index = NULL;
-    txl_status status = read_json(path, &index, error);
+    txl_status status = foreign_read_json(path, foreign_refuse, JSON_REJECT_DUPLICATES,
+                                          "not JSON: ", &index, error);
     if (!status)
         status = add_index(checkpoint, path, index, error);
     if (!status)
