@@ -141,10 +141,13 @@ static void add(struct buffer *bytes, const void *more, size_t size) {
     bytes->size += size;
 }
 
-static void add_number(struct buffer *bytes, int width, uint64_t number) {
-    for (int i = 0; i < width; i++, number >>= 8)
-        add(bytes, &(unsigned char){(unsigned char)number}, 1);
+/* Numbers of so many bytes each, a digit for each number. */
+static void add_numbers(struct buffer *bytes, const char *widths, const uint64_t *numbers) {
+    for (; *widths; widths++, numbers++)
+        for (int i = 0; i < *widths - '0'; i++)
+            add(bytes, &(unsigned char){(unsigned char)(*numbers >> 8 * i)}, 1);
 }
+#define ADD(bytes, widths, ...) add_numbers(bytes, widths, (const uint64_t[]){__VA_ARGS__})
 
 struct made_entry {
     const char *name;
@@ -168,71 +171,30 @@ static const char *write_zip(const char *name, const struct made_entry *entries,
         uint64_t name_length = strlen(entry->name);
         uint64_t extra = !zip64 ? 0 : entry->bare ? 6 : 34;
 
-        add_number(&zip, 4, 0x04034b50);
-        add_number(&zip, 2, 45);
-        add_number(&zip, 2, (uint64_t)entry->flags);
-        add_number(&zip, 2, (uint64_t)entry->method);
-        add_number(&zip, 4, 0);
-        add_number(&zip, 4, crc);
-        add_number(&zip, 4, size);
-        add_number(&zip, 4, size);
-        add_number(&zip, 2, name_length);
-        add_number(&zip, 2, 3);
+        ADD(&zip, "4222444422", 0x04034b50, 45, (uint64_t)entry->flags, (uint64_t)entry->method, 0,
+            crc, size, size, name_length, 3);
         add(&zip, entry->name, name_length);
         add(&zip, "pad", 3);
         add(&zip, entry->data, entry->size);
 
-        add_number(&directory, 4, 0x02014b50);
-        add_number(&directory, 4, 45 | 45 << 16);
-        add_number(&directory, 2, (uint64_t)entry->flags);
-        add_number(&directory, 2, (uint64_t)entry->method);
-        add_number(&directory, 4, 0);
-        add_number(&directory, 4, crc);
-        add_number(&directory, 4, size);
-        add_number(&directory, 4, size);
-        add_number(&directory, 2, name_length);
-        add_number(&directory, 2, extra);
-        add_number(&directory, 8, 0);
-        add_number(&directory, 2, 0);
-        add_number(&directory, 4, zip64 ? UINT32_MAX : header);
+        ADD(&directory, "4422444422824", 0x02014b50, 45 | 45 << 16, (uint64_t)entry->flags,
+            (uint64_t)entry->method, 0, crc, size, size, name_length, extra, 0, 0,
+            zip64 ? UINT32_MAX : header);
         add(&directory, entry->name, name_length);
-        if (zip64) { /* behind a field that is to be skipped */
-            add_number(&directory, 2, 0x5455);
-            add_number(&directory, 2, 2);
-            add_number(&directory, 2, 0);
-        }
-        if (zip64 && !entry->bare) {
-            add_number(&directory, 2, 1);
-            add_number(&directory, 2, 24);
-            add_number(&directory, 8, entry->size);
-            add_number(&directory, 8, entry->size);
-            add_number(&directory, 8, header);
-        }
+        if (zip64) /* behind a field that is to be skipped */
+            ADD(&directory, "222", 0x5455, 2, 0);
+        if (zip64 && !entry->bare)
+            ADD(&directory, "22888", 1, 24, entry->size, entry->size, header);
     }
     uint64_t start = zip.size, end;
     add(&zip, directory.at, directory.size);
     end = zip.size;
     if (zip64) {
-        add_number(&zip, 4, 0x06064b50);
-        add_number(&zip, 8, 44);
-        add_number(&zip, 4, 45 | 45 << 16);
-        add_number(&zip, 8, 0);
-        add_number(&zip, 8, n);
-        add_number(&zip, 8, n);
-        add_number(&zip, 8, directory.size);
-        add_number(&zip, 8, start);
-        add_number(&zip, 4, 0x07064b50);
-        add_number(&zip, 4, 0);
-        add_number(&zip, 8, end);
-        add_number(&zip, 4, 1);
+        ADD(&zip, "484888884484", 0x06064b50, 44, 45 | 45 << 16, 0, n, n, directory.size, start,
+            0x07064b50, 0, end, 1);
     }
-    add_number(&zip, 4, 0x06054b50);
-    add_number(&zip, 4, 0);
-    add_number(&zip, 2, zip64 ? UINT16_MAX : n);
-    add_number(&zip, 2, zip64 ? UINT16_MAX : n);
-    add_number(&zip, 4, zip64 ? UINT32_MAX : directory.size);
-    add_number(&zip, 4, zip64 ? UINT32_MAX : start);
-    add_number(&zip, 2, 0);
+    ADD(&zip, "4422442", 0x06054b50, 0, zip64 ? UINT16_MAX : n, zip64 ? UINT16_MAX : n,
+        zip64 ? UINT32_MAX : directory.size, zip64 ? UINT32_MAX : start, 0);
     return write_file(name, zip.at, zip.size);
 }
 
@@ -575,7 +537,7 @@ static const char *write_legacy(const char *protocol, const char *facts, const c
     add(&file, facts, strlen(facts));
     add(&file, object, strlen(object));
     add(&file, keys, strlen(keys));
-    add_number(&file, 8, n_item);
+    ADD(&file, "8", n_item);
     add(&file, twelve, sizeof twelve);
     return write_file("legacy.pt", file.at, file.size);
 }
@@ -628,7 +590,7 @@ static const char *write_safetensors(const char *header, size_t n_data) {
     static struct buffer file;
     static const unsigned char data[256];
     file.size = 0;
-    add_number(&file, 8, strlen(header));
+    ADD(&file, "8", strlen(header));
     add(&file, header, strlen(header));
     add(&file, data, n_data);
     return write_file("model.safetensors", file.at, file.size);
