@@ -42,29 +42,18 @@ static struct zip_entry *find_pickle(const struct zip *zip) {
     return found;
 }
 
-/* A name in the folder that data.pkl is in. */
-struct entry_name {
-    char *text;
-    size_t prefix, room;
-};
-
-static txl_status make_entry_name(const struct zip_entry *pickle, struct entry_name *name,
-                                  txl_error *error) {
-    name->prefix = strlen(pickle->name) - strlen("data.pkl");
-    name->room = name->prefix + TORCH_MAX_KEY + 16;
-    name->text = malloc(name->room);
-    if (!name->text)
-        return txl_fail_memory(error, "an entry's name", name->room);
-    memcpy(name->text, pickle->name, name->prefix);
+/* The entry folder/file in the folder that data.pkl is in; NULL: there is none. */
+static txl_status find_beside(const struct zip *zip, const struct zip_entry *pickle,
+                              const char *folder, const struct pickle_string *file,
+                              struct zip_entry **found, txl_error *error) {
+    char *name;
+    const int prefix = (int)(strlen(pickle->name) - strlen("data.pkl"));
+    if (asprintf(&name, "%.*s%s%.*s", prefix, pickle->name, folder, (int)file->length,
+                 file->bytes) < 0)
+        return txl_fail_memory(error, "an entry's name", (uint64_t)prefix + file->length);
+    *found = zip_find(zip, name);
+    free(name);
     return TXL_OK;
-}
-
-static struct zip_entry *find_beside(const struct zip *zip, const struct entry_name *name,
-                                     const char *folder, const struct pickle_string *file) {
-    char *at = stpcpy(name->text + name->prefix, folder);
-    memcpy(at, file->bytes, file->length);
-    at[file->length] = '\0';
-    return zip_find(zip, name->text);
 }
 
 static txl_status refuse_foreign_zip(const struct zip *zip, const struct zip_entry *pickle,
@@ -89,13 +78,14 @@ static txl_status refuse_foreign_zip(const struct zip *zip, const struct zip_ent
     return TXL_OK;
 }
 
-static txl_status check_byte_order(const struct zip *zip, const struct entry_name *name,
+static txl_status check_byte_order(const struct zip *zip, const struct zip_entry *pickle,
                                    txl_error *error) {
-    struct zip_entry *entry = find_beside(zip, name, "", &(struct pickle_string){"byteorder", 9});
-    if (!entry)
-        return TXL_OK;
-    txl_status status = zip_open_entry(zip, entry, error);
-    if (status)
+    struct zip_entry *entry = NULL;
+    txl_status status =
+        find_beside(zip, pickle, "", &(struct pickle_string){"byteorder", 9}, &entry, error);
+    if (!status && entry)
+        status = zip_open_entry(zip, entry, error);
+    if (status || !entry)
         return status;
     if (entry->size != 6 || memcmp(entry->data, "little", 6) != 0)
         return txl_fail(error, TXL_UNSUPPORTED,
@@ -120,14 +110,18 @@ static txl_status read_zip_pickle(struct checkpoint_source *source, const struct
 }
 
 static txl_status place_zip_storages(struct checkpoint_source *source, const struct zip *zip,
-                                     const struct entry_name *name, txl_error *error) {
+                                     const struct zip_entry *pickle, txl_error *error) {
     for (size_t i = 0; i < source->n_storage; i++) {
         struct checkpoint_storage *storage = &source->storages[i];
-        struct zip_entry *entry = find_beside(zip, name, "data/", &storage->key);
-        if (!entry)
-            return txl_fail(error, TXL_FORMAT, "%s: has no entry %s, which a tensor refers to",
-                            zip->path, name->text);
-        txl_status status = zip_open_entry(zip, entry, error);
+        struct zip_entry *entry = NULL;
+        txl_status status = find_beside(zip, pickle, "data/", &storage->key, &entry, error);
+        if (!status && !entry)
+            status = txl_fail(error, TXL_FORMAT,
+                              "%s: has no entry %.*sdata/%.*s, which a tensor refers to", zip->path,
+                              (int)(strlen(pickle->name) - strlen("data.pkl")), pickle->name,
+                              (int)storage->key.length, storage->key.bytes);
+        if (!status)
+            status = zip_open_entry(zip, entry, error);
         if (status)
             return status;
         if (entry->size < storage->size)
@@ -146,20 +140,14 @@ static txl_status read_zip_entries(struct checkpoint_source *source, const struc
                                    txl_error *error) {
     struct zip_entry *pickle = find_pickle(zip);
     txl_status status = refuse_foreign_zip(zip, pickle, error);
-    if (status)
-        return status;
-    struct entry_name name;
-    status = make_entry_name(pickle, &name, error);
-    if (status)
-        return status;
-    status = check_byte_order(zip, &name, error);
+    if (!status)
+        status = check_byte_order(zip, pickle, error);
     if (!status)
         status = read_zip_pickle(source, zip, pickle, error);
     if (!status)
         status = torch_list_storages(source, error);
     if (!status)
-        status = place_zip_storages(source, zip, &name, error);
-    free(name.text);
+        status = place_zip_storages(source, zip, pickle, error);
     return status;
 }
 
