@@ -393,10 +393,11 @@ static struct folder genuine_folder(size_t i) {
     static const char *const names[N_GENUINE] = {"txl-div_1", "txl-div_2", "txl-div_2_cutoffs_3",
                                                  "xlnet-pre"};
     const char *genuine = getenv("TXL_TENSORFLOW_FILES");
-    struct folder folder;
-    if (!genuine)
+    struct folder folder = {0};
+    if (genuine)
+        snprintf(folder.text, sizeof folder.text, "%s/%s", genuine, names[i]);
+    else
         skip();
-    snprintf(folder.text, sizeof folder.text, "%s/%s", genuine, names[i]);
     return folder;
 }
 
