@@ -5,13 +5,17 @@
 
 #include <string.h>
 
-/* How many bytes ahead what is read once is prefetched.  One distance suits every type. */
-enum { AHEAD = 3072 };
+/* How many bytes ahead what is read once is prefetched, and into which caches: 3 all, 2 those
+ * beyond the first.  One distance suits every type; the including file may define both. */
+#if !defined(AHEAD)
+#define AHEAD 3072
+#define AHEAD_LOCALITY 3
+#endif
 
 /* Weights are read once.  The processor's own prefetching falls behind when they are narrow or are
  * multiplied by several rows. */
 static inline void prefetch(const void *p) {
-    __builtin_prefetch((const char *)p + AHEAD, 0, 3);
+    __builtin_prefetch((const char *)p + AHEAD, 0, AHEAD_LOCALITY);
 }
 
 /* ---- Narrowing ---------------------------------------------------------------------------- */

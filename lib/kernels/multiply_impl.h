@@ -17,8 +17,8 @@ enum { TILE_ROWS = 6, TILE_VECTORS = 4 };
 enum { TILE_ROWS = 6, TILE_VECTORS = 2 };
 #endif
 
-/* A narrow tile may have more rows. */
-enum { MOST_TILE_ROWS = 16 };
+/* A narrow tile may have more rows, and one of few rows more vectors. */
+enum { MOST_TILE_ROWS = 16, MOST_TILE_VECTORS = 2 * TILE_VECTORS };
 
 /* Rows of B that are processed together, so that a tile's part of them stays in the first-level
  * cache. */
@@ -33,7 +33,7 @@ multiply_tile(const int rows, const int vectors, const bool half, size_t k, cons
               size_t lda, const void *b, size_t ldb, bool add, float *c, size_t ldc,
               const char *next, const float *next_a) {
     const size_t size = half ? sizeof(uint16_t) : sizeof(float);
-    vec sum[MOST_TILE_ROWS][TILE_VECTORS];
+    vec sum[MOST_TILE_ROWS][MOST_TILE_VECTORS];
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
             add ? load_f32(c + (size_t)r * ldc + v * LANES) : splat(0);
@@ -42,7 +42,7 @@ multiply_tile(const int rows, const int vectors, const bool half, size_t k, cons
     const size_t far = rows_ahead < k ? rows_ahead : k;
     const char *ahead = (const char *)b + far * stride;
     for (size_t i = 0; i < k; i++, ahead += stride) {
-        vec row[TILE_VECTORS];
+        vec row[MOST_TILE_VECTORS];
         if (next && i == k - far)
             ahead = next;
         for (size_t line = 0; next && line < (size_t)vectors * LANES * size; line += 64)
@@ -95,12 +95,33 @@ multiply_rest(const bool half, size_t vectors, size_t m, size_t k, const float *
         multiply_columns(1, half, m, k, a, lda, b, ldb, add, c, ldc, next);
 }
 
+/* Computes one or two rows of C in columns of wide tiles, which read longer runs of memory; returns
+ * how many columns those are. */
+static inline __attribute__((always_inline)) size_t
+multiply_few_rows(const bool half, size_t m, size_t n, size_t k, const float *a, size_t lda,
+                  const void *b, size_t ldb, bool add, float *c, size_t ldc, const char *next) {
+    const size_t size = half ? sizeof(uint16_t) : sizeof(float), wide = MOST_TILE_VECTORS * LANES;
+    size_t j = 0;
+    for (; j + wide <= n; j += wide) {
+        const char *columns = (const char *)b + j * size, *ahead = next ? next + j * size : NULL;
+        if (m == 2)
+            multiply_tile(2, MOST_TILE_VECTORS, half, k, a, lda, columns, ldb, add, c + j, ldc,
+                          ahead, NULL);
+        else
+            multiply_tile(1, MOST_TILE_VECTORS, half, k, a, lda, columns, ldb, add, c + j, ldc,
+                          ahead, NULL);
+    }
+    return j;
+}
+
 static void multiply_f32(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
                          size_t ldb, bool add, float *c, size_t ldc, const void *next) {
     /* The rows of a single tile read B only once. */
     size_t depth = m > TILE_ROWS ? DEPTH_BLOCK : k;
     for (size_t first = 0; first < k || first == 0; first += depth) {
         size_t left = k - first, part = left < depth ? left : depth, j = 0;
+        if (m == 1 || m == 2)
+            j = multiply_few_rows(false, m, n, k, a, lda, b, ldb, add, c, ldc, next);
         const float *rows = (const float *)b + first * ldb, *columns = a + first, *ahead = next;
         bool keep = add || first > 0;
         for (; j + TILE_VECTORS * LANES <= n; j += TILE_VECTORS * LANES)
@@ -122,6 +143,8 @@ static void multiply_f16(size_t m, size_t n, size_t k, const float *a, size_t ld
     float wide[DEPTH_BLOCK * TILE_LANES];
     if (m < MANY_ROWS) {
         size_t j = 0;
+        if (m == 1 || m == 2)
+            j = multiply_few_rows(true, m, n, k, a, lda, b, ldb, add, c, ldc, next);
         for (; j + TILE_LANES <= n; j += TILE_LANES)
             multiply_columns(TILE_VECTORS, true, m, k, a, lda, half + j, ldb, add, c + j, ldc,
                              next ? (const char *)(ahead + j) : NULL);
