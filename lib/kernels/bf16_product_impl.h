@@ -13,6 +13,14 @@
 #define BF16_INSTRUCTION NULL
 #endif
 
+/* Whether packing and multiplying prefetch their operands.  Where a file has tiles of its own,
+ * AMX's, that brought nothing. */
+#if defined(BF16_TILE_ROWS)
+enum { BF16_FETCHES = 0 };
+#else
+enum { BF16_FETCHES = 1 };
+#endif
+
 /* ---- Packing ------------------------------------------------------------------------------ */
 
 /* A pack is filled in squares of LANES rows by LANES pairs.  square_along reads rows that are
@@ -76,6 +84,13 @@ static inline __attribute__((always_inline)) void pack_block(const bool left, co
     }
 }
 
+/* Prefetches the next block of a transposed source, whose rows are far from each other, into the
+ * second-level cache. */
+static inline void fetch_across(const float *x, size_t ld, size_t k) {
+    for (size_t i = BF16_DEPTH; i < 2 * BF16_DEPTH && i < k; i++)
+        __builtin_prefetch(x + i * ld, 0, 2);
+}
+
 /* Packs the blocks in the order of the source in memory. */
 static inline __attribute__((always_inline)) void pack_rows(const bool left,
                                                             const struct packed_source *x,
@@ -84,10 +99,13 @@ static inline __attribute__((always_inline)) void pack_rows(const bool left,
     const size_t depth = bf16_blocks(pack->k);
     if (x->transposed) {
         for (size_t d = 0; d < depth; d++) {
-            for (size_t r = first; r < end; r += BF16_ROWS)
-                pack_block(left, true, x->x + d * BF16_DEPTH * x->ld + r, x->ld, end - r,
-                           pack->k - d * BF16_DEPTH,
+            for (size_t r = first; r < end; r += BF16_ROWS) {
+                const float *from = x->x + d * BF16_DEPTH * x->ld + r;
+                if (BF16_FETCHES)
+                    fetch_across(from, x->ld, pack->k - d * BF16_DEPTH);
+                pack_block(left, true, from, x->ld, end - r, pack->k - d * BF16_DEPTH,
                            (uint16_t *)pack->elements + (r / BF16_ROWS * depth + d) * BF16_BLOCK);
+            }
         }
         return;
     }
@@ -170,6 +188,12 @@ static void bf16_any_tile(size_t rows, size_t columns, size_t depth, const uint1
  * cache. */
 enum { BF16_CHUNK = 16 };
 
+/* Prefetches the rows of the left operand that the next tiles meet, into the second-level cache. */
+static inline void fetch_block(const uint16_t *left, size_t blocks) {
+    for (size_t i = 0; i < blocks * BF16_BLOCK; i += 64 / sizeof *left)
+        __builtin_prefetch(left + i, 0, 2);
+}
+
 static void bf16_multiply(const struct pack *a, const struct pack *b, size_t k, size_t i_first,
                           size_t i_end, size_t j_first, size_t j_end, bool add, float *c,
                           size_t ldc) {
@@ -188,6 +212,8 @@ static void bf16_multiply(const struct pack *a, const struct pack *b, size_t k, 
                                        d * BF16_BLOCK + i % BF16_ROWS * BF16_DEPTH;
                 fetch_tile(BF16_TILE_ROWS, c + (i + BF16_TILE_ROWS) * ldc + j, i + BF16_TILE_ROWS,
                            i_end, columns, ldc);
+                if (BF16_FETCHES && j == j_first && i % BF16_ROWS == 0 && i + BF16_ROWS < i_end)
+                    fetch_block(left + lda, part);
                 bf16_any_tile(rows, columns, part, left, lda, right, ldb, add || d > 0,
                               c + i * ldc + j, ldc);
             }
