@@ -39,7 +39,7 @@ static txl_status bytes_feed(txl_encoder *encoder, const char *text, size_t leng
     return status;
 }
 
-const struct kind_encoder bytes_encoder = {.bytes = bytes_feed, .line_end = encode_line_end};
+const struct kind_encoder bytes_encoder = {.undecoded = bytes_feed, .line_end = encode_line_end};
 
 static txl_status bytes_push(txl_decoder *decoder, int32_t id, const char *spelling, size_t length,
                              txl_error *error) {

@@ -404,7 +404,7 @@ static txl_status end_sequence(txl_encoder *encoder, txl_error *error) {
 
 txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *error) {
     struct position *at = &encoder->at;
-    if (encoder->kind->bytes || bytes == 0)
+    if (encoder->kind->undecoded || bytes == 0)
         return txl_fail(error, TXL_ARGUMENT,
                         "a line end has bytes, and joins lines of characters, not of bytes");
     encoder->counts.bytes += bytes;
@@ -466,8 +466,8 @@ txl_status encoder_new(const struct vocabulary *vocabulary, const txl_encoding *
 txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t length,
                             txl_error *error) {
     encoder->counts.bytes += length;
-    return encoder->kind->bytes ? encoder->kind->bytes(encoder, text, length, error)
-                                : feed_utf8(encoder, text, length, error);
+    return encoder->kind->undecoded ? encoder->kind->undecoded(encoder, text, length, error)
+                                    : feed_utf8(encoder, text, length, error);
 }
 
 txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error) {

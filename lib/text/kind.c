@@ -78,7 +78,7 @@ const char *txl_kind_space(txl_kind kind) {
 }
 
 bool txl_kind_takes_bytes(txl_kind kind) {
-    return kinds[kind].encoder->bytes != NULL;
+    return kinds[kind].encoder->undecoded != NULL;
 }
 
 bool text_kind_find(const char *name, txl_kind *kind) {

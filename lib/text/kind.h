@@ -20,9 +20,10 @@ struct kind_encoder {
     /* Resets the state for a new text.  NULL: nothing to do. */
     void (*start)(txl_encoder *encoder);
 
-    /* Takes the source's bytes undecoded; `letters` and `space` are then NULL. If this is NULL, the
-     * text is decoded from UTF-8 first and passed to the three functions below. */
-    txl_status (*bytes)(txl_encoder *encoder, const char *bytes, size_t length, txl_error *error);
+    /* Takes the bytes of the source as they are; `letters` and `space` are then NULL. If this is
+     * NULL, the text is decoded from UTF-8 first and passed to the three functions below. */
+    txl_status (*undecoded)(txl_encoder *encoder, const char *bytes, size_t length,
+                            txl_error *error);
 
     /* Takes part of a line: one code point, or a run of `n` = length ASCII characters from `least`
      * to '~'.  encoder->at.here is its place, at.bytes how many bytes of the source it is. */

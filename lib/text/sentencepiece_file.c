@@ -229,7 +229,8 @@ static void *put_bytes(void *at, const void *bytes, size_t size) {
     return (char *)at + size;
 }
 
-static txl_status pack(const struct model *model, struct packed_pieces *packed, txl_error *error) {
+static txl_status pack_pieces(const struct model *model, struct packed_pieces *packed,
+                              txl_error *error) {
     void *spellings;
     size_t size;
     txl_status status = vocabulary_pack(model->entries, model->n, &spellings, &size, error);
@@ -282,7 +283,7 @@ static txl_status pack_model(const struct model *model, txl_kind kind, struct pa
         return txl_fail(error, TXL_UNSUPPORTED,
                         "%s: the SentencePiece model has no control piece %s, which is needed",
                         model->file, boundary);
-    return pack(model, packed, error);
+    return pack_pieces(model, packed, error);
 }
 
 /* Packs the section; opening it checks the rest. */
