@@ -47,9 +47,7 @@ struct xlnet_stream {
     struct span quoted;
 };
 
-/* ---- Pieces
- * -------------------------------------------------------------------------------
- */
+/* ---- Pieces ------------------------------------------------------------------------------- */
 
 static txl_status pass_text(struct xlnet_stream *s, const char *text, size_t length,
                             const struct span *span, txl_error *error) {
@@ -109,9 +107,7 @@ static txl_status take_piece(void *context, const struct piece *piece, txl_error
     return status ? status : pass_text(s, ",", 1, &piece->spans[piece->length - 1], error);
 }
 
-/* ---- Characters
- * ---------------------------------------------------------------------------
- */
+/* ---- Characters --------------------------------------------------------------------------- */
 
 /* Passes on a character's decomposition without combining characters. */
 static txl_status add_decomposed(struct xlnet_stream *s, uint32_t code, const struct span *span,
@@ -193,8 +189,7 @@ static txl_status add_text(struct xlnet_stream *s, uint32_t code, const struct s
     return status ? status : add_character(s, code, span, error);
 }
 
-/* ---- Names of symbols
- * --------------------------------------------------------------------- */
+/* ---- Names of symbols --------------------------------------------------------------------- */
 
 /* The characters held are no name: passes them on as text. */
 static txl_status spell_name(struct xlnet_stream *s, txl_error *error) {
@@ -244,8 +239,7 @@ txl_status xlnet_stream_add(struct xlnet_stream *s, uint32_t code, const struct 
     return begins ? TXL_OK : spell_name(s, error);
 }
 
-/* ---- Beginning, ending
- * -------------------------------------------------------------------- */
+/* ---- Beginning, ending -------------------------------------------------------------------- */
 
 /* The score before a text that goes on: that of a word mark and <eop>, which the published code
  * inserts there and removes again. */
