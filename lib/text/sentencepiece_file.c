@@ -36,11 +36,12 @@ struct model {
     size_t n_charsmap;
 };
 
+/* `of` and `name`: of which part the field is. */
 static txl_status bad_message(const struct model *model, const struct protobuf *message,
-                              const char *what, txl_error *error) {
+                              const char *of, const char *name, txl_error *error) {
     return txl_fail(error, TXL_FORMAT,
-                    "%s: not a SentencePiece model: %s at byte %zu does not end within it",
-                    model->file, what, (size_t)(message->at - model->data));
+                    "%s: not a SentencePiece model: a field%s%s at byte %zu does not end within it",
+                    model->file, of, name, (size_t)(message->at - model->data));
 }
 
 static txl_status bad_field(const struct model *model, const char *what, unsigned type,
@@ -50,116 +51,98 @@ static txl_status bad_field(const struct model *model, const char *what, unsigne
                     model->file, what, type);
 }
 
-static txl_status read_piece(struct model *model, const struct protobuf_field *whole,
-                             txl_error *error) {
-    struct protobuf message = protobuf_inside(whole);
-    struct vocabulary_entry *entry = &model->entries[model->n];
-    *entry = (struct vocabulary_entry){"", 0};
-    model->types[model->n] = PIECE_NORMAL;
-    model->scores[model->n] = 0;
-    while (message.at < message.end) {
-        struct protobuf_field field;
-        if (!protobuf_field(&message, &field))
-            return bad_message(model, &message, "a field of a piece", error);
-        static const unsigned types[] = {
-            [1] = PROTOBUF_BYTES, [2] = PROTOBUF_32, [3] = PROTOBUF_VARINT};
-        if (field.number < 1 || field.number > 3)
-            continue;
-        if (field.type != types[field.number])
-            return bad_field(model, "a piece", field.type, error);
-        uint32_t bits = (uint32_t)field.value;
-        if (field.number == 1)
-            *entry = (struct vocabulary_entry){(const char *)field.data, field.length};
-        else if (field.number == 2)
-            memcpy(&model->scores[model->n], &bits, sizeof bits);
-        else
-            model->types[model->n] = field.value > PIECE_BYTE ? 0 : (unsigned char)field.value;
-    }
-    model->n++;
-    return TXL_OK;
+static void take_piece(struct model *model, const struct protobuf_field *field) {
+    uint32_t bits = (uint32_t)field->value;
+    if (field->number == 1)
+        model->entries[model->n] =
+            (struct vocabulary_entry){(const char *)field->data, field->length};
+    else if (field->number == 2)
+        memcpy(&model->scores[model->n], &bits, sizeof bits);
+    else if (field->number == 3)
+        model->types[model->n] = field->value > PIECE_BYTE ? 0 : (unsigned char)field->value;
 }
 
 static void set_flag(struct model *model, unsigned flag, uint64_t value) {
     model->flags = (model->flags & ~flag) | (value != 0 ? flag : 0);
 }
 
-static txl_status read_trainer(struct model *model, const struct protobuf_field *whole,
-                               txl_error *error) {
-    struct protobuf message = protobuf_inside(whole);
-    while (message.at < message.end) {
-        struct protobuf_field field;
-        if (!protobuf_field(&message, &field))
-            return bad_message(model, &message, "a field of the trainer's settings", error);
-        bool text = field.number == 44,
-             number = field.number == 3 || field.number == 24 || field.number == 35;
-        if ((text && field.type != PROTOBUF_BYTES) || (number && field.type != PROTOBUF_VARINT))
-            return bad_field(model, "the trainer's settings", field.type, error);
-        if (field.number == 3) {
-            model->kind = field.value;
-        } else if (field.number == 24) {
-            model->suffix = field.value != 0;
-        } else if (field.number == 35) {
-            set_flag(model, PIECES_BYTE_FALLBACK, field.value);
-        } else if (text) {
-            model->surface = (const char *)field.data;
-            model->n_surface = field.length;
-        }
+static void take_trainer(struct model *model, const struct protobuf_field *field) {
+    if (field->number == 3) {
+        model->kind = field->value;
+    } else if (field->number == 24) {
+        model->suffix = field->value != 0;
+    } else if (field->number == 35) {
+        set_flag(model, PIECES_BYTE_FALLBACK, field->value);
+    } else if (field->number == 44) {
+        model->surface = (const char *)field->data;
+        model->n_surface = field->length;
     }
-    return TXL_OK;
 }
 
-static txl_status read_normaliser(struct model *model, const struct protobuf_field *whole,
-                                  txl_error *error) {
-    struct protobuf message = protobuf_inside(whole);
-    while (message.at < message.end) {
-        struct protobuf_field field;
-        if (!protobuf_field(&message, &field))
-            return bad_message(model, &message, "a field of the normaliser", error);
-        bool number = field.number >= 3 && field.number <= 5;
-        if ((field.number == 2 && field.type != PROTOBUF_BYTES) ||
-            (number && field.type != PROTOBUF_VARINT))
-            return bad_field(model, "the normaliser", field.type, error);
-        if (field.number == 2) {
-            model->charsmap = field.data;
-            model->n_charsmap = field.length;
-        } else if (number) {
-            static const unsigned flags[] = {PIECES_DUMMY_PREFIX, PIECES_REMOVE_SPACES,
-                                             PIECES_ESCAPE_SPACES};
-            set_flag(model, flags[field.number - 3], field.value);
-        }
+static void take_normaliser(struct model *model, const struct protobuf_field *field) {
+    static const unsigned flags[] = {
+        [3] = PIECES_DUMMY_PREFIX, [4] = PIECES_REMOVE_SPACES, [5] = PIECES_ESCAPE_SPACES};
+    if (field->number == 2) {
+        model->charsmap = field->data;
+        model->n_charsmap = field->length;
+    } else if (field->number >= 3 && field->number <= 5) {
+        set_flag(model, flags[field->number], field->value);
     }
-    return TXL_OK;
 }
 
-static txl_status read_denormaliser(struct model *model, const struct protobuf_field *whole,
-                                    txl_error *error) {
-    struct protobuf message = protobuf_inside(whole);
-    while (message.at < message.end) {
-        struct protobuf_field field;
-        if (!protobuf_field(&message, &field))
-            return bad_message(model, &message, "a field of the denormaliser", error);
-        if (field.number == 2)
-            model->denormalises = field.length > 0;
-    }
-    return TXL_OK;
+static void take_denormaliser(struct model *model, const struct protobuf_field *field) {
+    if (field->number == 2)
+        model->denormalises = field->length > 0;
 }
 
-static txl_status read_part(struct model *model, const struct protobuf_field *field,
+/* Whether a field that is used has the type of its values. */
+static bool has_type(uint64_t part, const struct protobuf_field *field) {
+    static const struct {
+        uint64_t part, number;
+        unsigned type;
+    } used[] = {
+        {1, 1, PROTOBUF_BYTES},  {1, 2, PROTOBUF_32},      {1, 3, PROTOBUF_VARINT},
+        {2, 3, PROTOBUF_VARINT}, {2, 24, PROTOBUF_VARINT}, {2, 35, PROTOBUF_VARINT},
+        {2, 44, PROTOBUF_BYTES}, {3, 2, PROTOBUF_BYTES},   {3, 3, PROTOBUF_VARINT},
+        {3, 4, PROTOBUF_VARINT}, {3, 5, PROTOBUF_VARINT},
+    };
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        if (used[i].part == part && used[i].number == field->number)
+            return used[i].type == field->type;
+    return true;
+}
+
+static txl_status read_part(struct model *model, const struct protobuf_field *whole,
                             txl_error *error) {
-    if (field->number < 1 || field->number > 5 || field->number == 4)
+    static const struct {
+        const char *name;
+        void (*take)(struct model *model, const struct protobuf_field *field);
+    } parts[] = {
+        [1] = {"a piece", take_piece},
+        [2] = {"the trainer's settings", take_trainer},
+        [3] = {"the normaliser", take_normaliser},
+        [5] = {"the denormaliser", take_denormaliser},
+    };
+    const uint64_t part = whole->number;
+    if (part >= sizeof parts / sizeof *parts || !parts[part].name)
         return TXL_OK;
-    if (field->type != PROTOBUF_BYTES)
-        return bad_field(model, "a part", field->type, error);
-    switch (field->number) {
-    case 1:
-        return read_piece(model, field, error);
-    case 2:
-        return read_trainer(model, field, error);
-    case 3:
-        return read_normaliser(model, field, error);
-    default:
-        return read_denormaliser(model, field, error);
+    if (whole->type != PROTOBUF_BYTES)
+        return bad_field(model, "a part", whole->type, error);
+    if (part == 1) {
+        model->entries[model->n] = (struct vocabulary_entry){"", 0};
+        model->types[model->n] = PIECE_NORMAL;
     }
+    struct protobuf message = protobuf_inside(whole);
+    while (message.at < message.end) {
+        struct protobuf_field field;
+        if (!protobuf_field(&message, &field))
+            return bad_message(model, &message, " of ", parts[part].name, error);
+        if (!has_type(part, &field))
+            return bad_field(model, parts[part].name, field.type, error);
+        parts[part].take(model, &field);
+    }
+    model->n += part == 1;
+    return TXL_OK;
 }
 
 static void free_model(struct model *model) {
@@ -176,7 +159,7 @@ static txl_status count_pieces(const struct model *model, size_t size, size_t *n
     while (message.at < message.end) {
         struct protobuf_field field;
         if (!protobuf_field(&message, &field))
-            return bad_message(model, &message, "a field", error);
+            return bad_message(model, &message, "", "", error);
         *n += field.number == 1;
     }
     if (*n == 0 || *n > MAX_N_TOKEN)
