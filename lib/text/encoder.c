@@ -161,6 +161,11 @@ txl_status encode_boundary(txl_encoder *encoder, uint64_t bytes, txl_error *erro
 
 /* ---- Gathered text ------------------------------------------------------------------------ */
 
+/* Whether a code point of `length` bytes is U+FFFD. */
+static bool is_replacement(const char *utf8, size_t length) {
+    return length == 3 && memcmp(utf8, "\xef\xbf\xbd", 3) == 0;
+}
+
 void gathered_clear(struct gathered *gathered) {
     gathered->text.length = 0;
     gathered->replaced.length = 0;
@@ -179,7 +184,7 @@ txl_status gathered_add(struct gathered *gathered, const txl_encoder *encoder, c
         gathered->start = encoder->at.here;
     const char bytes = (char)encoder->at.bytes;
     const struct join join = {gathered->text.length, encoder->at.bytes};
-    bool replaced = length == 3 && memcmp(utf8, "\xef\xbf\xbd", 3) == 0;
+    bool replaced = is_replacement(utf8, length);
     if ((replaced && !buffer_append(&gathered->replaced, &bytes, 1)) ||
         (encoder->at.joins && !buffer_append(&gathered->joins, (const char *)&join, sizeof join)) ||
         !buffer_append(&gathered->text, utf8, length))
@@ -189,16 +194,6 @@ txl_status gathered_add(struct gathered *gathered, const txl_encoder *encoder, c
 
 struct gathered_place gathered_start(const struct gathered *gathered) {
     return (struct gathered_place){.place = gathered->start};
-}
-
-/* Bytes of the code point that begins with this byte. */
-static size_t utf8_length(char first) {
-    unsigned char byte = (unsigned char)first;
-    return byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
-}
-
-static bool is_replacement(const char *utf8) {
-    return memcmp(utf8, "\xef\xbf\xbd", 3) == 0;
 }
 
 /* Whether the place is that of a line end that became a blank, which is copied to `*join`. */
@@ -217,12 +212,12 @@ void gathered_move(const struct gathered *gathered, struct gathered_place *place
     struct join join;
     size_t n;
     while (place->at < gathered->text.length &&
-           place->at + (n = utf8_length(text[place->at])) <= at) {
+           place->at + (n = unicode_length(text[place->at])) <= at) {
         if (at_join(gathered, place, &join)) {
             *source = place_behind_line(source, join.bytes);
             place->joins++;
         } else {
-            bool replaced = n == 3 && is_replacement(text + place->at);
+            bool replaced = is_replacement(text + place->at, n);
             source->offset += replaced ? (size_t)gathered->replaced.data[place->replaced] : n;
             place->replaced += replaced;
             source->column++;

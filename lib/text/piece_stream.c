@@ -11,6 +11,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
+#include "unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -268,8 +269,7 @@ static bool offer_pieces(struct piece_stream *s, bool last) {
     const struct sentencepiece *pieces = s->pieces;
     const struct trie_unit *trie = pieces->trie;
     const uint32_t at = s->at;
-    const unsigned char first = (unsigned char)s->text[at];
-    const uint32_t width = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    const uint32_t width = (uint32_t)unicode_length(s->text[at]);
     const float before = s->nodes[at].score;
     uint32_t unit = 0, place = at;
     bool single = false;
@@ -495,12 +495,11 @@ static txl_status normalise_one(struct piece_stream *s, txl_error *error) {
     const char *made = text;
     if (consumed == 0) {
         const char *string = sentencepiece_rule(s->pieces, text, length, &consumed);
-        unsigned char first = (unsigned char)text[0];
         if (string) {
             made = string;
             n = strlen(string);
         } else {
-            n = consumed = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+            n = consumed = unicode_length(text[0]);
         }
     }
     const struct span *spans = s->raw_spans + s->raw_begin;
@@ -575,39 +574,33 @@ static txl_status make_raw_room(struct piece_stream *s, size_t length, size_t *f
     return status;
 }
 
-txl_status piece_stream_add(struct piece_stream *s, const char *utf8, size_t length,
-                            const struct span *span, txl_error *error) {
+/* Adds `length` bytes; with `each`, `first` is the span of the first one alone. */
+static txl_status add_raw(struct piece_stream *s, const char *text, size_t length,
+                          const struct span *first, bool each, txl_error *error) {
+    struct span span = *first;
     txl_status status = TXL_OK;
     for (size_t i = 0, n; i < length && !status; i += n) {
         status = make_raw_room(s, length - i, &n, error);
         if (status)
             break;
-        memcpy(s->raw + s->raw_end, utf8 + i, n);
-        for (size_t k = 0; k < n; k++)
-            s->raw_spans[s->raw_end++] = *span;
+        memcpy(s->raw + s->raw_end, text + i, n);
+        for (size_t k = 0; k < n; k++) {
+            s->raw_spans[s->raw_end++] = span;
+            if (each)
+                span_step(&span);
+        }
     }
     return status;
 }
 
+txl_status piece_stream_add(struct piece_stream *s, const char *utf8, size_t length,
+                            const struct span *span, txl_error *error) {
+    return add_raw(s, utf8, length, span, false, error);
+}
+
 txl_status piece_stream_add_ascii(struct piece_stream *s, const char *text, size_t n,
                                   const struct span *first, txl_error *error) {
-    struct span span = *first;
-    txl_status status = TXL_OK;
-    for (size_t i = 0, fits; i < n && !status; i += fits) {
-        status = make_raw_room(s, n - i, &fits, error);
-        if (status)
-            break;
-        memcpy(s->raw + s->raw_end, text + i, fits);
-        for (size_t k = 0; k < fits; k++) {
-            s->raw_spans[s->raw_end++] = span;
-            span.begin++;
-            span.end++;
-            span.column++;
-            span.character++;
-            span.character_end++;
-        }
-    }
-    return status;
+    return add_raw(s, text, n, first, true, error);
 }
 
 txl_status piece_stream_drop(struct piece_stream *s, const struct span *span, txl_error *error) {

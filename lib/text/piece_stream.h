@@ -25,6 +25,15 @@ static inline struct span span_join(const struct span *first, const struct span 
                          first->column, first->character, last->character_end};
 }
 
+/* Moves to the next character of the same line, which is one byte of the source. */
+static inline void span_step(struct span *span) {
+    span->begin = span->end;
+    span->end++;
+    span->column++;
+    span->character = span->character_end;
+    span->character_end++;
+}
+
 struct piece {
     const char *text; /* normalised; for a byte piece its spelling */
     size_t length;

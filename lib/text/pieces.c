@@ -119,15 +119,6 @@ static txl_status end_bytes(txl_decoder *decoder, txl_error *error) {
     return add_replaced(decoder, cut, error);
 }
 
-/* The byte of a byte piece, which is spelled <0xAB>. */
-static unsigned char byte_of(const char *spelling) {
-    unsigned value = 0;
-    for (int i = 3; i < 5; i++)
-        value = 16 * value +
-                (unsigned)(spelling[i] <= '9' ? spelling[i] - '0' : spelling[i] - 'A' + 10);
-    return (unsigned char)value;
-}
-
 static txl_status add_spelling(txl_decoder *decoder, const char *spelling, size_t length,
                                txl_error *error) {
     struct joiner *own = decoder->own;
@@ -156,7 +147,7 @@ static txl_status pieces_push(txl_decoder *decoder, int32_t id, const char *spel
     const struct sentencepiece *pieces = decoder->vocabulary->pieces;
     const unsigned char type = id >= 0 ? pieces->types[id] : PIECE_UNKNOWN;
     if (type == PIECE_BYTE)
-        return add_byte(decoder, byte_of(spelling), error);
+        return add_byte(decoder, (unsigned char)sentencepiece_byte(spelling, length), error);
     txl_status status = end_bytes(decoder, error);
     if (status)
         return status;

@@ -448,8 +448,7 @@ static txl_status bad_piece(const char *file, int32_t id, const char *what, txl_
     return txl_fail(error, TXL_FORMAT, "%s: vocabulary: piece %" PRId32 " %s", file, id, what);
 }
 
-/* The byte that a byte piece's spelling names, or -1. */
-static int byte_of(const char *text, size_t length) {
+int sentencepiece_byte(const char *text, size_t length) {
     static const char digits[] = "0123456789ABCDEF";
     if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
         return -1;
@@ -511,7 +510,7 @@ static txl_status find_bytes(struct sentencepiece *p, const struct pieces_sectio
             continue;
         size_t length;
         const char *text = spelling_at(&section->spellings, id, &length);
-        int byte = byte_of(text, length);
+        int byte = sentencepiece_byte(text, length);
         if (byte < 0 || p->byte_id[byte] >= 0 || !(p->flags & PIECES_BYTE_FALLBACK))
             return bad_piece(section->file, id, "is not the one piece of a byte", error);
         p->byte_id[byte] = id;

@@ -113,6 +113,9 @@ void sentencepiece_close(struct sentencepiece *pieces);
 bool sentencepiece_score(const struct sentencepiece *pieces, const char *text, size_t length,
                          double *score);
 
+/* The byte that a byte piece's spelling, <0x00> to <0xFF>, names; -1: it names none. */
+int sentencepiece_byte(const char *text, size_t length);
+
 /* Finds the longest rule that matches the beginning of `text`: returns its replacement, and in
  * *consumed the bytes that it matches.  NULL if none matches. */
 const char *sentencepiece_rule(const struct sentencepiece *pieces, const char *text, size_t length,

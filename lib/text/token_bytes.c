@@ -20,18 +20,12 @@ static bool add_piece(struct buffer *text, const char *spelling, size_t length) 
     return good;
 }
 
-/* The byte of a byte piece, <0x00> to <0xFF>. */
-static char byte_of_piece(const char *spelling) {
-    const char digits[3] = {spelling[3], spelling[4], '\0'};
-    return (char)strtoul(digits, NULL, 16);
-}
-
 static bool add_spelling(struct buffer *text, const struct vocabulary *vocabulary, int32_t id) {
     size_t length;
     const char *spelling = vocabulary_symbol(vocabulary, id, &length);
     if (vocabulary->pieces) {
         const unsigned char type = vocabulary->pieces->types[id];
-        const char byte = type == PIECE_BYTE ? byte_of_piece(spelling) : '\0';
+        const char byte = (char)sentencepiece_byte(spelling, length);
         return type == PIECE_BYTE ? buffer_append(text, &byte, 1)
                : type == PIECE_NORMAL || type == PIECE_USER_DEFINED
                    ? add_piece(text, spelling, length)

@@ -26,6 +26,12 @@ size_t unicode_decode(struct unicode_decoder *decoder, unsigned char byte, uint3
  * decoder is then as new. */
 bool unicode_decode_end(struct unicode_decoder *decoder);
 
+/* Bytes of the code point that begins with this byte. */
+static inline size_t unicode_length(char first) {
+    unsigned char byte = (unsigned char)first;
+    return byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+}
+
 /* Writes the UTF-8 of `code`, a scalar value, and returns its bytes. */
 size_t unicode_encode(uint32_t code, char utf8[4]);
 

@@ -38,11 +38,7 @@ static txl_status xlnet_letters(txl_encoder *encoder, const char *utf8, size_t l
         bytes = length - i;
         uint32_t code = unicode_first(utf8 + i, &bytes);
         status = xlnet_stream_add(encoder->own, code, &span, error);
-        span.begin = span.end;
-        span.end++;
-        span.column++;
-        span.character = span.character_end;
-        span.character_end++;
+        span_step(&span);
     }
     return status;
 }
