@@ -73,9 +73,8 @@ static txl_status check_version(const txl_model *model, txl_error *error) {
 
 /* ---- The public functions ----------------------------------------------------------------- */
 
-/* Takes over `weights`. */
-static txl_status open_model(struct weights *weights, bool compressed, int threads,
-                             txl_model **model, txl_error *error) {
+txl_status model_open_weights(struct weights *weights, bool compressed, int threads,
+                              txl_model **model, txl_error *error) {
     txl_model *m = calloc(1, sizeof *m);
     if (!m) {
         weights_close(weights);
@@ -114,7 +113,7 @@ static txl_status open_path(const char *path, bool compressed, int threads, txl_
                             txl_error *error) {
     struct weights *weights;
     txl_status status = weights_open(path, &weights, error);
-    return status ? status : open_model(weights, compressed, threads, model, error);
+    return status ? status : model_open_weights(weights, compressed, threads, model, error);
 }
 
 txl_status txl_model_open(const char *path, int threads, txl_model **model, txl_error *error) {
@@ -130,7 +129,7 @@ static txl_status open_memory(const void *data, size_t size, const char *name, b
                               int threads, txl_model **model, txl_error *error) {
     struct weights *weights;
     txl_status status = weights_open_memory(data, size, name, &weights, error);
-    return status ? status : open_model(weights, compressed, threads, model, error);
+    return status ? status : model_open_weights(weights, compressed, threads, model, error);
 }
 
 txl_status txl_model_open_memory(const void *data, size_t size, const char *name, int threads,
@@ -141,11 +140,6 @@ txl_status txl_model_open_memory(const void *data, size_t size, const char *name
 txl_status txl_model_open_memory_compressed(const void *data, size_t size, const char *name,
                                             int threads, txl_model **model, txl_error *error) {
     return open_memory(data, size, name, true, threads, model, error);
-}
-
-txl_status model_open_weights(struct weights *weights, int threads, txl_model **model,
-                              txl_error *error) {
-    return open_model(weights, false, threads, model, error);
 }
 
 /* Parses the settings of a new model, and finds its family. */
@@ -177,7 +171,7 @@ txl_status txl_model_random(const char *settings_json, const char *type, uint64_
         status = random_weights(family, settings, (enum weights_type)known, seed, threads, &weights,
                                 error);
     json_decref(settings);
-    return status ? status : model_open_weights(weights, threads, model, error);
+    return status ? status : model_open_weights(weights, false, threads, model, error);
 }
 
 txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
@@ -190,7 +184,7 @@ txl_status txl_model_new(const char *settings_json, const void *vocabulary, size
         status =
             initial_weights(family, settings, vocabulary, size, seed, threads, &weights, error);
     json_decref(settings);
-    return status ? status : model_open_weights(weights, threads, model, error);
+    return status ? status : model_open_weights(weights, false, threads, model, error);
 }
 
 void txl_model_close(txl_model *model) {

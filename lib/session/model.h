@@ -23,9 +23,9 @@ struct txl_model {
     struct network *network;
 };
 
-/* Opens a model over weights in memory.  The model takes ownership of the weights, which are freed
- * even if it cannot be opened. */
-txl_status model_open_weights(struct weights *weights, int threads, txl_model **model,
-                              txl_error *error);
+/* Opens a model over weights, `compressed` as txl_model_open_compressed does.  The model takes
+ * ownership of the weights, which are freed even if it cannot be opened. */
+txl_status model_open_weights(struct weights *weights, bool compressed, int threads,
+                              txl_model **model, txl_error *error);
 
 #endif

@@ -308,7 +308,7 @@ static txl_status open_view(struct training *t, const txl_model *model, txl_erro
     w->vocabulary = t->vocabulary;
     w->vocabulary_size = model->weights->vocabulary_size;
     w->checksum = model->weights->checksum;
-    status = model_open_weights(w, 1, &t->model, error);
+    status = model_open_weights(w, false, 1, &t->model, error);
     if (!status)
         set_network(t, t->model);
     return status;
