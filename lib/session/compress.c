@@ -237,7 +237,7 @@ static txl_status compress_frame(txl_compressor *c, txl_error *error) {
     c->frame.offset = c->done.size;
     txl_status status = cut_frame(c, error);
     if (!status)
-        status = streams_compress(&c->coder, c->listed, c->n_listed, error);
+        status = streams_code(&c->coder, c->listed, c->n_listed, false, error);
     for (size_t i = 0; i < c->n_listed; i++) /* the codes are ours, after a failure too */
         c->streams[c->number[i]] = c->listed[i];
     c->n_listed = 0;

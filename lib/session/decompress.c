@@ -159,7 +159,7 @@ static txl_status decode_streams(txl_decompressor *d, const struct frame *frame,
         return TXL_OK;
     txl_status status = open_coder(d, frame, error);
     if (!status)
-        status = streams_decompress(&d->coder, listed, n, error);
+        status = streams_code(&d->coder, listed, n, true, error);
     for (size_t i = 0; i < n && !status; i++)
         d->streams[number[i]].damaged = listed[i].damaged;
     return status;

@@ -334,22 +334,12 @@ static txl_status code_group(struct stream_coder *coder, struct stream *streams,
     }
 }
 
-static txl_status code(struct stream_coder *coder, struct stream *streams, size_t n, bool decodes,
-                       txl_error *error) {
+txl_status streams_code(struct stream_coder *coder, struct stream *streams, size_t n, bool decodes,
+                        txl_error *error) {
     txl_status status = TXL_OK;
     for (size_t done = 0; done < n && !status; done += coder->n_session) {
         const size_t left = n - done, count = left < coder->n_session ? left : coder->n_session;
         status = code_group(coder, streams + done, count, decodes, error);
     }
     return status;
-}
-
-txl_status streams_compress(struct stream_coder *coder, struct stream *streams, size_t n,
-                            txl_error *error) {
-    return code(coder, streams, n, false, error);
-}
-
-txl_status streams_decompress(struct stream_coder *coder, struct stream *streams, size_t n,
-                              txl_error *error) {
-    return code(coder, streams, n, true, error);
 }

@@ -56,10 +56,8 @@ struct stream {
 txl_status stream_compress_plain(struct stream_coder *coder, struct stream *stream,
                                  txl_error *error);
 
-/* Compresses and decompresses streams[n]. */
-txl_status streams_compress(struct stream_coder *coder, struct stream *streams, size_t n,
-                            txl_error *error);
-txl_status streams_decompress(struct stream_coder *coder, struct stream *streams, size_t n,
-                              txl_error *error);
+/* Compresses streams[n], or decompresses them. */
+txl_status streams_code(struct stream_coder *coder, struct stream *streams, size_t n, bool decodes,
+                        txl_error *error);
 
 #endif

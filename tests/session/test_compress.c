@@ -315,12 +315,12 @@ static void code_and_decode(struct stream_coder *coder, struct lossless *lossles
                                         &streams[i].n, &error),
                          TXL_OK);
     }
-    assert_int_equal(streams_compress(coder, streams, n_stream, &error), TXL_OK);
+    assert_int_equal(streams_code(coder, streams, n_stream, false, &error), TXL_OK);
     for (size_t i = 0; i < n_stream; i++) {
         back[i].in = (unsigned char *)streams[i].code.data;
         back[i].n_in = streams[i].code.length;
     }
-    assert_int_equal(streams_decompress(coder, back, n_stream, &error), TXL_OK);
+    assert_int_equal(streams_code(coder, back, n_stream, true, &error), TXL_OK);
     for (size_t i = 0; i < n_stream; i++) {
         assert_false(back[i].damaged);
         buffer_free(&streams[i].code);
@@ -420,7 +420,7 @@ TEST(codes_are_as_short_as_the_nats) {
                          TXL_OK);
         struct stream stream = {.text = (unsigned char *)text, .size = N, .elements = elements};
         assert_int_equal(lossless_parse(&lossless, text, N, elements, &stream.n, &error), TXL_OK);
-        assert_int_equal(streams_compress(&coder, &stream, 1, &error), TXL_OK);
+        assert_int_equal(streams_code(&coder, &stream, 1, false, &error), TXL_OK);
         const double bits = own_bits(models[i], &settings, elements, stream.n);
         print_message("%s: %zu bytes, %.1f of the model's own\n", kinds[i], stream.code.length,
                       bits / 8);
