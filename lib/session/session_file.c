@@ -171,16 +171,6 @@ static void pack_row(uint32_t memory_type, size_t n, const float *row, uint8_t *
         half[i] = bf16_of_float(row[i]);
 }
 
-static void unpack_row(uint32_t memory_type, size_t n, const uint8_t *in, float *row) {
-    const uint16_t *half = (const uint16_t *)in;
-    if (memory_type == TXL_MEMORY_F32)
-        memcpy(row, in, n * sizeof *row);
-    for (size_t i = 0; memory_type == TXL_MEMORY_F16 && i < n; i++)
-        row[i] = float_of_f16(half[i]);
-    for (size_t i = 0; memory_type == TXL_MEMORY_BF16 && i < n; i++)
-        row[i] = float_of_bf16(half[i]);
-}
-
 static void save_rows(const txl_session *s, const struct header *h, float *row, uint8_t *out) {
     const struct network *network = s->model->network;
     for (int layer = 0; layer < network->n_layer; layer++) {
@@ -196,7 +186,8 @@ static void load_rows(txl_session *s, const struct header *h, float *row, const 
     const struct network *network = s->model->network;
     for (int layer = 0; layer < network->n_layer; layer++) {
         for (uint64_t p = h->next - kept_positions(s->model, h); p < h->next; p++) {
-            unpack_row(h->memory_type, network->row_width, in, row);
+            s->model->kernels->widen[rows_type(h->memory_type)](in, NULL, 1, network->row_width,
+                                                                row);
             s->model->family->import_row(s->timeline, layer, p, row);
             in += network->row_width * rows_element_size(h->memory_type);
         }
