@@ -94,19 +94,15 @@ static txl_status list_tensors(struct maker *maker, txl_error *error) {
 
 /* ---- Their places ------------------------------------------------------------------------- */
 
-static uint64_t aligned(uint64_t size) {
-    return (size + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
-}
-
 /* The vocabulary section and the tensors lie one after the other in one allocation. */
 static txl_status place_tensors(struct weights *w, const void *vocabulary, size_t vocabulary_size,
                                 txl_error *error) {
     const uint64_t most = (uint64_t)1 << 46; /* a sum of MAX_TENSOR such sizes cannot overflow */
-    uint64_t total = aligned(vocabulary_size);
+    uint64_t total = weights_aligned(vocabulary_size);
     for (size_t i = 0; i < w->n_tensor; i++) {
         if (w->tensor[i].size > most)
             return txl_fail_memory(error, w->tensor[i].name, w->tensor[i].size);
-        total += aligned(w->tensor[i].size);
+        total += weights_aligned(w->tensor[i].size);
     }
     void *memory = total <= SIZE_MAX / 2 ? pages_map((size_t)total) : NULL;
     if (!memory)
@@ -116,10 +112,10 @@ static txl_status place_tensors(struct weights *w, const void *vocabulary, size_
     memcpy(memory, vocabulary, vocabulary_size);
     w->vocabulary = memory;
     w->vocabulary_size = vocabulary_size;
-    const uint8_t *next = w->data + aligned(vocabulary_size);
+    const uint8_t *next = w->data + weights_aligned(vocabulary_size);
     for (size_t i = 0; i < w->n_tensor; i++) {
         w->tensor[i].raw = next;
-        next += aligned(w->tensor[i].size);
+        next += weights_aligned(w->tensor[i].size);
     }
     return TXL_OK;
 }

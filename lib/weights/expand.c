@@ -69,10 +69,6 @@ void expander_free(struct expander *e) {
     free(e);
 }
 
-size_t expanded_bytes(const struct weights_tensor *tensor) {
-    return (tensor->size + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
-}
-
 void expander_add(struct expander *e, const struct weights_tensor *tensor, void *out) {
     assert(tensor->n_block <= e->capacity - e->n_work);
     for (uint32_t b = 0; b < tensor->n_block; b++) {

@@ -16,7 +16,9 @@ uint64_t expander_bytes(int threads, size_t n_block);
 void expander_free(struct expander *expander);
 
 /* Bytes of memory that the expanded tensor takes, rounded up so that the next one is aligned. */
-size_t expanded_bytes(const struct weights_tensor *tensor);
+static inline size_t expanded_bytes(const struct weights_tensor *tensor) {
+    return weights_aligned(tensor->size);
+}
 
 /* Makes the next run expand the tensor into out[tensor->size].  All tensors of a run together may
  * have at most the expander's n_block blocks. */

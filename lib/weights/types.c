@@ -21,10 +21,6 @@ size_t weights_type_size(enum weights_type type) {
     return type == WEIGHTS_F32 ? 4 : type == WEIGHTS_Q8 ? 1 : 2;
 }
 
-uint64_t weights_scales_offset(uint64_t n_element) {
-    return (n_element + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
-}
-
 uint64_t weights_expanded_size(enum weights_type type, int n_dim,
                                const uint64_t shape[WEIGHTS_MAX_DIM]) {
     const uint64_t most = (uint64_t)INT64_MAX / 16; /* elements: no size of them can overflow */

@@ -22,8 +22,14 @@ size_t weights_type_size(enum weights_type type);
  * no such tensor: a size is 0, the product is too large, or q8 is not a matrix. */
 uint64_t weights_expanded_size(enum weights_type type, int n_dim,
                                const uint64_t shape[WEIGHTS_MAX_DIM]);
+/* The next multiple of WEIGHTS_ALIGNMENT. */
+static inline uint64_t weights_aligned(uint64_t size) {
+    return (size + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
+}
 /* Where the scales of a q8 matrix of n_element elements begin, in bytes from its first element. */
-uint64_t weights_scales_offset(uint64_t n_element);
+static inline uint64_t weights_scales_offset(uint64_t n_element) {
+    return weights_aligned(n_element);
+}
 
 /* ---- Blocks (block.c) --------------------------------------------------------------------- */
 

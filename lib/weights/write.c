@@ -51,10 +51,6 @@ struct writer {
     int n_slot, filled;
 };
 
-static uint64_t align_up(uint64_t offset) {
-    return (offset + WEIGHTS_ALIGNMENT - 1) / WEIGHTS_ALIGNMENT * WEIGHTS_ALIGNMENT;
-}
-
 static txl_status refuse_element(struct slot *slot, size_t i, const char *what) {
     return txl_fail(&slot->error, TXL_FORMAT, "tensor %s: element %" PRIu64 " is %g; %s",
                     slot->source->name, slot->first + i, (double)slot->elements[i], what);
@@ -171,7 +167,7 @@ static txl_status flush_slots(struct writer *w, txl_error *error) {
         struct slot *slot = &w->slot[i];
         if (slot->status)
             return txl_fail(error, slot->status, "%s", slot->error.message);
-        uint64_t offset = align_up(w->end);
+        uint64_t offset = weights_aligned(w->end);
         txl_status status =
             output_file_write(w->out, slot->stored, slot->block.stored, offset, error);
         if (status)
@@ -309,13 +305,13 @@ static txl_status write_sections(struct writer *w, bool final, uint64_t *data, t
     txl_status status = TXL_OK;
     for (int i = 0; i < 3; i++) {
         struct layout_section *place = &section[i].place;
-        place->offset = align_up(end);
+        place->offset = weights_aligned(end);
         place->checksum = XXH3_64bits(section[i].bytes, place->size);
         end = place->offset + place->size;
         if (final && !status)
             status = output_file_write(w->out, section[i].bytes, place->size, place->offset, error);
     }
-    *data = align_up(end);
+    *data = weights_aligned(end);
     if (final && !status) {
         const bool later = c->major == LAYOUT_MAJOR;
         struct layout_header header = {.magic = LAYOUT_MAGIC,
