@@ -237,12 +237,9 @@ txl_status txl_learner_gather(txl_learner *learner, const int32_t *ids, size_t n
 txl_status txl_learner_set_squares(txl_learner *learner, const char *name, uint64_t first,
                                    const float *squares, size_t n, txl_error *error) {
     struct training *t = &learner->training;
-    const struct weights *w = t->model->weights;
-    const struct weights_tensor *tensor = NULL;
+    const struct weights_tensor *tensor = weights_find(t->model->weights, name);
     if (learner->how.method != TXL_LEARNING_RMS)
         return txl_fail(error, TXL_ARGUMENT, "only rms has statistics");
-    for (size_t i = 0; i < w->n_tensor && !tensor; i++)
-        tensor = strcmp(w->tensor[i].name, name) == 0 ? &w->tensor[i] : NULL;
     if (!tensor || first > tensor->n_element || n > tensor->n_element - first)
         return txl_fail(error, TXL_ARGUMENT, "the model has no tensor %s with so many elements",
                         name);
