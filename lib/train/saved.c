@@ -146,26 +146,18 @@ static txl_status write_parts(struct writer *w, const txl_trainer *trainer, cons
                               const char *description, txl_error *error) {
     const struct training *t = &trainer->training;
     const struct weights *weights = t->model->weights;
-    const struct piece pieces[] = {
-        {description, strlen(description)},
-        {weights->vocabulary, weights->vocabulary_size},
-        {t->weight, t->n_weight * sizeof(float)},
-        {t->beside[MOMENT_1], t->n_parameter * sizeof(float)},
-        {t->beside[MOMENT_2], t->n_parameter * sizeof(float)},
-        {t->beside[KEPT], trainer->keeps ? t->n_weight * sizeof(float) : 0},
+    const size_t all = t->n_weight * sizeof(float), moment = t->n_parameter * sizeof(float);
+    const struct piece parts[PART_MEMORY][2] = {
+        [PART_DESCRIPTION] = {{description, strlen(description)}},
+        [PART_VOCABULARY] = {{weights->vocabulary, weights->vocabulary_size}},
+        [PART_WEIGHTS] = {{t->weight, all}},
+        [PART_MOMENTS] = {{t->beside[MOMENT_1], moment}, {t->beside[MOMENT_2], moment}},
+        [PART_KEPT] = {{t->beside[KEPT], trainer->keeps ? all : 0}},
     };
-    txl_status status = write_part(w, PART_DESCRIPTION, &pieces[0], 1, error);
-    if (!status)
-        status = write_part(w, PART_VOCABULARY, &pieces[1], 1, error);
-    if (!status)
-        status = write_part(w, PART_WEIGHTS, &pieces[2], 1, error);
-    if (!status)
-        status = write_part(w, PART_MOMENTS, &pieces[3], 2, error);
-    if (!status)
-        status = write_part(w, PART_KEPT, &pieces[5], 1, error);
-    if (!status)
-        status = write_memory(w, t, gathered, error);
-    return status;
+    txl_status status = TXL_OK;
+    for (int i = 0; i < PART_MEMORY && !status; i++)
+        status = write_part(w, (enum saved_part)i, parts[i], i == PART_MOMENTS ? 2 : 1, error);
+    return status ? status : write_memory(w, t, gathered, error);
 }
 
 static uint16_t major_of(const txl_model *model) {
