@@ -506,7 +506,7 @@ static void drop_task(void *context, int i, int thread) {
     const struct dropped *s = context;
     struct training *t = s->t;
     size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
-    size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
+    size_t end = smaller(s->n, first + ROW_PIECE);
     for (size_t r = first; r < end; r++) {
         if (s->from != s->to)
             memcpy(s->to + r * d, s->from + r * d, d * sizeof *s->to);

@@ -1,6 +1,7 @@
 /* The adaptive embedding and the adaptive softmax of a training step (Grave et al. 2017, Baevski
  * and Auli 2019), forward and backward.  The softmax runs forward and backward for a piece of the
  * rows at a time, so that its logits need little memory. */
+#include "lib/base/sizes.h"
 #include "segment.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ static void embed_task(void *context, int i, int thread) {
     const struct embedding *e = context;
     struct training *t = e->t;
     size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
-    size_t end = e->count - first < ROW_PIECE ? e->count : first + ROW_PIECE;
+    size_t end = smaller(e->count, first + ROW_PIECE);
     float scale = (float)sqrt((double)d);
     for (size_t k = first; k < end; k++) {
         size_t row = t->member[k];
@@ -81,7 +82,7 @@ static void unembed_task(void *context, int i, int thread) {
     const struct embedding *e = context;
     struct training *t = e->t;
     size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
-    size_t end = e->count - first < ROW_PIECE ? e->count : first + ROW_PIECE;
+    size_t end = smaller(e->count, first + ROW_PIECE);
     float scale = (float)sqrt((double)d);
     for (size_t k = first; k < end; k++) {
         size_t row = t->member[k];
@@ -99,7 +100,7 @@ static void scatter_task(void *context, int i, int thread) {
     const struct embedding *e = context;
     struct training *t = e->t;
     size_t width = e->band->embedding.n_col, first = (size_t)i * COLUMN_PIECE;
-    size_t n = width - first < COLUMN_PIECE ? width - first : COLUMN_PIECE;
+    size_t n = smaller(width - first, COLUMN_PIECE);
     float *table = gradient_of(t, e->band->embedding.data);
     const float *rows = e->band->embedding_projection.data ? t->d_narrow : e->wide;
     for (size_t k = 0; k < e->count; k++) {
@@ -147,6 +148,13 @@ static size_t cluster_entry(const struct ends *ends, int i) {
     return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
 }
 
+/* Moves to the next piece of `end` rows; false: there is none. */
+static bool next_piece(struct softmax *s, size_t end) {
+    s->first += s->count;
+    s->count = smaller(end - s->first, s->t->softmax_rows);
+    return s->count > 0;
+}
+
 /* The entry for target `id` in the softmax. */
 static size_t entry_of(const struct softmax *s, int32_t id) {
     const struct ends *ends = s->t->ends;
@@ -192,7 +200,7 @@ static void entropy_task(void *context, int i, int thread) {
     const struct softmax *s = context;
     struct training *t = s->t;
     size_t n = s->n + s->n_cluster, first = (size_t)i * ROW_PIECE;
-    size_t end = s->count - first < ROW_PIECE ? s->count : first + ROW_PIECE;
+    size_t end = smaller(s->count, first + ROW_PIECE);
     for (size_t k = first; k < end; k++) {
         float *logit = t->logit + k * n;
         size_t row = t->member[s->first + k];
@@ -246,9 +254,7 @@ static void softmax_head(struct training *t, float *d_hidden) {
         .t = t, .n = t->ends->band[0].n_token, .n_cluster = (size_t)t->ends->n_band - 1};
     for (size_t k = 0; k < t->n; k++)
         t->member[k] = k;
-    for (s.first = 0; s.first < t->n; s.first += s.count) {
-        size_t left = t->n - s.first;
-        s.count = left < t->softmax_rows ? left : t->softmax_rows;
+    while (next_piece(&s, t->n)) {
         s.hidden = t->hidden + s.first * d;
         softmax_rows(&s, d_hidden + s.first * d);
     }
@@ -257,9 +263,7 @@ static void softmax_head(struct training *t, float *d_hidden) {
 static void softmax_tail(struct training *t, int i, float *d_hidden) {
     size_t d = (size_t)t->net->d_model, count = members(t, i, t->target);
     struct softmax s = {.t = t, .band = i, .n = t->ends->band[i].n_token, .hidden = t->gather};
-    for (s.first = 0; s.first < count; s.first += s.count) {
-        size_t left = count - s.first;
-        s.count = left < t->softmax_rows ? left : t->softmax_rows;
+    while (next_piece(&s, count)) {
         for (size_t k = 0; k < s.count; k++)
             memcpy(t->gather + k * d, t->hidden + t->member[s.first + k] * d,
                    d * sizeof *t->gather);
@@ -292,7 +296,7 @@ static void distribution_task(void *context, int i, int thread) {
     const struct band *band = &t->ends->band[s->band];
     size_t n = s->n + s->n_cluster, n_band = (size_t)t->ends->n_band, first = (size_t)i * ROW_PIECE;
     size_t n_token = t->ends->band[n_band - 1].first + t->ends->band[n_band - 1].n_token;
-    size_t end = s->count - first < ROW_PIECE ? s->count : first + ROW_PIECE;
+    size_t end = smaller(s->count, first + ROW_PIECE);
     for (size_t k = first; k < end; k++) {
         float *logit = t->logit + k * n, *cluster = o->cluster + (s->first + k) * (n_band - 1);
         float *out = o->out + (s->first + k) * n_token + band->first;
@@ -321,9 +325,7 @@ void train_distributions(struct training *t, float *out) {
                               .band = i,
                               .n = t->ends->band[i].n_token,
                               .n_cluster = i == 0 ? (size_t)t->ends->n_band - 1 : 0};
-        for (s->first = 0; s->first < t->n; s->first += s->count) {
-            size_t left = t->n - s->first;
-            s->count = left < t->softmax_rows ? left : t->softmax_rows;
+        while (next_piece(s, t->n)) {
             s->hidden = t->hidden + s->first * d;
             compute_logits(s);
             pool_run(t->pool, (int)pieces(s->count, ROW_PIECE), distribution_task, &o);
