@@ -13,7 +13,6 @@
  * is the number of different position rows among them: all beyond clamp_len share one.  The head is
  * the softmax's first band and the entries of the other bands.  Norms, softmax and sampling are
  * left out: their work is small. */
-#include "costs.h"
 #include "lib/network/kv_rows.h"
 #include "timeline.h"
 #include "transformer_xl.h"

@@ -1,8 +1,5 @@
 /* The Transformer-XL as one family among others. */
 #include "family.h"
-#include "costs.h"
-#include "forward.h"
-#include "open.h"
 #include "parameters.h"
 #include "timeline.h"
 

@@ -12,7 +12,6 @@
  * those of the memory and of the segment so far.  The position rows W_r R_d, which depend on the
  * distance alone, are not either.  With pre_lnorm the inputs of both sublayers are normalised
  * instead of their sums. */
-#include "forward.h"
 #include "attention.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Opening a Transformer-XL: the table of parameters says which tensors to find; then each layer and
  * band is given the tensors that they share. */
-#include "open.h"
 #include "lib/base/error.h"
 #include "transformer_xl.h"
 

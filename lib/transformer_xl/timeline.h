@@ -105,5 +105,11 @@ void transformer_xl_export_row(const struct timeline *base, int layer, uint64_t 
                                float *row);
 void transformer_xl_import_row(struct timeline *base, int layer, uint64_t position,
                                const float *row);
+size_t transformer_xl_room(const struct timeline *timeline);
+txl_status transformer_xl_advance(struct timeline *timeline, const int32_t *ids, size_t n,
+                                  bool every, const float **hidden, txl_error *error);
+bool transformer_xl_advances_alone(const struct timeline *timeline);
+txl_status transformer_xl_advance_each(struct timeline *const *each, const int32_t *ids, size_t n,
+                                       const float **hidden, txl_error *error);
 
 #endif

@@ -34,4 +34,11 @@ static inline size_t head_width(const struct transformer_xl *net) {
     return (size_t)net->n_head * (size_t)net->d_head;
 }
 
+/* As in struct family. */
+txl_status transformer_xl_open(const void *settings, const struct tensors *tensors,
+                               struct network **network, txl_error *error);
+void transformer_xl_close(struct network *network);
+void transformer_xl_costs(const struct network *network, const txl_settings *settings,
+                          txl_costs *costs);
+
 #endif

@@ -20,7 +20,6 @@
  * weight of W_k and W_v.
  *
  * Norms, activations, softmax and sampling are left out: their work is small. */
-#include "costs.h"
 #include "lib/network/kv_rows.h"
 #include "xlnet.h"
 

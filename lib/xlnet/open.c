@@ -1,5 +1,4 @@
 /* Opening an XLNet: the table of parameters says which tensors to find. */
-#include "open.h"
 #include "lib/base/error.h"
 #include "xlnet.h"
 

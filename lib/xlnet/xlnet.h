@@ -35,4 +35,10 @@ static inline size_t xlnet_width(const struct xlnet *net) {
     return (size_t)net->n_head * (size_t)net->d_head;
 }
 
+/* As in struct family. */
+txl_status xlnet_open(const void *settings, const struct tensors *tensors, struct network **network,
+                      txl_error *error);
+void xlnet_close(struct network *network);
+void xlnet_costs(const struct network *network, const txl_settings *settings, txl_costs *costs);
+
 #endif
