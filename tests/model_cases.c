@@ -138,7 +138,9 @@ txl_settings case_settings(const struct model_case *c, int threads) {
 txl_session *case_session(const struct model_case *c, const txl_settings *settings) {
     txl_error error;
     txl_session *session;
-    if (txl_session_new(c->model, settings, &session, &error))
+    txl_settings defaults;
+    txl_model_defaults(c->model, &defaults);
+    if (txl_session_new(c->model, settings ? settings : &defaults, &session, &error))
         fail_msg("%s: %s", c->name, error.message);
     return session;
 }

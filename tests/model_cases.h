@@ -56,7 +56,7 @@ double number_of(const json_t *object, const char *key);
 /* Fails with the error's message unless the status is TXL_OK. */
 void assert_good(txl_status status, const txl_error *error);
 
-/* A session with them; asserts. */
+/* A session with them, or with the model's own (NULL); asserts. */
 txl_session *case_session(const struct model_case *c, const txl_settings *settings);
 
 /* Scores the case's tokens in calls of `step`: nats[n - 1]; asserts. */

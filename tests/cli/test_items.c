@@ -42,10 +42,8 @@ static void score(const struct model_case *c, const struct ids *ids, size_t know
                   double *entropy) {
     size_t n_token = (size_t)txl_model_n_token(c->model);
     float *logprob = calloc(ids->n, n_token * sizeof *logprob);
-    txl_settings settings;
     txl_error error;
-    txl_model_defaults(c->model, &settings);
-    txl_session *session = case_session(c, &settings);
+    txl_session *session = case_session(c, NULL);
     assert_non_null(logprob);
     assert_int_equal(txl_session_distributions(session, ids->id, ids->n - 1, logprob, &error),
                      TXL_OK);

@@ -10,10 +10,8 @@ extern int openblas_get_num_threads(void);
 extern void openblas_set_num_threads(int n);
 
 static txl_session *open_session(struct model_case *c, const char *name) {
-    txl_settings settings;
     case_open(c, name, NULL, -1);
-    txl_model_defaults(c->model, &settings);
-    return case_session(c, &settings);
+    return case_session(c, NULL);
 }
 
 TEST(the_library_knows_its_version) {

@@ -338,11 +338,9 @@ TEST(draws_follow_their_definition) {
 TEST(greedy_takes_the_best_that_is_left) {
     struct model_case c;
     txl_error error;
-    txl_settings settings;
     int32_t past[PAST];
     case_open(&c, "wt103-zip", NULL, -1);
-    txl_model_defaults(c.model, &settings);
-    txl_session *session = case_session(&c, &settings);
+    txl_session *session = case_session(&c, NULL);
     size_t n = (size_t)txl_model_n_token(c.model);
     float *logprob = calloc(n, sizeof *logprob), own;
     double *score = calloc(n, sizeof *score);
@@ -382,10 +380,8 @@ TEST(greedy_takes_the_best_that_is_left) {
 TEST(the_last_token_is_drawn_or_missed) {
     struct model_case c;
     txl_error error;
-    txl_settings settings;
     case_open(&c, "wt103-zip", NULL, -1);
-    txl_model_defaults(c.model, &settings);
-    txl_session *session = case_session(&c, &settings);
+    txl_session *session = case_session(&c, NULL);
     int32_t n = txl_model_n_token(c.model), id, *others = calloc((size_t)n, sizeof *others);
     float logprob;
     txl_history *history;
@@ -438,10 +434,8 @@ TEST(the_last_token_is_drawn_or_missed) {
 TEST(extremes_are_harmless) {
     struct model_case c;
     txl_error error;
-    txl_settings settings;
     case_open(&c, "hf-bin", NULL, -1);
-    txl_model_defaults(c.model, &settings);
-    txl_session *session = case_session(&c, &settings);
+    txl_session *session = case_session(&c, NULL);
     static const int32_t ids[] = {-1, INT32_MAX, INT32_MIN, 5, 6, -1};
     txl_history *history;
     assert_int_equal(txl_history_new(6, 2, &history, &error), TXL_OK);
@@ -479,10 +473,8 @@ TEST(extremes_are_harmless) {
 TEST(the_bound_of_min_p_stays) {
     struct model_case c;
     txl_error error;
-    txl_settings settings;
     case_open(&c, "text8", NULL, -1);
-    txl_model_defaults(c.model, &settings);
-    txl_session *session = case_session(&c, &settings);
+    txl_session *session = case_session(&c, NULL);
     const txl_sampling sampling = {.temperature = 3e38f, .top_p = 1, .min_p = 1};
     txl_random random = {.seed = 1};
     bool drawn[27] = {false};
@@ -536,9 +528,7 @@ TEST(nonsense_is_refused) {
     struct model_case c;
     txl_error error;
     case_open(&c, "characters", NULL, -1);
-    txl_settings settings;
-    txl_model_defaults(c.model, &settings);
-    txl_session *session = case_session(&c, &settings);
+    txl_session *session = case_session(&c, NULL);
     int32_t n = txl_model_n_token(c.model), id, *all = calloc((size_t)n, sizeof *all);
     float logprob;
     txl_random random = {0};

@@ -702,11 +702,9 @@ TEST(misuse_is_refused) {
 TEST(other_families_have_no_blocks) {
     struct model_case c;
     txl_error e;
-    txl_settings settings;
     const size_t gap = 0;
     case_open(&c, "wt103-zip", NULL, -1);
-    txl_model_defaults(c.model, &settings);
-    txl_session *s = case_session(&c, &settings);
+    txl_session *s = case_session(&c, NULL);
     assert_refused(txl_session_feed_block(s, c.ids, 1, &e), &e, TXL_UNSUPPORTED, "transformer-xl");
     assert_refused(txl_session_feed_gaps(s, c.ids, 1, &e), &e, TXL_UNSUPPORTED, "transformer-xl");
     assert_refused(txl_session_ask(s, &gap, 1, NULL, &e), &e, TXL_UNSUPPORTED, "transformer-xl");
