@@ -233,17 +233,11 @@ static const float *project(struct adaptive *a, const struct compute *compute, i
     return a->narrow;
 }
 
-/* The row of the head's clusters that stands for band i >= 1. */
-static size_t cluster_row(const struct ends *ends, int i) {
-    return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
-}
-
-/* ---- Exact softmax ------------------------------------------------------------------------ */
-
-/* logit[n, ld] = the entries of band i's softmax; those of band 0's clusters follow its tokens in
- * the order of their matrix. */
+/* logit[n, ld] = band i's tokens in its softmax; for band 0, cluster[n, ldc] = the clusters in the
+ * order of their matrix. */
 static void compute_logits(struct adaptive *a, const struct compute *compute, int i,
-                           const float *hidden, size_t n, float *logit, size_t ld) {
+                           const float *hidden, size_t n, float *logit, size_t ld, float *cluster,
+                           size_t ldc) {
     const struct ends *ends = a->ends;
     const struct band *band = &ends->band[i];
     const float *projected = project(a, compute, i, hidden, n);
@@ -251,8 +245,15 @@ static void compute_logits(struct adaptive *a, const struct compute *compute, in
                     LINEAR, logit, ld);
     if (i == 0 && ends->n_band > 1)
         compute_product(compute, n, projected, ends->cluster.n_col, &ends->cluster,
-                        ends->cluster_bias, LINEAR, logit + band->n_token, ld);
+                        ends->cluster_bias, LINEAR, cluster, ldc);
 }
+
+/* The row of the head's clusters that stands for band i >= 1. */
+static size_t cluster_row(const struct ends *ends, int i) {
+    return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
+}
+
+/* ---- Exact softmax ------------------------------------------------------------------------ */
 
 /* The sum of exp(x - *max) over a row of a softmax's entries: n tokens and n_cluster clusters, one
  * after the other.  e[n + n_cluster] receives the terms, unless it is NULL. */
@@ -321,7 +322,8 @@ static void score_rows(struct adaptive *a, const struct compute *compute, int i,
                                .cluster = cluster ? cluster + done : NULL,
                                .entry = a->entry + done,
                                .found = found + done};
-        compute_logits(a, compute, i, hidden + done * a->ends->d_model, rows, a->logits, n);
+        compute_logits(a, compute, i, hidden + done * a->ends->d_model, rows, a->logits, n,
+                       a->logits + a->ends->band[i].n_token, n);
         pool_run(compute->pool, (int)rows, score_row, &r);
     }
 }
@@ -342,7 +344,7 @@ void adaptive_weights(struct adaptive *a, const struct compute *compute, const f
                       size_t n, int i, float *e, size_t lde, double *sum) {
     struct exact_rows r = {
         .adaptive = a, .kernels = compute->kernels, .band = i, .logit = e, .ld = lde, .sum = sum};
-    compute_logits(a, compute, i, hidden, n, e, lde);
+    compute_logits(a, compute, i, hidden, n, e, lde, e + a->ends->band[i].n_token, lde);
     pool_run(compute->pool, (int)n, weigh_row, &r);
 }
 
@@ -491,18 +493,13 @@ static void exact_head_task(void *context, int t, int thread) {
 void adaptive_head(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
                    float *logprob, double *cluster) {
     const struct ends *ends = a->ends;
-    const struct band *band = &ends->band[0];
-    const float *projected = project(a, compute, 0, hidden, n);
     struct distributions d = {.ends = ends,
                               .kernels = compute->kernels,
                               .logprob = logprob,
                               .logit = a->cluster_logit,
                               .cluster = cluster};
-    compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
-                    LINEAR, logprob, n_token(ends));
-    if (ends->n_band > 1)
-        compute_product(compute, n, projected, ends->cluster.n_col, &ends->cluster,
-                        ends->cluster_bias, LINEAR, a->cluster_logit, (size_t)ends->n_band - 1);
+    compute_logits(a, compute, 0, hidden, n, logprob, n_token(ends), a->cluster_logit,
+                   (size_t)ends->n_band - 1);
     pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_head_task : head_task, &d);
 }
 
@@ -539,14 +536,12 @@ static void exact_tail_task(void *context, int t, int thread) {
 
 void adaptive_tail(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
                    int i, const double *cluster, float *logprob) {
-    const struct band *band = &a->ends->band[i];
-    const float *projected = project(a, compute, i, hidden, n);
     struct distributions d = {.ends = a->ends,
                               .kernels = compute->kernels,
                               .band = i,
                               .logprob = logprob,
                               .before = cluster};
-    compute_product(compute, n, projected, band->softmax.n_col, &band->softmax, band->softmax_bias,
-                    LINEAR, logprob + band->first, n_token(a->ends));
+    compute_logits(a, compute, i, hidden, n, logprob + a->ends->band[i].first, n_token(a->ends),
+                   NULL, 0);
     pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_tail_task : tail_task, &d);
 }
