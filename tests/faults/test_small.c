@@ -292,22 +292,20 @@ TEST(greedy_pickles) {
     put(".", 1);
     check("sets.pkl", read_checkpoint, "expands to more");
 
-    begin_pickle();
-    repeat("](N", 3, 1);
-    put(".", 1);
-    check("lists.pkl", read_checkpoint, "");
-    begin_pickle();
-    repeat("]Na", 3, 1);
-    put(".", 1);
-    check("items.pkl", read_checkpoint, "");
-    begin_pickle();
-    repeat("}NNs", 4, 1);
-    put(".", 1);
-    check("pairs.pkl", read_checkpoint, "");
-    begin_pickle();
-    repeat("NQ", 2, 1);
-    put(".", 1);
-    check("storages.pkl", read_checkpoint, "");
+    static const struct {
+        const char *name, *operations;
+    } repeated[] = {
+        {"lists.pkl", "](N"},
+        {"items.pkl", "]Na"},
+        {"pairs.pkl", "}NNs"},
+        {"storages.pkl", "NQ"},
+    };
+    for (size_t i = 0; i < sizeof repeated / sizeof *repeated; i++) {
+        begin_pickle();
+        repeat(repeated[i].operations, strlen(repeated[i].operations), 1);
+        put(".", 1);
+        check(repeated[i].name, read_checkpoint, "");
+    }
 }
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
