@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <xxhash.h>
@@ -17,26 +16,22 @@
  * split a huge page to release a part of it, and each release interrupts all processors. */
 #define RELEASE_SIZE ((uintptr_t)1 << 23)
 
+#define DAMAGED "; the file is damaged, convert it again"
+
 static txl_status damaged(const struct weights *w, const char *what, txl_error *error) {
-    return txl_fail(error, TXL_FORMAT, "%s: %s; the file is damaged, convert it again", w->name,
-                    what);
+    return txl_fail(error, TXL_FORMAT, "%s: %s" DAMAGED, w->name, what);
 }
 
 static txl_status check_section(const struct weights *w, const struct layout_section *section,
                                 const char *name, txl_error *error) {
-    char what[80];
-    if (section->offset > w->size || section->size > w->size - section->offset) {
-        snprintf(what, sizeof what, "the %s reach beyond the end of the file", name);
-        return damaged(w, what, error);
-    }
-    if (section->offset % 8 != 0) {
-        snprintf(what, sizeof what, "the %s are not aligned", name);
-        return damaged(w, what, error);
-    }
-    if (XXH3_64bits(w->data + section->offset, section->size) != section->checksum) {
-        snprintf(what, sizeof what, "the checksum of the %s differs", name);
-        return damaged(w, what, error);
-    }
+    if (section->offset > w->size || section->size > w->size - section->offset)
+        return txl_fail(error, TXL_FORMAT, "%s: the %s reach beyond the end of the file" DAMAGED,
+                        w->name, name);
+    if (section->offset % 8 != 0)
+        return txl_fail(error, TXL_FORMAT, "%s: the %s are not aligned" DAMAGED, w->name, name);
+    if (XXH3_64bits(w->data + section->offset, section->size) != section->checksum)
+        return txl_fail(error, TXL_FORMAT, "%s: the checksum of the %s differs" DAMAGED, w->name,
+                        name);
     return TXL_OK;
 }
 
