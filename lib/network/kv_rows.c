@@ -118,6 +118,13 @@ void rows_put(const struct rows *rows, const struct kernels *kernels, size_t lay
     }
 }
 
+void rows_put_heads(const struct rows *rows, const struct kernels *kernels, size_t layer,
+                    size_t row, size_t n, const float *elements, size_t d_head) {
+    for (size_t t = 0; t < n; t++)
+        for (size_t h = 0; h < rows->n_head; h++, elements += d_head)
+            rows_put(rows, kernels, layer, row + t, h, elements, d_head);
+}
+
 /* Reads elements[n], n <= width, from the row. */
 static void read_row(const struct rows *rows, size_t layer, size_t row, size_t head,
                      float *elements, size_t n) {

@@ -49,6 +49,10 @@ void rows_lay_out(struct rows *rows, struct arena *arena);
 void rows_put(const struct rows *rows, const struct kernels *kernels, size_t layer, size_t row,
               size_t head, const float *elements, size_t n);
 
+/* The same for all heads of n rows from `row` on: elements[n, n_head, d_head]. */
+void rows_put_heads(const struct rows *rows, const struct kernels *kernels, size_t layer,
+                    size_t row, size_t n, const float *elements, size_t d_head);
+
 /* Read and write a row's keys and values of all heads: elements[2, n_head, d_head], keys first. */
 void rows_export(const struct rows *keys, const struct rows *values, size_t layer, size_t row,
                  size_t d_head, float *elements);

@@ -125,18 +125,6 @@ static void need_sines(struct positions *p, const struct compute *compute, size_
 
 /* ---- Rows of all distances ---------------------------------------------------------------- */
 
-/* Rows are computed in the order in which they are stored, the farthest first: row t of the n rows
- * from distance `first` on belongs to distance first + n - 1 - t. */
-static void store_rows(struct positions *p, const struct compute *compute, int l, size_t first,
-                       size_t n) {
-    size_t d_head = p->plan.d_head, n_head = p->plan.n_head;
-    for (size_t t = 0; t < n; t++) {
-        for (size_t h = 0; h < n_head; h++)
-            rows_put(&p->rows, compute->kernels, (size_t)l, p->n_row - first - n + t, h,
-                     p->projected + (t * n_head + h) * d_head, d_head);
-    }
-}
-
 /* The learned row of distance d is the d-th from the end of the table. */
 static void load_learned_distances(struct positions *p, const struct compute *compute, int l,
                                    const struct position_weights *weights, size_t first, size_t n) {
@@ -160,6 +148,8 @@ void positions_need(struct positions *p, const struct compute *compute, size_t c
         need_sines(p, compute, p->needed);
 }
 
+/* Rows are computed in the order in which they are stored, the farthest first: row t of the n rows
+ * from distance `first` on belongs to distance first + n - 1 - t. */
 void positions_fill(struct positions *p, const struct compute *compute, int l,
                     const struct position_weights *weights) {
     size_t d_model = p->plan.d_model;
@@ -170,7 +160,8 @@ void positions_fill(struct positions *p, const struct compute *compute, int l,
         else /* W_r R: R[n, d_model], W_r[n_head d_head, d_model] */
             compute_product(compute, n, p->sines + (p->distances - first - n) * d_model, d_model,
                             weights->r, NULL, LINEAR, p->projected, projected_width(&p->plan));
-        store_rows(p, compute, l, first, n);
+        rows_put_heads(&p->rows, compute->kernels, (size_t)l, p->n_row - first - n, n, p->projected,
+                       p->plan.d_head);
     }
 }
 

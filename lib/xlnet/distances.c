@@ -153,17 +153,12 @@ void distances_need(struct distances *p, const struct compute *compute, int64_t 
 static void fill_span(struct distances *p, const struct compute *compute, int l,
                       const struct xlnet_layer *layer, int64_t most, int64_t least) {
     size_t d_model = (size_t)p->net->d_model, d_head = (size_t)p->net->d_head;
-    size_t n_head = (size_t)p->net->n_head;
     for (int64_t first = most; first >= least; first -= DISTANCE_BLOCK) {
         size_t n = (size_t)smaller(DISTANCE_BLOCK, first - least + 1);
         size_t row = (size_t)((int64_t)p->zero - first);
         compute_product(compute, n, sines_of(p, first), d_model, &layer->r, NULL, LINEAR,
-                        p->projected, n_head * d_head);
-        for (size_t t = 0; t < n; t++) {
-            for (size_t h = 0; h < n_head; h++)
-                rows_put(&p->rows, compute->kernels, (size_t)l, row + t, h,
-                         p->projected + (t * n_head + h) * d_head, d_head);
-        }
+                        p->projected, xlnet_width(p->net));
+        rows_put_heads(&p->rows, compute->kernels, (size_t)l, row, n, p->projected, d_head);
     }
 }
 
