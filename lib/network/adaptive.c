@@ -38,8 +38,11 @@ size_t adaptive_scratch(const struct ends *ends, size_t max_x) {
     return most;
 }
 
-size_t adaptive_entries(const struct ends *ends, int i) {
-    return ends->band[i].n_token + (i == 0 ? (size_t)ends->n_band - 1 : 0);
+size_t ends_most_entries(const struct ends *ends) {
+    size_t most = 0;
+    for (int i = 0; i < ends->n_band; i++)
+        most = larger(most, ends_entries(ends, i));
+    return most;
 }
 
 /* The exact arithmetic sums a softmax after its last logit is known, so it keeps whole rows, but no
@@ -47,9 +50,7 @@ size_t adaptive_entries(const struct ends *ends, int i) {
 enum { MOST_LOGITS = 1 << 22 };
 
 static size_t most_logits(const struct ends *ends, size_t max_x) {
-    size_t widest = 0;
-    for (int i = 0; i < ends->n_band; i++)
-        widest = larger(widest, adaptive_entries(ends, i));
+    size_t widest = ends_most_entries(ends);
     return larger(widest, smaller(max_x * widest, MOST_LOGITS));
 }
 
@@ -103,15 +104,8 @@ void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products) {
 
 /* ---- Embedding ---------------------------------------------------------------------------- */
 
-static int band_of(const struct ends *ends, size_t id) {
-    int i = 0;
-    while (id >= ends->band[i].first + ends->band[i].n_token)
-        i++;
-    return i;
-}
-
 uint64_t ends_target_products(const struct ends *ends, int32_t id) {
-    int i = band_of(ends, (size_t)id);
+    int i = ends_band_of(ends, (size_t)id);
     uint64_t bytes = 0, products = 0;
     if (i > 0) {
         add_matrix(&ends->band[i].softmax_projection, &bytes, &products);
@@ -124,7 +118,7 @@ uint64_t ends_target_products(const struct ends *ends, int32_t id) {
 static size_t members(struct adaptive *a, int i, const int32_t *ids, size_t n) {
     size_t count = 0;
     for (size_t t = 0; t < n; t++)
-        if (band_of(a->ends, (size_t)ids[t]) == i)
+        if (ends_band_of(a->ends, (size_t)ids[t]) == i)
             a->member[count++] = t;
     return count;
 }
@@ -248,11 +242,6 @@ static void compute_logits(struct adaptive *a, const struct compute *compute, in
                         ends->cluster_bias, LINEAR, cluster, ldc);
 }
 
-/* The row of the head's clusters that stands for band i >= 1. */
-static size_t cluster_row(const struct ends *ends, int i) {
-    return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
-}
-
 /* ---- Exact softmax ------------------------------------------------------------------------ */
 
 /* The sum of exp(x - *max) over a row of a softmax's entries: n tokens and n_cluster clusters, one
@@ -297,7 +286,7 @@ static void score_row(void *context, int t, int thread) {
     (void)thread;
     const struct exact_rows *r = context;
     const struct ends *ends = r->adaptive->ends;
-    size_t n = ends->band[r->band].n_token, n_cluster = adaptive_entries(ends, r->band) - n;
+    size_t n = ends->band[r->band].n_token, n_cluster = ends_entries(ends, r->band) - n;
     const float *logit = r->logit + (size_t)t * r->ld;
     double norm = norm_of_row(r->kernels, logit, n, logit + n, n_cluster);
     double logprob = (double)logit[r->entry[t]] - norm;
@@ -310,7 +299,7 @@ static void score_row(void *context, int t, int thread) {
 static void score_rows(struct adaptive *a, const struct compute *compute, int i,
                        const float *hidden, size_t count, const double *cluster, double *found,
                        float *nats) {
-    size_t n = adaptive_entries(a->ends, i), most = a->most_logits / n, rows;
+    size_t n = ends_entries(a->ends, i), most = a->most_logits / n, rows;
     for (size_t done = 0; done < count; done += rows) {
         rows = smaller(most, count - done);
         struct exact_rows r = {.adaptive = a,
@@ -332,12 +321,12 @@ static void weigh_row(void *context, int t, int thread) {
     (void)thread;
     const struct exact_rows *r = context;
     const struct ends *ends = r->adaptive->ends;
-    size_t n = ends->band[r->band].n_token, n_cluster = adaptive_entries(ends, r->band) - n;
+    size_t n = ends->band[r->band].n_token, n_cluster = ends_entries(ends, r->band) - n;
     float *e = r->logit + (size_t)t * r->ld, max, moved[MAX_BAND];
     r->sum[t] = sum_row(r->kernels, e, n, e + n, n_cluster, &max, e);
     memcpy(moved, e + n, n_cluster * sizeof *moved);
     for (size_t i = 1; i <= n_cluster; i++)
-        e[n + i - 1] = moved[cluster_row(ends, (int)i)];
+        e[n + i - 1] = moved[ends_cluster_row(ends, (int)i)];
 }
 
 void adaptive_weights(struct adaptive *a, const struct compute *compute, const float *hidden,
@@ -386,15 +375,16 @@ void adaptive_score(struct adaptive *a, const struct compute *compute, const flo
     const struct ends *ends = a->ends;
     bool exact = compute->kernels->is_exact;
     for (size_t t = 0; t < n; t++) {
-        int i = band_of(ends, (size_t)targets[t]);
-        a->entry[t] = i == 0 ? (size_t)targets[t] : ends->band[0].n_token + cluster_row(ends, i);
+        int i = ends_band_of(ends, (size_t)targets[t]);
+        a->entry[t] =
+            i == 0 ? (size_t)targets[t] : ends->band[0].n_token + ends_cluster_row(ends, i);
     }
     if (exact)
         score_rows(a, compute, 0, hidden, n, NULL, a->found, nats);
     else
         score_blocks(a, compute, 0, hidden, n, nats);
     for (size_t t = 0; t < n; t++)
-        if (band_of(ends, (size_t)targets[t]) > 0)
+        if (ends_band_of(ends, (size_t)targets[t]) > 0)
             add_waiting(a, compute, hidden + t * ends->d_model, targets[t], exact ? a->found[t] : 0,
                         &nats[t]);
 }
@@ -442,11 +432,6 @@ struct distributions {
     const double *before; /* [n, n_band]: what it found before */
 };
 
-static size_t n_token(const struct ends *ends) {
-    const struct band *last = &ends->band[ends->n_band - 1];
-    return last->first + last->n_token;
-}
-
 /* The softmax over band 0's tokens and the clusters, whose logits are in the order of their
  * matrix. */
 static void head_task(void *context, int t, int thread) {
@@ -454,7 +439,7 @@ static void head_task(void *context, int t, int thread) {
     const struct distributions *d = context;
     const struct ends *ends = d->ends;
     size_t n = ends->band[0].n_token, n_cluster = (size_t)ends->n_band - 1;
-    float *logprob = d->logprob + (size_t)t * n_token(ends);
+    float *logprob = d->logprob + (size_t)t * ends_n_token(ends);
     const float *tail = d->logit + (size_t)t * n_cluster;
     double *cluster = d->cluster + (size_t)t * (size_t)ends->n_band;
     float max, sum, top = -INFINITY;
@@ -472,7 +457,7 @@ static void head_task(void *context, int t, int thread) {
     for (size_t i = 0; i < n; i++)
         logprob[i] -= norm;
     for (int i = 1; i < ends->n_band; i++)
-        cluster[i] = tail[cluster_row(ends, i)] - norm;
+        cluster[i] = tail[ends_cluster_row(ends, i)] - norm;
 }
 
 static void exact_head_task(void *context, int t, int thread) {
@@ -480,14 +465,14 @@ static void exact_head_task(void *context, int t, int thread) {
     const struct distributions *d = context;
     const struct ends *ends = d->ends;
     size_t n = ends->band[0].n_token, n_cluster = (size_t)ends->n_band - 1;
-    float *logprob = d->logprob + (size_t)t * n_token(ends);
+    float *logprob = d->logprob + (size_t)t * ends_n_token(ends);
     const float *tail = d->logit + (size_t)t * n_cluster;
     double norm = norm_of_row(d->kernels, logprob, n, tail, n_cluster);
     for (size_t i = 0; i < n; i++)
         logprob[i] = round_logprob((double)logprob[i] - norm);
     for (int i = 1; i < ends->n_band; i++)
         d->cluster[(size_t)t * (size_t)ends->n_band + (size_t)i] =
-            (double)tail[cluster_row(ends, i)] - norm;
+            (double)tail[ends_cluster_row(ends, i)] - norm;
 }
 
 void adaptive_head(struct adaptive *a, const struct compute *compute, const float *hidden, size_t n,
@@ -498,14 +483,14 @@ void adaptive_head(struct adaptive *a, const struct compute *compute, const floa
                               .logprob = logprob,
                               .logit = a->cluster_logit,
                               .cluster = cluster};
-    compute_logits(a, compute, 0, hidden, n, logprob, n_token(ends), a->cluster_logit,
+    compute_logits(a, compute, 0, hidden, n, logprob, ends_n_token(ends), a->cluster_logit,
                    (size_t)ends->n_band - 1);
     pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_head_task : head_task, &d);
 }
 
 /* Where the logits of task t's band are, and what its cluster has. */
 static float *tail_row(const struct distributions *d, int t) {
-    return d->logprob + (size_t)t * n_token(d->ends) + d->ends->band[d->band].first;
+    return d->logprob + (size_t)t * ends_n_token(d->ends) + d->ends->band[d->band].first;
 }
 
 static double tail_cluster(const struct distributions *d, int t) {
@@ -541,7 +526,7 @@ void adaptive_tail(struct adaptive *a, const struct compute *compute, const floa
                               .band = i,
                               .logprob = logprob,
                               .before = cluster};
-    compute_logits(a, compute, i, hidden, n, logprob + a->ends->band[i].first, n_token(a->ends),
-                   NULL, 0);
+    compute_logits(a, compute, i, hidden, n, logprob + a->ends->band[i].first,
+                   ends_n_token(a->ends), NULL, 0);
     pool_run(compute->pool, (int)n, compute->kernels->is_exact ? exact_tail_task : tail_task, &d);
 }

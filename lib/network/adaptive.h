@@ -27,6 +27,33 @@ struct ends {
     bool forward_order;        /* band i is cluster i - 1, not the i-th from the end */
 };
 
+/* The number of tokens of all bands. */
+static inline size_t ends_n_token(const struct ends *ends) {
+    const struct band *last = &ends->band[ends->n_band - 1];
+    return last->first + last->n_token;
+}
+
+/* The band of a token. */
+static inline int ends_band_of(const struct ends *ends, size_t id) {
+    int i = 0;
+    while (id >= ends->band[i].first + ends->band[i].n_token)
+        i++;
+    return i;
+}
+
+/* The row of the head's clusters that stands for band i >= 1. */
+static inline size_t ends_cluster_row(const struct ends *ends, int i) {
+    return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
+}
+
+/* The number of entries of band i's softmax: its tokens, and for band 0 the other bands too. */
+static inline size_t ends_entries(const struct ends *ends, int i) {
+    return ends->band[i].n_token + (i == 0 ? (size_t)ends->n_band - 1 : 0);
+}
+
+/* The most entries of a band's softmax. */
+size_t ends_most_entries(const struct ends *ends);
+
 /* What one token needs of both ends, in bytes and in additions and multiplications: one row of the
  * embedding, and the first band of the softmax with the entries of the other bands. */
 void ends_costs(const struct ends *ends, uint64_t *bytes, uint64_t *products);
@@ -89,12 +116,9 @@ void adaptive_head(struct adaptive *adaptive, const struct compute *compute, con
 void adaptive_tail(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
                    size_t n, int band, const double *cluster, float *logprob);
 
-/* The number of entries of band i's softmax: its tokens, and for band 0 the other bands too. */
-size_t adaptive_entries(const struct ends *ends, int i);
-
 /* Computes the softmax of band i for hidden[n, d_model], n <= max_x, before its division: with
  * entries x_j, e[t, j] = exp(x_j - max x), and sum[t] is their sum.  Row t of e begins at e[t lde];
- * lde >= adaptive_entries(i).  Of band 0, the entries after its tokens are bands 1, 2 and so on.
+ * lde >= ends_entries(i).  Of band 0, the entries after its tokens are bands 1, 2 and so on.
  * For the exact arithmetic only. */
 void adaptive_weights(struct adaptive *adaptive, const struct compute *compute, const float *hidden,
                       size_t n, int i, float *e, size_t lde, double *sum);

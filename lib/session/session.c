@@ -418,7 +418,7 @@ txl_status session_feed_weights(txl_session *const *sessions, size_t n, const in
 
 void session_band_weights(txl_session *s, int i, float *e, double *sum) {
     struct timeline *t = s->timeline;
-    const size_t n = adaptive_entries(&t->network->ends, i);
+    const size_t n = ends_entries(&t->network->ends, i);
     const struct rounding before = session_rounding(s);
     adaptive_weights(&t->adaptive, &t->compute, s->last, 1, i, e, n, sum);
     session_restore_rounding(&before);

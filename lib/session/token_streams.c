@@ -19,10 +19,8 @@ enum { TRIAL = 4096 };
 static txl_status open_tables(struct stream_coder *coder, size_t n, txl_error *error) {
     const struct vocabulary *vocabulary = &coder->model->vocabulary;
     const struct ends *ends = &coder->model->network->ends;
-    const size_t n_token = ends->band[0].n_token, n_head = adaptive_entries(ends, 0);
-    size_t most = n_head;
-    for (int i = 1; i < ends->n_band; i++)
-        most = ends->band[i].n_token > most ? ends->band[i].n_token : most;
+    const size_t n_token = ends->band[0].n_token, n_head = ends_entries(ends, 0);
+    const size_t most = ends_most_entries(ends);
     txl_status status = token_bytes_open(&coder->table, vocabulary, error);
     if (status)
         return status;
@@ -59,7 +57,7 @@ static txl_status open_sessions(struct stream_coder *coder, size_t n, txl_error 
 txl_status stream_coder_open(struct stream_coder *coder, const txl_model *model,
                              const txl_settings *settings, size_t n, uint64_t memory,
                              txl_error *error) {
-    const uint64_t head = adaptive_entries(&model->network->ends, 0) * sizeof *coder->head,
+    const uint64_t head = ends_entries(&model->network->ends, 0) * sizeof *coder->head,
                    bytes = txl_session_bytes(model, settings);
     if (bytes > UINT64_MAX - head || memory / (bytes + head) < n)
         n = bytes > UINT64_MAX - head ? 1 : (size_t)(memory / (bytes + head));
@@ -138,9 +136,7 @@ static txl_status code_token(struct stream_coder *coder, struct run *run, bool d
                              bool *good, txl_error *error) {
     const struct ends *ends = &coder->model->network->ends;
     const size_t n_head = ends->band[0].n_token;
-    int i = 0;
-    while (!decodes && (size_t)*id >= ends->band[i].first + ends->band[i].n_token)
-        i++;
+    int i = decodes ? 0 : ends_band_of(ends, (size_t)*id);
     size_t entry = i == 0 ? (size_t)*id : n_head + (size_t)i - 1;
     txl_status status = code_entry(coder, run, decodes, 0, &entry, good, error);
     if (status || !*good)

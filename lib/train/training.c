@@ -23,17 +23,9 @@ static float *take_rows(struct arena *arena, uint64_t rows, uint64_t columns) {
     return arena_take(arena, rows, columns * sizeof(float));
 }
 
-/* Entries of the largest softmax: a band's, or the head's with its clusters. */
-static size_t widest_softmax(const struct ends *ends) {
-    size_t most = ends->band[0].n_token + (size_t)ends->n_band - 1;
-    for (int i = 1; i < ends->n_band; i++)
-        most = ends->band[i].n_token > most ? ends->band[i].n_token : most;
-    return most;
-}
-
 /* Rows whose logits are computed together: those that fit into 32 MiB, but at least a piece. */
 static size_t softmax_rows(const struct training *t, size_t n) {
-    size_t rows = ((size_t)8 << 20) / widest_softmax(t->ends) / ROW_PIECE * ROW_PIECE;
+    size_t rows = ((size_t)8 << 20) / ends_most_entries(t->ends) / ROW_PIECE * ROW_PIECE;
     rows = rows < ROW_PIECE ? ROW_PIECE : rows;
     return rows < n ? rows : n;
 }
@@ -89,7 +81,7 @@ static void lay_out_work(struct training *t, struct arena *arena, uint64_t n, ui
     t->gather = take_rows(arena, t->ends->n_band > 1 ? n : 0, d);
     t->d_gather = take_rows(arena, t->ends->n_band > 1 ? n : 0, d);
     t->softmax_rows = softmax_rows(t, n);
-    t->logit = take_rows(arena, t->softmax_rows, widest_softmax(t->ends));
+    t->logit = take_rows(arena, t->softmax_rows, ends_most_entries(t->ends));
     t->cluster = take_rows(arena, n, (uint64_t)t->ends->n_band - 1);
     t->output = take_rows(arena, n, d);
     t->d_a = take_rows(arena, n, d);
@@ -114,7 +106,7 @@ static uint64_t packed_room(const struct training *t, size_t n, size_t m) {
     const struct packed_product *p = t->products.packed;
     const struct transformer_xl *net = t->net;
     size_t d = (size_t)net->d_model, width = head_width(net), inner = (size_t)net->d_inner;
-    size_t rows = t->softmax_rows, entries = widest_softmax(t->ends),
+    size_t rows = t->softmax_rows, entries = ends_most_entries(t->ends),
            clusters = (size_t)t->ends->n_band;
     size_t keys = (size_t)t->how.mem_len + (size_t)t->how.tgt_len;
     size_t embed = larger(t->ends->band[0].embedding.n_col, d);

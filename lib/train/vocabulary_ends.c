@@ -7,18 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-static int band_of(const struct ends *ends, int32_t id) {
-    int i = 0;
-    while ((size_t)id >= ends->band[i].first + ends->band[i].n_token)
-        i++;
-    return i;
-}
-
 /* Lists in t->member which of ids[n] are in band i; returns their number. */
 static size_t members(struct training *t, int i, const int32_t *ids) {
     size_t count = 0;
     for (size_t k = 0; k < t->n; k++)
-        if (band_of(t->ends, ids[k]) == i)
+        if (ends_band_of(t->ends, (size_t)ids[k]) == i)
             t->member[count++] = k;
     return count;
 }
@@ -143,11 +136,6 @@ struct softmax {
     const float *narrow; /* [count, d_band]: the same, projected if there is a projection */
 };
 
-/* Band i's place among the clusters, i > 0. */
-static size_t cluster_entry(const struct ends *ends, int i) {
-    return (size_t)(ends->forward_order ? i - 1 : ends->n_band - 1 - i);
-}
-
 /* Moves to the next piece of `end` rows; false: there is none. */
 static bool next_piece(struct softmax *s, size_t end) {
     s->first += s->count;
@@ -158,10 +146,10 @@ static bool next_piece(struct softmax *s, size_t end) {
 /* The entry for target `id` in the softmax. */
 static size_t entry_of(const struct softmax *s, int32_t id) {
     const struct ends *ends = s->t->ends;
-    int band = band_of(ends, id);
+    int band = ends_band_of(ends, (size_t)id);
     if (band == s->band)
         return (size_t)id - ends->band[band].first;
-    return s->n + cluster_entry(ends, band);
+    return s->n + ends_cluster_row(ends, band);
 }
 
 /* A band's softmax_projection, or the embedding's transpose if they are tied. */
@@ -295,7 +283,7 @@ static void distribution_task(void *context, int i, int thread) {
     const struct training *t = s->t;
     const struct band *band = &t->ends->band[s->band];
     size_t n = s->n + s->n_cluster, n_band = (size_t)t->ends->n_band, first = (size_t)i * ROW_PIECE;
-    size_t n_token = t->ends->band[n_band - 1].first + t->ends->band[n_band - 1].n_token;
+    size_t n_token = ends_n_token(t->ends);
     size_t end = smaller(s->count, first + ROW_PIECE);
     for (size_t k = first; k < end; k++) {
         float *logit = t->logit + k * n, *cluster = o->cluster + (s->first + k) * (n_band - 1);
@@ -308,7 +296,7 @@ static void distribution_task(void *context, int i, int thread) {
         float whole = logit[0];
         whole += t->loops->cross_entropy(n, 0, 1, logit);
         if (s->band > 0)
-            whole -= cluster[cluster_entry(t->ends, s->band)];
+            whole -= cluster[ends_cluster_row(t->ends, s->band)];
         for (size_t c = 0; c < s->n; c++)
             out[c] -= whole;
         for (size_t c = 0; c < s->n_cluster; c++)
