@@ -10,9 +10,8 @@
 #include "cli/system/terminal.h"
 #include "cli/train/train_options.h"
 #include "commands.h"
+#include "model.h"
 #include "published.h"
-#include "refusals.h"
-#include "session.h"
 #include "settings.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "cli/system/terminal.h"
 #include "commands.h"
 #include "lib/base/output_file.h"
-#include "session.h"
+#include "settings.h"
 
 #include <string.h>
 #include <sys/stat.h>

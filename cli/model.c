@@ -1,4 +1,4 @@
-/* Opens models, and tells what they are. */
+/* Opens models, tells what they are, and refuses what a family of networks cannot do. */
 #include "model.h"
 
 #include "cli/system/blas_core.h"
@@ -113,4 +113,25 @@ bool model_has_characters(const struct model *model) {
 
 bool model_has_pieces(const struct model *model) {
     return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_PIECE;
+}
+
+static bool refuse(const struct model *model, const char *family, const struct meaningless *options,
+                   size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (options[i].given) {
+            terminal_error("%s: %s is %s, %s", options[i].option, model->name, family,
+                           options[i].reason);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool model_allows(const struct model *model, const struct meaningless *options, size_t n) {
+    return !model_sees_both_sides(model) || refuse(model, "an XLNet", options, n);
+}
+
+bool model_needs_both_sides(const struct model *model, const struct meaningless *options,
+                            size_t n) {
+    return model_sees_both_sides(model) || refuse(model, "a Transformer-XL", options, n);
 }

@@ -51,4 +51,16 @@ bool model_has_characters(const struct model *model);
 /* True for the kinds whose symbols are pieces of a SentencePiece model. */
 bool model_has_pieces(const struct model *model);
 
+/* An option that was given, and why it means nothing to an XLNet. */
+struct meaningless {
+    bool given;
+    const char *option, *reason;
+};
+
+/* False with the error printed if one of the `n` is given and the model is an XLNet. */
+bool model_allows(const struct model *model, const struct meaningless *options, size_t n);
+
+/* The same for options that mean something to an XLNet alone. */
+bool model_needs_both_sides(const struct model *model, const struct meaningless *options, size_t n);
+
 #endif

@@ -1,14 +1,51 @@
-/* The settings of a result.  A row of the table is a setting; JSON and the summary line are printed
- * from the same rows, and so are the settings of a model that txl info prints. */
+/* The settings of a run and of its result.  A row of the table is a setting; JSON and the summary
+ * line are printed from the same rows, and so are the settings of a model that txl info prints. */
 #include "settings.h"
 
 #include "cli/system/output.h"
+#include "cli/system/terminal.h"
 #include "lib/base/sizes.h"
-#include "session.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+
+const char *const memory_types[] = {"f32", "f16", "bf16", NULL};
+const char *const session_computes[] = {"type", "int8", NULL};
+const char *const arithmetics[] = {"fast", "exact", NULL};
+const char *const train_computes[] = {"f32", "bf16", NULL};
+
+/* ---- Of a session --------------------------------------------------------------------------- */
+
+void settings_override(txl_settings *settings, const struct session_options *options,
+                       const struct common_options *common) {
+    if (options->tgt_len != INTEGER_UNSET)
+        settings->tgt_len = (int)options->tgt_len;
+    if (options->mem_len != INTEGER_UNSET)
+        settings->mem_len = (int)options->mem_len;
+    if (options->clamp_len != INTEGER_UNSET)
+        settings->clamp_len = (int)options->clamp_len;
+    if (options->same_length != CHOICE_UNSET)
+        settings->same_length = options->same_length == ANSWER_YES;
+    if (options->memory_type != CHOICE_UNSET)
+        settings->memory_type = (txl_memory_type)options->memory_type;
+    if (options->compute != CHOICE_UNSET)
+        settings->compute = (txl_compute)options->compute;
+    if (options->arithmetic != CHOICE_UNSET)
+        settings->arithmetic = (txl_arithmetic)options->arithmetic;
+    settings->threads = (int)common->threads;
+}
+
+bool session_open(const struct model *model, const txl_settings *settings, txl_session **session) {
+    txl_error error;
+    if (txl_session_new(model->handle, settings, session, &error)) {
+        terminal_error("%s", error.message);
+        return false;
+    }
+    return true;
+}
+
+/* ---- Values ------------------------------------------------------------------------------- */
 
 struct value {
     enum { NOTHING, NUMBER, REAL, WORD, ANSWER } kind;
@@ -25,8 +62,6 @@ struct source {
     const struct run_settings *run;
     const json_t *read;
 };
-
-/* ---- Values ------------------------------------------------------------------------------- */
 
 static struct value number(int64_t n) {
     return (struct value){.kind = NUMBER, .number = n};

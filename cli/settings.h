@@ -1,10 +1,93 @@
-/* How every result states the settings that decide its numbers. */
+/* The settings of a run: the options that give them, and how every result states those that decide
+ * its numbers. */
 #ifndef CLI_SETTINGS_H
 #define CLI_SETTINGS_H
 
 #include "model.h"
 
 #include <jansson.h>
+
+/* --tgt-len, --mem-len, --clamp-len, --same-length, --memory-type. */
+struct session_options {
+    int64_t tgt_len, mem_len, clamp_len;
+    int same_length; /* an index into answers */
+    int memory_type; /* an index into memory_types */
+    int compute;     /* an index into session_computes */
+    int arithmetic;  /* an index into arithmetics */
+};
+
+extern const char *const memory_types[]; /* f32, f16, bf16: as txl_memory_type */
+
+extern const char *const session_computes[]; /* type, int8: as txl_compute */
+extern const char *const arithmetics[];      /* fast, exact: as txl_arithmetic */
+extern const char *const train_computes[];   /* what training multiplies in: f32, bf16 */
+enum { COMPUTE_F32, COMPUTE_BF16 };
+
+#define SESSION_UNSET                                                                              \
+    { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET, CHOICE_UNSET }
+
+/* Rows of options that several commands have.  In the brackets stand .offset, .standard and what
+ * else a command has its own of. */
+#define TGT_LEN_ROW(...)                                                                           \
+    {                                                                                              \
+        .name = "tgt-len", .kind = OPTION_INTEGER, .argument = "N", .help = "tokens of a segment", \
+        .least = 1, .most = TXL_MAX_TGT_LEN, __VA_ARGS__                                           \
+    }
+#define MEM_LEN_ROW(...)                                                                           \
+    {                                                                                              \
+        .name = "mem-len", .kind = OPTION_INTEGER, .argument = "N",                                \
+        .help = "tokens of memory before the segment", .least = 0, .most = TXL_MAX_MEM_LEN,        \
+        __VA_ARGS__                                                                                \
+    }
+#define CLAMP_LEN_ROW(...)                                                                         \
+    {                                                                                              \
+        .name = "clamp-len", .kind = OPTION_INTEGER, .argument = "N",                              \
+        .help = "longest distance with a position of its own; 0 or -1: no limit", .least = -1,     \
+        .most = INT32_MAX, __VA_ARGS__                                                             \
+    }
+#define SAME_LENGTH_ROW(...)                                                                       \
+    {                                                                                              \
+        .name = "same-length", .kind = OPTION_CHOICE, .choices = answers,                          \
+        .help = "let every token see exactly mem-len positions, itself included", __VA_ARGS__      \
+    }
+#define MEMORY_TYPE_ROW(place)                                                                     \
+    {                                                                                              \
+        .name = "memory-type", .kind = OPTION_CHOICE, .choices = memory_types, .standard = "f32",  \
+        .help =                                                                                    \
+            "type that keys, values and position rows are kept in; 16 bits take half the memory",  \
+        .offset = (place)                                                                          \
+    }
+#define PRE_LNORM_ROW(...)                                                                         \
+    {                                                                                              \
+        .name = "pre-lnorm", .kind = OPTION_CHOICE, .choices = answers,                            \
+        .help = "layer normalisation before each sublayer instead of after it", __VA_ARGS__        \
+    }
+#define ARITHMETIC_ROW(place)                                                                      \
+    {                                                                                              \
+        .name = "arithmetic", .kind = OPTION_CHOICE, .choices = arithmetics, .standard = "fast",   \
+        .help = "exact: every number has the same bits on every machine, however the text is "     \
+                "divided; slower",                                                                 \
+        .offset = (place)                                                                          \
+    }
+
+/* The rows of a command that runs sessions with the checkpoint's settings. */
+#define LENGTH_ROWS(type, member)                                                                  \
+    TGT_LEN_ROW(.section = "Segments and memory", .standard = "the checkpoint's",                  \
+                .offset = offsetof(type, member.tgt_len)),                                         \
+        MEM_LEN_ROW(.standard = "the checkpoint's", .offset = offsetof(type, member.mem_len)),     \
+        CLAMP_LEN_ROW(.standard = "the checkpoint's", .offset = offsetof(type, member.clamp_len))
+#define SESSION_ROWS(type, member)                                                                 \
+    LENGTH_ROWS(type, member),                                                                     \
+        SAME_LENGTH_ROW(.standard = "the checkpoint's",                                            \
+                        .offset = offsetof(type, member.same_length)),                             \
+        MEMORY_TYPE_ROW(offsetof(type, member.memory_type))
+
+/* Overrides the settings that the command line gives. */
+void settings_override(txl_settings *settings, const struct session_options *options,
+                       const struct common_options *common);
+
+/* Opens a session; false with the error printed. */
+bool session_open(const struct model *model, const txl_settings *settings, txl_session **session);
 
 /* How a model learned from what it had scored (--dynamic). */
 struct dynamic_settings {

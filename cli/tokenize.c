@@ -4,7 +4,7 @@
 #include "cli/system/terminal.h"
 #include "commands.h"
 #include "lib/base/buffer.h"
-#include "text_form.h"
+#include "model.h"
 #include "tokens.h"
 #include "unknown.h"
 
@@ -321,7 +321,7 @@ static bool tokenize_file(struct tokenize *t, const char *path) {
 static void print_summary(const struct tokenize *t) {
     terminal_brief("%" PRIu64 " symbols", t->symbols);
     terminal_summary("symbols=%" PRIu64 " unknown=%" PRIu64 " bytes=%" PRIu64 " text=%s model=%s",
-                     t->symbols, t->unknown, t->bytes, text_form(&t->model, t->text, false),
+                     t->symbols, t->unknown, t->bytes, text_form(t->model.handle, t->text, false),
                      t->model.name);
 }
 

@@ -12,6 +12,27 @@
 /* Bytes between two looks at the progress and at Ctrl-C. */
 enum { READ_BYTES = 1 << 16, FEED_BYTES = 512 };
 
+/* ---- How a text is split ------------------------------------------------------------------ */
+
+const char *const text_forms[] = {"raw", "tokens", NULL};
+
+static bool is_words(txl_kind kind) {
+    return txl_kind_unit(kind) == TXL_UNIT_WORD;
+}
+
+const char *text_form(const txl_model *model, int form, bool ids) {
+    return ids ? "ids" : is_words(txl_model_kind(model)) ? text_forms[form] : "-";
+}
+
+bool text_form_choose(txl_kind kind, int asked, int standard, int *form) {
+    *form = asked == CHOICE_UNSET ? standard : asked;
+    if (asked == CHOICE_UNSET || is_words(kind))
+        return true;
+    terminal_error("--text %s is for models of words; this model's text is split in one way only",
+                   text_forms[asked]);
+    return false;
+}
+
 /* ---- Decimal ids -------------------------------------------------------------------------- */
 
 static txl_status bad_id(const struct id_parser *ids, const char *what, txl_error *error) {

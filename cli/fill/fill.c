@@ -1,12 +1,10 @@
 /* txl fill: fills the gaps of a text, using the text on both sides of them. */
 #include "cli/commands.h"
 #include "cli/sampling.h"
-#include "cli/session.h"
 #include "cli/settings.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "cli/text_form.h"
 #include "cli/tokens.h"
 #include "text.h"
 
@@ -248,7 +246,7 @@ static bool set_up(struct fill *f, struct fill_options *o, const char *path) {
 }
 
 static struct run_settings run_of(const struct fill *f) {
-    return (struct run_settings){.text = text_form(&f->model, TEXT_RAW, f->options->ids),
+    return (struct run_settings){.text = text_form(f->model.handle, TEXT_RAW, f->options->ids),
                                  .fills = true,
                                  .unwrap = f->options->common.unwrap,
                                  .order = orders[f->options->order]};

@@ -1,6 +1,6 @@
 /* txl generate: continues a prompt. */
 #include "cli/commands.h"
-#include "cli/refusals.h"
+#include "cli/model.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
@@ -186,8 +186,8 @@ static void print_settings(const struct generate *g, const char *texts, const ch
                      texts, g->prompt.tokens, g->prompt.unknown.n, g->tokens, g->done, seed,
                      g->seconds, tokens_per_second(g), sampling, eos_ways[options->eos],
                      options->end == END_SENTENCE ? " end=sentence" : "",
-                     options->allow_unk ? "yes" : "no", text_form(&g->model, g->text, options->ids),
-                     settings);
+                     options->allow_unk ? "yes" : "no",
+                     text_form(g->model.handle, g->text, options->ids), settings);
 }
 
 static const char *brief_end(const struct generate *g) {

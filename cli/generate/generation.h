@@ -5,9 +5,8 @@
 
 #include "cli/dynamic.h"
 #include "cli/sampling.h"
-#include "cli/session.h"
 #include "cli/settings.h"
-#include "cli/text_form.h"
+#include "cli/tokens.h"
 #include "lib/base/buffer.h"
 #include "lib/base/id_list.h"
 #include "prompt.h"

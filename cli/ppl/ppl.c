@@ -2,8 +2,8 @@
 #include "before.h"
 #include "cli/commands.h"
 #include "cli/dynamic.h"
+#include "cli/model.h"
 #include "cli/published.h"
-#include "cli/refusals.h"
 #include "cli/system/input.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -174,7 +174,7 @@ static void describe_run(struct ppl *ppl) {
                                         : options->sliding_window > 0 ? "sliding"
                                         : options->refresh > 0        ? "refreshed"
                                                                       : "segments",
-                                .text = text_form(&ppl->model, ppl->text, options->ids)};
+                                .text = text_form(ppl->model.handle, ppl->text, options->ids)};
     ppl->evaluation = (struct evaluation){.model = ppl->model.handle,
                                           .options = {.raw = ppl->text == TEXT_RAW,
                                                       .ids = options->ids,

@@ -3,8 +3,8 @@
 #define CLI_PPL_OPTIONS_H
 
 #include "cli/dynamic.h"
-#include "cli/session.h"
-#include "cli/text_form.h"
+#include "cli/settings.h"
+#include "cli/tokens.h"
 
 enum { SPACE_WITH_NEXT, SPACE_WITH_PREVIOUS };
 
