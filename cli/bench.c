@@ -2,13 +2,11 @@
  * the machine allows.  On many machines the bandwidth of the memory changes from one second to the
  * next, so the limits are measured again before every sample. */
 #include "bench_training.h"
-#include "cli/generate/reading.h"
 #include "cli/options/numbers.h"
 #include "cli/system/blas_core.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "cli/train/train_options.h"
 #include "commands.h"
 #include "model.h"
 #include "published.h"
@@ -277,7 +275,7 @@ static json_t *number_unless(bool without, int64_t n) {
     return without ? json_null() : json_integer((json_int_t)n);
 }
 
-static json_t *result_to_json(const struct bench *b, const struct result *r) {
+static json_t *speed_to_json(const struct bench *b, const struct result *r) {
     bool rounds = r->mode == MODE_REFRESHED;
     return json_pack(
         "{s:s, s:s, s:s*, s:s, s:i, s:i, s:o, s:f, s:f, s:f, s:I, s:I, s:f, s:f, s:s, s:f, s:f, "
@@ -308,7 +306,7 @@ static json_t *training_to_json(const struct bench *b, const struct result *r) {
 }
 
 static bool print_json(const struct bench *b, const struct result *r) {
-    return output_json(r->mode == MODE_TRAIN ? training_to_json(b, r) : result_to_json(b, r));
+    return output_json(r->mode == MODE_TRAIN ? training_to_json(b, r) : speed_to_json(b, r));
 }
 
 static bool print_line(const char *line, int length) {

@@ -23,6 +23,14 @@ extern const char *const arithmetics[];      /* fast, exact: as txl_arithmetic *
 extern const char *const train_computes[];   /* what training multiplies in: f32, bf16 */
 enum { COMPUTE_F32, COMPUTE_BF16 };
 
+/* Defaults that txl bench measures with too: new tokens that an XLNet generates before it reads all
+ * known ones again, and training. */
+#define REFRESH_TOKENS 16
+#define TRAIN_BATCH 16
+#define TRAIN_CLIP 0.25
+#define TRAIN_EPSILON 1e-8
+#define TRAIN_DROPOUT 0.1
+
 #define SESSION_UNSET                                                                              \
     { INTEGER_UNSET, INTEGER_UNSET, INTEGER_UNSET, CHOICE_UNSET, CHOICE_UNSET, CHOICE_UNSET }
 

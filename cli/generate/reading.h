@@ -5,9 +5,6 @@
 
 #include "txl.h"
 
-/* New tokens of a round by default. */
-#define REFRESH_TOKENS 16
-
 struct reading {
     bool both_sides; /* if false, the other members have no meaning */
     bool left;       /* read the prompt from left to right nevertheless */

@@ -304,7 +304,7 @@ static bool note_evaluation(struct train *t, uint64_t steps, double nats, double
 
 /* Measures the model after `steps` steps; if it is the best, the first process writes it.
  * TXL_STOPPED at a signal; other failures print their error. */
-static txl_status evaluate(struct train *t, uint64_t steps) {
+static txl_status evaluate_heldout(struct train *t, uint64_t steps) {
     if (!is_first(t)) {
         t->run.evaluated = (int64_t)steps;
         return TXL_OK;
@@ -423,7 +423,7 @@ static txl_status finish_step(struct train *t, uint64_t done) {
     bool last = is_over(t, done);
     bool evaluates = t->run.holds_out && (last || done % (uint64_t)t->run.eval_every == 0) &&
                      t->run.evaluated != (int64_t)done;
-    txl_status status = evaluates ? peers_agree(t->peers, evaluate(t, done)) : TXL_OK;
+    txl_status status = evaluates ? peers_agree(t->peers, evaluate_heldout(t, done)) : TXL_OK;
     if (evaluates && !status)
         t->run.waited = (int64_t)peers_first(t->peers, (double)t->run.waited);
     bool saves = evaluates || last || done % (uint64_t)t->run.save_every == 0;

@@ -17,7 +17,6 @@
 #define TRAIN_DIV_VAL 1
 #define TRAIN_TGT_LEN 128
 #define TRAIN_MEM_LEN 128
-#define TRAIN_BATCH 16
 /* Streams of a short text: fewer than TRAIN_BATCH where they would have less than TRAIN_SEGMENTS
  * segments; fewer than TRAIN_FEW where they would not have two. */
 #define TRAIN_SEGMENTS 50
@@ -26,9 +25,6 @@
 #define TRAIN_INIT_LR 0.0003
 #define TRAIN_LR_MIN 0
 #define TRAIN_WARMUP 100
-#define TRAIN_CLIP 0.25
-#define TRAIN_EPSILON 1e-8
-#define TRAIN_DROPOUT 0.1
 #define TRAIN_DROPATT 0
 #define TRAIN_STEPS 5000
 #define TRAIN_EPOCHS 60
