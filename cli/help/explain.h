@@ -2,7 +2,7 @@
 #ifndef CLI_EXPLAIN_H
 #define CLI_EXPLAIN_H
 
-#include "options.h"
+#include "cli/options/options.h"
 
 /* Their tables. */
 extern const struct option_row explain_options[];
