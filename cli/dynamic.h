@@ -31,56 +31,31 @@ struct dynamic_options {
 #define DYNAMIC_ADAM_EPSILON 1e-8
 
 #define DYNAMIC_ROWS(type, member, what)                                                           \
-    {.section = "Dynamic evaluation",                                                              \
-     .name = "dynamic",                                                                            \
-     .kind = OPTION_FLAG,                                                                          \
-     .help = what,                                                                                 \
-     .offset = offsetof(type, member.on)},                                                         \
-        {.name = "dynamic-method",                                                                 \
-         .kind = OPTION_CHOICE,                                                                    \
-         .choices = dynamic_methods,                                                               \
-         .standard = "rms with --statistics, else adam",                                           \
-         .help = "how the weights follow a segment's gradient",                                    \
-         .offset = offsetof(type, member.method)},                                                 \
-        {.name = "dynamic-lr",                                                                     \
-         .kind = OPTION_REAL,                                                                      \
-         .argument = "X",                                                                          \
-         .standard = "of adam " TEXT_OF(DYNAMIC_ADAM_LR),                                          \
-         .help = "the learning rate; with 0 the model stays as it is",                             \
-         .offset = offsetof(type, member.lr),                                                      \
-         .least = 0,                                                                               \
-         .most = 1e6},                                                                             \
-        {.name = "dynamic-decay",                                                                  \
-         .kind = OPTION_REAL,                                                                      \
-         .argument = "X",                                                                          \
-         .standard = "0",                                                                          \
-         .help = "of rms: how strongly each weight returns to what it was at first",               \
-         .offset = offsetof(type, member.decay),                                                   \
-         .least = 0,                                                                               \
-         .most = 1e6},                                                                             \
-        {.name = "dynamic-epsilon",                                                                \
-         .kind = OPTION_REAL,                                                                      \
-         .argument = "X",                                                                          \
-         .standard =                                                                               \
-             "of rms " TEXT_OF(DYNAMIC_RMS_EPSILON) ", of adam " TEXT_OF(DYNAMIC_ADAM_EPSILON),    \
-         .help = "what is added to the divisor of a gradient",                                     \
-         .offset = offsetof(type, member.epsilon),                                                 \
-         .least = 1e-30,                                                                           \
-         .most = 1e6},                                                                             \
-        {.name = "statistics",                                                                     \
-         .kind = OPTION_LIST,                                                                      \
-         .argument = "FILE",                                                                       \
-         .help = "of rms: a text like those that the model was trained on, whose gradients tell "  \
-                 "how far each weight may move; may be repeated; or PREFIX.index of the "          \
-                 "model's TensorFlow checkpoint, for Adam's second moments in it",                 \
-         .offset = offsetof(type, member.statistics),                                              \
-         .file = FILE_READ},                                                                       \
-    {                                                                                              \
-        .name = "statistics-tokens", .kind = OPTION_INTEGER, .argument = "N",                      \
-        .standard = TEXT_OF(DYNAMIC_STATISTICS_TOKENS),                                            \
-        .help = "read the first N tokens of each such FILE only",                                  \
-        .offset = offsetof(type, member.statistics_tokens), .least = 2, .most = MOST_INTEGER       \
-    }
+    OPTION_ROW("dynamic", OPTION_FLAG, offsetof(type, member.on), what,                            \
+               .section = "Dynamic evaluation"),                                                   \
+        OPTION_ROW("dynamic-method", OPTION_CHOICE, offsetof(type, member.method),                 \
+                   "how the weights follow a segment's gradient", .choices = dynamic_methods,      \
+                   .standard = "rms with --statistics, else adam"),                                \
+        OPTION_ROW("dynamic-lr", OPTION_REAL, offsetof(type, member.lr),                           \
+                   "the learning rate; with 0 the model stays as it is",                           \
+                   .standard = "of adam " TEXT_OF(DYNAMIC_ADAM_LR), .most = 1e6),                  \
+        OPTION_ROW("dynamic-decay", OPTION_REAL, offsetof(type, member.decay),                     \
+                   "of rms: how strongly each weight returns to what it was at first",             \
+                   .standard = "0", .most = 1e6),                                                  \
+        OPTION_ROW("dynamic-epsilon", OPTION_REAL, offsetof(type, member.epsilon),                 \
+                   "what is added to the divisor of a gradient",                                   \
+                   .standard = "of rms " TEXT_OF(DYNAMIC_RMS_EPSILON) ", of adam " TEXT_OF(        \
+                       DYNAMIC_ADAM_EPSILON),                                                      \
+                   .least = 1e-30, .most = 1e6),                                                   \
+        OPTION_ROW("statistics", OPTION_LIST, offsetof(type, member.statistics),                   \
+                   "of rms: a text like those that the model was trained on, whose gradients "     \
+                   "tell how far each weight may move; may be repeated; or PREFIX.index of the "   \
+                   "model's TensorFlow checkpoint, for Adam's second moments in it",               \
+                   .file = FILE_READ),                                                             \
+        OPTION_ROW("statistics-tokens", OPTION_INTEGER, offsetof(type, member.statistics_tokens),  \
+                   "read the first N tokens of each such FILE only",                               \
+                   .standard = TEXT_OF(DYNAMIC_STATISTICS_TOKENS), .least = 2,                     \
+                   .most = MOST_INTEGER)
 
 extern const char *const dynamic_methods[]; /* sgd, rms, adam: as txl_learning_method */
 extern const char *const dynamic_types[];

@@ -393,16 +393,12 @@ static int run(const struct command *command, int argc, char **argv) {
 
 /* ---- The table ---------------------------------------------------------------------------- */
 
+#define PLACE(member) offsetof(struct info_options, member)
+
 static const struct option_row options[] = {
-    {.section = "Output",
-     .name = "json",
-     .kind = OPTION_FLAG,
-     .help = "print an object for each file",
-     .offset = offsetof(struct info_options, json)},
-    {.name = "tensors",
-     .kind = OPTION_FLAG,
-     .help = "list the tensors too: name, dtype, shape, and in a weights file the bytes",
-     .offset = offsetof(struct info_options, tensors)},
+    {"json", OPTION_FLAG, PLACE(json), "print an object for each file", .section = "Output"},
+    {"tensors", OPTION_FLAG, PLACE(tensors),
+     "list the tensors too: name, dtype, shape, and in a weights file the bytes"},
     FILES_FROM_ROW("Input"),
     MODEL_ROW,
     COMMON_ROWS,

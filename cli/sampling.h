@@ -28,89 +28,45 @@ struct sampling_options {
 #define HISTORY_WINDOW 1048576
 
 #define SAMPLING_ROWS(type, member, warmth)                                                        \
-    {.section = "Sampling",                                                                        \
-     .name = "temperature",                                                                        \
-     .letter = 't',                                                                                \
-     .kind = OPTION_REAL,                                                                          \
-     .argument = "T",                                                                              \
-     .standard = warmth,                                                                           \
-     .help = "divide log-probabilities by T; 0: take the likeliest token",                         \
-     .offset = offsetof(type, member.temperature),                                                 \
-     .least = 0,                                                                                   \
-     .most = 1e6},                                                                                 \
-        {.name = "top-k",                                                                          \
-         .letter = 'k',                                                                            \
-         .kind = OPTION_INTEGER,                                                                   \
-         .argument = "K",                                                                          \
-         .standard = TEXT_OF(TXL_TOP_K) " for words, 0 for all else",                              \
-         .help = "draw from the K likeliest tokens; 0: from all",                                  \
-         .offset = offsetof(type, member.top_k),                                                   \
-         .least = 0,                                                                               \
-         .most = INT32_MAX},                                                                       \
-        {.name = "top-p",                                                                          \
-         .kind = OPTION_REAL,                                                                      \
-         .argument = "P",                                                                          \
-         .standard = "1",                                                                          \
-         .help = "draw from the fewest likeliest tokens that have probability P together; 1: "     \
-                 "from all",                                                                       \
-         .offset = offsetof(type, member.top_p),                                                   \
-         .least = 1e-6,                                                                            \
-         .most = 1},                                                                               \
-        {.name = "min-p",                                                                          \
-         .kind = OPTION_REAL,                                                                      \
-         .argument = "P",                                                                          \
-         .standard = "0 for words, " TEXT_OF(TXL_MIN_P_PIECES) " for pieces, " TEXT_OF(            \
-             TXL_MIN_P) " for XLNet's, bytes and characters",                                      \
-         .help = "draw from the tokens that have at least P times the likeliest's probability; "   \
-                 "0: from all",                                                                    \
-         .offset = offsetof(type, member.min_p),                                                   \
-         .least = 0,                                                                               \
-         .most = 1},                                                                               \
-        {.name = "typical",                                                                        \
-         .kind = OPTION_REAL,                                                                      \
-         .argument = "P",                                                                          \
-         .standard = "1",                                                                          \
-         .help = "locally typical sampling with mass P: the tokens closest to the expected "       \
-                 "information that have probability P together; 1: from all",                      \
-         .offset = offsetof(type, member.typical),                                                 \
-         .least = 1e-6,                                                                            \
-         .most = 1},                                                                               \
-        {.name = "repetition-penalty",                                                             \
-         .kind = OPTION_REAL,                                                                      \
-         .argument = "R",                                                                          \
-         .standard = "1",                                                                          \
-         .help = "multiply the log-probabilities of recent tokens by R; below 1 favours them",     \
-         .offset = offsetof(type, member.repetition_penalty),                                      \
-         .least = 0.01,                                                                            \
-         .most = 100},                                                                             \
-        {.name = "repeat-last",                                                                    \
-         .kind = OPTION_INTEGER,                                                                   \
-         .argument = "N",                                                                          \
-         .standard = TEXT_OF(TXL_REPEAT_LAST),                                                     \
-         .help = "with --repetition-penalty: recent are the last N tokens, of prompt and text",    \
-         .offset = offsetof(type, member.repeat_last),                                             \
-         .least = 1,                                                                               \
-         .most = HISTORY_WINDOW},                                                                  \
-        {.name = "no-repeat-ngram",                                                                \
-         .kind = OPTION_INTEGER,                                                                   \
-         .argument = "N",                                                                          \
-         .standard = "0",                                                                          \
-         .help = "never repeat N tokens in a row of prompt or text; 0: off",                       \
-         .offset = offsetof(type, member.no_repeat_ngram),                                         \
-         .least = 0,                                                                               \
-         .most = 1024},                                                                            \
-    {                                                                                              \
-        .name = "greedy", .kind = OPTION_FLAG, .help = "the same as --temperature 0",              \
-        .offset = offsetof(type, member.greedy)                                                    \
-    }
+    OPTION_ROW("temperature", OPTION_REAL, offsetof(type, member.temperature),                     \
+               "divide log-probabilities by T; 0: take the likeliest token",                       \
+               .section = "Sampling", .letter = 't', .argument = "T", .standard = warmth,          \
+               .most = 1e6),                                                                       \
+        OPTION_ROW("top-k", OPTION_INTEGER, offsetof(type, member.top_k),                          \
+                   "draw from the K likeliest tokens; 0: from all", .letter = 'k',                 \
+                   .argument = "K", .standard = TEXT_OF(TXL_TOP_K) " for words, 0 for all else",   \
+                   .most = INT32_MAX),                                                             \
+        OPTION_ROW(                                                                                \
+            "top-p", OPTION_REAL, offsetof(type, member.top_p),                                    \
+            "draw from the fewest likeliest tokens that have probability P together; 1: from all", \
+            .argument = "P", .standard = "1", .least = 1e-6, .most = 1),                           \
+        OPTION_ROW("min-p", OPTION_REAL, offsetof(type, member.min_p),                             \
+                   "draw from the tokens that have at least P times the likeliest's probability; " \
+                   "0: from all",                                                                  \
+                   .argument = "P",                                                                \
+                   .standard = "0 for words, " TEXT_OF(TXL_MIN_P_PIECES) " for pieces, " TEXT_OF(  \
+                       TXL_MIN_P) " for XLNet's, bytes and characters",                            \
+                   .most = 1),                                                                     \
+        OPTION_ROW("typical", OPTION_REAL, offsetof(type, member.typical),                         \
+                   "locally typical sampling with mass P: the tokens closest to the expected "     \
+                   "information that have probability P together; 1: from all",                    \
+                   .argument = "P", .standard = "1", .least = 1e-6, .most = 1),                    \
+        OPTION_ROW("repetition-penalty", OPTION_REAL, offsetof(type, member.repetition_penalty),   \
+                   "multiply the log-probabilities of recent tokens by R; below 1 favours them",   \
+                   .argument = "R", .standard = "1", .least = 0.01, .most = 100),                  \
+        OPTION_ROW("repeat-last", OPTION_INTEGER, offsetof(type, member.repeat_last),              \
+                   "with --repetition-penalty: recent are the last N tokens, of prompt and text",  \
+                   .standard = TEXT_OF(TXL_REPEAT_LAST), .least = 1, .most = HISTORY_WINDOW),      \
+        OPTION_ROW("no-repeat-ngram", OPTION_INTEGER, offsetof(type, member.no_repeat_ngram),      \
+                   "never repeat N tokens in a row of prompt or text; 0: off", .standard = "0",    \
+                   .most = 1024),                                                                  \
+        OPTION_ROW("greedy", OPTION_FLAG, offsetof(type, member.greedy),                           \
+                   "the same as --temperature 0")
 
 #define SEED_ROW(type, member)                                                                     \
-    {                                                                                              \
-        .name = "seed", .letter = 's', .kind = OPTION_INTEGER, .argument = "S",                    \
-        .standard = "a fresh one",                                                                 \
-        .help = "the seed of the random numbers, from 0 to " TEXT_OF(MOST_INTEGER),                \
-        .offset = offsetof(type, member), .least = 0, .most = MOST_INTEGER                         \
-    }
+    OPTION_ROW("seed", OPTION_INTEGER, offsetof(type, member),                                     \
+               "the seed of the random numbers, from 0 to " TEXT_OF(MOST_INTEGER), .letter = 's',  \
+               .argument = "S", .standard = "a fresh one", .most = MOST_INTEGER)
 
 #define SAMPLING_NOTE                                                                              \
     {                                                                                              \

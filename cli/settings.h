@@ -37,46 +37,33 @@ enum { COMPUTE_F32, COMPUTE_BF16 };
 /* Rows of options that several commands have.  In the brackets stand .offset, .standard and what
  * else a command has its own of. */
 #define TGT_LEN_ROW(...)                                                                           \
-    {                                                                                              \
-        .name = "tgt-len", .kind = OPTION_INTEGER, .argument = "N", .help = "tokens of a segment", \
-        .least = 1, .most = TXL_MAX_TGT_LEN, __VA_ARGS__                                           \
-    }
+    OPTION_ROW("tgt-len", OPTION_INTEGER, .help = "tokens of a segment", .least = 1,               \
+               .most = TXL_MAX_TGT_LEN, __VA_ARGS__)
 #define MEM_LEN_ROW(...)                                                                           \
-    {                                                                                              \
-        .name = "mem-len", .kind = OPTION_INTEGER, .argument = "N",                                \
-        .help = "tokens of memory before the segment", .least = 0, .most = TXL_MAX_MEM_LEN,        \
-        __VA_ARGS__                                                                                \
-    }
+    OPTION_ROW("mem-len", OPTION_INTEGER, .help = "tokens of memory before the segment",           \
+               .most = TXL_MAX_MEM_LEN, __VA_ARGS__)
 #define CLAMP_LEN_ROW(...)                                                                         \
-    {                                                                                              \
-        .name = "clamp-len", .kind = OPTION_INTEGER, .argument = "N",                              \
-        .help = "longest distance with a position of its own; 0 or -1: no limit", .least = -1,     \
-        .most = INT32_MAX, __VA_ARGS__                                                             \
-    }
+    OPTION_ROW("clamp-len", OPTION_INTEGER,                                                        \
+               .help = "longest distance with a position of its own; 0 or -1: no limit",           \
+               .least = -1, .most = INT32_MAX, __VA_ARGS__)
 #define SAME_LENGTH_ROW(...)                                                                       \
-    {                                                                                              \
-        .name = "same-length", .kind = OPTION_CHOICE, .choices = answers,                          \
-        .help = "let every token see exactly mem-len positions, itself included", __VA_ARGS__      \
-    }
+    OPTION_ROW("same-length", OPTION_CHOICE, .choices = answers,                                   \
+               .help = "let every token see exactly mem-len positions, itself included",           \
+               __VA_ARGS__)
 #define MEMORY_TYPE_ROW(place)                                                                     \
-    {                                                                                              \
-        .name = "memory-type", .kind = OPTION_CHOICE, .choices = memory_types, .standard = "f32",  \
-        .help =                                                                                    \
-            "type that keys, values and position rows are kept in; 16 bits take half the memory",  \
-        .offset = (place)                                                                          \
-    }
+    OPTION_ROW(                                                                                    \
+        "memory-type", OPTION_CHOICE, (place),                                                     \
+        "type that keys, values and position rows are kept in; 16 bits take half the memory",      \
+        .choices = memory_types, .standard = "f32")
 #define PRE_LNORM_ROW(...)                                                                         \
-    {                                                                                              \
-        .name = "pre-lnorm", .kind = OPTION_CHOICE, .choices = answers,                            \
-        .help = "layer normalisation before each sublayer instead of after it", __VA_ARGS__        \
-    }
+    OPTION_ROW("pre-lnorm", OPTION_CHOICE, .choices = answers,                                     \
+               .help = "layer normalisation before each sublayer instead of after it",             \
+               __VA_ARGS__)
 #define ARITHMETIC_ROW(place)                                                                      \
-    {                                                                                              \
-        .name = "arithmetic", .kind = OPTION_CHOICE, .choices = arithmetics, .standard = "fast",   \
-        .help = "exact: every number has the same bits on every machine, however the text is "     \
-                "divided; slower",                                                                 \
-        .offset = (place)                                                                          \
-    }
+    OPTION_ROW("arithmetic", OPTION_CHOICE, (place),                                               \
+               "exact: every number has the same bits on every machine, however the text is "      \
+               "divided; slower",                                                                  \
+               .choices = arithmetics, .standard = "fast")
 
 /* The rows of a command that runs sessions with the checkpoint's settings. */
 #define LENGTH_ROWS(type, member)                                                                  \

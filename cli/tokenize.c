@@ -360,19 +360,14 @@ static int run(const struct command *command, int argc, char **argv) {
 
 /* ---- The table ---------------------------------------------------------------------------- */
 
+#define PLACE(member) offsetof(struct tokenize_options, member)
+
 static const struct option_row options[] = {
-    TEXT_ROW(.section = "Text", .standard = "tokens",
-             .offset = offsetof(struct tokenize_options, text)),
-    {.name = "ids",
-     .kind = OPTION_FLAG,
-     .help = "decimal ids instead of symbols",
-     .offset = offsetof(struct tokenize_options, ids)},
-    {.name = "decode",
-     .letter = 'd',
-     .kind = OPTION_FLAG,
-     .help = "the reverse: symbols, or with --ids ids, to text",
-     .offset = offsetof(struct tokenize_options, decode)},
-    SKIP_UNKNOWN_ROW("with --ids: ", offsetof(struct tokenize_options, skip_unknown)),
+    TEXT_ROW(.section = "Text", .standard = "tokens", .offset = PLACE(text)),
+    {"ids", OPTION_FLAG, PLACE(ids), "decimal ids instead of symbols"},
+    {"decode", OPTION_FLAG, PLACE(decode), "the reverse: symbols, or with --ids ids, to text",
+     .letter = 'd'},
+    SKIP_UNKNOWN_ROW("with --ids: ", PLACE(skip_unknown)),
     BINARY_ROW,
     FILES_FROM_ROW(NULL),
     MODEL_ROW,

@@ -13,17 +13,13 @@ enum { TEXT_RAW, TEXT_TOKENS };
 /* Rows of options that several commands have.  In the brackets stand .offset and what else a
  * command has its own of. */
 #define TEXT_ROW(...)                                                                              \
-    {                                                                                              \
-        .name = "text", .kind = OPTION_CHOICE, .choices = text_forms,                              \
+    OPTION_ROW(                                                                                    \
+        "text", OPTION_CHOICE, .choices = text_forms,                                              \
         .help = "for models of words: tokens is text that is split at white space, raw is prose",  \
-        __VA_ARGS__                                                                                \
-    }
+        __VA_ARGS__)
 #define SKIP_UNKNOWN_ROW(when, place)                                                              \
-    {                                                                                              \
-        .name = "skip-unknown", .kind = OPTION_FLAG,                                               \
-        .help = when "leave out symbols that the vocabulary lacks, where it has no <unk>",         \
-        .offset = (place)                                                                          \
-    }
+    OPTION_ROW("skip-unknown", OPTION_FLAG, (place),                                               \
+               when "leave out symbols that the vocabulary lacks, where it has no <unk>")
 
 /* How the run's text is split, for the summary: "raw", "tokens" or "ids"; "-" for models that split
  * text in only one way. */

@@ -364,72 +364,41 @@ static int run_decompress(const struct command *command, int argc, char **argv) 
 
 /* ---- The tables --------------------------------------------------------------------------- */
 
+#define PLACE(member) offsetof(struct compress_options, member)
+
 #define OUTPUT_ROWS                                                                                \
-    {.section = "Output",                                                                          \
-     .name = "output",                                                                             \
-     .letter = 'o',                                                                                \
-     .kind = OPTION_STRING,                                                                        \
-     .argument = "FILE",                                                                           \
-     .help = "write to FILE; - is standard output",                                                \
-     .offset = offsetof(struct compress_options, output),                                          \
-     .file = FILE_STREAM},                                                                         \
-        {.name = "stdout",                                                                         \
-         .letter = 'c',                                                                            \
-         .kind = OPTION_FLAG,                                                                      \
-         .help = "write to standard output, one text after the other",                             \
-         .offset = offsetof(struct compress_options, to_stdout)},                                  \
-        {.name = "force",                                                                          \
-         .letter = 'f',                                                                            \
-         .kind = OPTION_FLAG,                                                                      \
-         .help = "replace outputs that exist, follow symbolic links, write to a terminal",         \
-         .offset = offsetof(struct compress_options, force)},                                      \
-        {.name = "keep",                                                                           \
-         .letter = 'k',                                                                            \
-         .kind = OPTION_FLAG,                                                                      \
-         .help = "keep the FILEs, as is done anyway",                                              \
-         .offset = offsetof(struct compress_options, keep)},                                       \
-    {                                                                                              \
-        .name = "rm", .kind = OPTION_FLAG, .help = "remove each FILE once its output is complete", \
-        .offset = offsetof(struct compress_options, remove)                                        \
-    }
+    OPTION_ROW("output", OPTION_STRING, PLACE(output), "write to FILE; - is standard output",      \
+               .section = "Output", .letter = 'o', .file = FILE_STREAM),                           \
+        OPTION_ROW("stdout", OPTION_FLAG, PLACE(to_stdout),                                        \
+                   "write to standard output, one text after the other", .letter = 'c'),           \
+        OPTION_ROW("force", OPTION_FLAG, PLACE(force),                                             \
+                   "replace outputs that exist, follow symbolic links, write to a terminal",       \
+                   .letter = 'f'),                                                                 \
+        OPTION_ROW("keep", OPTION_FLAG, PLACE(keep), "keep the FILEs, as is done anyway",          \
+                   .letter = 'k'),                                                                 \
+        OPTION_ROW("rm", OPTION_FLAG, PLACE(remove),                                               \
+                   "remove each FILE once its output is complete")
 
 #define INSTEAD_ROWS(heading)                                                                      \
-    {.section = (heading),                                                                         \
-     .name = "decompress",                                                                         \
-     .letter = 'd',                                                                                \
-     .kind = OPTION_FLAG,                                                                          \
-     .help = "decompress",                                                                         \
-     .offset = offsetof(struct compress_options, decompress)},                                     \
-        {.name = "list",                                                                           \
-         .letter = 'l',                                                                            \
-         .kind = OPTION_FLAG,                                                                      \
-         .help = "print the sizes, the model and the settings of compressed FILEs",                \
-         .offset = offsetof(struct compress_options, list)},                                       \
-        {.name = "test",                                                                           \
-         .letter = 't',                                                                            \
-         .kind = OPTION_FLAG,                                                                      \
-         .help = "decompress and compare checksums, but write nothing",                            \
-         .offset = offsetof(struct compress_options, test)},                                       \
-    {                                                                                              \
-        .name = "salvage", .kind = OPTION_FLAG,                                                    \
-        .help = "when decompressing, write what is intact of damaged FILEs, and say what is lost", \
-        .offset = offsetof(struct compress_options, salvage)                                       \
-    }
+    OPTION_ROW("decompress", OPTION_FLAG, PLACE(decompress), "decompress", .section = (heading),   \
+               .letter = 'd'),                                                                     \
+        OPTION_ROW("list", OPTION_FLAG, PLACE(list),                                               \
+                   "print the sizes, the model and the settings of compressed FILEs",              \
+                   .letter = 'l'),                                                                 \
+        OPTION_ROW("test", OPTION_FLAG, PLACE(test),                                               \
+                   "decompress and compare checksums, but write nothing", .letter = 't'),          \
+        OPTION_ROW(                                                                                \
+            "salvage", OPTION_FLAG, PLACE(salvage),                                                \
+            "when decompressing, write what is intact of damaged FILEs, and say what is lost")
 
 #define COMMON_ROWS_AS_ZSTD COMMON_ROWS_WITH('T', 0, "use N threads; 0 is one for each processor")
 
 static const struct option_row compress_rows[] = {
     OUTPUT_ROWS,
     INSTEAD_ROWS("Instead of compressing"),
-    {.section = "Compression",
-     .name = "streams",
-     .kind = OPTION_INTEGER,
-     .argument = "N",
-     .standard = "one for each 8 KiB, up to 32",
-     .help = "read N parts of the text side by side, of at most 64 KiB each; 1 is slow, and saves "
-             "a little",
-     .offset = offsetof(struct compress_options, streams),
-     .least = 1,
+    {"streams", OPTION_INTEGER, PLACE(streams),
+     "read N parts of the text side by side, of at most 64 KiB each; 1 is slow, and saves a little",
+     .section = "Compression", .standard = "one for each 8 KiB, up to 32", .least = 1,
      .most = TXL_MAX_STREAMS},
     FILES_FROM_ROW("Input"),
     MODEL_ROW,

@@ -146,7 +146,8 @@ static void print_zsh_option(const char *dashes, const char *name, const struct 
     putchar(']');
     if (row->kind != OPTION_FLAG) {
         putchar(':');
-        print_zsh_help(row->argument ? row->argument : row->name);
+        const char *argument = options_placeholder(row);
+        print_zsh_help(argument ? argument : row->name);
         putchar(':');
         if (row->kind == OPTION_CHOICE) {
             putchar('(');

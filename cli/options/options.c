@@ -415,9 +415,18 @@ void operands_free(struct operands *operands) {
 
 /* ---- Help --------------------------------------------------------------------------------- */
 
+const char *options_placeholder(const struct option_row *row) {
+    static const char *const usual[] = {[OPTION_STRING] = "FILE",
+                                        [OPTION_LIST] = "FILE",
+                                        [OPTION_INTEGER] = "N",
+                                        [OPTION_REAL] = "X",
+                                        [OPTION_CHOICE] = NULL};
+    return row->argument ? row->argument : usual[row->kind];
+}
+
 int options_print_argument(const struct option_row *row, FILE *out) {
     if (row->kind != OPTION_CHOICE)
-        return row->argument ? fprintf(out, "%s", row->argument) : 0;
+        return fprintf(out, "%s", options_placeholder(row));
     int columns = 0;
     const char *choice;
     for (size_t i = 0; (choice = options_choice(row, i)); i++)

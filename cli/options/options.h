@@ -45,21 +45,26 @@ enum { ANSWER_YES, ANSWER_NO };
 /* The name of the model within the program, wherever a model's file is expected. */
 #define BUILT_IN "built-in"
 
+/* A row begins with the first four members; it names the others that it has. */
 struct option_row {
-    const char *section; /* heading before this row; NULL: none */
-    const char *name;    /* without the two dashes */
-    char letter;         /* 0: none */
+    const char *name; /* without the two dashes */
     enum option_kind kind;
-    const char *argument;            /* placeholder; NULL for flags and choices */
+    size_t offset;
+    const char *help;                /* starts lower case, no full stop */
+    const char *section;             /* heading before this row; NULL: none */
+    char letter;                     /* 0: none */
+    const char *argument;            /* placeholder; NULL: N, X or FILE, by the kind */
     const char *const *choices;      /* ends with NULL */
     const char *(*choice)(size_t i); /* instead of `choices`: NULL beyond the last */
     const char *standard;            /* the default as help states it; NULL: nothing to say */
-    const char *help;                /* starts lower case, no full stop */
-    size_t offset;
-    double least, most; /* bounds of a number, both allowed */
+    double least, most;              /* bounds of a number, both allowed */
     enum file_use file; /* how the file that the argument names is used; FILE_NONE: it names none */
     const char *over;   /* the option whose file this output may replace; NULL: none */
 };
+
+/* A row in a macro, where clang-format would give each member of a brace a line of its own. */
+#define OPTION_ROW(...)                                                                            \
+    { __VA_ARGS__ }
 
 /* An argument that is not an option. */
 struct operand_row {
@@ -107,76 +112,49 @@ struct common_options {
 
 /* With a letter for --threads, and the least number of them. */
 #define COMMON_ROWS_WITH(threads_letter, threads_least, threads_help)                              \
-    {.section = "General",                                                                         \
-     .name = "threads",                                                                            \
-     .letter = (threads_letter),                                                                   \
-     .kind = OPTION_INTEGER,                                                                       \
-     .argument = "N",                                                                              \
-     .standard = "one for each processor",                                                         \
-     .help = (threads_help),                                                                       \
-     .offset = offsetof(struct common_options, threads),                                           \
-     .least = (threads_least),                                                                     \
-     .most = 1024},                                                                                \
-        {.name = "quiet",                                                                          \
-         .letter = 'q',                                                                            \
-         .kind = OPTION_FLAG,                                                                      \
-         .help = "print only errors on standard error: no progress, hints, notes or summary line", \
-         .offset = offsetof(struct common_options, quiet)},                                        \
-        {.name = "summary",                                                                        \
-         .kind = OPTION_FLAG,                                                                      \
-         .help = "print the summary line on a terminal too, and with --quiet",                     \
-         .offset = offsetof(struct common_options, summary)},                                      \
-    {                                                                                              \
-        .name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "print this help",             \
-        .offset = offsetof(struct common_options, help)                                            \
-    }
+    OPTION_ROW("threads", OPTION_INTEGER, offsetof(struct common_options, threads),                \
+               (threads_help), .section = "General", .letter = (threads_letter),                   \
+               .standard = "one for each processor", .least = (threads_least), .most = 1024),      \
+        OPTION_ROW(                                                                                \
+            "quiet", OPTION_FLAG, offsetof(struct common_options, quiet),                          \
+            "print only errors on standard error: no progress, hints, notes or summary line",      \
+            .letter = 'q'),                                                                        \
+        OPTION_ROW("summary", OPTION_FLAG, offsetof(struct common_options, summary),               \
+                   "print the summary line on a terminal too, and with --quiet"),                  \
+        OPTION_ROW("help", OPTION_FLAG, offsetof(struct common_options, help), "print this help",  \
+                   .letter = 'h')
 
 #define MODEL_ROW                                                                                  \
-    {                                                                                              \
-        .section = "Model", .name = "model", .letter = 'm', .kind = OPTION_STRING,                 \
-        .argument = "FILE", .standard = "$TXL_MODEL, else the built-in model",                     \
-        .help = "the weights file, as txl convert writes it; " BUILT_IN ": the built-in model",    \
-        .offset = offsetof(struct common_options, model), .file = FILE_MODEL                       \
-    }
+    OPTION_ROW("model", OPTION_STRING, offsetof(struct common_options, model),                     \
+               "the weights file, as txl convert writes it; " BUILT_IN ": the built-in model",     \
+               .section = "Model", .letter = 'm',                                                  \
+               .standard = "$TXL_MODEL, else the built-in model", .file = FILE_MODEL)
 
 #define FILES_FROM_ROW(heading)                                                                    \
-    {                                                                                              \
-        .section = (heading), .name = "files-from", .kind = OPTION_STRING, .argument = "LIST",     \
-        .help =                                                                                    \
-            "read the names of more FILEs from LIST, one on each line or each ended by NUL; - is " \
-            "standard input",                                                                      \
-        .offset = offsetof(struct common_options, files_from), .file = FILE_READ                   \
-    }
+    OPTION_ROW("files-from", OPTION_STRING, offsetof(struct common_options, files_from),           \
+               "read the names of more FILEs from LIST, one on each line or each ended by NUL; - " \
+               "is standard input",                                                                \
+               .section = (heading), .argument = "LIST", .file = FILE_READ)
 
 #define LOW_MEMORY_ROW                                                                             \
-    {                                                                                              \
-        .name = "low-memory", .kind = OPTION_FLAG,                                                 \
-        .help = "leave compressed weights compressed and expand a layer at a time: less memory, "  \
-                "slower, the same results",                                                        \
-        .offset = offsetof(struct common_options, low_memory)                                      \
-    }
+    OPTION_ROW("low-memory", OPTION_FLAG, offsetof(struct common_options, low_memory),             \
+               "leave compressed weights compressed and expand a layer at a time: less memory, "   \
+               "slower, the same results")
 
 /* For commands that read texts. */
 #define BINARY_ROW                                                                                 \
-    {                                                                                              \
-        .name = "binary", .kind = OPTION_FLAG,                                                     \
-        .help = "read texts that look like no text in UTF-8 all the same",                         \
-        .offset = offsetof(struct common_options, binary)                                          \
-    }
+    OPTION_ROW("binary", OPTION_FLAG, offsetof(struct common_options, binary),                     \
+               "read texts that look like no text in UTF-8 all the same")
 
 #define UNWRAP_ROW                                                                                 \
-    {                                                                                              \
-        .name = "unwrap", .kind = OPTION_FLAG,                                                     \
-        .help = "join the lines of a paragraph, which were wrapped at a width",                    \
-        .offset = offsetof(struct common_options, unwrap)                                          \
-    }
+    OPTION_ROW("unwrap", OPTION_FLAG, offsetof(struct common_options, unwrap),                     \
+               "join the lines of a paragraph, which were wrapped at a width")
 
 /* For commands that write a weights file. */
 #define MODEL_NAME_ROW(place)                                                                      \
-    {                                                                                              \
-        .name = "name", .kind = OPTION_STRING, .argument = "NAME", .standard = "none",             \
-        .help = "the model's name in it, for people; compressed texts state it", .offset = (place) \
-    }
+    OPTION_ROW("name", OPTION_STRING, (place),                                                     \
+               "the model's name in it, for people; compressed texts state it",                    \
+               .argument = "NAME", .standard = "none")
 
 /* What --unwrap does, for the end of help. */
 #define UNWRAP_NOTE                                                                                \
@@ -199,11 +177,8 @@ struct common_options {
 
 /* For commands that print a model's text. */
 #define RAW_OUTPUT_ROW(type, member)                                                               \
-    {                                                                                              \
-        .name = "raw-output", .kind = OPTION_FLAG,                                                 \
-        .help = "on a terminal too, print the text as it is, control characters and all",          \
-        .offset = offsetof(type, member)                                                           \
-    }
+    OPTION_ROW("raw-output", OPTION_FLAG, offsetof(type, member),                                  \
+               "on a terminal too, print the text as it is, control characters and all")
 
 /* The operands of a parsed command line; they point into argv, or into what --files-from read. */
 struct operands {
@@ -262,6 +237,9 @@ int options_wrong(const struct command *command, const char *format, ...)
 
 /* Choice number `i` of an OPTION_CHOICE; NULL beyond the last. */
 const char *options_choice(const struct option_row *row, size_t i);
+
+/* The placeholder of the argument; NULL for flags and choices. */
+const char *options_placeholder(const struct option_row *row);
 
 /* Prints the argument as help shows it: the placeholder, or the choices between bars; nothing for
  * flags.  Returns the number of columns. */
