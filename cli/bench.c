@@ -79,11 +79,6 @@ struct result {
     double peak; /* of the instruction */
 };
 
-static bool failed(const txl_error *error) {
-    terminal_error("%s", error->message);
-    return false;
-}
-
 /* ---- The work ----------------------------------------------------------------------------- */
 
 /* Draws an id by Zipf's law, as in a text: vocabularies are sorted by frequency. */
@@ -158,7 +153,7 @@ static bool work(struct bench *b, enum mode mode, double seconds, double *rate) 
     do {
         size_t tokens;
         if (work_once(b, mode, &tokens, &error))
-            return failed(&error);
+            return terminal_error("%s", error.message);
         if (signals_stopped())
             return false;
         done += tokens;
@@ -180,7 +175,7 @@ static bool fill_memory(struct bench *b) {
         draw_ids(b, n);
         if (txl_session_feed(b->session, b->ids, n, &error)) {
             progress_end(&progress);
-            return failed(&error);
+            return terminal_error("%s", error.message);
         }
         done += n;
         progress_update(&progress, (double)done / (double)all, done);
@@ -196,12 +191,12 @@ static bool take_sample(struct bench *b, struct measurement *m, double seconds) 
     bool reads = m->mode != MODE_TRAIN; /* only products limit training */
     if ((reads && txl_measure_read_bandwidth(threads, &m->bandwidth[i], &error)) ||
         txl_measure_sgemm(threads, &m->sgemm[i], &error))
-        return failed(&error);
+        return terminal_error("%s", error.message);
     m->instruction = "sgemm";
     m->peak[i] = m->sgemm[i];
     if (m->products != TXL_PRODUCTS_F32 &&
         txl_measure_products(m->products, threads, &m->instruction, &m->peak[i], &error))
-        return failed(&error);
+        return terminal_error("%s", error.message);
     double start = terminal_seconds();
     if (!work(b, m->mode, seconds, &m->rate[i]))
         return false;
@@ -508,16 +503,14 @@ static bool open_shape(struct bench *b) {
     int type = options->type != CHOICE_UNSET ? options->type : 0;
     char *settings = published_settings_json(options->shape, true);
     txl_error error;
-    if (!settings) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!settings)
+        return terminal_error("out of memory");
     txl_status status = txl_model_random(settings, types[type], SEED, (int)options->common.threads,
                                          &b->model.handle, &error);
     free(settings);
     b->model.name = published_shapes[options->shape];
     if (status)
-        return failed(&error);
+        return terminal_error("%s", error.message);
     if (blas_core_hint())
         terminal_note("%s", blas_core_hint());
     return true;
@@ -543,10 +536,8 @@ static bool set_up(struct bench *b) {
     size_t known = (size_t)b->options->known;
     b->ids = calloc((b->unit > known ? b->unit : known) + 1, sizeof *b->ids);
     b->nats = calloc(b->unit, sizeof *b->nats);
-    if (!b->ids || !b->nats) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!b->ids || !b->nats)
+        return terminal_error("out of memory");
     return true;
 }
 

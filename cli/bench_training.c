@@ -7,21 +7,16 @@
 /* Steps of an epoch: the first ones have an empty memory, but they are few. */
 enum { EPOCH_STEPS = 1000 };
 
-static bool failed(const txl_error *error) {
-    terminal_error("%s", error->message);
-    return false;
-}
-
 static bool make_text(struct bench_training *b, const txl_model *model,
                       int32_t (*draw)(void *context), void *context) {
     txl_error error;
     size_t n = (size_t)b->how.batch * ((size_t)b->how.tgt_len * EPOCH_STEPS + 1);
     if (txl_ids_new(txl_model_n_token(model), &b->ids, &error))
-        return failed(&error);
+        return terminal_error("%s", error.message);
     for (size_t i = 0; i < n; i++) {
         int32_t id = draw(context);
         if (txl_ids_add(b->ids, &id, 1, &error))
-            return failed(&error);
+            return terminal_error("%s", error.message);
     }
     return true;
 }
@@ -34,7 +29,7 @@ static bool fill_memory(struct bench_training *b) {
     for (size_t s = 0; s < steps && good && !signals_stopped(); s++) {
         size_t tokens;
         txl_error error;
-        good = !bench_training_step(b, &tokens, &error) || failed(&error);
+        good = !bench_training_step(b, &tokens, &error) || terminal_error("%s", error.message);
         progress_update(&progress, (double)(s + 1) / (double)steps, s + 1);
     }
     progress_end(&progress);
@@ -50,7 +45,7 @@ bool bench_training_open(struct bench_training *b, const txl_model *model, const
     if (!make_text(b, model, draw, context))
         return false;
     if (txl_trainer_new(model, b->ids, how, &b->trainer, &error))
-        return failed(&error);
+        return terminal_error("%s", error.message);
     return fill_memory(b);
 }
 

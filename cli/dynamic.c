@@ -163,10 +163,8 @@ static bool collect_text(struct collector *c, const txl_model *model, struct inp
             terminal_error("%s: %s", input->name, error.message);
     }
     token_reader_close(&c->reader);
-    if (!status && c->tokens < 2) {
-        terminal_error("%s: fewer than two tokens, so there are no statistics", input->name);
-        return false;
-    }
+    if (!status && c->tokens < 2)
+        return terminal_error("%s: fewer than two tokens, so there are no statistics", input->name);
     unknown_note(&c->unknown, input->name, txl_model_unk(model) >= 0);
     return !status;
 }
@@ -235,10 +233,9 @@ static bool check_memory(const struct model *model, const txl_settings *settings
     bytes += compared ? (double)txl_learner_bytes(model->handle, settings, &fixed) : 0;
     double left = free_memory();
     if (bytes > left) {
-        terminal_error("learning takes %.1f GB, and %.1f GB are free: shorter --tgt-len and "
-                       "--mem-len take less",
-                       bytes / 1e9, left / 1e9);
-        return false;
+        return terminal_error("learning takes %.1f GB, and %.1f GB are free: shorter --tgt-len and "
+                              "--mem-len take less",
+                              bytes / 1e9, left / 1e9);
     }
     terminal_note("learning takes %.0f MB of memory", bytes / 1e6);
     return true;
@@ -249,8 +246,7 @@ static bool make_learner(const struct model *model, const txl_settings *settings
     txl_error error;
     if (!txl_learner_new(model->handle, settings, learning, learner, &error))
         return true;
-    terminal_error("%s", error.message);
-    return false;
+    return terminal_error("%s", error.message);
 }
 
 bool dynamic_open(struct dynamic *d, const struct dynamic_options *options,
@@ -282,17 +278,15 @@ bool dynamic_write(struct dynamic *d) {
     const char *path = d->options->output;
     const char *type = d->options->type == CHOICE_UNSET ? "f32" : dynamic_types[d->options->type];
     if (!isfinite(txl_learner_drift(d->learner))) {
-        terminal_error(
+        return terminal_error(
             "%s: not written, because weights are no numbers; a smaller --dynamic-lr may "
             "help",
             path);
-        return false;
     }
     txl_learner_settings(d->learner, &settings);
     if (!txl_model_write(txl_learner_model(d->learner), path, type, settings.threads, &error))
         return true;
-    terminal_error("%s", error.message);
-    return false;
+    return terminal_error("%s", error.message);
 }
 
 json_t *dynamic_to_json(const struct dynamic_settings *s, double drift) {

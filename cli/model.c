@@ -69,10 +69,8 @@ static bool is_raw(const struct model *model) {
 bool model_open(struct model *model, const struct common_options *options) {
     const char *path = options->model ? options->model : model_environment();
     txl_error error;
-    if (model_open_file(model, path, (int)options->threads, options->low_memory, &error)) {
-        terminal_error("%s", error.message);
-        return false;
-    }
+    if (model_open_file(model, path, (int)options->threads, options->low_memory, &error))
+        return terminal_error("%s", error.message);
     if (options->low_memory && is_raw(model)) {
         terminal_note("%s is not compressed: its weights are used where the file is mapped, and "
                       "--low-memory changes nothing",
@@ -119,9 +117,8 @@ static bool refuse(const struct model *model, const char *family, const struct m
                    size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (options[i].given) {
-            terminal_error("%s: %s is %s, %s", options[i].option, model->name, family,
-                           options[i].reason);
-            return false;
+            return terminal_error("%s: %s is %s, %s", options[i].option, model->name, family,
+                                  options[i].reason);
         }
     }
     return true;

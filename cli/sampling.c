@@ -45,10 +45,8 @@ void sampling_choose(struct sampling_options *options, const txl_model *model) {
 
 bool sampling_seed(int64_t given, uint64_t *seed) {
     uint64_t random = (uint64_t)given;
-    if (given == INTEGER_UNSET && getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
-        terminal_error("cannot draw a seed: %s", strerror(errno));
-        return false;
-    }
+    if (given == INTEGER_UNSET && getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        return terminal_error("cannot draw a seed: %s", strerror(errno));
     *seed = random & MOST_INTEGER;
     return true;
 }
@@ -70,10 +68,8 @@ bool sampling_history(const struct sampling_options *options, txl_history **hist
         window = HISTORY_WINDOW;
     else if (repeat_last(options) > PLAIN_WINDOW)
         window = (size_t)repeat_last(options);
-    if (txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error)) {
-        terminal_error("%s", error.message);
-        return false;
-    }
+    if (txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error))
+        return terminal_error("%s", error.message);
     return true;
 }
 

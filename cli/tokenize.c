@@ -4,6 +4,7 @@
 #include "cli/system/terminal.h"
 #include "commands.h"
 #include "lib/base/buffer.h"
+#include "lib/base/error.h"
 #include "model.h"
 #include "tokens.h"
 #include "unknown.h"
@@ -54,12 +55,6 @@ static bool is_line_end(const char *text, size_t length) {
  * then. */
 static bool escapes(const struct tokenize *t) {
     return txl_kind_unit(t->kind) == TXL_UNIT_CHARACTER && !txl_kind_takes_bytes(t->kind);
-}
-
-static txl_status fail_memory(txl_error *error) {
-    error->status = TXL_MEMORY;
-    snprintf(error->message, sizeof error->message, "out of memory");
-    return TXL_MEMORY;
 }
 
 /* ---- Text to symbols ---------------------------------------------------------------------- */
@@ -202,7 +197,7 @@ static txl_status feed_spellings(struct tokenize *t, const char *text, size_t le
         while (i + n < length && text[i + n] != ' ' && text[i + n] != '\n')
             n++;
         if (!buffer_append(&t->spelling, text + i, n))
-            return fail_memory(error);
+            return txl_fail(error, TXL_MEMORY, "out of memory");
         i += n;
         if (i < length) {
             status = end_spelling(t, error);
@@ -275,10 +270,8 @@ static bool open_text(struct tokenize *t, const char *path) {
                            options->common.binary))
         return false;
     if (options->decode &&
-        txl_decoder_new(t->model.handle, t->text == TEXT_RAW, &t->decoder, &error)) {
-        terminal_error("%s", error.message);
-        return false;
-    }
+        txl_decoder_new(t->model.handle, t->text == TEXT_RAW, &t->decoder, &error))
+        return terminal_error("%s", error.message);
     const txl_encoding encoding = {.raw = t->text == TEXT_RAW,
                                    .skip_unknown = options->skip_unknown,
                                    .lookup = options->ids,

@@ -4,6 +4,7 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "lib/base/byte_order_mark.h"
+#include "lib/base/error.h"
 #include "lib/base/white_space.h"
 
 #include <inttypes.h>
@@ -28,18 +29,16 @@ bool text_form_choose(txl_kind kind, int asked, int standard, int *form) {
     *form = asked == CHOICE_UNSET ? standard : asked;
     if (asked == CHOICE_UNSET || is_words(kind))
         return true;
-    terminal_error("--text %s is for models of words; this model's text is split in one way only",
-                   text_forms[asked]);
-    return false;
+    return terminal_error(
+        "--text %s is for models of words; this model's text is split in one way only",
+        text_forms[asked]);
 }
 
 /* ---- Decimal ids -------------------------------------------------------------------------- */
 
 static txl_status bad_id(const struct id_parser *ids, const char *what, txl_error *error) {
-    error->status = TXL_TEXT;
-    snprintf(error->message, sizeof error->message, "line %" PRIu64 ", column %" PRIu64 ": %s",
-             ids->line, ids->start, what);
-    return TXL_TEXT;
+    return txl_fail(error, TXL_TEXT, "line %" PRIu64 ", column %" PRIu64 ": %s", ids->line,
+                    ids->start, what);
 }
 
 static struct id_parser start_of_ids(const txl_model *model) {
@@ -176,10 +175,8 @@ bool token_reader_open(struct token_reader *reader, const txl_model *model, stru
                               .takes_bytes = ids || txl_kind_takes_bytes(txl_model_kind(model)),
                               .ids = start_of_ids(model)};
     txl_error error;
-    if (!ids && txl_encoder_new(model, encoding, &reader->encoder, &error)) {
-        terminal_error("%s", error.message);
-        return false;
-    }
+    if (!ids && txl_encoder_new(model, encoding, &reader->encoder, &error))
+        return terminal_error("%s", error.message);
     reader->unwrapper = (struct unwrapper){
         .width = input->wrap, .text = take_text, .join = take_join, .context = reader->encoder};
     return true;

@@ -57,8 +57,8 @@ static bool name_output(const struct run *run, const char *input, const char **o
     if (!*output || **output != '\0')
         return true;
     if (run->decompresses && !has_suffix(input)) {
-        terminal_error("%s: the name does not end in " SUFFIX "; name the output with -o", input);
-        return false;
+        return terminal_error("%s: the name does not end in " SUFFIX "; name the output with -o",
+                              input);
     }
     const size_t length = strlen(input);
     *made = run->decompresses ? strndup(input, length - strlen(SUFFIX)) : NULL;
@@ -74,10 +74,8 @@ static bool name_output(const struct run *run, const char *input, const char **o
 static bool check_inputs(const struct run *run, const char *output) {
     const size_t n = (size_t)run->inputs->n;
     struct named_file *files = calloc(n + 1, sizeof *files);
-    if (!files) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!files)
+        return terminal_error("out of memory");
     for (size_t i = 0; i < n; i++)
         files[i] = (struct named_file){
             .use = FILE_READ, .dashes = "", .role = "FILE", .path = run->inputs->items[i]};
@@ -99,9 +97,9 @@ static bool check_output(const struct run *run, const char *input, const char *o
     if (strcmp(output, "-") == 0) {
         if (run->decompresses || run->options->force || !isatty(STDOUT_FILENO))
             return true;
-        terminal_error("compressed text is not for a terminal; name an output with -o, or force it "
-                       "with -f");
-        return false;
+        return terminal_error(
+            "compressed text is not for a terminal; name an output with -o, or force it "
+            "with -f");
     }
     const struct named_file files[] = {
         {.use = FILE_READ, .dashes = "", .role = "FILE", .path = input},
@@ -117,8 +115,7 @@ static bool check_output(const struct run *run, const char *input, const char *o
         return true;
     if (run->options->force)
         return check_inputs(run, output);
-    terminal_error("%s: exists; -f replaces it", output);
-    return false;
+    return terminal_error("%s: exists; -f replaces it", output);
 }
 
 /* Links are passed over, as a folder may have both a file and links to it. */
@@ -149,11 +146,6 @@ static txl_status finish_decompressor(void *object, txl_error *error) {
     return txl_decompressor_finish(object, error);
 }
 
-static bool print_error(const txl_error *error) {
-    terminal_error("%s", error->message);
-    return false;
-}
-
 static bool compress(const struct run *run, struct transfer *transfer) {
     const txl_compression how = {.streams = (int)run->options->streams,
                                  .threads = (int)run->options->common.threads,
@@ -163,7 +155,7 @@ static bool compress(const struct run *run, struct transfer *transfer) {
     txl_compressor *compressor;
     txl_error error;
     if (txl_compressor_new(run->model.handle, &how, &compressor, &error))
-        return print_error(&error);
+        return terminal_error("%s", error.message);
     bool good = transfer_run(transfer, compressor, feed_compressor, finish_compressor);
     txl_compressor_free(compressor);
     return good;
@@ -211,7 +203,7 @@ static bool decompress(struct run *run, struct transfer *transfer) {
     txl_decompressor *decompressor;
     txl_error error;
     if (txl_decompressor_new(&how, &decompressor, &error))
-        return print_error(&error);
+        return terminal_error("%s", error.message);
     transfer->decompresses = true;
     bool good = transfer_run(transfer, decompressor, feed_decompressor, finish_decompressor);
     txl_decompressor_free(decompressor);
@@ -257,8 +249,7 @@ static bool remove_input(const char *path, const struct transfer *transfer) {
     }
     if (unlink(path) == 0)
         return true;
-    terminal_error("%s: cannot be removed: %s", path, strerror(errno));
-    return false;
+    return terminal_error("%s: cannot be removed: %s", path, strerror(errno));
 }
 
 static bool run_file(struct run *run, const char *path) {

@@ -1,5 +1,6 @@
 /* Finds models by their checksums, which stand in the headers of weights files. */
 #include "known_models.h"
+#include "lib/base/error.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,21 +13,14 @@
 #error "MODELS_FOLDER is where older built-in models are installed"
 #endif
 
-/* Fills in the message as the library does. */
-static txl_status fail(txl_error *error, txl_status status, const char *message) {
-    error->status = status;
-    snprintf(error->message, sizeof error->message, "%s", message);
-    return status;
-}
-
 static txl_status open_model(struct known_models *known, const char *path, txl_error *error) {
     if (known->n == MAX_KNOWN_MODELS)
-        return fail(error, TXL_ARGUMENT,
-                    "the texts of one call were compressed with more than 16 models; "
-                    "decompress them one by one");
+        return txl_fail(error, TXL_ARGUMENT,
+                        "the texts of one call were compressed with more than 16 models; "
+                        "decompress them one by one");
     char *name = path ? strdup(path) : NULL;
     if (path && !name)
-        return fail(error, TXL_MEMORY, "out of memory");
+        return txl_fail(error, TXL_MEMORY, "out of memory");
     txl_status status = model_open_file(&known->models[known->n], name, (int)known->common->threads,
                                         known->common->low_memory, error);
     if (status)
@@ -97,7 +91,7 @@ static txl_status not_found(uint64_t checksum, const char *name, txl_error *erro
              called, checksum, MODELS_FOLDER,
              *name != '\0' ? " (built-in models of other releases are files of those releases)"
                            : "");
-    return fail(error, TXL_ARGUMENT, message);
+    return txl_fail(error, TXL_ARGUMENT, "%s", message);
 }
 
 txl_status known_models_find(void *context, uint64_t checksum, const char *name,

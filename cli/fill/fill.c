@@ -41,11 +41,6 @@ struct fill {
     double seconds;
 };
 
-static bool failed(const txl_error *error) {
-    terminal_error("%s", error->message);
-    return false;
-}
-
 /* ---- Filling ------------------------------------------------------------------------------ */
 
 /* A segment: ids [first, first + n), with the pieces [open[0], open[n_open)) still to be filled. */
@@ -79,7 +74,8 @@ static bool ask_pieces(struct fill *f, const struct segment *s, size_t from, siz
     txl_error error;
     for (size_t i = 0; i < n; i++)
         gap[i] = f->text.piece[s->open[from + i]].at - s->first;
-    return !txl_session_ask(f->session, gap, n, logprob, &error) || failed(&error);
+    return !txl_session_ask(f->session, gap, n, logprob, &error) ||
+           terminal_error("%s", error.message);
 }
 
 /* Chooses the next of the open pieces, the first or the one that the model is surest of, and asks
@@ -102,7 +98,7 @@ static bool choose(struct fill *f, const struct segment *s, size_t *next) {
     }
     txl_error error;
     if (f->options->order == ORDER_SUREST && s->n_open <= ASKED)
-        return !txl_session_look(f->session, *next, &error) || failed(&error);
+        return !txl_session_look(f->session, *next, &error) || terminal_error("%s", error.message);
     return ask_pieces(f, s, *next, 1, NULL);
 }
 
@@ -122,7 +118,7 @@ static bool fill_piece(struct fill *f, struct segment *s) {
     if (!status)
         status = txl_session_fill(f->session, piece->at - s->first, piece->id, &error);
     if (status)
-        return failed(&error);
+        return terminal_error("%s", error.message);
     txl_history_push(f->history, &piece->id, 1);
     s->n_open--;
     memmove(s->open + next, s->open + next + 1, (s->n_open - next) * sizeof *s->open);
@@ -151,10 +147,9 @@ static bool fill_segments(struct fill *f, size_t *open, struct progress *progres
             return true;
         txl_error error;
         if (txl_session_feed_gaps(f->session, t->list.ids + first, s.n, &error)) {
-            terminal_error("%s: tokens %zu to %zu: %s",
-                           strcmp(t->name, "-") == 0 ? "standard input" : t->name, first,
-                           first + s.n - 1, error.message);
-            return false;
+            return terminal_error("%s: tokens %zu to %zu: %s",
+                                  strcmp(t->name, "-") == 0 ? "standard input" : t->name, first,
+                                  first + s.n - 1, error.message);
         }
         remember(f, &s);
         while (s.n_open > 0 && !signals_stopped()) {
@@ -172,10 +167,8 @@ static bool fill_all(struct fill *f) {
     struct progress progress;
     double start = terminal_seconds();
     size_t *open = calloc(f->text.n_gap * f->text.pieces + 1, sizeof *open);
-    if (!open) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!open)
+        return terminal_error("out of memory");
     progress_start(&progress, f->text.name, "gaps");
     bool good = fill_segments(f, open, &progress);
     progress_end(&progress);
@@ -200,19 +193,16 @@ static bool choose_sampling(struct fill *f) {
 static bool check_model(const struct fill *f) {
     const struct fill_options *o = f->options;
     if (!model_sees_both_sides(&f->model)) {
-        terminal_error("%s is a Transformer-XL: it sees only what is to the left of a gap; filling "
-                       "needs an XLNet",
-                       f->model.name);
-        return false;
+        return terminal_error(
+            "%s is a Transformer-XL: it sees only what is to the left of a gap; filling "
+            "needs an XLNet",
+            f->model.name);
     }
-    if (f->text.mask < 0) {
-        terminal_error("%s: its vocabulary has no <mask>", f->model.name);
-        return false;
-    }
+    if (f->text.mask < 0)
+        return terminal_error("%s: its vocabulary has no <mask>", f->model.name);
     if (o->logprobs > txl_model_n_token(f->model.handle)) {
-        terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols", o->logprobs,
-                       txl_model_n_token(f->model.handle));
-        return false;
+        return terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
+                              o->logprobs, txl_model_n_token(f->model.handle));
     }
     return true;
 }
@@ -238,10 +228,8 @@ static bool set_up(struct fill *f, struct fill_options *o, const char *path) {
     if (o->order == ORDER_SUREST)
         f->logprob =
             calloc((size_t)ASKED * (size_t)txl_model_n_token(f->model.handle), sizeof *f->logprob);
-    if (o->order == ORDER_SUREST && !f->logprob) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (o->order == ORDER_SUREST && !f->logprob)
+        return terminal_error("out of memory");
     return true;
 }
 

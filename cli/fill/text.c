@@ -4,6 +4,7 @@
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
+#include "lib/base/error.h"
 #include "lib/base/white_space.h"
 
 #include <inttypes.h>
@@ -13,12 +14,6 @@
 /* The character that stands for white space before a word in a piece. */
 
 /* ---- Reading ------------------------------------------------------------------------------ */
-
-static txl_status lack_memory(txl_error *error) {
-    error->status = TXL_MEMORY;
-    snprintf(error->message, sizeof error->message, "out of memory");
-    return TXL_MEMORY;
-}
 
 static bool add_gap(struct fill_text *t, const txl_symbol *symbol) {
     if (t->n_gap == t->gap_capacity) {
@@ -41,12 +36,13 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
     if (!symbol->text)
         return TXL_OK;
     bool good = symbol->id == t->mask ? add_gap(t, symbol) : id_list_add(&t->list, symbol->id);
-    return good ? TXL_OK : lack_memory(error);
+    return good ? TXL_OK : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 static txl_status see_text(void *context, const char *text, size_t length, txl_error *error) {
     struct fill_text *t = context;
-    return buffer_append(&t->source, text, length) ? TXL_OK : lack_memory(error);
+    return buffer_append(&t->source, text, length) ? TXL_OK
+                                                   : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 /* Lists the places of the pieces, with room for the likeliest tokens of each. */

@@ -239,10 +239,8 @@ bool continue_choose_sampling(struct generate *g) {
     int32_t eos = txl_model_eos(g->model.handle);
     g->sampling = sampling_terms(&options->sampling);
     id_list_free(&g->banned); /* from the settings before */
-    if (!list_banned(g, eos)) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!list_banned(g, eos))
+        return terminal_error("out of memory");
     g->sampling.banned = g->banned.ids;
     g->sampling.n_banned = g->banned.n;
     if (eos < 0 && options->eos != EOS_NEWLINE && g->line == 0)

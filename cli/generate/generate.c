@@ -75,9 +75,8 @@ static bool choose_reading(struct generate *g) {
     if (g->memory) {
         txl_memory_resume(g->memory, &resume);
         if (o->refresh != INTEGER_UNSET && o->refresh != resume.refresh) {
-            terminal_error("--refresh %" PRId64 ": %s was saved with %" PRIu32, o->refresh,
-                           o->load_memory, resume.refresh);
-            return false;
+            return terminal_error("--refresh %" PRId64 ": %s was saved with %" PRIu32, o->refresh,
+                                  o->load_memory, resume.refresh);
         }
         refresh = resume.refresh;
     }
@@ -87,14 +86,13 @@ static bool choose_reading(struct generate *g) {
     if (!g->reading.both_sides)
         return true;
     if (o->order != CHOICE_UNSET && refresh > 0) {
-        terminal_error("--order needs --refresh 0: otherwise the prompt is always read as a block");
-        return false;
+        return terminal_error(
+            "--order needs --refresh 0: otherwise the prompt is always read as a block");
     }
     g->reading.refresh = (size_t)refresh;
     if (refresh > 0 && g->settings.tgt_len > PLAIN_WINDOW) {
-        terminal_error("--tgt-len %d: with --refresh it is at most %d", g->settings.tgt_len,
-                       PLAIN_WINDOW);
-        return false;
+        return terminal_error("--tgt-len %d: with --refresh it is at most %d", g->settings.tgt_len,
+                              PLAIN_WINDOW);
     }
     if (refresh > 0 && !g->memory)
         g->settings.mem_len = g->settings.tgt_len + (int)refresh; /* a round forgets nothing */
@@ -110,10 +108,8 @@ static bool set_up(struct generate *g, struct generate_options *options) {
     sampling_choose(&options->sampling, g->model.handle);
     txl_model_defaults(g->model.handle, &g->settings);
     if (options->load_memory) {
-        if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error)) {
-            terminal_error("%s", error.message);
-            return false;
-        }
+        if (txl_memory_read(options->load_memory, g->model.handle, &g->memory, &error))
+            return terminal_error("%s", error.message);
         txl_memory_settings(g->memory, &g->settings);
     }
     if (!check_family(g))
@@ -122,26 +118,21 @@ static bool set_up(struct generate *g, struct generate_options *options) {
     if (!choose_reading(g))
         return false;
     if (options->logprobs > txl_model_n_token(g->model.handle)) {
-        terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
-                       options->logprobs, txl_model_n_token(g->model.handle));
-        return false;
+        return terminal_error("--logprobs %" PRId64 ": the model has %" PRId32 " symbols",
+                              options->logprobs, txl_model_n_token(g->model.handle));
     }
     if (!continue_choose_sampling(g) || !sample_open(g, &g->sample))
         return false;
     txl_session_settings(g->sample.session, &g->settings);
     g->top_ids = calloc((size_t)options->logprobs + 1, sizeof *g->top_ids);
     g->top_logprobs = calloc((size_t)options->logprobs + 1, sizeof *g->top_logprobs);
-    if (!g->top_ids || !g->top_logprobs) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!g->top_ids || !g->top_logprobs)
+        return terminal_error("out of memory");
     bool decodes = options->logprobs > 0 || options->interactive || options->prompts ||
                    options->end == END_SENTENCE;
     if (decodes && !options->ids &&
-        txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &g->scratch, &error)) {
-        terminal_error("%s", error.message);
-        return false;
-    }
+        txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &g->scratch, &error))
+        return terminal_error("%s", error.message);
     const struct dynamic_text text = {g->text == TEXT_RAW, options->ids, options->skip_unknown,
                                       &options->common};
     if (options->dynamic.on &&

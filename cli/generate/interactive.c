@@ -44,11 +44,6 @@ struct interaction {
     uint64_t prompt_tokens, unknown;
 };
 
-static bool fail_memory(void) {
-    terminal_error("out of memory");
-    return false;
-}
-
 /* ---- The text ----------------------------------------------------------------------------- */
 
 static void forget(struct state *state) {
@@ -101,7 +96,7 @@ static bool join_turn(const struct interaction *i, struct buffer *text) {
     bool good = true;
     for (size_t k = 0; k < 3 && good; k++)
         good = buffer_append(text, parts[k]->data, parts[k]->length);
-    return good || fail_memory();
+    return good || terminal_error("out of memory");
 }
 
 /* Feeds the prompt's input and lets the model continue.  After a failure the text is as before. */
@@ -169,7 +164,7 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
     bool good = length == 0 ? buffer_append(&i->added, "\n", 1)
                             : (parted || buffer_append(&i->added, " ", 1)) &&
                                   buffer_append(&i->added, line, length);
-    return good ? take_added(i) : (fail_memory(), TXL_MEMORY);
+    return good ? take_added(i) : (terminal_error("out of memory"), TXL_MEMORY);
 }
 
 /* ---- Commands ----------------------------------------------------------------------------- */
@@ -259,7 +254,7 @@ static bool show_text(struct interaction *i, char *argument) {
     struct clean_text clean = {.n = 0};
     char *shown = malloc(CLEAN_TEXT_ROOM(i->text.length) + CLEAN_TEXT_ROOM(0));
     if (!shown)
-        return fail_memory();
+        return terminal_error("out of memory");
     size_t n = clean_text(&clean, i->text.data, i->text.length, shown);
     n += clean_text_end(&clean, shown + n);
     fwrite(shown, 1, n, stderr);
@@ -273,10 +268,8 @@ static bool may_write(struct interaction *i, const char *path) {
     struct stat status;
     if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
         return true;
-    if (!i->reader.edit) {
-        terminal_error("%s: exists; /write! overwrites it", path);
-        return false;
-    }
+    if (!i->reader.edit)
+        return terminal_error("%s: exists; /write! overwrites it", path);
     terminal_line("%s exists", path);
     bool may = line_reader_ask(&i->reader, "Overwrite it? (y/n) ");
     signals_forget_interrupt(); /* Ctrl-C is no */

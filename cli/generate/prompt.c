@@ -193,10 +193,8 @@ static bool start_from_memory(struct prompt *prompt) {
     const txl_model *model = prompt->model->handle;
     txl_error error;
     txl_resume resume;
-    if (txl_session_load(*prompt->session, prompt->memory, &error)) {
-        terminal_error("%s", error.message);
-        return false;
-    }
+    if (txl_session_load(*prompt->session, prompt->memory, &error))
+        return terminal_error("%s", error.message);
     txl_memory_resume(prompt->memory, &resume);
     txl_history_reset(prompt->history);
     txl_history_push(prompt->history, resume.recent, resume.n_recent);
@@ -216,10 +214,8 @@ static bool start_prompt(struct prompt *prompt) {
     prompt->chunk = calloc(prompt->chunk_size + 2, sizeof *prompt->chunk);
     prompt->n_chunk = prompt->n_line_end = 0;
     prompt->tokens = prompt->before = prompt->round = 0;
-    if (!prompt->chunk) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!prompt->chunk)
+        return terminal_error("out of memory");
     if (prompt->memory)
         return start_from_memory(prompt);
     start_afresh(prompt);

@@ -1,5 +1,6 @@
 /* Reading what is known. */
 #include "reading.h"
+#include "lib/base/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,8 @@ txl_status reading_feed(const struct reading *r, txl_session *session, const int
 txl_status reading_afresh(const struct reading *r, txl_session *session, const txl_history *known,
                           txl_error *error) {
     int32_t *ids = calloc(r->tgt_len, sizeof *ids);
-    if (!ids) {
-        error->status = TXL_MEMORY;
-        snprintf(error->message, sizeof error->message, "out of memory");
-        return TXL_MEMORY;
-    }
+    if (!ids)
+        return txl_fail(error, TXL_MEMORY, "out of memory");
     txl_session_reset(session);
     size_t n = txl_history_recent(known, ids, r->tgt_len);
     txl_status status = txl_session_feed_block(session, ids, n, error);

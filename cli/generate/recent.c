@@ -9,10 +9,8 @@
 
 bool recent_copy(struct recent *recent, const txl_history *history) {
     *recent = (struct recent){.ids = calloc(HISTORY_WINDOW, sizeof *recent->ids)};
-    if (!recent->ids) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!recent->ids)
+        return terminal_error("out of memory");
     recent->n = txl_history_recent(history, recent->ids, HISTORY_WINDOW);
     return true;
 }

@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool fail_memory(void) {
-    terminal_error("out of memory");
-    return false;
-}
-
 static bool read_all(const char *path, struct buffer *text) {
     struct input input;
     char buffer[1 << 14];
@@ -23,7 +18,7 @@ static bool read_all(const char *path, struct buffer *text) {
         return false;
     bool good = true;
     while (good && (n = input_read(&input, buffer, sizeof buffer)) > 0)
-        good = buffer_append(text, buffer, (size_t)n) || fail_memory();
+        good = buffer_append(text, buffer, (size_t)n) || terminal_error("out of memory");
     input_close(&input);
     return good && n == 0 && !signals_stopped();
 }
@@ -62,18 +57,18 @@ bool files_from_read(const char *path, struct operands *operands) {
     char end = good && text.length > 0 && memchr(text.data, '\0', text.length) ? '\0' : '\n';
     bool cr = end == '\n' && ends_in_cr(&text);
     /* Makes room to end the last name. */
-    good = good && (buffer_append(&text, "", 1) || fail_memory());
+    good = good && (buffer_append(&text, "", 1) || terminal_error("out of memory"));
     operands->text = text.data;
     if (!good)
         return false;
     size_t named = (size_t)operands->n, n = split_names(&text, end, cr, NULL);
     if (n == 0 || n > (size_t)INT_MAX - named) {
-        terminal_error("--files-from %s: %s", path, n == 0 ? "names no file" : "too many files");
-        return false;
+        return terminal_error("--files-from %s: %s", path,
+                              n == 0 ? "names no file" : "too many files");
     }
     operands->list = calloc(named + n, sizeof *operands->list);
     if (!operands->list)
-        return fail_memory();
+        return terminal_error("out of memory");
     memcpy(operands->list, operands->items, named * sizeof *operands->list);
     split_names(&text, end, cr, operands->list + named);
     operands->items = operands->list;

@@ -14,10 +14,8 @@
 
 bool page_draw_nonce(struct page_nonce *nonce) {
     uint64_t random[2];
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
-        terminal_error("random numbers: %s", strerror(errno));
-        return false;
-    }
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return terminal_error("random numbers: %s", strerror(errno));
     snprintf(nonce->text, sizeof nonce->text, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
     return true;
 }

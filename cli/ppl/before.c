@@ -28,14 +28,11 @@ static bool read_all(struct buffer *before, struct input *input) {
     ssize_t n;
     while ((n = input_read(input, chunk, sizeof chunk)) > 0) {
         if (before->length + (size_t)n > BEFORE_MOST) {
-            terminal_error("--before: %s is longer than 16 MiB; the end of it is enough",
-                           input->name);
-            return false;
+            return terminal_error("--before: %s is longer than 16 MiB; the end of it is enough",
+                                  input->name);
         }
-        if (!buffer_append(before, chunk, (size_t)n)) {
-            terminal_error("out of memory");
-            return false;
-        }
+        if (!buffer_append(before, chunk, (size_t)n))
+            return terminal_error("out of memory");
     }
     return n == 0 && !signals_stopped();
 }

@@ -3,6 +3,7 @@
 
 #include "cli/system/signals.h"
 #include "cli/system/utf8.h"
+#include "lib/base/error.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,10 +22,7 @@ static void end_stream(struct evaluation *e) {
 }
 
 static txl_status fail_spool(txl_error *error) {
-    error->status = TXL_IO;
-    snprintf(error->message, sizeof error->message, "temporary file of token ids: %s",
-             strerror(errno));
-    return TXL_IO;
+    return txl_fail(error, TXL_IO, "temporary file of token ids: %s", strerror(errno));
 }
 
 static void show_progress(struct evaluation *e, double fraction, uint64_t tokens) {
@@ -150,11 +148,6 @@ static void show_reading(void *context) {
 
 /* ---- Texts that are scored alone ---------------------------------------------------------- */
 
-static txl_status fail_memory(txl_error *error) {
-    *error = (txl_error){TXL_MEMORY, "out of memory"};
-    return TXL_MEMORY;
-}
-
 static uint64_t count_characters(const char *text, size_t length) {
     uint64_t n = 0;
     for (size_t i = 0; i < length; n++) {
@@ -179,8 +172,9 @@ static txl_status start_alone(struct evaluation *e, uint64_t base, txl_error *er
     e->texts++;
     e->scorer.score = (struct score){0};
     bool first = !e->has_before || e->before.length == 0;
-    return !first || add_context(e, txl_model_first_context(e->model)) ? TXL_OK
-                                                                       : fail_memory(error);
+    return !first || add_context(e, txl_model_first_context(e->model))
+               ? TXL_OK
+               : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 static txl_status score_alone(struct evaluation *e, int32_t id, const struct place *place,
@@ -188,7 +182,7 @@ static txl_status score_alone(struct evaluation *e, int32_t id, const struct pla
     txl_status status = TXL_OK;
     if (!e->is_scored) {
         if (e->context.n == 0 && !add_context(e, txl_model_first_context(e->model)))
-            return fail_memory(error);
+            return txl_fail(error, TXL_MEMORY, "out of memory");
         status = scorer_start_after(&e->scorer, &e->context, error);
         e->is_scored = true;
     }
@@ -201,7 +195,7 @@ static txl_status add_waiting(struct evaluation *e, int32_t id, const struct pla
         size_t room = 2 * e->waiting_room + 64;
         struct waiting_token *tokens = reallocarray(e->waiting, room, sizeof *tokens);
         if (!tokens)
-            return fail_memory(error);
+            return txl_fail(error, TXL_MEMORY, "out of memory");
         e->waiting = tokens;
         e->waiting_room = room;
     }
@@ -227,7 +221,8 @@ static bool is_before(const struct evaluation *e, const txl_symbol *symbol) {
 static txl_status take_context(struct evaluation *e, const txl_symbol *symbol, txl_error *error) {
     bool twice = e->at_start && e->context.n > 0 && is_opening(e, symbol);
     e->at_start = false;
-    return twice || add_context(e, symbol->id) ? TXL_OK : fail_memory(error);
+    return twice || add_context(e, symbol->id) ? TXL_OK
+                                               : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 /* The share of the source that goes to the token that ends at `end` of what the encoder got. */
@@ -479,10 +474,8 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
     scorer_start(&e->scorer, 0);
     if (e->options.streams > 1) {
         e->spool = tmpfile();
-        if (!e->spool) {
-            terminal_error("temporary file of token ids: %s", strerror(errno));
-            return false;
-        }
+        if (!e->spool)
+            return terminal_error("temporary file of token ids: %s", strerror(errno));
     }
     if (!token_reader_open(&e->reader, e->model, input, &encoding, e->options.ids))
         return false;

@@ -3,6 +3,7 @@
 
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
+#include "lib/base/error.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -93,12 +94,6 @@ void heat_close(struct heat *heat) {
     *heat = (struct heat){0};
 }
 
-static txl_status fail_memory(txl_error *error) {
-    error->status = TXL_MEMORY;
-    snprintf(error->message, sizeof error->message, "out of memory");
-    return TXL_MEMORY;
-}
-
 /* Makes room for `more` elements after *end: moves the waiting ones to the beginning of the array,
  * and enlarges it if needed. */
 static bool make_room(void **array, size_t *room, size_t size, size_t *begin, size_t *end,
@@ -148,7 +143,7 @@ txl_status heat_text(struct heat *heat, const char *text, size_t length, txl_err
     bool good = make_room(&array, &heat->text_room, 1, &heat->text_begin, &heat->text_end, length);
     heat->text = array;
     if (!good)
-        return fail_memory(error);
+        return txl_fail(error, TXL_MEMORY, "out of memory");
     memcpy(heat->text + heat->text_end, text, length);
     heat->text_end += length;
     return TXL_OK;
@@ -160,7 +155,7 @@ txl_status heat_symbol(struct heat *heat, const txl_symbol *symbol, txl_error *e
                           &heat->extent_end, 1);
     heat->extents = array;
     if (!good)
-        return fail_memory(error);
+        return txl_fail(error, TXL_MEMORY, "out of memory");
     heat->extents[heat->extent_end++] =
         (struct extent){symbol->offset, symbol->offset + symbol->bytes};
     return TXL_OK;

@@ -14,10 +14,8 @@ bool items_open(struct items *items, const char *path, bool binary) {
     struct preference *preference = &items->preference;
     if (!preference->on && items->table.pairs)
         preference_parse(preference, "good,bad");
-    if (preference->region >= 0 && !preference->on) {
-        terminal_error("--prefer-region needs --prefer");
-        return false;
-    }
+    if (preference->region >= 0 && !preference->on)
+        return terminal_error("--prefer-region needs --prefer");
     preference->name = items->table.input.name;
     return true;
 }

@@ -55,8 +55,7 @@ struct part {
 };
 
 static bool refuse_part(const char *path, const char *what) {
-    terminal_error("%s: %s; it must be what txl ppl --shard I/N --json prints", path, what);
-    return false;
+    return terminal_error("%s: %s; it must be what txl ppl --shard I/N --json prints", path, what);
 }
 
 /* Reads a count; null makes *known false, and is an error if `known` is NULL. */
@@ -174,9 +173,8 @@ static bool read_part(struct part *part, const char *path) {
         return parse_part(part);
     if (failed || signals_stopped())
         return false;
-    terminal_error("%s: line %d: %s; it must be what txl ppl --shard I/N --json prints", part->path,
-                   error.line, error.text);
-    return false;
+    return terminal_error("%s: line %d: %s; it must be what txl ppl --shard I/N --json prints",
+                          part->path, error.line, error.text);
 }
 
 /* ---- Fitting together --------------------------------------------------------------------- */
@@ -191,9 +189,9 @@ static bool check_key(const struct part *a, const struct part *b, const char *ob
     const json_t *x = json_object_get(in_a, key), *y = json_object_get(in_b, key);
     if ((!x && !y) || json_equal(x, y))
         return true;
-    terminal_error("%s: its \"%s\" is not that of %s: these are not shards of one evaluation",
-                   b->path, key, a->path);
-    return false;
+    return terminal_error(
+        "%s: its \"%s\" is not that of %s: these are not shards of one evaluation", b->path, key,
+        a->path);
 }
 
 static bool check_same(const struct part *a, const struct part *b, const char *object,
@@ -228,17 +226,14 @@ static bool check_parts(struct part *parts, int n) {
     uint64_t of = parts[0].shard.of, expected = 1;
     for (int i = 0; i < n; i++, expected++) {
         if (i > 0 && parts[i].shard.number == parts[i - 1].shard.number) {
-            terminal_error("%s and %s are both shard %" PRIu64 " of %" PRIu64, parts[i - 1].path,
-                           parts[i].path, parts[i].shard.number, of);
-            return false;
+            return terminal_error("%s and %s are both shard %" PRIu64 " of %" PRIu64,
+                                  parts[i - 1].path, parts[i].path, parts[i].shard.number, of);
         }
         if (parts[i].shard.number != expected)
             break;
     }
-    if (expected <= of) {
-        terminal_error("shard %" PRIu64 " of %" PRIu64 " is missing", expected, of);
-        return false;
-    }
+    if (expected <= of)
+        return terminal_error("shard %" PRIu64 " of %" PRIu64 " is missing", expected, of);
     return true;
 }
 
@@ -307,10 +302,8 @@ static bool merge_parts(struct merged *merged, const struct part *parts, int n) 
     }
     const struct score *score = &merged->result.score;
     if (!isfinite(score->nats) || !isfinite(score->mean) || !isfinite(score->squares) ||
-        !isfinite(merged->result.seconds)) {
-        terminal_error("the shards' numbers add up to none that is finite");
-        return false;
-    }
+        !isfinite(merged->result.seconds))
+        return terminal_error("the shards' numbers add up to none that is finite");
     merged->setup =
         (struct setup){.words = json_is_true(json_object_get(shard, "words")),
                        .pieces = json_is_true(json_object_get(shard, "pieces")),
@@ -324,10 +317,8 @@ static bool merge_parts(struct merged *merged, const struct part *parts, int n) 
     char line[8192];
     settings_json_to_text(line, sizeof line, settings, common(parts, n, "model"));
     merged->setup.model.summary = strdup(line);
-    if (!good || !merged->setup.model.summary) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!good || !merged->setup.model.summary)
+        return terminal_error("out of memory");
     note_mixed(parts, n);
     return true;
 }
@@ -335,10 +326,8 @@ static bool merge_parts(struct merged *merged, const struct part *parts, int n) 
 bool merge_files(struct merged *merged, char **paths, int n) {
     struct part *parts = calloc((size_t)n, sizeof *parts);
     *merged = (struct merged){0};
-    if (!parts) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!parts)
+        return terminal_error("out of memory");
     bool good = true;
     for (int i = 0; i < n && good; i++)
         good = read_part(&parts[i], paths[i]);

@@ -89,8 +89,8 @@ static bool choose_settings(const struct ppl_options *options, const struct mode
         return false;
     txl_model_defaults(model->handle, settings);
     if (preset && !published) {
-        terminal_error("--preset published: %s has the shape of no published model", model->name);
-        return false;
+        return terminal_error("--preset published: %s has the shape of no published model",
+                              model->name);
     }
     if (preset)
         published_apply(published, settings);
@@ -304,10 +304,8 @@ static bool open_scorer(struct ppl *ppl) {
     if (!scorer_new(&ppl->evaluation.scorer, ppl->predictors, compares(ppl) ? 2 : 1,
                     txl_model_n_token(ppl->model.handle), model_score_tokens(&ppl->model),
                     (size_t)ppl->options->sliding_window, (size_t)ppl->options->refresh,
-                    needs_distributions(ppl))) {
-        terminal_error("out of memory");
-        return false;
-    }
+                    needs_distributions(ppl)))
+        return terminal_error("out of memory");
     if (ppl->options->no_eos)
         ppl->evaluation.scorer.left_out = txl_model_eos(ppl->model.handle);
     observe(ppl);

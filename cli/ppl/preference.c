@@ -36,13 +36,7 @@ bool preference_parse(struct preference *p, const char *text) {
 }
 
 static bool fail_names(void) {
-    terminal_error("temporary file of items: %s", strerror(errno));
-    return false;
-}
-
-static bool fail_memory(void) {
-    terminal_error("out of memory");
-    return false;
+    return terminal_error("temporary file of items: %s", strerror(errno));
 }
 
 /* ---- The table of items ------------------------------------------------------------------- */
@@ -93,7 +87,7 @@ static bool make_room(struct preference *p) {
         struct known_item *items = realloc(p->items, room * sizeof *items);
         if (!items || room >= UINT32_MAX) {
             p->items = items ? items : p->items;
-            return fail_memory();
+            return terminal_error("out of memory");
         }
         p->items = items;
         p->room = room;
@@ -106,7 +100,7 @@ static bool make_room(struct preference *p) {
     p->n_slot = p->slots ? n_slot : 0;
     for (size_t i = 0; i < p->n && p->slots; i++)
         fill_slot(p, i);
-    return p->slots || fail_memory();
+    return p->slots || terminal_error("out of memory");
 }
 
 static bool write_name(struct preference *p, const struct own_value *name, uint64_t line) {
@@ -201,7 +195,7 @@ static bool name_missing(struct preference *p, uint64_t *at) {
     if (!whole || !read_names(p, whole, head.length, *at + sizeof head)) {
         bool lacks = !whole;
         free(whole);
-        return lacks ? fail_memory() : false;
+        return lacks ? terminal_error("out of memory") : false;
     }
     memcpy(name, whole, shown);
     const struct own_value value = {.text = whole, .length = head.length};

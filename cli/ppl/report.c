@@ -157,11 +157,6 @@ static const char *write_frame(struct report *report, const char *html) {
 
 /* ---- The report --------------------------------------------------------------------------- */
 
-static bool fail_memory(void) {
-    terminal_error("out of memory");
-    return false;
-}
-
 static struct report_chunk *chunk_new(int32_t n_token) {
     struct report_chunk *chunk = calloc(1, sizeof *chunk);
     if (chunk) {
@@ -185,7 +180,7 @@ bool report_open(struct report *report, const char *path, const txl_model *model
                               .named = calloc((size_t)n_token, sizeof *report->named),
                               .results = json_array()};
     if (!report->chunk || !report->line_ends || !report->named || !report->results)
-        return fail_memory();
+        return terminal_error("out of memory");
     if (!page_draw_nonce(&report->nonce) || !outfile_open(&report->file, path))
         return false;
     page_write_head(report->file.stream, "txl ppl", &report->nonce);
@@ -298,7 +293,7 @@ txl_status report_token(void *context, const struct scored *token, txl_error *er
 bool report_result(struct report *report, json_t *result, bool shown) {
     if (shown)
         report->shown = json_array_size(report->results);
-    return json_array_append_new(report->results, result) == 0 || fail_memory();
+    return json_array_append_new(report->results, result) == 0 || terminal_error("out of memory");
 }
 
 static json_t *data_of(const struct report *report, const char *name) {
@@ -325,7 +320,7 @@ bool report_finish(struct report *report, const char *name) {
     bool good = data && page_write_data(report->file.stream, data);
     json_decref(data);
     if (!good)
-        return fail_memory();
+        return terminal_error("out of memory");
     write_frame(report, report->rest);
     return outfile_commit(&report->file);
 }

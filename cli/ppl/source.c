@@ -2,6 +2,7 @@
 #include "source.h"
 
 #include "cli/system/terminal.h"
+#include "lib/base/error.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +13,7 @@
 enum { BLOCK = 1 << 16 };
 
 static txl_status fail(const char *what, txl_error *error) {
-    error->status = TXL_IO;
-    snprintf(error->message, sizeof error->message, "%s: %s", what, strerror(errno));
-    return TXL_IO;
+    return txl_fail(error, TXL_IO, "%s: %s", what, strerror(errno));
 }
 
 bool source_open(struct source *source, const struct input *input) {
@@ -30,8 +29,7 @@ bool source_open(struct source *source, const struct input *input) {
     source->bytes = source->block;
     if (source->block && (again || source->copy))
         return true;
-    terminal_error("temporary file of the text: %s", strerror(errno));
-    return false;
+    return terminal_error("temporary file of the text: %s", strerror(errno));
 }
 
 void source_of_text(struct source *source, const char *text, size_t length) {

@@ -4,6 +4,7 @@
 #include "cli/options/numbers.h"
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
+#include "lib/base/error.h"
 
 #include <errno.h>
 #include <math.h>
@@ -32,9 +33,7 @@ int sweep_longest(const struct sweep *sweep) {
 }
 
 static txl_status fail(txl_error *error) {
-    error->status = TXL_IO;
-    snprintf(error->message, sizeof error->message, "temporary file of nats: %s", strerror(errno));
-    return TXL_IO;
+    return txl_fail(error, TXL_IO, "temporary file of nats: %s", strerror(errno));
 }
 
 bool sweep_start(struct sweep *sweep, bool first) {
@@ -46,8 +45,7 @@ bool sweep_start(struct sweep *sweep, bool first) {
         return true;
     txl_error error;
     fail(&error);
-    terminal_error("%s", error.message);
-    return false;
+    return terminal_error("%s", error.message);
 }
 
 txl_status sweep_token(void *context, const struct scored *token, txl_error *error) {

@@ -2,6 +2,7 @@
 #include "table.h"
 
 #include "cli/system/terminal.h"
+#include "lib/base/error.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -274,11 +275,6 @@ static void put_quote(struct table *table, bool quoted) {
         putc('"', table->file.stream);
 }
 
-static txl_status fail_memory(txl_error *error) {
-    *error = (txl_error){TXL_MEMORY, "out of memory"};
-    return TXL_MEMORY;
-}
-
 void table_text(struct table *table, const char *text, size_t length) {
     begin_field(table);
     bool good = add_piece(table, text, length, true), quoted = needs_quotes(table);
@@ -321,7 +317,7 @@ txl_status table_source(struct table *table, struct source *source, uint64_t off
         n = n < PIECE ? n : PIECE;
         done += n;
         if (!add_piece(table, bytes, n, done == length))
-            return fail_memory(error);
+            return txl_fail(error, TXL_MEMORY, "out of memory");
         if (done < length && length <= PIECE)
             continue; /* the end of a block: all of it is tested for characters that need quotes */
         quoted = quoted || needs_quotes(table);
@@ -329,7 +325,7 @@ txl_status table_source(struct table *table, struct source *source, uint64_t off
             put_quote(table, quoted);
         begun = true;
         if (!put_field(table, quoted))
-            return fail_memory(error);
+            return txl_fail(error, TXL_MEMORY, "out of memory");
     }
     if (!begun)
         put_quote(table, quoted);

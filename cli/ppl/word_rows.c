@@ -46,10 +46,8 @@ bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *m
                                .previous = previous && unit_of(model) != TXL_UNIT_WORD,
                                .entropy = entropy,
                                .own = own};
-    if (word_rows_correct(model, previous) && !find_begins(rows)) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (word_rows_correct(model, previous) && !find_begins(rows))
+        return terminal_error("out of memory");
     return table_open(&rows->table, path,
                       entropy ? "file line offset length word tokens nats bits entropy reduction *"
                               : "file line offset length word tokens nats bits *",

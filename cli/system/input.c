@@ -16,8 +16,7 @@
 #include <unistd.h>
 
 static bool fail(const char *name) {
-    terminal_error("%s: %s", name, strerror(errno));
-    return false;
+    return terminal_error("%s: %s", name, strerror(errno));
 }
 
 /* Whether standard output or error writes to this file. */
@@ -211,10 +210,8 @@ bool input_rewind(struct input *input) {
 static bool read_head(struct input *input, bool once) {
     drop_head(input);
     input->head = malloc(UNPACK_FIRST);
-    if (!input->head) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!input->head)
+        return terminal_error("out of memory");
     ssize_t n = 1;
     while (n > 0 && input->n_head < UNPACK_FIRST) {
         char *end = input->head + input->n_head;
@@ -251,16 +248,12 @@ static bool check_kind(const struct input *input) {
         {"BZh", 3, "is compressed by bzip2; bzip2 -dc expands it"},
     };
     if (input->unpacker && unpack_packing(input->head, input->n_head) != PACKING_NONE) {
-        terminal_error("%s: is compressed twice; gzip -dc or zstd -dc expands it once",
-                       input->name);
-        return false;
+        return terminal_error("%s: is compressed twice; gzip -dc or zstd -dc expands it once",
+                              input->name);
     }
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (input->n_head >= kinds[i].n && memcmp(input->head, kinds[i].bytes, kinds[i].n) == 0) {
-            terminal_error("%s: %s", input->name, kinds[i].what);
-            return false;
-        }
-    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (input->n_head >= kinds[i].n && memcmp(input->head, kinds[i].bytes, kinds[i].n) == 0)
+            return terminal_error("%s: %s", input->name, kinds[i].what);
     return true;
 }
 

@@ -73,8 +73,7 @@ static bool is_written(const struct named_file *file) {
 /* ---- One output --------------------------------------------------------------------------- */
 
 static bool cannot_write(const struct named_file *file, int error) {
-    terminal_error("%s: cannot be written: %s", file->path, strerror(error));
-    return false;
+    return terminal_error("%s: cannot be written: %s", file->path, strerror(error));
 }
 
 /* Of standard output or error, the one that is this regular file; NULL: neither. */
@@ -107,14 +106,11 @@ static bool can_replace(const struct named_file *file, const struct place *place
 
 static bool can_write(const struct named_file *file, const struct place *place) {
     const char *stream = standard_stream(place);
-    if (place->exists && file->use != FILE_STREAM && !S_ISREG(place->about.st_mode)) {
-        terminal_error("%s: exists and is not a regular file", file->path);
-        return false;
-    }
+    if (place->exists && file->use != FILE_STREAM && !S_ISREG(place->about.st_mode))
+        return terminal_error("%s: exists and is not a regular file", file->path);
     if (stream && file->use == FILE_WHOLE) {
-        terminal_error("%s: %s goes to this file, which %s%s would replace; name another",
-                       file->path, stream, file->dashes, file->role);
-        return false;
+        return terminal_error("%s: %s goes to this file, which %s%s would replace; name another",
+                              file->path, stream, file->dashes, file->role);
     }
     if (stream && file->use == FILE_STREAM)
         return true;
@@ -147,15 +143,14 @@ static bool check_pair(const struct named_file *output, const struct place *at_o
         bool allowed = output->over && strcmp(output->over, other->role) == 0;
         if (allowed || !is_regular(at_other) || !is_same(at_output, at_other))
             return true;
-        terminal_error("%s: %s%s would destroy the file that is read as %s%s; name another",
-                       output->path, output->dashes, output->role, other->dashes, other->role);
-        return false;
+        return terminal_error("%s: %s%s would destroy the file that is read as %s%s; name another",
+                              output->path, output->dashes, output->role, other->dashes,
+                              other->role);
     }
     if (!do_collide(output, at_output, other, at_other))
         return true;
-    terminal_error("%s: both %s%s and %s%s would write it; name two files", output->path,
-                   other->dashes, other->role, output->dashes, output->role);
-    return false;
+    return terminal_error("%s: both %s%s and %s%s would write it; name two files", output->path,
+                          other->dashes, other->role, output->dashes, output->role);
 }
 
 bool named_files_check(const struct named_file *files, size_t n) {

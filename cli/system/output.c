@@ -109,8 +109,7 @@ bool output_flush(void) {
 
 bool output_lacks_memory(void) {
     state.failed = true;
-    terminal_error("out of memory");
-    return false;
+    return terminal_error("out of memory");
 }
 
 char *output_json_text(json_t *object, size_t form) {
@@ -311,8 +310,7 @@ static bool commit_whole(struct outfile *file) {
     if (!output_file_commit(&file->whole, &error))
         return true;
     state.failed = true;
-    terminal_error("%s", error.message);
-    return false;
+    return terminal_error("%s", error.message);
 }
 
 bool outfile_commit(struct outfile *file) {

@@ -69,7 +69,7 @@ __attribute__((format(printf, 2, 0))) static void print_line(const char *label, 
     fwrite(line, 1, length + 1, stderr);
 }
 
-void terminal_error(const char *format, ...) {
+bool terminal_error(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     if (!state.keeps || state.last[0] == '\0') {
@@ -80,6 +80,7 @@ void terminal_error(const char *format, ...) {
     }
     print_line("error: ", format, arguments);
     va_end(arguments);
+    return false;
 }
 
 void terminal_note(const char *format, ...) {

@@ -17,8 +17,9 @@ void terminal_keep_errors(void);
 const char *terminal_last_error(void);
 
 /* "txl COMMAND: error: ...", and "txl COMMAND: note: ..." which --quiet leaves out.  Each is one
- * harmless line (clean.h), whatever the arguments hold, and at most 16 KiB long. */
-void terminal_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+ * harmless line (clean.h), whatever the arguments hold, and at most 16 KiB long.  terminal_error
+ * returns false, for its caller to return. */
+bool terminal_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void terminal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "txl COMMAND: ...", printed with --quiet too. */

@@ -35,10 +35,8 @@ bool claim_take(struct claim *claim, const char *path) {
     if (!path)
         return true;
     char *name = lock_name(path);
-    if (!name) {
-        terminal_error("%s: %s", path, strerror(errno));
-        return false;
-    }
+    if (!name)
+        return terminal_error("%s: %s", path, strerror(errno));
     claim->name = name;
     do {
         if (claim->file >= 0)

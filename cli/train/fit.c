@@ -26,11 +26,10 @@ bool fit_new_model(const char *settings) {
     double bytes = 5 * sizeof(float) * weights;
     if (bytes <= free_bytes)
         return true;
-    terminal_error("%.1f million weights take at least %.1f GB to be trained, and %.1f GB are "
-                   "free: a model of at most %.0f million would fit",
-                   weights / 1e6, bytes / 1e9, free_bytes / 1e9,
-                   free_bytes / (5e6 * sizeof(float)));
-    return false;
+    return terminal_error(
+        "%.1f million weights take at least %.1f GB to be trained, and %.1f GB are "
+        "free: a model of at most %.0f million would fit",
+        weights / 1e6, bytes / 1e9, free_bytes / 1e9, free_bytes / (5e6 * sizeof(float)));
 }
 
 static bool fits(const txl_model *model, const txl_training *how, int batch, int part,
@@ -69,7 +68,6 @@ bool fit_training(const txl_model *model, const txl_training *how) {
     else if (fits(model, how, least, part, free_bytes))
         snprintf(advice, sizeof advice, "--batch %d --tgt-len %d --mem-len %d would fit", least,
                  how->tgt_len / part, how->mem_len / part);
-    terminal_error("training takes %.1f GB, and %.1f GB are free: %s", bytes / 1e9,
-                   free_bytes / 1e9, advice);
-    return false;
+    return terminal_error("training takes %.1f GB, and %.1f GB are free: %s", bytes / 1e9,
+                          free_bytes / 1e9, advice);
 }

@@ -4,6 +4,7 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
+#include "lib/base/error.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +18,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
         return TXL_OK;
     if (id_list_add(&h->list, symbol->id))
         return TXL_OK;
-    snprintf(error->message, sizeof error->message, "out of memory");
-    return error->status = TXL_MEMORY;
+    return txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 bool heldout_read(struct heldout *h, const txl_model *model, const char *path,

@@ -47,21 +47,19 @@ bool peers_open(const txl_peers **peers) {
     void *library = load_module();
     const struct peers_module *module = library ? dlsym(library, PEERS_MODULE_SYMBOL) : NULL;
     if (!module) {
-        terminal_error("processes that train together need MPI's module (Debian: the package "
-                       "txl-mpi): %s",
-                       dlerror());
-        return false;
+        return terminal_error(
+            "processes that train together need MPI's module (Debian: the package "
+            "txl-mpi): %s",
+            dlerror());
     }
     if (strcmp(module->version, TXL_VERSION) != 0) {
-        terminal_error("MPI's module is of txl %s, and this is txl %s; install them together",
-                       module->version, TXL_VERSION);
-        return false;
+        return terminal_error(
+            "MPI's module is of txl %s, and this is txl %s; install them together", module->version,
+            TXL_VERSION);
     }
     state.module = module;
-    if (!module->open(&state.peers)) {
-        terminal_error("MPI cannot be initialised");
-        return false;
-    }
+    if (!module->open(&state.peers))
+        return terminal_error("MPI cannot be initialised");
     if (state.peers.rank > 0)
         terminal_keep_errors();
     if (state.peers.n > 1)

@@ -56,11 +56,6 @@ static bool is_first(const struct train *t) {
     return !t->peers || t->peers->rank == 0;
 }
 
-static bool failed(const txl_error *error) {
-    terminal_error("%s", error->message);
-    return false;
-}
-
 /* ---- The text ----------------------------------------------------------------------------- */
 
 static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
@@ -85,7 +80,7 @@ static bool read_text(struct train *t, const txl_model *model) {
     txl_error error;
     t->whole.name = t->text.n == 1 ? t->text.input[0].name : "the texts, one after the other";
     if (txl_ids_new(txl_model_n_token(model), &t->ids, &error))
-        return failed(&error);
+        return terminal_error("%s", error.message);
     if (!token_reader_open(&t->reader, model, &t->whole, &encoding, t->run.ids))
         return false;
     if (train_text_read(&t->text, feed_reader, t) || token_reader_finish(&t->reader))
@@ -200,7 +195,7 @@ static bool make_model(struct train *t) {
         good = fit_new_model(settings) &&
                (!txl_model_new(settings, v.section, v.size, t->run.training.seed,
                                (int)options->common.threads, &t->fresh, &error) ||
-                failed(&error));
+                terminal_error("%s", error.message));
     free(settings);
     train_vocabulary_free(&v);
     return good;
@@ -214,7 +209,7 @@ static const txl_model *open_model(struct train *t) {
         return txl_saved_model(t->saved);
     if (init) {
         if (model_open_file(&t->init, init, (int)t->options->common.threads, false, &error)) {
-            failed(&error);
+            terminal_error("%s", error.message);
             return NULL;
         }
         train_run_init(&t->run, t->options, t->init.handle);
@@ -273,8 +268,7 @@ static void try_output(struct train *t) {
 }
 
 static bool lack_memory(void) {
-    terminal_error("out of memory");
-    return false;
+    return terminal_error("out of memory");
 }
 
 /* Notes for the report what was measured (NAN: nothing), and what the model writes after the
@@ -295,7 +289,7 @@ static bool note_evaluation(struct train *t, uint64_t steps, double nats, double
         text = train_report_write(txl_trainer_model(t->trainer), &settings, ids, n, &t->prompt,
                                   &error);
         if (!text)
-            return failed(&error);
+            return terminal_error("%s", error.message);
     }
     bool good = curves_add_evaluation(&t->curves, steps, nats, bits, text);
     free(text);
@@ -317,7 +311,7 @@ static txl_status evaluate_heldout(struct train *t, uint64_t steps) {
     if (status == TXL_STOPPED)
         return status;
     if (status) {
-        failed(&error);
+        terminal_error("%s", error.message);
         return status;
     }
     double nats = score.nats / (double)score.predicted;
@@ -437,7 +431,7 @@ static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
     txl_error error;
     txl_status status = txl_trainer_step(t->trainer, rate, step, &error);
     if (status) {
-        failed(&error);
+        terminal_error("%s", error.message);
         return status;
     }
     curves_add_step(&t->curves, step->loss, rate);
@@ -505,20 +499,17 @@ static bool override_bounds(struct train *t) {
 static bool open_saved(struct train *t) {
     txl_error error;
     if (txl_saved_open(t->options->resume, &t->saved, &error))
-        return failed(&error);
-    if (!train_run_from_text(&t->run, &t->curves, txl_saved_note(t->saved))) {
-        terminal_error("%s: not a state of txl train", t->options->resume);
-        return false;
-    }
+        return terminal_error("%s", error.message);
+    if (!train_run_from_text(&t->run, &t->curves, txl_saved_note(t->saved)))
+        return terminal_error("%s: not a state of txl train", t->options->resume);
     txl_saved_training(t->saved, &t->run.training);
     t->run.training.threads = (int)t->options->common.threads;
     t->run.training.peers = t->peers;
     t->seconds_before = t->run.seconds;
     bool none = t->options->valid && strcmp(t->options->valid, "none") == 0;
     if (none == t->run.holds_out) {
-        terminal_error("%s: was trained %s held-out text", t->options->resume,
-                       t->run.holds_out ? "with a" : "without a");
-        return false;
+        return terminal_error("%s: was trained %s held-out text", t->options->resume,
+                              t->run.holds_out ? "with a" : "without a");
     }
     return override_bounds(t);
 }
@@ -554,10 +545,8 @@ static bool open_trainer(struct train *t, const txl_model *model) {
     if (!fit_training(model, &t->run.training))
         return false;
     uint64_t checksum = heldout_checksum(t, model);
-    if (t->saved && checksum != t->run.valid_checksum) {
-        terminal_error("%s: was measured on another held-out text", t->options->resume);
-        return false;
-    }
+    if (t->saved && checksum != t->run.valid_checksum)
+        return terminal_error("%s: was measured on another held-out text", t->options->resume);
     t->run.valid_checksum = checksum;
     if (t->saved)
         status = txl_saved_resume(t->saved, t->ids, t->run.training.threads, t->peers, &t->trainer,
@@ -565,7 +554,7 @@ static bool open_trainer(struct train *t, const txl_model *model) {
     else
         status = txl_trainer_new(model, t->ids, &t->run.training, &t->trainer, &error);
     if (status)
-        return failed(&error);
+        return terminal_error("%s", error.message);
     txl_saved_free(t->saved);
     t->saved = NULL;
     model_close(&t->init);
@@ -695,7 +684,7 @@ static bool restore_output(struct train *t) {
     if (!is_first(t) || isnan(t->run.best) || write_output(t))
         return true;
     if (t->not_written.status != TXL_ARGUMENT)
-        return failed(&t->not_written);
+        return terminal_error("%s", t->not_written.message);
     t->not_written.status = TXL_OK;
     terminal_note("%s lacks the best model, as states of the first version do: %s stays as it is "
                   "until there is a better one",
@@ -717,9 +706,9 @@ static void write_unmeasured(struct train *t) {
 static bool settle(struct train *t) {
     bool good = train_log_close(&t->log);
     if (t->not_saved.status)
-        good = failed(&t->not_saved);
+        good = terminal_error("%s", t->not_saved.message);
     if (t->not_written.status && !write_output(t))
-        good = failed(&t->not_written);
+        good = terminal_error("%s", t->not_written.message);
     return good;
 }
 

@@ -15,8 +15,7 @@
 enum { MOST_OWED = 1 << 24 };
 
 static bool fail(const struct train_log *log) {
-    terminal_error("%s: %s", log->path, strerror(errno));
-    return false;
+    return terminal_error("%s: %s", log->path, strerror(errno));
 }
 
 /* Finds the end of the last line about the first `steps` steps. */

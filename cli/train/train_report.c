@@ -5,6 +5,7 @@
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
 #include "lib/base/buffer.h"
+#include "lib/base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,7 @@ static txl_status append_text(struct buffer *text, const char *bytes, size_t len
                               txl_error *error) {
     if (buffer_append(text, bytes, length))
         return TXL_OK;
-    snprintf(error->message, sizeof error->message, "out of memory");
-    return error->status = TXL_MEMORY;
+    return txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 static txl_status decode_sample(txl_decoder *decoder, int32_t id, struct buffer *text,
@@ -112,10 +112,8 @@ static bool write_page(FILE *stream, const json_t *data) {
         return false;
     page_write_head(stream, "txl train", &nonce);
     const char *rest = page_write(stream, train_report_html, &nonce, parts, n);
-    if (!page_write_data(stream, data)) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!page_write_data(stream, data))
+        return terminal_error("out of memory");
     page_write(stream, rest, &nonce, parts, n);
     return true;
 }
@@ -126,10 +124,8 @@ bool train_report_save(const struct train_report *r, const char *path) {
         "{s:o, s:o, s:b, s:O, s:o, s:O}", "output", output_json_string(r->output), "prompt",
         r->prompt ? output_json_string(r->prompt) : json_null(), "letters", r->letters, "settings",
         r->settings, "points", curves_points(r->curves), "evaluations", r->curves->evaluations);
-    if (!data) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!data)
+        return terminal_error("out of memory");
     bool good = outfile_open(&file, path) && write_page(file.stream, data);
     good = good && outfile_commit(&file);
     outfile_abandon(&file);

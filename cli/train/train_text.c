@@ -19,10 +19,8 @@ bool train_text_open(struct train_text *text, char **paths, int n) {
     bool bytes = txl_kind_takes_bytes(text->kind) && !text->ids;
     text->input = calloc((size_t)n, sizeof *text->input);
     text->begin = calloc((size_t)n, sizeof *text->begin);
-    if (!text->input || !text->begin) {
-        terminal_error("out of memory");
-        return false;
-    }
+    if (!text->input || !text->begin)
+        return terminal_error("out of memory");
     for (int i = 0; i < n; i++) {
         text->input[i].handle = -1;
         text->n = i + 1;

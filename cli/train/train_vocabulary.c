@@ -4,6 +4,7 @@
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
 #include "convert/convert.h"
+#include "lib/base/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,8 +103,7 @@ static int compare_counts(const void *a, const void *b) {
 static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
     if (!symbol->text || count_symbol(context, symbol->text, symbol->length, 1))
         return TXL_OK;
-    snprintf(error->message, sizeof error->message, "out of memory");
-    return error->status = TXL_MEMORY;
+    return txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 static txl_status feed_encoder(void *context, const char *bytes, size_t length) {
