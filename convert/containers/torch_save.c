@@ -42,12 +42,17 @@ static struct zip_entry *find_pickle(const struct zip *zip) {
     return found;
 }
 
-/* The entry folder/file in the folder that data.pkl is in; NULL: there is none. */
+/* The length of what comes before data.pkl in its name: the folder that it is in. */
+static int folder_length(const struct zip_entry *pickle) {
+    return (int)(strlen(pickle->name) - strlen("data.pkl"));
+}
+
+/* Finds the entry folder/file in the folder that data.pkl is in; *found is NULL without one. */
 static txl_status find_beside(const struct zip *zip, const struct zip_entry *pickle,
                               const char *folder, const struct pickle_string *file,
                               struct zip_entry **found, txl_error *error) {
     char *name;
-    const int prefix = (int)(strlen(pickle->name) - strlen("data.pkl"));
+    const int prefix = folder_length(pickle);
     if (asprintf(&name, "%.*s%s%.*s", prefix, pickle->name, folder, (int)file->length,
                  file->bytes) < 0)
         return txl_fail_memory(error, "an entry's name", (uint64_t)prefix + file->length);
@@ -63,7 +68,7 @@ static txl_status refuse_foreign_zip(const struct zip *zip, const struct zip_ent
                         "%s: a zip archive without data.pkl, so not a torch.save file; if it "
                         "is packed, unpack it and name the checkpoint inside",
                         zip->path);
-    size_t prefix = strlen(pickle->name) - strlen("data.pkl");
+    const size_t prefix = (size_t)folder_length(pickle);
     for (size_t i = 0; i < zip->n_entry; i++) {
         const char *name = zip->entries[i].name;
         if (strncmp(name, pickle->name, prefix) == 0 &&
@@ -118,8 +123,8 @@ static txl_status place_zip_storages(struct checkpoint_source *source, const str
         if (!status && !entry)
             status = txl_fail(error, TXL_FORMAT,
                               "%s: has no entry %.*sdata/%.*s, which a tensor refers to", zip->path,
-                              (int)(strlen(pickle->name) - strlen("data.pkl")), pickle->name,
-                              (int)storage->key.length, storage->key.bytes);
+                              folder_length(pickle), pickle->name, (int)storage->key.length,
+                              storage->key.bytes);
         if (!status)
             status = zip_open_entry(zip, entry, error);
         if (status)
