@@ -1,8 +1,8 @@
 /* Reads vocabularies from pickles, JSON and text. */
 #include "vocabulary_file.h"
 
-#include "convert/containers/checkpoint.h"
 #include "convert/containers/foreign.h"
+#include "convert/containers/torch_save.h"
 #include "convert/containers/zip.h"
 #include "lib/base/beside.h"
 #include "lib/base/byte_order_mark.h"
@@ -369,19 +369,18 @@ static txl_status finish_draft(struct draft *draft, const struct pickle_string *
     return TXL_OK;
 }
 
-static txl_status read_pickle(struct draft *draft) {
-    struct checkpoint *checkpoint;
-    txl_status status = checkpoint_open(draft->path, &checkpoint, draft->error);
+static txl_status read_pickle(struct draft *draft, const struct mapped_file *file) {
+    struct pickle *pickle;
+    txl_status status = torch_save_read_pickle(file, &pickle, draft->error);
     if (status)
         return status;
-    const struct pickle_value *root = checkpoint_root(checkpoint);
-    const struct pickle_value *dataset = pickle_get(root, "dataset");
+    const struct pickle_value *dataset = pickle_get(pickle->root, "dataset");
     struct pickle_string none = {NULL, 0};
-    status = from_value(draft, root);
+    status = from_value(draft, pickle->root);
     if (!status)
         status = finish_draft(draft,
                               dataset && dataset->kind == PICKLE_STRING ? &dataset->string : &none);
-    checkpoint_close(checkpoint);
+    pickle_free(pickle);
     return status;
 }
 
@@ -423,7 +422,7 @@ static txl_status keep_model(struct draft *draft, const struct mapped_file *file
 
 static txl_status read_content(struct draft *draft, const struct mapped_file *file) {
     if (zip_looks_like(file->data, file->size) || pickle_looks_like(file->data, file->size))
-        return read_pickle(draft);
+        return read_pickle(draft, file);
     return sentencepiece_recognise(file->data, file->size) ? keep_model(draft, file)
                                                            : read_plain(draft, file);
 }

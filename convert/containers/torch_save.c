@@ -1,10 +1,11 @@
 /* The containers of torch.save: zip archives, the legacy sequence of pickles, a plain pickle.
  * (PyTorch's torch/serialization.py defines the first two.) */
-#include "torch_storage.h"
+#include "torch_save.h"
 
 #include "lib/base/error.h"
 #include "lib/base/little_endian.h"
 #include "pickle.h"
+#include "torch_storage.h"
 #include "zip.h"
 
 #include <inttypes.h>
@@ -294,6 +295,16 @@ static txl_status read_container(struct checkpoint_source *source, txl_error *er
                             ? read_zip(source, error)
                             : read_pickles(source, error);
     return status ? status : check_placed(source, error);
+}
+
+txl_status torch_save_read_pickle(const struct mapped_file *file, struct pickle **pickle,
+                                  txl_error *error) {
+    struct checkpoint_source source = {.file = *file, .whole = file};
+    txl_status status = read_container(&source, error);
+    *pickle = status ? NULL : source.pickle;
+    source.pickle = status ? source.pickle : NULL;
+    checkpoint_empty_source(&source);
+    return status;
 }
 
 /* ---- Files within a pickle ---------------------------------------------------------------- */
