@@ -7,7 +7,7 @@
 #include "lib/base/output_file.h"
 #include "lib/base/q8.h"
 #include "lib/weights/weights.h"
-#include "source.h"
+#include "recognise.h"
 #include "vocabulary_file.h"
 
 #include <inttypes.h>
@@ -248,7 +248,7 @@ txl_status convert_into(const char *source, struct output_file *out,
     char *found = NULL;
     if (options->name && !setting_is_name(options->name))
         return txl_fail(error, TXL_ARGUMENT, "a model's name is " SETTING_NAME_RULE);
-    txl_status status = source_recognise(source, options, r, error);
+    txl_status status = recognise(source, options, r, error);
     if (!status)
         status = recognise_complete(r, error);
     if (!status && !path)
@@ -257,7 +257,7 @@ txl_status convert_into(const char *source, struct output_file *out,
     if (!status)
         status = refuse_input(r, path, out->path, error);
     if (!status)
-        status = source_read_vocabulary(path, options->tokenizer, r, &vocabulary, error);
+        status = recognise_vocabulary(r, path, options->tokenizer, &vocabulary, error);
     if (!status)
         status = list_tensors(&c, error);
     if (!status)
@@ -329,7 +329,7 @@ txl_status convert_read_moments(const char *source, const char *settings, conver
     struct convert_options options;
     struct conversion c = {.n = 0};
     convert_options_init(&options);
-    txl_status status = source_recognise(source, &options, &c.recognised, error);
+    txl_status status = recognise(source, &options, &c.recognised, error);
     if (!status && !checkpoint_is_bundle(c.recognised.names.checkpoint))
         status = txl_fail(
             error, TXL_ARGUMENT,

@@ -3,7 +3,7 @@
 #include "convert.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
-#include "source.h"
+#include "recognise.h"
 #include "vocabulary_file.h"
 
 #include <jansson.h>
@@ -59,7 +59,7 @@ static txl_status describe(struct recognised *r, struct convert_description *d, 
     txl_status found =
         vocabulary_file_find(checkpoint_path(r->names.checkpoint), &d->vocabulary, error);
     txl_status read =
-        found ? found : source_read_vocabulary(d->vocabulary, NULL, r, &vocabulary, error);
+        found ? found : recognise_vocabulary(r, d->vocabulary, NULL, &vocabulary, error);
     free(vocabulary.section);
     if (read == TXL_MEMORY)
         return read;
@@ -74,7 +74,7 @@ txl_status convert_describe(const char *source, struct convert_description *d, t
     struct recognised r;
     *d = (struct convert_description){0};
     convert_options_init(&options);
-    txl_status status = source_recognise(source, &options, &r, error);
+    txl_status status = recognise(source, &options, &r, error);
     if (!status)
         status = describe(&r, d, error);
     recognised_free(&r);

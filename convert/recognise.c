@@ -1,6 +1,8 @@
-/* Recognises a model by the names of its tensors. */
+/* Recognises a model by the names of its tensors, and its vocabulary by the number of symbols. */
 #include "recognise.h"
 #include "lib/base/error.h"
+#include "published.h"
+#include "vocabulary_file.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -25,10 +27,29 @@ void convert_options_init(struct convert_options *options) {
                                         .mem_len = -1};
 }
 
-txl_status recognise_nothing(struct recognised *r, const char *name, txl_error *error) {
-    const struct checkpoint *checkpoint = r->names.checkpoint;
+/* ---- The checkpoint ----------------------------------------------------------------------- */
+
+/* The number of symbols of a pickle that is a vocabulary; 0: it is none. */
+static size_t count_symbols(const struct checkpoint *checkpoint) {
+    struct vocabulary_file vocabulary;
+    txl_error ignored;
+    if (!checkpoint_root(checkpoint) ||
+        vocabulary_file_read(checkpoint_path(checkpoint), &vocabulary, &ignored))
+        return 0;
+    size_t n = vocabulary.n_symbol;
+    vocabulary_file_free(&vocabulary);
+    return n;
+}
+
+txl_status recognise_nothing(const struct recognised *r, const char *name, txl_error *error) {
+    const struct checkpoint *checkpoint = r->checkpoint;
     const char *path = checkpoint_path(checkpoint);
-    r->unknown = true;
+    const size_t n_symbol = count_symbols(checkpoint);
+    if (n_symbol > 0)
+        return txl_fail(error, TXL_UNSUPPORTED,
+                        "%s: a vocabulary of %zu symbols, not a checkpoint; name the checkpoint, "
+                        "and this file with --vocab",
+                        path, n_symbol);
     for (size_t i = 0; i < checkpoint_n_tensor(checkpoint); i++)
         if (strstr(checkpoint_tensor_at(checkpoint, i)->name, "/.ATTRIBUTES/"))
             return txl_fail(error, TXL_UNSUPPORTED,
@@ -45,16 +66,18 @@ txl_status recognise_nothing(struct recognised *r, const char *name, txl_error *
                     name, checkpoint_n_tensor(checkpoint));
 }
 
-txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,
-                     recognise_dataset *find_dataset, struct recognised *r, txl_error *error) {
-    const char *path = checkpoint_path(checkpoint);
+txl_status recognise(const char *source, const struct convert_options *options,
+                     struct recognised *r, txl_error *error) {
     size_t family = 0;
-    *r = (struct recognised){.names = {.checkpoint = checkpoint}};
-    while (family < N_FAMILY && !names_find(families[family].names, checkpoint, &r->names))
+    *r = (struct recognised){.checkpoint = NULL};
+    txl_status status = checkpoint_open(source, &r->checkpoint, error);
+    if (status)
+        return status;
+    while (family < N_FAMILY && !names_find(families[family].names, r->checkpoint, &r->names))
         family++;
     if (family == N_FAMILY)
         return recognise_nothing(r,
-                                 checkpoint_is_bundle(checkpoint)
+                                 checkpoint_is_bundle(r->checkpoint)
                                      ? "transformer/layer_0/rel_attn/qkv/kernel"
                                      : "layers.0.dec_attn.o_net.weight",
                                  error);
@@ -63,11 +86,9 @@ txl_status recognise(const struct checkpoint *checkpoint, const struct convert_o
                                       .options = options,
                                       .names = &r->names,
                                       .tensorflow = r->names.dialect == DIALECT_TENSORFLOW,
-                                      .path = path,
-                                      .find_dataset = find_dataset,
+                                      .path = checkpoint_path(r->checkpoint),
                                       .config_name = families[family].config[r->names.dialect],
                                       .error = error};
-    txl_status status = TXL_OK;
     for (recognition_step *const *step = families[family].steps; *step && !status; step++)
         status = (*step)(&recognition);
     json_decref(recognition.config);
@@ -75,7 +96,7 @@ txl_status recognise(const struct checkpoint *checkpoint, const struct convert_o
 }
 
 void recognised_free(struct recognised *r) {
-    checkpoint_close(r->opened);
+    checkpoint_close(r->checkpoint);
     free(r->config_path);
 }
 
@@ -84,5 +105,54 @@ txl_status recognise_complete(const struct recognised *r, txl_error *error) {
         return TXL_OK;
     return txl_fail(error, TXL_ARGUMENT,
                     "%s: does not tell all of its settings; add what it was trained with:%s",
-                    checkpoint_path(r->names.checkpoint), r->missing);
+                    checkpoint_path(r->checkpoint), r->missing);
+}
+
+/* ---- The vocabulary ----------------------------------------------------------------------- */
+
+static txl_status ask_for_kind(const char *path, const char *dataset, txl_error *error) {
+    if (dataset)
+        return txl_fail(error, TXL_ARGUMENT,
+                        "%s: a vocabulary of the dataset \"%s\", whose kind of text is not known; "
+                        "add --tokenizer",
+                        path, dataset);
+    return txl_fail(error, TXL_ARGUMENT,
+                    "%s: the kind of its text follows from the dataset, which neither it nor a "
+                    "corpus-info.json names; add --tokenizer",
+                    path);
+}
+
+/* Packs the file's symbols or pieces, as many as the model has. */
+static txl_status pack(const struct recognised *r, const struct vocabulary_file *file,
+                       const char *tokenizer, struct convert_vocabulary *vocabulary,
+                       txl_error *error) {
+    if (r->by_dataset && !tokenizer && !file->model) {
+        const char *dataset = r->dataset[0] ? r->dataset : file->dataset;
+        tokenizer = published_tokenizer(dataset);
+        if (!tokenizer)
+            return ask_for_kind(file->path, dataset, error);
+    }
+    txl_status status = vocabulary_file_pack(file, tokenizer, r->pieces, vocabulary, error);
+    if (!status && vocabulary->n != r->settings.model.n_token)
+        return txl_fail(error, TXL_FORMAT,
+                        "%s: %d symbols, but the model in %s has %d: this is not its vocabulary",
+                        file->path, (int)vocabulary->n, checkpoint_path(r->checkpoint),
+                        r->settings.model.n_token);
+    return status;
+}
+
+txl_status recognise_vocabulary(struct recognised *r, const char *path, const char *tokenizer,
+                                struct convert_vocabulary *vocabulary, txl_error *error) {
+    struct vocabulary_file file;
+    struct model_settings *text = &r->settings.model;
+    *vocabulary = (struct convert_vocabulary){.section = NULL};
+    txl_status status = vocabulary_file_read(path, &file, error);
+    if (!status)
+        status = pack(r, &file, tokenizer, vocabulary, error);
+    vocabulary_file_free(&file);
+    text->tokenizer = vocabulary->kind;
+    text->lower_case = vocabulary->lower_case;
+    text->unk_id = vocabulary->unk;
+    text->eos_id = vocabulary->eos;
+    return status;
 }

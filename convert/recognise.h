@@ -1,4 +1,5 @@
-/* Recognising a model in a checkpoint: its family, its facts, and how its tensors are called. */
+/* Recognising a model in a checkpoint: its family, its facts, how its tensors are called, and
+ * whether a vocabulary is its own. */
 #ifndef CONVERT_RECOGNISE_H
 #define CONVERT_RECOGNISE_H
 
@@ -8,6 +9,7 @@
 #include "names.h"
 
 struct recognised {
+    struct checkpoint *checkpoint; /* owned */
     struct names names;
     txl_kind pieces; /* the kind of text that the family cuts by a SentencePiece model */
     union {
@@ -19,39 +21,38 @@ struct recognised {
     bool by_dataset;   /* the text's kind is that of the dataset */
     char dataset[16];  /* as corpus-info.json names it, or where that does not and it matters to the
                           settings, the pickled corpus; or empty */
-    bool unknown;      /* a failure, because it is of no known model */
-    struct checkpoint *opened; /* by source_recognise; owned */
     char missing[512]; /* the options that state the unknown facts, each after a blank; those facts
                           are unset */
 };
 
-/* Finds the name of the dataset, dataset[room], in the vocabulary of the checkpoint at `path`, if
- * that tells.  `vocabulary` is the one that the options name, or NULL. */
-typedef txl_status recognise_dataset(const char *path, const char *vocabulary, char *dataset,
-                                     size_t room, txl_error *error);
-
-/* Finds the family and all facts; the options take precedence.  Unknown facts are not a failure.
- * `r` is the caller's to free even after a failure.  `find_dataset` may be NULL. */
-txl_status recognise(const struct checkpoint *checkpoint, const struct convert_options *options,
-                     recognise_dataset *find_dataset, struct recognised *r, txl_error *error);
+/* Opens the checkpoint at `source`, and finds its family and all facts; the options take
+ * precedence. Unknown facts are not a failure.  `r` is the caller's to free even after a failure.
+ */
+txl_status recognise(const char *source, const struct convert_options *options,
+                     struct recognised *r, txl_error *error);
 void recognised_free(struct recognised *r);
 
 /* TXL_OK if no fact is unknown; else the error that names the options. */
 txl_status recognise_complete(const struct recognised *r, txl_error *error);
 
+/* Packs the vocabulary at `path`, which must be that of the model, and sets in r->settings what it
+ * says about the text.  `tokenizer` is the name of a kind; NULL: the usual one. vocabulary->section
+ * is the caller's to free even after a failure. */
+txl_status recognise_vocabulary(struct recognised *r, const char *path, const char *tokenizer,
+                                struct convert_vocabulary *vocabulary, txl_error *error);
+
 /* The error for a checkpoint of no known model, which has no tensor of that name. */
-txl_status recognise_nothing(struct recognised *r, const char *name, txl_error *error);
+txl_status recognise_nothing(const struct recognised *r, const char *name, txl_error *error);
 
 /* What the steps of recognising work with. */
 struct recognition {
     struct recognised *recognised;
     const struct convert_options *options;
-    recognise_dataset *find_dataset; /* may be NULL */
-    const struct names *names;       /* the recognised ones */
-    bool tensorflow;                 /* their dialect is TensorFlow's */
-    const char *path;                /* of the checkpoint */
-    const char *config_name;         /* of the JSON beside it */
-    struct json_t *config;           /* what that says, or NULL; owned */
+    const struct names *names; /* the recognised ones */
+    bool tensorflow;           /* their dialect is TensorFlow's */
+    const char *path;          /* of the checkpoint */
+    const char *config_name;   /* of the JSON beside it */
+    struct json_t *config;     /* what that says, or NULL; owned */
     txl_error *error;
 
     /* Of a Transformer-XL. */

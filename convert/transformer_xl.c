@@ -6,6 +6,7 @@
 #include "lib/base/error.h"
 #include "published.h"
 #include "recognise.h"
+#include "vocabulary_file.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -454,14 +455,30 @@ static txl_status settle_cutoffs(struct recognition *s) {
     return TXL_OK;
 }
 
+/* The dataset as the authors' pickled corpus names it.  A vocabulary that cannot be read is for the
+ * conversion to refuse. */
+static txl_status find_dataset(struct recognition *s) {
+    const char *path = s->options->vocabulary;
+    char *found = NULL;
+    struct vocabulary_file file = {0};
+    txl_status status = path ? TXL_OK : vocabulary_file_find(s->path, &found, s->error);
+    if (!status)
+        status = vocabulary_file_read(path ? path : found, &file, s->error);
+    if (!status && file.dataset)
+        snprintf(s->recognised->dataset, sizeof s->recognised->dataset, "%s", file.dataset);
+    vocabulary_file_free(&file);
+    free(found);
+    return status == TXL_MEMORY ? status : TXL_OK;
+}
+
 /* A TensorFlow checkpoint of a published shape has the settings of its published evaluation. */
 static txl_status state_evaluation(struct recognition *s) {
     const struct convert_options *o = s->options;
     struct recognised *r = s->recognised;
     const struct transformer_xl_settings *f = &r->settings.transformer_xl;
     txl_status status = TXL_OK;
-    if (s->tensorflow && !r->dataset[0] && s->find_dataset && published_evaluation(f, "enwik8"))
-        status = s->find_dataset(s->path, o->vocabulary, r->dataset, sizeof r->dataset, s->error);
+    if (s->tensorflow && !r->dataset[0] && published_evaluation(f, "enwik8"))
+        status = find_dataset(s);
     const struct published *e =
         s->tensorflow && !status ? published_evaluation(f, r->dataset) : NULL;
     if (!e)

@@ -1,7 +1,8 @@
-/* Reads vocabularies from pickles, JSON and text. */
+/* Reads vocabularies from pickles, JSON and text, and packs them. */
 #include "vocabulary_file.h"
 
 #include "convert/containers/foreign.h"
+#include "convert/containers/pickle.h"
 #include "convert/containers/torch_save.h"
 #include "convert/containers/zip.h"
 #include "lib/base/beside.h"
@@ -12,6 +13,7 @@
 #include "lib/base/limits.h"
 #include "lib/base/mapped_file.h"
 #include "lib/base/white_space.h"
+#include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/unicode.h"
 #include "lib/text/vocabulary.h"
@@ -455,6 +457,80 @@ void vocabulary_file_free(struct vocabulary_file *vocabulary) {
     free(vocabulary->model);
     *vocabulary = (struct vocabulary_file){.unk = -1};
 }
+
+/* ---- Packing ------------------------------------------------------------------------------ */
+
+/* The kind that was asked for, or the guessed one; only a SentencePiece model has pieces. */
+static txl_status choose_kind(const struct vocabulary_file *file, const char *asked,
+                              txl_kind guessed, txl_kind *kind, txl_error *error) {
+    const bool is_model = file->model;
+    *kind = guessed;
+    if (asked && !text_kind_find(asked, kind))
+        return txl_fail(error, TXL_ARGUMENT, "unknown tokenizer \"%s\"", asked);
+    if ((txl_kind_unit(*kind) == TXL_UNIT_PIECE) == is_model)
+        return TXL_OK;
+    return txl_fail(error, TXL_ARGUMENT,
+                    is_model ? "%s: the %s tokenizer does not cut text into pieces"
+                             : "%s: the %s tokenizer takes a SentencePiece model",
+                    file->path, asked);
+}
+
+static txl_status pack_symbols(const struct vocabulary_file *file, const char *tokenizer,
+                               struct convert_vocabulary *v, txl_error *error) {
+    const size_t n = file->n_symbol;
+    struct vocabulary_entry *entry = calloc(n, sizeof *entry);
+    if (!entry)
+        return txl_fail_memory(error, "the vocabulary", n * sizeof *entry);
+    for (size_t i = 0; i < n; i++)
+        entry[i] = (struct vocabulary_entry){file->symbols[i].bytes, file->symbols[i].length};
+    txl_kind guessed = vocabulary_guess_kind(entry, n, file->delimiter == VOCABULARY_CHARACTERS);
+    txl_status status = choose_kind(file, tokenizer, guessed, &v->kind, error);
+    v->lower_case = file->lower_case == VOCABULARY_LOWER_CASE;
+    v->unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entry, n);
+    v->eos = vocabulary_guess_eos(entry, n, v->kind);
+    if (!status)
+        status = vocabulary_pack(entry, n, &v->section, &v->size, error);
+    free(entry);
+    return status;
+}
+
+static txl_status pack_pieces(const struct vocabulary_file *file, const char *tokenizer,
+                              txl_kind usual, struct convert_vocabulary *v, txl_error *error) {
+    struct packed_pieces packed;
+    txl_status status = choose_kind(file, tokenizer, usual, &v->kind, error);
+    if (!status)
+        status =
+            sentencepiece_pack(file->model, file->model_size, v->kind, file->path, &packed, error);
+    if (!status)
+        *v = (struct convert_vocabulary){.kind = v->kind,
+                                         .n = packed.n,
+                                         .unk = packed.unk,
+                                         .eos = packed.eos,
+                                         .section = packed.section,
+                                         .size = packed.size};
+    return status;
+}
+
+txl_status vocabulary_file_pack(const struct vocabulary_file *file, const char *tokenizer,
+                                txl_kind pieces, struct convert_vocabulary *packed,
+                                txl_error *error) {
+    *packed = (struct convert_vocabulary){.n = (int32_t)file->n_symbol};
+    return file->model ? pack_pieces(file, tokenizer, pieces, packed, error)
+                       : pack_symbols(file, tokenizer, packed, error);
+}
+
+txl_status convert_vocabulary_read(const char *path, struct convert_vocabulary *vocabulary,
+                                   txl_error *error) {
+    struct vocabulary_file file;
+    *vocabulary = (struct convert_vocabulary){.section = NULL};
+    txl_status status = vocabulary_file_read(path, &file, error);
+    if (!status)
+        status = vocabulary_file_pack(&file, NULL, TXL_PIECES, vocabulary, error);
+    vocabulary_file_free(&file);
+    return status;
+}
+
+/* ---- Finding ------------------------------------------------------------------------------ */
 
 static bool is_there(const char *path) {
     struct stat about;

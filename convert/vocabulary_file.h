@@ -1,9 +1,10 @@
 /* Vocabularies: the symbols of a model in the order of their ids, read from every container that
- * publishers use. */
+ * publishers use, and packed for a weights file. */
 #ifndef CONVERT_VOCABULARY_FILE_H
 #define CONVERT_VOCABULARY_FILE_H
 
-#include "convert/containers/pickle.h"
+#include "convert.h"
+#include "convert/containers/pickle_value.h"
 
 enum vocabulary_case { VOCABULARY_CASE_UNKNOWN, VOCABULARY_KEEPS_CASE, VOCABULARY_LOWER_CASE };
 
@@ -38,6 +39,13 @@ struct vocabulary_file {
  * torch.save or plain), JSON from symbols to ids, a SentencePiece model, or text whose lines begin
  * with a symbol each.  The content decides which, not the name. */
 txl_status vocabulary_file_read(const char *path, struct vocabulary_file *vocabulary,
+                                txl_error *error);
+
+/* Packs it as in a weights file.  `tokenizer` is the name of a kind; NULL: for a SentencePiece
+ * model `pieces`, else the one that the symbols suggest.  packed->section is the caller's to free
+ * even after a failure. */
+txl_status vocabulary_file_pack(const struct vocabulary_file *vocabulary, const char *tokenizer,
+                                txl_kind pieces, struct convert_vocabulary *packed,
                                 txl_error *error);
 
 /* Frees what vocabulary_file_read filled; a zeroed struct is fine. */

@@ -605,7 +605,7 @@ TEST(a_transformer_xl_agrees_with_its_corpus) {
         {"echo 'version https://git-lfs.github.com/spec/v1' >data/corpus-info.json",
          "corpus-info.json: a git-LFS pointer, which stands for the file", TXL_UNSUPPORTED},
         {"sed -i 's/lm1b/novels/' data/corpus-info.json",
-         "a vocabulary of the dataset \"novels\", of which the kind of text is not known; add "
+         "a vocabulary of the dataset \"novels\", whose kind of text is not known; add "
          "--tokenizer",
          TXL_ARGUMENT},
     };

@@ -126,12 +126,9 @@ static void read_tensors(const char *path) {
 
 /* Finds all facts and the pieces of every parameter. */
 static void find_facts(const char *path, const struct convert_options *options) {
-    struct checkpoint *checkpoint;
     struct recognised r;
     txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error))
-        return;
-    txl_status status = recognise(checkpoint, options, NULL, &r, &error);
+    txl_status status = recognise(path, options, &r, &error);
     if (!status)
         status = recognise_complete(&r, &error);
     if (!status) {
@@ -146,7 +143,6 @@ static void find_facts(const char *path, const struct convert_options *options) 
         }
     }
     recognised_free(&r);
-    checkpoint_close(checkpoint);
 }
 
 void fuzz_checkpoint(const char *path) {
@@ -217,19 +213,15 @@ static struct convert_options choose_options(unsigned bits) {
 
 /* Whether the file holds a model that is not too large to be converted thousands of times. */
 static bool is_small_model(const char *path, const struct convert_options *options, int *n_token) {
-    struct checkpoint *checkpoint;
     struct recognised r;
     txl_error error;
-    if (checkpoint_open(path, &checkpoint, &error))
-        return false;
-    bool small = !recognise(checkpoint, options, NULL, &r, &error);
+    bool small = !recognise(path, options, &r, &error);
     const struct transformer_xl_settings *f = &r.settings.transformer_xl;
     small = small && r.names.table == &transformer_xl_names;
     *n_token = f->model.n_token;
     small = small && f->model.n_token <= MAX_TOKEN && f->d_model <= MAX_WIDTH &&
             f->d_inner <= MAX_WIDTH;
     recognised_free(&r);
-    checkpoint_close(checkpoint);
     return small;
 }
 

@@ -3,7 +3,6 @@
 #include "fuzz.h"
 
 #include "convert/vocabulary_file.h"
-#include "lib/text/sentencepiece.h"
 #include "lib/text/vocabulary.h"
 
 #include <stdlib.h>
@@ -23,49 +22,29 @@ static void look_up(const struct vocabulary *vocabulary) {
     }
 }
 
-/* Opens and frees a section. */
-static void use_section(void *section, size_t size, int32_t n, txl_kind kind, int32_t unk,
-                        int32_t eos) {
+/* A SentencePiece model may be wrong in itself, which shows only when it is packed. */
+static void use(const struct vocabulary_file *file) {
+    struct convert_vocabulary packed;
     struct vocabulary vocabulary;
     txl_error error;
-    fuzz_require_ok(
-        vocabulary_open(&vocabulary, section, size, n, kind, false, unk, eos, "input", &error),
-        &error);
+    txl_status status = vocabulary_file_pack(file, NULL, TXL_PIECES, &packed, &error);
+    if (!file->model)
+        fuzz_require_ok(status, &error);
+    if (status)
+        return;
+    fuzz_require_ok(vocabulary_open(&vocabulary, packed.section, packed.size, packed.n, packed.kind,
+                                    false, packed.unk, packed.eos, "input", &error),
+                    &error);
     look_up(&vocabulary);
     vocabulary_close(&vocabulary);
-    free(section);
-}
-
-/* A SentencePiece model, which is read only now. */
-static void use_model(const struct vocabulary_file *file) {
-    struct packed_pieces packed;
-    txl_error error;
-    if (!sentencepiece_pack(file->model, file->model_size, TXL_PIECES, "input", &packed, &error))
-        use_section(packed.section, packed.size, packed.n, TXL_PIECES, packed.unk, packed.eos);
-}
-
-static void use_symbols(const struct vocabulary_file *file) {
-    struct vocabulary_entry *entries = calloc(file->n_symbol, sizeof *entries);
-    void *section;
-    size_t size;
-    txl_error error;
-    fuzz_require(entries, "out of memory");
-    for (size_t i = 0; i < file->n_symbol; i++)
-        entries[i] = (struct vocabulary_entry){file->symbols[i].bytes, file->symbols[i].length};
-    txl_kind kind =
-        vocabulary_guess_kind(entries, file->n_symbol, file->delimiter == VOCABULARY_CHARACTERS);
-    int32_t unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entries, file->n_symbol);
-    int32_t eos = vocabulary_guess_eos(entries, file->n_symbol, kind);
-    fuzz_require_ok(vocabulary_pack(entries, file->n_symbol, &section, &size, &error), &error);
-    use_section(section, size, (int32_t)file->n_symbol, kind, unk, eos);
-    free(entries);
+    free(packed.section);
 }
 
 static void read_file(const char *path) {
     struct vocabulary_file file;
     txl_error error;
     if (!vocabulary_file_read(path, &file, &error))
-        (file.model ? use_model : use_symbols)(&file);
+        use(&file);
     vocabulary_file_free(&file);
 }
 
