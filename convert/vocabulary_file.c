@@ -16,7 +16,6 @@
 #include "lib/text/kind.h"
 #include "lib/text/sentencepiece.h"
 #include "lib/text/unicode.h"
-#include "lib/text/vocabulary.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,13 +33,13 @@ static const char file_names_text[] = "cache.pt, cache.pkl, vocab.bin, vocab.pkl
                                       "vocab.txt, 1b_word_vocab.txt, spiece.model";
 
 /* How much of a symbol a message shows. */
-#define SHOWN(string) ((string).length < 60 ? (int)(string).length : 60), (string).bytes
+#define SHOWN(symbol) ((symbol).length < 60 ? (int)(symbol).length : 60), (symbol).text
 
 /* A vocabulary that is being built.  The strings belong to the file, until `finish` copies them. */
 struct draft {
     const char *path;
     uint64_t file_size;
-    struct pickle_string *symbols; /* by id; bytes NULL: no symbol yet */
+    struct vocabulary_entry *symbols; /* by id; text NULL: no symbol yet */
     size_t n_symbol;
     uint64_t total; /* bytes of the symbols */
     struct vocabulary_file *vocabulary;
@@ -60,37 +59,37 @@ static txl_status allocate(struct draft *draft, size_t n_symbol) {
     return TXL_OK;
 }
 
-static txl_status place(struct draft *draft, const struct pickle_string *symbol, int64_t id) {
-    if (id < 0 || (uint64_t)id >= draft->n_symbol || draft->symbols[id].bytes)
+static txl_status place(struct draft *draft, struct vocabulary_entry symbol, int64_t id) {
+    if (id < 0 || (uint64_t)id >= draft->n_symbol || draft->symbols[id].text)
         return txl_fail(draft->error, TXL_FORMAT,
                         "%s: symbol \"%.*s\" has id %" PRId64
                         ", expected each id from 0 to %zu once",
-                        draft->path, SHOWN(*symbol), id, draft->n_symbol - 1);
+                        draft->path, SHOWN(symbol), id, draft->n_symbol - 1);
     /* A pickle may refer to one long string from many ids. */
-    draft->total += symbol->length;
+    draft->total += symbol.length;
     if (draft->total > draft->file_size)
         return txl_fail(draft->error, TXL_FORMAT, "%s: its symbols are longer than the whole file",
                         draft->path);
-    draft->symbols[id] = *symbol;
+    draft->symbols[id] = symbol;
     return TXL_OK;
 }
 
 /* ---- Equal spellings ---------------------------------------------------------------------- */
 
 struct spelling {
-    struct pickle_string symbol;
+    struct vocabulary_entry symbol;
     size_t id;
 };
 
-static bool same(const struct pickle_string *a, const struct pickle_string *b) {
-    return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+static bool same(struct vocabulary_entry a, struct vocabulary_entry b) {
+    return a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
 }
 
 static int compare_spellings(const void *a, const void *b) {
     const struct spelling *x = a, *y = b;
     if (x->symbol.length != y->symbol.length)
         return x->symbol.length < y->symbol.length ? -1 : 1;
-    int order = memcmp(x->symbol.bytes, y->symbol.bytes, x->symbol.length);
+    int order = memcmp(x->symbol.text, y->symbol.text, x->symbol.length);
     return order ? order : (x->id > y->id) - (x->id < y->id);
 }
 
@@ -107,12 +106,16 @@ static txl_status find_first(const struct draft *draft, bool **first) {
         spellings[i] = (struct spelling){draft->symbols[i], i};
     qsort(spellings, n, sizeof *spellings, compare_spellings);
     for (size_t i = 0; i < n; i++)
-        (*first)[spellings[i].id] = i == 0 || !same(&spellings[i - 1].symbol, &spellings[i].symbol);
+        (*first)[spellings[i].id] = i == 0 || !same(spellings[i - 1].symbol, spellings[i].symbol);
     free(spellings);
     return TXL_OK;
 }
 
 /* ---- Pickles ------------------------------------------------------------------------------ */
+
+static struct vocabulary_entry symbol_of(const struct pickle_value *string) {
+    return (struct vocabulary_entry){string->string.bytes, string->string.length};
+}
 
 static txl_status from_list(struct draft *draft, const struct pickle_value *list) {
     txl_status status = allocate(draft, list->items.count);
@@ -122,7 +125,7 @@ static txl_status from_list(struct draft *draft, const struct pickle_value *list
             return txl_fail(draft->error, TXL_FORMAT,
                             "%s: id %zu: expected a symbol's string, not %s", draft->path, i,
                             pickle_kind_name(item));
-        status = place(draft, &item->string, (int64_t)i);
+        status = place(draft, symbol_of(item), (int64_t)i);
     }
     return status;
 }
@@ -142,7 +145,7 @@ static txl_status from_dict(struct draft *draft, const struct pickle_value *dict
         const struct pickle_pair *pair = &dict->pairs.at[i];
         status = check_entry(draft, pair);
         if (!status)
-            status = place(draft, &pair->key->string, pair->value->integer);
+            status = place(draft, symbol_of(pair->key), pair->value->integer);
     }
     return status;
 }
@@ -157,10 +160,10 @@ static txl_status mark_ids(const struct draft *draft, const struct pickle_value 
             return status;
         int64_t id = pair->value->integer;
         if (id < 0 || (uint64_t)id >= draft->n_symbol ||
-            !same(&draft->symbols[id], &pair->key->string))
+            !same(draft->symbols[id], symbol_of(pair->key)))
             return txl_fail(draft->error, TXL_FORMAT,
                             "%s: sym2idx has \"%.*s\" as id %" PRId64 ", idx2sym has not",
-                            draft->path, SHOWN(pair->key->string), id);
+                            draft->path, SHOWN(symbol_of(pair->key)), id);
         marked[id] = true;
     }
     return TXL_OK;
@@ -195,14 +198,6 @@ static txl_status read_unk(const struct draft *draft, const struct pickle_value 
     return TXL_OK;
 }
 
-static enum vocabulary_delimiter delimiter_of(const struct pickle_value *delimiter) {
-    if (!delimiter)
-        return VOCABULARY_DELIMITER_UNKNOWN;
-    if (delimiter->kind == PICKLE_NONE)
-        return VOCABULARY_WHITE_SPACE;
-    return pickle_is_string(delimiter, "") ? VOCABULARY_CHARACTERS : VOCABULARY_OTHER_DELIMITER;
-}
-
 /* The attributes of the training code's Vocab, as an object or as a dict. */
 static txl_status from_vocab(struct draft *draft, const struct pickle_value *vocab) {
     const struct pickle_value *idx2sym = pickle_get(vocab, "idx2sym");
@@ -224,10 +219,9 @@ static txl_status from_vocab(struct draft *draft, const struct pickle_value *voc
     }
     if (!status)
         status = read_unk(draft, pickle_get(vocab, "unk_idx"));
-    if (lower_case && lower_case->kind == PICKLE_BOOL)
-        draft->vocabulary->lower_case =
-            lower_case->boolean ? VOCABULARY_LOWER_CASE : VOCABULARY_KEEPS_CASE;
-    draft->vocabulary->delimiter = delimiter_of(pickle_get(vocab, "delimiter"));
+    draft->vocabulary->lower_case =
+        lower_case && lower_case->kind == PICKLE_BOOL && lower_case->boolean;
+    draft->vocabulary->characters = pickle_is_string(pickle_get(vocab, "delimiter"), "");
     return status;
 }
 
@@ -262,7 +256,7 @@ static txl_status from_json(struct draft *draft, json_t *object) {
             return txl_fail(draft->error, TXL_FORMAT,
                             "%s: symbol \"%.60s\": expected an id, a whole number", draft->path,
                             key);
-        status = place(draft, &(struct pickle_string){key, strlen(key)}, json_integer_value(id));
+        status = place(draft, (struct vocabulary_entry){key, strlen(key)}, json_integer_value(id));
     }
     return status;
 }
@@ -282,13 +276,13 @@ static size_t white_space(const unsigned char *at, size_t left) {
 }
 
 /* The first field of a line; empty if it is blank. */
-static struct pickle_string first_field(const unsigned char *line, size_t length) {
+static struct vocabulary_entry first_field(const unsigned char *line, size_t length) {
     size_t start = 0, end;
     for (size_t n; (n = white_space(line + start, length - start)) > 0;)
         start += n;
     for (end = start; end < length && !white_space(line + end, length - end);)
         end++;
-    return (struct pickle_string){(const char *)line + start, end - start};
+    return (struct vocabulary_entry){(const char *)line + start, end - start};
 }
 
 static size_t count_lines(const unsigned char *text, size_t length) {
@@ -325,7 +319,7 @@ static txl_status from_text(struct draft *draft, const unsigned char *text, size
     for (size_t at = 0, line = 1; at < length; line++) {
         const unsigned char *end = memchr(text + at, '\n', length - at);
         size_t line_length = end ? (size_t)(end - (text + at)) : length - at;
-        struct pickle_string symbol = first_field(text + at, line_length);
+        struct vocabulary_entry symbol = first_field(text + at, line_length);
         if (symbol.length == 0 && !blank)
             blank = line;
         if (symbol.length > 0 && blank)
@@ -344,25 +338,24 @@ static txl_status from_text(struct draft *draft, const unsigned char *text, size
 /* ---- Any ---------------------------------------------------------------------------------- */
 
 /* Copies what the draft points to, so that the file can be closed. */
-static txl_status finish_draft(struct draft *draft, const struct pickle_string *dataset) {
+static txl_status finish_draft(struct draft *draft, const struct pickle_value *dataset) {
     struct vocabulary_file *vocabulary = draft->vocabulary;
-    size_t total = dataset->length + 1;
+    const bool named = dataset && dataset->kind == PICKLE_STRING;
+    const size_t n_name = named ? dataset->string.length : 0;
+    size_t total = n_name + 1;
     for (size_t i = 0; i < draft->n_symbol; i++)
         total += draft->symbols[i].length;
     char *bytes = malloc(total);
     if (!bytes)
         return txl_fail_memory(draft->error, "a vocabulary", total);
     vocabulary->bytes = bytes;
-    if (dataset->bytes) {
-        vocabulary->dataset = bytes;
-        memcpy(bytes, dataset->bytes, dataset->length);
-    }
-    bytes[dataset->length] = '\0';
-    bytes += dataset->length + 1;
+    if (named)
+        vocabulary->dataset = memcpy(bytes, dataset->string.bytes, n_name);
+    bytes[n_name] = '\0';
+    bytes += n_name + 1;
     for (size_t i = 0; i < draft->n_symbol; i++) {
-        struct pickle_string *symbol = &draft->symbols[i];
-        memcpy(bytes, symbol->bytes, symbol->length);
-        symbol->bytes = bytes;
+        struct vocabulary_entry *symbol = &draft->symbols[i];
+        symbol->text = memcpy(bytes, symbol->text, symbol->length);
         bytes += symbol->length;
     }
     vocabulary->symbols = draft->symbols;
@@ -374,14 +367,10 @@ static txl_status finish_draft(struct draft *draft, const struct pickle_string *
 static txl_status read_pickle(struct draft *draft, const struct mapped_file *file) {
     struct pickle *pickle;
     txl_status status = torch_save_read_pickle(file, &pickle, draft->error);
-    if (status)
-        return status;
-    const struct pickle_value *dataset = pickle_get(pickle->root, "dataset");
-    struct pickle_string none = {NULL, 0};
-    status = from_value(draft, pickle->root);
     if (!status)
-        status = finish_draft(draft,
-                              dataset && dataset->kind == PICKLE_STRING ? &dataset->string : &none);
+        status = from_value(draft, pickle->root);
+    if (!status)
+        status = finish_draft(draft, pickle_get(pickle->root, "dataset"));
     pickle_free(pickle);
     return status;
 }
@@ -406,7 +395,7 @@ static txl_status read_plain(struct draft *draft, const struct mapped_file *file
     else /* a text's first symbol may be a brace */
         status = from_text(draft, file->data, (size_t)file->size);
     if (!status)
-        status = finish_draft(draft, &(struct pickle_string){NULL, 0});
+        status = finish_draft(draft, NULL);
     json_decref(json);
     return status;
 }
@@ -477,21 +466,14 @@ static txl_status choose_kind(const struct vocabulary_file *file, const char *as
 
 static txl_status pack_symbols(const struct vocabulary_file *file, const char *tokenizer,
                                struct convert_vocabulary *v, txl_error *error) {
+    const struct vocabulary_entry *symbols = file->symbols;
     const size_t n = file->n_symbol;
-    struct vocabulary_entry *entry = calloc(n, sizeof *entry);
-    if (!entry)
-        return txl_fail_memory(error, "the vocabulary", n * sizeof *entry);
-    for (size_t i = 0; i < n; i++)
-        entry[i] = (struct vocabulary_entry){file->symbols[i].bytes, file->symbols[i].length};
-    txl_kind guessed = vocabulary_guess_kind(entry, n, file->delimiter == VOCABULARY_CHARACTERS);
+    txl_kind guessed = vocabulary_guess_kind(symbols, n, file->characters);
     txl_status status = choose_kind(file, tokenizer, guessed, &v->kind, error);
-    v->lower_case = file->lower_case == VOCABULARY_LOWER_CASE;
-    v->unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(entry, n);
-    v->eos = vocabulary_guess_eos(entry, n, v->kind);
-    if (!status)
-        status = vocabulary_pack(entry, n, &v->section, &v->size, error);
-    free(entry);
-    return status;
+    v->lower_case = file->lower_case;
+    v->unk = file->unk >= 0 ? file->unk : vocabulary_guess_unk(symbols, n);
+    v->eos = vocabulary_guess_eos(symbols, n, v->kind);
+    return status ? status : vocabulary_pack(symbols, n, &v->section, &v->size, error);
 }
 
 static txl_status pack_pieces(const struct vocabulary_file *file, const char *tokenizer,

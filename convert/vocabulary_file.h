@@ -4,27 +4,17 @@
 #define CONVERT_VOCABULARY_FILE_H
 
 #include "convert.h"
-#include "convert/containers/pickle_value.h"
-
-enum vocabulary_case { VOCABULARY_CASE_UNKNOWN, VOCABULARY_KEEPS_CASE, VOCABULARY_LOWER_CASE };
-
-/* The delimiter at which its text was split. */
-enum vocabulary_delimiter {
-    VOCABULARY_DELIMITER_UNKNOWN,
-    VOCABULARY_WHITE_SPACE,    /* None */
-    VOCABULARY_CHARACTERS,     /* the empty string: into characters */
-    VOCABULARY_OTHER_DELIMITER /* some string */
-};
+#include "lib/text/vocabulary.h"
 
 struct vocabulary_file {
     char *path; /* the file it was read from */
     size_t n_symbol;
     /* In order of ids.  Two ids may have the same spelling; the spelling then stands for the lower
      * one. */
-    struct pickle_string *symbols;
-    int32_t unk; /* the id for unknown symbols, if the file states it; else -1 */
-    enum vocabulary_case lower_case;
-    enum vocabulary_delimiter delimiter;
+    struct vocabulary_entry *symbols;
+    int32_t unk;     /* the id for unknown symbols, if the file states it; else -1 */
+    bool lower_case; /* the file says that its text was lower-cased, */
+    bool characters; /* that it was split into characters */
     char *dataset; /* the name that a cached corpus gives itself ("wt103", "enwik8"); NULL: none */
 
     char *bytes; /* of the symbols and the dataset */

@@ -20,7 +20,7 @@ static void assert_refuses(const char *path, txl_status status, const char *text
 static void assert_symbol(const struct vocabulary_file *vocabulary, size_t id, const char *symbol) {
     assert_in_range(id, 0, vocabulary->n_symbol - 1);
     assert_int_equal(vocabulary->symbols[id].length, strlen(symbol));
-    assert_memory_equal(vocabulary->symbols[id].bytes, symbol, strlen(symbol));
+    assert_memory_equal(vocabulary->symbols[id].text, symbol, strlen(symbol));
 }
 
 /* Compares with the lines of vocabularies/symbols.txt. */
@@ -54,15 +54,9 @@ TEST(test_every_container) {
         assert_reads(case_path(name), &vocabulary);
         assert_is_made_vocabulary(&vocabulary);
         assert_string_equal(vocabulary.path, case_path(name));
-        if (files[i].states_settings) {
-            assert_int_equal(vocabulary.unk, 22);
-            assert_int_equal(vocabulary.lower_case, VOCABULARY_KEEPS_CASE);
-            assert_int_equal(vocabulary.delimiter, VOCABULARY_WHITE_SPACE);
-        } else {
-            assert_int_equal(vocabulary.unk, -1);
-            assert_int_equal(vocabulary.lower_case, VOCABULARY_CASE_UNKNOWN);
-            assert_int_equal(vocabulary.delimiter, VOCABULARY_DELIMITER_UNKNOWN);
-        }
+        assert_int_equal(vocabulary.unk, files[i].states_settings ? 22 : -1);
+        assert_false(vocabulary.lower_case);
+        assert_false(vocabulary.characters);
         if (files[i].dataset)
             assert_string_equal(vocabulary.dataset, files[i].dataset);
         else
@@ -74,14 +68,15 @@ TEST(test_every_container) {
 TEST(test_settings_of_the_kinds) {
     struct vocabulary_file vocabulary;
     assert_reads(case_path("characters/cache.pt"), &vocabulary);
-    assert_int_equal(vocabulary.delimiter, VOCABULARY_CHARACTERS);
-    assert_int_equal(vocabulary.lower_case, VOCABULARY_KEEPS_CASE);
+    assert_true(vocabulary.characters);
+    assert_false(vocabulary.lower_case);
     assert_int_equal(vocabulary.unk, 1);
     assert_symbol(&vocabulary, 0, "<eos>");
     vocabulary_file_free(&vocabulary);
 
     assert_reads(case_path("enwik8-legacy/cache.pt"), &vocabulary);
-    assert_int_equal(vocabulary.lower_case, VOCABULARY_LOWER_CASE);
+    assert_true(vocabulary.lower_case);
+    assert_false(vocabulary.characters);
     assert_int_equal(vocabulary.unk, -1);
     assert_string_equal(vocabulary.dataset, "enwik8");
     vocabulary_file_free(&vocabulary);
