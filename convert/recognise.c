@@ -108,6 +108,43 @@ txl_status recognise_complete(const struct recognised *r, txl_error *error) {
                     checkpoint_path(r->checkpoint), r->missing);
 }
 
+/* ---- Dimensions --------------------------------------------------------------------------- */
+
+/* The family's own setting of that key, or one of a text; NULL: it has none. */
+static const struct setting *find_setting(const struct family *family, const char *key) {
+    const struct setting_table *const tables[] = {family->settings, &settings_of_text};
+    for (size_t t = 0; t < 2; t++)
+        for (size_t i = 0; i < tables[t]->n; i++)
+            if (strcmp(tables[t]->setting[i].key, key) == 0)
+                return &tables[t]->setting[i];
+    return NULL;
+}
+
+txl_status recognise_dimensions(const struct recognition *s, recognition_statement *state) {
+    static const char *const keys[] = {"n_layer", "n_head",  "d_head",     "d_model", "d_embed",
+                                       "d_inner", "n_token", "vocab_size", "max_klen"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *key = keys[i], *name = strcmp(key, "vocab_size") == 0 ? "n_token" : key;
+        const struct setting *setting = find_setting(s->names->table->family, name);
+        if (!setting)
+            continue;
+        int value;
+        memcpy(&value, (const char *)&s->recognised->settings + setting->place, sizeof value);
+        if (value > setting->high)
+            return txl_fail(s->error, TXL_UNSUPPORTED, "%s: %s is %d; txl runs up to %lld", s->path,
+                            key, value, setting->high);
+        int stated = value;
+        txl_status status = value > 0 ? state(s, key, &stated) : TXL_OK;
+        if (!status && stated != value)
+            status = txl_fail(s->error, TXL_FORMAT,
+                              "%s: %s is stated as %d, but the tensors are those of %d",
+                              s->stated_in, key, stated, value);
+        if (status)
+            return status;
+    }
+    return TXL_OK;
+}
+
 /* ---- The vocabulary ----------------------------------------------------------------------- */
 
 static txl_status ask_for_kind(const char *path, const char *dataset, txl_error *error) {

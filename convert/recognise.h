@@ -41,8 +41,7 @@ txl_status recognise_complete(const struct recognised *r, txl_error *error);
 txl_status recognise_vocabulary(struct recognised *r, const char *path, const char *tokenizer,
                                 struct convert_vocabulary *vocabulary, txl_error *error);
 
-/* The error for a checkpoint of no known model, which has no tensor of that name. */
-txl_status recognise_nothing(const struct recognised *r, const char *name, txl_error *error);
+/* ---- For the families --------------------------------------------------------------------- */
 
 /* What the steps of recognising work with. */
 struct recognition {
@@ -53,10 +52,10 @@ struct recognition {
     const char *path;          /* of the checkpoint */
     const char *config_name;   /* of the JSON beside it */
     struct json_t *config;     /* what that says, or NULL; owned */
+    const char *stated_in; /* path of the file with the statements: the JSON or the checkpoint */
     txl_error *error;
 
     /* Of a Transformer-XL. */
-    const char *stated_in; /* path of the file with the statements: the JSON or the checkpoint */
     const struct pickle_value *module;    /* of class MemTransformerLM, or NULL */
     const struct pickle_value *embedding; /* its word_emb */
     const struct pickle_value *half;      /* its layers[0].pos_ff */
@@ -66,5 +65,15 @@ struct recognition {
 /* A family's steps, of which the first that fails is the last; they end with NULL. */
 typedef txl_status recognition_step(struct recognition *);
 extern recognition_step *const transformer_xl_steps[], *const xlnet_steps[];
+
+/* Checks that the dimensions in the settings, as far as they are known (not 0), are within the
+ * limits of a weights file, and that statements about them are true.  `state` sets *value to the
+ * one that is stated under that key, if any. */
+typedef txl_status recognition_statement(const struct recognition *, const char *key, int *value);
+txl_status recognise_dimensions(const struct recognition *recognition,
+                                recognition_statement *state);
+
+/* The error for a checkpoint of no known model, which has no tensor of that name. */
+txl_status recognise_nothing(const struct recognised *r, const char *name, txl_error *error);
 
 #endif

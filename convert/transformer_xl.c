@@ -274,31 +274,16 @@ static txl_status read_head_shapes(struct recognition *s) {
     return TXL_OK;
 }
 
-/* Checks that statements about the shapes are true, and that the shapes are within the limits of a
- * weights file.  A dimension of 0 does not follow from the shapes. */
+static txl_status state_dimension(const struct recognition *s, const char *key, int *value) {
+    stated(s, s->module, key, false, value);
+    return TXL_OK;
+}
+
 static txl_status check_shapes(struct recognition *s) {
     const struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
-    const struct {
-        const char *key;
-        int value, most;
-    } dimension[] = {
-        {"n_layer", f->n_layer, MAX_N_LAYER},       {"n_head", f->n_head, MAX_N_HEAD},
-        {"d_head", f->d_head, MAX_D_HEAD},          {"d_model", f->d_model, MAX_D_MODEL},
-        {"d_embed", f->d_embed, MAX_D_MODEL},       {"d_inner", f->d_inner, MAX_D_INNER},
-        {"n_token", f->model.n_token, MAX_N_TOKEN}, {"vocab_size", f->model.n_token, MAX_N_TOKEN},
-        {"max_klen", f->max_klen, MAX_KLEN},
-    };
-    for (size_t i = 0; i < sizeof dimension / sizeof *dimension; i++) {
-        int value = dimension[i].value;
-        if (value > dimension[i].most)
-            return txl_fail(s->error, TXL_UNSUPPORTED, "%s: %s is %d; txl runs up to %d", s->path,
-                            dimension[i].key, value, dimension[i].most);
-        if (value > 0 && stated(s, s->module, dimension[i].key, false, &value) &&
-            value != dimension[i].value)
-            return txl_fail(s->error, TXL_FORMAT,
-                            "%s: %s is stated as %d, but the tensors are those of %d", s->stated_in,
-                            dimension[i].key, value, dimension[i].value);
-    }
+    txl_status status = recognise_dimensions(s, state_dimension);
+    if (status)
+        return status;
     if (f->d_model % 2 != 0)
         return txl_fail(s->error, TXL_FORMAT, "%s: d_model is %d, an odd number", s->path,
                         f->d_model);

@@ -2,7 +2,6 @@
  * with them.  The published names are those of a state dict of XLNetLMHeadModel. */
 #include "config_file.h"
 #include "lib/base/error.h"
-#include "lib/base/limits.h"
 #include "recognise.h"
 
 #include <jansson.h>
@@ -17,6 +16,7 @@ enum { TGT_LEN = 512, MEM_LEN = 384 };
 static txl_status load_config(struct recognition *x) {
     txl_status status = config_file_load(x->path, x->config_name, &x->recognised->config_path,
                                          &x->config, x->error);
+    x->stated_in = x->recognised->config_path;
     if (status || x->config)
         return status;
     if (!x->tensorflow)
@@ -144,6 +144,10 @@ static txl_status check_biases(struct recognition *x) {
                     per_layer ? "one for each layer" : "one for all layers");
 }
 
+static txl_status state_dimension(const struct recognition *x, const char *key, int *value) {
+    return read_integer(x, key, 0, INT32_MAX, value);
+}
+
 static txl_status read_shapes(struct recognition *x) {
     struct xlnet_settings *s = &x->recognised->settings.xlnet;
     struct checkpoint_tensor embedding, query, inner;
@@ -160,41 +164,7 @@ static txl_status read_shapes(struct recognition *x) {
     s->d_head = (int)query.shape[1];
     s->d_inner = (int)inner.shape[0];
     s->n_layer = names_count(x->names, XLNET_QKV);
-    return TXL_OK;
-}
-
-/* Checks that config.json agrees with the shapes, and that they are within the limits of a weights
- * file. */
-static txl_status check_shapes(struct recognition *x) {
-    const struct xlnet_settings *s = &x->recognised->settings.xlnet;
-    const struct {
-        const char *key;
-        int value, most;
-    } dimension[] = {
-        {"n_layer", s->n_layer, MAX_N_LAYER},
-        {"n_head", s->n_head, MAX_N_HEAD},
-        {"d_head", s->d_head, MAX_D_HEAD},
-        {"d_model", s->d_model, MAX_D_MODEL},
-        {"d_inner", s->d_inner, MAX_D_INNER},
-        {"n_token", s->model.n_token, MAX_N_TOKEN},
-        {"vocab_size", s->model.n_token, MAX_N_TOKEN},
-    };
-    for (size_t i = 0; i < sizeof dimension / sizeof *dimension; i++) {
-        const char *key = dimension[i].key;
-        const int value = dimension[i].value;
-        int claimed = value;
-        txl_status status = read_integer(x, key, 0, INT32_MAX, &claimed);
-        if (status)
-            return status;
-        if (value > dimension[i].most)
-            return txl_fail(x->error, TXL_UNSUPPORTED, "%s: %s is %d; txl runs up to %d", x->path,
-                            key, value, dimension[i].most);
-        if (claimed != value)
-            return txl_fail(x->error, TXL_FORMAT,
-                            "%s: %s's %s is %d, but the tensors are those of %d", x->path,
-                            x->config_name, key, claimed, value);
-    }
-    return TXL_OK;
+    return recognise_dimensions(x, state_dimension);
 }
 
 static txl_status find_ties(struct recognition *x) {
@@ -274,16 +244,6 @@ static txl_status refuse_options(struct recognition *x) {
 
 /* ---- All of it ---------------------------------------------------------------------------- */
 
-recognition_step *const xlnet_steps[] = {refuse_options,
-                                         refuse_headless,
-                                         load_config,
-                                         refuse_shared_layers,
-                                         check_biases,
-                                         read_shapes,
-                                         check_shapes,
-                                         read_activation,
-                                         read_attention,
-                                         read_epsilon,
-                                         read_lengths,
-                                         find_ties,
-                                         NULL};
+recognition_step *const xlnet_steps[] = {
+    refuse_options,  refuse_headless, load_config,  refuse_shared_layers, check_biases, read_shapes,
+    read_activation, read_attention,  read_epsilon, read_lengths,         find_ties,    NULL};

@@ -125,9 +125,9 @@ TEST(an_xlnet_agrees_with_its_config) {
         const char *alter, *message;
     } altered[] = {
         {"sed -i 's/\"n_head\": 2/\"n_head\": 3/' xlnet_config.json",
-         "xlnet_config.json's n_head is 3, but the tensors are those of 2"},
+         "xlnet_config.json: n_head is stated as 3, but the tensors are those of 2"},
         {"sed -i 's/\"n_token\": 300/\"n_token\": 301/' xlnet_config.json",
-         "xlnet_config.json's n_token is 301, but the tensors are those of 300"},
+         "xlnet_config.json: n_token is stated as 301, but the tensors are those of 300"},
         {"sed -i 's/\"untie_r\": false/\"untie_r\": true/' xlnet_config.json",
          "xlnet_config.json's untie_r is true, but model/transformer/r_w_bias is one for all"},
         {"rm xlnet_config.json", "add --activation"},
