@@ -150,12 +150,15 @@ static txl_status open_index(struct checkpoint *checkpoint, const char *path, tx
     return status;
 }
 
-/* `folder`/`name``ending`; NULL: out of memory. */
-static char *join_path(const char *folder, const char *name, const char *ending) {
-    char *joined = NULL;
+/* `*path` receives folder/name with the ending. */
+static txl_status join_path(const char *folder, const char *name, const char *ending, char **path,
+                            txl_error *error) {
     size_t length = strlen(folder);
     const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
-    return asprintf(&joined, "%s%s%s%s", folder, slash, name, ending) < 0 ? NULL : joined;
+    if (asprintf(path, "%s%s%s%s", folder, slash, name, ending) >= 0)
+        return TXL_OK;
+    *path = NULL;
+    return txl_fail_memory(error, "a file name", length);
 }
 
 static bool is_there(const char *path) {
@@ -203,26 +206,20 @@ static bool newest_name(const char *text, size_t size, char *name, size_t room) 
 static txl_status find_newest(const char *folder, const char *ending, char **chosen,
                               txl_error *error) {
     struct mapped_file file;
-    char name[NAME_MAX + 1];
-    char *list = join_path(folder, "checkpoint", "");
-    if (!list)
-        return txl_fail_memory(error, "a file name", strlen(folder));
-    bool found = is_there(list) && !mapped_file_open(list, &file, error);
+    char name[NAME_MAX + 1], *list;
+    txl_status status = join_path(folder, "checkpoint", "", &list, error);
+    bool found = !status && is_there(list) && !mapped_file_open(list, &file, error);
     free(list);
     if (!found)
-        return TXL_OK;
-    found = newest_name((const char *)file.data, (size_t)file.size, name, sizeof name);
+        return status;
+    if (newest_name((const char *)file.data, (size_t)file.size, name, sizeof name))
+        status = join_path(folder, name, ending, chosen, error);
     mapped_file_close(&file);
-    if (!found)
-        return TXL_OK;
-    *chosen = join_path(folder, name, ending);
-    if (!*chosen)
-        return txl_fail_memory(error, "a file name", strlen(folder));
-    if (!is_there(*chosen)) {
+    if (*chosen && !is_there(*chosen)) {
         free(*chosen);
         *chosen = NULL;
     }
-    return TXL_OK;
+    return status;
 }
 
 static bool is_index(const char *path) {
@@ -246,10 +243,9 @@ static txl_status find_files(const char *folder, bool (*wanted)(const char *path
     DIR *directory = opendir(folder);
     *n = 0;
     for (struct dirent *entry; directory && !status && (entry = readdir(directory));) {
-        char *path = join_path(folder, entry->d_name, "");
-        if (!path)
-            status = txl_fail_memory(error, "a file name", strlen(folder));
-        const bool counts = path && wanted(path);
+        char *path;
+        status = join_path(folder, entry->d_name, "", &path, error);
+        const bool counts = !status && wanted(path);
         *n += counts;
         if (counts && (!*first || strcmp(path, *first) < 0)) {
             free(*first);
@@ -263,13 +259,14 @@ static txl_status find_files(const char *folder, bool (*wanted)(const char *path
     return status;
 }
 
-/* The TensorFlow checkpoint in the folder, if there is one: the newest, or the only one. */
-static txl_status find_bundle(const char *folder, char **chosen, txl_error *error) {
+/* The TensorFlow checkpoint in the folder, if there is one: the newest, or the only one.  `old`:
+ * one of the format V1, a table without an ending, which its reader refuses by name. */
+static txl_status find_bundle(const char *folder, bool old, char **chosen, txl_error *error) {
     size_t n = 0;
-    txl_status status = find_newest(folder, bundle_ending, chosen, error);
+    txl_status status = find_newest(folder, old ? "" : bundle_ending, chosen, error);
     if (!status && !*chosen)
-        status = find_files(folder, is_index, chosen, &n, error);
-    if (!status && n > 1)
+        status = find_files(folder, old ? is_table : is_index, chosen, &n, error);
+    if (!status && n > 1 && !old)
         status = txl_fail(error, TXL_ARGUMENT,
                           "%s: has %zu TensorFlow checkpoints, and its file checkpoint names none "
                           "of them; name the .index file of one",
@@ -277,33 +274,22 @@ static txl_status find_bundle(const char *folder, char **chosen, txl_error *erro
     return status;
 }
 
-/* One of the format V1, which its reader refuses by name: a table without an ending. */
-static txl_status find_old(const char *folder, char **chosen, txl_error *error) {
-    size_t n;
-    txl_status status = find_newest(folder, "", chosen, error);
-    return status || *chosen ? status : find_files(folder, is_table, chosen, &n, error);
-}
-
 /* Chooses the checkpoint in the directory `path`: in it, or in model/ beside data/, as the authors'
  * download lays it out. */
 static txl_status choose(const char *path, char **chosen, txl_error *error) {
     for (size_t i = 0; i < sizeof directory_names / sizeof *directory_names; i++) {
-        *chosen = join_path(path, directory_names[i], "");
-        if (!*chosen)
-            return txl_fail_memory(error, "a file name", strlen(path));
+        txl_status status = join_path(path, directory_names[i], "", chosen, error);
         struct stat about;
-        if (stat(*chosen, &about) == 0)
-            return TXL_OK;
+        if (status || stat(*chosen, &about) == 0)
+            return status;
         free(*chosen);
         *chosen = NULL;
     }
-    char *model = join_path(path, "model", "");
-    txl_status status = model ? TXL_OK : txl_fail_memory(error, "a file name", strlen(path));
+    char *model;
+    txl_status status = join_path(path, "model", "", &model, error);
     const char *const folders[] = {path, model};
-    for (size_t i = 0; i < 2 && !status && !*chosen; i++)
-        status = find_bundle(folders[i], chosen, error);
-    for (size_t i = 0; i < 2 && !status && !*chosen; i++)
-        status = find_old(folders[i], chosen, error);
+    for (size_t i = 0; i < 4 && !status && !*chosen; i++)
+        status = find_bundle(folders[i % 2], i >= 2, chosen, error);
     if (!status && !*chosen)
         status = foreign_refuse_directory(path, model, directory_names_text, error);
     free(model);
