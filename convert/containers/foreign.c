@@ -5,7 +5,6 @@
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "lib/base/white_space.h"
-#include "lib/weights/layout.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -23,10 +22,32 @@ static const char pointer[] = "a git-LFS pointer, which stands for the file; fet
 static const char other_framework[] =
     "weights for TensorFlow or Flax; take pytorch_model.bin or model.safetensors from the same "
     "place";
+static const char compressed_text[] = "a text that txl compress made; `txl decompress` reads it";
 
-static bool has_bytes(const struct mapped_file *file, uint64_t offset, const char *bytes,
-                      size_t length) {
-    return file->size >= offset + length && memcmp(file->data + offset, bytes, length) == 0;
+/* Files that begin with fixed bytes, or have them further on. */
+static const struct format {
+    size_t offset;
+    const char *bytes, *what;
+} formats[] = {
+    {0, "version https://git-lfs", pointer},
+    {0, "\x89HDF\r\n\x1a\n", other_framework},
+    {0, "model_checkpoint_path:", bundle_part},
+    {257, "ustar",
+     "a tar archive; unpack it and name what is inside (if torch.save wrote it, before PyTorch "
+     "0.1.10, load and save it with a newer PyTorch)"},
+    {0, "\x1f\x8b", "packed with gzip; unpack it"},
+    {0, "GGUF", "a GGUF file; convert the PyTorch checkpoint instead"},
+    {0, "\x93TXL",
+     "a weights file of txl, converted already; for other options convert the checkpoint again"},
+    {0, "\x93TXM", "a memory that txl saved; `txl generate --load-memory` goes on with it"},
+    {0, "\x93TXZ", compressed_text},
+    {0, "\x93TXE", compressed_text},
+};
+
+static bool is_of(const struct mapped_file *file, const struct format *format) {
+    size_t length = strlen(format->bytes);
+    return file->size >= format->offset + length &&
+           memcmp(file->data + format->offset, format->bytes, length) == 0;
 }
 
 /* Whether the file begins with the text, in upper or lower case, after white space. */
@@ -40,37 +61,14 @@ static bool begins_with_tag(const struct mapped_file *file, const char *tag) {
     return true;
 }
 
-static bool is_pointer(const struct mapped_file *file) {
-    static const char start[] = "version https://git-lfs";
-    return has_bytes(file, 0, start, strlen(start));
-}
-
 static const char *what_content_is(const struct mapped_file *file) {
-    static const char checkpoint_list[] = "model_checkpoint_path:";
-    if (is_pointer(file))
-        return pointer;
     if (begins_with_tag(file, "<!doctype html") || begins_with_tag(file, "<html") ||
         begins_with_tag(file, "<?xml"))
         return "a web page, saved where a file was meant; fetch the file itself (on Hugging Face "
                "from a link with /resolve/ in it)";
-    if (has_bytes(file, 0, "\x89HDF\r\n\x1a\n", 8))
-        return other_framework;
-    if (has_bytes(file, 0, checkpoint_list, strlen(checkpoint_list)))
-        return bundle_part;
-    if (has_bytes(file, 257, "ustar", 5))
-        return "a tar archive; unpack it and name what is inside (if torch.save wrote it, before "
-               "PyTorch 0.1.10, load and save it with a newer PyTorch)";
-    if (has_bytes(file, 0, "\x1f\x8b", 2))
-        return "packed with gzip; unpack it";
-    if (has_bytes(file, 0, "GGUF", 4))
-        return "a GGUF file; convert the PyTorch checkpoint instead";
-    if (has_bytes(file, 0, LAYOUT_MAGIC, 4))
-        return "a weights file of txl, converted already; for other options convert the checkpoint "
-               "again";
-    if (has_bytes(file, 0, "\x93TXM", 4))
-        return "a memory that txl saved; `txl generate --load-memory` goes on with it";
-    if (has_bytes(file, 0, "\x93TXZ", 4) || has_bytes(file, 0, "\x93TXE", 4))
-        return "a text that txl compress made; `txl decompress` reads it";
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (is_of(file, &formats[i]))
+            return formats[i].what;
     return NULL;
 }
 
@@ -94,8 +92,9 @@ txl_status foreign_refuse(const struct mapped_file *file, txl_error *error) {
 }
 
 txl_status foreign_refuse_pointer(const struct mapped_file *file, txl_error *error) {
-    return is_pointer(file) ? txl_fail(error, TXL_UNSUPPORTED, "%s: %s", file->path, pointer)
-                            : TXL_OK;
+    return what_content_is(file) == pointer
+               ? txl_fail(error, TXL_UNSUPPORTED, "%s: %s", file->path, pointer)
+               : TXL_OK;
 }
 
 txl_status foreign_read_json(const char *path,
