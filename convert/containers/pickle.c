@@ -145,26 +145,28 @@ static struct pickle_value **pop_mark(struct pickle_reader *reader, size_t *coun
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
 
-static bool push_int(struct pickle_reader *reader, int64_t integer) {
-    struct pickle_value *value = pickle_new(reader, PICKLE_INT);
+static bool push_scalar(struct pickle_reader *reader, struct pickle_value scalar) {
+    struct pickle_value *value = pickle_new(reader, scalar.kind);
     if (value)
-        value->integer = integer;
+        *value = scalar;
     return push_value(reader, value);
 }
 
+static bool push_int(struct pickle_reader *reader, int64_t integer) {
+    return push_scalar(reader, (struct pickle_value){PICKLE_INT, .integer = integer});
+}
+
 static bool push_bool(struct pickle_reader *reader, int boolean) {
-    struct pickle_value *value = pickle_new(reader, PICKLE_BOOL);
-    if (value)
-        value->boolean = boolean != 0;
-    return push_value(reader, value);
+    return push_scalar(reader, (struct pickle_value){PICKLE_BOOL, .boolean = boolean != 0});
+}
+
+static bool push_float(struct pickle_reader *reader, double real) {
+    return push_scalar(reader, (struct pickle_value){PICKLE_FLOAT, .real = real});
 }
 
 static bool push_string(struct pickle_reader *reader, enum pickle_kind kind,
                         const struct pickle_string *string) {
-    struct pickle_value *value = pickle_new(reader, kind);
-    if (value)
-        value->string = *string;
-    return push_value(reader, value);
+    return push_scalar(reader, (struct pickle_value){kind, .string = *string});
 }
 
 static bool push_number(struct pickle_reader *reader, int width) {
@@ -231,13 +233,6 @@ static bool push_decimal(struct pickle_reader *reader) {
     errno = 0;
     long long integer = strtoll(text, &end, 10);
     return errno == ERANGE ? push_string(reader, PICKLE_BIG_INT, &line) : push_int(reader, integer);
-}
-
-static bool push_float(struct pickle_reader *reader, double real) {
-    struct pickle_value *value = pickle_new(reader, PICKLE_FLOAT);
-    if (value)
-        value->real = real;
-    return push_value(reader, value);
 }
 
 static bool push_float_line(struct pickle_reader *reader) {
