@@ -306,11 +306,6 @@ static void release(const struct checkpoint_storage *storage, const unsigned cha
         mapped_file_release(start, size);
 }
 
-static uint32_t checksum_on(const struct checkpoint_storage *storage, uint32_t sum,
-                            const unsigned char *data, uint64_t n) {
-    return storage->check == CRC32C ? crc32c(sum, data, n) : (uint32_t)crc32_z(sum, data, n);
-}
-
 /* Compares the checksum of one storage, of the tensor or a part of it. */
 static txl_status check_bytes(struct checkpoint_storage *storage, const char *name,
                               txl_error *error) {
@@ -321,20 +316,20 @@ static txl_status check_bytes(struct checkpoint_storage *storage, const char *na
          at += n) { /* in parts, so that little of it is in memory */
         n = storage->size - at < RELEASED ? storage->size - at : RELEASED;
         mapped_file_expect(storage->file, storage->data + at, n);
-        sum = checksum_on(storage, sum, storage->data + at, n);
+        sum = storage->check == CRC32C ? crc32c(sum, storage->data + at, n)
+                                       : (uint32_t)crc32_z(sum, storage->data + at, n);
         release(storage, storage->data + at, n);
     }
-    if (sum != storage->checksum && storage->check == CRC32)
+    if (sum != storage->checksum) {
+        const bool is_entry = storage->check == CRC32; /* of a zip archive */
+        const struct pickle_string of =
+            is_entry ? storage->key : (struct pickle_string){name, strlen(name)};
         return txl_fail(error, TXL_FORMAT,
-                        "%s: entry data/%.*s: its checksum is %08" PRIx32 ", expected %08" PRIx32
+                        "%s: %s%.*s: its checksum is %08" PRIx32 ", expected %08" PRIx32
                         "; the file is damaged, fetch it again",
-                        storage->file->path, (int)storage->key.length, storage->key.bytes, sum,
-                        storage->checksum);
-    if (sum != storage->checksum)
-        return txl_fail(error, TXL_FORMAT,
-                        "%s: tensor %s: its checksum is %08" PRIx32 ", expected %08" PRIx32
-                        "; the file is damaged, fetch it again",
-                        storage->file->path, name, sum, storage->checksum);
+                        storage->file->path, is_entry ? "entry data/" : "tensor ", (int)of.length,
+                        of.bytes, sum, storage->checksum);
+    }
     storage->check = CHECKED;
     return TXL_OK;
 }

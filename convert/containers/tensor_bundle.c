@@ -142,17 +142,11 @@ static txl_status read_header(struct bundle *b) {
                         path);
     struct protobuf header = message_in(entry);
     struct protobuf_field field;
-    uint64_t byte_order = 0;
-    bool allows = true, good = true;
-    while (good && header.at < header.end) {
-        good = protobuf_field(&header, &field);
-        if (good && is(&field, 1, PROTOBUF_VARINT))
-            b->n_shard = (int64_t)field.value;
-        else if (good && is(&field, 2, PROTOBUF_VARINT))
-            byte_order = field.value;
-        else if (good && is(&field, 3, PROTOBUF_BYTES))
+    int64_t number[3] = {0}; /* field 1: the data files; 2: their byte order */
+    bool allows = true, good = read_numbers(header, number, 3);
+    while (good && header.at < header.end && protobuf_field(&header, &field))
+        if (is(&field, 3, PROTOBUF_BYTES))
             good = read_version(protobuf_inside(&field), &allows);
-    }
     if (!good)
         return txl_fail(b->error, TXL_FORMAT,
                         "%s: the header is malformed; the file is damaged, fetch it again", path);
@@ -160,13 +154,14 @@ static txl_status read_header(struct bundle *b) {
         return txl_fail(b->error, TXL_UNSUPPORTED,
                         "%s: written for readers of a later version of the format than %d", path,
                         SUPPORTED_VERSION);
+    b->n_shard = number[1];
     if (b->n_shard < 1 || b->n_shard > INT32_MAX)
         return txl_fail(b->error, TXL_FORMAT, "%s: %" PRId64 " data files, expected one or more",
                         path, b->n_shard);
-    if (byte_order > 1)
+    if ((uint64_t)number[2] > 1)
         return txl_fail(b->error, TXL_UNSUPPORTED, "%s: byte order %" PRIu64 " is not known", path,
-                        byte_order);
-    b->big_endian = byte_order == 1;
+                        (uint64_t)number[2]);
+    b->big_endian = number[2] == 1;
     return TXL_OK;
 }
 

@@ -75,7 +75,7 @@ static txl_status read_layout(const struct walk *walk, const struct pickle_value
         shape->items.count != stride->items.count)
         return refuse(walk, TXL_FORMAT, "expected a shape and as many strides");
     if (shape->items.count > CHECKPOINT_MAX_DIM)
-        return refuse(walk, TXL_UNSUPPORTED, "it has more dimensions than 8");
+        return checkpoint_refuse_dimensions(walk->source->where, claim->name, walk->error);
     claim->offset = (uint64_t)offset->integer;
     claim->n_dim = (int)shape->items.count;
     for (int i = 0; i < claim->n_dim; i++) {
