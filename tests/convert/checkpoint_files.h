@@ -37,6 +37,13 @@ static inline const char *case_path(const char *name) {
     return path;
 }
 
+/* The same, of a file in the folder of that name. */
+static inline const char *case_file(const char *folder, const char *file) {
+    char name[256];
+    snprintf(name, sizeof name, "%s/%s", folder, file);
+    return case_path(name);
+}
+
 /* The path of a file in the scratch folder; valid for three more calls. */
 static inline const char *scratch_path(const char *name) {
     static char paths[4][4096];
@@ -53,12 +60,27 @@ static inline const char *write_file(const char *name, const void *data, size_t 
     return path;
 }
 
+static inline void assert_says(const txl_error *error, const char *text) {
+    if (!strstr(error->message, text))
+        fail_msg("expected \"%s\" in \"%s\"", text, error->message);
+}
+
 static inline struct checkpoint *open_or_fail(const char *path) {
     struct checkpoint *checkpoint;
     txl_error error;
     if (checkpoint_open(path, &checkpoint, &error))
         fail_msg("%s", error.message);
     return checkpoint;
+}
+
+static inline void assert_not_opened(const char *path, txl_status status, const char *text) {
+    struct checkpoint *checkpoint;
+    txl_error error = {0};
+    txl_status found = checkpoint_open(path, &checkpoint, &error);
+    if (found != status)
+        fail_msg("expected \"%s\", found status %d, \"%s\"", text, found, error.message);
+    assert_says(&error, text);
+    assert_null(checkpoint);
 }
 
 /* All elements as double; the caller frees them. */
@@ -77,11 +99,6 @@ static inline uint64_t next_random(uint64_t *state) {
     *state ^= *state << 25;
     *state ^= *state >> 27;
     return *state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-static inline void assert_says(const txl_error *error, const char *text) {
-    if (!strstr(error->message, text))
-        fail_msg("expected \"%s\" in \"%s\"", text, error->message);
 }
 
 /* Calls `open` on a copy of the file again and again: cut to every length (in steps that grow with

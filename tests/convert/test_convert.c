@@ -222,10 +222,8 @@ static struct convert_options options_for(const char *vocabulary) {
 
 /* States all facts that the state dict of a case does not have, from its expect.json. */
 static void state_all(struct convert_options *o, const char *name) {
-    char path[128];
     static char cutoffs[128];
-    snprintf(path, sizeof path, "%s/expect.json", name);
-    json_t *expect = json_load_file(case_path(path), 0, NULL);
+    json_t *expect = json_load_file(case_file(name, "expect.json"), 0, NULL);
     json_t *model = json_object_get(expect, "model"), *cutoff;
     size_t i;
     assert_non_null(model);
@@ -252,11 +250,10 @@ static void state_all(struct convert_options *o, const char *name) {
 
 /* Reads the state dict of a case; the options have its vocabulary, and state what it lacks. */
 static struct convert_options read_case(struct state *state, const char *name) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/model.pt", name);
-    read_state(state, case_path(path));
-    snprintf(path, sizeof path, "%s/cache.pt", name);
-    struct convert_options options = options_for(path);
+    char vocabulary[128];
+    snprintf(vocabulary, sizeof vocabulary, "%s/cache.pt", name);
+    read_state(state, case_file(name, "model.pt"));
+    struct convert_options options = options_for(vocabulary);
     state_all(&options, name);
     return options;
 }
@@ -294,13 +291,16 @@ static void assert_refused(const char *source, const struct convert_options *opt
     closedir(folder);
 }
 
+static void assert_state_refused(const struct state *state, const struct convert_options *options,
+                                 txl_status status, const char *text) {
+    assert_refused(write_state(state, "a.safetensors"), options, status, text);
+}
+
 /* The first run of a case's expect.json, scored by the model. */
 static void assert_scores(const txl_model *model, const char *name) {
-    char path[128];
     txl_error error;
     txl_session *session;
-    snprintf(path, sizeof path, "%s/expect.json", name);
-    json_t *expect = json_load_file(case_path(path), 0, NULL), *id;
+    json_t *expect = json_load_file(case_file(name, "expect.json"), 0, NULL), *id;
     assert_non_null(expect);
     json_t *tokens = json_object_get(expect, "tokens");
     json_t *run = json_array_get(json_object_get(expect, "runs"), 0);
@@ -546,9 +546,7 @@ TEST(cutoffs_have_to_fit) {
 /* ---- Whole modules ------------------------------------------------------------------------ */
 
 static const char *patched_module(const char *name, const char *key, int value) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/model.pt", name);
-    struct buffer file = read_bytes(case_path(path));
+    struct buffer file = read_bytes(case_file(name, "model.pt"));
     patch_int(&file, key, value);
     return write_bytes(&file, "patched.pt");
 }
@@ -600,10 +598,8 @@ TEST(modules_without_cutoffs_ask_for_them) {
 
 /* A folder with hf-safetensors' tensors and its config.json, altered. */
 static const char *hf_folder(const char *key, json_t *value) {
-    static char folder[128];
     struct state state;
-    snprintf(folder, sizeof folder, "%s/hf", scratch);
-    mkdir(folder, 0777);
+    mkdir(scratch_path("hf"), 0777);
     read_state(&state, case_path("hf-safetensors/model.safetensors"));
     write_state(&state, "hf/model.safetensors");
     free_state(&state);
@@ -615,7 +611,7 @@ static const char *hf_folder(const char *key, json_t *value) {
         json_object_del(config, key);
     assert_int_equal(json_dump_file(config, scratch_path("hf/config.json"), 0), 0);
     json_decref(config);
-    return folder;
+    return scratch_path("hf");
 }
 
 TEST(hf_configurations_are_understood) {
@@ -677,9 +673,7 @@ TEST(hf_configurations_are_checked) {
     json_object_set_new(config, "proj_share_all_but_first", json_false());
     json_dump_file(config, scratch_path("hf/config.json"), 0);
     json_decref(config);
-    char folder[128];
-    snprintf(folder, sizeof folder, "%s/hf", scratch);
-    assert_refused(folder, &o, TXL_FORMAT, "crit.out_projs.1 is missing");
+    assert_refused(scratch_path("hf"), &o, TXL_FORMAT, "crit.out_projs.1 is missing");
 
     static const struct {
         const char *text, *message;
@@ -689,14 +683,14 @@ TEST(hf_configurations_are_checked) {
                   {"<html>", "config.json: line 1"}};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         write_file("hf/config.json", broken[i].text, strlen(broken[i].text));
-        assert_refused(folder, &o, TXL_FORMAT, broken[i].message);
+        assert_refused(scratch_path("hf"), &o, TXL_FORMAT, broken[i].message);
     }
     unlink(scratch_path("hf/config.json"));
     mkdir(scratch_path("hf/config.json"), 0777);
-    assert_refused(folder, &o, TXL_IO, "config.json: Is a directory");
+    assert_refused(scratch_path("hf"), &o, TXL_IO, "config.json: Is a directory");
     rmdir(scratch_path("hf/config.json"));
     assert_int_equal(mkfifo(scratch_path("hf/config.json"), 0600), 0);
-    assert_refused(folder, &o, TXL_IO, "config.json: not a regular file");
+    assert_refused(scratch_path("hf"), &o, TXL_IO, "config.json: not a regular file");
     unlink(scratch_path("hf/config.json"));
 }
 
@@ -709,12 +703,12 @@ TEST(too_many_bands_are_refused) {
     clusters->n = (size_t)(70 * clusters->shape[1]);
     clusters->x = realloc(clusters->x, clusters->n * sizeof *clusters->x);
     memset(clusters->x, 0, clusters->n * sizeof *clusters->x);
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "up to 65 bands");
+    assert_state_refused(&state, &o, TXL_UNSUPPORTED, "up to 65 bands");
     free_state(&state);
 
     o = read_case(&state, "wt103-zip");
     strcpy(tensor_of(&state, "crit.out_layers.3.weight")->name, "crit.out_layers.99.weight");
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "more than 65 bands");
+    assert_state_refused(&state, &o, TXL_UNSUPPORTED, "more than 65 bands");
     free_state(&state);
 }
 
@@ -751,8 +745,7 @@ TEST(ties_are_found) {
 
     /* Neither name. */
     drop(&state, "crit.out_projs.1");
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT,
-                   "word_emb.emb_projs.1 is missing");
+    assert_state_refused(&state, &o, TXL_FORMAT, "word_emb.emb_projs.1 is missing");
     free_state(&state);
 
     /* With one band of d_embed other than d_model the first projection serves all. */
@@ -839,8 +832,7 @@ TEST(heads_of_positions_are_as_wide_as_the_model) {
             }
         }
     }
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT,
-                   "2 heads of 4 are not as wide as the model, 16");
+    assert_state_refused(&state, &o, TXL_FORMAT, "2 heads of 4 are not as wide as the model, 16");
     free_state(&state);
 }
 
@@ -852,9 +844,9 @@ TEST(layers_have_no_gaps) {
         if (strncmp(name, "layers.1.", 9) == 0)
             name[7] = '9';
     }
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "tensor layers.");
+    assert_state_refused(&state, &o, TXL_FORMAT, "tensor layers.");
     strcpy(tensor_of(&state, "layers.9.pos_ff.CoreNet.0.bias")->name, "layers.99999999999999.bias");
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "n_layer is");
+    assert_state_refused(&state, &o, TXL_UNSUPPORTED, "n_layer is");
     free_state(&state);
 }
 
@@ -868,10 +860,10 @@ TEST(weights_are_finite_numbers) {
         struct tensor *t = tensor_of(&state, names[i]);
         t->x[7] = i % 2 ? NAN : INFINITY;
         snprintf(message, sizeof message, "a.safetensors: tensor %s: element 7 is ", names[i]);
-        assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, message);
+        assert_state_refused(&state, &o, TXL_FORMAT, message);
         t->x[7] = 1;
         strcpy(t->dtype, "I64");
-        assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "type int64");
+        assert_state_refused(&state, &o, TXL_UNSUPPORTED, "type int64");
         free_state(&state);
     }
 }
@@ -932,11 +924,11 @@ TEST(types_follow_the_source) {
     struct tensor *t = tensor_of(&state, "layers.0.dec_attn.o_net.weight");
     t->x[3] = 70000;
     o.type = "f16";
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "f16 ends at 65504");
+    assert_state_refused(&state, &o, TXL_FORMAT, "f16 ends at 65504");
     strcpy(t->dtype, "F32");
     t->x[3] = 3.4e38f;
     o.type = "bf16";
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "bf16 ends there");
+    assert_state_refused(&state, &o, TXL_FORMAT, "bf16 ends there");
     free_state(&state);
 }
 
@@ -976,9 +968,9 @@ TEST(q8_leaves_what_it_does_not_serve) {
     assert_q8_makes(&state, &o, "layer.1.attention.o", "f32");
     assert_q8_makes(&state, &o, "layer.0.attention.o", "f16");
     tensor_of(&state, "r_emb")->x[1] = NAN;
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_FORMAT, "must be finite");
+    assert_state_refused(&state, &o, TXL_FORMAT, "must be finite");
     o.type = "q4";
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_ARGUMENT, "f32, f16, bf16 and q8");
+    assert_state_refused(&state, &o, TXL_ARGUMENT, "f32, f16, bf16 and q8");
     free_state(&state);
 }
 
@@ -988,16 +980,15 @@ TEST(other_models_are_refused) {
     read_state(&state, case_path("text8/model.pt"));
     struct tensor *bias = tensor_of(&state, "crit.out_layers.0.bias");
     strcpy(bias->name, "out_layer.bias"); /* where sampled softmaxes have it */
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED, "sample_softmax");
+    assert_state_refused(&state, &o, TXL_UNSUPPORTED, "sample_softmax");
     strcpy(bias->name, "head.bias");
-    assert_refused(write_state(&state, "a.safetensors"), &o, TXL_UNSUPPORTED,
-                   "not a Transformer-XL: no tensor named crit.out_layers.0.bias");
+    assert_state_refused(&state, &o, TXL_UNSUPPORTED,
+                         "not a Transformer-XL: no tensor named crit.out_layers.0.bias");
     struct state part = {.tensor = {*bias}, .n = 1};
-    assert_refused(write_state(&part, "a.safetensors"), &o, TXL_UNSUPPORTED,
-                   "not a Transformer-XL: no tensor named layers.0.");
+    assert_state_refused(&part, &o, TXL_UNSUPPORTED,
+                         "not a Transformer-XL: no tensor named layers.0.");
     part.n = 0;
-    assert_refused(write_state(&part, "a.safetensors"), &o, TXL_UNSUPPORTED,
-                   "not a Transformer-XL");
+    assert_state_refused(&part, &o, TXL_UNSUPPORTED, "not a Transformer-XL");
     free_state(&state);
 }
 

@@ -74,6 +74,13 @@ static txl_status read_all(const char *path, txl_error *error) {
     return status;
 }
 
+static void assert_unread(const char *path, txl_status status, const char *text) {
+    txl_error error;
+    if (read_all(path, &error) != status)
+        fail_msg("%s: not %d: %s", path, status, error.message);
+    assert_says(&error, text);
+}
+
 static void open_and_read(const char *path) {
     txl_error error;
     (void)read_all(path, &error);
@@ -315,7 +322,6 @@ TEST(test_snappy) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint8_t file[128] = {0};
         size_t n = bad[i].length;
-        txl_error error;
         memcpy(file, bad[i].block, n);
         file[n] = 1;
         uint32_t crc = crc32c(0, file, n + 1);
@@ -323,9 +329,8 @@ TEST(test_snappy) {
         memcpy(file + n + 1, &crc, sizeof crc);
         file[n + 5 + 3] = (uint8_t)n; /* the index's block; the metaindex's is at 0 with 0 bytes */
         memcpy(file + n + 5 + 40, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8);
-        assert_int_equal(read_all(write_file("model.ckpt-0.index", file, n + 5 + 48), &error),
-                         TXL_FORMAT);
-        assert_says(&error, "a compressed block does not expand to its size");
+        assert_unread(write_file("model.ckpt-0.index", file, n + 5 + 48), TXL_FORMAT,
+                      "a compressed block does not expand to its size");
     }
 }
 
@@ -423,25 +428,20 @@ TEST(test_data_files) {
     unsigned char *data = read_file(scratch_path(data_name), &size);
     data[size / 2] ^= 1;
     write_file(data_name, data, size);
-    assert_int_equal(read_all(path, &error), TXL_FORMAT);
-    assert_says(&error, ": its checksum is ");
+    assert_unread(path, TXL_FORMAT, ": its checksum is ");
     data[size / 2] ^= 1;
     write_file(data_name, data, size - 1);
-    assert_int_equal(read_all(path, &error), TXL_FORMAT);
-    assert_says(&error, "which is cut short or another checkpoint's");
+    assert_unread(path, TXL_FORMAT, "which is cut short or another checkpoint's");
     write_file(data_name, pointer, strlen(pointer));
-    assert_int_equal(read_all(path, &error), TXL_UNSUPPORTED);
-    assert_says(&error, "git lfs pull");
+    assert_unread(path, TXL_UNSUPPORTED, "git lfs pull");
     unlink(scratch_path(data_name));
     assert_int_equal(mkfifo(scratch_path(data_name), 0600), 0);
-    assert_int_equal(read_all(path, &error), TXL_IO);
-    assert_says(&error, "not a regular file");
+    assert_unread(path, TXL_IO, "not a regular file");
     unlink(scratch_path(data_name));
 
     /* A name that says nothing of the data's. */
     rename(path, scratch_path("renamed"));
-    assert_int_equal(read_all(scratch_path("renamed"), &error), TXL_FORMAT);
-    assert_says(&error, "whose name must end in .index");
+    assert_unread(scratch_path("renamed"), TXL_FORMAT, "whose name must end in .index");
     unlink(scratch_path("renamed"));
 
     /* A file that becomes shorter. */
@@ -469,7 +469,6 @@ TEST(test_lists) {
     enum { N = sizeof lists / sizeof *lists };
     struct checkpoint *checkpoint;
     char path[4096];
-    txl_error error;
     strcpy(path, lay_out("plain", "plain"));
     for (size_t i = 0; i < N; i++) {
         write_file("checkpoint", lists[i].text, lists[i].length);
@@ -480,8 +479,8 @@ TEST(test_lists) {
     write_file("other.index", "", 0);
     for (size_t i = 0; i < N; i++) {
         write_file("checkpoint", lists[i].text, lists[i].length);
-        assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_ARGUMENT);
-        assert_says(&error, "has 2 TensorFlow checkpoints, and its file checkpoint names none");
+        assert_not_opened(scratch, TXL_ARGUMENT,
+                          "has 2 TensorFlow checkpoints, and its file checkpoint names none");
     }
     /* Unless it has that name. */
     static const char odd_data[] = "a\377\n\"b.data-00000-of-00001";
@@ -501,30 +500,28 @@ TEST(test_lists) {
 TEST(test_old_folder) {
     char later[32];
     static const char list[] = "model_checkpoint_path: \"/home/me/model.ckpt-0\"\n";
-    txl_error error;
-    struct checkpoint *checkpoint;
     assert_int_equal(rename(lay_out("header-v1", NULL), scratch_path("model.ckpt-0")), 0);
     write_file("graph.pbtxt", "x", 1);
     for (int i = 0; i < 8; i++) {
         snprintf(later, sizeof later, "model.ckpt-%d", 9 - i);
         assert_int_equal(rename(lay_out("header-v1", NULL), scratch_path(later)), 0);
     }
-    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_UNSUPPORTED);
-    assert_says(&error, "/model.ckpt-0: a TensorFlow checkpoint of the old format V1");
+    assert_not_opened(scratch, TXL_UNSUPPORTED,
+                      "/model.ckpt-0: a TensorFlow checkpoint of the old format V1");
     /* The newest comes before the first by name, and those in model/ last. */
     assert_int_equal(mkdir(scratch_path("model"), 0700), 0);
     write_file("checkpoint", list, sizeof list - 1);
     assert_int_equal(rename(lay_out("header-v1", NULL), scratch_path("a")), 0);
-    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_UNSUPPORTED);
-    assert_says(&error, "/model.ckpt-0: a TensorFlow checkpoint of the old format V1");
+    assert_not_opened(scratch, TXL_UNSUPPORTED,
+                      "/model.ckpt-0: a TensorFlow checkpoint of the old format V1");
     for (int i = 0; i < 10; i++) {
         snprintf(later, sizeof later, "model.ckpt-%d", i);
         unlink(scratch_path(later));
     }
     unlink(scratch_path("checkpoint"));
     assert_int_equal(rename(scratch_path("a"), scratch_path("model/a")), 0);
-    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_UNSUPPORTED);
-    assert_says(&error, "/model/a: a TensorFlow checkpoint of the old format V1");
+    assert_not_opened(scratch, TXL_UNSUPPORTED,
+                      "/model/a: a TensorFlow checkpoint of the old format V1");
     unlink(scratch_path("model/a"));
     rmdir(scratch_path("model"));
     unlink(scratch_path("graph.pbtxt"));
@@ -532,23 +529,19 @@ TEST(test_old_folder) {
 
 /* What is missing is said, and that it is to be fetched. */
 TEST(test_missing_files) {
-    static const char parts[] = ": holds parts of a TensorFlow checkpoint, but not its .index file";
-    txl_error error;
-    struct checkpoint *checkpoint;
+    static const char parts[] =
+        "/model: holds parts of a TensorFlow checkpoint, but not its .index file";
     char path[4096];
     strcpy(path, lay_out("plain", NULL));
     unlink(scratch_path(data_name));
-    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_IO);
-    assert_says(&error, ".data-00000-of-00001: No such file or directory; it has tensors of ");
-    assert_says(&error, "model.ckpt-0.index, fetch it too");
+    assert_not_opened(scratch, TXL_IO,
+                      ".data-00000-of-00001: No such file or directory; it has tensors of ");
+    assert_not_opened(scratch, TXL_IO, "model.ckpt-0.index, fetch it too");
     unlink(path);
     assert_int_equal(mkdir(scratch_path("model"), 0700), 0);
     write_file("model/model.ckpt-0.data-00000-of-00001", "x", 1);
-    assert_int_equal(checkpoint_open(scratch, &checkpoint, &error), TXL_UNSUPPORTED);
-    assert_says(&error, "/model");
-    assert_says(&error, parts);
-    assert_int_equal(checkpoint_open(scratch_path("model"), &checkpoint, &error), TXL_UNSUPPORTED);
-    assert_says(&error, parts);
+    assert_not_opened(scratch, TXL_UNSUPPORTED, parts);
+    assert_not_opened(scratch_path("model"), TXL_UNSUPPORTED, parts);
     unlink(scratch_path("model/model.ckpt-0.data-00000-of-00001"));
     rmdir(scratch_path("model"));
 }

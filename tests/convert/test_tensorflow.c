@@ -7,14 +7,6 @@
 #include <jansson.h>
 #include <math.h>
 
-static const char *output_path(const char *name) {
-    static char paths[2][128];
-    static unsigned next;
-    char *path = paths[next++ % 2];
-    snprintf(path, sizeof paths[0], "%s/%s", scratch, name);
-    return path;
-}
-
 static void convert_to(const char *source, const struct convert_options *options,
                        const char *output) {
     txl_error error;
@@ -25,7 +17,7 @@ static void convert_to(const char *source, const struct convert_options *options
 static void assert_refused(const char *source, const struct convert_options *options,
                            txl_status status, const char *text) {
     txl_error error;
-    const char *output = output_path("refused.txl");
+    const char *output = scratch_path("refused.txl");
     txl_status got = convert_checkpoint(source, output, options, &error);
     if (!got)
         fail_msg("%s: converted, where \"%s\" was expected", source, text);
@@ -66,18 +58,15 @@ TEST(an_xlnet_is_that_of_pytorch) {
     static const char *const names[] = {"one-bias", "half-precision", "sharded", "narrow-heads"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct convert_options o = defaults();
-        char other[64], vocabulary[64];
-        snprintf(other, sizeof other, "xlnet/%s", names[i]);
-        snprintf(vocabulary, sizeof vocabulary, "xlnet/%s/spiece.model", names[i]);
-        o.vocabulary = case_path(vocabulary);
-        char of_pytorch[128], of_tensorflow[128];
-        snprintf(of_pytorch, sizeof of_pytorch, "%s", output_path("a.txl"));
-        snprintf(of_tensorflow, sizeof of_tensorflow, "%s", output_path("b.txl"));
-        convert_to(case_path(other), &o, of_pytorch);
-        snprintf(other, sizeof other, "tensorflow/xlnet-%s", names[i]);
-        convert_to(case_path(other), &o, of_tensorflow);
+        char of_pytorch[64], of_tensorflow[64];
+        snprintf(of_pytorch, sizeof of_pytorch, "xlnet/%s", names[i]);
+        snprintf(of_tensorflow, sizeof of_tensorflow, "tensorflow/xlnet-%s", names[i]);
+        o.vocabulary = case_file(of_pytorch, "spiece.model");
+        convert_to(case_path(of_pytorch), &o, scratch_path("a.txl"));
+        convert_to(case_path(of_tensorflow), &o, scratch_path("b.txl"));
         size_t n, m;
-        unsigned char *a = read_file(of_pytorch, &n), *b = read_file(of_tensorflow, &m);
+        unsigned char *a = read_file(scratch_path("a.txl"), &n);
+        unsigned char *b = read_file(scratch_path("b.txl"), &m);
         assert_int_equal(n, m);
         assert_memory_equal(a, b, n);
         free(a);
@@ -110,8 +99,8 @@ TEST(segments_play_no_part) {
     float with[N_ID], without[N_ID];
     struct convert_options o = defaults();
     o.vocabulary = case_path("xlnet/one-bias/spiece.model");
-    convert_to(case_path("tensorflow/xlnet-one-bias"), &o, output_path("a.txl"));
-    convert_to(case_path("tensorflow/xlnet-no-segments"), &o, output_path("b.txl"));
+    convert_to(case_path("tensorflow/xlnet-one-bias"), &o, scratch_path("a.txl"));
+    convert_to(case_path("tensorflow/xlnet-no-segments"), &o, scratch_path("b.txl"));
     score_some(scratch_path("a.txl"), with);
     score_some(scratch_path("b.txl"), without);
     for (int i = 0; i < N_ID; i++)
@@ -143,7 +132,7 @@ TEST(an_xlnet_agrees_with_its_config) {
     }
     /* Everything but the activation follows from the tensors. */
     o.activation = "gelu-tanh";
-    convert_to(scratch_path("copy"), &o, output_path("a.txl"));
+    convert_to(scratch_path("copy"), &o, scratch_path("a.txl"));
 }
 
 TEST(an_xlnet_takes_no_facts_of_a_transformer_xl) {
@@ -173,8 +162,10 @@ static void state_lengths(struct convert_options *o, const json_t *run) {
     o->same_length = json_is_true(json_object_get(run, "same_length")) ? CONVERT_YES : CONVERT_NO;
 }
 
-static json_t *load(const char *path) {
+static json_t *load(const char *folder, const char *name) {
+    char path[4200];
     json_error_t where;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     json_t *json = json_load_file(path, 0, &where);
     if (!json)
         fail_msg("%s: %s", path, where.text);
@@ -212,9 +203,7 @@ static void assert_scores(const txl_model *model, const json_t *expect, const js
 
 /* Converts the folder for each run, and scores with the settings that the file then has. */
 static void assert_case(const char *folder, double tolerance) {
-    char path[4200];
-    snprintf(path, sizeof path, "%s/tf_expect.json", folder);
-    json_t *expect = load(path), *run_of;
+    json_t *expect = load(folder, "tf_expect.json"), *run_of;
     size_t i;
     assert_true(json_array_size(json_object_get(expect, "runs")) > 0);
     json_array_foreach(json_object_get(expect, "runs"), i, run_of) {
@@ -227,7 +216,7 @@ static void assert_case(const char *folder, double tolerance) {
             o.same_length = CONVERT_UNSET;   /* it sees both sides */
         if (strstr(folder, "tf-characters")) /* its corpus says ptb, whose text is words */
             o.tokenizer = "characters";
-        convert_to(folder, &o, output_path("a.txl"));
+        convert_to(folder, &o, scratch_path("a.txl"));
         if (txl_model_open(scratch_path("a.txl"), 1, &model, &error))
             fail_msg("%s: %s", folder, error.message);
         assert_string_equal(txl_model_same_length_reach(model), is_xlnet ? "" : "mem_len + 1");
@@ -239,24 +228,21 @@ static void assert_case(const char *folder, double tolerance) {
 }
 
 TEST(every_token_is_as_in_tensorflow) {
-    static const char *const names[] = {"text8",
-                                        "enwik8-adam",
-                                        "half",
-                                        "lm1b",
-                                        "lm1b-shared",
-                                        "projected",
-                                        "projected-div1",
-                                        "characters",
-                                        "tied-biases",
-                                        "wt103",
-                                        "wt103-big-endian",
-                                        "wt103-partitioned",
-                                        "wt103-two-shards"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "tensorflow/tf-%s", names[i]);
-        assert_case(case_path(name), 2e-4);
-    }
+    static const char *const names[] = {"tf-text8",
+                                        "tf-enwik8-adam",
+                                        "tf-half",
+                                        "tf-lm1b",
+                                        "tf-lm1b-shared",
+                                        "tf-projected",
+                                        "tf-projected-div1",
+                                        "tf-characters",
+                                        "tf-tied-biases",
+                                        "tf-wt103",
+                                        "tf-wt103-big-endian",
+                                        "tf-wt103-partitioned",
+                                        "tf-wt103-two-shards"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_case(case_file("tensorflow", names[i]), 2e-4);
 }
 
 /* ---- Adam's moments ----------------------------------------------------------------------- */
@@ -291,7 +277,7 @@ static void assert_learns(const char *folder, const json_t *tokens, const json_t
     for (size_t i = 0; i <= n; i++)
         ids[i] = (int32_t)json_integer_value(json_array_get(tokens, i));
     state_lengths(&o, run);
-    convert_to(folder, &o, output_path("a.txl"));
+    convert_to(folder, &o, scratch_path("a.txl"));
     assert_int_equal(txl_model_open(scratch_path("a.txl"), 1, &model, &error), TXL_OK);
     txl_model_defaults(model, &settings);
     assert_int_equal(txl_learner_new(model, &settings, &learning, &learner, &error), TXL_OK);
@@ -325,12 +311,9 @@ static void assert_learns(const char *folder, const json_t *tokens, const json_t
 TEST(models_learn_by_moments) {
     static const char *const names[] = {"tensorflow/tf-enwik8-adam", "tensorflow/tf-wt103"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char folder[4096], path[4200];
-        snprintf(folder, sizeof folder, "%s", case_path(names[i]));
-        snprintf(path, sizeof path, "%s/dynamic.json", folder);
-        json_t *runs = load(path), *run_of;
-        snprintf(path, sizeof path, "%s/tf_expect.json", folder);
-        json_t *expect = load(path);
+        const char *folder = case_path(names[i]);
+        json_t *runs = load(folder, "dynamic.json"), *run_of;
+        json_t *expect = load(folder, "tf_expect.json");
         size_t r;
         assert_int_equal(json_array_size(runs), 2);
         json_array_foreach(runs, r, run_of) {
@@ -348,11 +331,12 @@ static txl_status take_nothing(void *context, const char *tensor, uint64_t first
     return TXL_OK;
 }
 
-/* The settings of what becomes of the case; the caller frees them. */
-static char *settings_of(const char *name) {
+/* The settings that the source would have; the caller frees them. */
+static char *described(const char *source) {
     struct convert_description d;
     txl_error error;
-    assert_int_equal(convert_describe(case_path(name), &d, &error), TXL_OK);
+    if (convert_describe(source, &d, &error))
+        fail_msg("%s: %s", source, error.message);
     char *settings = strdup(d.settings);
     convert_description_free(&d);
     assert_non_null(settings);
@@ -370,7 +354,7 @@ TEST(moments_of_others_are_refused) {
         {"hf-bin", "hf-bin", "no TensorFlow checkpoint, which alone has moments"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *settings = settings_of(cases[i].model);
+        char *settings = described(case_path(cases[i].model));
         txl_error error;
         int taken = 0;
         if (!convert_read_moments(case_path(cases[i].source), settings, take_nothing, &taken,
@@ -473,7 +457,7 @@ static void assert_outputs(const char *folder) {
     o.has_clamp_len = true;
     o.clamp_len = 1000;
     o.same_length = CONVERT_NO;
-    convert_to(folder, &o, output_path("a.txl"));
+    convert_to(folder, &o, scratch_path("a.txl"));
     assert_int_equal(txl_model_open(scratch_path("a.txl"), 1, &model, &error), TXL_OK);
     assert_int_equal(checkpoint_open(folder, &checkpoint, &error), TXL_OK);
     txl_model_defaults(model, &settings);
@@ -536,16 +520,6 @@ TEST(genuine_outputs_are_tensorflow_s) {
         assert_outputs(genuine_folder(i).text);
 }
 
-static char *described(const char *source) {
-    struct convert_description d;
-    txl_error error;
-    if (convert_describe(source, &d, &error))
-        fail_msg("%s: %s", source, error.message);
-    char *settings = d.settings ? strdup(d.settings) : NULL;
-    convert_description_free(&d);
-    return settings;
-}
-
 TEST(the_tensors_tell_the_shape) {
     static const struct {
         const char *name;
@@ -568,13 +542,10 @@ TEST(the_tensors_tell_the_shape) {
           "\"tgt_len\":null"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "tensorflow/%s", cases[i].name);
-        char *settings = described(case_path(name));
-        assert_non_null(settings);
+        char *settings = described(case_file("tensorflow", cases[i].name));
         for (size_t k = 0; k < 6; k++)
             if (!strstr(settings, cases[i].settings[k]))
-                fail_msg("%s: %s is not in %s", name, cases[i].settings[k], settings);
+                fail_msg("%s: %s is not in %s", cases[i].name, cases[i].settings[k], settings);
         free(settings);
     }
 }

@@ -23,6 +23,19 @@ static void assert_symbol(const struct vocabulary_file *vocabulary, size_t id, c
     assert_memory_equal(vocabulary->symbols[id].text, symbol, strlen(symbol));
 }
 
+/* The file has these symbols alone; they end with NULL. */
+static void assert_has_symbols(const char *path, const char *const *symbols) {
+    struct vocabulary_file vocabulary;
+    size_t n = 0;
+    assert_reads(path, &vocabulary);
+    for (; symbols[n]; n++)
+        assert_symbol(&vocabulary, n, symbols[n]);
+    assert_int_equal(vocabulary.n_symbol, n);
+    vocabulary_file_free(&vocabulary);
+}
+#define ASSERT_HAS_SYMBOLS(path, ...)                                                              \
+    assert_has_symbols(path, (const char *const[]){__VA_ARGS__, NULL})
+
 /* Compares with the lines of vocabularies/symbols.txt. */
 static void assert_is_made_vocabulary(const struct vocabulary_file *vocabulary) {
     size_t size, n = 0;
@@ -48,12 +61,11 @@ TEST(test_every_container) {
         {"symbols.txt", false, NULL},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "vocabularies/%s", files[i].file);
+        const char *path = case_file("vocabularies", files[i].file);
         struct vocabulary_file vocabulary;
-        assert_reads(case_path(name), &vocabulary);
+        assert_reads(path, &vocabulary);
+        assert_string_equal(vocabulary.path, path);
         assert_is_made_vocabulary(&vocabulary);
-        assert_string_equal(vocabulary.path, case_path(name));
         assert_int_equal(vocabulary.unk, files[i].states_settings ? 22 : -1);
         assert_false(vocabulary.lower_case);
         assert_false(vocabulary.characters);
@@ -84,48 +96,32 @@ TEST(test_settings_of_the_kinds) {
 
 /* The content decides, not the name. */
 TEST(test_misleading_names) {
-    size_t size;
-    unsigned char *data = read_file(case_path("vocabularies/vocab-protocol0.pkl"), &size);
-    struct vocabulary_file vocabulary;
-    assert_reads(write_file("vocab.txt", data, size), &vocabulary);
-    assert_is_made_vocabulary(&vocabulary);
-    vocabulary_file_free(&vocabulary);
-    free(data);
-
-    data = read_file(case_path("vocabularies/cache-zip.pt"), &size);
-    assert_reads(write_file("vocab.pkl", data, size), &vocabulary);
-    assert_is_made_vocabulary(&vocabulary);
-    vocabulary_file_free(&vocabulary);
-    free(data);
+    static const char *const named[][2] = {{"vocab-protocol0.pkl", "vocab.txt"},
+                                           {"cache-zip.pt", "vocab.pkl"}};
+    for (size_t i = 0; i < 2; i++) {
+        size_t size;
+        unsigned char *data = read_file(case_file("vocabularies", named[i][0]), &size);
+        struct vocabulary_file vocabulary;
+        assert_reads(write_file(named[i][1], data, size), &vocabulary);
+        assert_is_made_vocabulary(&vocabulary);
+        vocabulary_file_free(&vocabulary);
+        free(data);
+    }
 }
 
 TEST(test_text) {
     /* A byte order mark, CR LF, a no-break space as white space, a count behind, a repeated
      * symbol, the last line unterminated. */
     static const char text[] = "\xef\xbb\xbf{\r\n  the 12\n\xc2\xa0of\xe3\x80\x80x\nthe\n\"in";
-    struct vocabulary_file vocabulary;
-    assert_reads(write_file("symbols", text, sizeof text - 1), &vocabulary);
-    assert_int_equal(vocabulary.n_symbol, 4);
-    assert_symbol(&vocabulary, 0, "{");
-    assert_symbol(&vocabulary, 1, "the");
-    assert_symbol(&vocabulary, 2, "of");
-    assert_symbol(&vocabulary, 3, "\"in");
-    vocabulary_file_free(&vocabulary);
-
-    assert_reads(write_file("blank-end", "a\nb\n\n \n", 7), &vocabulary);
-    assert_int_equal(vocabulary.n_symbol, 2);
-    vocabulary_file_free(&vocabulary);
+    ASSERT_HAS_SYMBOLS(write_file("symbols", text, sizeof text - 1), "{", "the", "of", "\"in");
+    ASSERT_HAS_SYMBOLS(write_file("blank-end", "a\nb\n\n \n", 7), "a", "b");
     assert_refuses(write_file("blank", "a\n\nb\n", 5), TXL_FORMAT, "line 2: expected a symbol");
     assert_refuses(write_file("white", " \n\n", 3), TXL_FORMAT, "without symbols");
     assert_refuses(write_file("binary", "a\n\0\n", 4), TXL_UNSUPPORTED, "no vocabulary");
 }
 
 TEST(test_json) {
-    struct vocabulary_file vocabulary;
-    assert_reads(write_file("v.json", "{\"b\": 1, \"\\u00e9\": 0}", 21), &vocabulary);
-    assert_symbol(&vocabulary, 0, "\xc3\xa9");
-    assert_symbol(&vocabulary, 1, "b");
-    vocabulary_file_free(&vocabulary);
+    ASSERT_HAS_SYMBOLS(write_file("v.json", "{\"b\": 1, \"\\u00e9\": 0}", 21), "\xc3\xa9", "b");
 
     static const struct {
         const char *json, *message;
@@ -171,21 +167,12 @@ TEST(test_pickles) {
         "(dVsym2idx\n(dVb\nI1\nsVa\nI0\nss.",
         "(dVvocab\n(dVsym2idx\n(dVb\nI1\nsVa\nI0\nsss.",
     };
-    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
-        struct vocabulary_file vocabulary;
-        assert_reads(write_file("good.pkl", accepted[i], strlen(accepted[i])), &vocabulary);
-        assert_int_equal(vocabulary.n_symbol, 2);
-        assert_symbol(&vocabulary, 0, "a");
-        assert_symbol(&vocabulary, 1, "b");
-        vocabulary_file_free(&vocabulary);
-    }
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++)
+        ASSERT_HAS_SYMBOLS(write_file("good.pkl", accepted[i], strlen(accepted[i])), "a", "b");
 
     /* A repeated spelling stands for its lowest id. */
     static const char repeated[] = "(dVidx2sym\n(lVa\naVa\nasVsym2idx\n(dVa\nI0\nss.";
-    struct vocabulary_file vocabulary;
-    assert_reads(write_file("repeated.pkl", repeated, sizeof repeated - 1), &vocabulary);
-    assert_int_equal(vocabulary.n_symbol, 2);
-    vocabulary_file_free(&vocabulary);
+    ASSERT_HAS_SYMBOLS(write_file("repeated.pkl", repeated, sizeof repeated - 1), "a", "a");
 }
 
 TEST(test_other_files) {
@@ -239,11 +226,8 @@ TEST(test_damage) {
         "cache-legacy.pt",     "cache-python2.pkl",   "cache-zip.pt", "vocab-protocol0.pkl",
         "vocab-protocol2.pkl", "vocab-protocol4.pkl", "vocab.json",   "vocab.txt",
     };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "vocabularies/%s", files[i]);
-        abuse_file(case_path(name), files[i], 4096, 1500, open_vocabulary);
-    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        abuse_file(case_file("vocabularies", files[i]), files[i], 4096, 1500, open_vocabulary);
 }
 
 int main(void) {
