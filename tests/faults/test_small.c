@@ -58,6 +58,12 @@ static void begin(void) {
     made.size = 0;
 }
 
+/* text[size] becomes size - 1 times the character. */
+static void fill(char *text, size_t size, char character) {
+    memset(text, character, size - 1);
+    text[size - 1] = '\0';
+}
+
 /* ---- Reading them ------------------------------------------------------------------------- */
 
 typedef txl_status reader(const char *path, txl_error *error);
@@ -185,6 +191,12 @@ static void end_legacy(unsigned n_float) {
         put_number(4, 0);
 }
 
+/* Ends the pickle and reads it. */
+static void check_pickle(const char *name, const char *message) {
+    put(".", 1);
+    check(name, read_checkpoint, message);
+}
+
 static void put_string(const char *text) {
     put("X", 1);
     put_number(4, strlen(text));
@@ -217,8 +229,7 @@ TEST(deep_pickles) {
     repeat("]", 1, made.size + sizeof made.bytes / 2);
     for (size_t i = 0, n = made.size - 3; i < n; i++)
         put("a", 1);
-    put(".", 1);
-    check("deep.pkl", read_checkpoint, "nested deeper");
+    check_pickle("deep.pkl", "nested deeper");
 
     /* Each level holds the one below twice: 2^n ways to the bottom. */
     begin_pickle();
@@ -226,30 +237,27 @@ TEST(deep_pickles) {
     for (int i = 0; i < 90; i++)
         put("0](h", 4), put_number(1, (uint64_t)i), put("h", 1), put_number(1, (uint64_t)i),
             put("e\x94", 2);
-    put(".", 1);
-    check("twice.pkl", read_checkpoint, "refer to each other");
+    check_pickle("twice.pkl", "refer to each other");
 
     /* A list that holds itself. */
     begin_pickle();
     put("]\x94h\x00"
-        "a.",
-        6);
-    check("itself.pkl", read_checkpoint, "not a Transformer-XL");
+        "a",
+        5);
+    check_pickle("itself.pkl", "not a Transformer-XL");
     begin_pickle();
     repeat("(", 1, 1);
-    put(".", 1);
-    check("marks.pkl", read_checkpoint, "too few values");
+    check_pickle("marks.pkl", "too few values");
 }
 
 /* Pickles in which a few opcodes make large objects. */
 TEST(greedy_pickles) {
     char name[512];
-    memset(name, 'n', sizeof name - 1);
-    name[sizeof name - 1] = '\0';
+    fill(name, sizeof name, 'n');
 
     begin_pickle();
-    put("]r", 2), put_number(4, 0xfffffff0), put(".", 1);
-    check("memo.pkl", read_checkpoint, "beyond what the stream can have stored");
+    put("]r", 2), put_number(4, 0xfffffff0);
+    check_pickle("memo.pkl", "beyond what the stream can have stored");
 
     /* The memo's highest entries first. */
     begin_pickle();
@@ -258,19 +266,18 @@ TEST(greedy_pickles) {
     check("memo-jump.pkl", read_checkpoint, "");
 
     begin_pickle();
-    put("\x8d", 1), put_number(8, UINT64_MAX), put("x.", 2);
-    check("string.pkl", read_checkpoint, "cut short");
+    put("\x8d", 1), put_number(8, UINT64_MAX), put("x", 1);
+    check_pickle("string.pkl", "cut short");
     begin_pickle();
-    put("\x8b", 1), put_number(4, UINT32_MAX), put("x.", 2);
-    check("long.pkl", read_checkpoint, "cut short");
+    put("\x8b", 1), put_number(4, UINT32_MAX), put("x", 1);
+    check_pickle("long.pkl", "cut short");
 
     /* The same long names again and again. */
     begin_pickle();
     put_string(name);
     put("\x94", 1);
     repeat("h\x00h\x00\x93", 5, 1);
-    put(".", 1);
-    check("classes.pkl", read_checkpoint, "");
+    check_pickle("classes.pkl", "");
 
     /* The same string decoded again and again. */
     begin_pickle();
@@ -280,8 +287,7 @@ TEST(greedy_pickles) {
     put_string("latin1");
     put("\x94", 1);
     repeat("h\x00h\x01h\x02\x86R", 8, 1);
-    put(".", 1);
-    check("latin1.pkl", read_checkpoint, "expands to more");
+    check_pickle("latin1.pkl", "expands to more");
 
     /* The same list made a set again and again. */
     begin_pickle();
@@ -289,8 +295,7 @@ TEST(greedy_pickles) {
     repeat("N", 1, sizeof made.bytes / 2);
     put("e\x94", 2);
     repeat("h\x00h\x01\x85R", 6, 1);
-    put(".", 1);
-    check("sets.pkl", read_checkpoint, "expands to more");
+    check_pickle("sets.pkl", "expands to more");
 
     static const struct {
         const char *name, *operations;
@@ -303,44 +308,38 @@ TEST(greedy_pickles) {
     for (size_t i = 0; i < sizeof repeated / sizeof *repeated; i++) {
         begin_pickle();
         repeat(repeated[i].operations, strlen(repeated[i].operations), 1);
-        put(".", 1);
-        check(repeated[i].name, read_checkpoint, "");
+        check_pickle(repeated[i].name, "");
     }
 }
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
+/* A dict of one tensor, in a file with a storage of four floats. */
+static void check_tensor(const char *name, uint64_t n_float, const char *shape, size_t shape_size,
+                         const char *strides, size_t strides_size, const char *message) {
+    begin_legacy();
+    put("}", 1), put_string("a");
+    put_tensor(n_float, shape, shape_size, strides, strides_size);
+    put("s.", 2);
+    end_legacy(4);
+    check(name, read_checkpoint, message);
+}
+
 TEST(huge_tensors) {
-    begin_legacy();
-    put("}", 1), put_string("a");
-    put_tensor(4, "\x8a\x05\x00\x00\x00\x00\x01\x8a\x05\x00\x00\x00\x00\x01", 14, "K\x00K\x00", 4);
-    put("s.", 2);
-    end_legacy(4);
-    check("huge-shape.pt", read_checkpoint, "more elements than the file has room for");
-
-    begin_legacy();
-    put("}", 1), put_string("a");
-    put_tensor((uint64_t)INT64_MAX, "K\x02", 2, "K\x01", 2);
-    put("s.", 2);
-    end_legacy(4);
-    check("huge-storage.pt", read_checkpoint, "more than the file has room for");
-
+    check_tensor("huge-shape.pt", 4, "\x8a\x05\x00\x00\x00\x00\x01\x8a\x05\x00\x00\x00\x00\x01", 14,
+                 "K\x00K\x00", 4, "more elements than the file has room for");
+    check_tensor("huge-storage.pt", INT64_MAX, "K\x02", 2, "K\x01", 2,
+                 "more than the file has room for");
     /* Wide strides reach far beyond a short storage. */
-    begin_legacy();
-    put("}", 1), put_string("a");
-    put_tensor(4, "K\x02", 2, "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f", 10);
-    put("s.", 2);
-    end_legacy(4);
-    check("huge-stride.pt", read_checkpoint, "reaches beyond its storage");
+    check_tensor("huge-stride.pt", 4, "K\x02", 2, "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f", 10,
+                 "reaches beyond its storage");
 }
 
 /* One tensor under as many long names as there are ways to it, which a long pickle allows. */
 TEST(many_names) {
     char key[401], padding[8500];
-    memset(key, 'k', sizeof key - 1);
-    key[sizeof key - 1] = '\0';
-    memset(padding, 'p', sizeof padding - 1);
-    padding[sizeof padding - 1] = '\0';
+    fill(key, sizeof key, 'k');
+    fill(padding, sizeof padding, 'p');
     begin_legacy();
     put_string(padding);
     put("0", 1);
@@ -451,8 +450,7 @@ TEST(safetensors) {
 
 TEST(vocabularies) {
     char name[512];
-    memset(name, 'n', sizeof name - 1);
-    name[sizeof name - 1] = '\0';
+    fill(name, sizeof name, 'n');
     begin_pickle();
     put("](", 2);
     put_string(name);
@@ -542,8 +540,7 @@ TEST(weights_files) {
     check("vocabulary.txl", read_weights, "in a section of 4 bytes");
 
     char deep[8192];
-    memset(deep, '[', sizeof deep - 1);
-    deep[sizeof deep - 1] = '\0';
+    fill(deep, sizeof deep, '[');
     put_weights(deep, "", 0, &none, sizeof none);
     check("settings.txl", read_weights, "not JSON");
 
