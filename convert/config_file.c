@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Where that cannot be told, opening it will say why. */
+/* If stat fails for another reason, opening the file reports it. */
 static bool is_there(const char *path) {
     struct stat about;
     return stat(path, &about) == 0 || (errno != ENOENT && errno != ENOTDIR);

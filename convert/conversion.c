@@ -1,5 +1,5 @@
-/* The conversion: facts become settings, and the mapped checkpoint's tensors are streamed into
- * those of weights-format.md. */
+/* Converts: facts become settings, and the tensors of the mapped checkpoint are streamed into those
+ * of weights-format.md. */
 #include "convert.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
@@ -21,8 +21,8 @@ enum { DEFAULT_LEVEL = 1 };
 
 /* ---- Where a tensor's elements come from -------------------------------------------------- */
 
-/* Where the elements of one written tensor come from: pieces, one after the other; without any,
- * they are computed. */
+/* The sources of one written tensor's elements: pieces, one after the other.  Without pieces they
+ * are computed. */
 struct part {
     const struct checkpoint *checkpoint;
     struct checkpoint_tensor *piece; /* owned */
@@ -72,7 +72,7 @@ static txl_status read_part(void *context, uint64_t first, size_t count, float *
             first += n;
             out += n;
             count -= (size_t)n;
-            /* Contiguous elements are not needed again; others would have to be mapped again. */
+            /* Pages of a piece that is not contiguous hold elements still to be read. */
             if (n == left || checkpoint_is_contiguous(piece))
                 checkpoint_release(piece);
         }
@@ -185,8 +185,7 @@ static txl_status choose_half(struct weights_source *s, txl_error *error) {
     return TXL_OK;
 }
 
-/* Chooses the type: matrices get the one that was asked for, or the checkpoint's; vectors stay
- * f32. */
+/* Matrices get the type that was asked for, or the checkpoint's; vectors stay f32. */
 static txl_status choose_type(struct conversion *c, const char *asked, txl_error *error) {
     const int type = asked ? weights_type_of_name(asked) : (int)source_type(c);
     if (type < 0)
@@ -333,14 +332,15 @@ txl_status convert_read_moments(const char *source, const char *settings, conver
     if (!status && !checkpoint_is_bundle(c.recognised.names.checkpoint))
         status = txl_fail(
             error, TXL_ARGUMENT,
-            "%s: no TensorFlow checkpoint, which alone has moments beside its weights", source);
+            "%s: not a TensorFlow checkpoint; only these have moments beside their weights",
+            source);
     if (!status)
         status = check_shape(&c.recognised, settings, error);
     c.recognised.names.slot = "/Adam_1";
     if (!status)
         status = list_tensors(&c, error);
     for (size_t i = 0; i < c.n && !status; i++)
-        if (c.part[i].n_piece > 0) /* nothing has moments that is not learned */
+        if (c.part[i].n_piece > 0) /* only learned tensors have moments */
             status = take_source(&c.source[i], take, context, error);
     end_conversion(&c);
     return status;

@@ -29,7 +29,7 @@ struct convert_options {
     int tgt_len, mem_len;   /* < 0: unset */
     bool has_clamp_len;
     int clamp_len;                                 /* <= 0: none */
-    void (*note)(void *context, const char *text); /* what the caller should be told, or NULL */
+    void (*note)(void *context, const char *text); /* receives remarks for the user, or NULL */
     void *note_context;
     bool (*progress)(void *context, uint64_t done, uint64_t total); /* bytes; false stops */
     void *progress_context;
@@ -43,16 +43,16 @@ void convert_options_init(struct convert_options *options);
 txl_status convert_checkpoint(const char *source, const char *output,
                               const struct convert_options *options, txl_error *error);
 
-/* The same into an output that is open (lib/base/output_file.h), and which the caller commits: a
- * confined process may do neither. */
+/* The same into an open output (lib/base/output_file.h), which the caller commits: a confined
+ * process can neither open nor commit it. */
 struct output_file;
 txl_status convert_into(const char *source, struct output_file *out,
                         const struct convert_options *options, txl_error *error);
 
 /* Calls `take` with the second moments of Adam that a TensorFlow checkpoint holds beside each of
- * its weights (X/Adam_1): elements [first, first + n) of the tensors of the weights file that it
- * would become.  `settings` are those of the model that they are for; a checkpoint of another shape
- * is refused.  If `take` returns anything but TXL_OK, that ends it. */
+ * its weights (X/Adam_1), as elements [first, first + n) of the weights file's tensors.  `settings`
+ * are those of the model that takes them; a checkpoint of another shape is refused.  A status of
+ * `take` other than TXL_OK ends the reading, and is returned. */
 typedef txl_status convert_take(void *context, const char *tensor, uint64_t first, const float *x,
                                 size_t n, txl_error *error);
 txl_status convert_read_moments(const char *source, const char *settings, convert_take *take,

@@ -12,7 +12,7 @@
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
-/* The name of the mark, of which `length` bytes precede the mark. */
+/* `name` is that of the tensor with the mark, and `length` the bytes before the mark. */
 static void set_prefixes(struct names *n, const char *name, size_t length) {
     const struct checkpoint *c = n->checkpoint;
     const struct dialect *d = &n->table->dialect[n->dialect];

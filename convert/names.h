@@ -1,9 +1,9 @@
-/* What published code calls the parameters, and a checkpoint's tensors by parameter.
+/* The published names of parameters, and a checkpoint's tensors by parameter.
  *
  * The tables of name_tables.c have a row for each parameter of a family and a column for each
  * dialect.  A dialect may spell a parameter in several ways; the first that the checkpoint has is
- * taken.  Everything else asks for parameters, and gets tensors as a weights file has them: turned,
- * and without what belongs to other layers. */
+ * taken.  Everything else asks for parameters, and gets tensors as a weights file has them:
+ * transposed, and of one layer alone. */
 #ifndef CONVERT_NAMES_H
 #define CONVERT_NAMES_H
 
@@ -15,7 +15,7 @@ enum { NAMES_MAX_PREFIX = 256, NAMES_MAX_ORIGIN = 3 /* spellings of a parameter 
 enum dialect_number { DIALECT_PYTORCH, DIALECT_TENSORFLOW, N_DIALECT };
 
 enum origin_flags {
-    BY_RANK = 1,    /* the name may be another parameter's: the number of dimensions tells */
+    BY_RANK = 1,    /* other parameters have the same name, with another number of dimensions */
     TRANSPOSED = 2, /* its first dimension is the parameter's last */
     ALL_BANDS = 4,  /* one tensor for each band; only where one embedding serves all bands */
     /* Without a name, what stands for a parameter that the checkpoint may lack: */
@@ -58,8 +58,8 @@ struct names {
     const struct name_table *table;
     enum dialect_number dialect;
     char prefix[NAMES_MAX_PREFIX], head_prefix[NAMES_MAX_PREFIX];
-    const char *slot; /* follows the names of the tensors that are read, if they are not the
-                         parameters' own but what an optimiser kept beside them; or NULL */
+    const char *slot; /* NULL: the parameters themselves are read; else the end of the names of what
+                         an optimiser keeps beside them */
     bool all_bands;   /* one embedding serves all bands, whose biases are apart */
 };
 

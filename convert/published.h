@@ -23,8 +23,8 @@ enum { PUBLISHED_TENSORFLOW_STREAMS = 16 };
 extern const struct published published_models[];
 extern const size_t published_n_model;
 
-/* The evaluation of TensorFlow's checkpoint of this shape, or NULL.  A plain softmax tells too
- * little: the dataset, which may be NULL, must be enwik8 or text8. */
+/* The evaluation of TensorFlow's checkpoint of this shape, or NULL.  A shape with a plain softmax
+ * identifies no model by itself: `dataset`, which may be NULL, must be enwik8 or text8. */
 struct transformer_xl_settings;
 const struct published *published_evaluation(const struct transformer_xl_settings *settings,
                                              const char *dataset);

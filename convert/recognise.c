@@ -104,7 +104,7 @@ txl_status recognise_complete(const struct recognised *r, txl_error *error) {
     if (r->missing[0] == '\0')
         return TXL_OK;
     return txl_fail(error, TXL_ARGUMENT,
-                    "%s: does not tell all of its settings; add what it was trained with:%s",
+                    "%s: does not state all of its settings; add what it was trained with:%s",
                     checkpoint_path(r->checkpoint), r->missing);
 }
 

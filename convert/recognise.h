@@ -19,8 +19,8 @@ struct recognised {
     } settings;        /* the facts, without those of the text and the type */
     char *config_path; /* of the config.json that was read, or NULL; owned */
     bool by_dataset;   /* the text's kind is that of the dataset */
-    char dataset[16];  /* as corpus-info.json names it, or where that does not and it matters to the
-                          settings, the pickled corpus; or empty */
+    char dataset[16];  /* its name in corpus-info.json, else in the pickled corpus if the settings
+                          depend  on it; or empty */
     char missing[512]; /* the options that state the unknown facts, each after a blank; those facts
                           are unset */
 };
@@ -43,7 +43,7 @@ txl_status recognise_vocabulary(struct recognised *r, const char *path, const ch
 
 /* ---- For the families --------------------------------------------------------------------- */
 
-/* What the steps of recognising work with. */
+/* The state of recognising a checkpoint. */
 struct recognition {
     struct recognised *recognised;
     const struct convert_options *options;
@@ -62,7 +62,7 @@ struct recognition {
     int width;                            /* of all heads side by side */
 };
 
-/* A family's steps, of which the first that fails is the last; they end with NULL. */
+/* A family's steps, up to the first that fails; they end with NULL. */
 typedef txl_status recognition_step(struct recognition *);
 extern recognition_step *const transformer_xl_steps[], *const xlnet_steps[];
 

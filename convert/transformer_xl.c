@@ -1,7 +1,7 @@
 /* Recognising a Transformer-XL.  Most facts follow from shapes, in every container.  The rest comes
  * from the options, from a pickled module's attributes, or from a Hugging Face config.json; one
  * message asks for everything that none of them states.  Options take precedence over attributes or
- * config.json; what these state about shapes must agree with the shapes. */
+ * config.json; statements about shapes must agree with the shapes. */
 #include "config_file.h"
 #include "lib/base/error.h"
 #include "published.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What is stated ----------------------------------------------------------------------- */
+/* ---- Statements --------------------------------------------------------------------------- */
 
 /* A stated integer, or with `truth` 0 or 1, which older code states as an integer.  `object` is the
  * module or the part of it that has the attribute. */
@@ -56,7 +56,7 @@ static const struct pickle_value *find_module(const struct names *names) {
     return strcmp(name, "MemTransformerLM") == 0 ? value : NULL;
 }
 
-/* What corpus-info.json says of the softmax must be of the kind that can agree with the tensors. */
+/* Checks the types of what corpus-info.json states about the softmax. */
 static txl_status check_corpus(const struct recognition *s, const json_t *corpus) {
     const json_t *size = json_object_get(corpus, "vocab_size"),
                  *cutoffs = json_object_get(corpus, "cutoffs");
@@ -70,8 +70,8 @@ static txl_status check_corpus(const struct recognition *s, const json_t *corpus
     return TXL_OK;
 }
 
-/* The statements of a TensorFlow checkpoint: what corpus-info.json says of the softmax, and what is
- * true of all that the authors' code makes. */
+/* The statements of a TensorFlow checkpoint: corpus-info.json's about the softmax, and those that
+ * hold for every model of the authors' code. */
 static txl_status find_corpus(struct recognition *s) {
     struct recognised *r = s->recognised;
     json_t *corpus = NULL;
@@ -103,7 +103,7 @@ static txl_status find_statements(struct recognition *s) {
     return status;
 }
 
-/* ---- What is refused by its name ---------------------------------------------------------- */
+/* ---- Refusals ----------------------------------------------------------------------------- */
 
 static txl_status refuse_options(struct recognition *s) {
     if (s->options->activation)
@@ -140,7 +140,7 @@ static txl_status refuse_other_code(struct recognition *s) {
                     s->path, names_spell(s->names, "adaptive_softmax/bias", 0).text);
 }
 
-/* ---- What shapes tell --------------------------------------------------------------------- */
+/* ---- Facts that shapes show --------------------------------------------------------------- */
 
 static bool divides(const int *width, int n_band, int div_val) {
     int expected = width[0];
@@ -195,8 +195,7 @@ static txl_status read_embedding_shapes(struct recognition *s) {
     return find_div_val(s, width, f->n_band);
 }
 
-/* Of the bands that share one embedding each may have a bias of its own, whose length is the
- * band's. */
+/* Bands that share one embedding may each have a bias of their own, as long as the band. */
 static txl_status read_bias_shapes(struct recognition *s) {
     struct transformer_xl_settings *f = &s->recognised->settings.transformer_xl;
     struct names *names = &s->recognised->names;
@@ -293,7 +292,7 @@ static txl_status check_shapes(struct recognition *s) {
     return TXL_OK;
 }
 
-/* ---- The facts that shapes do not tell ---------------------------------------------------- */
+/* ---- Facts that must be stated ------------------------------------------------------------ */
 
 static void ask_for(struct recognition *s, const char *option) {
     struct recognised *r = s->recognised;

@@ -10,9 +10,8 @@
 /* The published pretraining's lengths, used if config.json states none. */
 enum { TGT_LEN = 512, MEM_LEN = 384 };
 
-/* ---- What config.json says ---------------------------------------------------------------- */
+/* ---- Statements of config.json ------------------------------------------------------------ */
 
-/* The JSON that states what shapes do not. */
 static txl_status load_config(struct recognition *x) {
     txl_status status = config_file_load(x->path, x->config_name, &x->recognised->config_path,
                                          &x->config, x->error);
@@ -120,7 +119,7 @@ static txl_status read_lengths(struct recognition *x) {
     return xlnet_check(&x->recognised->settings.xlnet, x->path, TXL_FORMAT, x->error);
 }
 
-/* ---- What shapes say ---------------------------------------------------------------------- */
+/* ---- Facts that shapes show --------------------------------------------------------------- */
 
 /* ALXLNet's layers share their weights. */
 static txl_status refuse_shared_layers(struct recognition *x) {
@@ -172,9 +171,9 @@ static txl_status find_ties(struct recognition *x) {
                       &x->recognised->settings.xlnet.tied_weights, x->error);
 }
 
-/* ---- What is refused by name -------------------------------------------------------------- */
+/* ---- Refusals ----------------------------------------------------------------------------- */
 
-/* The task of a fine-tuned XLNet, which some of its tensors show; NULL if there are none. */
+/* The task of a fine-tuned XLNet by the names of its tensors; NULL if none shows one. */
 static const char *fine_tuned_for(const struct checkpoint *checkpoint) {
     static const struct {
         const char *part, *task;

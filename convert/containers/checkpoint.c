@@ -1,4 +1,4 @@
-/* What is in a checkpoint: its files, and its tensors by name. */
+/* A checkpoint's files, and its tensors by name. */
 #include "checkpoint_internal.h"
 
 #include "lib/base/beside.h"

@@ -37,13 +37,13 @@ void checkpoint_close(struct checkpoint *checkpoint);
 /* The file that was opened: in a directory, the one that was chosen. */
 const char *checkpoint_path(const struct checkpoint *checkpoint);
 
-/* Whether the file at `path` is one of those that the checkpoint is read from. */
+/* Whether the checkpoint is read from the file at `path`, among others. */
 bool checkpoint_reads(const struct checkpoint *checkpoint, const char *path);
 
 /* Whether it is a TensorFlow checkpoint. */
 bool checkpoint_is_bundle(const struct checkpoint *checkpoint);
 
-/* What torch.save was given; NULL for safetensors and for shards. */
+/* The object that torch.save wrote; NULL for safetensors and for shards. */
 const struct pickle_value *checkpoint_root(const struct checkpoint *checkpoint);
 
 /* The attribute of a pickled object as Python's `object.name` finds it: in its state, and for a

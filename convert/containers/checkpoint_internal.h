@@ -11,7 +11,7 @@ struct checkpoint_part {
     struct checkpoint_storage *storage;
 };
 
-/* A storage: bytes of which tensors are views. */
+/* A storage: bytes, and tensors are views of them. */
 struct checkpoint_storage {
     const struct mapped_file *file;
     const unsigned char *data; /* NULL: not found in the file yet, or in parts */
@@ -29,7 +29,7 @@ struct checkpoint_storage {
 };
 
 /* One file; a checkpoint in shards has several.  Within a plain pickle each storage is a torch.save
- * file of its own: the `file` of such a source is these bytes, which it must not unmap. */
+ * file of its own: `file` is then these bytes, which the outer file has mapped. */
 struct checkpoint_source {
     struct mapped_file file;
     const struct mapped_file *whole; /* the file that is mapped: `file`, or the one around it */

@@ -116,7 +116,7 @@ txl_status foreign_read_json(const char *path,
     return status;
 }
 
-/* What the names in a folder say that it holds; NULL if they do not, or it cannot be read. */
+/* Which of the formats the names in a folder show; NULL if none, or if it cannot be read. */
 static const char *what_folder_holds(const char *path) {
     DIR *directory = opendir(path);
     const char *what = NULL;

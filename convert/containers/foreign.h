@@ -12,13 +12,13 @@ txl_status foreign_refuse(const struct mapped_file *file, txl_error *error);
 /* Refuses a git-LFS pointer alone, for files whose bytes may be any. */
 txl_status foreign_refuse_pointer(const struct mapped_file *file, txl_error *error);
 
-/* The same for a directory without a checkpoint: says so, and what is there, or in its folder
- * `inner`, instead. */
+/* Refuses a directory without a checkpoint: says so, or names the other format that the directory
+ * or its folder `inner` has. */
 txl_status foreign_refuse_directory(const char *path, const char *inner, const char *expected,
                                     txl_error *error);
 
-/* Reads the JSON in the file at `path`, unless `refuse`, one of the first two, refuses the file.
- * `what` stands in the message of what is no JSON, before the reason. */
+/* Reads the JSON in the file at `path`, unless `refuse`, one of the first two, refuses the file. If
+ * it is no JSON, the message has `what` before the reason. */
 txl_status foreign_read_json(const char *path,
                              txl_status (*refuse)(const struct mapped_file *, txl_error *),
                              size_t flags, const char *what, json_t **json, txl_error *error);

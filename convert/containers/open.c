@@ -83,8 +83,7 @@ static txl_status add_shard(struct checkpoint *checkpoint, const char *name, txl
     return status;
 }
 
-/* Opens every file that the map from tensors to files names, once, in the order in which it
- * appears. */
+/* Opens every file of the map from tensors to files once, in the map's order. */
 static txl_status add_shards(struct checkpoint *checkpoint, json_t *weight_map, txl_error *error) {
     json_t *opened = json_object();
     txl_status status = opened ? TXL_OK : txl_fail_memory(error, "a list of shards", 0);
@@ -166,7 +165,7 @@ static bool is_there(const char *path) {
     return stat(path, &about) == 0 && !S_ISDIR(about.st_mode);
 }
 
-/* One byte of a string with C's escapes, which is moved past. */
+/* Takes one byte of a string with C's escapes. */
 static char unescaped(const char **at, const char *end) {
     char c = *(*at)++;
     if (c != '\\' || *at == end)
@@ -180,8 +179,8 @@ static char unescaped(const char **at, const char *end) {
     return (char)octal;
 }
 
-/* The checkpoint that TensorFlow's file `checkpoint` says is the newest: its last part alone, for
- * the folders before it are the publisher's.  False if it says none. */
+/* The newest checkpoint according to TensorFlow's file `checkpoint`: its name without folders,
+ * which are the publisher's.  False if the file names none. */
 static bool newest_name(const char *text, size_t size, char *name, size_t room) {
     static const char key[] = "model_checkpoint_path: \"";
     const char *at =
@@ -236,7 +235,7 @@ static bool is_table(const char *path) {
     return table;
 }
 
-/* Counts the wanted files of the folder; gives the path of the first by name. */
+/* Counts the wanted files of the folder.  `*first` receives the path of the first by name. */
 static txl_status find_files(const char *folder, bool (*wanted)(const char *path), char **first,
                              size_t *n, txl_error *error) {
     txl_status status = TXL_OK;
@@ -296,7 +295,7 @@ static txl_status choose(const char *path, char **chosen, txl_error *error) {
     return status;
 }
 
-/* The file that `path` leads to: `*chosen`, or `path` itself where that stays NULL. */
+/* The file to open for `path`: `*chosen`, or if that stays NULL `path` itself. */
 static txl_status find_file(const char *path, char **chosen, txl_error *error) {
     struct stat about;
     if (stat(path, &about) == 0)

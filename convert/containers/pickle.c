@@ -668,7 +668,8 @@ static bool check_protocol(struct pickle_reader *reader) {
     return true;
 }
 
-/* A frame tells a reader of a pipe how much to fetch; here it only must not exceed the stream. */
+/* A reader of a pipe fetches a frame at once.  Here the stream is complete, and must hold the
+ * frame. */
 static bool check_frame(struct pickle_reader *reader) {
     uint64_t length = 0;
     if (!take_number(reader, 8, &length))
@@ -699,8 +700,8 @@ static bool duplicate(struct pickle_reader *reader) {
     return value && push_value(reader, *value);
 }
 
-/* What each opcode does.  Its argument is the width of a number in the stream, the count of values
- * that it takes, their kind, or a truth value. */
+/* The opcodes.  The argument is the width of a number in the stream, the count of values that are
+ * popped, their kind, or a truth value. */
 static const struct operation {
     bool (*run)(struct pickle_reader *reader);
     bool (*with)(struct pickle_reader *reader, int argument);

@@ -145,7 +145,8 @@ static struct pickle_value *latin1_of_utf8(struct pickle_reader *reader,
             /* Code points U+0080 to U+00FF begin with C2 or C3. */
             unsigned char next = i + 1 < text->length ? (unsigned char)text->bytes[i + 1] : 0;
             if ((c != 0xc2 && c != 0xc3) || (next & 0xc0) != 0x80) {
-                pickle_fail(reader, TXL_FORMAT, "encodes a string as latin1 that is not");
+                pickle_fail(reader, TXL_FORMAT,
+                            "encodes a string as latin1 with characters beyond it");
                 return NULL;
             }
             c = (unsigned char)((c & 3) << 6 | (next & 0x3f));
@@ -216,7 +217,7 @@ bool pickle_refuse_call(struct pickle_reader *reader, const char *name) {
                        name);
 }
 
-/* A call that makes a tensor must be known: a tensor that is missing would pass for tied. */
+/* A call that makes a tensor must be known: else the tensor would be missing, and pass for tied. */
 static bool makes_tensor(const char *name) {
     static const char rebuild[] = "torch._utils._rebuild_";
     return strncmp(name, rebuild, strlen(rebuild)) == 0;

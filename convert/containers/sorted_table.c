@@ -224,8 +224,8 @@ static txl_status add_entry(struct reader *r, const struct block *block, struct 
     return TXL_OK;
 }
 
-/* Reads the block of the index's entry, whose key must lie between its last key and the next
- * block's first.  So no block can be named twice. */
+/* Reads the block of the index's entry.  The entry's key must lie between the block's last key and
+ * the next block's first, so no block can be named twice. */
 static txl_status read_data(struct reader *r, const struct block *before, struct block *data,
                             const struct block *index, struct protobuf place) {
     struct handle handle;

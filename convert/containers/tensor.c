@@ -198,7 +198,7 @@ static void gather(const struct checkpoint_tensor *tensor, uint64_t first, uint6
     }
 }
 
-/* Whether it is a matrix of which each column lies contiguous, as f32. */
+/* Whether it is a matrix of f32 whose columns are contiguous. */
 static bool is_transposed(const struct checkpoint_tensor *t) {
     return t->dtype == CHECKPOINT_F32 && t->n_dim == 2 && t->stride[0] == 1 && t->stride[1] > 1 &&
            t->storage->n_part == 0 && !t->storage->big_endian;
@@ -362,8 +362,8 @@ static txl_status check_readable(const struct checkpoint_tensor *tensor, uint64_
     return check_storage(tensor->storage, tensor->name, error);
 }
 
-/* Tells the system of elements that are read in the file's order, and at the beginning of another
- * order of the whole storage.  Since their check they may have left the memory again. */
+/* Asks the system to load what will be read: elements in the file's order, or, before the first of
+ * another order, the whole storage.  After the checksum they may have left memory again. */
 static void expect(const struct checkpoint_tensor *tensor, uint64_t first, uint64_t count) {
     const struct checkpoint_storage *storage = tensor->storage;
     const size_t size = checkpoint_dtype_size(tensor->dtype);

@@ -326,8 +326,8 @@ static bool read_slice(struct protobuf message, struct slice *slice) {
     return true;
 }
 
-/* Appends a number of at least -64 as TensorFlow's ordered code has it: n bits of 1 and one of 0, n
- * + 1 being the bytes, then the number, big-endian. */
+/* Appends a number of at least -64 in TensorFlow's ordered code: for n + 1 bytes n bits of 1 and
+ * one of 0, then the number, big-endian. */
 static size_t add_ordered(unsigned char *at, int64_t value) {
     unsigned n = 1;
     while (n < 9 && value >> (7 * n - 1) > 0)

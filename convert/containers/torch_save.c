@@ -181,7 +181,7 @@ static bool is_legacy_magic(const struct pickle_value *root) {
            memcmp(root->string.bytes, legacy_magic, sizeof legacy_magic) == 0;
 }
 
-/* Checks the second and third pickle: the container's version, and properties of the machine. */
+/* Checks the second and third pickle: the container's version, and the machine's byte order. */
 static txl_status check_legacy_facts(const struct checkpoint_source *source, uint64_t *at,
                                      txl_error *error) {
     struct pickle *version = NULL, *sys_info = NULL;
@@ -313,8 +313,8 @@ txl_status torch_save_read_pickle(const struct mapped_file *file, struct pickle 
  * torch.storage._load_from_bytes with a whole torch.save file of that storage alone, in the legacy
  * container.  (PyTorch's torch/storage.py, __reduce__.) */
 
-/* Takes the storage in the inner file, which must be one.  A third level of files is never written,
- * and is refused: its objects would not outlive this call. */
+/* Takes the storage that the inner file must be.  A third level of files is refused: PyTorch never
+ * writes one, and its objects would not outlive this call. */
 static txl_status take_storage(const struct checkpoint_source *inner, struct torch_nested *nested,
                                txl_error *error) {
     const struct pickle_value *root = inner->pickle->root;

@@ -1,4 +1,4 @@
-/* What torch.save was given, without the tensors in it. */
+/* The object in a torch.save file, without the tensors in it. */
 #ifndef CONVERT_TORCH_SAVE_H
 #define CONVERT_TORCH_SAVE_H
 

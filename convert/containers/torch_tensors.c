@@ -43,8 +43,8 @@ static bool is_transparent(const struct pickle_value *key) {
 
 /* ---- Tensors ------------------------------------------------------------------------------ */
 
-/* torch._utils._rebuild_tensor(storage, offset, shape, stride), of which v2 has further arguments,
- * and v3 the dtype among them. */
+/* torch._utils._rebuild_tensor(storage, offset, shape, stride).  v2 has more arguments; one of v3's
+ * is the dtype. */
 static bool is_tensor(const struct pickle_value *value) {
     return pickle_is_object(value, "torch._utils._rebuild_tensor_v2") ||
            pickle_is_object(value, "torch._utils._rebuild_tensor") ||
@@ -173,8 +173,8 @@ static void append_key(struct walk *walk, const struct pickle_value *key, size_t
     append(walk, number, (size_t)length);
 }
 
-/* The i-th of what a list, a tuple, a set or a dict holds, and its key in a dict, else NULL; NULL:
- * there are no more. */
+/* Value i of a list, a tuple, a set or a dict; NULL after the last.  `*key` is its key in a dict,
+ * else NULL. */
 static const struct pickle_value *child(const struct pickle_value *container, size_t i,
                                         const struct pickle_value **key) {
     const bool is_dict = container->kind == PICKLE_DICT;
@@ -214,7 +214,7 @@ static txl_status follow(struct walk *walk, const struct pickle_value *value,
     return status;
 }
 
-/* Follows what a list or dict holds; `is_state`: it has the attributes of a module. */
+/* Follows the values of a list or dict.  `is_state`: they are the attributes of a module. */
 static txl_status follow_children(struct walk *walk, const struct pickle_value *container,
                                   bool is_state) {
     const struct pickle_value *value, *key;
@@ -254,10 +254,9 @@ static txl_status visit(struct walk *walk, const struct pickle_value *value) {
 
 /* ---- Tensors given to unknown calls ------------------------------------------------------- */
 
-/* What an unknown call makes of a tensor is unknown: it may be one of the model's.  So a tensor or
- * storage that is an argument of such a call, or can be reached only through its result, is
- * refused.  Every value is searched once, so that results which refer to a whole module take no
- * longer. */
+/* An unknown call may make one of the model's tensors out of its arguments.  So a checkpoint is
+ * refused if a tensor or storage is an argument of such a call, or can be reached only through its
+ * result.  Every value is searched once: results may refer to a whole module. */
 static txl_status search(struct walk *walk, const struct pickle_value *value, const char *call);
 
 static txl_status refuse_hidden(const struct walk *walk, const char *call) {

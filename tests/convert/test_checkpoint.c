@@ -25,7 +25,7 @@ static double sum_of(const struct checkpoint_tensor *tensor) {
 
 /* ---- The made cases ----------------------------------------------------------------------- */
 
-/* What PyTorch finds in them: the entries of state_dict(), the sum of all their elements. */
+/* As PyTorch reads them: the entries of state_dict(), the sum of all their elements. */
 TEST(test_cases) {
     static const struct {
         const char *name;
@@ -823,7 +823,7 @@ static void compare_file(const char *folder, const char *name, json_t *expected)
     abuse_file(path, "other-project", 3000, 200, open_and_read);
 }
 
-/* Genuine files, with what PyTorch finds in them in tensors.json. */
+/* Genuine files.  tensors.json has the tensors that PyTorch reads from them. */
 TEST(test_torch_files) {
     const char *folder = getenv("TXL_TORCH_FILES");
     if (!folder)

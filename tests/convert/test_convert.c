@@ -340,7 +340,7 @@ static void assert_converts_to(const char *source, const struct convert_options 
     txl_model_close(model);
 }
 
-/* A setting of the converted file, as compact JSON. */
+/* Compares a setting of the converted file with compact JSON. */
 static void assert_setting(const txl_model *model, const char *key, const char *expected) {
     json_t *settings = json_loads(txl_model_settings_json(model), 0, NULL);
     char *text = json_dumps(json_object_get(settings, key), JSON_ENCODE_ANY | JSON_COMPACT);
@@ -777,10 +777,10 @@ TEST(every_missing_tensor_is_named) {
             if (!spare && !status)
                 fail_msg("%s: converted without %s", cases[c], name);
             /* Without the tensor that identifies it, the model is another one. */
-            bool tells =
+            bool identifies =
                 (o.attn_type == ATTENTION_LEARNED_POSITION && strcmp(name, "r_emb") == 0) ||
                 strcmp(name, "crit.cluster_weight") == 0 || strstr(name, "out_layers");
-            if (!spare && !tells && !strstr(error.message, name))
+            if (!spare && !identifies && !strstr(error.message, name))
                 fail_msg("%s without %s: %s", cases[c], name, error.message);
             unlink(output_path());
             strcpy(state.tensor[i].name, name);

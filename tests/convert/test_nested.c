@@ -335,8 +335,8 @@ TEST(a_file_is_read_once) {
     "ctorch._utils\n_rebuild_tensor_v2\n(j\0\0\0\0K\0K\x01\x85K\x01\x85\x89"                       \
     "ccollections\nOrderedDict\n)RtR"
 
-/* What a call that is not known returns has neither keys nor attributes; the tensors beside it are
- * read. */
+/* The result of an unknown call has neither keys nor attributes.  The tensors beside it are read.
+ */
 TEST(unknown_calls_hide_no_tensor) {
     static const struct {
         const char *behind;

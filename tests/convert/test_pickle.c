@@ -312,7 +312,8 @@ TEST(test_refused) {
         {BYTES("ccollections\nOrderedDict\n((K\1ltR."), TXL_FORMAT, "with a list"},
         {BYTES("c__builtin__\nset\n(K\1tR."), TXL_FORMAT, "with an integer"},
         {BYTES("ctorch\nSize\n)R."), TXL_FORMAT, "with nothing"},
-        {BYTES("c_codecs\nencode\n(V\\u4e2d\nVlatin1\ntR."), TXL_FORMAT, "latin1 that is not"},
+        {BYTES("c_codecs\nencode\n(V\\u4e2d\nVlatin1\ntR."), TXL_FORMAT,
+         "latin1 with characters beyond it"},
         {BYTES("c_codecs\nencode\n(K\1tR."), TXL_FORMAT, "_codecs.encode with an integer"},
         {BYTES("c_codecs\nencode\n(Va\nVrot13\ntR."), TXL_UNSUPPORTED, "another encoding"},
         {BYTES("N)R."), TXL_FORMAT, "expected a function and a tuple"},
@@ -476,7 +477,7 @@ TEST(test_cycles) {
                      TXL_OK);
 }
 
-/* Forty lists, each of which holds the one before it twice. */
+/* Forty lists.  Each holds the one before it twice. */
 TEST(test_shared_values) {
     unsigned char stream[512] = "\x80\2]q\0";
     size_t size = 5;

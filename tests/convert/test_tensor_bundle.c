@@ -439,7 +439,7 @@ TEST(test_data_files) {
     assert_unread(path, TXL_IO, "not a regular file");
     unlink(scratch_path(data_name));
 
-    /* A name that says nothing of the data's. */
+    /* A name from which the data's does not follow. */
     rename(path, scratch_path("renamed"));
     assert_unread(scratch_path("renamed"), TXL_FORMAT, "whose name must end in .index");
     unlink(scratch_path("renamed"));
@@ -495,8 +495,8 @@ TEST(test_lists) {
     unlink(scratch_path("checkpoint"));
 }
 
-/* A V1 checkpoint is one file, which the file `checkpoint` names; its content tells it among
- * others, and the first by name is taken. */
+/* A V1 checkpoint is one file.  The file `checkpoint` names it; else the first by name is taken
+ * whose content is a table. */
 TEST(test_old_folder) {
     char later[32];
     static const char list[] = "model_checkpoint_path: \"/home/me/model.ckpt-0\"\n";
@@ -527,7 +527,7 @@ TEST(test_old_folder) {
     unlink(scratch_path("graph.pbtxt"));
 }
 
-/* What is missing is said, and that it is to be fetched. */
+/* The message names the missing file, and asks to fetch it. */
 TEST(test_missing_files) {
     static const char parts[] =
         "/model: holds parts of a TensorFlow checkpoint, but not its .index file";
@@ -551,7 +551,7 @@ TEST(test_damage) {
     abuse_file(bundle_file("plain", ".index"), "model.ckpt-0.index", SIZE_MAX, 300, open_and_read);
 }
 
-/* Genuine bundles, whose every checksum must be right: those in the folders below a folder. */
+/* Every checksum of the genuine bundles, each in a folder below the given one, must be right. */
 TEST(test_genuine) {
     const char *folder = getenv("TXL_TENSORFLOW_FILES");
     char pattern[4096];

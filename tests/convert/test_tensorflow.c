@@ -153,7 +153,7 @@ static int number_of(const json_t *object, const char *key) {
     return (int)json_integer_value(json_object_get(object, key));
 }
 
-/* States what the tensors do not tell and no published evaluation does: a run's settings. */
+/* States the settings of a run: neither tensors nor a published evaluation show them. */
 static void state_lengths(struct convert_options *o, const json_t *run) {
     o->tgt_len = number_of(run, "tgt_len");
     o->mem_len = number_of(run, "mem_len");
@@ -351,7 +351,7 @@ TEST(moments_of_others_are_refused) {
         {"tensorflow/tf-wt103", "tensorflow/tf-tied-biases", "another model's: its "},
         {"tensorflow/xlnet-clamp", "tensorflow/tf-wt103", "another model's: its family is not"},
         {"tensorflow/tf-text8", "tensorflow/tf-text8", "/Adam_1 is missing"},
-        {"hf-bin", "hf-bin", "no TensorFlow checkpoint, which alone has moments"},
+        {"hf-bin", "hf-bin", "not a TensorFlow checkpoint; only these have moments"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *settings = described(case_path(cases[i].model));
@@ -442,7 +442,7 @@ static void project(const struct checkpoint *checkpoint, int layer, const double
     free(w);
 }
 
-/* What TensorFlow made of the tokens after a memory of its own: the probabilities of the next ones,
+/* TensorFlow's outputs for tokens behind a memory of its own: the probabilities of the next tokens,
  * and the memory after them. */
 static void assert_outputs(const char *folder) {
     enum { LENGTH = 10 }; /* of the segment, and of the memory */
@@ -701,9 +701,9 @@ TEST(the_newest_checkpoint_is_taken) {
     assert_path(folder, "copy/data/spiece.model");
 }
 
-/* ---- What is refused by name -------------------------------------------------------------- */
+/* ---- Refusals by name --------------------------------------------------------------------- */
 
-/* Names tell a model in every container: these are in one that is easily written. */
+/* Names identify a model in every container; a safetensors file is easily written. */
 static const char *safetensors_of(const char *names) {
     char header[1024];
     snprintf(header, sizeof header, "{%s}", names);

@@ -614,7 +614,7 @@ TEST(expanding) {
     check("expanding.txl", read_weights, "setting \"n_layer\" is missing");
 }
 
-/* A whole model of zeros, of which the last block is damaged: 68 MiB, if they were expanded. */
+/* A whole model of zeros, 68 MiB when expanded.  Its last block is damaged. */
 TEST(expanding_model) {
     enum { D_MODEL = 8, D_INNER = MAX_D_INNER, MOST_BLOCKS = 96 };
     static const struct {

@@ -35,7 +35,7 @@ uint8_t *fuzz_read(const char *path, size_t *size);
 /* Ends the process with the sentence unless the condition holds. */
 void fuzz_require(bool holds, const char *sentence);
 
-/* The same for a call that has to succeed: tells its message. */
+/* The same for a call that has to succeed: shows its message. */
 void fuzz_require_ok(txl_status status, const txl_error *error);
 
 /* Discards what the program prints from now on; libFuzzer has its own stream. */

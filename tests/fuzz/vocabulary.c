@@ -48,7 +48,7 @@ static void read_file(const char *path) {
     vocabulary_file_free(&file);
 }
 
-/* The same file under the name by which JSON is told. */
+/* The same file under a name that ends in .json. */
 static const char *json_name(const char *path) {
     const char *name = fuzz_write("vocabulary.json", NULL, 0);
     if (access(name, F_OK) != 0)

@@ -299,7 +299,7 @@ TEST(stated_heads_are_bounded) {
         assert_int_not_equal(convert_checkpoint(path, scratch_path("out.txl"), &options, &error),
                              TXL_OK);
         assert_says(&error, heads[i].refused ? "; txl runs up to 4096 of up to 16384"
-                                             : "does not tell all of its settings");
+                                             : "does not state all of its settings");
     }
 }
 
