@@ -1,5 +1,4 @@
 /* txl convert: a published checkpoint becomes a weights file. */
-#include "convert/convert.h"
 #include "cli/options/numbers.h"
 #include "cli/system/confine.h"
 #include "cli/system/output.h"
@@ -7,6 +6,7 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "commands.h"
+#include "convert/converter.h"
 #include "lib/base/output_file.h"
 #include "settings.h"
 

@@ -8,7 +8,7 @@
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
 #include "cli/unknown.h"
-#include "convert/convert.h"
+#include "convert/converter.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "commands.h"
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "settings.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Converts: facts become settings, and the tensors of the mapped checkpoint are streamed into those
  * of weights-format.md. */
-#include "convert.h"
+#include "converter.h"
 #include "lib/base/error.h"
 #include "lib/base/half.h"
 #include "lib/base/mapped_file.h"

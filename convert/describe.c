@@ -1,6 +1,6 @@
 /* Describes a checkpoint: the settings that its weights file would have, as far as they are known.
  */
-#include "convert.h"
+#include "converter.h"
 #include "lib/base/error.h"
 #include "lib/base/json_memory.h"
 #include "recognise.h"

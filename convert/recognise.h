@@ -3,7 +3,7 @@
 #ifndef CONVERT_RECOGNISE_H
 #define CONVERT_RECOGNISE_H
 
-#include "convert.h"
+#include "converter.h"
 #include "lib/transformer_xl/parameters.h"
 #include "lib/xlnet/parameters.h"
 #include "names.h"

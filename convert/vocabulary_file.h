@@ -3,7 +3,7 @@
 #ifndef CONVERT_VOCABULARY_FILE_H
 #define CONVERT_VOCABULARY_FILE_H
 
-#include "convert.h"
+#include "converter.h"
 #include "lib/text/vocabulary.h"
 
 struct vocabulary_file {

@@ -1,6 +1,6 @@
 /* Opens the checkpoints of tests/cases. */
 #include "model_cases.h"
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "lib/kernels/kernels.h"
 #include "tests/unit.h"
 

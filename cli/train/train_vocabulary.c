@@ -3,7 +3,7 @@
 
 #include "cli/system/terminal.h"
 #include "cli/tokens.h"
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "lib/base/error.h"
 
 #include <stdio.h>

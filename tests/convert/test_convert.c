@@ -2,7 +2,7 @@
  * what is refused.  The cases are altered: their tensors are rewritten as safetensors files, their
  * pickles patched. */
 #include "checkpoint_files.h"
-#include "convert/convert.h"
+#include "convert/converter.h"
 
 #include <dirent.h>
 #include <jansson.h>

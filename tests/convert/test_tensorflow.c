@@ -1,6 +1,6 @@
 /* The authors' TensorFlow checkpoints: how their folders are laid out, and what becomes of them. */
 #include "checkpoint_files.h"
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "lib/session/session.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* Weights files with any byte altered or cut at any length, and checkpoints cut at every percent:
  * each is refused, in one line that says where it is wrong, or gives the same scores. */
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "lib/weights/weights.h"
 #include "tests/files.h"
 #include "tests/model_cases.h"

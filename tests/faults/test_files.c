@@ -1,7 +1,7 @@
 /* Every call on a file fails once, disks are full at every size, reads and writes are short or
  * interrupted.  Each failure says what failed and where, leaves an older file unchanged, and leaves
  * no other file. */
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "faults.h"
 #include "tests/files.h"
 #include "tests/model_cases.h"

@@ -1,7 +1,7 @@
 /* Every allocation fails once: the call must end with TXL_MEMORY and a message, leave no file, and
  * leak nothing (which the address sanitizer detects).  A call that succeeds without the memory must
  * give the same result. */
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "faults.h"
 #include "lib/text/decoder.h"
 #include "lib/text/encoder.h"

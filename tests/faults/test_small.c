@@ -1,7 +1,7 @@
 /* Small files that claim much: no file of at most 10 KB makes a reader allocate more than 64 MiB,
  * or work for more than a second, before it is refused.  Each is read in a process of its own,
  * whose memory and time are measured. */
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "convert/vocabulary_file.h"
 #include "faults.h"
 #include "lib/base/limits.h"

@@ -3,7 +3,7 @@
 #include "tiny.h"
 
 #include "convert/containers/checkpoint.h"
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "convert/recognise.h"
 #include "lib/base/little_endian.h"
 

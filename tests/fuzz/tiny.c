@@ -1,7 +1,7 @@
 /* Whole models of a few hundred weights. */
 #include "tiny.h"
 
-#include "convert/convert.h"
+#include "convert/converter.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

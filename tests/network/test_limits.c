@@ -1,6 +1,6 @@
 /* The bounds of lib/base/limits.h and of a session's settings: a value at a bound is accepted, and
  * one more is refused by name, by the loader, random models, sessions and the converter. */
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "convert/vocabulary_file.h"
 #include "lib/base/limits.h"
 #include "lib/weights/weights.h"

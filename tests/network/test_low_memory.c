@@ -1,6 +1,6 @@
 /* Models opened compressed: every result is bit for bit that of the expanded model, even if others
  * use the model at the same time, and the session that reaches a damaged block reports it. */
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "lib/weights/weights.h"
 #include "tests/files.h"
 #include "tests/model_cases.h"

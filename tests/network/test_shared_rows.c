@@ -1,7 +1,7 @@
 /* Copies of a session share the keys and values of their common past.  Each gives the same numbers,
  * bit for bit, as a session that was fed the same tokens alone: while the shared rows are visible,
  * while they leave the window, after that, and whatever happens to the other copies. */
-#include "convert/convert.h"
+#include "convert/converter.h"
 #include "lib/session/session.h"
 #include "lib/transformer_xl/timeline.h"
 #include "tests/files.h"

@@ -1,6 +1,6 @@
 /* The converter: a published checkpoint becomes a weights file. */
-#ifndef CONVERT_CONVERT_H
-#define CONVERT_CONVERT_H
+#ifndef CONVERT_CONVERTER_H
+#define CONVERT_CONVERTER_H
 
 #include "lib/transformer_xl/attention_type.h"
 #include "txl.h"
