@@ -714,6 +714,8 @@ TEST(test_other_files) {
         {"model.gguf", "GGUF", "a GGUF file"},
         {"model.txl", "\x93TXL\r\n\x1a\n", "a weights file of txl, converted already"},
         {"text.memory", "\x93TXM\r\n\x1a\n", "a memory that txl saved"},
+        {"text.txz", "\x93TXZ\r\n\x1a\n", "a text that txl compress made"},
+        {"text.txe", "\x93TXE\r\n\x1a\n", "a text that txl compress made"},
         {"notes.txt", "hello",
          "neither a torch.save nor a safetensors file; it begins with the "
          "bytes 68 65"},

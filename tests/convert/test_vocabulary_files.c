@@ -175,6 +175,23 @@ TEST(test_pickles) {
     ASSERT_HAS_SYMBOLS(write_file("repeated.pkl", repeated, sizeof repeated - 1), "a", "a");
 }
 
+/* A packed vocabulary has what its file states; the rest is guessed from the symbols. */
+TEST(test_packed) {
+    static const char stated[] =
+        "(dVidx2sym\n(lV<eos>\naV<unk>\naVb\nasVunk_idx\nI2\nsVlower_case\nI01\ns.";
+    static const char bare[] = "(lV<eos>\naV<unk>\naVb\na.";
+    struct convert_vocabulary packed;
+    txl_error error;
+    const char *path = write_file("packed.pkl", stated, sizeof stated - 1);
+    assert_int_equal(convert_vocabulary_read(path, &packed, &error), TXL_OK);
+    assert_true(packed.n == 3 && packed.unk == 2 && packed.eos == 0 && packed.lower_case);
+    free(packed.section);
+    path = write_file("packed.pkl", bare, sizeof bare - 1);
+    assert_int_equal(convert_vocabulary_read(path, &packed, &error), TXL_OK);
+    assert_true(packed.n == 3 && packed.unk == 1 && packed.eos == 0 && !packed.lower_case);
+    free(packed.section);
+}
+
 TEST(test_other_files) {
     static const char lfs[] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\n";
     assert_refuses(write_file("lfs.bin", lfs, sizeof lfs - 1), TXL_UNSUPPORTED, "git-LFS pointer");
