@@ -1,4 +1,5 @@
 /* txl convert: a published checkpoint becomes a weights file. */
+#include "cli/model/settings.h"
 #include "cli/options/numbers.h"
 #include "cli/system/confine.h"
 #include "cli/system/output.h"
@@ -8,7 +9,6 @@
 #include "commands.h"
 #include "convert/converter.h"
 #include "lib/base/output_file.h"
-#include "settings.h"
 
 #include <string.h>
 #include <sys/stat.h>

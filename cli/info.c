@@ -1,4 +1,5 @@
 /* txl info: describes a weights file or a checkpoint. */
+#include "cli/model/settings.h"
 #include "cli/system/clean.h"
 #include "cli/system/confine.h"
 #include "cli/system/output.h"
@@ -6,7 +7,6 @@
 #include "cli/system/terminal.h"
 #include "commands.h"
 #include "convert/converter.h"
-#include "settings.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /* txl tokenize: text to symbols or ids, and back. */
+#include "cli/model/model.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "cli/text/tokens.h"
+#include "cli/text/unknown.h"
 #include "commands.h"
 #include "lib/base/buffer.h"
 #include "lib/base/error.h"
-#include "model.h"
-#include "tokens.h"
-#include "unknown.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef CLI_KNOWN_MODELS_H
 #define CLI_KNOWN_MODELS_H
 
-#include "cli/model.h"
+#include "cli/model/model.h"
 
 enum { MAX_KNOWN_MODELS = 16 };
 

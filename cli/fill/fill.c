@@ -1,11 +1,11 @@
 /* txl fill: fills the gaps of a text, using the text on both sides of them. */
 #include "cli/commands.h"
-#include "cli/sampling.h"
-#include "cli/settings.h"
+#include "cli/model/sampling.h"
+#include "cli/model/settings.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "cli/tokens.h"
+#include "cli/text/tokens.h"
 #include "text.h"
 
 #include <inttypes.h>

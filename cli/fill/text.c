@@ -3,7 +3,7 @@
 
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
-#include "cli/tokens.h"
+#include "cli/text/tokens.h"
 #include "lib/base/error.h"
 #include "lib/base/white_space.h"
 

@@ -2,7 +2,7 @@
 #ifndef CLI_FILL_TEXT_H
 #define CLI_FILL_TEXT_H
 
-#include "cli/model.h"
+#include "cli/model/model.h"
 #include "cli/system/input.h"
 #include "lib/base/buffer.h"
 #include "lib/base/id_list.h"

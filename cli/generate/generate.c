@@ -1,6 +1,6 @@
 /* txl generate: continues a prompt. */
 #include "cli/commands.h"
-#include "cli/model.h"
+#include "cli/model/model.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"

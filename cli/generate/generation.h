@@ -3,10 +3,10 @@
 #ifndef CLI_GENERATION_H
 #define CLI_GENERATION_H
 
-#include "cli/dynamic.h"
-#include "cli/sampling.h"
-#include "cli/settings.h"
-#include "cli/tokens.h"
+#include "cli/model/dynamic.h"
+#include "cli/model/sampling.h"
+#include "cli/model/settings.h"
+#include "cli/text/tokens.h"
 #include "lib/base/buffer.h"
 #include "lib/base/id_list.h"
 #include "prompt.h"

@@ -2,10 +2,10 @@
 #ifndef CLI_PROMPT_H
 #define CLI_PROMPT_H
 
-#include "cli/model.h"
+#include "cli/model/model.h"
 #include "cli/system/input.h"
-#include "cli/tokens.h"
-#include "cli/unknown.h"
+#include "cli/text/tokens.h"
+#include "cli/text/unknown.h"
 #include "lib/base/buffer.h"
 #include "reading.h"
 

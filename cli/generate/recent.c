@@ -1,7 +1,7 @@
 /* The end of a text. */
 #include "recent.h"
 
-#include "cli/sampling.h"
+#include "cli/model/sampling.h"
 #include "cli/system/terminal.h"
 
 #include <stdlib.h>

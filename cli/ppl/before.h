@@ -2,7 +2,7 @@
 #ifndef CLI_BEFORE_H
 #define CLI_BEFORE_H
 
-#include "cli/model.h"
+#include "cli/model/model.h"
 #include "lib/base/buffer.h"
 
 /* The longest text of --before. */

@@ -3,8 +3,8 @@
 #define CLI_EVALUATE_H
 
 #include "cli/system/terminal.h"
-#include "cli/tokens.h"
-#include "cli/unknown.h"
+#include "cli/text/tokens.h"
+#include "cli/text/unknown.h"
 #include "heat.h"
 #include "report.h"
 #include "result.h"

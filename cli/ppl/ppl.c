@@ -1,9 +1,9 @@
 /* txl ppl: measures perplexity and bits per character of texts. */
 #include "before.h"
 #include "cli/commands.h"
-#include "cli/dynamic.h"
-#include "cli/model.h"
-#include "cli/published.h"
+#include "cli/model/dynamic.h"
+#include "cli/model/model.h"
+#include "cli/model/published.h"
 #include "cli/system/input.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"

@@ -2,9 +2,9 @@
 #ifndef CLI_PPL_OPTIONS_H
 #define CLI_PPL_OPTIONS_H
 
-#include "cli/dynamic.h"
-#include "cli/settings.h"
-#include "cli/tokens.h"
+#include "cli/model/dynamic.h"
+#include "cli/model/settings.h"
+#include "cli/text/tokens.h"
 
 enum { SPACE_WITH_NEXT, SPACE_WITH_PREVIOUS };
 

@@ -1,7 +1,7 @@
 /* Results of txl ppl: derived numbers, JSON, text, the summary line. */
 #include "result.h"
 
-#include "cli/dynamic.h"
+#include "cli/model/dynamic.h"
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
 

@@ -2,7 +2,7 @@
 #ifndef CLI_RESULT_H
 #define CLI_RESULT_H
 
-#include "cli/settings.h"
+#include "cli/model/settings.h"
 #include "compare.h"
 #include "score.h"
 

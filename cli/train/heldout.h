@@ -2,7 +2,7 @@
 #ifndef CLI_HELDOUT_H
 #define CLI_HELDOUT_H
 
-#include "cli/unknown.h"
+#include "cli/text/unknown.h"
 #include "lib/base/id_list.h"
 #include "train_text.h"
 #include "txl.h"

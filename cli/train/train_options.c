@@ -1,7 +1,7 @@
 /* The options of txl train, and the settings of a run. */
 #include "train_options.h"
 
-#include "cli/published.h"
+#include "cli/model/published.h"
 #include "lib/base/json_memory.h"
 
 #include <inttypes.h>

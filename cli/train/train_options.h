@@ -2,8 +2,8 @@
 #ifndef CLI_TRAIN_OPTIONS_H
 #define CLI_TRAIN_OPTIONS_H
 
-#include "cli/settings.h"
-#include "cli/tokens.h"
+#include "cli/model/settings.h"
+#include "cli/text/tokens.h"
 #include "curves.h"
 
 /* Defaults: a model of characters that two cores train on a novel in half an hour. */

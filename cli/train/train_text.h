@@ -4,7 +4,7 @@
 #define CLI_TRAIN_TEXT_H
 
 #include "cli/options/options.h"
-#include "cli/tokens.h"
+#include "cli/text/tokens.h"
 #include "lib/base/buffer.h"
 #include "txl.h"
 

@@ -2,7 +2,7 @@
 #include "train_vocabulary.h"
 
 #include "cli/system/terminal.h"
-#include "cli/tokens.h"
+#include "cli/text/tokens.h"
 #include "convert/converter.h"
 #include "lib/base/error.h"
 

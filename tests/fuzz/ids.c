@@ -3,7 +3,7 @@
 #include "fuzz.h"
 #include "tiny.h"
 
-#include "cli/tokens.h"
+#include "cli/text/tokens.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "cli/tokens.h"
-#include "cli/unknown.h"
+#include "cli/text/tokens.h"
+#include "cli/text/unknown.h"
 #include "convert/converter.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Steps of training, to be timed. */
-#include "bench_training.h"
+#include "training.h"
 
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"

@@ -1,16 +1,16 @@
 /* txl bench: measures how fast a model scores, generates and trains, and how near that is to what
  * the machine allows.  On many machines the bandwidth of the memory changes from one second to the
  * next, so the limits are measured again before every sample. */
-#include "bench_training.h"
+#include "cli/commands.h"
+#include "cli/model/model.h"
+#include "cli/model/published.h"
+#include "cli/model/settings.h"
 #include "cli/options/numbers.h"
 #include "cli/system/blas_core.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
-#include "commands.h"
-#include "model.h"
-#include "published.h"
-#include "settings.h"
+#include "training.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #ifndef CLI_DYNAMIC_H
 #define CLI_DYNAMIC_H
 
-#include "cli/settings.h"
+#include "settings.h"
 
 #include <math.h>
 
