@@ -180,39 +180,37 @@ static int convert(const char *source, const struct convert_command_options *giv
     return STATUS_OK;
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct convert_command_options given = {.type = CHOICE_UNSET,
-                                            .memory_start = CHOICE_UNSET,
-                                            .cluster_order = CHOICE_UNSET,
-                                            .activation = CHOICE_UNSET,
-                                            .tokenizer = CHOICE_UNSET,
-                                            .pre_lnorm = CHOICE_UNSET,
-                                            .same_length = CHOICE_UNSET,
-                                            .reach = CHOICE_UNSET,
-                                            .layer_norm_eps = REAL_UNSET,
-                                            .level = INTEGER_UNSET,
-                                            .n_head = INTEGER_UNSET,
-                                            .attn_type = INTEGER_UNSET,
-                                            .tgt_len = INTEGER_UNSET,
-                                            .mem_len = INTEGER_UNSET,
-                                            .clamp_len = INTEGER_UNSET};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &given, &operands);
-    if (status != OPTIONS_RUN)
-        return status;
-    if (!given.output)
+static const struct convert_command_options defaults = {.type = CHOICE_UNSET,
+                                                        .memory_start = CHOICE_UNSET,
+                                                        .cluster_order = CHOICE_UNSET,
+                                                        .activation = CHOICE_UNSET,
+                                                        .tokenizer = CHOICE_UNSET,
+                                                        .pre_lnorm = CHOICE_UNSET,
+                                                        .same_length = CHOICE_UNSET,
+                                                        .reach = CHOICE_UNSET,
+                                                        .layer_norm_eps = REAL_UNSET,
+                                                        .level = INTEGER_UNSET,
+                                                        .n_head = INTEGER_UNSET,
+                                                        .attn_type = INTEGER_UNSET,
+                                                        .tgt_len = INTEGER_UNSET,
+                                                        .mem_len = INTEGER_UNSET,
+                                                        .clamp_len = INTEGER_UNSET};
+
+static int run(const struct command *command, void *values, struct operands *operands) {
+    const struct convert_command_options *given = values;
+    if (!given->output)
         return options_wrong(command, "--output is missing");
     size_t n;
-    int *cutoffs = number_list(given.cutoffs ? given.cutoffs : "", &n);
+    int *cutoffs = number_list(given->cutoffs ? given->cutoffs : "", &n);
     free(cutoffs);
-    if (given.cutoffs && *given.cutoffs != '\0' && !cutoffs) {
+    if (given->cutoffs && *given->cutoffs != '\0' && !cutoffs) {
         return options_wrong(command, "--cutoffs '%s' is not a list of whole numbers",
-                             given.cutoffs);
+                             given->cutoffs);
     }
-    if (model_is_built_in(operands.items[0]) && states_facts(&given))
+    if (model_is_built_in(operands->items[0]) && states_facts(given))
         return options_wrong(command, BUILT_IN " is converted with --output and --type alone: it "
                                                "is a weights file, which states everything else");
-    return convert(operands.items[0], &given);
+    return convert(operands->items[0], given);
 }
 
 /* ---- The table ---------------------------------------------------------------------------- */
@@ -315,5 +313,7 @@ const struct command convert_command = {
     .operands = operands,
     .examples = examples,
     .notes = notes,
+    .defaults = &defaults,
+    .size = sizeof defaults,
     .run = run,
 };

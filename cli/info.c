@@ -377,17 +377,13 @@ static int print_model(const struct info_options *options) {
     return print_file(path, options, false) ? STATUS_OK : STATUS_FAILURE;
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct info_options options = {0};
-    struct operands files;
-    int status = options_parse(command, argc, argv, &options, &files);
-    if (status != OPTIONS_RUN)
-        return status;
-    if (options.common.model && files.n > 0)
+static int run(const struct command *command, void *values, struct operands *files) {
+    const struct info_options *options = values;
+    int status;
+    if (options->common.model && files->n > 0)
         status = options_wrong(command, "--model cannot be combined with FILE");
     else
-        status = files.n > 0 ? print_files(&options, files.items, files.n) : print_model(&options);
-    operands_free(&files);
+        status = files->n > 0 ? print_files(options, files->items, files->n) : print_model(options);
     return output_finish(signals_stopped() ? signals_status() : status);
 }
 
@@ -438,5 +434,6 @@ const struct command info_command = {
     .options = options,
     .operands = operands,
     .examples = examples,
+    .size = sizeof(struct info_options),
     .run = run,
 };

@@ -46,5 +46,6 @@ int main(int argc, char **argv) {
     if (!command)
         return command_unknown(NULL, argv[1]);
     terminal_set_command(command->name);
-    return command->run(command, argc - 1, argv + 1);
+    return command->start ? command->start(command, argc - 1, argv + 1)
+                          : command_run(command, argc - 1, argv + 1);
 }

@@ -332,22 +332,20 @@ static int tokenize_files(struct tokenize *t, char **files, int n) {
     return status;
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct tokenize_options options = {.text = CHOICE_UNSET};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN)
-        return status;
-    struct tokenize t = {.options = &options};
-    status = STATUS_FAILURE;
-    if (model_open(&t.model, &options.common)) {
+static const struct tokenize_options defaults = {.text = CHOICE_UNSET};
+
+static int run(const struct command *command, void *values, struct operands *files) {
+    const struct tokenize_options *options = values;
+    struct tokenize t = {.options = options};
+    int status = STATUS_FAILURE;
+    (void)command;
+    if (model_open(&t.model, &options->common)) {
         t.kind = txl_model_kind(t.model.handle);
-        if (text_form_choose(t.kind, options.text, TEXT_TOKENS, &t.text))
-            status = tokenize_files(&t, operands.items, operands.n);
+        if (text_form_choose(t.kind, options->text, TEXT_TOKENS, &t.text))
+            status = tokenize_files(&t, files->items, files->n);
     }
     buffer_free(&t.spelling);
     model_close(&t.model);
-    operands_free(&operands);
     return status;
 }
 
@@ -406,5 +404,7 @@ const struct command tokenize_command = {
     .operands = operands,
     .examples = examples,
     .notes = notes,
+    .defaults = &defaults,
+    .size = sizeof defaults,
     .run = run,
 };

@@ -27,19 +27,15 @@ static bool verify(const char *path, bool quiet) {
     return !status;
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct common_options options = {0};
-    struct operands files;
-    int status = options_parse(command, argc, argv, &options, &files);
-    if (status != OPTIONS_RUN)
-        return status;
-    confine(&(struct confinement){.alone = (const char *const *)files.items,
-                                  .n_alone = (size_t)files.n});
-    status = STATUS_OK;
-    for (int i = 0; i < files.n && !signals_stopped() && !output_closed(); i++)
-        if (!verify(files.items[i], options.quiet))
+static int run(const struct command *command, void *values, struct operands *files) {
+    const struct common_options *options = values;
+    int status = STATUS_OK;
+    (void)command;
+    confine(&(struct confinement){.alone = (const char *const *)files->items,
+                                  .n_alone = (size_t)files->n});
+    for (int i = 0; i < files->n && !signals_stopped() && !output_closed(); i++)
+        if (!verify(files->items[i], options->quiet))
             status = STATUS_FAILURE;
-    operands_free(&files);
     return output_finish(signals_stopped() ? signals_status() : status);
 }
 

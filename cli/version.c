@@ -4,12 +4,8 @@
 #include "commands.h"
 #include "txl.h"
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct common_options options = {0};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN)
-        return status;
+static int run(const struct command *command, void *values, struct operands *operands) {
+    (void)command, (void)values, (void)operands;
     txl_error error;
     const char *kernels = txl_kernels_name(&error);
     if (!kernels) {

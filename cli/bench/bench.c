@@ -585,30 +585,30 @@ static int check_options(const struct command *command, const struct bench_optio
     return OPTIONS_RUN;
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct bench_options options = {.session = SESSION_UNSET,
-                                    .shape = CHOICE_UNSET,
-                                    .type = CHOICE_UNSET,
-                                    .mode = CHOICE_UNSET,
-                                    .compute = CHOICE_UNSET,
-                                    .batch = INTEGER_UNSET,
-                                    .dropout = NAN,
-                                    .refresh = REFRESH_TOKENS,
-                                    .known = KNOWN_TOKENS,
-                                    .seconds = SECONDS};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &options, &operands);
-    if (status == OPTIONS_RUN)
-        status = check_options(command, &options);
-    if (status != OPTIONS_RUN)
-        return status;
+static const struct bench_options defaults = {.session = SESSION_UNSET,
+                                              .shape = CHOICE_UNSET,
+                                              .type = CHOICE_UNSET,
+                                              .mode = CHOICE_UNSET,
+                                              .compute = CHOICE_UNSET,
+                                              .batch = INTEGER_UNSET,
+                                              .dropout = NAN,
+                                              .refresh = REFRESH_TOKENS,
+                                              .known = KNOWN_TOKENS,
+                                              .seconds = SECONDS};
+
+static int run(const struct command *command, void *values, struct operands *operands) {
+    const struct bench_options *options = values;
     int *list = NULL;
     size_t n = 1;
-    if (options.mem_lens && !(list = number_list(options.mem_lens, &n))) {
+    (void)operands;
+    int status = check_options(command, options);
+    if (status != OPTIONS_RUN)
+        return status;
+    if (options->mem_lens && !(list = number_list(options->mem_lens, &n))) {
         return options_wrong(command, "--mem-len '%s' is not a list of whole numbers",
-                             options.mem_lens);
+                             options->mem_lens);
     }
-    struct bench bench = {.options = &options, .random = {SEED}, .draws = {.seed = SEED}};
+    struct bench bench = {.options = options, .random = {SEED}, .draws = {.seed = SEED}};
     status = STATUS_FAILURE;
     if (set_up(&bench))
         status = measure_all(&bench, list ? list : &bench.settings.mem_len, n);
@@ -728,5 +728,7 @@ const struct command bench_command = {
     .options = options,
     .notes = notes,
     .examples = examples,
+    .defaults = &defaults,
+    .size = sizeof defaults,
     .run = run,
 };

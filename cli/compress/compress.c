@@ -320,38 +320,27 @@ static int run_files(struct run *run, const struct operands *files) {
     return status;
 }
 
-static int run_command(const struct command *command, int argc, char **argv, bool decompresses) {
-    struct compress_options options = {.decompress = decompresses};
-    struct operands files;
-    int status = options_parse(command, argc, argv, &options, &files);
-    if (status != OPTIONS_RUN)
-        return status;
+static int run_command(const struct command *command, void *values, struct operands *files) {
+    const struct compress_options *options = values;
     struct run run = {.command = command,
-                      .options = &options,
-                      .inputs = &files,
-                      .decompresses = options.decompress || options.list || options.test,
-                      .known = {.common = &options.common},
+                      .options = options,
+                      .inputs = files,
+                      .decompresses = options->decompress || options->list || options->test,
+                      .known = {.common = &options->common},
                       .start = terminal_seconds()};
-    status = check_options(&run, files.n);
+    int status = check_options(&run, files->n);
     if (status == OPTIONS_RUN) {
         status = STATUS_FAILURE;
-        if (run.decompresses || model_open(&run.model, &options.common))
-            status = run_files(&run, &files);
+        if (run.decompresses || model_open(&run.model, &options->common))
+            status = run_files(&run, files);
     }
     if (run.model.handle)
         model_close(&run.model);
     known_models_close(&run.known);
-    operands_free(&files);
     return status;
 }
 
-static int run_compress(const struct command *command, int argc, char **argv) {
-    return run_command(command, argc, argv, false);
-}
-
-static int run_decompress(const struct command *command, int argc, char **argv) {
-    return run_command(command, argc, argv, true);
-}
+static const struct compress_options decompressing = {.decompress = true};
 
 /* ---- The tables --------------------------------------------------------------------------- */
 
@@ -465,7 +454,8 @@ const struct command compress_command = {
     .operands = compress_operands,
     .examples = compress_examples,
     .notes = notes,
-    .run = run_compress,
+    .size = sizeof(struct compress_options),
+    .run = run_command,
 };
 
 const struct command decompress_command = {
@@ -476,5 +466,7 @@ const struct command decompress_command = {
     .operands = decompress_operands,
     .examples = decompress_examples,
     .notes = notes,
-    .run = run_decompress,
+    .defaults = &decompressing,
+    .size = sizeof decompressing,
+    .run = run_command,
 };

@@ -303,33 +303,27 @@ static int fill_file(struct fill *f, struct fill_options *options, const char *p
     return status;
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct fill_options options = {.session = SESSION_UNSET,
-                                   .sampling = SAMPLING_STANDARD,
-                                   .pieces = 1,
-                                   .seed = INTEGER_UNSET};
-    struct operands files;
-    options.sampling.temperature = 0;
-    int status = options_parse(command, argc, argv, &options, &files);
-    if (status == OPTIONS_RUN)
-        status = sampling_check(command, &options.sampling);
-    if (status == OPTIONS_RUN && options.common.unwrap && options.ids)
-        status = options_wrong(command, "--unwrap cannot be combined with --ids");
-    if (status == OPTIONS_RUN && options.logprobs > 0 && !options.json)
-        status = options_wrong(command, "--logprobs needs --json");
-    if (status == OPTIONS_RUN) {
-        if (options.sampling.greedy)
-            options.sampling.temperature = 0;
-        struct fill fill = {.options = &options};
-        output_set_raw(options.raw_output);
-        status = fill_file(&fill, &options, files.items[0]);
-        fill_text_close(&fill.text);
-        txl_history_free(fill.history);
-        txl_session_free(fill.session);
-        free(fill.logprob);
-        model_close(&fill.model);
-    }
-    operands_free(&files);
+static const struct fill_options defaults = {
+    .session = SESSION_UNSET, .sampling = SAMPLING_STANDARD(0), .pieces = 1, .seed = INTEGER_UNSET};
+
+static int run(const struct command *command, void *values, struct operands *files) {
+    struct fill_options *options = values;
+    if (sampling_check(command, &options->sampling) != OPTIONS_RUN)
+        return STATUS_USAGE;
+    if (options->common.unwrap && options->ids)
+        return options_wrong(command, "--unwrap cannot be combined with --ids");
+    if (options->logprobs > 0 && !options->json)
+        return options_wrong(command, "--logprobs needs --json");
+    if (options->sampling.greedy)
+        options->sampling.temperature = 0;
+    struct fill fill = {.options = options};
+    output_set_raw(options->raw_output);
+    int status = fill_file(&fill, options, files->items[0]);
+    fill_text_close(&fill.text);
+    txl_history_free(fill.history);
+    txl_session_free(fill.session);
+    free(fill.logprob);
+    model_close(&fill.model);
     return status;
 }
 
@@ -419,5 +413,7 @@ const struct command fill_command = {
     .operands = operands,
     .examples = examples,
     .notes = notes,
+    .defaults = &defaults,
+    .size = sizeof defaults,
     .run = run,
 };

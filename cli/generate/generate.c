@@ -354,38 +354,36 @@ static int check_options(const struct command *command, const struct generate_op
     return OPTIONS_RUN;
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct generate_options options = {.session = SESSION_UNSET,
-                                       .text = CHOICE_UNSET,
-                                       .order = CHOICE_UNSET,
-                                       .refresh = INTEGER_UNSET,
-                                       .eos = EOS_NEWLINE,
-                                       .n = INTEGER_UNSET,
-                                       .seed = INTEGER_UNSET,
-                                       .samples = 1,
-                                       .turn = "sentence",
-                                       .dynamic = DYNAMIC_UNSET,
-                                       .sampling = SAMPLING_STANDARD};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &options, &operands);
-    if (status == OPTIONS_RUN)
-        status = check_options(command, &options);
-    if (status == OPTIONS_RUN) {
-        if (!options.prompts) /* whose lines may have another temperature */
-            choose_greedy(&options);
-        output_set_raw(options.raw_output);
-        struct generate g = {.options = &options,
-                             .keeps = options.save_memory || options.interactive,
-                             .done = "length",
-                             .prompt.input.handle = -1};
-        status = !set_up(&g, &options) ? STATUS_FAILURE
-                 : options.interactive ? interact(&g, &options, command)
-                 : options.prompts     ? generate_prompts(&g, &options, command)
-                                       : generate_samples(&g);
-        clean_up(&g);
-    }
-    free(options.stop.items);
-    free(options.dynamic.statistics.items);
+static const struct generate_options defaults = {.session = SESSION_UNSET,
+                                                 .text = CHOICE_UNSET,
+                                                 .order = CHOICE_UNSET,
+                                                 .refresh = INTEGER_UNSET,
+                                                 .eos = EOS_NEWLINE,
+                                                 .n = INTEGER_UNSET,
+                                                 .seed = INTEGER_UNSET,
+                                                 .samples = 1,
+                                                 .turn = "sentence",
+                                                 .dynamic = DYNAMIC_UNSET,
+                                                 .sampling = SAMPLING_STANDARD(TXL_TEMPERATURE)};
+
+static int run(const struct command *command, void *values, struct operands *operands) {
+    struct generate_options *options = values;
+    (void)operands;
+    int status = check_options(command, options);
+    if (status != OPTIONS_RUN)
+        return status;
+    if (!options->prompts) /* whose lines may have another temperature */
+        choose_greedy(options);
+    output_set_raw(options->raw_output);
+    struct generate g = {.options = options,
+                         .keeps = options->save_memory || options->interactive,
+                         .done = "length",
+                         .prompt.input.handle = -1};
+    status = !set_up(&g, options)   ? STATUS_FAILURE
+             : options->interactive ? interact(&g, options, command)
+             : options->prompts     ? generate_prompts(&g, options, command)
+                                    : generate_samples(&g);
+    clean_up(&g);
     return status;
 }
 
@@ -586,5 +584,7 @@ const struct command generate_command = {
     .options = options,
     .examples = examples,
     .notes = notes,
+    .defaults = &defaults,
+    .size = sizeof defaults,
     .run = run,
 };

@@ -305,20 +305,16 @@ static void print_fish(void) {
 
 static const char *const shells[] = {"bash", "zsh", "fish", NULL};
 
-static int run(const struct command *command, int argc, char **argv) {
+static int run(const struct command *command, void *values, struct operands *operands) {
     static void (*const print[])(void) = {print_bash, print_zsh, print_fish};
-    struct common_options options = {0};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN)
-        return status;
+    (void)values;
     for (size_t i = 0; shells[i]; i++) {
-        if (strcmp(operands.items[0], shells[i]) == 0) {
+        if (strcmp(operands->items[0], shells[i]) == 0) {
             print[i]();
             return output_finish(STATUS_OK);
         }
     }
-    return options_wrong(command, "'%s' is none of bash, zsh, fish", operands.items[0]);
+    return options_wrong(command, "'%s' is none of bash, zsh, fish", operands->items[0]);
 }
 
 static const struct option_row options[] = {COMMON_ROWS, {0}};

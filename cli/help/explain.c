@@ -9,18 +9,13 @@ const struct option_row explain_options[] = {COMMON_ROWS, {0}};
 const struct operand_row explain_operands[] = {
     {.name = "COMMAND", .help = "the command to explain", .optional = true, .commands = true}, {0}};
 
-int explain(const struct command *command, int argc, char **argv, void (*all)(void),
+int explain(const struct command *command, const struct operands *operands, void (*all)(void),
             void (*one)(const struct command *topic)) {
-    struct common_options options = {0};
-    struct operands operands;
-    int status = options_parse(command, argc, argv, &options, &operands);
-    if (status != OPTIONS_RUN)
-        return status;
-    const struct command *topic = operands.n > 0 ? command_find(operands.items[0]) : NULL;
+    const struct command *topic = operands->n > 0 ? command_find(operands->items[0]) : NULL;
     if (topic)
         one(topic);
-    else if (operands.n > 0)
-        return command_unknown(command, operands.items[0]);
+    else if (operands->n > 0)
+        return command_unknown(command, operands->items[0]);
     else
         all();
     return output_finish(STATUS_OK);

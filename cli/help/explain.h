@@ -10,7 +10,7 @@ extern const struct operand_row explain_operands[];
 
 /* Runs `command`: calls `one` to print the command that the command line names, or `all` if it
  * names none.  Returns the exit status. */
-int explain(const struct command *command, int argc, char **argv, void (*all)(void),
+int explain(const struct command *command, const struct operands *operands, void (*all)(void),
             void (*one)(const struct command *topic));
 
 #endif

@@ -28,8 +28,9 @@ static void print_help(const struct command *topic) {
     options_help(topic, stdout);
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    return explain(command, argc, argv, print_overview, print_help);
+static int run(const struct command *command, void *values, struct operands *operands) {
+    (void)values;
+    return explain(command, operands, print_overview, print_help);
 }
 
 const struct command help_command = {

@@ -220,8 +220,9 @@ static void print_overview(void) {
           stdout);
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    return explain(command, argc, argv, print_overview, print_command);
+static int run(const struct command *command, void *values, struct operands *operands) {
+    (void)values;
+    return explain(command, operands, print_overview, print_command);
 }
 
 const struct command manual_command = {

@@ -15,9 +15,9 @@ struct sampling_options {
     bool greedy;
 };
 
-#define SAMPLING_STANDARD                                                                          \
+#define SAMPLING_STANDARD(warmth)                                                                  \
     {                                                                                              \
-        .temperature = TXL_TEMPERATURE, .top_p = 1, .min_p = REAL_UNSET, .typical = 1,             \
+        .temperature = (warmth), .top_p = 1, .min_p = REAL_UNSET, .typical = 1,                    \
         .top_k = INTEGER_UNSET, .repeat_last = INTEGER_UNSET                                       \
     }
 

@@ -413,6 +413,31 @@ void operands_free(struct operands *operands) {
     *operands = (struct operands){0};
 }
 
+static void free_values(const struct option_row *rows, void *values) {
+    for (; rows->name; rows++)
+        if (rows->kind == OPTION_LIST)
+            free(((struct string_list *)(void *)((char *)values + rows->offset))->items);
+    free(values);
+}
+
+int command_run(const struct command *command, int argc, char **argv) {
+    const size_t size = command->size > 0 ? command->size : sizeof(struct common_options);
+    struct operands operands;
+    void *values = calloc(1, size);
+    if (!values) {
+        terminal_error("out of memory");
+        return STATUS_FAILURE;
+    }
+    if (command->defaults)
+        memcpy(values, command->defaults, size);
+    int status = options_parse(command, argc, argv, values, &operands);
+    if (status == OPTIONS_RUN)
+        status = command->run(command, values, &operands);
+    operands_free(&operands);
+    free_values(command->options, values);
+    return status;
+}
+
 /* ---- Help --------------------------------------------------------------------------------- */
 
 const char *options_placeholder(const struct option_row *row) {

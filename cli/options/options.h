@@ -88,6 +88,13 @@ struct note {
     const char *title, *text;
 };
 
+/* The operands of a parsed command line; they point into argv, or into what --files-from read. */
+struct operands {
+    char **items;
+    int n;
+    char **list, *text; /* of --files-from, else NULL */
+};
+
 struct command {
     const char *name;
     const char *summary;                /* one line, lower case, no full stop */
@@ -98,7 +105,12 @@ struct command {
     const char *operand_hint; /* added to the error about an unexpected argument; NULL: nothing */
     const struct example *examples; /* ends with a row without a command; NULL: none */
     const struct note *notes;       /* ends with a row without a title; NULL: none */
-    int (*run)(const struct command *command, int argc, char **argv);
+    const void *defaults;           /* of the command's own structure; NULL: zeros */
+    size_t size;                    /* of that structure; 0: it is struct common_options */
+    /* Runs the command with the values of its options, and returns the exit status. */
+    int (*run)(const struct command *command, void *values, struct operands *operands);
+    /* Calls command_run, with work before and after it; NULL: there is none. */
+    int (*start)(const struct command *command, int argc, char **argv);
 };
 
 /* Options that every command has; the first member of its own structure. */
@@ -180,15 +192,11 @@ struct common_options {
     OPTION_ROW("raw-output", OPTION_FLAG, offsetof(type, member),                                  \
                "on a terminal too, print the text as it is, control characters and all")
 
-/* The operands of a parsed command line; they point into argv, or into what --files-from read. */
-struct operands {
-    char **items;
-    int n;
-    char **list, *text; /* of --files-from, else NULL */
-};
-
 /* Needed after --files-from, harmless otherwise. */
 void operands_free(struct operands *operands);
+
+/* Parses the command line and runs the command.  Returns the exit status. */
+int command_run(const struct command *command, int argc, char **argv);
 
 /* What options_parse returns when the command is to run. */
 #define OPTIONS_RUN (-1)

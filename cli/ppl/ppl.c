@@ -628,29 +628,27 @@ static int open_and_score(struct ppl *ppl, const struct operands *files) {
                             : score_files(ppl, files->items, files->n);
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct ppl_options options = {.session = SESSION_UNSET,
-                                  .prefer_region = -1,
-                                  .preset = CHOICE_UNSET,
-                                  .text = CHOICE_UNSET,
-                                  .space_with = SPACE_WITH_NEXT,
-                                  .dynamic = DYNAMIC_UNSET,
-                                  .fail_above = NAN};
-    struct ppl ppl = {.options = &options};
-    struct operands files;
-    int status = options_parse(command, argc, argv, &options, &files);
-    if (status == OPTIONS_RUN)
-        status = ppl_options_check(command, &options, &files);
-    char *table[] = {(char *)options.items};
-    if (status == OPTIONS_RUN && options.items) {
-        files.items = table;
-        files.n = 1;
+static const struct ppl_options defaults = {.session = SESSION_UNSET,
+                                            .prefer_region = -1,
+                                            .preset = CHOICE_UNSET,
+                                            .text = CHOICE_UNSET,
+                                            .space_with = SPACE_WITH_NEXT,
+                                            .dynamic = DYNAMIC_UNSET,
+                                            .fail_above = NAN};
+
+static int run(const struct command *command, void *values, struct operands *files) {
+    const struct ppl_options *options = values;
+    struct ppl ppl = {.options = options};
+    int status = ppl_options_check(command, options, files);
+    char *table[] = {(char *)options->items};
+    if (options->items) {
+        files->items = table;
+        files->n = 1;
     }
     if (status == OPTIONS_RUN)
         status = parse_arguments(command, &ppl);
     if (status == OPTIONS_RUN)
-        status = options.merge ? merge_shards(&options, &files) : open_and_score(&ppl, &files);
-    operands_free(&files);
+        status = options->merge ? merge_shards(options, files) : open_and_score(&ppl, files);
     tables_close(&ppl.tables);
     free(ppl.held);
     report_abandon(&ppl.report);
@@ -659,7 +657,6 @@ static int run(const struct command *command, int argc, char **argv) {
     items_close(&ppl.items);
     evaluation_free(&ppl.evaluation);
     sweep_free(&ppl.sweep);
-    free(options.dynamic.statistics.items);
     model_close(&ppl.other);
     model_close(&ppl.model);
     return status;
@@ -679,5 +676,7 @@ const struct command ppl_command = {
     .operands = ppl_operands,
     .examples = ppl_examples,
     .notes = ppl_notes,
+    .defaults = &defaults,
+    .size = sizeof defaults,
     .run = run,
 };

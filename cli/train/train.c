@@ -802,65 +802,57 @@ static int check_options(const struct command *command, const struct train_optio
     return OPTIONS_RUN;
 }
 
-static int run_with(const struct command *command, int argc, char **argv,
-                    struct train_options *options, const txl_peers *peers) {
-    struct operands operands;
-    int status = options_parse(command, argc, argv, options, &operands);
+static const struct train_options defaults = {.shape = CHOICE_UNSET,
+                                              .pre_lnorm = CHOICE_UNSET,
+                                              .same_length = CHOICE_UNSET,
+                                              .type = CHOICE_UNSET,
+                                              .compute = CHOICE_UNSET,
+                                              .text = CHOICE_UNSET,
+                                              .min_count = INTEGER_UNSET,
+                                              .n_layer = INTEGER_UNSET,
+                                              .n_head = INTEGER_UNSET,
+                                              .d_head = INTEGER_UNSET,
+                                              .d_model = INTEGER_UNSET,
+                                              .d_inner = INTEGER_UNSET,
+                                              .d_embed = INTEGER_UNSET,
+                                              .div_val = INTEGER_UNSET,
+                                              .tgt_len = INTEGER_UNSET,
+                                              .mem_len = INTEGER_UNSET,
+                                              .forget_every = INTEGER_UNSET,
+                                              .clamp_len = INTEGER_UNSET,
+                                              .batch = INTEGER_UNSET,
+                                              .warmup = INTEGER_UNSET,
+                                              .steps = INTEGER_UNSET,
+                                              .epochs = INTEGER_UNSET,
+                                              .eval_every = INTEGER_UNSET,
+                                              .save_every = INTEGER_UNSET,
+                                              .patience = INTEGER_UNSET,
+                                              .seed = INTEGER_UNSET,
+                                              .lr = NAN,
+                                              .lr_min = NAN,
+                                              .clip = NAN,
+                                              .epsilon = NAN,
+                                              .dropout = NAN,
+                                              .dropatt = NAN,
+                                              .hours = NAN};
+
+static const txl_peers *peers;
+
+static int run(const struct command *command, void *values, struct operands *texts) {
+    const struct train_options *options = values;
+    int status = check_options(command, options);
     if (status != OPTIONS_RUN)
         return status;
-    status = check_options(command, options);
-    if (status == OPTIONS_RUN) {
-        struct train t = {.options = options, .peers = peers};
-        txl_status prepared = prepare_all(&t, operands.items, operands.n);
-        status = STATUS_FAILURE;
-        if (!prepared)
-            status = train(&t);
-        else if (prepared == TXL_STOPPED)
-            status = signals_status();
-        close_all(&t);
-    }
-    operands_free(&operands);
+    struct train t = {.options = options, .peers = peers};
+    txl_status prepared = prepare_all(&t, texts->items, texts->n);
+    status = !prepared ? train(&t) : prepared == TXL_STOPPED ? signals_status() : STATUS_FAILURE;
+    close_all(&t);
     return status;
 }
 
-static int run(const struct command *command, int argc, char **argv) {
-    struct train_options options = {.shape = CHOICE_UNSET,
-                                    .pre_lnorm = CHOICE_UNSET,
-                                    .same_length = CHOICE_UNSET,
-                                    .type = CHOICE_UNSET,
-                                    .compute = CHOICE_UNSET,
-                                    .text = CHOICE_UNSET,
-                                    .min_count = INTEGER_UNSET,
-                                    .n_layer = INTEGER_UNSET,
-                                    .n_head = INTEGER_UNSET,
-                                    .d_head = INTEGER_UNSET,
-                                    .d_model = INTEGER_UNSET,
-                                    .d_inner = INTEGER_UNSET,
-                                    .d_embed = INTEGER_UNSET,
-                                    .div_val = INTEGER_UNSET,
-                                    .tgt_len = INTEGER_UNSET,
-                                    .mem_len = INTEGER_UNSET,
-                                    .forget_every = INTEGER_UNSET,
-                                    .clamp_len = INTEGER_UNSET,
-                                    .batch = INTEGER_UNSET,
-                                    .warmup = INTEGER_UNSET,
-                                    .steps = INTEGER_UNSET,
-                                    .epochs = INTEGER_UNSET,
-                                    .eval_every = INTEGER_UNSET,
-                                    .save_every = INTEGER_UNSET,
-                                    .patience = INTEGER_UNSET,
-                                    .seed = INTEGER_UNSET,
-                                    .lr = NAN,
-                                    .lr_min = NAN,
-                                    .clip = NAN,
-                                    .epsilon = NAN,
-                                    .dropout = NAN,
-                                    .dropatt = NAN,
-                                    .hours = NAN};
-    const txl_peers *peers;
-    int status = STATUS_FAILURE;
-    if (peers_open(&peers))
-        status = run_with(command, argc, argv, &options, peers);
+/* Joins the others before anything is printed, which only the first process does. */
+static int start(const struct command *command, int argc, char **argv) {
+    int status = peers_open(&peers) ? command_run(command, argc, argv) : STATUS_FAILURE;
     peers_close();
     return status;
 }
@@ -917,5 +909,8 @@ const struct command train_command = {
     .operands = operands,
     .examples = examples,
     .notes = notes,
+    .defaults = &defaults,
+    .size = sizeof defaults,
     .run = run,
+    .start = start,
 };

@@ -14,7 +14,7 @@ static const struct generate_options given = {.session = SESSION_UNSET,
                                               .seed = INTEGER_UNSET,
                                               .samples = 1,
                                               .dynamic = DYNAMIC_UNSET,
-                                              .sampling = SAMPLING_STANDARD};
+                                              .sampling = SAMPLING_STANDARD(TXL_TEMPERATURE)};
 
 static void check_number(const struct option_row *row, const struct generate_options *options) {
     const void *value = (const char *)options + row->offset;
