@@ -74,8 +74,7 @@ static bool ask_pieces(struct fill *f, const struct segment *s, size_t from, siz
     txl_error error;
     for (size_t i = 0; i < n; i++)
         gap[i] = f->text.piece[s->open[from + i]].at - s->first;
-    return !txl_session_ask(f->session, gap, n, logprob, &error) ||
-           terminal_error("%s", error.message);
+    return terminal_report(txl_session_ask(f->session, gap, n, logprob, &error), &error);
 }
 
 /* Chooses the next of the open pieces, the first or the one that the model is surest of, and asks
@@ -98,7 +97,7 @@ static bool choose(struct fill *f, const struct segment *s, size_t *next) {
     }
     txl_error error;
     if (f->options->order == ORDER_SUREST && s->n_open <= ASKED)
-        return !txl_session_look(f->session, *next, &error) || terminal_error("%s", error.message);
+        return terminal_report(txl_session_look(f->session, *next, &error), &error);
     return ask_pieces(f, s, *next, 1, NULL);
 }
 

@@ -74,10 +74,8 @@ static txl_status print_samples(struct generate *g, struct batch *b) {
         if (status)
             return status;
         if (g->options->interactive &&
-            !buffer_append(&g->transcript, s->output.data, s->output.length)) {
-            terminal_error("out of memory");
-            return TXL_MEMORY;
-        }
+            !buffer_append(&g->transcript, s->output.data, s->output.length))
+            return terminal_lacks_memory();
         if (!output_text(s->output.data, s->output.length) || !output_flush())
             return TXL_STOPPED;
         s->output.length = 0;

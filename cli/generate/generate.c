@@ -220,9 +220,7 @@ static bool save_memory(const struct generate *g) {
     if (memory)
         status = txl_memory_write(memory, g->options->save_memory, &error);
     txl_memory_free(made);
-    if (status)
-        terminal_error("%s", error.message);
-    return !status;
+    return terminal_report(status, &error);
 }
 
 static int finish_generation(const struct generate *g, txl_status status, int64_t samples) {

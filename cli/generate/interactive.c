@@ -164,7 +164,7 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
     bool good = length == 0 ? buffer_append(&i->added, "\n", 1)
                             : (parted || buffer_append(&i->added, " ", 1)) &&
                                   buffer_append(&i->added, line, length);
-    return good ? take_added(i) : (terminal_error("out of memory"), TXL_MEMORY);
+    return good ? take_added(i) : terminal_lacks_memory();
 }
 
 /* ---- Commands ----------------------------------------------------------------------------- */
@@ -516,10 +516,8 @@ static txl_status answer(struct interaction *i, const char *line, size_t length)
     if (length > 1 && line[1] == '/')
         return take_line(i, line + 1, length - 1);
     char *command = strndup(line + 1, length - 1);
-    if (!command) {
-        terminal_error("out of memory");
-        return TXL_MEMORY;
-    }
+    if (!command)
+        return terminal_lacks_memory();
     bool good = run_command(i, command);
     free(command);
     return good ? TXL_OK : TXL_MEMORY;

@@ -52,11 +52,6 @@ struct prompts {
     struct progress progress;
 };
 
-static txl_status fail_memory(void) {
-    terminal_error("out of memory");
-    return TXL_MEMORY;
-}
-
 /* ---- Answers ------------------------------------------------------------------------------ */
 
 static struct answer *nth_answer(struct prompts *p, size_t i) {
@@ -79,7 +74,7 @@ static txl_status answer_failure(struct prompts *p, struct answer *answer) {
     bool good = text && buffer_append(&answer->output, text, strlen(text)) &&
                 buffer_append(&answer->output, "\n", 1);
     free(text);
-    return good ? TXL_OK : fail_memory();
+    return good ? TXL_OK : terminal_lacks_memory();
 }
 
 /* Whether an unfinished text is printed while it is made. */
@@ -140,15 +135,13 @@ static bool need_session(const struct prompts *p, txl_session **session) {
     if (needs_new_sessions(p))
         return session_open(&g->model, &g->settings, session);
     txl_status status = txl_session_copy(g->sample.session, session, &error);
-    if (status)
-        terminal_error("%s", error.message);
-    return !status;
+    return terminal_report(status, &error);
 }
 
 static struct slot *new_slot(struct prompts *p) {
     struct slot *slot = malloc(sizeof *slot);
     if (!slot) {
-        fail_memory();
+        terminal_lacks_memory();
         return NULL;
     }
     *slot = (struct slot){.g = *p->g};
@@ -220,7 +213,7 @@ static txl_status fail_slot(struct prompts *p, struct slot *slot, txl_status sta
     if (is_streamed(p)) {
         struct buffer *made = &slot->g.sample.output;
         if (!buffer_append(&answer->output, made->data, made->length))
-            return fail_memory();
+            return terminal_lacks_memory();
     }
     end_slot(p, slot);
     return answer_failure(p, answer);
@@ -269,7 +262,7 @@ static txl_status begin_text(struct prompts *p, json_t *object, struct answer *a
     bool good = prompt_line_read(&slot->line, object, p->command, p->g->options, &problem);
     if (asprintf(&slot->name, "%s: line %" PRIu64, p->lines.input.name, answer->line) < 0) {
         slot->name = NULL;
-        return fail_memory();
+        return terminal_lacks_memory();
     }
     if (!good) {
         terminal_error("%s: %s", slot->name, problem.text);

@@ -19,11 +19,6 @@ static const uint64_t RETRY_STREAMS = (uint64_t)1 << 32;
 /* The most memory that samples made together may take. */
 static const uint64_t TOGETHER_BYTES = (uint64_t)4 << 30;
 
-static txl_status fail_memory(void) {
-    terminal_error("out of memory");
-    return TXL_MEMORY;
-}
-
 /* Returns the status; prints the library's message if it is a failure. */
 static txl_status sample_report(txl_status status, const txl_error *error) {
     if (status)
@@ -46,10 +41,8 @@ static bool open_parts(const struct generate *g, struct sample *s) {
         sample_report(txl_decoder_new(g->model.handle, g->text == TEXT_RAW, &s->decoder, &error),
                       &error))
         return false;
-    if (!stop_search_new(&s->stops, &options->stop)) {
-        fail_memory();
-        return false;
-    }
+    if (!stop_search_new(&s->stops, &options->stop))
+        return terminal_error("out of memory");
     return sampling_history(&options->sampling, &s->history);
 }
 
@@ -148,7 +141,7 @@ static txl_status put_json(struct sample *s, json_t *object) {
     bool good =
         line && buffer_append(&s->output, line, strlen(line)) && buffer_append(&s->output, "\n", 1);
     free(line);
-    return good ? TXL_OK : fail_memory();
+    return good ? TXL_OK : terminal_lacks_memory();
 }
 
 /* Whether the sample's text is a member of its last object, instead of being printed in parts. */
@@ -226,7 +219,8 @@ static txl_status finish_decoder(struct sample *s) {
         s->decoder ? txl_decoder_finish(s->decoder, &text, &length, &error) : TXL_OK;
     if (status)
         return sample_report(status, &error);
-    return !s->decoder || buffer_append(&s->decoded, text, length) ? TXL_OK : fail_memory();
+    return !s->decoder || buffer_append(&s->decoded, text, length) ? TXL_OK
+                                                                   : terminal_lacks_memory();
 }
 
 /* Takes the token's text; with `last` also what the decoder still holds. */
@@ -236,13 +230,13 @@ static txl_status decode_token(const struct generate *g, struct sample *s, bool 
     size_t length;
     s->decoded.length = 0;
     if (!s->decoder)
-        return append_id(s) ? TXL_OK : fail_memory();
+        return append_id(s) ? TXL_OK : terminal_lacks_memory();
     if (!ends_text(g, s->id)) {
         txl_status status = txl_decoder_push(s->decoder, s->id, &text, &length, &error);
         if (status)
             return sample_report(status, &error);
         if (!buffer_append(&s->decoded, text, length))
-            return fail_memory();
+            return terminal_lacks_memory();
     }
     return last ? finish_decoder(s) : TXL_OK;
 }
@@ -301,7 +295,7 @@ static txl_status put_token(const struct generate *g, struct sample *s, float lo
         return put_token_json(g, s, logprob, last);
     bool good = buffer_append(&s->output, s->text.data, s->text.length);
     s->text.length = 0;
-    return good ? TXL_OK : fail_memory();
+    return good ? TXL_OK : terminal_lacks_memory();
 }
 
 /* ---- Tokens ------------------------------------------------------------------------------- */
@@ -392,7 +386,7 @@ static txl_status draw_token(const struct generate *g, struct sample *s, float *
     if (!status)
         status = txl_session_sample(s->session, &sampling, &s->random, &s->id, logprob, &error);
     if (!status && (g->turn != TURN_NONE || ends_at_sentence(g)) && !see_turn(g, s))
-        return fail_memory();
+        return terminal_lacks_memory();
     if (!status && !s->refused) {
         txl_history_push(s->history, &s->id, 1);
         s->made++;
@@ -422,7 +416,7 @@ txl_status sample_token(const struct generate *g, struct sample *s) {
     if (status)
         return status;
     if (!search_stops(s, &done))
-        return fail_memory();
+        return terminal_lacks_memory();
     status = put_token(g, s, logprob, done);
     return !status && done ? sample_end(g, s, done) : status;
 }

@@ -211,9 +211,7 @@ static bool read_moments(struct dynamic *d, const struct model *model, const cha
     txl_error error;
     txl_status status = convert_read_moments(path, txl_model_settings_json(model->handle),
                                              take_moments, d->learner, &error);
-    if (status && status != TXL_STOPPED)
-        terminal_error("%s", error.message);
-    return !status;
+    return terminal_report(status, &error);
 }
 
 static bool find_statistics(struct dynamic *d, const struct model *model, size_t tgt_len,
@@ -244,9 +242,8 @@ static bool check_memory(const struct model *model, const txl_settings *settings
 static bool make_learner(const struct model *model, const txl_settings *settings,
                          const txl_learning *learning, txl_learner **learner) {
     txl_error error;
-    if (!txl_learner_new(model->handle, settings, learning, learner, &error))
-        return true;
-    return terminal_error("%s", error.message);
+    return terminal_report(txl_learner_new(model->handle, settings, learning, learner, &error),
+                           &error);
 }
 
 bool dynamic_open(struct dynamic *d, const struct dynamic_options *options,
@@ -284,9 +281,9 @@ bool dynamic_write(struct dynamic *d) {
             path);
     }
     txl_learner_settings(d->learner, &settings);
-    if (!txl_model_write(txl_learner_model(d->learner), path, type, settings.threads, &error))
-        return true;
-    return terminal_error("%s", error.message);
+    return terminal_report(
+        txl_model_write(txl_learner_model(d->learner), path, type, settings.threads, &error),
+        &error);
 }
 
 json_t *dynamic_to_json(const struct dynamic_settings *s, double drift) {

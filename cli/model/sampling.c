@@ -68,9 +68,8 @@ bool sampling_history(const struct sampling_options *options, txl_history **hist
         window = HISTORY_WINDOW;
     else if (repeat_last(options) > PLAIN_WINDOW)
         window = (size_t)repeat_last(options);
-    if (txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error))
-        return terminal_error("%s", error.message);
-    return true;
+    return terminal_report(
+        txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error), &error);
 }
 
 bool sampling_to_json(json_t *object, const struct sampling_options *o) {

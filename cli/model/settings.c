@@ -38,9 +38,7 @@ void settings_override(txl_settings *settings, const struct session_options *opt
 
 bool session_open(const struct model *model, const txl_settings *settings, txl_session **session) {
     txl_error error;
-    if (txl_session_new(model->handle, settings, session, &error))
-        return terminal_error("%s", error.message);
-    return true;
+    return terminal_report(txl_session_new(model->handle, settings, session, &error), &error);
 }
 
 /* ---- Values ------------------------------------------------------------------------------- */

@@ -56,11 +56,6 @@ static const double *compared_nats(const struct items *items, const struct evalu
     return there ? &regions->list[region].nats : NULL;
 }
 
-static txl_status fail_memory(void) {
-    terminal_error("out of memory");
-    return TXL_MEMORY;
-}
-
 /* Scores a text of the current record. */
 static txl_status score_text(struct items *items, struct evaluation *e,
                              const struct own_value *item, const struct own_value *condition,
@@ -71,7 +66,7 @@ static txl_status score_text(struct items *items, struct evaluation *e,
     snprintf(where, sizeof where, "line %" PRIu64 ": ", table->record);
     items_table_pass(table, item, condition);
     if (table->input.failed || !regions_part(&items->regions, text->text, text->length))
-        return fail_memory();
+        return terminal_lacks_memory();
     tables_start_record(e->tables, items->path, table->record, &items->regions);
     const struct buffer *bare = &items->regions.text;
     txl_status status = evaluation_text(e, &(struct lone_text){.text = bare->data,
@@ -106,7 +101,7 @@ static txl_status score_record(struct items *items, struct evaluation *e) {
     struct items_table *table = &items->table;
     struct own_value item, text;
     if (!items_table_item(table, &item) || !set_before(items, e))
-        return fail_memory();
+        return terminal_lacks_memory();
     if (!table->pairs) {
         struct own_value condition = items_table_value(table, ROLE_CONDITION);
         text = items_table_value(table, ROLE_TEXT);

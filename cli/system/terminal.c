@@ -83,6 +83,17 @@ bool terminal_error(const char *format, ...) {
     return false;
 }
 
+bool terminal_report(txl_status status, const txl_error *error) {
+    if (status && status != TXL_STOPPED)
+        terminal_error("%s", error->message);
+    return !status;
+}
+
+txl_status terminal_lacks_memory(void) {
+    terminal_error("out of memory");
+    return TXL_MEMORY;
+}
+
 void terminal_note(const char *format, ...) {
     if (state.quiet)
         return;

@@ -2,6 +2,8 @@
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
+#include "txl.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,6 +23,12 @@ const char *terminal_last_error(void);
  * returns false, for its caller to return. */
 bool terminal_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void terminal_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whether `status` is TXL_OK.  Prints the error of any other but TXL_STOPPED, which is none. */
+bool terminal_report(txl_status status, const txl_error *error);
+
+/* Prints that memory is short; returns TXL_MEMORY. */
+txl_status terminal_lacks_memory(void);
 
 /* "txl COMMAND: ...", printed with --quiet too. */
 void terminal_line(const char *format, ...) __attribute__((format(printf, 1, 2)));

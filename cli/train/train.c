@@ -267,10 +267,6 @@ static void try_output(struct train *t) {
     note_failure(&t->not_written, before);
 }
 
-static bool lack_memory(void) {
-    return terminal_error("out of memory");
-}
-
 /* Notes for the report what was measured (NAN: nothing), and what the model writes after the
  * beginning of the held-out text, or of the text if none is held out. */
 static bool note_evaluation(struct train *t, uint64_t steps, double nats, double bits) {
@@ -293,7 +289,7 @@ static bool note_evaluation(struct train *t, uint64_t steps, double nats, double
     }
     bool good = curves_add_evaluation(&t->curves, steps, nats, bits, text);
     free(text);
-    return good || lack_memory();
+    return good || terminal_error("out of memory");
 }
 
 /* Measures the model after `steps` steps; if it is the best, the first process writes it.
@@ -347,7 +343,7 @@ static bool save_state(struct train *t) {
     run.seconds = seconds_worked(t);
     char *note = train_run_to_text(&run, &t->curves);
     if (!note)
-        return lack_memory();
+        return terminal_error("out of memory");
     txl_status before = error->status;
     error->status = txl_trainer_save(t->trainer, path, note, error);
     free(note);
@@ -573,7 +569,7 @@ static bool prepare(struct train *t, char **paths, int n) {
         (!claim_take(&t->output, t->options->output) || !claim_take(&t->state, state_path(t))))
         return false;
     if (!curves_init(&t->curves))
-        return lack_memory();
+        return terminal_error("out of memory");
     train_run_init(&t->run, t->options, NULL);
     t->run.training.peers = t->peers;
     if (t->options->resume && !open_saved(t))
@@ -656,7 +652,8 @@ static bool save_report(struct train *t) {
                                   .letters = has_letters(t),
                                   .settings = report_settings(t),
                                   .curves = &t->curves};
-    bool good = report.settings ? train_report_save(&report, path) : lack_memory();
+    bool good =
+        report.settings ? train_report_save(&report, path) : terminal_error("out of memory");
     json_decref(report.settings);
     return good;
 }

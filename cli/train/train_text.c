@@ -80,10 +80,8 @@ static txl_status read_input(struct train_text *text, struct input *input,
         if (n < 0)
             return TXL_IO;
         text->bytes += (uint64_t)n;
-        if (!buffer_append(&text->tail, buffer, (size_t)n)) {
-            terminal_error("out of memory");
-            return TXL_MEMORY;
-        }
+        if (!buffer_append(&text->tail, buffer, (size_t)n))
+            return terminal_lacks_memory();
         if (text->tail.length > MOST_HELD + SLACK)
             status = pass_on(text, MOST_HELD, take, context);
         if (!status && signals_stopped())

@@ -12,11 +12,6 @@
 
 static const char unknown[] = "<unk>", boundary[] = "<eos>";
 
-static txl_status lack_memory(void) {
-    terminal_error("out of memory");
-    return TXL_MEMORY;
-}
-
 /* ---- Counting spellings ------------------------------------------------------------------- */
 
 struct counted {
@@ -168,10 +163,10 @@ static txl_status pack(struct train_vocabulary *v, struct counter *c, int64_t mi
     txl_error error;
     if (!count_symbol(c, boundary, strlen(boundary), 0) ||
         !count_symbol(c, unknown, strlen(unknown), 0))
-        return lack_memory();
+        return terminal_lacks_memory();
     txl_spelling *symbols = calloc(c->n, sizeof *symbols);
     if (!symbols)
-        return lack_memory();
+        return terminal_lacks_memory();
     qsort(c->entry, c->n, sizeof *c->entry, compare_counts);
     for (size_t i = 0; i < c->n; i++) {
         const char *text = c->spellings.data + c->entry[i].first;
