@@ -23,7 +23,6 @@ struct convert_command_options {
     int64_t level, n_head, attn_type, tgt_len, mem_len, clamp_len;
 };
 
-static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 static const char *const memory_starts[] = {"empty", "zeros", NULL};
 static const char *const activations[] = {"relu", "gelu-tanh", "gelu-erf", "swish", NULL};
 static const char *const reaches[] = {"mem_len", "mem_len+1", NULL};
@@ -56,7 +55,7 @@ static void translate(const struct convert_command_options *given,
     convert_options_init(options);
     options->name = given->name;
     options->vocabulary = given->vocabulary;
-    options->type = chosen(types, given->type);
+    options->type = chosen(weight_types, given->type);
     options->level = number_or(given->level, -1);
     options->threads = (int)given->common.threads;
     options->n_head = number_or(given->n_head, 0);
@@ -67,7 +66,8 @@ static void translate(const struct convert_command_options *given,
     options->same_length = answered(given->same_length);
     options->memory_start = chosen(memory_starts, given->memory_start);
     options->cluster_order = chosen(cluster_orders, given->cluster_order);
-    options->layer_norm_eps = given->layer_norm_eps;
+    if (!isnan(given->layer_norm_eps))
+        options->layer_norm_eps = given->layer_norm_eps;
     options->same_length_reach = given->reach == CHOICE_UNSET ? NULL
                                  : given->reach == 0          ? "mem_len"
                                                               : "mem_len + 1";
@@ -92,7 +92,7 @@ static txl_status write_built_in(const struct convert_command_options *given, tx
     struct model model;
     size_t size;
     const void *file = model_built_in(&size);
-    const char *type = chosen(types, given->type);
+    const char *type = chosen(weight_types, given->type);
     txl_status status = model_open_file(&model, BUILT_IN, (int)given->common.threads, false, error);
     if (!status && type && strcmp(type, txl_model_type(model.handle)) != 0) {
         status =
@@ -108,20 +108,6 @@ static txl_status write_built_in(const struct convert_command_options *given, tx
     }
     model_close(&model);
     return status;
-}
-
-/* The built-in model is a weights file already, which states all facts. */
-static bool states_facts(const struct convert_command_options *o) {
-    const int choices[] = {o->memory_start, o->cluster_order, o->activation, o->tokenizer,
-                           o->pre_lnorm,    o->same_length,   o->reach};
-    const int64_t numbers[] = {o->level,   o->n_head,  o->attn_type,
-                               o->tgt_len, o->mem_len, o->clamp_len};
-    bool any = o->name || o->vocabulary || o->cutoffs || o->layer_norm_eps != REAL_UNSET;
-    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
-        any = any || choices[i] != CHOICE_UNSET;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        any = any || numbers[i] != INTEGER_UNSET;
-    return any;
 }
 
 static void print_note(void *context, const char *text) {
@@ -180,22 +166,6 @@ static int convert(const char *source, const struct convert_command_options *giv
     return STATUS_OK;
 }
 
-static const struct convert_command_options defaults = {.type = CHOICE_UNSET,
-                                                        .memory_start = CHOICE_UNSET,
-                                                        .cluster_order = CHOICE_UNSET,
-                                                        .activation = CHOICE_UNSET,
-                                                        .tokenizer = CHOICE_UNSET,
-                                                        .pre_lnorm = CHOICE_UNSET,
-                                                        .same_length = CHOICE_UNSET,
-                                                        .reach = CHOICE_UNSET,
-                                                        .layer_norm_eps = REAL_UNSET,
-                                                        .level = INTEGER_UNSET,
-                                                        .n_head = INTEGER_UNSET,
-                                                        .attn_type = INTEGER_UNSET,
-                                                        .tgt_len = INTEGER_UNSET,
-                                                        .mem_len = INTEGER_UNSET,
-                                                        .clamp_len = INTEGER_UNSET};
-
 static int run(const struct command *command, void *values, struct operands *operands) {
     const struct convert_command_options *given = values;
     if (!given->output)
@@ -207,7 +177,9 @@ static int run(const struct command *command, void *values, struct operands *ope
         return options_wrong(command, "--cutoffs '%s' is not a list of whole numbers",
                              given->cutoffs);
     }
-    if (model_is_built_in(operands->items[0]) && states_facts(given))
+    if (model_is_built_in(operands->items[0]) &&
+        options_any_given(command, values, (const char *[]){"output", "type", COMMON_NAMES, NULL},
+                          false))
         return options_wrong(command, BUILT_IN " is converted with --output and --type alone: it "
                                                "is a weights file, which states everything else");
     return convert(operands->items[0], given);
@@ -227,8 +199,8 @@ static const struct option_row options[] = {
      .standard = "the one beside the checkpoint", .file = FILE_READ},
     MODEL_NAME_ROW(PLACE(name)),
     {"type", OPTION_CHOICE, PLACE(type),
-     "type of the stored weights; q8: 8-bit integers with a scale for each 64", .choices = types,
-     .standard = "the checkpoint's; float64 becomes f32"},
+     "type of the stored weights; q8: 8-bit integers with a scale for each 64",
+     .choices = weight_types, .standard = "the checkpoint's; float64 becomes f32"},
     {"level", OPTION_INTEGER, PLACE(level),
      "level of zstd's compression; 0: none, the weights are used in the file",
      .standard = "the fastest that saves space", .most = 22},
@@ -313,7 +285,6 @@ const struct command convert_command = {
     .operands = operands,
     .examples = examples,
     .notes = notes,
-    .defaults = &defaults,
-    .size = sizeof defaults,
+    .size = sizeof(struct convert_command_options),
     .run = run,
 };

@@ -42,7 +42,6 @@ struct bench_options {
 
 enum mode { MODE_SCORE, MODE_GENERATE, MODE_REFRESHED, MODE_TRAIN };
 static const char *const modes[] = {"score", "generate", "refreshed", "train", NULL};
-static const char *const types[] = {"f32", "f16", "bf16", "q8", NULL};
 
 /* One run of the command. */
 struct bench {
@@ -505,8 +504,8 @@ static bool open_shape(struct bench *b) {
     txl_error error;
     if (!settings)
         return terminal_error("out of memory");
-    txl_status status = txl_model_random(settings, types[type], SEED, (int)options->common.threads,
-                                         &b->model.handle, &error);
+    txl_status status = txl_model_random(settings, weight_types[type], SEED,
+                                         (int)options->common.threads, &b->model.handle, &error);
     free(settings);
     b->model.name = published_shapes[options->shape];
     if (status)
@@ -628,7 +627,7 @@ static const struct option_row options[] = {
     {"shape", OPTION_CHOICE, PLACE(shape),
      "instead, random weights in the shape of a published model; small: 6 layers of 320",
      .choices = published_shapes},
-    {"type", OPTION_CHOICE, PLACE(type), "the type of those weights", .choices = types,
+    {"type", OPTION_CHOICE, PLACE(type), "the type of those weights", .choices = weight_types,
      .standard = "f32"},
     {"mem-len", OPTION_STRING, PLACE(mem_lens),
      "tokens of memory before the segment: each of these numbers, with commas between them, is "

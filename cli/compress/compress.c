@@ -340,7 +340,7 @@ static int run_command(const struct command *command, void *values, struct opera
     return status;
 }
 
-static const struct compress_options decompressing = {.decompress = true};
+static const struct compress_options compressing, decompressing = {.decompress = true};
 
 /* ---- The tables --------------------------------------------------------------------------- */
 
@@ -454,7 +454,8 @@ const struct command compress_command = {
     .operands = compress_operands,
     .examples = compress_examples,
     .notes = notes,
-    .size = sizeof(struct compress_options),
+    .defaults = &compressing,
+    .size = sizeof compressing,
     .run = run_command,
 };
 

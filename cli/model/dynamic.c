@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 
 const char *const dynamic_methods[] = {"sgd", "rms", "adam", NULL};
-const char *const dynamic_types[] = {"f32", "f16", "bf16", "q8", NULL};
 
 /* ---- Options ------------------------------------------------------------------------------ */
 
@@ -273,7 +272,7 @@ bool dynamic_write(struct dynamic *d) {
     if (!d->learner || !d->options->output)
         return true;
     const char *path = d->options->output;
-    const char *type = d->options->type == CHOICE_UNSET ? "f32" : dynamic_types[d->options->type];
+    const char *type = d->options->type == CHOICE_UNSET ? "f32" : weight_types[d->options->type];
     if (!isfinite(txl_learner_drift(d->learner))) {
         return terminal_error(
             "%s: not written, because weights are no numbers; a smaller --dynamic-lr may "

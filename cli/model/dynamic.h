@@ -58,7 +58,6 @@ struct dynamic_options {
                    .most = MOST_INTEGER)
 
 extern const char *const dynamic_methods[]; /* sgd, rms, adam: as txl_learning_method */
-extern const char *const dynamic_types[];
 
 /* Whether an option that belongs to --dynamic was given; its name, or NULL. */
 const char *dynamic_given(const struct dynamic_options *options);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +40,7 @@ void sampling_choose(struct sampling_options *options, const txl_model *model) {
     txl_sampling_defaults(model, &usual);
     if (options->top_k == INTEGER_UNSET)
         options->top_k = usual.top_k;
-    if (options->min_p == REAL_UNSET)
+    if (isnan(options->min_p))
         options->min_p = as_written(usual.min_p);
 }
 

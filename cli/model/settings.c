@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+const char *const weight_types[] = {"f32", "f16", "bf16", "q8", NULL};
 const char *const memory_types[] = {"f32", "f16", "bf16", NULL};
 const char *const session_computes[] = {"type", "int8", NULL};
 const char *const arithmetics[] = {"fast", "exact", NULL};

@@ -16,6 +16,7 @@ struct session_options {
     int arithmetic;  /* an index into arithmetics */
 };
 
+extern const char *const weight_types[]; /* f32, f16, bf16, q8: of a weights file's matrices */
 extern const char *const memory_types[]; /* f32, f16, bf16: as txl_memory_type */
 
 extern const char *const session_computes[]; /* type, int8: as txl_compute */

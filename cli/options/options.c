@@ -105,6 +105,52 @@ static bool list_append(struct string_list *list, const char *text) {
 
 /* ---- Values ------------------------------------------------------------------------------- */
 
+/* Sets the options to what they are where none is given.  Those of all commands stay zero. */
+static void unset_values(const struct option_row *rows, void *values) {
+    for (; rows->name; rows++) {
+        void *place = (char *)values + rows->offset;
+        if (rows->offset < sizeof(struct common_options))
+            continue;
+        if (rows->kind == OPTION_INTEGER)
+            *(int64_t *)place = INTEGER_UNSET;
+        else if (rows->kind == OPTION_REAL)
+            *(double *)place = REAL_UNSET;
+        else if (rows->kind == OPTION_CHOICE)
+            *(int *)place = CHOICE_UNSET;
+    }
+}
+
+static bool is_given(const struct option_row *row, const void *values) {
+    const void *place = (const char *)values + row->offset;
+    switch (row->kind) {
+    case OPTION_FLAG:
+        return *(const bool *)place;
+    case OPTION_STRING:
+        return *(const char *const *)place;
+    case OPTION_LIST:
+        return ((const struct string_list *)place)->n > 0;
+    case OPTION_INTEGER:
+        return *(const int64_t *)place != INTEGER_UNSET;
+    case OPTION_REAL:
+        return !isnan(*(const double *)place);
+    case OPTION_CHOICE:
+        break;
+    }
+    return *(const int *)place != CHOICE_UNSET;
+}
+
+bool options_any_given(const struct command *command, const void *values, const char *const *names,
+                       bool listed) {
+    for (const struct option_row *row = command->options; row->name; row++) {
+        bool found = false;
+        for (size_t i = 0; names[i]; i++)
+            found = found || strcmp(names[i], row->name) == 0;
+        if (found == listed && is_given(row, values))
+            return true;
+    }
+    return false;
+}
+
 static void say_number(const struct option_row *row, const char *text, struct option_problem *p) {
     if (row->kind == OPTION_INTEGER)
         snprintf(p->text, sizeof p->text, "'%.200s' is not a whole number from %.0f to %.0f", text,
@@ -430,6 +476,8 @@ int command_run(const struct command *command, int argc, char **argv) {
     }
     if (command->defaults)
         memcpy(values, command->defaults, size);
+    else
+        unset_values(command->options, values);
     int status = options_parse(command, argc, argv, values, &operands);
     if (status == OPTIONS_RUN)
         status = command->run(command, values, &operands);

@@ -10,6 +10,7 @@
 #include "cli/system/status.h"
 #include "lib/base/text_of.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +31,7 @@ enum option_kind {
 
 /* The values of options that the command line does not give. */
 #define INTEGER_UNSET INT64_MIN
-#define REAL_UNSET (-1.0) /* of options that are never negative */
+#define REAL_UNSET NAN
 #define CHOICE_UNSET (-1)
 
 struct string_list {
@@ -105,7 +106,7 @@ struct command {
     const char *operand_hint; /* added to the error about an unexpected argument; NULL: nothing */
     const struct example *examples; /* ends with a row without a command; NULL: none */
     const struct note *notes;       /* ends with a row without a title; NULL: none */
-    const void *defaults;           /* of the command's own structure; NULL: zeros */
+    const void *defaults;           /* the command's own structure; NULL: every option is unset */
     size_t size;                    /* of that structure; 0: it is struct common_options */
     /* Runs the command with the values of its options, and returns the exit status. */
     int (*run)(const struct command *command, void *values, struct operands *operands);
@@ -238,6 +239,14 @@ struct option_given {
 
 /* The name of the first of n options that was given, or NULL. */
 const char *options_first_given(const struct option_given *options, size_t n);
+
+/* Whether any option was given that is in the list of names, which ends with NULL; or, if not
+ * `listed`, that is not in it.  Not for commands with defaults of their own. */
+bool options_any_given(const struct command *command, const void *values, const char *const *names,
+                       bool listed);
+
+/* The options that say nothing about the work itself, for such a list. */
+#define COMMON_NAMES "threads", "quiet", "summary", "help"
 
 /* Prints the error with a pointer to the help; returns STATUS_USAGE. */
 int options_wrong(const struct command *command, const char *format, ...)

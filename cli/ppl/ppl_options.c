@@ -180,7 +180,7 @@ const struct option_row ppl_option_rows[] = {
      "write what the model became to OUT.txl, also after Ctrl-C; takes one text",
      .argument = "OUT.txl", .file = FILE_WHOLE},
     {"type", OPTION_CHOICE, PLACE(dynamic.type), "the type of OUT.txl's matrices",
-     .choices = dynamic_types, .standard = "f32"},
+     .choices = weight_types, .standard = "f32"},
     {"json", OPTION_FLAG, PLACE(json), "print an object for each file", .section = "Output"},
     {"per-token", OPTION_STRING, PLACE(per_token),
      "write a table of the scored tokens to FILE: place, text, nats", .file = FILE_STREAM},

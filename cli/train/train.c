@@ -238,7 +238,7 @@ static json_t *evaluation_to_json(const struct train *t, const struct heldout_sc
 
 /* Writes the kept weights, or today's if nothing has been measured. */
 static bool write_output(struct train *t) {
-    const char *path = t->options->output, *type = train_types[t->run.type];
+    const char *path = t->options->output, *type = weight_types[t->run.type];
     int threads = t->run.training.threads;
     txl_error *error = &t->not_written;
     error->status = isnan(t->run.best)
@@ -766,24 +766,25 @@ static void close_all(struct train *t) {
 
 /* ---- The command -------------------------------------------------------------------------- */
 
+/* What a resumed run may have of its own, and what only a new model can. */
+static const char *const of_resumed[] = {"output", "valid",  "state",      "resume",
+                                         "log",    "report", "steps",      "epochs",
+                                         "hours",  "binary", COMMON_NAMES, NULL};
+static const char *const of_new[] = {"vocab",   "min-count", "shape",   "n-layer", "n-head",
+                                     "d-head",  "d-model",   "d-inner", "d-embed", "div-val",
+                                     "cutoffs", "pre-lnorm", NULL};
+
 static int check_options(const struct command *command, const struct train_options *options) {
     int bounds = (options->steps != INTEGER_UNSET) + (options->epochs != INTEGER_UNSET) +
                  !isnan(options->hours);
     if (!options->output)
         return options_wrong(command, "--output is missing");
-    if (options->resume && train_options_fixed(options))
+    if (options->resume && options_any_given(command, options, of_resumed, false))
         return options_wrong(command, "--resume takes all settings from the state, but --steps, "
                                       "--epochs and --hours");
     if (bounds > 1)
         return options_wrong(command, "only one of --steps, --epochs and --hours can be given");
-    bool sizes =
-        options->shape != CHOICE_UNSET || options->cutoffs || options->pre_lnorm != CHOICE_UNSET;
-    const int64_t size[] = {options->n_layer, options->n_head,   options->d_head,
-                            options->d_model, options->d_inner,  options->d_embed,
-                            options->div_val, options->min_count};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        sizes = sizes || size[i] != INTEGER_UNSET;
-    if (options->init && (options->vocab || sizes))
+    if (options->init && options_any_given(command, options, of_new, true))
         return options_wrong(command, "--init has its own vocabulary and sizes");
     if (options->d_model != INTEGER_UNSET && options->d_model % 2 != 0)
         return options_wrong(command, "--d-model %" PRId64 " is odd: positions need an even number",
@@ -798,40 +799,6 @@ static int check_options(const struct command *command, const struct train_optio
         return options_wrong(command, "--ids needs a vocabulary: --init or --vocab FILE");
     return OPTIONS_RUN;
 }
-
-static const struct train_options defaults = {.shape = CHOICE_UNSET,
-                                              .pre_lnorm = CHOICE_UNSET,
-                                              .same_length = CHOICE_UNSET,
-                                              .type = CHOICE_UNSET,
-                                              .compute = CHOICE_UNSET,
-                                              .text = CHOICE_UNSET,
-                                              .min_count = INTEGER_UNSET,
-                                              .n_layer = INTEGER_UNSET,
-                                              .n_head = INTEGER_UNSET,
-                                              .d_head = INTEGER_UNSET,
-                                              .d_model = INTEGER_UNSET,
-                                              .d_inner = INTEGER_UNSET,
-                                              .d_embed = INTEGER_UNSET,
-                                              .div_val = INTEGER_UNSET,
-                                              .tgt_len = INTEGER_UNSET,
-                                              .mem_len = INTEGER_UNSET,
-                                              .forget_every = INTEGER_UNSET,
-                                              .clamp_len = INTEGER_UNSET,
-                                              .batch = INTEGER_UNSET,
-                                              .warmup = INTEGER_UNSET,
-                                              .steps = INTEGER_UNSET,
-                                              .epochs = INTEGER_UNSET,
-                                              .eval_every = INTEGER_UNSET,
-                                              .save_every = INTEGER_UNSET,
-                                              .patience = INTEGER_UNSET,
-                                              .seed = INTEGER_UNSET,
-                                              .lr = NAN,
-                                              .lr_min = NAN,
-                                              .clip = NAN,
-                                              .epsilon = NAN,
-                                              .dropout = NAN,
-                                              .dropatt = NAN,
-                                              .hours = NAN};
 
 static const txl_peers *peers;
 
@@ -906,8 +873,7 @@ const struct command train_command = {
     .operands = operands,
     .examples = examples,
     .notes = notes,
-    .defaults = &defaults,
-    .size = sizeof defaults,
+    .size = sizeof(struct train_options),
     .run = run,
     .start = start,
 };

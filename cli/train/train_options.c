@@ -9,8 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-const char *const train_types[] = {"f32", "f16", "bf16", "q8", NULL};
-
 static int64_t integer_or(int64_t asked, int64_t standard) {
     return asked == INTEGER_UNSET ? standard : asked;
 }
@@ -190,7 +188,7 @@ json_t *train_run_to_json(const struct train_run *run) {
     json_t *rest = fields_to_json(run);
     bool good = object && rest && json_object_update(object, rest) == 0 &&
                 json_object_set_new(object, "text", json_string(text_forms[run->text])) == 0 &&
-                json_object_set_new(object, "type", json_string(train_types[run->type])) == 0 &&
+                json_object_set_new(object, "type", json_string(weight_types[run->type])) == 0 &&
                 json_object_del(object, "valid_checksum") == 0;
     json_decref(rest);
     if (!good)
@@ -236,27 +234,6 @@ bool train_run_from_text(struct train_run *run, struct curves *curves, const cha
            (run->text == TEXT_RAW || run->text == TEXT_TOKENS);
 }
 
-bool train_options_fixed(const struct train_options *options) {
-    const int64_t integers[] = {options->min_count, options->n_layer,      options->n_head,
-                                options->d_head,    options->d_model,      options->d_inner,
-                                options->d_embed,   options->div_val,      options->tgt_len,
-                                options->mem_len,   options->clamp_len,    options->batch,
-                                options->warmup,    options->eval_every,   options->save_every,
-                                options->seed,      options->forget_every, options->patience};
-    const double reals[] = {options->lr,      options->lr_min,  options->clip,
-                            options->epsilon, options->dropout, options->dropatt};
-    bool any = options->name || options->init || options->vocab || options->cutoffs ||
-               options->shape != CHOICE_UNSET || options->pre_lnorm != CHOICE_UNSET ||
-               options->same_length != CHOICE_UNSET || options->type != CHOICE_UNSET ||
-               options->compute != CHOICE_UNSET || options->ids || options->skip_unknown ||
-               options->common.unwrap || options->text != CHOICE_UNSET;
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
-        any = any || integers[i] != INTEGER_UNSET;
-    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
-        any = any || !isnan(reals[i]);
-    return any;
-}
-
 /* ---- The table ---------------------------------------------------------------------------- */
 
 #define PLACE(member) offsetof(struct train_options, member)
@@ -271,7 +248,7 @@ const struct option_row train_option_rows[] = {
     {"output", OPTION_STRING, PLACE(output),
      "the weights file to write: the model that was best on the held-out text so far",
      .section = "Files", .letter = 'o', .argument = "OUT.txl", .file = FILE_WHOLE},
-    {"type", OPTION_CHOICE, PLACE(type), "type of its weights", .choices = train_types,
+    {"type", OPTION_CHOICE, PLACE(type), "type of its weights", .choices = weight_types,
      .standard = "f32"},
     MODEL_NAME_ROW(PLACE(name)),
     {"state", OPTION_STRING, PLACE(state),

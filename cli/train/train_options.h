@@ -47,9 +47,6 @@ struct train_options {
 
 extern const struct option_row train_option_rows[];
 
-/* Whether an option was given that a state fixes. */
-bool train_options_fixed(const struct train_options *options);
-
 /* Everything that a run of training depends on, except the model and the texts, and its progress.
  * The state keeps it. */
 struct train_run {
@@ -65,7 +62,7 @@ struct train_run {
     bool ids;                       /* the texts are ids */
     bool skip_unknown;              /* leave out what the vocabulary lacks */
     bool unwrap;                    /* join the lines of paragraphs */
-    int type;                       /* of the output, an index into train_types */
+    int type;                       /* of the output, an index into weight_types */
     bool holds_out;                 /* there is a held-out text */
     double seconds;                 /* of work so far, over all resumptions */
     double best;                    /* nats a token of the held-out text; NAN: not measured yet */
@@ -75,8 +72,6 @@ struct train_run {
     double late;                    /* running mean of the steps' nats a token; NAN: none */
     uint64_t valid_checksum;        /* of the held-out ids */
 };
-
-extern const char *const train_types[];
 
 /* Takes the options, and defaults for those not given; `model` is the model to train, NULL for a
  * new one. */
