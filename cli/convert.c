@@ -191,79 +191,80 @@ static int run(const struct command *command, void *values, struct operands *ope
 
 static const struct option_row options[] = {
     {"output", OPTION_STRING, PLACE(output),
-     "the weights file to write; it appears when it is complete", .section = "Files", .letter = 'o',
-     .argument = "OUT.txl", .file = FILE_PRODUCT},
+     "write the weights file OUT.txl; it appears when it is complete", .section = "Files",
+     .letter = 'o', .argument = "OUT.txl", .file = FILE_PRODUCT},
     {"vocab", OPTION_STRING, PLACE(vocabulary),
-     "the vocabulary: cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, a SentencePiece "
-     "model, or a text file with a symbol on each line",
+     "take the vocabulary of FILE: cache.pt, cache.pkl, vocab.bin, vocab.pkl, vocab.json, "
+     "a SentencePiece model, or a text file with a symbol a line",
      .standard = "the one beside the checkpoint", .file = FILE_READ},
     MODEL_NAME_ROW(PLACE(name)),
     {"type", OPTION_CHOICE, PLACE(type),
-     "type of the stored weights; q8: 8-bit integers with a scale for each 64",
+     "store the weights in this type; q8: 8-bit integers with a scale for each 64",
      .choices = weight_types, .standard = "the checkpoint's; float64 becomes f32"},
     {"level", OPTION_INTEGER, PLACE(level),
-     "level of zstd's compression; 0: none, the weights are used in the file",
+     "compress with zstd at level N; 0: not at all, so that the weights are used in the "
+     "file",
      .standard = "the fastest that saves space", .most = 22},
     {"n-head", OPTION_INTEGER, PLACE(n_head), "attention heads of a layer",
      .section = "Facts of the model, which override the checkpoint", .least = 1, .most = INT32_MAX},
     {"cutoffs", OPTION_STRING, PLACE(cutoffs),
-     "the ids that the bands of the adaptive softmax begin with, except the first band; separated "
-     "by commas; empty: one band",
+     "first ids of the adaptive softmax's bands but the first, with commas between them; "
+     "empty: there is one band",
      .argument = "LIST"},
     PRE_LNORM_ROW(.offset = PLACE(pre_lnorm)),
     {"attn-type", OPTION_INTEGER, PLACE(attn_type),
-     "attention: 0: the paper's; 1: learned distances; 2: absolute positions by sinusoids; 3: "
-     "absolute positions, learned",
+     "attention: 0: the paper's; 1: learned distances; 2: absolute positions by "
+     "sinusoids; 3: learned absolute positions",
      .most = 3},
     {"memory-start", OPTION_CHOICE, PLACE(memory_start),
-     "the memory before the first token: empty, as in PyTorch, or zeros, as in TensorFlow",
+     "memory before the first token: empty, as in PyTorch, or zeros, as in TensorFlow",
      .choices = memory_starts},
     {"activation", OPTION_CHOICE, PLACE(activation),
-     "XLNet: what follows the first feed-forward matrix. gelu in config.json is taken for "
-     "gelu-tanh, which the published weights were trained with; models trained with Hugging Face "
-     "3.3 or later need gelu-erf",
+     "XLNet: activation of the feed-forward part. For gelu in config.json convert takes "
+     "gelu-tanh, which the published weights were trained with; models trained with "
+     "Hugging Face 3.3 or later need gelu-erf",
      .choices = activations, .standard = "the checkpoint's"},
     {"cluster-order", OPTION_CHOICE, PLACE(cluster_order),
-     "order of the bands' entries in the softmax's head: reversed, as in PyTorch, or forward, as "
+     "order of the bands in the softmax's head: reversed, as in PyTorch, or forward, as "
      "in TensorFlow",
      .choices = cluster_orders},
     {"layer-norm-eps", OPTION_REAL, PLACE(layer_norm_eps),
-     "what layer normalisation adds to the variance; TensorFlow's code 1e-12",
+     "epsilon of layer normalisation; TensorFlow's code has 1e-12",
      .standard = "the checkpoint's, else 1e-5", .most = 1},
-    {"tokenizer", OPTION_CHOICE, PLACE(tokenizer), "how the model's text becomes symbols",
-     .choice = tokenizer},
+    {"tokenizer", OPTION_CHOICE, PLACE(tokenizer), "how text becomes symbols", .choice = tokenizer},
     TGT_LEN_ROW(.section = "Default settings of a run", .offset = PLACE(tgt_len)),
     MEM_LEN_ROW(.offset = PLACE(mem_len)),
     CLAMP_LEN_ROW(.offset = PLACE(clamp_len)),
     SAME_LENGTH_ROW(.offset = PLACE(same_length)),
     {"same-length-reach", OPTION_CHOICE, PLACE(reach),
-     "how many positions a token sees with --same-length yes, itself included", .choices = reaches,
-     .standard = "mem_len; of TensorFlow's checkpoints mem_len+1"},
+     "positions that a token sees with --same-length yes, itself included", .choices = reaches,
+     .standard = "mem_len, of TensorFlow's checkpoints mem_len+1"},
     COMMON_ROWS,
     {0}};
 
 static const struct operand_row operands[] = {
     {.name = "SOURCE",
-     .help = "a directory with a published checkpoint, or one file; " BUILT_IN
-             ": the built-in model, with no option but --type",
+     .help = "checkpoint: a folder or a file; " BUILT_IN
+             ": the model within the program, which takes no other option than --output and --type",
      .model = true},
     {0}};
 
 static const struct note notes[] = {
     {"Sources",
-     "convert reads what PyTorch saves, in its old container and in its zip container: whole "
-     "modules and state dicts; state dicts that plain pickle saved; and Hugging Face's "
-     "pytorch_model.bin and model.safetensors with config.json, also in shards. It reads pickles "
-     "as data and executes nothing in them. Where a checkpoint does not state a fact, convert "
-     "names the option that states it.\n\n"
-     "It also reads the TensorFlow checkpoints of the authors of Transformer-XL and XLNet, as they "
-     "publish them: SOURCE is the folder that holds model/ and data/, one of XLNet's unpacked "
-     "archives, the .index file, or its name without .index."},
-    {"Summary line",
-     "Where standard error is no terminal, or with --summary, its last line is key=value between "
-     "blanks, in this order:\n\n"
-     " txl convert: bytes seconds output\n\n"
-     "The output's name runs to the end of the line. txl info prints what the file says."},
+     "convert reads\n\n"
+     " - what PyTorch saves, in its old container and in its zip container:\n"
+     "   whole modules and state dicts\n"
+     " - state dicts that plain pickle saved\n"
+     " - Hugging Face's pytorch_model.bin and model.safetensors with\n"
+     "   config.json, also in shards\n"
+     " - the TensorFlow checkpoints of the authors of Transformer-XL and XLNet\n\n"
+     "Of a TensorFlow checkpoint SOURCE is the folder that holds model/ and data/, one of "
+     "XLNet's unpacked archives, the .index file, or its name without .index.\n\n"
+     "Pickles are read as data: nothing in them is executed. If a checkpoint does not "
+     "state a fact, convert names the option that does."},
+    SUMMARY_NOTE(
+        " txl convert: bytes seconds output",
+        "The output's name runs to the end of the line. txl info prints what the file says."),
     {0}};
 
 static const struct example examples[] = {
@@ -279,8 +280,9 @@ static const struct example examples[] = {
 const struct command convert_command = {
     .name = "convert",
     .summary = "make a weights file from a published checkpoint",
-    .description = "Reads the checkpoint and the vocabulary of SOURCE and writes one weights file, "
-                   "which every other command takes as its --model.",
+    .description =
+        "Reads the checkpoint and the vocabulary of SOURCE and writes them to one weights "
+        "file, for the --model of the other commands.",
     .options = options,
     .operands = operands,
     .examples = examples,

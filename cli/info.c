@@ -394,7 +394,7 @@ static int run(const struct command *command, void *values, struct operands *fil
 static const struct option_row options[] = {
     {"json", OPTION_FLAG, PLACE(json), "print an object for each file", .section = "Output"},
     {"tensors", OPTION_FLAG, PLACE(tensors),
-     "list the tensors too: name, dtype, shape, and in a weights file the bytes"},
+     "list the tensors too: name, dtype, shape, and the bytes of those in a weights file"},
     FILES_FROM_ROW("Input"),
     MODEL_ROW,
     COMMON_ROWS,
@@ -402,8 +402,9 @@ static const struct option_row options[] = {
 
 static const struct operand_row operands[] = {
     {.name = "FILE",
-     .help = "a weights file, or a checkpoint that convert reads: a file or a directory; without "
-             "FILE the model in use is described; " BUILT_IN " is the built-in model",
+     .help = "weights file, or a checkpoint that convert reads, a file or a folder; " BUILT_IN
+             ": the model within the program. Without FILE info describes the model that the "
+             "other commands would use",
      .optional = true,
      .model = true,
      .repeats = true},
@@ -419,18 +420,20 @@ const struct command info_command = {
     .name = "info",
     .summary = "print what a weights file or checkpoint holds",
     .description =
-        "Describes each FILE. For a weights file it prints every fact that the file states about "
-        "its model, under the names of weights-format.md; the number of parameters; and the "
-        "checksum that identifies the model. For a checkpoint it prints the same facts as far as "
-        "txl convert would recognise them, the vocabulary that convert would take, and as missing "
-        "the options that convert would need; or the reason why convert would refuse it. A FILE "
-        "that cannot be read is named and left out; the exit status is then 1.\n\n"
-        "bytes_expanded is the memory that expanded weights take in the process; weights stored "
-        "raw are used in the file's pages, which processes share. bytes_session is the memory of a "
-        "session with the published settings: keys, values, position rows and activations; "
+        "Describes each FILE.\n\n"
+        "Of a weights file info prints all that it states about its model, under the names "
+        "of weights-format.md, the number of parameters, and the checksum that identifies "
+        "the model.\n\n"
+        "Of a checkpoint it prints what txl convert recognises: the same facts, the "
+        "vocabulary that convert would take, and as missing the options that it would need; "
+        "or why convert would refuse it.\n\n"
+        "A FILE that cannot be read is named and left out; the exit status is then 1.\n\n"
+        "bytes_expanded is the memory of the expanded weights; raw weights are used in the "
+        "file's pages, which processes share. bytes_session is the memory of a session with "
+        "the published settings: keys, values, position rows and activations. "
         "bytes_session_f16 is the same with --memory-type f16. bytes_resident is weights and "
-        "session together, the most that generating and scoring hold; bytes_resident_low_memory is "
-        "the same with --low-memory.",
+        "session together, the most that generating and scoring hold; "
+        "bytes_resident_low_memory is the same with --low-memory.",
     .options = options,
     .operands = operands,
     .examples = examples,

@@ -355,8 +355,9 @@ static int run(const struct command *command, void *values, struct operands *fil
 
 static const struct option_row options[] = {
     TEXT_ROW(.section = "Text", .standard = "tokens", .offset = PLACE(text)),
-    {"ids", OPTION_FLAG, PLACE(ids), "decimal ids instead of symbols"},
-    {"decode", OPTION_FLAG, PLACE(decode), "the reverse: symbols, or with --ids ids, to text",
+    {"ids", OPTION_FLAG, PLACE(ids),
+     "print decimal ids instead of symbols; with --decode read them"},
+    {"decode", OPTION_FLAG, PLACE(decode), "put symbols, or with --ids ids, together to text",
      .letter = 'd'},
     SKIP_UNKNOWN_ROW("with --ids: ", PLACE(skip_unknown)),
     BINARY_ROW,
@@ -367,25 +368,21 @@ static const struct option_row options[] = {
 
 static const struct operand_row operands[] = {
     {.name = "FILE",
-     .help = "text; - is standard input, which is also read without FILE unless it is a terminal",
+     .help = "text to split, or with --decode to put together",
      .optional = true,
      .standard_input = true,
      .repeats = true},
     {0}};
 
 static const struct note notes[] = {
-    {"Symbols",
-     "Symbols stand as they are split, before the vocabulary is asked. In models of characters a "
-     "space is written \\x20 and a backslash \\\\. Models of bytes and of letters have no symbol "
-     "for "
-     "the line end: there the lines of the output are the lines of the text."},
-    {"Summary line",
-     "Where standard error is no terminal, or with --summary, its last line is key=value between "
-     "blanks, in this order:\n\n"
-     " txl tokenize: symbols unknown bytes text model\n\n"
-     "unknown counts symbols that were replaced or left out because the vocabulary lacks them, "
-     "with --decode those that were written as they are spelled; bytes are of the input; the "
-     "model's name runs to the end of the line."},
+    {"Symbols", "Symbols are printed before the vocabulary is asked for them. Models of characters "
+                "write a space \\x20 and a backslash \\\\. Models of bytes and of letters have no "
+                "symbol for the line end, so that each line of the output is a line of the text."},
+    SUMMARY_NOTE(
+        " txl tokenize: symbols unknown bytes text model",
+        "unknown counts the symbols that were replaced or left out because the vocabulary "
+        "lacks them, with --decode those that were written as they are spelled. bytes counts "
+        "those of the input. The model's name runs to the end of the line."),
     {0}};
 
 static const struct example examples[] = {
@@ -396,10 +393,11 @@ static const struct example examples[] = {
 
 const struct command tokenize_command = {
     .name = "tokenize",
-    .summary = "split text into symbols or ids, or put it together again",
-    .description = "Prints the symbols of each FILE with blanks between them, a line for a line, "
-                   "the symbols of line boundaries included. A FILE that cannot be read is named "
-                   "and left out; the exit status is then 1.",
+    .summary = "split text into symbols or ids, and put it together again",
+    .description =
+        "Splits each FILE as the model does, and prints its symbols with blanks between "
+        "them, a line for each line of the text. The symbols of line boundaries are printed "
+        "too. A FILE that cannot be read is named and left out; the exit status is then 1.",
     .options = options,
     .operands = operands,
     .examples = examples,

@@ -42,7 +42,7 @@ static int run(const struct command *command, void *values, struct operands *fil
 static const struct option_row options[] = {FILES_FROM_ROW("Input"), COMMON_ROWS, {0}};
 
 static const struct operand_row operands[] = {
-    {.name = "FILE", .help = "a weights file, as txl convert writes it", .repeats = true}, {0}};
+    {.name = "FILE", .help = "weights file", .repeats = true}, {0}};
 
 static const struct example examples[] = {
     {"txl verify wt103.txl", "look for damage after a download or a copy"},
@@ -54,9 +54,9 @@ const struct command verify_command = {
     .name = "verify",
     .summary = "compare every checksum of a weights file",
     .description =
-        "Reads every byte of each FILE and compares every checksum. Prints FILE: OK, unless "
-        "--quiet. The first damage found in a FILE is an error; the others are verified "
-        "nevertheless, and the exit status is 1.",
+        "Reads every byte of each FILE, compares all checksums, and prints FILE: OK, unless "
+        "--quiet. For a damaged FILE it prints the first damage as an error and goes on with "
+        "the next; the exit status is then 1.",
     .options = options,
     .operands = operands,
     .examples = examples,

@@ -21,8 +21,9 @@ static const struct option_row options[] = {COMMON_ROWS, {0}};
 const struct command version_command = {
     .name = "version",
     .summary = "print the version",
-    .description = "Prints the version of txl, the kernels that it chose for this processor, and "
-                   "OpenBLAS's. txl --version and txl -V are the same.",
+    .description =
+        "Prints the version of txl, the kernels that it chose for this processor, and the "
+        "kernels of OpenBLAS. txl --version and txl -V do the same.",
     .options = options,
     .run = run,
 };

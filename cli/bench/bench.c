@@ -625,38 +625,37 @@ static int run(const struct command *command, void *values, struct operands *ope
 static const struct option_row options[] = {
     MODEL_ROW,
     {"shape", OPTION_CHOICE, PLACE(shape),
-     "instead, random weights in the shape of a published model; small: 6 layers of 320",
+     "measure random weights in the shape of a published model; small: 6 layers of 320",
      .choices = published_shapes},
-    {"type", OPTION_CHOICE, PLACE(type), "the type of those weights", .choices = weight_types,
-     .standard = "f32"},
+    {"type", OPTION_CHOICE, PLACE(type), "with --shape: type of the weights",
+     .choices = weight_types, .standard = "f32"},
     {"mem-len", OPTION_STRING, PLACE(mem_lens),
-     "tokens of memory before the segment: each of these numbers, with commas between them, is "
-     "measured",
+     "measure with each of these numbers of tokens of memory before the segment, with "
+     "commas between them",
      .section = "Segments and memory", .argument = "LIST", .standard = "the checkpoint's"},
     TGT_LEN_ROW(.standard = "the checkpoint's", .offset = PLACE(session.tgt_len)),
     CLAMP_LEN_ROW(.standard = "the checkpoint's", .offset = PLACE(session.clamp_len)),
     SAME_LENGTH_ROW(.standard = "the checkpoint's", .offset = PLACE(session.same_length)),
     MEMORY_TYPE_ROW(PLACE(session.memory_type)),
     {"mode", OPTION_CHOICE, PLACE(mode),
-     "what to measure: scoring whole segments, generating with a full memory, of an XLNet "
-     "generating and reading all known tokens again in each round, or training",
+     "measure scoring whole segments, generating with a full memory, generating with all "
+     "known tokens read again in each round (XLNet), or training",
      .section = "Measurement", .choices = modes, .standard = "score, generate and refreshed"},
     {"refresh", OPTION_INTEGER, PLACE(refresh),
-     "refreshed: new tokens after each block, as in txl generate", .argument = "R",
+     "refreshed: generate R tokens after each block, as txl generate does", .argument = "R",
      .standard = TEXT_OF(REFRESH_TOKENS), .least = 1, .most = TXL_MAX_ASKED},
-    {"known", OPTION_INTEGER, PLACE(known), "refreshed: the tokens of the block",
+    {"known", OPTION_INTEGER, PLACE(known), "refreshed: tokens of the block",
      .standard = TEXT_OF(KNOWN_TOKENS), .least = 1, .most = TXL_MAX_TGT_LEN},
     {"seconds", OPTION_REAL, PLACE(seconds),
-     "seconds of each measurement; it takes longer if three samples do", .argument = "S",
+     "measure for S seconds, or longer if three samples take longer", .argument = "S",
      .standard = TEXT_OF(SECONDS), .most = 86400},
     {"compute", OPTION_CHOICE, PLACE(compute),
-     "with --mode train: as in txl train; int8: for q8 weights in other modes, as in txl ppl",
+     "train: f32 or bf16, as in txl train; other modes: int8 for q8 weights, as in txl ppl",
      .section = "Training", .choices = bench_computes, .standard = "f32"},
-    {"batch", OPTION_INTEGER, PLACE(batch), "with --mode train: streams of a step",
+    {"batch", OPTION_INTEGER, PLACE(batch), "train: streams of a step",
      .standard = TEXT_OF(TRAIN_BATCH), .least = 1, .most = 1 << 20},
-    {"dropout", OPTION_REAL, PLACE(dropout),
-     "with --mode train: share of activations that are dropped", .standard = TEXT_OF(TRAIN_DROPOUT),
-     .most = 0.99},
+    {"dropout", OPTION_REAL, PLACE(dropout), "train: drop this share of activations",
+     .standard = TEXT_OF(TRAIN_DROPOUT), .most = 0.99},
     {"json", OPTION_FLAG, PLACE(json), "print an object for each measurement", .section = "Output"},
     {"csv", OPTION_FLAG, PLACE(csv), "print a row for each measurement, with the same fields"},
     COMMON_ROWS,
@@ -664,47 +663,48 @@ static const struct option_row options[] = {
 
 static const struct note notes[] = {
     {"Measurements",
-     "The memory is filled first, and a first sample warms up. Right before every other sample "
-     "the machine's limits are measured with the same threads: the best rate of reading a large "
-     "buffer, OpenBLAS's best sgemm, and, where weights are multiplied in bf16 or in 8 bits, the "
-     "peak of the processor's instruction for it, with operands in registers. The "
-     "result has the median of the samples, their 10th and 90th percentile, the limits' medians, "
-     "and the share of the limit. For generating, the share is tokens a second, times the bytes "
-     "that one token must read, divided by the bandwidth. For scoring and training it is tokens a "
-     "second, times the operations that one token must do, divided by the peak of what the last "
-     "column names: sgemm or the instruction. A sample of refreshed (XLNet) is a round: a block of "
-     "--known tokens, then --refresh new ones; all but the first new one read the weights. Its "
-     "share is the time that both limits allow, divided by the time taken. The tokens are drawn at "
-     "random by Zipf's law."},
+     "bench fills the memory first, and warms up with a sample that does not count. Right "
+     "before every other sample it measures the machine's limits with the same threads: "
+     "the best rate of reading a large buffer, OpenBLAS's best sgemm, and, where weights "
+     "are multiplied in bf16 or 8 bits, the peak of the processor's instruction for it, "
+     "with operands in registers.\n\n"
+     "A result is the median of the samples, with their 10th and 90th percentile, the "
+     "medians of the limits, and the share of the limit. For generating the share is "
+     "tokens a second, times the bytes that a token must read, divided by the bandwidth. "
+     "For scoring and training it is tokens a second, times the operations of a token, "
+     "divided by the peak of sgemm or of the instruction that the last column names.\n\n"
+     "A sample of refreshed (XLNet) is a round: a block of --known tokens, then --refresh "
+     "new ones; all but the first new one read the weights. Its share is the time that "
+     "both limits allow, divided by the time taken.\n\n"
+     "The tokens are drawn at random by Zipf's law."},
     {"Training",
-     "--mode train takes steps of txl train in f32, or with --compute bf16 in bf16. Only "
+     "--mode train takes steps of txl train, in f32 or with --compute bf16 in bf16. Only "
      "necessary operations count, two for a multiply-add: for rows of the segment every "
-     "matrix three times, once forward and once for each gradient; for rows of memory the matrices "
-     "of keys and values twice; for position rows their own matrix twice; and attention's three "
-     "products three times over the positions that a token sees."},
-    {"JSON and CSV", "The fields, of each measurement:\n\n"
-                     " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
-                     " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
-                     " sgemm_peak instruction instruction_peak share_of_limit\n"
-                     " kernels blas refresh known\n\n"
-                     "or with --mode train\n\n"
-                     " mode compute batch dropout threads tgt_len mem_len\n"
-                     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
-                     " sgemm_peak instruction instruction_peak share_of_limit\n"
-                     " kernels blas\n\n"
-                     "read_bandwidth is in bytes a second; sgemm_peak and instruction_peak are in "
-                     "operations a second; instruction is what multiplies weights, or sgemm; "
-                     "memory_bytes is the memory that training takes, without the text. Only mode "
-                     "refreshed has refresh and known; only the others have mem_len."},
-    {"Summary line",
-     "Where standard error is no terminal, or with --summary, its last line holds the settings as "
-     "key=value between blanks, always in "
-     "this order:\n\n"
-     " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
-     "     same_length_reach layer_norm_eps memory_start cluster_order type\n"
-     "     memory_type threads streams kernels blas model\n\n"
-     "Of an XLNet same_length and cluster_order are left out, and before type come family and "
-     "activation. mem_len is the last one measured; the model's name runs to the end of the line."},
+     "matrix three times, once forward and once for each gradient; for rows of memory the "
+     "matrices of keys and values twice; for position rows their own matrix twice; and "
+     "attention's three products three times over the positions that a token sees."},
+    {"JSON and CSV",
+     "The fields, of each measurement:\n\n"
+     " mode type memory_type threads tgt_len mem_len tokens_per_second\n"
+     " p10 p90 bytes_per_token flops_per_token read_bandwidth\n"
+     " sgemm_peak instruction instruction_peak share_of_limit\n"
+     " kernels blas refresh known\n\n"
+     "or with --mode train\n\n"
+     " mode compute batch dropout threads tgt_len mem_len\n"
+     " tokens_per_second p10 p90 memory_bytes flops_per_token\n"
+     " sgemm_peak instruction instruction_peak share_of_limit\n"
+     " kernels blas\n\n"
+     "read_bandwidth is in bytes a second, sgemm_peak and instruction_peak in operations "
+     "a second. instruction is what multiplies the weights, or sgemm. memory_bytes is the "
+     "memory of the training, without the text. Only mode refreshed has refresh and "
+     "known; only the others have mem_len."},
+    SUMMARY_NOTE(
+        " txl bench: measurements seconds tgt_len mem_len clamp_len same_length\n"
+        "     same_length_reach layer_norm_eps memory_start cluster_order type\n"
+        "     memory_type threads streams kernels blas model",
+        "For an XLNet same_length and cluster_order are left out, and family and activation "
+        "come before type. mem_len is the last one measured. The model's name runs to the "
+        "end of the line."),
     {0}};
 
 static const struct example examples[] = {
@@ -718,12 +718,11 @@ static const struct example examples[] = {
 
 const struct command bench_command = {
     .name = "bench",
-    .summary = "measure speed beside what the machine allows",
+    .summary = "measure speed, and its share of what the machine allows",
     .description =
-        "Measures speed in tokens a second: scoring whole segments; generating tokens one by one "
-        "with a full memory, or (XLNet) reading all known tokens again before new ones; or "
-        "training. It also measures the machine's memory bandwidth and matrix products, and the "
-        "share of their limit that txl reaches.",
+        "Measures speed in tokens a second, of scoring, generating and training. Beside it "
+        "bench measures what the machine allows, its memory bandwidth and matrix products, "
+        "and prints the share of that limit which txl reaches.",
     .options = options,
     .notes = notes,
     .examples = examples,

@@ -347,14 +347,14 @@ static const struct compress_options compressing, decompressing = {.decompress =
 #define PLACE(member) offsetof(struct compress_options, member)
 
 #define OUTPUT_ROWS                                                                                \
-    OPTION_ROW("output", OPTION_STRING, PLACE(output), "write to FILE; - is standard output",      \
+    OPTION_ROW("output", OPTION_STRING, PLACE(output), "write to FILE; -: to standard output",     \
                .section = "Output", .letter = 'o', .file = FILE_STREAM),                           \
         OPTION_ROW("stdout", OPTION_FLAG, PLACE(to_stdout),                                        \
                    "write to standard output, one text after the other", .letter = 'c'),           \
         OPTION_ROW("force", OPTION_FLAG, PLACE(force),                                             \
-                   "replace outputs that exist, follow symbolic links, write to a terminal",       \
+                   "replace existing outputs, follow symbolic links, write to a terminal",         \
                    .letter = 'f'),                                                                 \
-        OPTION_ROW("keep", OPTION_FLAG, PLACE(keep), "keep the FILEs, as is done anyway",          \
+        OPTION_ROW("keep", OPTION_FLAG, PLACE(keep), "keep each FILE; this is the default",        \
                    .letter = 'k'),                                                                 \
         OPTION_ROW("rm", OPTION_FLAG, PLACE(remove),                                               \
                    "remove each FILE once its output is complete")
@@ -367,9 +367,8 @@ static const struct compress_options compressing, decompressing = {.decompress =
                    .letter = 'l'),                                                                 \
         OPTION_ROW("test", OPTION_FLAG, PLACE(test),                                               \
                    "decompress and compare checksums, but write nothing", .letter = 't'),          \
-        OPTION_ROW(                                                                                \
-            "salvage", OPTION_FLAG, PLACE(salvage),                                                \
-            "when decompressing, write what is intact of damaged FILEs, and say what is lost")
+        OPTION_ROW("salvage", OPTION_FLAG, PLACE(salvage),                                         \
+                   "write what is intact of damaged compressed FILEs, and say what is lost")
 
 #define COMMON_ROWS_AS_ZSTD COMMON_ROWS_WITH('T', 0, "use N threads; 0 is one for each processor")
 
@@ -377,7 +376,8 @@ static const struct option_row compress_rows[] = {
     OUTPUT_ROWS,
     INSTEAD_ROWS("Instead of compressing"),
     {"streams", OPTION_INTEGER, PLACE(streams),
-     "read N parts of the text side by side, of at most 64 KiB each; 1 is slow, and saves a little",
+     "read N parts of the text side by side, each of at most 64 KiB; 1 is slow and saves "
+     "a little",
      .section = "Compression", .standard = "one for each 8 KiB, up to 32", .least = 1,
      .most = TXL_MAX_STREAMS},
     FILES_FROM_ROW("Input"),
@@ -394,41 +394,35 @@ static const struct option_row decompress_rows[] = {OUTPUT_ROWS,
                                                     COMMON_ROWS_AS_ZSTD,
                                                     {0}};
 
-static const struct operand_row compress_operands[] = {
-    {.name = "FILE",
-     .help = "what to compress; - is standard input, which is also read without FILE unless it is "
-             "a terminal",
-     .optional = true,
-     .standard_input = true,
-     .repeats = true},
-    {0}};
+static const struct operand_row compress_operands[] = {{.name = "FILE",
+                                                        .help = "file to compress",
+                                                        .optional = true,
+                                                        .standard_input = true,
+                                                        .repeats = true},
+                                                       {0}};
 
-static const struct operand_row decompress_operands[] = {
-    {.name = "FILE",
-     .help = "a compressed file, *" SUFFIX "; - is standard input, which is also read without FILE "
-             "unless it is a terminal",
-     .optional = true,
-     .standard_input = true,
-     .repeats = true},
-    {0}};
+static const struct operand_row decompress_operands[] = {{.name = "FILE",
+                                                          .help = "compressed file, *" SUFFIX,
+                                                          .optional = true,
+                                                          .standard_input = true,
+                                                          .repeats = true},
+                                                         {0}};
 
 static const struct note notes[] = {
     {"Models",
-     "What was compressed with one model can be decompressed with no other. A file names its "
-     "model by a checksum. The model is looked for in --model, in $TXL_MODEL, within the program, "
-     "in " MODELS_FOLDER ", where the built-in models of earlier releases are, and in the folders "
-     "of $TXL_MODELS, which colons divide."},
+     "A text can only be decompressed with the model that compressed it. Its file has the "
+     "checksum of that model, which txl looks for in this order: --model, $TXL_MODEL, the "
+     "program itself, " MODELS_FOLDER
+     ", which has the built-in models of earlier releases, and the folders of "
+     "$TXL_MODELS, with colons between them."},
     {"Any bytes",
-     "Whatever FILE holds comes back byte for byte. Text that the model does not know is written "
-     "as single bytes, each by what followed the byte before it until then; so is each part, of "
-     "64 KiB at most, that this makes smaller than the model does. What neither makes smaller is "
-     "written as it is. The result is the same on every machine, with any number of threads, and "
-     "later versions read it too."},
-    {"Summary line",
-     "Where standard error is no terminal, or with --summary, its last line is key=value between "
-     "blanks, in this order:\n\n"
-     " txl compress: files bytes stored seconds kernels\n\n"
-     "bytes are of text, stored of compressed text."},
+     "Any FILE comes back byte for byte. Each part, of at most 64 KiB, is written in the "
+     "way that makes it smallest: by the model; as single bytes, each by what has "
+     "followed the byte before it so far; or as it is. Text that the model does not know "
+     "is written as single bytes too. The result is the same on every machine and with "
+     "any number of threads, and later versions read it."},
+    SUMMARY_NOTE(" txl compress: files bytes stored seconds kernels",
+                 "bytes counts those of the text, stored those of the compressed text."),
     {0}};
 
 static const struct example compress_examples[] = {
@@ -446,10 +440,11 @@ static const struct example decompress_examples[] = {
 
 const struct command compress_command = {
     .name = "compress",
-    .summary = "make files small, without loss",
+    .summary = "make files smaller, without loss",
     .description =
-        "Compresses each FILE to FILE" SUFFIX " by what the model expects: prose to six tenths of "
-        "what xz needs. Slowly: some tens of kilobytes a second.",
+        "Compresses each FILE to FILE" SUFFIX
+        " by the model's predictions. Prose takes six tenths of what xz needs. It is slow: "
+        "some tens of kilobytes a second.",
     .options = compress_rows,
     .operands = compress_operands,
     .examples = compress_examples,
@@ -461,7 +456,7 @@ const struct command compress_command = {
 
 const struct command decompress_command = {
     .name = "decompress",
-    .summary = "make files of txl compress whole again",
+    .summary = "restore files that txl compress made",
     .description = "Decompresses each FILE, named *" SUFFIX ", to a file without that suffix.",
     .options = decompress_rows,
     .operands = decompress_operands,

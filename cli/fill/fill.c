@@ -332,11 +332,11 @@ static int run(const struct command *command, void *values, struct operands *fil
 
 static const struct option_row rows[] = {
     {"order", OPTION_CHOICE, PLACE(order),
-     "fill the gaps from left to right, or always the one that the model is surest of next",
+     "fill the gaps from left to right, or always next the one that the model is surest of",
      .section = "Gaps", .choices = orders, .standard = "left"},
-    {"pieces", OPTION_INTEGER, PLACE(pieces), "every gap is N pieces of the vocabulary long",
+    {"pieces", OPTION_INTEGER, PLACE(pieces), "fill each gap with N pieces of the vocabulary",
      .standard = "1", .least = 1, .most = 64},
-    {"ids", OPTION_FLAG, PLACE(ids), "the text is decimal ids; a gap is the id of <mask>"},
+    {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids; a gap is the id of <mask>"},
     BINARY_ROW,
     UNWRAP_ROW,
     SAMPLING_ROWS(struct fill_options, sampling, "0"),
@@ -345,7 +345,7 @@ static const struct option_row rows[] = {
     {"json", OPTION_FLAG, PLACE(json), "print an object for each gap, and one at the end",
      .section = "Output"},
     {"logprobs", OPTION_INTEGER, PLACE(logprobs),
-     "with --json: the K likeliest pieces of each gap with their log-probabilities",
+     "with --json: list the K likeliest pieces for each gap with their log-probabilities",
      .argument = "K", .standard = "0", .most = INT32_MAX - 1},
     RAW_OUTPUT_ROW(struct fill_options, raw_output),
     LENGTH_ROWS(struct fill_options, session),
@@ -355,42 +355,40 @@ static const struct option_row rows[] = {
     COMMON_ROWS,
     {0}};
 
-static const struct operand_row operands[] = {
-    {.name = "FILE",
-     .help = "the text, with <mask> where its gaps are; - is standard input, which is also read "
-             "without a FILE unless it is a terminal",
-     .optional = true,
-     .standard_input = true},
-    {0}};
+static const struct operand_row operands[] = {{.name = "FILE",
+                                               .help = "text, with <mask> where its gaps are",
+                                               .optional = true,
+                                               .standard_input = true},
+                                              {0}};
 
 static const struct note notes[] = {
     UNWRAP_NOTE,
-    {"Gaps", "A gap sees the known tokens of its segment on both sides (nothing beyond the "
-             "segment's end), the memory before the segment, and the gaps filled before it. If the "
-             "piece that fills it begins a word, "
-             "the white space before the gap stays, or a blank is added where there is none. Any "
-             "other piece continues the word before the gap: the blanks and tabs between them are "
-             "dropped, but a line end stays. With --order surest all open gaps of the "
-             "segment are predicted again after each one is filled, and the next is the one whose "
-             "likeliest piece has the highest log-probability, of equal ones the leftmost. The "
-             "likeliest piece is taken, unless --temperature is above 0."},
+    {"Gaps", "A gap sees the known tokens of its segment on both sides, the memory before the "
+             "segment, and the gaps that were filled before it; it sees nothing behind the "
+             "segment. If its piece begins a word, the white space before the gap stays, and a "
+             "blank is added if there is none. Any other piece continues the word before the gap: "
+             "blanks and tabs between them are dropped, a line end stays. With --order surest all "
+             "open gaps of the segment are predicted anew after each one that is filled; the next "
+             "is the one whose likeliest piece has the highest log-probability, of equal ones the "
+             "leftmost. The likeliest piece is taken, unless --temperature is above 0."},
     SAMPLING_NOTE,
     {"JSON",
-     "Every gap gives {\"file\", \"line\", \"offset\", \"length\", \"gap\", \"ids\", \"text\", "
-     "\"logprob\", \"top\"}: line counts from 1, gap from 0; offset and length are the bytes of "
-     "the text that are replaced, <mask> and the blanks before it that are dropped; text is what "
-     "comes in their place; logprob is the sum over its pieces of "
-     "the model's own at temperature 1 before any ban; top the --logprobs likeliest as {\"id\", "
-     "\"text\", \"logprob\"}, else null, and with --pieces a list of such lists. At last comes "
-     "{\"done\", \"seed\", \"settings\"}. A file that cannot be read gives {\"file\", \"error\"} "
-     "alone."},
-    {"Summary line", "Where standard error is no terminal, or with --summary, its last line is\n\n"
-                     " txl fill: gaps tokens pieces seed seconds temperature top_k top_p [min_p]\n"
-                     "     [typical] [repetition_penalty repeat_last] [no_repeat_ngram]\n"
-                     "     allow_unk text tgt_len mem_len clamp_len layer_norm_eps memory_start\n"
-                     "     [unwrap] family activation order type memory_type threads streams\n"
-                     "     kernels blas model\n\n"
-                     "as key=value between blanks."},
+     "Each gap gives {\"file\", \"line\", \"offset\", \"length\", \"gap\", \"ids\", \"text\", "
+     "\"logprob\", \"top\"}. line counts from 1, gap from 0. offset and length are the "
+     "replaced bytes of the text: <mask>, and the blanks before it that are dropped. text "
+     "is their replacement. logprob is the sum over the gap's pieces, at temperature 1 "
+     "and before any ban. top lists the --logprobs likeliest as {\"id\", \"text\", "
+     "\"logprob\"}; it is null without --logprobs, and with --pieces a list of such lists. "
+     "The last object is {\"done\", \"seed\", \"settings\"}. A file that cannot be read gives "
+     "only {\"file\", \"error\"}."},
+    SUMMARY_NOTE(
+        " txl fill: gaps tokens pieces seed seconds temperature top_k top_p [min_p]\n"
+        "     [typical] [repetition_penalty repeat_last] [no_repeat_ngram]\n"
+        "     allow_unk text tgt_len mem_len clamp_len layer_norm_eps memory_start\n"
+        "     [unwrap] family activation order type memory_type threads streams\n"
+        "     kernels blas model",
+        "Keys in brackets appear if their option is on. The model's name runs to the end of "
+        "the line."),
     {0}};
 
 static const struct example examples[] = {
@@ -404,10 +402,11 @@ static const struct example examples[] = {
 const struct command fill_command = {
     .name = "fill",
     .summary = "fill the gaps of a text",
-    .description = "Prints the text of FILE with every <mask> filled by the model, which uses the "
-                   "text on both sides; nothing else changes but blanks before a "
-                   "gap, which go where its piece continues a word. It needs an XLNet: a "
-                   "Transformer-XL sees only the text to the left.",
+    .description =
+        "Prints the text of FILE with each <mask> filled by the model, which sees the text "
+        "on both sides. Only blanks before a gap change besides: they are dropped if its "
+        "piece continues a word. Filling needs an XLNet, because a Transformer-XL sees only "
+        "the text to the left.",
     .options = rows,
     .operands = operands,
     .examples = examples,

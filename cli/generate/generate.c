@@ -390,51 +390,52 @@ static int run(const struct command *command, void *values, struct operands *ope
 #define PLACE(member) offsetof(struct generate_options, member)
 
 static const struct option_row options[] = {
-    {"prompt", OPTION_STRING, PLACE(prompt), "continue the text of FILE; - is standard input",
+    {"prompt", OPTION_STRING, PLACE(prompt), "continue the text of FILE; -: of standard input",
      .section = "Prompt", .letter = 'p', .standard = "standard input, unless it is a terminal",
      .file = FILE_READ},
     {"prompt-text", OPTION_STRING, PLACE(prompt_text), "continue STRING", .argument = "STRING"},
     {"prompts", OPTION_STRING, PLACE(prompts),
-     "continue many prompts: FILE has a JSON object a line, {\"prompt\": STRING} and perhaps "
-     "options of that prompt; print an object for each; - is standard input",
+     "continue many prompts: a line of FILE is an object {\"prompt\": STRING}, perhaps with "
+     "options of that prompt; print an object for each; -: standard input",
      .file = FILE_READ},
     TEXT_ROW(.standard = "raw", .offset = PLACE(text)),
     {"context", OPTION_STRING, PLACE(context),
-     "a text of whole lines that precedes the prompt and is not printed", .file = FILE_READ},
+     "read FILE, whole lines, before the prompt, and do not print it", .file = FILE_READ},
     {"refresh", OPTION_INTEGER, PLACE(refresh),
-     "XLNet: before every R new tokens read the last tgt-len tokens again, so that old ones see "
-     "new ones; 0: never, which is faster and gives worse text",
+     "XLNet: read the last tgt-len tokens again before every R new ones, so that old "
+     "tokens see new ones; 0: never, which is faster and gives worse text",
      .argument = "R", .standard = TEXT_OF(REFRESH_TOKENS), .most = TXL_MAX_TGT_LEN / 2},
     {"order", OPTION_CHOICE, PLACE(order),
-     "XLNet with --refresh 0: read the prompt as blocks, whose tokens see each other, or from left "
-     "to right",
+     "XLNet with --refresh 0: read the prompt as blocks, whose tokens see each other, or "
+     "from left to right",
      .choices = reading_orders, .standard = "block"},
     SKIP_UNKNOWN_ROW("", PLACE(skip_unknown)),
     BINARY_ROW,
     UNWRAP_ROW,
     {"no-echo", OPTION_FLAG, PLACE(no_echo), "do not print the prompt before its continuation"},
     {"interactive", OPTION_FLAG, PLACE(interactive),
-     "write by turns: a typed line continues the text, and then the model continues it; /help "
-     "lists commands",
+     "write by turns: the text goes on with the line that you type, then with the model's "
+     "turn; /help lists commands",
      .letter = 'i'},
     {"turn", OPTION_STRING, PLACE(turn),
-     "with --interactive: end the model's turn after a sentence, a line or N tokens; --tokens is "
-     "the most for any turn",
+     "with --interactive: end the model's turn after a sentence, a line or N tokens; no "
+     "turn is longer than --tokens",
      .argument = "sentence|line|N", .standard = "sentence"},
     {"tokens", OPTION_INTEGER, PLACE(n), "generate N tokens; 0: until interrupted",
      .section = "Length", .letter = 'n',
      .standard = TEXT_OF(WORDS_N) " words or pieces, " TEXT_OF(CHARACTERS_N) " characters",
      .most = MOST_INTEGER},
     {"end", OPTION_CHOICE, PLACE(end),
-     "sentence: after --tokens go on to the end of the sentence, at most " TEXT_OF(
+     "end after the last of --tokens, or go on to the end of the sentence, for at most " TEXT_OF(
          SENTENCE_TOKENS) " tokens more",
      .choices = ends, .standard = "token"},
     {"stop", OPTION_LIST, PLACE(stop), "end before STRING, which is not printed; may be repeated",
      .argument = "STRING"},
-    {"eos", OPTION_CHOICE, PLACE(eos), "what <eos> does: end the line, end the text, or never come",
-     .choices = eos_ways, .standard = "newline"},
+    {"eos", OPTION_CHOICE, PLACE(eos),
+     "take <eos> for a line end, end the text there, or never draw it", .choices = eos_ways,
+     .standard = "newline"},
     {"samples", OPTION_INTEGER, PLACE(samples),
-     "generate N texts, each from the prompt and with random numbers of its own", .standard = "1",
+     "generate N texts from the prompt, each with random numbers of its own", .standard = "1",
      .least = 1, .most = INT32_MAX},
     SAMPLING_ROWS(struct generate_options, sampling, TEXT_OF(TXL_TEMPERATURE)),
     SEED_ROW(struct generate_options, seed),
@@ -442,21 +443,21 @@ static const struct option_row options[] = {
     {"json", OPTION_FLAG, PLACE(json),
      "print an object for each token, and one at the end of each sample", .section = "Output"},
     {"logprobs", OPTION_INTEGER, PLACE(logprobs),
-     "with --json: the K likeliest tokens of each step with their log-probabilities",
+     "with --json: list the K likeliest tokens of each step with their log-probabilities",
      .argument = "K", .standard = "0", .most = INT32_MAX - 1},
-    {"ids", OPTION_FLAG, PLACE(ids), "prompt and text are decimal ids"},
+    {"ids", OPTION_FLAG, PLACE(ids), "read and print decimal ids"},
     RAW_OUTPUT_ROW(struct generate_options, raw_output),
     SESSION_ROWS(struct generate_options, session),
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     {"save-memory", OPTION_STRING, PLACE(save_memory),
-     "at the end write to FILE what is needed to go on with the text", .file = FILE_WHOLE,
+     "write to FILE at the end what --load-memory needs to go on with the text", .file = FILE_WHOLE,
      .over = "load-memory"},
     {"load-memory", OPTION_STRING, PLACE(load_memory),
-     "go on with the text that --save-memory wrote to FILE; a prompt continues it",
+     "go on with the text that --save-memory wrote to FILE; a prompt continues that text",
      .file = FILE_READ},
     DYNAMIC_ROWS(struct generate_options, dynamic,
-                 "learn from the prompt before it is continued: from each full segment of tgt-len "
-                 "tokens, as txl ppl --dynamic does"),
+                 "learn from each full segment of the prompt before continuing it, as txl ppl "
+                 "--dynamic does"),
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,
@@ -464,100 +465,105 @@ static const struct option_row options[] = {
 
 static const struct note notes[] = {
     {"Learning from the prompt",
-     "With --dynamic the model learns from each segment of tgt-len tokens of the prompt, and of "
-     "--context before it, once the token after the segment is known; then it continues the text "
-     "as it has become, in f32. Nothing is learned while it writes. See txl ppl --help."},
+     "With --dynamic the model learns from each segment of tgt-len tokens of --context "
+     "and the prompt, once it knows the token after the segment. Then it continues the "
+     "text as it has become, in f32, and learns no more. See txl ppl --help."},
     UNWRAP_NOTE,
     {"Samples",
-     "Each sample begins with the prompt. From the second on a line '--- sample N ---' "
-     "stands before it. Up to 8 samples are made together, so that the weights are read "
-     "once for all of them; fewer where their memories would take more than 4 GiB. The "
-     "first of them is printed while it is made; the others wait for their turn, and with "
-     "-n 0 until the first ends. Sample N depends on the seed and on N, not on how many "
-     "samples are asked for. One exception: where memory starts with zeros, the last "
-     "digits of log-probabilities may differ between a single sample and one of several."},
+     "Each sample begins with the prompt; from the second on a line '--- sample N ---' "
+     "stands before it. Up to 8 samples are made together and share each read of the "
+     "weights; fewer if their memories would take more than 4 GiB. The first of them is "
+     "printed while it is made. The others wait for their turn, with -n 0 until the first "
+     "ends. Sample N depends on the seed and on N, not on the number of samples. One "
+     "exception: where memory starts with zeros, the last digits of log-probabilities may "
+     "differ between a single sample and one of several."},
     {"Many prompts",
-     "Each line of --prompts is a JSON object: {\"prompt\"} and, for this prompt alone, any of n, "
-     "seed, end, stop (a string or a list), eos, temperature, top_k, top_p, min_p, typical, "
-     "repetition_penalty, repeat_last, no_repeat_ngram, and true or false for greedy and "
-     "allow_unk. They are the options of those names and bounds; a line without them has those of "
-     "the command "
-     "line. Without a seed each text has a fresh one. For each line comes {\"line\", \"text\", "
-     "\"done\", \"seed\", \"tokens\", \"seconds\", \"settings\"}, or with --json every object of "
-     "--json with its line before it. A line that is wrong gets {\"line\", \"error\"}, the others "
-     "go on, and the exit status is 1. Blank lines count and are left out.\n\n"
-     "Objects come in the order of the lines, each text as soon as those before it have come. Up "
-     "to 8 texts are made together, so that the weights are read once for all of them, and each is "
-     "the text that the same prompt has alone with the same options. Lines are read when there is "
-     "room for them, and never waited for while a text is being made, so a program may send a line "
-     "and wait for its text. A line has at most 1 MiB."},
+     "Each line of --prompts is a JSON object: {\"prompt\"} and, for this prompt alone, any "
+     "of n, seed, end, stop (a string or a list), eos, temperature, top_k, top_p, min_p, "
+     "typical, repetition_penalty, repeat_last, no_repeat_ngram, and true or false for "
+     "greedy and allow_unk. They have the meaning and the bounds of the options of those "
+     "names, and the command line gives the ones that a line leaves out. Without a seed "
+     "each text has a fresh one.\n\n"
+     "Each line gives {\"line\", \"text\", \"done\", \"seed\", \"tokens\", \"seconds\", "
+     "\"settings\"}, "
+     "or with --json every object of --json with its line in front. A wrong line gives "
+     "{\"line\", \"error\"}; the others go on, and the exit status is 1. Blank lines count, "
+     "and give nothing.\n\n"
+     "Objects come in the order of the lines, each text as soon as those before it have "
+     "come. Up to 8 texts are made together and share each read of the weights; each is "
+     "the text that its prompt would have alone with the same options. txl reads a line "
+     "when it has room for it, and never waits for one while it makes a text, so a "
+     "program may send a line and wait for its text. A line has at most 1 MiB."},
     SAMPLING_NOTE,
     {"Terminals",
-     "On a terminal, characters that could steer it (control characters but line feed and "
-     "tab, bidirectional controls, bytes that are not UTF-8) are shown as U+FFFD, in the "
-     "echo of the prompt too. --raw-output prints them as they are. Files and pipes "
-     "always get the text byte for byte."},
-    {"JSON", "Every generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}. "
-             "text is what standard output would gain; logprob is the model's own, at temperature "
-             "1 and before any filter; top is null, or with --logprobs K a list of {\"id\", "
-             "\"text\", \"logprob\"}, whose text is what that token alone would add. Every sample "
-             "ends with {\"done\", \"seed\", \"tokens\", \"seconds\", \"settings\"}, where done "
-             "is length, sentence (--end; what was held back until then comes with id null), stop, "
-             "eos or interrupted."},
-    {"Summary line",
-     "Where standard error is no terminal, or with --summary, its last line holds the seed and "
-     "every other setting that decides the "
-     "text, as key=value between blanks, always in this order:\n\n"
-     " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
-     "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
-     "     [repetition_penalty repeat_last] [no_repeat_ngram] eos [end]\n"
-     "     allow_unk text tgt_len mem_len clamp_len same_length\n"
-     "     same_length_reach layer_norm_eps memory_start cluster_order [unwrap]\n"
-     "     type memory_type threads streams kernels blas model\n\n"
-     "Of an XLNet, same_length and cluster_order are left out, and before type come family, "
-     "activation, refresh and perhaps order. With --prompts, prompts and failed stand for samples, "
-     "the other keys are those of the command line, seed is - without one, and done is end. Keys "
-     "in brackets appear if their option is on; "
-     "seconds do not count the prompt; done is closed if the reader of standard output went away; "
-     "text is raw, tokens or ids; the model's name runs to the end of the line."},
-    {"XLNet",
-     "An XLNet sees both sides of a token. By default all known tokens, at most tgt-len, "
-     "are read again as one block before every " TEXT_OF(
-         REFRESH_TOKENS) " new ones (--refresh): the tokens of a "
-                         "block see each other. This takes longer than continuing from the memory "
-                         "and gives better texts; --mem-len then has no effect. With --refresh 0 "
-                         "nothing is read again, and the memory holds mem-len tokens. A short "
-                         "prompt gives poor text: put some paragraphs before it with --context. "
-                         "<eod> ends a document; --eos says what happens then. A loaded text "
-                         "continues the round in which it was saved; a prompt or a new turn begins "
-                         "a new round."},
+     "Characters that could steer a terminal are shown on it as U+FFFD: control "
+     "characters except line feed and tab, bidirectional controls, and bytes that are not "
+     "UTF-8, also in the echo of the prompt. --raw-output prints them as they are. Files "
+     "and pipes always get the text byte for byte."},
+    {"JSON",
+     "Each generated token gives {\"sample\", \"id\", \"text\", \"logprob\", \"top\"}. text is "
+     "what "
+     "standard output would gain. logprob is the model's own, at temperature 1 and before "
+     "any filter. top is null, or with --logprobs K a list of {\"id\", \"text\", \"logprob\"}, "
+     "whose text is what that token alone would add. Each sample ends with {\"done\", "
+     "\"seed\", \"tokens\", \"seconds\", \"settings\"}. done is length, sentence (--end; text "
+     "held back until then comes with id null), stop, eos or interrupted."},
+    SUMMARY_NOTE(
+        " txl generate: samples prompt_tokens unknown tokens done seed seconds\n"
+        "     tokens_per_second temperature top_k top_p [min_p] [typical]\n"
+        "     [repetition_penalty repeat_last] [no_repeat_ngram] eos [end]\n"
+        "     allow_unk text tgt_len mem_len clamp_len same_length\n"
+        "     same_length_reach layer_norm_eps memory_start cluster_order [unwrap]\n"
+        "     type memory_type threads streams kernels blas model",
+        "It states the seed and every other setting that decides the text. Keys in brackets "
+        "appear if their option is on. seconds leaves out the prompt. done is closed if the "
+        "reader of standard output went away. text is raw, tokens or ids. The model's name "
+        "runs to the end of the line.\n\n"
+        "For an XLNet same_length and cluster_order are left out, and family, activation, "
+        "refresh and perhaps order come before type. With --prompts, prompts and failed "
+        "stand for samples, the other keys are those of the command line, seed is - unless "
+        "it is given there, and done is end."),
+    {"XLNet", "An XLNet sees both sides of a token. By default txl reads all known tokens, at most "
+              "tgt-len, again as one block before every " TEXT_OF(
+                  REFRESH_TOKENS) " new ones (--refresh), so that the tokens of the block see each "
+                                  "other. This takes "
+                                  "longer than continuing from the memory and gives better texts; "
+                                  "--mem-len then has "
+                                  "no effect. With --refresh 0 nothing is read again, and the "
+                                  "memory holds mem-len "
+                                  "tokens. A short prompt gives poor text: put some paragraphs "
+                                  "before it with "
+                                  "--context. <eod> ends a document; --eos says what happens then. "
+                                  "A loaded text "
+                                  "continues the round in which it was saved; a prompt or a new "
+                                  "turn begins a new "
+                                  "round."},
     {"Saved memory",
-     "--save-memory keeps the text's memory, the place in the sequence of random numbers "
-     "and the last tokens, after Ctrl-C too. With --load-memory the saved settings of "
-     "segments and memory and the saved seed apply; -n counts only new tokens, and a "
-     "--seed given here applies to the new text. A text saved after N tokens and "
-     "continued for M, with the same other options and no prompt, is the text of one run "
-     "of N + M tokens, bit for bit. A token that ended the saved text (a stop string, "
-     "<eos>) is part of the memory. A memory can only be loaded with the model that it "
-     "was saved with."},
+     "--save-memory keeps the memory of the text, its place in the sequence of random "
+     "numbers, and its last tokens, after Ctrl-C too. With --load-memory the saved seed "
+     "and the saved settings of segments and memory apply; -n counts only new tokens, and "
+     "a --seed given here applies to the new text. A text that is saved after N tokens "
+     "and continued for M, with the same other options and no prompt, is bit for bit the "
+     "text of one run of N + M tokens. A token that ended the saved text (a stop string, "
+     "<eos>) is part of the memory. Only the model that saved a memory can load it."},
     {"Interactive",
-     "A line that you type continues the text; one blank is put between where neither "
-     "side has one. An empty line ends the line. /go lets the model go on with nothing "
-     "added. The model's turn ends at the end of a sentence: after . ! ? or an ellipsis "
-     "and any closing quotes or brackets, before white space, once it has at least two "
-     "words; not after a title such as Mr. or an initial. --turn line ends it at a line end, "
-     "--turn N after N tokens. --tokens is the "
-     "most for any turn; a stop string ends it too, and so does Ctrl-C, which does not "
-     "end the program. /retry lets the model try its last turn again with other random "
-     "numbers, /undo takes back the last turn with what was typed and /undo N the last N, /show "
-     "prints the text of both sides, /write FILE writes it and asks before it replaces a file, "
-     "which /write! does not, /save FILE and /load FILE are for the model's "
-     "memory, /set changes an option, /reset begins a new text, /help lists all commands. "
-     "Ctrl-D ends the program. Standard output has only the model's text, with a line end "
-     "after each turn. Typed lines are kept in $XDG_STATE_HOME/txl/history, or "
-     "~/.local/state/txl/history."},
-    {"Interruption", "After Ctrl-C every text ends with the current token and is printed, and the "
-                     "exit status is 130."},
+     "A line that you type continues the text, after a blank if neither side has one. An "
+     "empty line ends the line. /go lets the model go on with nothing added.\n\n"
+     "The model's turn ends at the end of a sentence: after . ! ? or an ellipsis and any "
+     "closing quotes or brackets, before white space, once it has at least two words; but "
+     "not after a title such as Mr. or an initial. --turn line ends it at a line end, "
+     "--turn N after N tokens. --tokens, a stop string and Ctrl-C end any turn; Ctrl-C "
+     "does not end the program, Ctrl-D does.\n\n"
+     "/retry makes the last turn again with other random numbers. /undo takes back the "
+     "last turn with what you typed, /undo N the last N. /show prints the text of both "
+     "sides; /write FILE writes it, and asks before it replaces a file; /write! does not "
+     "ask. /save FILE and /load FILE are for the model's memory. /set changes an option, "
+     "/reset begins a new text, /help lists all commands.\n\n"
+     "Standard output has only the model's text, with a line end after each turn. Typed "
+     "lines are kept in $XDG_STATE_HOME/txl/history, or ~/.local/state/txl/history."},
+    {"Interruption",
+     "After Ctrl-C each text ends with the current token and is printed; the exit status "
+     "is 130."},
     {0}};
 
 static const struct example examples[] = {

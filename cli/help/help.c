@@ -5,22 +5,21 @@
 #include <stdio.h>
 
 static void print_overview(void) {
-    fputs(
-        "Usage: txl COMMAND [OPTION]... [ARGUMENT]...\n"
-        "       txl --version | -V\n\n"
-        "Runs Transformer-XL and XLNet language models: generates text of any length, fills gaps,\n"
-        "measures bits per character and perplexity, and trains. A model is built in; txl convert\n"
-        "makes others from published checkpoints.\n\n"
-        "Commands:\n",
-        stdout);
+    fputs("Usage: txl COMMAND [OPTION]... [ARGUMENT]...\n"
+          "       txl --version | -V\n\n"
+          "Runs Transformer-XL and XLNet language models: generates text of any length,\n"
+          "fills gaps, measures bits per character and perplexity, and trains. A model is\n"
+          "built in; txl convert makes others from published checkpoints.\n\n"
+          "Commands:\n",
+          stdout);
     for (size_t i = 0; commands[i]; i++)
         if (!commands[i]->hidden)
             printf("  %-12s%s\n", commands[i]->name, commands[i]->summary);
     fputs("\nExamples:\n"
           "  echo \"It was a dark and stormy night\" | txl generate -n 300\n"
           "  txl ppl novel.txt\n\n"
-          "'txl COMMAND --help' explains a command. The exit status is 0, 1 for a failure,\n"
-          "2 for wrong usage, 130 after Ctrl-C.\n",
+          "'txl COMMAND --help' explains a command. The exit status is 0 for success,\n"
+          "1 for a failure, 2 for wrong usage, 130 after Ctrl-C.\n",
           stdout);
 }
 

@@ -72,6 +72,18 @@ static void print_synopsis(const struct command *command) {
     putchar('\n');
 }
 
+/* Ends the line of a term, and prints what it means: the sentence, then the default. */
+static void print_entry(const char *help, const char *standard) {
+    putchar('\n');
+    print_text(help);
+    if (standard) {
+        fputs(" (default: ", stdout);
+        print_text(standard);
+        putchar(')');
+    }
+    putchar('\n');
+}
+
 static void print_option(const struct option_row *row) {
     fputs(".TP\n\\fB", stdout);
     if (row->letter != 0)
@@ -84,14 +96,7 @@ static void print_option(const struct option_row *row) {
         options_print_argument(row, stdout);
         fputs("\\fR", stdout);
     }
-    putchar('\n');
-    print_text(row->help);
-    if (row->standard) {
-        fputs(" (default: ", stdout);
-        print_text(row->standard);
-        putchar(')');
-    }
-    putchar('\n');
+    print_entry(row->help, row->standard);
 }
 
 static void print_options(const struct command *command) {
@@ -106,9 +111,8 @@ static void print_options(const struct command *command) {
 static void print_arguments(const struct operand_row *row) {
     fputs(".SH ARGUMENTS\n", stdout);
     for (; row->name; row++) {
-        printf(".TP\n\\fI%s\\fR\n", row->name);
-        print_text(row->help);
-        putchar('\n');
+        printf(".TP\n\\fI%s\\fR", row->name);
+        print_entry(row->help, options_operand_standard(row));
     }
 }
 
@@ -117,9 +121,8 @@ static void print_examples(const struct example *example) {
     for (; example->command; example++) {
         fputs(".TP\n\\fB", stdout);
         print_text(example->command);
-        fputs("\\fR\n", stdout);
-        print_text(example->purpose);
-        putchar('\n');
+        fputs("\\fR", stdout);
+        print_entry(example->purpose, NULL);
     }
 }
 
@@ -128,20 +131,20 @@ static const struct {
     const char *name, *commands, *help;
 } variables[] = {
     {"TXL_MODEL", "generate ppl tokenize bench info compress decompress",
-     "The weights file to use without --model. Without either it is the built-in model."},
+     "The weights file without --model. Without either it is the built-in model."},
     {"TXL_MODELS", "compress decompress",
-     "Folders, divided by colons, in which the model of a compressed text is looked for."},
+     "Folders with the models of compressed texts, with colons between them."},
     {"TXL_CPU", "generate ppl train bench version compress decompress",
-     "The name of other kernels to use than the best that the processor has; txl version prints "
-     "which are in use. Names that the processor cannot run are an error that lists those it can."},
+     "The kernels to use instead of the best that the processor has; txl version prints "
+     "those in use. For a name that the processor cannot run, an error lists those it can."},
     {"OPENBLAS_CORETYPE", "generate ppl train bench version compress decompress",
-     "The kernels of OpenBLAS. Where it is not set, and OpenBLAS takes the processor for an older "
-     "one, txl sets it and starts itself anew."},
+     "The kernels of OpenBLAS. If it is not set, and OpenBLAS takes the processor for an "
+     "older one, txl sets it and starts itself anew."},
     {"OPENBLAS_NUM_THREADS", "generate ppl train bench version compress decompress",
-     "Is set to 1 in the same way: txl has threads of its own."},
-    {"NO_COLOR", "ppl", "Where it is set and not empty, --heat prints no colours."},
+     "txl sets it to 1 in the same way, because it has threads of its own."},
+    {"NO_COLOR", "ppl", "If it is set and not empty, --heat prints no colours."},
     {"CLICOLOR_FORCE", "ppl",
-     "Where it is set to anything but 0, --heat prints colours into files and pipes too."},
+     "If it is set to anything but 0, --heat prints colours into files and pipes too."},
     {"XDG_STATE_HOME, HOME", "generate",
      "The lines typed to --interactive are kept in $XDG_STATE_HOME/txl/history, else in "
      "~/.local/state/txl/history."},
@@ -166,9 +169,7 @@ static void print_environment(const char *command) {
         begun = true;
         fputs(".TP\n.B ", stdout);
         print_text(variables[i].name);
-        putchar('\n');
-        print_text(variables[i].help);
-        putchar('\n');
+        print_entry(variables[i].help, NULL);
     }
 }
 
@@ -209,9 +210,8 @@ static void print_overview(void) {
            DATE, TXL_VERSION);
     for (size_t i = 0; commands[i]; i++) {
         if (!commands[i]->hidden) {
-            printf(".TP\n.BR txl\\-%s (1)\n", commands[i]->name);
-            print_text(commands[i]->summary);
-            putchar('\n');
+            printf(".TP\n.BR txl\\-%s (1)", commands[i]->name);
+            print_entry(commands[i]->summary, NULL);
         }
     }
     print_environment(NULL);

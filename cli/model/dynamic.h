@@ -34,26 +34,27 @@ struct dynamic_options {
     OPTION_ROW("dynamic", OPTION_FLAG, offsetof(type, member.on), what,                            \
                .section = "Dynamic evaluation"),                                                   \
         OPTION_ROW("dynamic-method", OPTION_CHOICE, offsetof(type, member.method),                 \
-                   "how the weights follow a segment's gradient", .choices = dynamic_methods,      \
-                   .standard = "rms with --statistics, else adam"),                                \
+                   "choose how the weights follow a segment's gradient",                           \
+                   .choices = dynamic_methods, .standard = "rms with --statistics, else adam"),    \
         OPTION_ROW("dynamic-lr", OPTION_REAL, offsetof(type, member.lr),                           \
-                   "the learning rate; with 0 the model stays as it is",                           \
-                   .standard = "of adam " TEXT_OF(DYNAMIC_ADAM_LR), .most = 1e6),                  \
+                   "learning rate; with 0 the model stays as it is",                               \
+                   .standard = "adam " TEXT_OF(DYNAMIC_ADAM_LR), .most = 1e6),                     \
         OPTION_ROW("dynamic-decay", OPTION_REAL, offsetof(type, member.decay),                     \
-                   "of rms: how strongly each weight returns to what it was at first",             \
-                   .standard = "0", .most = 1e6),                                                  \
+                   "rms: how strongly each weight returns to its first value", .standard = "0",    \
+                   .most = 1e6),                                                                   \
         OPTION_ROW("dynamic-epsilon", OPTION_REAL, offsetof(type, member.epsilon),                 \
-                   "what is added to the divisor of a gradient",                                   \
-                   .standard = "of rms " TEXT_OF(DYNAMIC_RMS_EPSILON) ", of adam " TEXT_OF(        \
+                   "add X to the divisor of a gradient",                                           \
+                   .standard = "rms " TEXT_OF(DYNAMIC_RMS_EPSILON) ", adam " TEXT_OF(              \
                        DYNAMIC_ADAM_EPSILON),                                                      \
                    .least = 1e-30, .most = 1e6),                                                   \
         OPTION_ROW("statistics", OPTION_LIST, offsetof(type, member.statistics),                   \
-                   "of rms: a text like those that the model was trained on, whose gradients "     \
-                   "tell how far each weight may move; may be repeated; or PREFIX.index of the "   \
-                   "model's TensorFlow checkpoint, for Adam's second moments in it",               \
+                   "rms: learn from the gradients of FILE how far each weight may move; "          \
+                   "FILE is a text like the model's training text, and may be repeated, "          \
+                   "or PREFIX.index of its TensorFlow checkpoint, which has Adam's second "        \
+                   "moments",                                                                      \
                    .file = FILE_READ),                                                             \
         OPTION_ROW("statistics-tokens", OPTION_INTEGER, offsetof(type, member.statistics_tokens),  \
-                   "read the first N tokens of each such FILE only",                               \
+                   "read only the first N tokens of each such text",                               \
                    .standard = TEXT_OF(DYNAMIC_STATISTICS_TOKENS), .least = 2,                     \
                    .most = MOST_INTEGER)
 

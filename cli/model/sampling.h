@@ -36,26 +36,28 @@ struct sampling_options {
                    "draw from the K likeliest tokens; 0: from all", .letter = 'k',                 \
                    .argument = "K", .standard = TEXT_OF(TXL_TOP_K) " for words, 0 for all else",   \
                    .most = INT32_MAX),                                                             \
-        OPTION_ROW(                                                                                \
-            "top-p", OPTION_REAL, offsetof(type, member.top_p),                                    \
-            "draw from the fewest likeliest tokens that have probability P together; 1: from all", \
-            .argument = "P", .standard = "1", .least = 1e-6, .most = 1),                           \
+        OPTION_ROW("top-p", OPTION_REAL, offsetof(type, member.top_p),                             \
+                   "draw from the fewest likeliest tokens whose probabilities sum to P; "          \
+                   "1: from all",                                                                  \
+                   .argument = "P", .standard = "1", .least = 1e-6, .most = 1),                    \
         OPTION_ROW("min-p", OPTION_REAL, offsetof(type, member.min_p),                             \
-                   "draw from the tokens that have at least P times the likeliest's probability; " \
+                   "draw from tokens with at least P times the likeliest's probability; "          \
                    "0: from all",                                                                  \
                    .argument = "P",                                                                \
                    .standard = "0 for words, " TEXT_OF(TXL_MIN_P_PIECES) " for pieces, " TEXT_OF(  \
                        TXL_MIN_P) " for XLNet's, bytes and characters",                            \
                    .most = 1),                                                                     \
         OPTION_ROW("typical", OPTION_REAL, offsetof(type, member.typical),                         \
-                   "locally typical sampling with mass P: the tokens closest to the expected "     \
-                   "information that have probability P together; 1: from all",                    \
+                   "draw from the tokens closest to the expected information whose "               \
+                   "probabilities sum to P (locally typical sampling); 1: from all",               \
                    .argument = "P", .standard = "1", .least = 1e-6, .most = 1),                    \
         OPTION_ROW("repetition-penalty", OPTION_REAL, offsetof(type, member.repetition_penalty),   \
-                   "multiply the log-probabilities of recent tokens by R; below 1 favours them",   \
+                   "multiply the log-probabilities of recent tokens by R; below 1 favours "        \
+                   "them",                                                                         \
                    .argument = "R", .standard = "1", .least = 0.01, .most = 100),                  \
         OPTION_ROW("repeat-last", OPTION_INTEGER, offsetof(type, member.repeat_last),              \
-                   "with --repetition-penalty: recent are the last N tokens, of prompt and text",  \
+                   "with --repetition-penalty: take the last N tokens of prompt and text "         \
+                   "for recent",                                                                   \
                    .standard = TEXT_OF(TXL_REPEAT_LAST), .least = 1, .most = HISTORY_WINDOW),      \
         OPTION_ROW("no-repeat-ngram", OPTION_INTEGER, offsetof(type, member.no_repeat_ngram),      \
                    "never repeat N tokens in a row of prompt or text; 0: off", .standard = "0",    \
@@ -65,14 +67,14 @@ struct sampling_options {
 
 #define SEED_ROW(type, member)                                                                     \
     OPTION_ROW("seed", OPTION_INTEGER, offsetof(type, member),                                     \
-               "the seed of the random numbers, from 0 to " TEXT_OF(MOST_INTEGER), .letter = 's',  \
+               "seed the random numbers, from 0 to " TEXT_OF(MOST_INTEGER), .letter = 's',         \
                .argument = "S", .standard = "a fresh one", .most = MOST_INTEGER)
 
 #define SAMPLING_NOTE                                                                              \
     {                                                                                              \
         "Order of sampling",                                                                       \
-            "The steps from the model's probabilities p to a token, in this order; each takes p "  \
-            "as the one before left it, renormalised:\n\n"                                         \
+            "From the model's probabilities p to a token, in this order; each step "               \
+            "takes p as the step before left it, renormalised:\n\n"                                \
             " --repetition-penalty  R log p for log p of the last --repeat-last tokens\n"          \
             "                       (Keskar et al. 2019, with log-probabilities for\n"             \
             "                       logits: as none is positive, R multiplies)\n"                  \
@@ -87,10 +89,11 @@ struct sampling_options {
             "                       (Holtzman et al. 2020)\n"                                      \
             " --min-p               in: those with p >= P times the largest p\n"                   \
             "                       (Nguyen et al. 2024)\n\n"                                      \
-            "Temperature 0 takes the likeliest that penalty and bans leave. Both count the "       \
-            "prompt's tokens like generated ones, but not the context of an empty prompt, and "    \
-            "remember " TEXT_OF(                                                                   \
-                HISTORY_WINDOW) " of them. When everything is banned the command fails."           \
+            "Temperature 0 takes the likeliest token that the penalty and the bans "               \
+            "leave. Penalty and bans look at the last " TEXT_OF(                                   \
+                HISTORY_WINDOW) " tokens, those of the prompt included, but not at the context "   \
+                                "of an "                                                           \
+                                "empty prompt. If everything is banned, the command fails."        \
     }
 
 /* What the table's bounds cannot express and is wrong, or NULL. */

@@ -45,24 +45,22 @@ enum { COMPUTE_F32, COMPUTE_BF16 };
                .most = TXL_MAX_MEM_LEN, __VA_ARGS__)
 #define CLAMP_LEN_ROW(...)                                                                         \
     OPTION_ROW("clamp-len", OPTION_INTEGER,                                                        \
-               .help = "longest distance with a position of its own; 0 or -1: no limit",           \
-               .least = -1, .most = INT32_MAX, __VA_ARGS__)
+               .help = "treat longer distances as N; 0 or -1: no limit", .least = -1,              \
+               .most = INT32_MAX, __VA_ARGS__)
 #define SAME_LENGTH_ROW(...)                                                                       \
     OPTION_ROW("same-length", OPTION_CHOICE, .choices = answers,                                   \
                .help = "let every token see exactly mem-len positions, itself included",           \
                __VA_ARGS__)
 #define MEMORY_TYPE_ROW(place)                                                                     \
-    OPTION_ROW(                                                                                    \
-        "memory-type", OPTION_CHOICE, (place),                                                     \
-        "type that keys, values and position rows are kept in; 16 bits take half the memory",      \
-        .choices = memory_types, .standard = "f32")
+    OPTION_ROW("memory-type", OPTION_CHOICE, (place),                                              \
+               "keep keys, values and position rows in this type; 16 bits take half the memory",   \
+               .choices = memory_types, .standard = "f32")
 #define PRE_LNORM_ROW(...)                                                                         \
     OPTION_ROW("pre-lnorm", OPTION_CHOICE, .choices = answers,                                     \
-               .help = "layer normalisation before each sublayer instead of after it",             \
-               __VA_ARGS__)
+               .help = "normalise before each sublayer instead of after it", __VA_ARGS__)
 #define ARITHMETIC_ROW(place)                                                                      \
     OPTION_ROW("arithmetic", OPTION_CHOICE, (place),                                               \
-               "exact: every number has the same bits on every machine, however the text is "      \
+               "exact: give the same bits on every machine and however the text is "               \
                "divided; slower",                                                                  \
                .choices = arithmetics, .standard = "fast")
 

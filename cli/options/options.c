@@ -488,6 +488,10 @@ int command_run(const struct command *command, int argc, char **argv) {
 
 /* ---- Help --------------------------------------------------------------------------------- */
 
+const char *options_operand_standard(const struct operand_row *row) {
+    return row->standard_input ? "-, which is standard input" : NULL;
+}
+
 const char *options_placeholder(const struct option_row *row) {
     static const char *const usual[] = {[OPTION_STRING] = "FILE",
                                         [OPTION_LIST] = "FILE",
@@ -584,7 +588,7 @@ static void print_option(const struct option_row *row, FILE *out) {
 static void print_operands(const struct operand_row *row, FILE *out) {
     fputs("\nArguments:\n", out);
     for (; row->name; row++)
-        print_entry(fprintf(out, "  %s", row->name), row->help, NULL, out);
+        print_entry(fprintf(out, "  %s", row->name), row->help, options_operand_standard(row), out);
 }
 
 void options_help(const struct command *command, FILE *out) {

@@ -75,7 +75,8 @@ struct operand_row {
     bool commands;              /* or the name of a command */
     bool optional, repeats;
     bool model;          /* BUILT_IN, which names no file, may stand for a file */
-    bool standard_input; /* read where the operand is missing, unless it is a terminal, */
+    bool standard_input; /* read for -, and where the operand is missing, unless that is a terminal
+                          */
     const char *instead; /* or this option is given; NULL: there is none */
 };
 
@@ -128,10 +129,10 @@ struct common_options {
     OPTION_ROW("threads", OPTION_INTEGER, offsetof(struct common_options, threads),                \
                (threads_help), .section = "General", .letter = (threads_letter),                   \
                .standard = "one for each processor", .least = (threads_least), .most = 1024),      \
-        OPTION_ROW(                                                                                \
-            "quiet", OPTION_FLAG, offsetof(struct common_options, quiet),                          \
-            "print only errors on standard error: no progress, hints, notes or summary line",      \
-            .letter = 'q'),                                                                        \
+        OPTION_ROW("quiet", OPTION_FLAG, offsetof(struct common_options, quiet),                   \
+                   "print nothing on standard error but errors: no progress, hints, notes "        \
+                   "or summary line",                                                              \
+                   .letter = 'q'),                                                                 \
         OPTION_ROW("summary", OPTION_FLAG, offsetof(struct common_options, summary),               \
                    "print the summary line on a terminal too, and with --quiet"),                  \
         OPTION_ROW("help", OPTION_FLAG, offsetof(struct common_options, help), "print this help",  \
@@ -139,59 +140,62 @@ struct common_options {
 
 #define MODEL_ROW                                                                                  \
     OPTION_ROW("model", OPTION_STRING, offsetof(struct common_options, model),                     \
-               "the weights file, as txl convert writes it; " BUILT_IN ": the built-in model",     \
+               "use the weights file FILE; " BUILT_IN ": the model within the program",            \
                .section = "Model", .letter = 'm',                                                  \
                .standard = "$TXL_MODEL, else the built-in model", .file = FILE_MODEL)
 
 #define FILES_FROM_ROW(heading)                                                                    \
     OPTION_ROW("files-from", OPTION_STRING, offsetof(struct common_options, files_from),           \
-               "read the names of more FILEs from LIST, one on each line or each ended by NUL; - " \
-               "is standard input",                                                                \
+               "read the names of more FILEs from LIST, one a line or each ended by "              \
+               "NUL; -: from standard input",                                                      \
                .section = (heading), .argument = "LIST", .file = FILE_READ)
 
 #define LOW_MEMORY_ROW                                                                             \
     OPTION_ROW("low-memory", OPTION_FLAG, offsetof(struct common_options, low_memory),             \
-               "leave compressed weights compressed and expand a layer at a time: less memory, "   \
-               "slower, the same results")
+               "keep compressed weights compressed and expand one layer at a time: "               \
+               "less memory, slower, the same results")
 
 /* For commands that read texts. */
 #define BINARY_ROW                                                                                 \
     OPTION_ROW("binary", OPTION_FLAG, offsetof(struct common_options, binary),                     \
-               "read texts that look like no text in UTF-8 all the same")
+               "read a text that does not look like UTF-8 all the same")
 
 #define UNWRAP_ROW                                                                                 \
     OPTION_ROW("unwrap", OPTION_FLAG, offsetof(struct common_options, unwrap),                     \
-               "join the lines of a paragraph, which were wrapped at a width")
+               "join the wrapped lines of each paragraph")
 
 /* For commands that write a weights file. */
 #define MODEL_NAME_ROW(place)                                                                      \
     OPTION_ROW("name", OPTION_STRING, (place),                                                     \
-               "the model's name in it, for people; compressed texts state it",                    \
-               .argument = "NAME", .standard = "none")
+               "name the model for people; compressed texts state the name", .argument = "NAME",   \
+               .standard = "none")
 
 /* What --unwrap does, for the end of help. */
 #define UNWRAP_NOTE                                                                                \
     {                                                                                              \
         "Wrapped lines",                                                                           \
-            "With --unwrap the lines of a paragraph are one: the end of a line within it is a "    \
-            "blank. The wrap is the longest line of the text's first 64 KiB, of those that have "  \
-            "at most " TEXT_OF(                                                                    \
-                WRAP_MOST) " columns. A line ends its paragraph if the first word "                \
-                           "of the next one would have fitted into the wrap, or if the next one "  \
-                           "is blank or "                                                          \
-                           "indented. So a single line that is wider than the wrap, such as an "   \
-                           "address or a row of a table, leaves most lines unjoined if it has no " \
-                           "more than " TEXT_OF(                                                   \
-                               WRAP_MOST) " columns; a note then names it, and "                   \
-                                          "the lines are joined once it is shorter or gone. "      \
-                                          "Lines, "                                                \
-                                          "offsets and texts in results stay those of the file."   \
+            "--unwrap joins the lines of a paragraph with blanks. The wrap is the "                \
+            "longest line of at most " TEXT_OF(                                                    \
+                WRAP_MOST) " columns in the first 64 KiB of the text. A line ends its paragraph "  \
+                           "if the wrap had room for the first word of the next line, or if the "  \
+                           "next line is blank or indented. One long line, such as an address or " \
+                           "a row of a table, can therefore make the wrap too wide, and most "     \
+                           "lines stay apart. A note then names that line: shorten it or take it " \
+                           "out. Results still give the lines, offsets and texts of the file."     \
+    }
+
+/* The keys of a command's summary line, and what is to be said about them. */
+#define SUMMARY_NOTE(keys, rest)                                                                   \
+    {                                                                                              \
+        "Summary line",                                                                            \
+            "If standard error is no terminal, or with --summary, the last line there "            \
+            "is key=value between blanks, in this order:\n\n" keys "\n\n" rest                     \
     }
 
 /* For commands that print a model's text. */
 #define RAW_OUTPUT_ROW(type, member)                                                               \
     OPTION_ROW("raw-output", OPTION_FLAG, offsetof(type, member),                                  \
-               "on a terminal too, print the text as it is, control characters and all")
+               "print the text as it is on a terminal too, control characters and all")
 
 /* Needed after --files-from, harmless otherwise. */
 void operands_free(struct operands *operands);
@@ -254,6 +258,9 @@ int options_wrong(const struct command *command, const char *format, ...)
 
 /* Choice number `i` of an OPTION_CHOICE; NULL beyond the last. */
 const char *options_choice(const struct option_row *row, size_t i);
+
+/* The operand's default as help states it; NULL: nothing to say. */
+const char *options_operand_standard(const struct operand_row *row);
 
 /* The placeholder of the argument; NULL for flags and choices. */
 const char *options_placeholder(const struct option_row *row);

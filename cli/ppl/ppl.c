@@ -667,11 +667,11 @@ const struct command ppl_command = {
     .summary = "measure perplexity and bits per character of texts",
     .description =
         "Scores every token of each FILE, given the tokens before it that the model "
-        "remembers, and prints the number that papers report: perplexity for models of "
-        "words, bits per character for all others, and for models of pieces both. Each "
-        "FILE starts with a new memory. A FILE that cannot be read, or has fewer than "
-        "two tokens, is named and left out, with --json by an object with its file and the "
-        "error; the exit status is then 1.",
+        "remembers. Prints the number that papers report: perplexity for models of words, "
+        "bits per character for all others, both for models of pieces. Each FILE starts with "
+        "a new memory. A FILE that cannot be read, or has fewer than two tokens, is named "
+        "and left out, with --json by an object with its file and the error; the exit status "
+        "is then 1.",
     .options = ppl_option_rows,
     .operands = ppl_operands,
     .examples = ppl_examples,

@@ -119,157 +119,157 @@ static const char *const presets[] = {"published", NULL};
 
 const struct option_row ppl_option_rows[] = {
     TEXT_ROW(.section = "Text", .standard = "tokens", .offset = PLACE(text)),
-    {"ids", OPTION_FLAG, PLACE(ids), "the input is decimal ids"},
+    {"ids", OPTION_FLAG, PLACE(ids), "read decimal ids"},
     BINARY_ROW,
     UNWRAP_ROW,
     SKIP_UNKNOWN_ROW("", PLACE(skip_unknown)),
-    {"max-tokens", OPTION_INTEGER, PLACE(max_tokens), "read the first N tokens of a FILE only",
+    {"max-tokens", OPTION_INTEGER, PLACE(max_tokens), "read only the first N tokens of each FILE",
      .least = 1, .most = MOST_INTEGER},
     FILES_FROM_ROW(NULL),
     {"preset", OPTION_CHOICE, PLACE(preset),
-     "use the settings and streams that the published model of this shape was evaluated with",
+     "use the settings and streams with which the published model of this shape was "
+     "evaluated",
      .section = "Evaluation", .choices = presets},
     {"batch", OPTION_INTEGER, PLACE(batch),
      "cut the tokens into N equal streams and drop the remainder, as published evaluations do",
      .standard = "1", .least = 1, .most = INT32_MAX},
     {"per-line", OPTION_FLAG, PLACE(per_line),
-     "score every line alone, after <eos>, and print a table of lines in place of the result"},
+     "score each line alone, after <eos>, and print a table of lines instead of the result"},
     {"items", OPTION_STRING, PLACE(items),
-     "score every text of a table alone, after <eos> and its context: .csv, .tsv or .jsonl with "
-     "the columns item, condition, text and perhaps context, or lines of BLiMP; see Items below",
+     "score each text of a table alone, after <eos> and its context: .csv, .tsv or .jsonl "
+     "with the columns item, condition, text and perhaps context, or lines of BLiMP; see "
+     "Items below",
      .file = FILE_READ},
     {"before", OPTION_STRING, PLACE(before),
-     "read this text before each text, with --per-line before each line, and do not score it; as a "
-     "prompt it is gone on with, after a blank if neither side has one",
+     "read FILE before each text, with --per-line before each line, and do not score it; "
+     "the text continues it, after a blank if neither side has one",
      .file = FILE_READ},
     {"before-text", OPTION_STRING, PLACE(before_text),
-     "the same with the text itself; after an empty one the first token is scored too, after <eos>",
+     "the same with STRING; after an empty one the first token is scored too, after <eos>",
      .argument = "STRING"},
     {"no-eos", OPTION_FLAG, PLACE(no_eos),
-     "leave the tokens of line ends out of sums and tables; they are read all the same"},
+     "leave the tokens of line ends out of sums and tables; the model reads them all the "
+     "same"},
     {"sliding-window", OPTION_INTEGER, PLACE(sliding_window),
      "score each token in a new segment after the N tokens before it, without memory", .least = 1,
      .most = TXL_MAX_TGT_LEN},
     {"refresh", OPTION_INTEGER, PLACE(refresh),
-     "XLNet: before every R tokens read the tgt-len tokens before them again as one block, as txl "
-     "generate does; without it, from left to right",
+     "XLNet: before every R tokens read the tgt-len tokens before them again as one "
+     "block, as txl generate does; without it read from left to right",
      .argument = "R", .least = 1, .most = TXL_MAX_ASKED},
     {"compare", OPTION_STRING, PLACE(compare),
-     "score the same tokens with another model of the same vocabulary too, and print how much its "
-     "predictions differ",
+     "score the same tokens with another model of the same vocabulary too, and print how "
+     "its predictions differ",
      .argument = "OTHER.txl", .file = FILE_MODEL},
     {"sweep-memory", OPTION_STRING, PLACE(sweep_memory),
-     "score the text with each memory length of LIST, such as 0,64,128,640,1600, and print a table",
+     "score the text with each memory length of LIST, such as 0,64,128,640,1600, and "
+     "print a table",
      .argument = "LIST"},
     {"shard", OPTION_STRING, PLACE(shard),
-     "score only the I-th of the streams of --batch N; --json prints what --merge needs",
-     .argument = "I/N"},
+     "score only stream I of --batch N; --json then prints what --merge needs", .argument = "I/N"},
     {"merge", OPTION_FLAG, PLACE(merge),
-     "each FILE is what --shard I/N --json printed: print the result of all N, the same as that of "
-     "--batch N"},
+     "read from each FILE what --shard I/N --json printed, and print the result of all N, "
+     "that of --batch N"},
     SESSION_ROWS(struct ppl_options, session),
     {"compute", OPTION_CHOICE, PLACE(session.compute),
-     "multiply as the weights' type asks, or q8 weights with activations rounded to 8 bits, which "
-     "is faster where the processor multiplies bytes",
+     "type: multiply as the weights' type asks; int8: multiply q8 weights with "
+     "activations rounded to 8 bits, faster where the processor multiplies bytes",
      .choices = session_computes, .standard = "type"},
     ARITHMETIC_ROW(PLACE(session.arithmetic)),
     DYNAMIC_ROWS(struct ppl_options, dynamic,
-                 "learn from each segment after it is scored, so that the text's own words and "
-                 "names become likelier"),
+                 "learn from each segment after scoring it: the text's own words and names "
+                 "become likelier"),
     {"dynamic-output", OPTION_STRING, PLACE(dynamic.output),
-     "write what the model became to OUT.txl, also after Ctrl-C; takes one text",
+     "write what the model became to OUT.txl, after Ctrl-C too; takes one FILE",
      .argument = "OUT.txl", .file = FILE_WHOLE},
-    {"type", OPTION_CHOICE, PLACE(dynamic.type), "the type of OUT.txl's matrices",
-     .choices = weight_types, .standard = "f32"},
+    {"type", OPTION_CHOICE, PLACE(dynamic.type),
+     "with --dynamic-output: type of the matrices in OUT.txl", .choices = weight_types,
+     .standard = "f32"},
     {"json", OPTION_FLAG, PLACE(json), "print an object for each file", .section = "Output"},
     {"per-token", OPTION_STRING, PLACE(per_token),
      "write a table of the scored tokens to FILE: place, text, nats", .file = FILE_STREAM},
     {"logprobs", OPTION_INTEGER, PLACE(logprobs),
-     "with --per-token: add each token's probability, its rank, the entropy, and the K likeliest "
-     "tokens in its place",
+     "with --per-token: add each token's probability and rank, the entropy, and the K "
+     "likeliest tokens in its place",
      .argument = "K", .least = 1, .most = 100000},
     {"per-word", OPTION_STRING, PLACE(per_word),
-     "write a table of the words to FILE: each the sum over its tokens", .file = FILE_STREAM},
+     "write a table of the words to FILE, with the sum over the tokens of each",
+     .file = FILE_STREAM},
     {"space-with", OPTION_CHOICE, PLACE(space_with),
-     "with --per-word: white space and line ends count to the next word or to the previous one",
+     "with --per-word: count white space and line ends to the next word or to the "
+     "previous one",
      .choices = neighbours, .standard = "next"},
     {"entropy", OPTION_FLAG, PLACE(entropy),
-     "with --per-word: add the entropy of the next token before each word's first token, and how "
-     "much of it the word removes"},
+     "with --per-word: add the entropy of the next token before each word, and how much "
+     "of it the word removes"},
     {"per-region", OPTION_STRING, PLACE(per_region),
-     "with --items: write a table of the regions to FILE, which bars part a text into",
+     "with --items: write a table of the regions to FILE, into which bars part a text",
      .file = FILE_STREAM},
     {"prefer", OPTION_STRING, PLACE(prefer),
      "with --items: print in how many items condition A has fewer nats than B", .argument = "A,B",
      .standard = "good,bad for lines of BLiMP"},
-    {"prefer-region", OPTION_INTEGER, PLACE(prefer_region), "compare the nats of region N only",
-     .most = 1000000},
+    {"prefer-region", OPTION_INTEGER, PLACE(prefer_region),
+     "with --prefer: compare only the nats of region N", .most = 1000000},
     {"heat", OPTION_FLAG, PLACE(heat),
-     "print the text, coloured by the nats of each token, in place of the result"},
+     "print the text, coloured by the nats of each token, instead of the result"},
     {"report", OPTION_STRING, PLACE(report),
-     "write a page that shows the text coloured by the nats of its tokens, and all figures",
+     "write a page to OUT.html: the text coloured by the nats of its tokens, and all "
+     "figures",
      .argument = "OUT.html", .file = FILE_STREAM},
     {"fail-above", OPTION_REAL, PLACE(fail_above),
-     "exit with status 1 when the result, of several files the total, is above X: perplexity for "
-     "words, bits per character for all other kinds of text",
+     "exit with status 1 if the result, of several FILEs the total, is above X: "
+     "perplexity for words, bits per character for all other kinds of text",
      .most = INFINITY},
     MODEL_ROW,
     LOW_MEMORY_ROW,
     COMMON_ROWS,
     {0}};
 
-const struct operand_row ppl_operands[] = {
-    {.name = "FILE",
-     .help = "text to score; - is standard input, which is also read without a FILE unless it is "
-             "a terminal",
-     .optional = true,
-     .standard_input = true,
-     .instead = "items",
-     .repeats = true},
-    {0}};
+const struct operand_row ppl_operands[] = {{.name = "FILE",
+                                            .help = "text to score",
+                                            .optional = true,
+                                            .standard_input = true,
+                                            .instead = "items",
+                                            .repeats = true},
+                                           {0}};
 
 const struct note ppl_notes[] = {
     UNWRAP_NOTE,
-    {"Summary line",
-     "Where standard error is no terminal, or with --summary, its last line holds the result and "
-     "every setting that decides it, as "
-     "key=value between blanks, always in this order:\n\n"
-     " txl ppl: files tokens predicted unknown nats_per_token perplexity\n"
-     "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
-     "     text tgt_len mem_len clamp_len same_length same_length_reach\n"
-     "     layer_norm_eps memory_start cluster_order [unwrap] type memory_type\n"
-     "     threads streams kernels blas model\n\n"
-     "With --compute int8, compute=int8 stands before threads; with --arithmetic exact, "
-     "arithmetic=exact before type. "
-     "mode is segments, lines, items, sliding, refreshed or dynamic; text is raw, tokens or ids; - "
-     "stands "
-     "for a "
-     "number without meaning, unwrap=yes for --unwrap; of an XLNet same_length and cluster_order "
-     "are left out, and before "
-     "type come family, activation and perhaps refresh; the model's name runs to the end of the "
-     "line."},
+    SUMMARY_NOTE(
+        " txl ppl: files tokens predicted unknown nats_per_token perplexity\n"
+        "     bits_per_token bits_per_character seconds tokens_per_second mode\n"
+        "     text tgt_len mem_len clamp_len same_length same_length_reach\n"
+        "     layer_norm_eps memory_start cluster_order [unwrap] type memory_type\n"
+        "     threads streams kernels blas model",
+        "It states every setting that decides the result; - stands for a number without "
+        "meaning. mode is segments, lines, items, sliding, refreshed or dynamic; text is "
+        "raw, tokens or ids. The model's name runs to the end of the line.\n\n"
+        "With --unwrap unwrap=yes appears, with --compute int8 compute=int8 before threads, "
+        "with --arithmetic exact arithmetic=exact before type. For an XLNet same_length and "
+        "cluster_order are left out, and family, activation and perhaps refresh come before "
+        "type."),
     {"Dynamic evaluation",
-     "With --dynamic the model learns from each segment of tgt-len tokens after it has scored it "
-     "(Krause et al. 2019). Every score is an honest prediction: it depends only on the tokens "
-     "before. Each FILE begins with the model as it is in its file, which is never written. All "
-     "arithmetic is in f32. With g, the gradient of a segment's mean nats, a weight w that was w0 "
-     "at first becomes\n\n"
+     "With --dynamic the model learns from each segment of tgt-len tokens after it has "
+     "scored it (Krause et al. 2019). Every score is an honest prediction, which depends "
+     "only on the tokens before. Each FILE begins with the model as it is in its file, "
+     "which is never written. All arithmetic is in f32. With g, the gradient of a "
+     "segment's mean nats, a weight w that was w0 at first becomes\n\n"
      " sgd    w - lr g\n"
      " rms    w - lr g / (sqrt(s) + epsilon) - min(1, decay sqrt(s)) (w - w0)\n"
      " adam   a step of Adam from zero moments\n\n"
-     "where s is the sum of g squared over the segments of --statistics, or the second moment of "
-     "Adam that --statistics PREFIX.index has of w. --json adds an object \"dynamic\": method, lr, "
-     "decay, epsilon, statistics_segments (null of a checkpoint), drift (the norm of the weights' "
-     "change). In the summary line dynamic, dynamic_lr, dynamic_decay, dynamic_epsilon "
-     "and "
-     "statistics_segments follow cluster_order. --report shows the model without learning beside "
-     "it; the OTHER of --compare does not learn."},
+     "where s is the sum of g squared over the segments of --statistics, or Adam's second "
+     "moment of w in --statistics PREFIX.index.\n\n"
+     "--json adds an object \"dynamic\": method, lr, decay, epsilon, statistics_segments "
+     "(null with a checkpoint), drift (the norm of the weights' change). In the summary "
+     "line dynamic, dynamic_lr, dynamic_decay, dynamic_epsilon and statistics_segments "
+     "follow cluster_order. --report shows the model without learning beside it; the "
+     "OTHER of --compare does not learn."},
     {"Comparison",
-     "With --compare, each model runs with its own checkpoint's settings, except for "
-     "those that the command line gives. The difference is OTHER's nats minus the "
-     "model's, as a mean over tokens with its standard error. The KL divergence is that "
-     "of OTHER's distribution from the model's, a mean over tokens in nats. The agreement "
-     "is the share of tokens for which both models find the same token likeliest. "
+     "With --compare each model runs with its own checkpoint's settings, except for those "
+     "of the command line. The difference is OTHER's nats minus the model's, a mean over "
+     "tokens with its standard error. The KL divergence is that of OTHER's distribution "
+     "from the model's, a mean over tokens in nats. The agreement is the share of tokens "
+     "for which both models find the same token likeliest.\n\n"
      "--per-token writes two more columns, nats_other and kl. --json adds an object "
      "\"compare\": model, nats, nats_per_token, perplexity, bits_per_token, "
      "bits_per_character, bits_per_byte, standard_error (all by OTHER), difference, "
@@ -279,8 +279,7 @@ const struct note ppl_notes[] = {
      "without --compare."},
     {"Tables",
      "--per-token writes a row for each scored token of all FILEs. The first token of a "
-     "FILE is context and has no row. The columns:\n"
-     "\n"
+     "FILE is context and has no row. The columns:\n\n"
      " file    as it was named, - is standard input\n"
      " line    of the source, from 1\n"
      " offset, length\n"
@@ -290,100 +289,95 @@ const struct note ppl_notes[] = {
      "         the symbol of the vocabulary\n"
      " text    those bytes, of <unk> too\n"
      " nats, bits\n"
-     "         -log and -log2 of its probability\n"
-     "\n"
-     "With --compare, nats_other and kl follow; with --logprobs, probability, rank (1 is "
+     "         -log and -log2 of its probability\n\n"
+     "With --compare nats_other and kl follow; with --logprobs probability, rank (1 is "
      "the likeliest), entropy (in nats), top1, top1_nats and so on. White space that the "
      "tokenizer strips belongs to no token. The token of a line end stands for the line "
      "feed and for a carriage return before it. A token that stands for no bytes has "
-     "length 0. Where several tokens stand for the same bytes, each row has all of these "
-     "bytes. With --ids, line, offset and length are those of the number, and text is the "
-     "id's decoded text.\n"
-     "\n"
-     "--per-word writes a row for each word of the source, that is for each run without "
-     "white space: file line offset length word tokens nats bits. The rows sum to the result's "
-     "nats: what belongs to no word, such as the last line end, is a row with an empty word, "
-     "and so is a word with a token that was not scored. In models of pieces the blank is in the "
-     "first piece of the next word; --space-with previous moves the probability that a word "
-     "begins there to the word before (Pimentel and Meister 2024). The result, word_correction "
-     "in --json, says by how much the rows' sum then differs. With --entropy two columns follow, "
-     "in "
-     "nats: entropy, the sum of -p ln p of the distribution before the row's first token, and "
-     "reduction, "
-     "this less the entropy before the next row's first token, which may be negative; it is empty "
-     "where no token follows (pandas: na_values={\"reduction\": [\"\"]}). Both are of tokens, not "
-     "of words. --per-line prints the columns "
-     "file line tokens nats bits text on standard output, with --json as objects; the "
-     "other two tables can be written beside it, with an index from 0 in each line.\n"
-     "\n"
+     "length 0. If several tokens stand for the same bytes, each row has all of these "
+     "bytes. With --ids line, offset and length are those of the number, and text is the "
+     "id's decoded text.\n\n"
+     "--per-word writes a row for each word of the source, a run without white space: "
+     "file line offset length word tokens nats bits. The rows sum to the result's nats. "
+     "So what belongs to no word, such as the last line end, is a row with an empty word, "
+     "and so is a word with a token that was not scored. In models of pieces the blank is "
+     "in the first piece of the next word; --space-with previous moves the probability "
+     "that a word begins there to the word before (Pimentel and Meister 2024). The rows' "
+     "sum then differs from the result by word_correction of --json, which the result "
+     "states too.\n\n"
+     "--entropy adds two columns in nats. entropy is the sum of -p ln p of the "
+     "distribution before the row's first token. reduction is this less the entropy "
+     "before the next row's first token; it may be negative, and it is empty if no token "
+     "follows (pandas: na_values={\"reduction\": [\"\"]}). Both are of tokens, not of words.\n\n"
+     "--per-line prints the columns file line tokens nats bits text on standard output, "
+     "with --json as objects. The other two tables can be written beside it, with an "
+     "index from 0 in each line.\n\n"
      "A FILE whose name ends in .csv is comma-separated, in .jsonl an object a line, else "
      "tab-separated. Fields are quoted as RFC 4180 says, and records end in LF. The table "
      "is UTF-8: bytes of the text that are not a whole character, and NUL, are written "
-     "\\xHH, a backslash \\\\. With - or /dev/stdout the table is printed before the "
-     "result. These lines read every value as it is:\n"
-     "\n"
+     "\\xHH, a backslash \\\\. With - or /dev/stdout the table comes before the result. "
+     "These lines read every value as it is:\n\n"
      " R       read.delim(FILE, na.strings = \"\")\n"
      "         read.csv(FILE, na.strings = \"\")\n"
      " pandas  read_csv(FILE, sep=\"\\t\", keep_default_na=False)\n"
      "         read_csv(FILE, keep_default_na=False)"},
     {"Items",
-     "--items reads a table with a header, or an object a line, and scores each text alone. The "
-     "columns item, condition and text are needed; a context is read before its text and not "
-     "scored; all others are passed on. A line with sentence_good and sentence_bad, as BLiMP has "
-     "them, is two texts with the conditions good and bad; its item is UID-pairID, else the number "
-     "of the line. The file's name, .csv, .tsv or .jsonl, or where that does not say it the first "
-     "line, decides how it is read. Fields are quoted as RFC 4180 says; a line feed in one is a "
-     "line end. A bar parts a text into regions and is removed; \\| is a bar, and every other "
-     "backslash stands for itself. A record that is wrong or longer than 1 MiB is named and left "
-     "out; the exit status is then 1.\n"
-     "\n"
-     "--per-region writes a row for each region: the passed columns, then item condition region "
-     "text words tokens nats bits. Regions count from 1; 0 is the symbol that closes the text, so "
-     "that a text's rows sum to its nats. A token belongs to the region of its first byte that is "
-     "no blank, a blank by itself to that of what follows, a word to that of its first byte. "
-     "--per-token and --per-word have the same passed columns, item and condition after their own; "
-     "line is where the record begins, offset and length are bytes of the text without quotes and "
-     "bars. A passed column with the name of another column gets .1 added, as in R and pandas.\n"
-     "\n"
-     "--prefer A,B counts the items whose text of condition A has fewer nats than that of B, in "
-     "all or in region N; the standard error is sqrt(p (1 - p) / n), and a tie counts for neither. "
-     "An item's rows may stand anywhere: 24 bytes an item are kept, and 5 to 10 of an index. An "
-     "item without both "
-     "conditions, or with one twice, is named and left out; the exit status is then 1. --json adds "
-     "an object \"items\": texts, left_out, and preference (null without --prefer): prefer, over, "
-     "region, items, preferred, ties, left_out, share, standard_error."},
+     "--items reads a table with a header, or an object a line, and scores each text "
+     "alone. It needs the columns item, condition and text. A context is read before its "
+     "text and not scored; all other columns are passed on. A line with sentence_good and "
+     "sentence_bad, as BLiMP has them, is two texts with the conditions good and bad; its "
+     "item is UID-pairID, else the number of the line. The name of the file, .csv, .tsv "
+     "or .jsonl, says how to read it, or else its first line. Fields are quoted as RFC "
+     "4180 says; a line feed in one is a line end. A bar parts a text into regions and is "
+     "removed; \\| is a bar, and every other backslash stands for itself. A record that is "
+     "wrong or longer than 1 MiB is named and left out; the exit status is then 1.\n\n"
+     "--per-region writes a row for each region: the passed columns, then item condition "
+     "region text words tokens nats bits. Regions count from 1. Region 0 is the symbol "
+     "that closes the text, so that a text's rows sum to its nats. A token belongs to the "
+     "region of its first byte that is no blank, a lone blank to that of what follows, a "
+     "word to that of its first byte. --per-token and --per-word have the passed columns, "
+     "item and condition after their own; line is where the record begins, offset and "
+     "length are bytes of the text without quotes and bars. A passed column with the name "
+     "of another column gets .1 added, as in R and pandas.\n\n"
+     "--prefer A,B counts the items whose text of condition A has fewer nats than that of "
+     "B, in all or in region N. The standard error is sqrt(p (1 - p) / n), and a tie "
+     "counts for neither. An item's rows may stand anywhere; 24 bytes an item are kept, "
+     "and 5 to 10 of an index. An item that lacks a condition or has one twice is named "
+     "and left out; the exit status is then 1. --json adds an object \"items\": texts, "
+     "left_out, and preference (null without --prefer): prefer, over, region, items, "
+     "preferred, ties, left_out, share, standard_error."},
     {"Memory sweep",
-     "--sweep-memory prints one row, with --json one object, and one summary line for each length. "
-     "The +/- is the standard error of the difference from the first length, token by token; "
-     "--json has this difference and its error in nats per token. "
-     "The settings that are not swept stay the same. A range:\n\n"
+     "--sweep-memory prints one row, with --json one object, and one summary line for "
+     "each length. The +/- is the standard error of the difference from the first length, "
+     "token by token; --json has that difference and its error in nats per token. The "
+     "other settings stay the same. A range:\n\n"
      " txl ppl --sweep-memory $(seq -s, 0 100 1600) novel.txt"},
     {"Shards",
-     "With --shard I/N, --json adds an object \"shard\" to the result: number, of, mean "
-     "and squares (the sum of squared differences from it) of the nats, the model's name "
-     "and checksum, mode, text, kernels, blas, words, pieces, replaces_unknown. Numbers "
-     "have 17 digits, so that nothing is lost. --merge takes these files in any order and "
+     "With --shard I/N --json adds an object \"shard\" to the result: number, of, mean and "
+     "squares (the sum of squared differences from it) of the nats, the model's name and "
+     "checksum, mode, text, kernels, blas, words, pieces, replaces_unknown. Numbers have "
+     "17 digits, so that nothing is lost. --merge takes these files in any order and "
      "refuses missing, repeated, interrupted and differing ones. Its result is that of "
-     "--batch N, bit for bit with the same kernels; its seconds are the sum of the "
-     "shards' seconds."},
-    {"Heat", "--heat prints the bytes of the text unchanged. Where standard output is a terminal "
-             "or CLICOLOR_FORCE is set, it adds colours, and a legend as the last line; NO_COLOR "
-             "turns both off. The first token, line ends, and bytes that no token stands for keep "
-             "the terminal's own colour. Bytes that several tokens stand for have the colour of "
-             "the first. The result is on the summary line."},
+     "--batch N, bit for bit with the same kernels; its seconds are the sum over the "
+     "shards."},
+    {"Heat", "--heat prints the bytes of the text unchanged. If standard output is a terminal or "
+             "CLICOLOR_FORCE is set, colours come between them, and a legend is the last line; "
+             "NO_COLOR turns both off. The first token, line ends, and bytes that no token stands "
+             "for keep the terminal's own colour. Bytes that several tokens stand for have the "
+             "colour of the first. The result is on the summary line."},
     {"Report",
      "The page of --report is one file that loads nothing. For each token it shows the "
      "probability, the rank (1 is the likeliest; ties go to the lower id) and the five "
      "likeliest tokens in its place. A plot shows the mean along the text; a click on it "
      "goes to the place. With --compare the difference comes first, and the plot shows it "
-     "while the colours do; with --sweep-memory the page has the curve, and the text as "
+     "while the colours do. With --sweep-memory the page has the curve, and the text as "
      "scored with the longest memory. The page shows the first 1,000,000 tokens, in about "
      "30 bytes each for models of characters and 45 for models of words; its figures are "
-     "those of --json, of the whole text. Where the vocabulary has only <unk> it shows "
-     "the source. Characters that cannot be seen, such as control characters, are shown "
+     "those of --json, of the whole text. If the vocabulary has only <unk> for it, the "
+     "page shows the source. It shows invisible characters, such as control characters, "
      "by their numbers."},
     {"Interruption",
-     "After Ctrl-C the result of what has been scored is printed, and the exit status is 130."},
+     "After Ctrl-C the result of what has been scored is printed; the exit status is 130."},
     {0}};
 
 const struct example ppl_examples[] = {

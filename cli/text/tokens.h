@@ -15,11 +15,11 @@ enum { TEXT_RAW, TEXT_TOKENS };
 #define TEXT_ROW(...)                                                                              \
     OPTION_ROW(                                                                                    \
         "text", OPTION_CHOICE, .choices = text_forms,                                              \
-        .help = "for models of words: tokens is text that is split at white space, raw is prose",  \
+        .help = "for models of words: raw is prose, tokens is text already split at white space",  \
         __VA_ARGS__)
 #define SKIP_UNKNOWN_ROW(when, place)                                                              \
     OPTION_ROW("skip-unknown", OPTION_FLAG, (place),                                               \
-               when "leave out symbols that the vocabulary lacks, where it has no <unk>")
+               when "leave out symbols that the vocabulary lacks, if it has no <unk>")
 
 /* How the run's text is split, for the summary: "raw", "tokens" or "ids"; "-" for models that split
  * text in only one way. */

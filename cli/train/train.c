@@ -823,8 +823,7 @@ static int start(const struct command *command, int argc, char **argv) {
 
 static const struct operand_row operands[] = {
     {.name = "TEXT",
-     .help = "text to train on, several one after the other; - is standard input, which is also "
-             "read without TEXT unless it is a terminal",
+     .help = "text to train on; several TEXTs are read as one",
      .optional = true,
      .standard_input = true,
      .repeats = true},
@@ -833,26 +832,23 @@ static const struct operand_row operands[] = {
 static const struct note notes[] = {
     UNWRAP_NOTE,
     {"Stopping and going on",
-     "OUT.txl appears at the first evaluation and is replaced as a whole by every better model. "
-     "With --init the model that training begins with is evaluated first. "
-     "After Ctrl-C or SIGTERM the command finishes the step, writes the state, and exits with 128 "
-     "plus the signal's number. With --resume the run goes on from the last state, also after a "
-     "crash, and ends in the same file as if it had never stopped. The state holds the best model "
-     "too, so OUT.txl may be gone, or be named anew. A file that cannot be written, because a disk "
-     "is "
-     "full, ends no training: it is tried again at the next save, and is an error at the end. The "
-     "same seed gives the same file for any "
-     "number of threads, except with --hours."},
-    {"Summary line",
-     "Where standard error is no terminal, or with --summary, its last line is key=value between "
-     "blanks, in this order:\n\n"
-     " txl train: steps loss valid_bits best_step tokens unknown seconds threads kernels blas "
-     "output\n\n"
-     "loss is a running mean over the last steps, in nats a token. valid_bits is the last "
-     "measurement of the held-out text, in bits a character, or with --ids in bits a token. tokens "
-     "counts those of the text; unknown, of it and of the held-out text, the symbols that the "
-     "vocabulary "
-     "lacks. The output's name runs to the end of the line."},
+     "OUT.txl appears at the first evaluation, and every better model replaces it as a "
+     "whole. With --init the first evaluation is that of the model before training. On "
+     "Ctrl-C or SIGTERM txl finishes the step, writes the state, and exits with 128 plus "
+     "the signal's number. --resume continues from the last state, also after a crash, "
+     "and ends in the same file as a run that never stopped. The state holds the best "
+     "model too, so OUT.txl may be gone or have a new name. If a disk is full, training "
+     "goes on, and tries to write the file again at the next save; only at the end is it "
+     "an error. The same seed gives the same file with any number of threads, except with "
+     "--hours."},
+    SUMMARY_NOTE(
+        " txl train: steps loss valid_bits best_step tokens unknown seconds threads\n"
+        "     kernels blas output",
+        "loss is a running mean over the last steps, in nats a token. valid_bits is the last "
+        "measurement of the held-out text, in bits a character, or with --ids in bits a "
+        "token. tokens counts those of the text; unknown counts the symbols of the text and "
+        "the held-out text that the vocabulary lacks. The output's name runs to the end of "
+        "the line."),
     {0}};
 
 static const struct example examples[] = {
@@ -866,9 +862,10 @@ static const struct example examples[] = {
 const struct command train_command = {
     .name = "train",
     .summary = "make a model from text, or train one further",
-    .description = "Trains a Transformer-XL on the text and writes a weights file that every other "
-                   "command takes as its --model. Without --init the model is new, and its "
-                   "vocabulary is made from the text.",
+    .description =
+        "Trains a Transformer-XL on text and writes a weights file, for the --model of the "
+        "other commands. Without --init the model is new, and its vocabulary comes from the "
+        "text.",
     .options = train_option_rows,
     .operands = operands,
     .examples = examples,
