@@ -25,8 +25,9 @@ struct run {
     const struct command *command;
     const struct compress_options *options;
     const struct operands *inputs;
-    bool decompresses;  /* or lists, or tests */
-    struct model model; /* that compresses */
+    struct named_file *named; /* [inputs->n + 3]: all inputs; room for one, its output, the model */
+    bool decompresses;        /* or lists, or tests */
+    struct model model;       /* that compresses */
     struct known_models known;
     /* Totals: */
     uint64_t files, text, stored;
@@ -70,52 +71,41 @@ static bool name_output(const struct run *run, const char *input, const char **o
     return *made;
 }
 
-/* Whether `output` is none of the inputs, of which some are still to be read. */
-static bool check_inputs(const struct run *run, const char *output) {
+static bool name_inputs(struct run *run) {
     const size_t n = (size_t)run->inputs->n;
-    struct named_file *files = calloc(n + 1, sizeof *files);
-    if (!files)
+    run->named = calloc(n + 3, sizeof *run->named);
+    if (!run->named)
         return terminal_error("out of memory");
     for (size_t i = 0; i < n; i++)
-        files[i] = (struct named_file){
-            .use = FILE_READ, .dashes = "", .role = "FILE", .path = run->inputs->items[i]};
-    files[n] = (struct named_file){.use = run->options->output ? FILE_STREAM : FILE_WHOLE,
-                                   .dashes = "",
-                                   .role = "output",
-                                   .path = output};
-    bool good = named_files_check(files, n + 1);
-    free(files);
-    return good;
+        run->named[i] = (struct named_file){FILE_READ, "", "FILE", run->inputs->items[i], NULL};
+    return true;
 }
 
 /* Whether `output` may be written; it may be a device, but no file that is there already, unless
  * forced, and never an input. */
 static bool check_output(const struct run *run, const char *input, const char *output) {
+    const struct compress_options *o = run->options;
+    const size_t n = (size_t)run->inputs->n;
+    struct named_file *own = run->named + n;
     struct stat about;
     if (!output)
         return true;
     if (strcmp(output, "-") == 0) {
-        if (run->decompresses || run->options->force || !isatty(STDOUT_FILENO))
+        if (run->decompresses || o->force || !isatty(STDOUT_FILENO))
             return true;
         return terminal_error(
-            "compressed text is not for a terminal; name an output with -o, or force it "
-            "with -f");
+            "compressed text is not for a terminal; name an output with -o, or force it with -f");
     }
-    const struct named_file files[] = {
-        {.use = FILE_READ, .dashes = "", .role = "FILE", .path = input},
-        {.use = FILE_READ, .dashes = "--", .role = "model", .path = run->options->common.model},
-        {.use = run->options->output ? FILE_STREAM : FILE_WHOLE,
-         .dashes = "",
-         .role = "output",
-         .path = output}};
-    const struct named_file pair[] = {files[0], files[2]};
-    if (!(run->options->common.model ? named_files_check(files, 3) : named_files_check(pair, 2)))
+    own[0] = (struct named_file){FILE_READ, "", "FILE", input, NULL};
+    own[1] = (struct named_file){o->output ? FILE_STREAM : FILE_WHOLE, "", "output", output, NULL};
+    own[2] = (struct named_file){FILE_READ, "--", "model", o->common.model, NULL};
+    if (!named_files_check(own, o->common.model ? 3 : 2))
         return false;
     if (stat(output, &about) != 0 || !S_ISREG(about.st_mode))
         return true;
-    if (run->options->force)
-        return check_inputs(run, output);
-    return terminal_error("%s: exists; -f replaces it", output);
+    if (!o->force)
+        return terminal_error("%s: exists; -f replaces it", output);
+    return named_files_check(run->named, n + 2); /* inputs that are still to be read */
 }
 
 /* Links are passed over, as a folder may have both a file and links to it. */
@@ -130,83 +120,36 @@ static bool is_skipped(const struct run *run, const char *input) {
 
 /* ---- One file ----------------------------------------------------------------------------- */
 
-static txl_status feed_compressor(void *object, const void *bytes, size_t n, txl_error *error) {
-    return txl_compressor_feed(object, bytes, n, error);
-}
-
-static txl_status finish_compressor(void *object, txl_error *error) {
-    return txl_compressor_finish(object, error);
-}
-
-static txl_status feed_decompressor(void *object, const void *bytes, size_t n, txl_error *error) {
-    return txl_decompressor_feed(object, bytes, n, error);
-}
-
-static txl_status finish_decompressor(void *object, txl_error *error) {
-    return txl_decompressor_finish(object, error);
-}
-
 static bool compress(const struct run *run, struct transfer *transfer) {
     const txl_compression how = {.streams = (int)run->options->streams,
                                  .threads = (int)run->options->common.threads,
                                  .write = transfer_write,
                                  .progress = transfer_progress,
                                  .context = transfer};
-    txl_compressor *compressor;
     txl_error error;
-    if (txl_compressor_new(run->model.handle, &how, &compressor, &error))
+    if (txl_compressor_new(run->model.handle, &how, &transfer->compressor, &error))
         return terminal_error("%s", error.message);
-    bool good = transfer_run(transfer, compressor, feed_compressor, finish_compressor);
-    txl_compressor_free(compressor);
+    bool good = transfer_run(transfer);
+    txl_compressor_free(transfer->compressor);
     return good;
 }
 
-/* The decompressor asks for models by the transfer, which knows where they are. */
-struct reading {
-    struct transfer *transfer;
-    struct known_models *known;
-};
-
-static txl_status find_model(void *context, uint64_t checksum, const char *name,
-                             const txl_model **model, txl_error *error) {
-    struct reading *reading = context;
-    return known_models_find(reading->known, checksum, name, model, error);
-}
-
-static txl_status write_text(void *context, const void *bytes, size_t n, txl_error *error) {
-    return transfer_write(((struct reading *)context)->transfer, bytes, n, error);
-}
-
-static bool see_progress(void *context, uint64_t text, uint64_t stored) {
-    return transfer_progress(((struct reading *)context)->transfer, text, stored);
-}
-
-static void see_frame(void *context, const txl_frame *frame) {
-    transfer_frame(((struct reading *)context)->transfer, frame);
-}
-
-static void see_lost(void *context, uint64_t begin, uint64_t end, const char *why) {
-    transfer_lost(((struct reading *)context)->transfer, begin, end, why);
-}
-
 static bool decompress(struct run *run, struct transfer *transfer) {
-    struct reading reading = {transfer, &run->known};
     const txl_decompression how = {.threads = (int)run->options->common.threads,
                                    .list = run->options->list,
                                    .salvage = run->options->salvage,
-                                   .model = find_model,
-                                   .write = write_text,
-                                   .progress = see_progress,
-                                   .frame = see_frame,
-                                   .lost = see_lost,
-                                   .context = &reading};
-    txl_decompressor *decompressor;
+                                   .model = transfer_model,
+                                   .write = transfer_write,
+                                   .progress = transfer_progress,
+                                   .frame = transfer_frame,
+                                   .lost = transfer_lost,
+                                   .context = transfer};
     txl_error error;
-    if (txl_decompressor_new(&how, &decompressor, &error))
+    transfer->known = &run->known;
+    if (txl_decompressor_new(&how, &transfer->decompressor, &error))
         return terminal_error("%s", error.message);
-    transfer->decompresses = true;
-    bool good = transfer_run(transfer, decompressor, feed_decompressor, finish_decompressor);
-    txl_decompressor_free(decompressor);
+    bool good = transfer_run(transfer);
+    txl_decompressor_free(transfer->decompressor);
     return good;
 }
 
@@ -226,14 +169,16 @@ static void print_result(const struct run *run, const struct transfer *t) {
     const struct compress_options *o = run->options;
     if (o->list)
         print_list(t);
-    else if (t->lost && !o->common.quiet)
+    if (o->list || o->common.quiet)
+        return;
+    if (t->lost)
         terminal_line("%s: %s of %s bytes", t->input.name, grouped(t->written).text,
                       grouped(t->text).text);
-    else if (o->test && !o->common.quiet)
+    else if (o->test)
         terminal_line("%s: OK (%s bytes)", t->input.name, grouped(t->text).text);
-    else if (run->decompresses && !o->common.quiet)
+    else if (run->decompresses)
         terminal_line("%s: %s bytes", t->input.name, grouped(t->text).text);
-    else if (!o->common.quiet)
+    else
         terminal_line("%s: %.1f %% (%s -> %s bytes)", t->input.name, percentage(t->stored, t->text),
                       grouped(t->text).text, grouped(t->stored).text);
 }
@@ -331,9 +276,10 @@ static int run_command(const struct command *command, void *values, struct opera
     int status = check_options(&run, files->n);
     if (status == OPTIONS_RUN) {
         status = STATUS_FAILURE;
-        if (run.decompresses || model_open(&run.model, &options->common))
+        if (name_inputs(&run) && (run.decompresses || model_open(&run.model, &options->common)))
             status = run_files(&run, files);
     }
+    free(run.named);
     if (run.model.handle)
         model_close(&run.model);
     known_models_close(&run.known);

@@ -94,9 +94,8 @@ static txl_status not_found(uint64_t checksum, const char *name, txl_error *erro
     return txl_fail(error, TXL_ARGUMENT, "%s", message);
 }
 
-txl_status known_models_find(void *context, uint64_t checksum, const char *name,
+txl_status known_models_find(struct known_models *known, uint64_t checksum, const char *name,
                              const txl_model **model, txl_error *error) {
-    struct known_models *known = context;
     const char *named = known->common->model;
     uint64_t other;
     txl_status status = TXL_OK;

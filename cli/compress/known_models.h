@@ -13,9 +13,9 @@ struct known_models {
     size_t n;
 };
 
-/* For txl_decompression.model; `context` is a struct known_models.  Looks at --model, $TXL_MODEL,
- * the model within the program, the folder of the installation, and the folders of $TXL_MODELS. */
-txl_status known_models_find(void *context, uint64_t checksum, const char *name,
+/* Finds the model in --model, $TXL_MODEL, the program itself, the folder of the installation, or
+ * the folders of $TXL_MODELS. */
+txl_status known_models_find(struct known_models *known, uint64_t checksum, const char *name,
                              const txl_model **model, txl_error *error);
 void known_models_close(struct known_models *known);
 

@@ -2,6 +2,7 @@
 #include "transfer.h"
 
 #include "cli/system/signals.h"
+#include "known_models.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -46,18 +47,26 @@ static bool is_usable(struct transfer *transfer) {
                                  : !output_closed() && !output_failed();
 }
 
-bool transfer_run(struct transfer *transfer, void *object,
-                  txl_status (*feed)(void *object, const void *bytes, size_t n, txl_error *error),
-                  txl_status (*finish)(void *object, txl_error *error)) {
+static txl_status transfer_feed(struct transfer *t, const void *bytes, size_t n, txl_error *error) {
+    return t->compressor ? txl_compressor_feed(t->compressor, bytes, n, error)
+                         : txl_decompressor_feed(t->decompressor, bytes, n, error);
+}
+
+static txl_status transfer_finish(struct transfer *t, txl_error *error) {
+    return t->compressor ? txl_compressor_finish(t->compressor, error)
+                         : txl_decompressor_finish(t->decompressor, error);
+}
+
+bool transfer_run(struct transfer *transfer) {
     static const size_t size = 1 << 16;
     char bytes[1 << 16];
     txl_error error;
     txl_status status = TXL_OK;
     ssize_t n = 0;
     while (!status && (n = input_read(&transfer->input, bytes, size)) > 0)
-        status = feed(object, bytes, (size_t)n, &error);
+        status = transfer_feed(transfer, bytes, (size_t)n, &error);
     if (!status && n == 0 && !signals_stopped())
-        status = finish(object, &error);
+        status = transfer_finish(transfer, &error);
     progress_end(&transfer->progress);
     bool damaged = status == TXL_FORMAT && strncmp(error.message, "damaged", 7) == 0;
     if (status && status != TXL_STOPPED)
@@ -105,13 +114,18 @@ bool transfer_progress(void *context, uint64_t text, uint64_t stored) {
     struct transfer *transfer = context;
     transfer->text = text;
     transfer->stored = stored;
-    const double done = transfer->decompresses ? (double)stored : (double)text;
+    const double done = transfer->decompressor ? (double)stored : (double)text;
     const double fraction = transfer->input.size > 0 ? done / (double)transfer->input.size : -1;
     if (stored > 0)
         snprintf(transfer->unit, sizeof transfer->unit, "KiB at %.1f %%", percentage(stored, text));
     transfer->progress.unit = stored > 0 ? transfer->unit : "KiB";
     progress_update(&transfer->progress, fraction, text >> 10);
     return !signals_stopped() && is_usable(transfer);
+}
+
+txl_status transfer_model(void *context, uint64_t checksum, const char *name,
+                          const txl_model **model, txl_error *error) {
+    return known_models_find(((struct transfer *)context)->known, checksum, name, model, error);
 }
 
 void transfer_frame(void *context, const txl_frame *frame) {

@@ -7,6 +7,8 @@
 #include "cli/system/terminal.h"
 #include "txl.h"
 
+struct known_models;
+
 /* Bytes with commas between thousands. */
 struct grouped {
     char text[28];
@@ -17,12 +19,14 @@ struct grouped grouped(uint64_t number);
 double percentage(uint64_t stored, uint64_t text);
 
 struct transfer {
+    txl_compressor *compressor; /* either of the two, which transfer_run feeds */
+    txl_decompressor *decompressor;
+    struct known_models *known; /* that it decompresses with */
     struct input input;
     const char *output; /* NULL: none, only checks; "-": standard output */
     struct outfile file;
     uint64_t text, stored; /* bytes so far */
     uint64_t written;      /* of the text that is decompressed */
-    bool decompresses;
     struct progress progress;
     char unit[40];
     /* Of the frames: */
@@ -35,11 +39,9 @@ struct transfer {
 /* Opens both ends.  False with the error printed. */
 bool transfer_open(struct transfer *transfer, const char *input, const char *output);
 
-/* Gives all of the input to feed(object, ...), then calls finish(object, ...).  False with the
- * error printed, or when a signal asked to stop. */
-bool transfer_run(struct transfer *transfer, void *object,
-                  txl_status (*feed)(void *object, const void *bytes, size_t n, txl_error *error),
-                  txl_status (*finish)(void *object, txl_error *error));
+/* Compresses or decompresses all of the input.  False with the error printed, or when a signal
+ * asked to stop. */
+bool transfer_run(struct transfer *transfer);
 
 /* Closes both ends; the output stays only if `good`, with the input's mode and times.  False with
  * the error printed. */
@@ -48,6 +50,8 @@ bool transfer_close(struct transfer *transfer, bool good);
 /* Callbacks of txl_compression and txl_decompression, whose context is the struct transfer. */
 txl_status transfer_write(void *context, const void *bytes, size_t n, txl_error *error);
 bool transfer_progress(void *context, uint64_t text, uint64_t stored);
+txl_status transfer_model(void *context, uint64_t checksum, const char *name,
+                          const txl_model **model, txl_error *error);
 void transfer_frame(void *context, const txl_frame *frame);
 void transfer_lost(void *context, uint64_t begin, uint64_t end, const char *why);
 

@@ -243,9 +243,9 @@ bool continue_choose_sampling(struct generate *g) {
     g->sampling.n_banned = g->banned.n;
     if (eos < 0 && options->eos != EOS_NEWLINE && g->line == 0)
         terminal_note("--eos %s changes nothing: this model has no <eos>", eos_ways[options->eos]);
-    g->n = options->n != INTEGER_UNSET        ? (uint64_t)options->n
-           : !model_has_characters(&g->model) ? WORDS_N
-                                              : CHARACTERS_N;
+    g->n = options->n != INTEGER_UNSET                         ? (uint64_t)options->n
+           : model_unit(g->model.handle) == TXL_UNIT_CHARACTER ? CHARACTERS_N
+                                                               : WORDS_N;
     if (options->interactive)
         choose_turn(options->turn, &g->turn, &g->n);
     g->seed = (uint64_t)options->seed;

@@ -2,7 +2,6 @@
 #include "reading.h"
 #include "lib/base/error.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { MOST_CHUNK = 4096 };

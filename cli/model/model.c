@@ -101,16 +101,8 @@ bool model_sees_both_sides(const struct model *model) {
     return txl_model_family(model->handle) == TXL_FAMILY_XLNET;
 }
 
-bool model_has_words(const struct model *model) {
-    return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_WORD;
-}
-
-bool model_has_characters(const struct model *model) {
-    return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_CHARACTER;
-}
-
-bool model_has_pieces(const struct model *model) {
-    return txl_kind_unit(txl_model_kind(model->handle)) == TXL_UNIT_PIECE;
+txl_unit model_unit(const txl_model *model) {
+    return txl_kind_unit(txl_model_kind(model));
 }
 
 static bool refuse(const struct model *model, const char *family, const struct meaningless *options,

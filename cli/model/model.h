@@ -42,14 +42,8 @@ size_t model_score_tokens(const struct model *model);
 /* True for an XLNet, whose tokens see both sides. */
 bool model_sees_both_sides(const struct model *model);
 
-/* True for the kinds whose symbols are words. */
-bool model_has_words(const struct model *model);
-
-/* True for the kinds whose symbols are bytes, letters or characters. */
-bool model_has_characters(const struct model *model);
-
-/* True for the kinds whose symbols are pieces of a SentencePiece model. */
-bool model_has_pieces(const struct model *model);
+/* What its symbols are: words, pieces of a SentencePiece model, or characters, letters or bytes. */
+txl_unit model_unit(const txl_model *model);
 
 /* An option that was given, and why it means nothing to an XLNet. */
 struct meaningless {

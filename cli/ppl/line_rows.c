@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-static const double LN_2 = 0.693147180559945309417;
-
 bool line_rows_open(struct line_rows *rows, bool objects) {
     *rows = (struct line_rows){0};
     return table_open(&rows->table, "-", "file line tokens nats bits text", NULL, objects);

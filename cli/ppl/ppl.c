@@ -161,8 +161,8 @@ static bool corrects_words(const struct ppl *ppl) {
 
 static void describe_run(struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
-    ppl->setup = (struct setup){.words = !model_has_characters(&ppl->model),
-                                .pieces = model_has_pieces(&ppl->model),
+    ppl->setup = (struct setup){.words = model_unit(ppl->model.handle) != TXL_UNIT_CHARACTER,
+                                .pieces = model_unit(ppl->model.handle) == TXL_UNIT_PIECE,
                                 .corrects_words = corrects_words(ppl),
                                 .no_eos = options->no_eos,
                                 .in_table = options->sweep_memory != NULL,
@@ -402,8 +402,8 @@ static void note_unknown(const struct ppl *ppl, const struct result *result) {
     enum { FEW = 20 };
     const char *name = strcmp(result->file, "-") == 0 ? "standard input" : result->file;
     unknown_note(&ppl->evaluation.unknown, name, ppl->setup.replaces_unknown);
-    if (model_has_words(&ppl->model) && ppl->text == TEXT_TOKENS && !options->ids &&
-        result->unknown > result->tokens / FEW)
+    if (model_unit(ppl->model.handle) == TXL_UNIT_WORD && ppl->text == TEXT_TOKENS &&
+        !options->ids && result->unknown > result->tokens / FEW)
         terminal_note("%s: more than one symbol in %d is unknown, which makes the text look more "
                       "predictable than it is; --text tokens expects text that is tokenized "
                       "already, --text raw reads prose",

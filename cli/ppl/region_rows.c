@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LN_2 = 0.693147180559945309417;
-
 /* ---- Regions ------------------------------------------------------------------------------ */
 
 static bool end_region(struct regions *regions) {

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LN_2 = 0.693147180559945309417;
-
 /* ---- The run ------------------------------------------------------------------------------ */
 
 bool evaluated_set(struct evaluated *evaluated, const struct model *model,

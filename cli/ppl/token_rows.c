@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LN_2 = 0.693147180559945309417;
-
 /* "... nats bits", then what the options add; NULL when memory is short. */
 static char *columns(bool comparison, int32_t n_top) {
     char *names;

@@ -1,6 +1,7 @@
 /* Sums tokens over words. */
 #include "word_rows.h"
 
+#include "cli/model/model.h"
 #include "cli/system/terminal.h"
 #include "lib/base/byte_order_mark.h"
 #include "lib/base/white_space.h"
@@ -10,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LN_2 = 0.693147180559945309417;
-
 /* ---- The table ---------------------------------------------------------------------------- */
 
 static bool has_mark(const txl_model *model, int32_t id) {
@@ -20,13 +19,9 @@ static bool has_mark(const txl_model *model, int32_t id) {
     return begins_with_word_mark(symbol, length);
 }
 
-static txl_unit unit_of(const txl_model *model) {
-    return txl_kind_unit(txl_model_kind(model));
-}
-
 /* The first piece of a word carries the space before it. */
 bool word_rows_correct(const txl_model *model, bool previous) {
-    return previous && unit_of(model) == TXL_UNIT_PIECE;
+    return previous && model_unit(model) == TXL_UNIT_PIECE;
 }
 
 static bool find_begins(struct word_rows *rows) {
@@ -43,7 +38,7 @@ bool word_rows_open(struct word_rows *rows, const char *path, const txl_model *m
      * towards. */
     *rows = (struct word_rows){.model = model,
                                .has_marks = !txl_kind_takes_bytes(txl_model_kind(model)),
-                               .previous = previous && unit_of(model) != TXL_UNIT_WORD,
+                               .previous = previous && model_unit(model) != TXL_UNIT_WORD,
                                .entropy = entropy,
                                .own = own};
     if (word_rows_correct(model, previous) && !find_begins(rows))

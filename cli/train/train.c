@@ -385,7 +385,7 @@ static json_t *step_to_json(uint64_t number, const txl_step *step, double rate, 
 }
 
 static bool has_letters(const struct train *t) {
-    return txl_kind_unit(txl_model_kind(txl_trainer_model(t->trainer))) == TXL_UNIT_CHARACTER;
+    return model_unit(txl_trainer_model(t->trainer)) == TXL_UNIT_CHARACTER;
 }
 
 /* "2.113 bits a character, held out 2.2014", or for symbols that are none "perplexity 91.2, held
