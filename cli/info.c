@@ -37,11 +37,6 @@ static bool is_weights_file(const char *path) {
 
 /* ---- Gathering ---------------------------------------------------------------------------- */
 
-static json_t *discard(json_t *json) {
-    json_decref(json);
-    return NULL;
-}
-
 /* {"name", "dtype", "shape"} */
 static json_t *tensor_object(const char *name, const char *dtype, int n_dim,
                              const uint64_t *shape) {
@@ -51,7 +46,7 @@ static json_t *tensor_object(const char *name, const char *dtype, int n_dim,
         failed |= json_array_append_new(sizes, json_integer((json_int_t)shape[i]));
     json_t *object = json_pack("{s:o, s:s, s:o}", "name", output_json_string(name), "dtype", dtype,
                                "shape", sizes);
-    return failed ? discard(object) : object;
+    return output_json_if(!failed, object);
 }
 
 /* PyTorch's name of the type. */
@@ -64,7 +59,7 @@ static const char *dtype_of(const char *type) {
 
 static json_t *weights_tensors(const txl_model *model) {
     json_t *tensors = json_array();
-    for (size_t i = 0; i < txl_model_n_tensor(model); i++) {
+    for (size_t i = 0; i < txl_model_n_tensor(model) && tensors; i++) {
         txl_tensor tensor;
         txl_model_tensor(model, i, &tensor);
         json_t *object =
@@ -73,8 +68,8 @@ static json_t *weights_tensors(const txl_model *model) {
             !output_json_append(object, json_pack("{s:s, s:I, s:I}", "type", tensor.type,
                                                   "bytes_stored", (json_int_t)tensor.stored,
                                                   "bytes_expanded", (json_int_t)tensor.expanded));
-        if (json_array_append_new(tensors, object) != 0 || failed)
-            return discard(tensors);
+        failed |= json_array_append_new(tensors, object);
+        tensors = output_json_if(!failed, tensors);
     }
     return tensors;
 }
@@ -130,7 +125,7 @@ static int set_memory(json_t *object, const txl_model *model, uint64_t low_memor
 
 static json_t *fail_memory(json_t *object, txl_error *error) {
     *error = (txl_error){TXL_MEMORY, "out of memory"};
-    return discard(object);
+    return output_json_if(false, object);
 }
 
 /* The settings as the file has them, and the tensors. */
@@ -149,7 +144,7 @@ static json_t *weights_object(const struct model *model, uint64_t low_memory, bo
     failed |= set_memory(object, handle, low_memory);
     if (tensors)
         failed |= json_object_set_new(object, "tensors", weights_tensors(handle));
-    return failed ? discard(object) : object;
+    return output_json_if(!failed, object);
 }
 
 static json_t *describe_weights(const char *path, const struct info_options *options,
@@ -182,8 +177,7 @@ static json_t *missing_list(const char *missing) {
     for (const char *option = strstr(missing, "--"); list && option;) {
         const char *next = strstr(option + 2, " --");
         size_t length = next ? (size_t)(next - option) : strlen(option);
-        if (json_array_append_new(list, json_stringn(option, length)) != 0)
-            return discard(list);
+        list = output_json_if(json_array_append_new(list, json_stringn(option, length)) == 0, list);
         option = next ? next + 1 : NULL;
     }
     return list;
@@ -215,7 +209,7 @@ static json_t *describe_checkpoint(const char *path, const struct info_options *
     signals_set_mapped(path);
     txl_status status = convert_list_tensors(path, add_tensor, &listing, error);
     if (status)
-        return discard(listing.tensors);
+        return output_json_if(false, listing.tensors);
     json_t *object = json_pack("{s:o, s:I}", "file", output_json_string(path), "n_tensor",
                                (json_int_t)json_array_size(listing.tensors));
     listing.failed |= set_recognised(object, path, error);

@@ -192,7 +192,8 @@ static json_t *top_to_json(const struct fill_text *t, const struct piece *piece,
                            const struct buffer *before, size_t drop) {
     struct buffer text = {0};
     json_t *top = json_array();
-    for (size_t i = 0; i < t->n_top; i++) {
+    bool whole = true;
+    for (size_t i = 0; i < t->n_top && whole; i++) {
         text.length = 0;
         size_t kept = k == 0 && begins_word(t, piece->top[i]) ? drop : 0;
         bool good = kept == 0 || buffer_append(&text, before->data + before->length - kept, kept);
@@ -200,14 +201,10 @@ static json_t *top_to_json(const struct fill_text *t, const struct piece *piece,
         json_t *one = json_pack("{s:i, s:o, s:f}", "id", (int)piece->top[i], "text",
                                 output_json_bytes(text.data ? text.data : "", text.length),
                                 "logprob", (double)piece->top_logprobs[i]);
-        if (json_array_append_new(top, one) != 0 || !good) {
-            json_decref(top);
-            top = NULL;
-            break;
-        }
+        whole = json_array_append_new(top, one) == 0 && good;
     }
     buffer_free(&text);
-    return top;
+    return output_json_if(whole, top);
 }
 
 /* `before` is the text before the gap; `gained` comes in the place of its last `drop` bytes and of
@@ -234,10 +231,7 @@ static json_t *gap_to_json(const struct fill_text *t, size_t i, const struct buf
         : t->pieces == 1 ? json_array_get(top, 0)
                          : top);
     json_decref(top);
-    if (bad == 0)
-        return object;
-    json_decref(object);
-    return NULL;
+    return output_json_if(bad == 0, object);
 }
 
 bool fill_text_print_json(const struct fill_text *t) {

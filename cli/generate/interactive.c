@@ -4,6 +4,7 @@
 
 #include "cli/options/nearest.h"
 #include "cli/system/clean.h"
+#include "cli/system/fixed_line.h"
 #include "cli/system/line_reader.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -446,10 +447,11 @@ static bool help(struct interaction *i, char *argument) {
         const char *named = commands[k].argument ? commands[k].argument : "";
         fprintf(stderr, "  /%-8s %-10s  %s\n", commands[k].name, named, commands[k].help);
     }
-    char names[512] = "Tab completes commands, settings and names of files. What can be set:";
+    char names[512];
+    struct fixed_line line = fixed_line(names, sizeof names);
+    fixed_line_add(&line, "Tab completes commands, settings and names of files. /set changes:");
     for (size_t k = 0; k < N_SETTABLE; k++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s %s", k > 0 ? "," : "",
-                 settable[k]);
+        fixed_line_add(&line, "%s %s", k > 0 ? "," : "", settable[k]);
     fputc('\n', stderr);
     options_print_filled(stderr, names, 0, HELP_COLUMNS);
     return true;

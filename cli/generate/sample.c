@@ -4,6 +4,7 @@
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
 #include "cli/system/terminal.h"
+#include "lib/base/error.h"
 #include "lib/base/white_space.h"
 #include "recent.h"
 
@@ -123,16 +124,14 @@ static json_t *settings_object(const struct generate *g) {
     const struct generate_options *options = g->options;
     const struct run_settings run = generation_settings(g);
     json_t *settings = json_object();
-    if (!sampling_to_json(settings, &options->sampling) ||
-        !output_json_append(settings,
-                            json_pack("{s:s, s:b, s:s*}", "eos", eos_ways[options->eos],
-                                      "allow_unk", options->allow_unk, "end",
-                                      options->end == END_SENTENCE ? ends[END_SENTENCE] : NULL)) ||
-        !settings_to_json(settings, &g->model, &g->settings, &run)) {
-        json_decref(settings);
-        return NULL;
-    }
-    return settings;
+    bool good =
+        sampling_to_json(settings, &options->sampling) &&
+        output_json_append(settings,
+                           json_pack("{s:s, s:b, s:s*}", "eos", eos_ways[options->eos], "allow_unk",
+                                     options->allow_unk, "end",
+                                     options->end == END_SENTENCE ? ends[END_SENTENCE] : NULL)) &&
+        settings_to_json(settings, &g->model, &g->settings, &run);
+    return output_json_if(good, settings);
 }
 
 /* Adds a line to the output.  Takes the reference; NULL counts as out of memory. */
@@ -169,15 +168,12 @@ txl_status sample_end(const struct generate *g, struct sample *s, const char *do
         return TXL_OK;
     json_t *object = json_object();
     double seconds = terminal_seconds() - s->start;
-    if (!put_line(g, object) || (holds_text(g) && !put_text(s, object)) ||
-        !output_json_append(object,
-                            json_pack("{s:s, s:I, s:I, s:f, s:o}", "done", done, "seed",
-                                      (json_int_t)g->seed, "tokens", (json_int_t)s->made, "seconds",
-                                      seconds, "settings", settings_object(g)))) {
-        json_decref(object);
-        object = NULL;
-    }
-    return put_json(s, object);
+    bool good =
+        put_line(g, object) && (!holds_text(g) || put_text(s, object)) &&
+        output_json_append(object, json_pack("{s:s, s:I, s:I, s:f, s:o}", "done", done, "seed",
+                                             (json_int_t)g->seed, "tokens", (json_int_t)s->made,
+                                             "seconds", seconds, "settings", settings_object(g)));
+    return put_json(s, output_json_if(good, object));
 }
 
 bool sample_save(const struct generate *g, const struct sample *s, txl_memory **memory) {
@@ -271,20 +267,17 @@ static txl_status put_token_json(const struct generate *g, struct sample *s, flo
     if (s->refused && length == 0)
         return TXL_OK;
     json_t *object = json_object();
-    if (!put_line(g, object) ||
-        !output_json_append(object,
-                            json_pack("{s:I, s:o, s:o, s:o, s:o}", "sample", (json_int_t)s->number,
+    bool good = put_line(g, object) &&
+                output_json_append(
+                    object, json_pack("{s:I, s:o, s:o, s:o, s:o}", "sample", (json_int_t)s->number,
                                       "id", s->refused ? json_null() : json_integer(s->id), "text",
                                       output_json_bytes(s->text.data, length), "logprob",
                                       s->refused ? json_null() : json_real((double)logprob), "top",
-                                      s->top ? json_incref(s->top) : json_null()))) {
-        json_decref(object);
-        object = NULL;
-    }
+                                      s->top ? json_incref(s->top) : json_null()));
     json_decref(s->top);
     s->top = NULL;
     buffer_drop(&s->text, length);
-    return put_json(s, object);
+    return put_json(s, output_json_if(good, object));
 }
 
 /* Moves the text into the output. */
@@ -330,14 +323,11 @@ static json_t *alternative_text(const struct generate *g, const struct sample *s
 /* The likeliest tokens of this draw, as [{"id", "text", "logprob"}]; NULL when memory is short. */
 static json_t *top_to_json(const struct generate *g, const struct sample *s) {
     json_t *top = json_array();
-    for (int64_t i = 0; i < g->options->logprobs; i++) {
+    for (int64_t i = 0; i < g->options->logprobs && top; i++) {
         json_t *one =
             json_pack("{s:I, s:o, s:f}", "id", (json_int_t)g->top_ids[i], "text",
                       alternative_text(g, s, g->top_ids[i]), "logprob", (double)g->top_logprobs[i]);
-        if (json_array_append_new(top, one) != 0) {
-            json_decref(top);
-            return NULL;
-        }
+        top = output_json_if(json_array_append_new(top, one) == 0, top);
     }
     return top;
 }
@@ -349,10 +339,7 @@ static txl_status find_top(const struct generate *g, struct sample *s, txl_error
         return status;
     json_decref(s->top);
     s->top = top_to_json(g, s);
-    if (s->top)
-        return TXL_OK;
-    *error = (txl_error){TXL_MEMORY, "out of memory"};
-    return TXL_MEMORY;
+    return s->top ? TXL_OK : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 static bool ends_at_sentence(const struct generate *g) {

@@ -1,11 +1,10 @@
 /* How a token is drawn: from the options to the library's terms, and back to what is printed. */
 #include "sampling.h"
+#include "cli/system/fixed_line.h"
 #include "cli/system/terminal.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -73,44 +72,46 @@ bool sampling_history(const struct sampling_options *options, txl_history **hist
         txl_history_new(window, (size_t)options->no_repeat_ngram, history, &error), &error);
 }
 
-bool sampling_to_json(json_t *object, const struct sampling_options *o) {
-    int bad = json_object_set_new(object, "temperature", json_real(o->temperature));
-    bad |= json_object_set_new(object, "top_k", json_integer(o->top_k));
-    bad |= json_object_set_new(object, "top_p", json_real(o->top_p));
+/* What results state: a whole number or a real one. */
+struct stated {
+    const char *key;
+    bool whole;
+    double value;
+};
+
+/* Lists what is stated in stated[], and returns how many. */
+static size_t list_stated(const struct sampling_options *o, struct stated stated[8]) {
+    size_t n = 0;
+    stated[n++] = (struct stated){"temperature", false, o->temperature};
+    stated[n++] = (struct stated){"top_k", true, (double)o->top_k};
+    stated[n++] = (struct stated){"top_p", false, o->top_p};
     if (o->min_p > 0)
-        bad |= json_object_set_new(object, "min_p", json_real(o->min_p));
+        stated[n++] = (struct stated){"min_p", false, o->min_p};
     if (o->typical < 1)
-        bad |= json_object_set_new(object, "typical", json_real(o->typical));
+        stated[n++] = (struct stated){"typical", false, o->typical};
     if (penalises(o)) {
-        json_t *penalty = json_real(o->repetition_penalty);
-        bad |= json_object_set_new(object, "repetition_penalty", penalty);
-        bad |= json_object_set_new(object, "repeat_last", json_integer(repeat_last(o)));
+        stated[n++] = (struct stated){"repetition_penalty", false, o->repetition_penalty};
+        stated[n++] = (struct stated){"repeat_last", true, (double)repeat_last(o)};
     }
     if (o->no_repeat_ngram > 0)
-        bad |= json_object_set_new(object, "no_repeat_ngram", json_integer(o->no_repeat_ngram));
+        stated[n++] = (struct stated){"no_repeat_ngram", true, (double)o->no_repeat_ngram};
+    return n;
+}
+
+bool sampling_to_json(json_t *object, const struct sampling_options *o) {
+    struct stated stated[8];
+    int bad = 0;
+    for (size_t i = 0, n = list_stated(o, stated); i < n; i++)
+        bad |= json_object_set_new(object, stated[i].key,
+                                   stated[i].whole ? json_integer((json_int_t)stated[i].value)
+                                                   : json_real(stated[i].value));
     return bad == 0;
 }
 
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
-                                                         const char *format, ...) {
-    size_t length = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + length, size - length, format, arguments);
-    va_end(arguments);
-}
-
 void sampling_to_text(char *text, size_t size, const struct sampling_options *o) {
-    snprintf(text, size, "temperature=%g top_k=%" PRId64 " top_p=%g", o->temperature, o->top_k,
-             o->top_p);
-    if (o->min_p > 0)
-        append(text, size, " min_p=%g", o->min_p);
-    if (o->typical < 1)
-        append(text, size, " typical=%g", o->typical);
-    if (penalises(o)) {
-        append(text, size, " repetition_penalty=%g repeat_last=%" PRId64, o->repetition_penalty,
-               repeat_last(o));
-    }
-    if (o->no_repeat_ngram > 0)
-        append(text, size, " no_repeat_ngram=%" PRId64, o->no_repeat_ngram);
+    struct stated stated[8];
+    struct fixed_line line = fixed_line(text, size);
+    for (size_t i = 0, n = list_stated(o, stated); i < n; i++)
+        fixed_line_add(&line, stated[i].whole ? "%s%s=%.0f" : "%s%s=%g", i > 0 ? " " : "",
+                       stated[i].key, stated[i].value);
 }

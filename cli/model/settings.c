@@ -2,12 +2,11 @@
  * line are printed from the same rows, and so are the settings of a model that txl info prints. */
 #include "settings.h"
 
+#include "cli/system/fixed_line.h"
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
-#include "lib/base/sizes.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 const char *const weight_types[] = {"f32", "f16", "bf16", "q8", NULL};
@@ -369,55 +368,41 @@ bool settings_of_model(json_t *object, const struct model *model) {
 
 /* ---- The summary line --------------------------------------------------------------------- */
 
-struct line {
-    char *text;
-    size_t size, used;
-};
-
-/* Appends as much as there is room for. */
-static void __attribute__((format(printf, 2, 3)))
-append(struct line *line, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int n = vsnprintf(line->text + line->used, line->size - line->used, format, arguments);
-    va_end(arguments);
-    line->used += smaller(n < 0 ? 0 : (size_t)n, line->size - line->used - 1);
-}
-
-static void append_setting(struct line *line, const struct row *row, const struct value *value) {
+static void append_setting(struct fixed_line *line, const struct row *row,
+                           const struct value *value) {
     switch (value->kind) {
     case NUMBER:
-        append(line, "%s=%" PRId64 " ", row->key, value->number);
+        fixed_line_add(line, "%s=%" PRId64 " ", row->key, value->number);
         break;
     case REAL:
-        append(line, "%s=%g ", row->key, value->real);
+        fixed_line_add(line, "%s=%g ", row->key, value->real);
         break;
     case ANSWER:
-        append(line, "%s=%s ", row->key, value->number ? "yes" : "no");
+        fixed_line_add(line, "%s=%s ", row->key, value->number ? "yes" : "no");
         break;
     case WORD:
         if (row->unsaid && strcmp(word_of(value), row->unsaid) == 0)
             break;
-        append(line, "%s=", row->key);
+        fixed_line_add(line, "%s=", row->key);
         for (const char *c = word_of(value); *c; c++)
             if (*c != ' ') /* which end a setting */
-                append(line, "%c", *c);
-        append(line, " ");
+                fixed_line_add(line, "%c", *c);
+        fixed_line_add(line, " ");
         break;
     default:
         if (row->none)
-            append(line, "%s=%s ", row->key, row->none);
+            fixed_line_add(line, "%s=%s ", row->key, row->none);
     }
 }
 
 static void make_line(char *text, size_t size, const struct source *source, const char *model) {
-    struct line line = {text, size, 0};
+    struct fixed_line line = fixed_line(text, size);
     struct value value;
     for (int part = NETWORK; part <= COMPUTATION; part++)
         for (size_t i = 0; i < N_ROW; i++)
             if ((int)rows[i].part == part && get_setting(source, &rows[i], &value))
                 append_setting(&line, &rows[i], &value);
-    append(&line, "model=%s", model);
+    fixed_line_add(&line, "model=%s", model);
 }
 
 void settings_to_text(char *text, size_t size, const struct model *model,

@@ -1,6 +1,7 @@
 /* Parses a command line by its table, and prints the table as help. */
 #include "options.h"
 
+#include "cli/system/fixed_line.h"
 #include "cli/system/input.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -165,9 +166,10 @@ static void say_number(const struct option_row *row, const char *text, struct op
 
 static void say_choice(const struct option_row *row, const char *text, struct option_problem *p) {
     const char *choice;
-    size_t n = (size_t)snprintf(p->text, sizeof p->text, "'%.200s' is none of ", text);
-    for (size_t i = 0; (choice = options_choice(row, i)) && n < sizeof p->text; i++)
-        n += (size_t)snprintf(p->text + n, sizeof p->text - n, "%s%s", i > 0 ? ", " : "", choice);
+    struct fixed_line line = fixed_line(p->text, sizeof p->text);
+    fixed_line_add(&line, "'%.200s' is none of ", text);
+    for (size_t i = 0; (choice = options_choice(row, i)); i++)
+        fixed_line_add(&line, "%s%s", i > 0 ? ", " : "", choice);
 }
 
 bool options_set_value(const struct option_row *row, const char *text, void *values,

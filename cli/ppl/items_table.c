@@ -1,6 +1,7 @@
 /* Reads tables of items. */
 #include "items_table.h"
 
+#include "cli/system/fixed_line.h"
 #include "cli/system/json_lines.h"
 #include "cli/system/output.h"
 #include "cli/system/signals.h"
@@ -261,11 +262,11 @@ static bool find_roles(struct items_table *t) {
     }
     t->pairs =
         t->role[ROLE_TEXT] == NONE && t->role[ROLE_GOOD] != NONE && t->role[ROLE_BAD] != NONE;
-    char missing[64] = "";
+    char missing[64];
+    struct fixed_line line = fixed_line(missing, sizeof missing);
     for (size_t i = 0; i <= ROLE_TEXT && !t->pairs; i++)
         if (t->role[i] == NONE)
-            snprintf(missing + strlen(missing), sizeof missing - strlen(missing), "%s%s",
-                     missing[0] ? ", " : "", role_names[i]);
+            fixed_line_add(&line, "%s%s", missing[0] ? ", " : "", role_names[i]);
     return !missing[0] ||
            fail_columns(t,
                         "the columns item, condition and text are needed, or sentence_good and "

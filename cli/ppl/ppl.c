@@ -366,11 +366,7 @@ static bool score_file(struct ppl *ppl, const char *path, struct result *result)
 
 static json_t *to_json(const struct ppl *ppl, const struct result *result) {
     json_t *object = result_to_json(&ppl->setup, result);
-    if (object && ppl->sweep.n > 0 && !sweep_to_json(object, &ppl->sweep)) {
-        json_decref(object);
-        return NULL;
-    }
-    return object;
+    return output_json_if(ppl->sweep.n == 0 || sweep_to_json(object, &ppl->sweep), object);
 }
 
 /* Adds the result to the report, unless a signal came before anything was scored. */
@@ -382,17 +378,11 @@ static bool report_scored(struct ppl *ppl, const struct result *result) {
 
 static bool print_json(const struct ppl *ppl, const struct result *result) {
     json_t *object = result_to_json(&ppl->setup, result);
-    if (object && ppl->options->items && !items_to_json(object, &ppl->items)) {
-        json_decref(object);
-        object = NULL;
-    }
+    object = output_json_if(!ppl->options->items || items_to_json(object, &ppl->items), object);
     if (ppl->shard.of == 0)
         return output_json(object);
-    if (object && !shard_to_json(object, &ppl->shard, result, &ppl->setup, &ppl->model)) {
-        json_decref(object);
-        object = NULL;
-    }
-    return output_json_exact(object);
+    return output_json_exact(output_json_if(
+        shard_to_json(object, &ppl->shard, result, &ppl->setup, &ppl->model), object));
 }
 
 /* Notes how many symbols the vocabulary lacked.  If they are more than one in twenty, and the text

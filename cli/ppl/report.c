@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include "cli/system/terminal.h"
+#include "lib/base/error.h"
 #include "report_page.h"
 
 #include <math.h>
@@ -240,12 +241,10 @@ static txl_status keep_surface(struct report *report, uint64_t index, const stru
     }
     while (length < place->bytes && length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80)
         length--;
-    if (append_number(&report->surfaces, (uint32_t)index) &&
-        append_number(&report->surfaces, (uint32_t)length) &&
-        buffer_append(&report->surfaces, text, length))
-        return TXL_OK;
-    *error = (txl_error){TXL_MEMORY, "out of memory"};
-    return TXL_MEMORY;
+    bool good = append_number(&report->surfaces, (uint32_t)index) &&
+                append_number(&report->surfaces, (uint32_t)length) &&
+                buffer_append(&report->surfaces, text, length);
+    return good ? TXL_OK : txl_fail(error, TXL_MEMORY, "out of memory");
 }
 
 static txl_status end_token(struct report *report, uint64_t index, int32_t id,

@@ -119,12 +119,10 @@ static bool add_score(json_t *o, const struct setup *setup, const struct result 
 /* The part of the object that is the other model's. */
 static json_t *comparison(const struct setup *setup, const struct result *result) {
     json_t *o = json_pack("{s:o}", "model", output_json_string(setup->other.name));
-    if (add_score(o, setup, result, &result->divergence.other) &&
-        divergence_to_json(o, &result->divergence) &&
-        json_object_set(o, "settings", setup->other.settings) == 0)
-        return o;
-    json_decref(o);
-    return NULL;
+    return output_json_if(add_score(o, setup, result, &result->divergence.other) &&
+                              divergence_to_json(o, &result->divergence) &&
+                              json_object_set(o, "settings", setup->other.settings) == 0,
+                          o);
 }
 
 json_t *result_to_json(const struct setup *setup, const struct result *result) {
@@ -154,10 +152,7 @@ json_t *result_to_json(const struct setup *setup, const struct result *result) {
                                            output_json_number(result->word_correction)) == 0;
     if (setup->other.name)
         good = good && json_object_set_new(o, "compare", comparison(setup, result)) == 0;
-    if (good)
-        return o;
-    json_decref(o);
-    return NULL;
+    return output_json_if(good, o);
 }
 
 /* ---- Text --------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "score.h"
 
 #include "cli/system/signals.h"
+#include "lib/base/error.h"
 
 #include <assert.h>
 #include <math.h>
@@ -211,10 +212,8 @@ static txl_status read_before(struct scorer *scorer, const struct id_list *befor
     scorer->is_read = scorer->is_read && again;
     scorer->score = (struct score){0};
     txl_status status = feed_before(scorer, before, again, error);
-    if (!status && !again && !keep_before(scorer, before)) {
-        *error = (txl_error){TXL_MEMORY, "out of memory"};
-        status = TXL_MEMORY;
-    }
+    if (!status && !again && !keep_before(scorer, before))
+        return txl_fail(error, TXL_MEMORY, "out of memory");
     return status;
 }
 

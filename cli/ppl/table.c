@@ -310,10 +310,8 @@ txl_status table_source(struct table *table, struct source *source, uint64_t off
         txl_status status = source_get(source, offset + done, length - done, &bytes, &n, error);
         if (status)
             return status;
-        if (n == 0) {
-            *error = (txl_error){TXL_IO, "became shorter while it was scored"};
-            return TXL_IO;
-        }
+        if (n == 0)
+            return txl_fail(error, TXL_IO, "became shorter while it was scored");
         n = n < PIECE ? n : PIECE;
         done += n;
         if (!add_piece(table, bytes, n, done == length))

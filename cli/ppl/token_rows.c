@@ -2,6 +2,7 @@
 #include "token_rows.h"
 
 #include "cli/system/terminal.h"
+#include "lib/base/error.h"
 #include "likeliest.h"
 
 #include <math.h>
@@ -70,12 +71,10 @@ static txl_status put_decoded(struct token_rows *rows, int32_t id, txl_error *er
     if (good)
         status = txl_decoder_finish(rows->decoder, &text, &length, error);
     good = good && !status && buffer_append(&all, text, length);
-    if (good) {
+    if (good)
         table_text(&rows->table, all.data ? all.data : "", all.length);
-    } else if (!status) {
-        *error = (txl_error){TXL_MEMORY, "out of memory"};
-        status = TXL_MEMORY;
-    }
+    else if (!status)
+        status = txl_fail(error, TXL_MEMORY, "out of memory");
     buffer_free(&all);
     return status;
 }

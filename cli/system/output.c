@@ -112,6 +112,13 @@ bool output_lacks_memory(void) {
     return terminal_error("out of memory");
 }
 
+json_t *output_json_if(bool good, json_t *value) {
+    if (good)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 char *output_json_text(json_t *object, size_t form) {
     char *text = object ? clean_json(json_text(object, form)) : NULL;
     json_decref(object);
@@ -334,10 +341,6 @@ void outfile_abandon(struct outfile *file) {
 }
 
 bool output_json_failure(const char *file) {
-    json_t *object = json_object();
-    if (json_object_set_new(object, "file", output_json_string(file)) == 0 &&
-        json_object_set_new(object, "error", output_json_string(terminal_last_error())) == 0)
-        return output_json(object);
-    json_decref(object);
-    return output_lacks_memory();
+    return output_json(json_pack("{s:o, s:o}", "file", output_json_string(file), "error",
+                                 output_json_string(terminal_last_error())));
 }

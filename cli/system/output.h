@@ -54,6 +54,9 @@ json_t *output_json_number(double value);
  * memory for.  False when memory is short. */
 bool output_json_append(json_t *object, json_t *members);
 
+/* Returns the value if it is `good`; else frees it and returns NULL. */
+json_t *output_json_if(bool good, json_t *value);
+
 /* Ends the line that was begun, if standard output is a terminal. */
 void output_end_line(void);
 

@@ -1,10 +1,10 @@
 /* Counts unknown symbols in constant memory. */
 #include "unknown.h"
 
+#include "cli/system/fixed_line.h"
 #include "cli/system/terminal.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,47 +65,33 @@ static const struct unknown_name *commonest(const struct unknown *unknown,
     return best;
 }
 
-/* A line in a fixed buffer, so that a note needs no memory. */
-struct line {
-    char text[2048];
-    size_t length;
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...) {
-    va_list arguments;
-    size_t room = sizeof line->text - line->length;
-    va_start(arguments, format);
-    int n = vsnprintf(line->text + line->length, room, format, arguments);
-    va_end(arguments);
-    line->length += n > 0 && (size_t)n < room ? (size_t)n : 0;
-}
-
 /* Invisible characters are written by their number; long names are cut. */
-static void add_name(struct line *line, const struct unknown_name *name) {
+static void add_name(struct fixed_line *line, const struct unknown_name *name) {
     size_t kept = name->length < UNKNOWN_BYTES ? name->length : UNKNOWN_BYTES - 1;
     while (kept < name->length && ((unsigned char)name->text[kept] & 0xc0) == 0x80)
         kept--; /* a whole character */
-    add(line, "'");
+    fixed_line_add(line, "'");
     for (size_t i = 0; i < kept; i++) {
         unsigned char c = (unsigned char)name->text[i];
-        add(line, c < ' ' || c == 127 ? "\\x%02X" : "%c", c);
+        fixed_line_add(line, c < ' ' || c == 127 ? "\\x%02X" : "%c", c);
     }
-    add(line, "'%s (%" PRIu64 ")", kept < name->length ? "..." : "", name->n);
+    fixed_line_add(line, "'%s (%" PRIu64 ")", kept < name->length ? "..." : "", name->n);
 }
 
 void unknown_note(const struct unknown *unknown, const char *text, bool replaced) {
     const struct unknown_name *named[NAMED];
-    struct line line = {.length = 0};
+    char names[2048]; /* a note needs no memory */
+    struct fixed_line line = fixed_line(names, sizeof names);
     size_t n = 0;
     if (unknown->n == 0)
         return;
     for (; n < NAMED && (named[n] = commonest(unknown, named, n)); n++) {
-        add(&line, "%s", n > 0 ? ", " : "");
+        fixed_line_add(&line, "%s", n > 0 ? ", " : "");
         add_name(&line, named[n]);
     }
     if (unknown->n_names > n)
-        add(&line, " and %zu%s others", unknown->n_names - n,
-            unknown->n_names == UNKNOWN_NAMES ? " or more" : "");
+        fixed_line_add(&line, " and %zu%s others", unknown->n_names - n,
+                       unknown->n_names == UNKNOWN_NAMES ? " or more" : "");
     terminal_note("%s: %" PRIu64 " symbol%s that the vocabulary lacks %s %s: %s; the first in line "
                   "%" PRIu64 ", column %" PRIu64,
                   text, unknown->n, unknown->n == 1 ? "" : "s", unknown->n == 1 ? "was" : "were",

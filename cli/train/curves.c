@@ -55,10 +55,7 @@ static json_t *points_to_json(const struct curves *c, bool means) {
         steps += p->steps;
         json_t *point = json_pack("[I, f, f]", (json_int_t)(means ? steps : p->steps),
                                   means ? p->nats / (double)p->steps : p->nats, p->rate);
-        if (json_array_append_new(points, point) != 0) {
-            json_decref(points);
-            points = NULL;
-        }
+        points = output_json_if(json_array_append_new(points, point) == 0, points);
     }
     return points;
 }

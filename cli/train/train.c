@@ -132,9 +132,7 @@ static json_t *make_cutoffs(const char *asked, const json_t *shape, int32_t n_to
                 good = good && json_array_append(cutoffs, value) == 0;
         }
     }
-    if (!good)
-        json_decref(cutoffs);
-    return good ? cutoffs : NULL;
+    return output_json_if(good, cutoffs);
 }
 
 static json_t *id_or_null(int32_t id) {
@@ -149,12 +147,8 @@ static char *new_settings(const struct train *t, const struct train_vocabulary *
     json_t *shape = published ? json_loads(published, 0, NULL) : NULL;
     free(published);
     json_t *cutoffs = make_cutoffs(options->cutoffs, shape, v->n), *tied = json_pack("[b]", false);
-    for (size_t i = 0; i < json_array_size(cutoffs) && tied; i++) {
-        if (json_array_append_new(tied, json_true()) != 0) {
-            json_decref(tied);
-            tied = NULL;
-        }
-    }
+    for (size_t i = 0; i < json_array_size(cutoffs) && tied; i++)
+        tied = output_json_if(json_array_append_new(tied, json_true()) == 0, tied);
     int d_model = size_of(options->d_model, shape, "d_model", TRAIN_D_MODEL);
     json_t *settings = json_pack(
         "{s:s, s:s, s:b, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:i, s:o, s:b, "
@@ -636,9 +630,7 @@ static json_t *report_settings(struct train *t) {
                 json_object_set_new(all, "seconds", json_real(seconds_worked(t))) == 0;
     json_decref(run);
     json_decref(more);
-    if (!good)
-        json_decref(all);
-    return good ? all : NULL;
+    return output_json_if(good, all);
 }
 
 static bool save_report(struct train *t) {

@@ -2,6 +2,7 @@
 #include "train_options.h"
 
 #include "cli/model/published.h"
+#include "cli/system/output.h"
 #include "lib/base/json_memory.h"
 
 #include <inttypes.h>
@@ -163,9 +164,7 @@ static json_t *fields_to_json(const struct train_run *run) {
         good = json_object_set_new(
                    object, fields[i].key,
                    field_to_json(&fields[i], (const char *)run + fields[i].offset)) == 0;
-    if (!good)
-        json_decref(object);
-    return good ? object : NULL;
+    return output_json_if(good, object);
 }
 
 char *train_run_to_text(const struct train_run *run, const struct curves *curves) {
@@ -191,9 +190,7 @@ json_t *train_run_to_json(const struct train_run *run) {
                 json_object_set_new(object, "type", json_string(weight_types[run->type])) == 0 &&
                 json_object_del(object, "valid_checksum") == 0;
     json_decref(rest);
-    if (!good)
-        json_decref(object);
-    return good ? object : NULL;
+    return output_json_if(good, object);
 }
 
 static bool field_from_json(const struct field *field, const json_t *value, char *place) {
