@@ -11,11 +11,6 @@ static void print_choices(const struct option_row *row) {
         printf("%s%s", i > 0 ? " " : "", choice);
 }
 
-static void print_operand_choices(const struct operand_row *row) {
-    for (size_t i = 0; row->choices[i]; i++)
-        printf("%s%s", i > 0 ? " " : "", row->choices[i]);
-}
-
 static void print_commands(void) {
     const char *between = "";
     for (size_t i = 0; commands[i]; i++) {
@@ -24,6 +19,18 @@ static void print_commands(void) {
             between = " ";
         }
     }
+}
+
+/* Whether the operand is one of certain words, and no file. */
+static bool has_words(const struct operand_row *row) {
+    return row->commands || row->choices;
+}
+
+static void print_words(const struct operand_row *row) {
+    if (row->commands)
+        print_commands();
+    for (size_t i = 0; row->choices && row->choices[i]; i++)
+        printf("%s%s", i > 0 ? " " : "", row->choices[i]);
 }
 
 /* ---- bash --------------------------------------------------------------------------------- */
@@ -59,13 +66,9 @@ static void print_bash_operands(const struct operand_row *row) {
     if (!row || !row->name)
         return;
     fputs("        [[ $argument ]] || ", stdout);
-    if (row->commands) {
+    if (has_words(row)) {
         fputs("words='", stdout);
-        print_commands();
-        fputs("'\n", stdout);
-    } else if (row->choices) {
-        fputs("words='", stdout);
-        print_operand_choices(row);
+        print_words(row);
         fputs("'\n", stdout);
     } else {
         fputs(row->model ? "files=yes words='" BUILT_IN "'\n" : "files=yes\n", stdout);
@@ -162,13 +165,9 @@ static void print_zsh_option(const char *dashes, const char *name, const struct 
 
 static void print_zsh_operand(const struct operand_row *row) {
     printf("            '%s:%s:", row->repeats ? "*" : "", row->name);
-    if (row->commands) {
+    if (has_words(row)) {
         putchar('(');
-        print_commands();
-        putchar(')');
-    } else if (row->choices) {
-        putchar('(');
-        print_operand_choices(row);
+        print_words(row);
         putchar(')');
     } else {
         fputs(zsh_files(row->model), stdout);
@@ -268,12 +267,9 @@ static void print_fish_option(const char *command, const struct option_row *row)
 
 static void print_fish_operand(const char *command, const struct operand_row *row) {
     print_fish_condition(command);
-    if (row->commands || row->choices) {
+    if (has_words(row)) {
         fputs(" -a '", stdout);
-        if (row->commands)
-            print_commands();
-        else
-            print_operand_choices(row);
+        print_words(row);
         fputs("'\n", stdout);
     } else {
         fputs(row->model ? " -F -a " BUILT_IN "\n" : " -F\n", stdout);

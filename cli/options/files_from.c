@@ -2,7 +2,6 @@
 #include "files_from.h"
 
 #include "cli/system/input.h"
-#include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "lib/base/buffer.h"
 
@@ -12,15 +11,11 @@
 
 static bool read_all(const char *path, struct buffer *text) {
     struct input input;
-    char buffer[1 << 14];
-    ssize_t n = -1;
     if (!input_open(&input, path))
         return false;
-    bool good = true;
-    while (good && (n = input_read(&input, buffer, sizeof buffer)) > 0)
-        good = buffer_append(text, buffer, (size_t)n) || terminal_error("out of memory");
+    bool good = input_read_all(&input, text, SIZE_MAX);
     input_close(&input);
-    return good && n == 0 && !signals_stopped();
+    return good;
 }
 
 /* Whether every line ends in CR LF, as editors for Windows write them. */

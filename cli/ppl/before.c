@@ -1,7 +1,6 @@
 /* Reads and joins what is before a text. */
 #include "before.h"
 
-#include "cli/system/signals.h"
 #include "cli/system/terminal.h"
 #include "cli/system/unwrap.h"
 #include "cli/text/tokens.h"
@@ -21,20 +20,6 @@ bool before_join(struct buffer *before, const char *text, size_t length) {
     bool parted = before->length == 0 || length == 0 || space_length(text, length) > 0 ||
                   space_at_end(before->data, before->length);
     return (parted || buffer_append(before, " ", 1)) && buffer_append(before, text, length);
-}
-
-static bool read_all(struct buffer *before, struct input *input) {
-    char chunk[4096];
-    ssize_t n;
-    while ((n = input_read(input, chunk, sizeof chunk)) > 0) {
-        if (before->length + (size_t)n > BEFORE_MOST) {
-            return terminal_error("--before: %s is longer than 16 MiB; the end of it is enough",
-                                  input->name);
-        }
-        if (!buffer_append(before, chunk, (size_t)n))
-            return terminal_error("out of memory");
-    }
-    return n == 0 && !signals_stopped();
 }
 
 static txl_status take_text(void *context, const char *text, size_t length, txl_error *error) {
@@ -73,7 +58,10 @@ bool before_read(struct buffer *before, const char *path, const char *string,
         input_open_string(&input, "--before-text", string);
     if (common->unwrap)
         tokens_unwrap(&input, txl_model_kind(model->handle), true);
-    bool good = read_all(before, &input);
+    bool good = input_read_all(&input, before, BEFORE_MOST);
+    if (good && before->length > BEFORE_MOST)
+        good = terminal_error("--before: %s is longer than 16 MiB; the end of it is enough",
+                              input.name);
     if (good && input.wrap > 0)
         good = join_lines(before, input.wrap);
     input_close(&input);

@@ -14,8 +14,7 @@ txl_status line_rows_line(struct line_rows *rows, const struct place *place,
     table_text(table, rows->file, strlen(rows->file));
     table_integer(table, place->line);
     table_integer(table, score->predicted);
-    table_real(table, score->nats);
-    table_real(table, score->nats / LN_2);
+    table_nats(table, score->nats);
     txl_status status = table_source(table, rows->source, place->offset, place->bytes, error);
     return status ? status : table_end_row(table);
 }

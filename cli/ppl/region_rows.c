@@ -122,8 +122,7 @@ static txl_status put_row(struct region_rows *rows, size_t number, size_t begin,
     table_text(table, rows->regions->text.data + begin, region->end - begin);
     table_integer(table, words);
     table_integer(table, region->tokens);
-    table_real(table, region->nats);
-    table_real(table, region->nats / LN_2);
+    table_nats(table, region->nats);
     return table_end_row(table);
 }
 

@@ -4,6 +4,7 @@
 #include "cli/model/dynamic.h"
 #include "cli/system/output.h"
 #include "cli/system/terminal.h"
+#include "table.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -5,9 +5,6 @@
 #include "lib/base/id_list.h"
 #include "txl.h"
 
-/* Nats of a bit. */
-#define LN_2 0.693147180559945309417
-
 /* How much of the text's source a token takes: from the end of the token before it to its own end.
  * So blanks between tokens count, tokens that stand for the same bytes count them once, and the
  * parts of a text add up. */

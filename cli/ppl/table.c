@@ -284,6 +284,19 @@ void table_text(struct table *table, const char *text, size_t length) {
     put_quote(table, quoted);
 }
 
+void table_place(struct table *table, const char *file, uint64_t line, uint64_t offset,
+                 uint64_t length) {
+    table_text(table, file, strlen(file));
+    table_integer(table, line);
+    table_integer(table, offset);
+    table_integer(table, length);
+}
+
+void table_nats(struct table *table, double nats) {
+    table_real(table, nats);
+    table_real(table, nats / LN_2);
+}
+
 void table_own(struct table *table, const struct own_columns *own) {
     for (size_t i = 0; own && i < own->n; i++) {
         const struct own_value *value = &own->values[i];

@@ -11,6 +11,9 @@
 #include "lib/base/buffer.h"
 #include "source.h"
 
+/* Nats of a bit. */
+#define LN_2 0.693147180559945309417
+
 enum table_form { TABLE_TABS, TABLE_COMMAS, TABLE_OBJECTS };
 
 /* Columns that the user's own table has and this one passes on, with the values of its current row.
@@ -61,6 +64,13 @@ void table_text(struct table *table, const char *text, size_t length);
 
 /* The values of the own columns, which are passed on as they are: a backslash stays one. */
 void table_own(struct table *table, const struct own_columns *own);
+
+/* Where a row's text stands: the fields file, line, offset and length. */
+void table_place(struct table *table, const char *file, uint64_t line, uint64_t offset,
+                 uint64_t length);
+
+/* The fields nats and bits. */
+void table_nats(struct table *table, double nats);
 
 txl_status table_source(struct table *table, struct source *source, uint64_t offset,
                         uint64_t length, txl_error *error);

@@ -98,10 +98,7 @@ txl_status token_rows_token(void *context, const struct scored *token, txl_error
     const struct place *place = token->place;
     if (token->left_out)
         return TXL_OK;
-    table_text(table, rows->file, strlen(rows->file));
-    table_integer(table, place->line);
-    table_integer(table, place->offset);
-    table_integer(table, place->bytes);
+    table_place(table, rows->file, place->line, place->offset, place->bytes);
     table_integer(table, token->index);
     table_integer(table, (uint64_t)token->id);
     put_symbol(rows, token->id);
@@ -110,8 +107,7 @@ txl_status token_rows_token(void *context, const struct scored *token, txl_error
                             : table_source(table, rows->source, place->offset, place->bytes, error);
     if (status)
         return status;
-    table_real(table, (double)token->nats[0]);
-    table_real(table, (double)token->nats[0] / LN_2);
+    table_nats(table, (double)token->nats[0]);
     if (rows->comparison) {
         table_real(table, (double)token->nats[1]);
         table_real(table, rows->comparison->last_divergence);

@@ -159,16 +159,12 @@ static txl_status write_word(struct word_rows *rows, struct word *word, const st
            nats = word->nats + correction;
     uint64_t bytes = word->cut ? 0 : word->place.bytes;
     rows->correction += correction;
-    table_text(table, rows->file, strlen(rows->file));
-    table_integer(table, word->place.line);
-    table_integer(table, word->place.offset);
-    table_integer(table, bytes);
+    table_place(table, rows->file, word->place.line, word->place.offset, bytes);
     txl_status status = table_source(table, rows->source, word->place.offset, bytes, error);
     if (status)
         return status;
     table_integer(table, word->tokens);
-    table_real(table, nats);
-    table_real(table, nats / LN_2);
+    table_nats(table, nats);
     if (rows->entropy)
         put_entropy(table, word, after);
     table_own(table, rows->own);

@@ -138,6 +138,15 @@ ssize_t input_read(struct input *input, char *buffer, size_t size) {
     return n;
 }
 
+bool input_read_all(struct input *input, struct buffer *to, size_t most) {
+    char bytes[1 << 14];
+    ssize_t n = 1;
+    while (to->length <= most && (n = input_read(input, bytes, sizeof bytes)) > 0)
+        if (!buffer_append(to, bytes, (size_t)n))
+            return terminal_error("out of memory");
+    return n >= 0 && !signals_stopped();
+}
+
 bool input_is_ready(const struct input *input) {
     struct pollfd file = {.fd = input->handle, .events = POLLIN};
     return input->handle < 0 || input->at_head < input->n_head || poll(&file, 1, 0) > 0;

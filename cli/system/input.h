@@ -2,6 +2,7 @@
 #ifndef CLI_INPUT_H
 #define CLI_INPUT_H
 
+#include "lib/base/buffer.h"
 #include "unpack.h"
 #include "unwrap.h"
 
@@ -49,6 +50,10 @@ void input_close(struct input *input);
 /* Returns the bytes read; 0 at the end, or when a signal asked to stop; -1 with the error
  * printed. */
 ssize_t input_read(struct input *input, char *buffer, size_t size);
+
+/* Adds all of the input to the buffer; stops behind `most` bytes.  False with the error printed, or
+ * when a signal asked to stop. */
+bool input_read_all(struct input *input, struct buffer *to, size_t most);
 
 /* Whether input_read would return at once. */
 bool input_is_ready(const struct input *input);
