@@ -41,22 +41,103 @@ bool session_open(const struct model *model, const txl_settings *settings, txl_s
     return terminal_report(txl_session_new(model->handle, settings, session, &error), &error);
 }
 
+/* ---- The table ---------------------------------------------------------------------------- */
+
+enum setting {
+    TGT_LEN,
+    MEM_LEN,
+    CLAMP_LEN,
+    SAME_LENGTH,
+    SAME_LENGTH_REACH,
+    LAYER_NORM_EPS,
+    MEMORY_START,
+    CLUSTER_ORDER,
+    UNWRAP,
+    DYNAMIC,
+    DYNAMIC_LR,
+    DYNAMIC_DECAY,
+    DYNAMIC_EPSILON,
+    STATISTICS_SEGMENTS,
+    ARITHMETIC,
+    TYPE,
+    MEMORY_TYPE,
+    COMPUTE,
+    THREADS,
+    STREAMS,
+    VERSION,
+    MODEL,
+    CHECKSUM,
+    MODE,
+    TEXT,
+    KERNELS,
+    BLAS,
+    FAMILY,
+    ACTIVATION,
+    REFRESH,
+    ORDER,
+    N_SETTING
+};
+
+static const struct row {
+    const char *key;
+    /* Its part of the summary line; within a part the order is the table's. */
+    enum { NETWORK, COMPUTATION, NOT_IN_LINE } part;
+    const char *none;   /* what the line has for nothing; NULL: leaves it out */
+    const char *unsaid; /* a word that the line leaves out */
+    bool sometimes;     /* a result may have no such setting */
+    bool varies;        /* shards of one evaluation may differ in it */
+    bool of_model;      /* a setting of the weights file */
+} rows[N_SETTING] = {
+    [TGT_LEN] = {"tgt_len", NETWORK, "-", .of_model = true},
+    [MEM_LEN] = {"mem_len", NETWORK, "-", .of_model = true},
+    [CLAMP_LEN] = {"clamp_len", NETWORK, "-", .of_model = true},
+    [SAME_LENGTH] = {"same_length", NETWORK, .of_model = true},
+    [SAME_LENGTH_REACH] = {"same_length_reach", NETWORK, .of_model = true},
+    [LAYER_NORM_EPS] = {"layer_norm_eps", NETWORK, "-", .of_model = true},
+    [MEMORY_START] = {"memory_start", NETWORK, "-", .of_model = true},
+    [CLUSTER_ORDER] = {"cluster_order", NETWORK, .of_model = true},
+    [UNWRAP] = {"unwrap", NETWORK, .sometimes = true},
+    [DYNAMIC] = {"dynamic", NETWORK, .sometimes = true},
+    [DYNAMIC_LR] = {"dynamic_lr", NETWORK, .sometimes = true},
+    [DYNAMIC_DECAY] = {"dynamic_decay", NETWORK, .sometimes = true},
+    [DYNAMIC_EPSILON] = {"dynamic_epsilon", NETWORK, .sometimes = true},
+    [STATISTICS_SEGMENTS] = {"statistics_segments", NETWORK, "-", .sometimes = true},
+    [ARITHMETIC] = {"arithmetic", COMPUTATION, .unsaid = "fast"},
+    [TYPE] = {"type", COMPUTATION, "-", .of_model = true},
+    [MEMORY_TYPE] = {"memory_type", COMPUTATION, "-"},
+    [COMPUTE] = {"compute", COMPUTATION, .sometimes = true},
+    [THREADS] = {"threads", COMPUTATION, "-", .varies = true},
+    [STREAMS] = {"streams", COMPUTATION, "1"},
+    [VERSION] = {"txl", NOT_IN_LINE, .varies = true},
+    [MODEL] = {"model", NOT_IN_LINE, .varies = true}, /* the line ends with it */
+    [CHECKSUM] = {"checksum", NOT_IN_LINE},
+    [MODE] = {"mode", NOT_IN_LINE},
+    [TEXT] = {"text", NOT_IN_LINE},
+    [KERNELS] = {"kernels", COMPUTATION, "-", .varies = true},
+    [BLAS] = {"blas", COMPUTATION, "-", .varies = true},
+    [FAMILY] = {"family", NETWORK, "-", .sometimes = true, .of_model = true},
+    [ACTIVATION] = {"activation", NETWORK, "-", .sometimes = true},
+    [REFRESH] = {"refresh", NETWORK, .sometimes = true},
+    [ORDER] = {"order", NETWORK, .sometimes = true},
+};
+
+const char *settings_shared_key(size_t i, bool *always) {
+    for (size_t r = 0; r < N_SETTING; r++) {
+        *always = !rows[r].sometimes;
+        if (!rows[r].varies && i-- == 0)
+            return rows[r].key;
+    }
+    return NULL;
+}
+
 /* ---- Values ------------------------------------------------------------------------------- */
 
 struct value {
-    enum { NOTHING, NUMBER, REAL, WORD, ANSWER } kind;
-    int64_t number; /* of an ANSWER: 0 for no */
+    enum { ABSENT, NOTHING, NUMBER, REAL, WORD, ANSWER } kind; /* ABSENT: no such setting */
+    int64_t number;                                            /* of an ANSWER: 0 for no */
     double real;
     const char *word;
     char copy[24]; /* where `word` may lie */
-};
-
-/* What a result was computed with; of a result that was read, its settings alone. */
-struct source {
-    const struct model *model;
-    const txl_settings *settings;
-    const struct run_settings *run;
-    const json_t *read;
 };
 
 static struct value number(int64_t n) {
@@ -72,114 +153,21 @@ static struct value word(const char *text) {
     return (struct value){.kind = text ? WORD : NOTHING, .word = text};
 }
 
-static const struct value nothing = {.kind = NOTHING};
-
-static bool is_xlnet(const struct source *s) {
-    return model_sees_both_sides(s->model);
-}
-
-static struct value tgt_len(const struct source *s) {
-    return number(s->settings->tgt_len);
-}
-
-static struct value mem_len(const struct source *s) {
-    return is_xlnet(s) && s->run->refresh > 0 ? nothing : number(s->settings->mem_len);
-}
-
-/* No limit is stated as -1, as the published settings write it. */
-static struct value clamp_len(const struct source *s) {
-    return number(s->settings->clamp_len > 0 ? s->settings->clamp_len : -1);
-}
-
-static struct value same_length(const struct source *s) {
-    return is_xlnet(s) ? nothing : answer(s->settings->same_length);
-}
-
-static struct value same_length_reach(const struct source *s) {
-    return is_xlnet(s) ? nothing : word(txl_model_same_length_reach(s->model->handle));
-}
-
-static struct value layer_norm_eps(const struct source *s) {
-    return (struct value){.kind = REAL, .real = txl_model_layer_norm_eps(s->model->handle)};
-}
-
-static struct value memory_start(const struct source *s) {
-    return word(txl_model_memory_start(s->model->handle));
-}
-
-static struct value cluster_order(const struct source *s) {
-    return is_xlnet(s) ? nothing : word(txl_model_cluster_order(s->model->handle));
-}
-
-static struct value arithmetic(const struct source *s) {
-    return word(arithmetics[s->settings->arithmetic]);
-}
-
-static struct value type(const struct source *s) {
-    return word(txl_model_type(s->model->handle));
-}
-
-static struct value memory_type(const struct source *s) {
-    return word(memory_types[s->settings->memory_type]);
-}
-
-static bool has_compute(const struct source *s) {
-    return s->settings->compute != TXL_COMPUTE_BY_TYPE;
-}
-
-static struct value compute(const struct source *s) {
-    return word(session_computes[s->settings->compute]);
-}
-
-static struct value threads(const struct source *s) {
-    return number(s->settings->threads);
-}
-
-static struct value streams(const struct source *s) {
-    return s->run->streams > 0 ? number(s->run->streams) : nothing;
-}
-
-static struct value version(const struct source *s) {
-    (void)s;
-    return word(TXL_VERSION);
-}
-
-static struct value model_name(const struct source *s) {
-    return word(s->model->name);
-}
-
-static struct value checksum(const struct source *s) {
+static struct value digits(double x) {
     struct value value = {.kind = WORD};
-    snprintf(value.copy, sizeof value.copy, "%s", model_checksum(s->model).text);
+    snprintf(value.copy, sizeof value.copy, "%.9g", x);
     return value;
 }
 
-static struct value mode(const struct source *s) {
-    return word(s->run->mode);
+static struct value checksum(const struct model *model) {
+    struct value value = {.kind = WORD};
+    snprintf(value.copy, sizeof value.copy, "%s", model_checksum(model).text);
+    return value;
 }
 
-static struct value text_read(const struct source *s) {
-    const char *text = s->run->text;
-    return text && strcmp(text, "-") != 0 ? word(text) : nothing;
-}
-
-static struct value kernels(const struct source *s) {
-    (void)s;
-    return word(txl_kernels_name(NULL));
-}
-
-static struct value blas(const struct source *s) {
-    (void)s;
-    return word(txl_blas_name());
-}
-
-static struct value family(const struct source *s) {
-    return word(txl_family_name(txl_model_family(s->model->handle)));
-}
-
-static struct value activation(const struct source *s) {
-    struct value value = nothing;
-    json_t *settings = json_loads(txl_model_settings_json(s->model->handle), 0, NULL);
+static struct value activation(const txl_model *model) {
+    struct value value = {.kind = NOTHING};
+    json_t *settings = json_loads(txl_model_settings_json(model), 0, NULL);
     const char *name = json_string_value(json_object_get(settings, "ff_activation"));
     if (name) {
         value.kind = WORD;
@@ -189,110 +177,61 @@ static struct value activation(const struct source *s) {
     return value;
 }
 
-static struct value refresh(const struct source *s) {
-    bool has = s->run->generates || s->run->refresh > 0;
-    return has ? number((int64_t)s->run->refresh) : nothing;
+/* Whatever is not set here is ABSENT. */
+static void set_dynamic(struct value *v, const struct dynamic_settings *d) {
+    v[DYNAMIC] = word(d->method);
+    v[DYNAMIC_LR] = digits(d->lr);
+    v[DYNAMIC_DECAY] = digits(d->decay);
+    v[DYNAMIC_EPSILON] = digits(d->epsilon);
+    v[STATISTICS_SEGMENTS] =
+        d->from_checkpoint ? word(NULL) : number((int64_t)d->statistics_segments);
 }
 
-static struct value order(const struct source *s) {
-    bool has = s->run->fills || (s->run->generates && s->run->refresh == 0);
-    return has ? word(s->run->order) : nothing;
+static void set_xlnet(struct value *v, const txl_model *model, const struct run_settings *run) {
+    bool left = run->generates && run->refresh == 0;
+    v[FAMILY] = word(txl_family_name(txl_model_family(model)));
+    v[ACTIVATION] = activation(model);
+    v[REFRESH] = run->generates || run->refresh > 0 ? number((int64_t)run->refresh) : word(NULL);
+    v[ORDER] = word(run->fills || left ? run->order : NULL);
+    v[SAME_LENGTH] = v[SAME_LENGTH_REACH] = v[CLUSTER_ORDER] = word(NULL);
+    if (run->refresh > 0)
+        v[MEM_LEN] = word(NULL);
 }
 
-static bool unwraps(const struct source *s) {
-    return s->run->unwrap;
-}
-
-static struct value unwrap(const struct source *s) {
-    return answer(s->run->unwrap);
-}
-
-static bool learns(const struct source *s) {
-    return s->run->dynamic != NULL;
-}
-
-static struct value dynamic_method(const struct source *s) {
-    return word(s->run->dynamic->method);
-}
-
-static struct value real(double x) {
-    struct value value = {.kind = WORD};
-    snprintf(value.copy, sizeof value.copy, "%.9g", x);
-    return value;
-}
-
-static struct value dynamic_lr(const struct source *s) {
-    return real(s->run->dynamic->lr);
-}
-
-static struct value dynamic_decay(const struct source *s) {
-    return real(s->run->dynamic->decay);
-}
-
-static struct value dynamic_epsilon(const struct source *s) {
-    return real(s->run->dynamic->epsilon);
-}
-
-static struct value statistics_segments(const struct source *s) {
-    return s->run->dynamic->from_checkpoint ? nothing
-                                            : number((int64_t)s->run->dynamic->statistics_segments);
-}
-
-/* ---- The table ---------------------------------------------------------------------------- */
-
-static const struct row {
-    const char *key;
-    struct value (*value)(const struct source *);
-    /* Its part of the summary line; within a part the order is the table's. */
-    enum { NETWORK, COMPUTATION, NOT_IN_LINE } part;
-    const char *none;                   /* what the line has for nothing; NULL: leaves it out */
-    bool (*has)(const struct source *); /* whether there is such a setting; NULL: always */
-    const char *unsaid;                 /* a word that the line leaves out */
-    bool varies;                        /* shards of one evaluation may differ in it */
-    bool of_model;                      /* a setting of the weights file */
-} rows[] = {
-    {"tgt_len", tgt_len, NETWORK, "-", .of_model = true},
-    {"mem_len", mem_len, NETWORK, "-", .of_model = true},
-    {"clamp_len", clamp_len, NETWORK, "-", .of_model = true},
-    {"same_length", same_length, NETWORK, .of_model = true},
-    {"same_length_reach", same_length_reach, NETWORK, .of_model = true},
-    {"layer_norm_eps", layer_norm_eps, NETWORK, "-", .of_model = true},
-    {"memory_start", memory_start, NETWORK, "-", .of_model = true},
-    {"cluster_order", cluster_order, NETWORK, .of_model = true},
-    {"unwrap", unwrap, NETWORK, NULL, unwraps},
-    {"dynamic", dynamic_method, NETWORK, NULL, learns},
-    {"dynamic_lr", dynamic_lr, NETWORK, NULL, learns},
-    {"dynamic_decay", dynamic_decay, NETWORK, NULL, learns},
-    {"dynamic_epsilon", dynamic_epsilon, NETWORK, NULL, learns},
-    {"statistics_segments", statistics_segments, NETWORK, "-", learns},
-    {"arithmetic", arithmetic, COMPUTATION, .unsaid = "fast"},
-    {"type", type, COMPUTATION, "-", .of_model = true},
-    {"memory_type", memory_type, COMPUTATION, "-"},
-    {"compute", compute, COMPUTATION, NULL, has_compute},
-    {"threads", threads, COMPUTATION, "-", .varies = true},
-    {"streams", streams, COMPUTATION, "1"},
-    {"txl", version, NOT_IN_LINE, .varies = true},
-    {"model", model_name, NOT_IN_LINE, .varies = true}, /* the line ends with it */
-    {"checksum", checksum, NOT_IN_LINE},
-    {"mode", mode, NOT_IN_LINE},
-    {"text", text_read, NOT_IN_LINE},
-    {"kernels", kernels, COMPUTATION, "-", .varies = true},
-    {"blas", blas, COMPUTATION, "-", .varies = true},
-    {"family", family, NETWORK, "-", is_xlnet, .of_model = true},
-    {"activation", activation, NETWORK, "-", is_xlnet},
-    {"refresh", refresh, NETWORK, NULL, is_xlnet},
-    {"order", order, NETWORK, NULL, is_xlnet},
-};
-
-enum { N_ROW = sizeof rows / sizeof rows[0] };
-
-const char *settings_shared_key(size_t i, bool *always) {
-    for (size_t r = 0; r < N_ROW; r++) {
-        *always = !rows[r].has;
-        if (!rows[r].varies && i-- == 0)
-            return rows[r].key;
-    }
-    return NULL;
+/* The values of a result that was computed with these. */
+static void find_values(struct value v[N_SETTING], const struct model *model,
+                        const txl_settings *settings, const struct run_settings *run) {
+    const txl_model *handle = model->handle;
+    memset(v, 0, N_SETTING * sizeof *v);
+    v[TGT_LEN] = number(settings->tgt_len);
+    v[MEM_LEN] = number(settings->mem_len);
+    /* No limit is stated as -1, as the published settings write it. */
+    v[CLAMP_LEN] = number(settings->clamp_len > 0 ? settings->clamp_len : -1);
+    v[SAME_LENGTH] = answer(settings->same_length);
+    v[SAME_LENGTH_REACH] = word(txl_model_same_length_reach(handle));
+    v[LAYER_NORM_EPS] = (struct value){.kind = REAL, .real = txl_model_layer_norm_eps(handle)};
+    v[MEMORY_START] = word(txl_model_memory_start(handle));
+    v[CLUSTER_ORDER] = word(txl_model_cluster_order(handle));
+    if (run->unwrap)
+        v[UNWRAP] = answer(true);
+    v[ARITHMETIC] = word(arithmetics[settings->arithmetic]);
+    v[TYPE] = word(txl_model_type(handle));
+    v[MEMORY_TYPE] = word(memory_types[settings->memory_type]);
+    if (settings->compute != TXL_COMPUTE_BY_TYPE)
+        v[COMPUTE] = word(session_computes[settings->compute]);
+    v[THREADS] = number(settings->threads);
+    v[STREAMS] = run->streams > 0 ? number(run->streams) : word(NULL);
+    v[VERSION] = word(TXL_VERSION);
+    v[MODEL] = word(model->name);
+    v[CHECKSUM] = checksum(model);
+    v[MODE] = word(run->mode);
+    v[TEXT] = word(run->text && strcmp(run->text, "-") != 0 ? run->text : NULL);
+    v[KERNELS] = word(txl_kernels_name(NULL));
+    v[BLAS] = word(txl_blas_name());
+    if (run->dynamic)
+        set_dynamic(v, run->dynamic);
+    if (model_sees_both_sides(model))
+        set_xlnet(v, handle, run);
 }
 
 static struct value value_of_json(const json_t *json) {
@@ -302,28 +241,16 @@ static struct value value_of_json(const json_t *json) {
         return (struct value){.kind = REAL, .real = json_real_value(json)};
     if (json_is_boolean(json))
         return answer(json_is_true(json));
-    return word(json_string_value(json));
-}
-
-/* The setting's value; false if there is no such setting. */
-static bool get_setting(const struct source *source, const struct row *row, struct value *value) {
-    if (source->read) {
-        const json_t *json = json_object_get(source->read, row->key);
-        *value = value_of_json(json);
-        return json;
-    }
-    bool has = !row->has || row->has(source);
-    *value = has ? row->value(source) : nothing;
-    return has;
+    return json ? word(json_string_value(json)) : (struct value){.kind = ABSENT};
 }
 
 static const char *word_of(const struct value *value) {
     return value->word ? value->word : value->copy;
 }
 
-/* Nothing, or what a weights file may leave out and does. */
+/* Absent, nothing, or what a weights file may leave out and does. */
 static bool is_empty(const struct value *value) {
-    return value->kind == NOTHING || (value->kind == WORD && !*word_of(value));
+    return value->kind <= NOTHING || (value->kind == WORD && !*word_of(value));
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */
@@ -345,25 +272,25 @@ static json_t *value_to_json(const struct value *value) {
 
 bool settings_to_json(json_t *object, const struct model *model, const txl_settings *settings,
                       const struct run_settings *run) {
-    const struct source source = {model, settings, run, NULL};
-    struct value value;
-    for (size_t i = 0; i < N_ROW; i++)
-        if (get_setting(&source, &rows[i], &value) &&
-            json_object_set_new(object, rows[i].key, value_to_json(&value)) != 0)
-            return false;
-    return true;
+    struct value values[N_SETTING];
+    int failed = 0;
+    find_values(values, model, settings, run);
+    for (size_t i = 0; i < N_SETTING; i++)
+        if (values[i].kind != ABSENT)
+            failed |= json_object_set_new(object, rows[i].key, value_to_json(&values[i]));
+    return failed == 0;
 }
 
 bool settings_of_model(json_t *object, const struct model *model) {
     txl_settings settings;
+    struct value values[N_SETTING];
+    int failed = 0;
     txl_model_defaults(model->handle, &settings);
-    const struct source source = {model, &settings, &(struct run_settings){0}, NULL};
-    struct value value;
-    for (size_t i = 0; i < N_ROW; i++)
-        if (rows[i].of_model && get_setting(&source, &rows[i], &value) && !is_empty(&value) &&
-            json_object_set_new(object, rows[i].key, value_to_json(&value)) != 0)
-            return false;
-    return true;
+    find_values(values, model, &settings, &(struct run_settings){0});
+    for (size_t i = 0; i < N_SETTING; i++)
+        if (rows[i].of_model && !is_empty(&values[i]))
+            failed |= json_object_set_new(object, rows[i].key, value_to_json(&values[i]));
+    return failed == 0;
 }
 
 /* ---- The summary line --------------------------------------------------------------------- */
@@ -395,21 +322,25 @@ static void append_setting(struct fixed_line *line, const struct row *row,
     }
 }
 
-static void make_line(char *text, size_t size, const struct source *source, const char *model) {
+static void make_line(char *text, size_t size, const struct value *values, const char *model) {
     struct fixed_line line = fixed_line(text, size);
-    struct value value;
     for (int part = NETWORK; part <= COMPUTATION; part++)
-        for (size_t i = 0; i < N_ROW; i++)
-            if ((int)rows[i].part == part && get_setting(source, &rows[i], &value))
-                append_setting(&line, &rows[i], &value);
+        for (size_t i = 0; i < N_SETTING; i++)
+            if ((int)rows[i].part == part && values[i].kind != ABSENT)
+                append_setting(&line, &rows[i], &values[i]);
     fixed_line_add(&line, "model=%s", model);
 }
 
 void settings_to_text(char *text, size_t size, const struct model *model,
                       const txl_settings *settings, const struct run_settings *run) {
-    make_line(text, size, &(struct source){model, settings, run, NULL}, model->name);
+    struct value values[N_SETTING];
+    find_values(values, model, settings, run);
+    make_line(text, size, values, model->name);
 }
 
 void settings_json_to_text(char *text, size_t size, const json_t *settings, const char *model) {
-    make_line(text, size, &(struct source){.read = settings}, model);
+    struct value values[N_SETTING];
+    for (size_t i = 0; i < N_SETTING; i++)
+        values[i] = value_of_json(json_object_get(settings, rows[i].key));
+    make_line(text, size, values, model);
 }
