@@ -154,12 +154,8 @@ static int convert(const char *source, const struct convert_command_options *giv
                             : convert_confined(source, given, &options, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
-    if (status == TXL_STOPPED)
-        return signals_status();
-    if (status) {
-        terminal_error("%s", error.message);
-        return STATUS_FAILURE;
-    }
+    if (!terminal_report(status, &error))
+        return status == TXL_STOPPED ? signals_status() : STATUS_FAILURE;
     if (replaces)
         terminal_note("%s existed and was replaced", given->output);
     print_summary(given->output, terminal_seconds() - progress.start);

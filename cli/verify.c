@@ -20,11 +20,10 @@ static bool verify(const char *path, bool quiet) {
     txl_status status = txl_file_verify(path, show_progress, &progress, &error);
     signals_set_mapped(NULL);
     progress_end(&progress);
-    if (status && status != TXL_STOPPED)
-        terminal_error("%s", error.message);
-    if (!status && !quiet)
+    bool good = terminal_report(status, &error);
+    if (good && !quiet)
         output_line("%s: OK", path);
-    return !status;
+    return good;
 }
 
 static int run(const struct command *command, void *values, struct operands *files) {

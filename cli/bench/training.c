@@ -15,8 +15,8 @@ static bool make_text(struct bench_training *b, const txl_model *model,
         return terminal_error("%s", error.message);
     for (size_t i = 0; i < n; i++) {
         int32_t id = draw(context);
-        if (txl_ids_add(b->ids, &id, 1, &error))
-            return terminal_error("%s", error.message);
+        if (!terminal_report(txl_ids_add(b->ids, &id, 1, &error), &error))
+            return false;
     }
     return true;
 }
@@ -29,7 +29,7 @@ static bool fill_memory(struct bench_training *b) {
     for (size_t s = 0; s < steps && good && !signals_stopped(); s++) {
         size_t tokens;
         txl_error error;
-        good = !bench_training_step(b, &tokens, &error) || terminal_error("%s", error.message);
+        good = terminal_report(bench_training_step(b, &tokens, &error), &error);
         progress_update(&progress, (double)(s + 1) / (double)steps, s + 1);
     }
     progress_end(&progress);

@@ -41,13 +41,15 @@ struct interaction {
     size_t n_past, most_past;
     struct buffer added; /* what the last turn's line added to the text: /retry adds it again */
     bool can_retry;      /* the last past state is that before the last turn */
+    txl_status
+        ended; /* why a command ended the session, with the error printed; TXL_OK: it goes on */
     int64_t texts;
     uint64_t prompt_tokens, unknown;
 };
 
 /* ---- The text ----------------------------------------------------------------------------- */
 
-static void forget(struct state *state) {
+static void forget_state(struct state *state) {
     txl_memory_free(state->memory);
     buffer_free(&state->text);
     *state = (struct state){0};
@@ -57,7 +59,7 @@ static void forget(struct state *state) {
  * for /undo. */
 static void replace_state(struct interaction *i, txl_memory *memory, struct buffer *text) {
     if (i->n_past == i->most_past) {
-        forget(&i->past[0]);
+        forget_state(&i->past[0]);
         memmove(i->past, i->past + 1, --i->n_past * sizeof *i->past);
     }
     i->past[i->n_past++] = (struct state){i->g->memory, i->text};
@@ -170,13 +172,12 @@ static txl_status take_line(struct interaction *i, const char *line, size_t leng
 
 /* ---- Commands ----------------------------------------------------------------------------- */
 
-static bool help(struct interaction *i, char *argument);
+static void print_help(struct interaction *i, char *argument);
 
-static bool reset_text(struct interaction *i, char *argument) {
+static void reset_text(struct interaction *i, char *argument) {
     struct buffer text = {0};
     (void)argument;
     replace_state(i, NULL, &text);
-    return true;
 }
 
 /* Returns to the state `n` turns before; false with the reason printed. */
@@ -185,11 +186,11 @@ static bool go_back(struct interaction *i, size_t n) {
     if (!need_session(i, i->past[to].memory))
         return false;
     struct state now = {i->g->memory, i->text};
-    forget(&now);
+    forget_state(&now);
     i->g->memory = i->past[to].memory;
     i->text = i->past[to].text;
     while (--i->n_past > to)
-        forget(&i->past[i->n_past]);
+        forget_state(&i->past[i->n_past]);
     i->past[to] = (struct state){0};
     i->can_retry = false;
     return true;
@@ -211,7 +212,7 @@ static void note_end(const struct interaction *i) {
                       (int)(end - begin), text + begin);
 }
 
-static bool undo(struct interaction *i, char *argument) {
+static void undo_turns(struct interaction *i, char *argument) {
     size_t digits = strspn(argument, "0123456789");
     unsigned long n = *argument ? strtoul(argument, NULL, 10) : 1;
     if (argument[digits] != '\0' || n == 0)
@@ -222,46 +223,46 @@ static bool undo(struct interaction *i, char *argument) {
         terminal_error("/undo %s: only %zu can be taken back", argument, i->n_past);
     else if (go_back(i, n))
         note_end(i);
-    return true;
 }
 
-static bool go(struct interaction *i, char *argument) {
+static void go_on(struct interaction *i, char *argument) {
     (void)argument;
     i->added.length = 0;
-    return !take_added(i);
+    i->ended = take_added(i);
 }
 
 /* Repeats the last turn with other random numbers. */
-static bool retry(struct interaction *i, char *argument) {
+static void retry_turn(struct interaction *i, char *argument) {
     (void)argument;
     if (!i->can_retry) {
         terminal_error("/retry: there is no turn to try again");
-        return true;
+    } else if (go_back(i, 1)) {
+        i->g->retries++;
+        i->ended = take_added(i);
     }
-    if (!go_back(i, 1))
-        return true;
-    i->g->retries++;
-    bool good = !take_added(i);
-    return good;
+}
+
+/* False with the error printed. */
+static bool has_text(const struct interaction *i, const char *command) {
+    return i->text.length > 0 || terminal_error("/%s: there is no text yet", command);
 }
 
 /* Shows the whole text; standard output has only the model's part. */
-static bool show_text(struct interaction *i, char *argument) {
+static void show_text(struct interaction *i, char *argument) {
     (void)argument;
-    if (i->text.length == 0) {
-        terminal_error("/show: there is no text yet");
-        return true;
-    }
+    if (!has_text(i, "show"))
+        return;
     struct clean_text clean = {.n = 0};
     char *shown = malloc(CLEAN_TEXT_ROOM(i->text.length) + CLEAN_TEXT_ROOM(0));
-    if (!shown)
-        return terminal_error("out of memory");
+    if (!shown) {
+        i->ended = terminal_lacks_memory();
+        return;
+    }
     size_t n = clean_text(&clean, i->text.data, i->text.length, shown);
     n += clean_text_end(&clean, shown + n);
     fwrite(shown, 1, n, stderr);
     fputs(n == 0 || shown[n - 1] != '\n' ? "\n" : "", stderr);
     free(shown);
-    return true;
 }
 
 /* Whether the file may be written: it is new, or no regular file, or the person agrees. */
@@ -277,59 +278,47 @@ static bool may_write(struct interaction *i, const char *path) {
     return may;
 }
 
-static bool write_over(struct interaction *i, char *argument);
-
-static bool write_text(struct interaction *i, char *argument) {
-    if (i->text.length > 0 && !may_write(i, argument))
-        return true;
-    return write_over(i, argument);
-}
-
-static bool write_over(struct interaction *i, char *argument) {
+static void write_over(struct interaction *i, char *argument) {
     const struct named_file output = {FILE_STREAM, "/", "write", argument, NULL};
     struct outfile file;
-    if (i->text.length == 0) {
-        terminal_error("/write: there is no text yet");
-        return true;
-    }
-    if (options_check_output(i->command, i->options, &output) != OPTIONS_RUN ||
+    if (!has_text(i, "write") ||
+        options_check_output(i->command, i->options, &output) != OPTIONS_RUN ||
         !outfile_open(&file, argument))
-        return true;
+        return;
     fwrite(i->text.data, 1, i->text.length, file.stream);
     if (i->text.data[i->text.length - 1] != '\n')
         putc('\n', file.stream);
     if (outfile_commit(&file))
         terminal_note("%s: written", argument);
-    return true;
 }
 
-static bool save_session(struct interaction *i, char *argument) {
+static void write_text(struct interaction *i, char *argument) {
+    if (i->text.length == 0 || may_write(i, argument))
+        write_over(i, argument);
+}
+
+static void save_session(struct interaction *i, char *argument) {
     const struct named_file output = {FILE_WHOLE, "/", "save", argument, "load-memory"};
     txl_error error;
     if (!i->g->memory)
         terminal_error("/save: there is no text yet");
-    else if (options_check_output(i->command, i->options, &output) != OPTIONS_RUN)
-        return true;
-    else if (txl_memory_write(i->g->memory, argument, &error))
-        terminal_error("%s", error.message);
-    else
+    else if (options_check_output(i->command, i->options, &output) == OPTIONS_RUN &&
+             terminal_report(txl_memory_write(i->g->memory, argument, &error), &error))
         terminal_note("%s: saved", argument);
-    return true;
 }
 
-static bool load_session(struct interaction *i, char *argument) {
+static void load_session(struct interaction *i, char *argument) {
     txl_error error;
     txl_memory *memory;
-    if (txl_memory_read(argument, i->g->model.handle, &memory, &error)) {
-        terminal_error("%s", error.message);
-    } else if (!need_session(i, memory)) {
+    struct buffer text = {0};
+    if (!terminal_report(txl_memory_read(argument, i->g->model.handle, &memory, &error), &error))
+        return;
+    if (!need_session(i, memory)) {
         txl_memory_free(memory);
-    } else {
-        struct buffer text = {0};
-        replace_state(i, memory, &text);
-        terminal_note("%s: loaded; /show and /write have what comes from here on", argument);
+        return;
     }
-    return true;
+    replace_state(i, memory, &text);
+    terminal_note("%s: loaded; /show and /write have what comes from here on", argument);
 }
 
 /* The options that can change between turns. */
@@ -371,15 +360,15 @@ static bool renew_history(struct generate *g) {
 }
 
 /* Parses the value as on the command line. */
-static bool set_option(struct interaction *i, char *argument) {
+static void set_option(struct interaction *i, char *argument) {
     char *value = strchr(argument, ' ');
     if (!value) {
         terminal_error("/set: a name and a value are expected (see /help)");
-        return true;
+        return;
     }
     *value++ = '\0';
     if (!is_settable(argument))
-        return true;
+        return;
     char option[64];
     snprintf(option, sizeof option, "--%s", argument);
     char command[] = "generate", *arguments[] = {command, option, value + strspn(value, " "), NULL};
@@ -389,16 +378,17 @@ static bool set_option(struct interaction *i, char *argument) {
     if (options_parse(i->command, 3, arguments, &options, &operands) != OPTIONS_RUN ||
         sampling_check(i->command, &options.sampling) != OPTIONS_RUN ||
         continue_check_turn(i->command, options.turn) != OPTIONS_RUN)
-        return true;
+        return;
     if (options.turn != i->options->turn) {
         snprintf(i->turn, sizeof i->turn, "%s", options.turn);
         options.turn = i->turn;
     }
     *i->options = options;
-    return continue_choose_sampling(i->g) && renew_history(i->g);
+    if (!continue_choose_sampling(i->g) || !renew_history(i->g))
+        i->ended = TXL_MEMORY;
 }
 
-static bool settings(struct interaction *i, char *argument) {
+static void print_settings(struct interaction *i, char *argument) {
     const struct generate *g = i->g;
     char sampling[512], rest[8192];
     (void)argument;
@@ -407,18 +397,16 @@ static bool settings(struct interaction *i, char *argument) {
     settings_to_text(rest, sizeof rest, &g->model, &g->settings, &run);
     terminal_line("tokens=%" PRIu64 " seed=%" PRIu64 " %s eos=%s %s", g->n, g->seed, sampling,
                   eos_ways[i->options->eos], rest);
-    return true;
 }
 
-/* `run` returns false, with the error printed, if the session must end. */
 static const struct {
     const char *name, *argument, *help; /* an argument in brackets may be left out */
-    bool (*run)(struct interaction *, char *argument);
+    void (*run)(struct interaction *, char *argument);
 } commands[] = {
-    {"help", NULL, "print this help", help},
-    {"go", NULL, "let the model go on, with nothing added", go},
-    {"retry", NULL, "let the model try its last turn again", retry},
-    {"undo", "[N]", "take back the last turn, /reset or /load; or the last N", undo},
+    {"help", NULL, "print this help", print_help},
+    {"go", NULL, "let the model go on, with nothing added", go_on},
+    {"retry", NULL, "let the model try its last turn again", retry_turn},
+    {"undo", "[N]", "take back the last turn, /reset or /load; or the last N", undo_turns},
     {"show", NULL, "print the text of both sides", show_text},
     {"write", "FILE", "write the text of both sides; ask before replacing FILE", write_text},
     {"write!", "FILE", "the same without asking", write_over},
@@ -426,14 +414,14 @@ static const struct {
     {"save", "FILE", "save the model's memory, as --save-memory does", save_session},
     {"load", "FILE", "continue from a saved memory, as --load-memory does", load_session},
     {"set", "NAME VALUE", "change an option of generate", set_option},
-    {"settings", NULL, "print all settings", settings},
+    {"settings", NULL, "print all settings", print_settings},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 enum { HELP_COLUMNS = 79 };
 
-static bool help(struct interaction *i, char *argument) {
+static void print_help(struct interaction *i, char *argument) {
     (void)i;
     (void)argument;
     options_print_filled(
@@ -454,11 +442,10 @@ static bool help(struct interaction *i, char *argument) {
         fixed_line_add(&line, "%s %s", k > 0 ? "," : "", settable[k]);
     fputc('\n', stderr);
     options_print_filled(stderr, names, 0, HELP_COLUMNS);
-    return true;
 }
 
-/* Runs the command behind the line's /. False if the session must end. */
-static bool run_command(struct interaction *i, char *line) {
+/* Runs the command behind the line's /. */
+static void run_command(struct interaction *i, char *line) {
     char *argument = line + strcspn(line, " \t\r");
     if (*argument != '\0') {
         *argument++ = '\0';
@@ -472,19 +459,18 @@ static bool run_command(struct interaction *i, char *line) {
         if (strcmp(commands[k].name, line) != 0)
             continue;
         const char *wanted = commands[k].argument;
-        if ((*argument && !wanted) || (!*argument && wanted && wanted[0] != '[')) {
+        if ((*argument && !wanted) || (!*argument && wanted && wanted[0] != '['))
             terminal_error("/%s: %s is expected (see /help)", line,
                            wanted ? wanted : "nothing more");
-            return true;
-        }
-        return commands[k].run(i, argument);
+        else
+            commands[k].run(i, argument);
+        return;
     }
     refuse_name("unknown command", "/", &nearest);
-    return true;
 }
 
 /* Completes a command's name, and what stands behind it. */
-static void complete(struct candidates *c) {
+static void complete_line(struct candidates *c) {
     if (c->length == 0 || c->typed[0] != '/')
         return;
     const char *name = c->typed + 1;
@@ -512,7 +498,7 @@ static void complete(struct candidates *c) {
 
 /* ---- The turns ---------------------------------------------------------------------------- */
 
-static txl_status answer(struct interaction *i, const char *line, size_t length) {
+static txl_status answer_line(struct interaction *i, const char *line, size_t length) {
     if (length == 0 || line[0] != '/')
         return take_line(i, line, length);
     if (length > 1 && line[1] == '/')
@@ -520,9 +506,9 @@ static txl_status answer(struct interaction *i, const char *line, size_t length)
     char *command = strndup(line + 1, length - 1);
     if (!command)
         return terminal_lacks_memory();
-    bool good = run_command(i, command);
+    run_command(i, command);
     free(command);
-    return good ? TXL_OK : TXL_MEMORY;
+    return i->ended;
 }
 
 /* Takes turns until the input ends.  At a terminal Ctrl-C clears the line that is being typed. */
@@ -532,7 +518,7 @@ static txl_status take_turns(struct interaction *i) {
         size_t length;
         const char *line = line_reader_next(&i->reader, &length);
         if (line)
-            status = answer(i, line, length);
+            status = answer_line(i, line, length);
         else if (!i->reader.edit || !signals_forget_interrupt())
             break;
     }
@@ -548,7 +534,7 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
         return TXL_IO;
     uint64_t fit = PAST_BYTES / txl_session_bytes(g->model.handle, &g->settings);
     i.most_past = fit > MOST_PAST ? MOST_PAST : fit > 0 ? (size_t)fit : 1;
-    i.reader.complete = complete;
+    i.reader.complete = complete_line;
     if (i.reader.edit)
         terminal_brief("the model is %s; /help lists what you can do", g->model.name);
     if (options->prompt || options->prompt_text)
@@ -557,7 +543,7 @@ txl_status interactive_run(struct generate *g, struct generate_options *options,
         status = take_turns(&i);
     line_reader_close(&i.reader);
     while (i.n_past > 0)
-        forget(&i.past[--i.n_past]);
+        forget_state(&i.past[--i.n_past]);
     buffer_free(&i.text);
     buffer_free(&i.added);
     buffer_free(&g->transcript);

@@ -345,8 +345,8 @@ txl_status evaluation_text(struct evaluation *e, const struct lone_text *text) {
     reader->n_before = text->n_before;
     reader->where = text->where;
     txl_status status = start_alone(e, 0, &error);
-    if (status)
-        return terminal_error("%s", error.message), status;
+    if (!terminal_report(status, &error))
+        return status;
     status = text->length > 0 ? token_reader_feed(reader, text->text, text->length)
                               : token_reader_feed(reader, "\n", 1);
     if (!status)

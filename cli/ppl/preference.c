@@ -187,31 +187,24 @@ bool preference_add(struct preference *p, const struct own_value *name,
 /* Names the item that begins at `*at` of the file of names, if it misses a condition; moves on. */
 static bool name_missing(struct preference *p, uint64_t *at) {
     struct name_head head;
-    char name[SHOWN] = "";
     if (!read_names(p, &head, sizeof head, *at))
         return false;
-    size_t shown = head.length < SHOWN ? head.length : SHOWN;
-    char *whole = malloc(head.length + 1);
-    if (!whole || !read_names(p, whole, head.length, *at + sizeof head)) {
-        bool lacks = !whole;
-        free(whole);
-        return lacks ? terminal_error("out of memory") : false;
-    }
-    memcpy(name, whole, shown);
-    const struct own_value value = {.text = whole, .length = head.length};
-    const struct known_item *item = find_item(p, &value, head.line);
-    free(whole);
-    if (!item)
-        return false;
+    char *text = malloc(head.length + 1);
+    if (!text)
+        return terminal_error("out of memory");
+    const struct own_value name = {.text = text, .length = head.length};
+    const struct known_item *item = NULL;
+    if (read_names(p, text, head.length, *at + sizeof head))
+        item = find_item(p, &name, head.line);
+    uint64_t has = item ? item->state & (HAS_A | HAS_B) : 0;
+    if (item && !(item->state & LEFT_OUT) && has != (HAS_A | HAS_B))
+        terminal_error("%s: line %" PRIu64 ": item '%.*s' has no condition '%.*s' and is left out "
+                       "of --prefer",
+                       p->name, head.line, shown_length(&name), text,
+                       (int)(has & HAS_A ? p->n_b : p->n_a), has & HAS_A ? p->b : p->a);
+    free(text);
     *at += sizeof head + head.length;
-    uint64_t has = item->state & (HAS_A | HAS_B);
-    if (item->state & LEFT_OUT || has == (HAS_A | HAS_B))
-        return true;
-    terminal_error("%s: line %" PRIu64 ": item '%.*s' has no condition '%.*s' and is left out of "
-                   "--prefer",
-                   p->name, head.line, (int)shown, name, (int)(has & HAS_A ? p->n_b : p->n_a),
-                   has & HAS_A ? p->b : p->a);
-    return true;
+    return item;
 }
 
 bool preference_end(struct preference *p, bool all) {

@@ -49,10 +49,6 @@ bool region_rows_open(struct region_rows *rows, const char *path, const txl_mode
            table_open(&rows->table, path, "* region text words tokens nats bits", own, false);
 }
 
-void region_rows_close(struct region_rows *rows) {
-    table_abandon(&rows->table);
-}
-
 void region_rows_start(struct region_rows *rows, struct regions *regions) {
     rows->regions = regions;
     rows->from = rows->solid = 0;
@@ -126,12 +122,11 @@ static txl_status put_row(struct region_rows *rows, size_t number, size_t begin,
     return table_end_row(table);
 }
 
-txl_status region_rows_end(struct region_rows *rows, txl_error *error) {
+txl_status region_rows_end(struct region_rows *rows) {
     const struct regions *regions = rows->regions;
     txl_status status = TXL_OK;
     bool in_word = false;
     size_t begin = 0;
-    (void)error;
     if (!rows->table.file.stream)
         return TXL_OK;
     for (size_t i = 1; i < regions->n && !status; i++) {

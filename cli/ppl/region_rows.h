@@ -39,11 +39,10 @@ struct region_rows {
     size_t from;
 };
 
-/* `path` NULL: no table.  False with the error printed; end with table_commit of its table, and
- * region_rows_close. */
+/* `path` NULL: no table.  False with the error printed; end with table_commit or table_abandon of
+ * its table. */
 bool region_rows_open(struct region_rows *rows, const char *path, const txl_model *model,
                       const struct own_columns *own);
-void region_rows_close(struct region_rows *rows);
 
 /* Begins a text, whose regions receive the sums. */
 void region_rows_start(struct region_rows *rows, struct regions *regions);
@@ -51,7 +50,7 @@ void region_rows_start(struct region_rows *rows, struct regions *regions);
 /* An observer; `rows` is its context. */
 txl_status region_rows_token(void *rows, const struct scored *token, txl_error *error);
 
-/* Writes the text's rows. */
-txl_status region_rows_end(struct region_rows *rows, txl_error *error);
+/* Writes the text's rows.  TXL_STOPPED when the reader of the output is gone. */
+txl_status region_rows_end(struct region_rows *rows);
 
 #endif

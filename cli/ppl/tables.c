@@ -30,7 +30,7 @@ bool tables_commit(struct tables *tables) {
 void tables_close(struct tables *tables) {
     token_rows_close(&tables->tokens);
     word_rows_close(&tables->words);
-    region_rows_close(&tables->regions);
+    table_abandon(&tables->regions.table);
     table_abandon(&tables->lines.table);
 }
 
@@ -81,7 +81,7 @@ txl_status tables_end_record(struct tables *tables, txl_error *error) {
     txl_status status = TXL_OK;
     if (tables->words.table.file.stream)
         status = word_rows_end(&tables->words, false, error);
-    return status ? status : region_rows_end(&tables->regions, error);
+    return status ? status : region_rows_end(&tables->regions);
 }
 
 txl_status tables_see(struct tables *tables, const char *text, size_t length, txl_error *error) {

@@ -182,14 +182,11 @@ static bool make_model(struct train *t) {
     if (train_vocabulary_make(&v, name, min_count, t->run.text == TEXT_RAW, &t->text))
         return false;
     char *settings = new_settings(t, &v);
-    bool good = settings != NULL;
-    if (!good)
-        terminal_error("out of memory");
-    else
-        good = fit_new_model(settings) &&
-               (!txl_model_new(settings, v.section, v.size, t->run.training.seed,
-                               (int)options->common.threads, &t->fresh, &error) ||
-                terminal_error("%s", error.message));
+    bool good = settings ? fit_new_model(settings) : terminal_error("out of memory");
+    if (good)
+        good = terminal_report(txl_model_new(settings, v.section, v.size, t->run.training.seed,
+                                             (int)options->common.threads, &t->fresh, &error),
+                               &error);
     free(settings);
     train_vocabulary_free(&v);
     return good;
@@ -202,10 +199,9 @@ static const txl_model *open_model(struct train *t) {
     if (t->saved)
         return txl_saved_model(t->saved);
     if (init) {
-        if (model_open_file(&t->init, init, (int)t->options->common.threads, false, &error)) {
-            terminal_error("%s", error.message);
+        int threads = (int)t->options->common.threads;
+        if (!terminal_report(model_open_file(&t->init, init, threads, false, &error), &error))
             return NULL;
-        }
         train_run_init(&t->run, t->options, t->init.handle);
         t->run.training.peers = t->peers;
         return t->init.handle;
@@ -298,12 +294,8 @@ static txl_status evaluate_heldout(struct train *t, uint64_t steps) {
     txl_error error;
     txl_status status =
         heldout_score(&t->heldout, txl_trainer_model(t->trainer), &settings, &score, &error);
-    if (status == TXL_STOPPED)
+    if (!terminal_report(status, &error))
         return status;
-    if (status) {
-        terminal_error("%s", error.message);
-        return status;
-    }
     double nats = score.nats / (double)score.predicted;
     t->run.evaluated = (int64_t)steps;
     t->run.valid_nats = nats;
@@ -420,10 +412,8 @@ static txl_status step_once(struct train *t, uint64_t number, txl_step *step) {
     double rate = txl_schedule_rate(&t->run.schedule, number, share_done(t, number));
     txl_error error;
     txl_status status = txl_trainer_step(t->trainer, rate, step, &error);
-    if (status) {
-        terminal_error("%s", error.message);
+    if (!terminal_report(status, &error))
         return status;
-    }
     curves_add_step(&t->curves, step->loss, rate);
     t->run.late = isnan(t->run.late) ? step->loss : 0.98 * t->run.late + 0.02 * step->loss;
     json_t *line = step_to_json(number, step, rate, terminal_seconds() - before);

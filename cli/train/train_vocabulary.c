@@ -125,8 +125,7 @@ static txl_status open_splitter(const char *tokenizer, txl_model **model) {
     txl_status status = txl_vocabulary_pack(symbols, 2, &section, &size, &error);
     if (!status)
         status = txl_model_new(settings, section, size, 0, 1, model, &error);
-    if (status)
-        terminal_error("%s", error.message);
+    terminal_report(status, &error);
     free(section);
     return status;
 }
@@ -182,8 +181,7 @@ static txl_status pack(struct train_vocabulary *v, struct counter *c, int64_t mi
         symbols[v->n++] = (txl_spelling){text, length};
     }
     txl_status status = txl_vocabulary_pack(symbols, (size_t)v->n, &v->section, &v->size, &error);
-    if (status)
-        terminal_error("%s", error.message);
+    terminal_report(status, &error);
     free(symbols);
     return status;
 }
@@ -221,18 +219,15 @@ static txl_status make_fixed(struct train_vocabulary *v, bool bytes) {
         symbols[i] = (txl_spelling){number[i], strlen(number[i])};
     }
     txl_status status = txl_vocabulary_pack(symbols, (size_t)v->n, &v->section, &v->size, &error);
-    if (status)
-        terminal_error("%s", error.message);
+    terminal_report(status, &error);
     return status;
 }
 
 static txl_status read_file(struct train_vocabulary *v, const char *path) {
     struct convert_vocabulary file;
     txl_error error;
-    if (convert_vocabulary_read(path, &file, &error)) {
-        terminal_error("%s", error.message);
+    if (!terminal_report(convert_vocabulary_read(path, &file, &error), &error))
         return TXL_FORMAT;
-    }
     v->tokenizer = txl_kind_name(file.kind);
     v->lower_case = file.lower_case;
     v->n = file.n;
