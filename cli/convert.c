@@ -28,7 +28,7 @@ static const char *const activations[] = {"relu", "gelu-tanh", "gelu-erf", "swis
 static const char *const reaches[] = {"mem_len", "mem_len+1", NULL};
 static const char *const cluster_orders[] = {"reversed", "forward", NULL};
 
-static const char *tokenizer(size_t kind) {
+static const char *tokenizer_name(size_t kind) {
     return txl_kind_name((txl_kind)kind);
 }
 
@@ -50,8 +50,8 @@ static int number_or(int64_t number, int unset) {
     return number == INTEGER_UNSET ? unset : (int)number;
 }
 
-static void translate(const struct convert_command_options *given,
-                      struct convert_options *options) {
+static void translate_options(const struct convert_command_options *given,
+                              struct convert_options *options) {
     convert_options_init(options);
     options->name = given->name;
     options->vocabulary = given->vocabulary;
@@ -73,7 +73,7 @@ static void translate(const struct convert_command_options *given,
                                                               : "mem_len + 1";
     options->activation = chosen(activations, given->activation);
     options->tokenizer =
-        given->tokenizer == CHOICE_UNSET ? NULL : tokenizer((size_t)given->tokenizer);
+        given->tokenizer == CHOICE_UNSET ? NULL : tokenizer_name((size_t)given->tokenizer);
     options->tgt_len = number_or(given->tgt_len, -1);
     options->mem_len = number_or(given->mem_len, -1);
     options->has_clamp_len = given->clamp_len != INTEGER_UNSET;
@@ -137,11 +137,11 @@ static txl_status convert_confined(const char *source, const struct convert_comm
     return status;
 }
 
-static int convert(const char *source, const struct convert_command_options *given) {
+static int convert_source(const char *source, const struct convert_command_options *given) {
     struct convert_options options;
     struct progress progress;
     txl_error error;
-    translate(given, &options);
+    translate_options(given, &options);
     options.note = print_note;
     options.progress = show_progress;
     options.progress_context = &progress;
@@ -178,7 +178,7 @@ static int run(const struct command *command, void *values, struct operands *ope
                           false))
         return options_wrong(command, BUILT_IN " is converted with --output and --type alone: it "
                                                "is a weights file, which states everything else");
-    return convert(operands->items[0], given);
+    return convert_source(operands->items[0], given);
 }
 
 /* ---- The table ---------------------------------------------------------------------------- */
@@ -227,7 +227,8 @@ static const struct option_row options[] = {
     {"layer-norm-eps", OPTION_REAL, PLACE(layer_norm_eps),
      "epsilon of layer normalisation; TensorFlow's code has 1e-12",
      .standard = "the checkpoint's, else 1e-5", .most = 1},
-    {"tokenizer", OPTION_CHOICE, PLACE(tokenizer), "how text becomes symbols", .choice = tokenizer},
+    {"tokenizer", OPTION_CHOICE, PLACE(tokenizer), "how text becomes symbols",
+     .choice = tokenizer_name},
     TGT_LEN_ROW(.section = "Default settings of a run", .offset = PLACE(tgt_len)),
     MEM_LEN_ROW(.offset = PLACE(mem_len)),
     CLAMP_LEN_ROW(.offset = PLACE(clamp_len)),

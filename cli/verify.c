@@ -12,7 +12,7 @@ static bool show_progress(void *context, uint64_t done, uint64_t all) {
 }
 
 /* False with the error printed, or when a signal asked to stop. */
-static bool verify(const char *path, bool quiet) {
+static bool verify_file(const char *path, bool quiet) {
     struct progress progress;
     txl_error error;
     progress_start(&progress, path, "MiB");
@@ -33,7 +33,7 @@ static int run(const struct command *command, void *values, struct operands *fil
     confine(&(struct confinement){.alone = (const char *const *)files->items,
                                   .n_alone = (size_t)files->n});
     for (int i = 0; i < files->n && !signals_stopped() && !output_closed(); i++)
-        if (!verify(files->items[i], options->quiet))
+        if (!verify_file(files->items[i], options->quiet))
             status = STATUS_FAILURE;
     return output_finish(signals_stopped() ? signals_status() : status);
 }

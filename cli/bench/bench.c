@@ -145,7 +145,7 @@ static txl_status work_once(struct bench *b, enum mode mode, size_t *tokens, txl
 }
 
 /* Works for at least `seconds` and gives the speed.  False on failure or when asked to stop. */
-static bool work(struct bench *b, enum mode mode, double seconds, double *rate) {
+static bool work_for(struct bench *b, enum mode mode, double seconds, double *rate) {
     double start = terminal_seconds(), elapsed = 0;
     uint64_t done = 0;
     txl_error error;
@@ -197,7 +197,7 @@ static bool take_sample(struct bench *b, struct measurement *m, double seconds) 
         txl_measure_products(m->products, threads, &m->instruction, &m->peak[i], &error))
         return terminal_error("%s", error.message);
     double start = terminal_seconds();
-    if (!work(b, m->mode, seconds, &m->rate[i]))
+    if (!work_for(b, m->mode, seconds, &m->rate[i]))
         return false;
     m->worked += terminal_seconds() - start;
     m->n++;
@@ -211,7 +211,7 @@ static bool take_samples(struct bench *b, struct measurement *m) {
                                         "training"};
     struct progress progress;
     progress_start(&progress, tasks[m->mode], "samples");
-    bool good = work(b, m->mode, slice, &unused);
+    bool good = work_for(b, m->mode, slice, &unused);
     while (good && m->n < SAMPLES && (m->n < LEAST_SAMPLES || m->worked < seconds)) {
         good = take_sample(b, m, slice);
         progress_update(&progress, (double)m->n / SAMPLES, m->n);
@@ -326,7 +326,7 @@ static bool print_training_csv(const struct bench *b, const struct result *r) {
 }
 
 /* The number as text, or empty text if it has no meaning. */
-static const char *field(char *text, size_t size, bool has_meaning, int64_t n) {
+static const char *number_or_empty(char *text, size_t size, bool has_meaning, int64_t n) {
     text[0] = '\0';
     if (has_meaning)
         snprintf(text, size, "%" PRId64, n);
@@ -351,11 +351,11 @@ static bool print_csv(const struct bench *b, const struct result *r) {
         modes[r->mode],
         b->settings.compute == TXL_COMPUTE_INT8 ? "q8/int8" : txl_model_type(b->model.handle),
         memory_types[b->settings.memory_type], b->settings.threads, b->settings.tgt_len,
-        field(mem_len, sizeof mem_len, !rounds, b->settings.mem_len), r->rate, r->p10, r->p90,
-        r->bytes, r->flops, r->bandwidth, r->sgemm, r->instruction, r->peak, r->share,
+        number_or_empty(mem_len, sizeof mem_len, !rounds, b->settings.mem_len), r->rate, r->p10,
+        r->p90, r->bytes, r->flops, r->bandwidth, r->sgemm, r->instruction, r->peak, r->share,
         txl_kernels_name(NULL), txl_blas_name(),
-        field(refresh, sizeof refresh, rounds, b->options->refresh),
-        field(known, sizeof known, rounds, b->options->known));
+        number_or_empty(refresh, sizeof refresh, rounds, b->options->refresh),
+        number_or_empty(known, sizeof known, rounds, b->options->known));
     return print_line(line, length);
 }
 
@@ -416,7 +416,7 @@ static txl_products products_of(const struct bench *b, enum mode mode) {
 }
 
 /* The cost of a token depends on `settings`. */
-static bool measure(struct bench *b, enum mode mode, const txl_settings *settings) {
+static bool measure_mode(struct bench *b, enum mode mode, const txl_settings *settings) {
     struct measurement m = {
         .mode = mode, .costs = {.flops = b->training.flops}, .products = products_of(b, mode)};
     if (mode != MODE_TRAIN)
@@ -450,7 +450,7 @@ static bool measure_training(struct bench *b) {
     bool good = bench_training_open(&b->training, b->model.handle, &how, draw_id, b);
     if (good) {
         b->settings.threads = txl_trainer_threads(b->training.trainer);
-        good = measure(b, MODE_TRAIN, &b->settings);
+        good = measure_mode(b, MODE_TRAIN, &b->settings);
     }
     bench_training_close(&b->training);
     return good;
@@ -472,7 +472,7 @@ static bool measure_memory(struct bench *b, int mem_len) {
     bool good = fill_memory(b);
     for (enum mode mode = MODE_SCORE; mode <= MODE_GENERATE && good; mode++)
         if (is_wanted(b, mode))
-            good = measure(b, mode, &b->settings);
+            good = measure_mode(b, mode, &b->settings);
     txl_session_free(b->session);
     b->session = NULL;
     return good;
@@ -491,7 +491,7 @@ static bool measure_rounds(struct bench *b) {
     b->settings.threads = settings.threads;
     settings.tgt_len = known;
     settings.mem_len = known + refresh / 2; /* on average over a round */
-    bool good = measure(b, MODE_REFRESHED, &settings);
+    bool good = measure_mode(b, MODE_REFRESHED, &settings);
     txl_session_free(b->session);
     b->session = NULL;
     return good;

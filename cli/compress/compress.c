@@ -120,7 +120,7 @@ static bool is_skipped(const struct run *run, const char *input) {
 
 /* ---- One file ----------------------------------------------------------------------------- */
 
-static bool compress(const struct run *run, struct transfer *transfer) {
+static bool run_compressor(const struct run *run, struct transfer *transfer) {
     const txl_compression how = {.streams = (int)run->options->streams,
                                  .threads = (int)run->options->common.threads,
                                  .write = transfer_write,
@@ -134,7 +134,7 @@ static bool compress(const struct run *run, struct transfer *transfer) {
     return good;
 }
 
-static bool decompress(struct run *run, struct transfer *transfer) {
+static bool run_decompressor(struct run *run, struct transfer *transfer) {
     const txl_decompression how = {.threads = (int)run->options->common.threads,
                                    .list = run->options->list,
                                    .salvage = run->options->salvage,
@@ -205,7 +205,8 @@ static bool run_file(struct run *run, const char *path) {
     if (good)
         good = transfer_open(&transfer, path, output);
     if (good) {
-        bool done = run->decompresses ? decompress(run, &transfer) : compress(run, &transfer);
+        bool done =
+            run->decompresses ? run_decompressor(run, &transfer) : run_compressor(run, &transfer);
         good = transfer_close(&transfer, done) && done;
     }
     if (good) {

@@ -79,7 +79,7 @@ static bool ask_pieces(struct fill *f, const struct segment *s, size_t from, siz
 
 /* Chooses the next of the open pieces, the first or the one that the model is surest of, and asks
  * for it. */
-static bool choose(struct fill *f, const struct segment *s, size_t *next) {
+static bool choose_piece(struct fill *f, const struct segment *s, size_t *next) {
     size_t n_token = (size_t)txl_model_n_token(f->model.handle);
     float best = -INFINITY;
     *next = 0;
@@ -104,7 +104,7 @@ static bool choose(struct fill *f, const struct segment *s, size_t *next) {
 static bool fill_piece(struct fill *f, struct segment *s) {
     size_t next;
     txl_error error;
-    if (!choose(f, s, &next))
+    if (!choose_piece(f, s, &next))
         return false;
     struct piece *piece = &f->text.piece[s->open[next]];
     txl_status status = TXL_OK;
@@ -125,7 +125,7 @@ static bool fill_piece(struct fill *f, struct segment *s) {
 }
 
 /* The rules against repetition apply to the known ids of the segment. */
-static void remember(struct fill *f, const struct segment *s) {
+static void remember_segment(struct fill *f, const struct segment *s) {
     for (size_t i = s->first; i < s->first + s->n; i++)
         if (f->text.list.ids[i] != TXL_GAP)
             txl_history_push(f->history, &f->text.list.ids[i], 1);
@@ -150,7 +150,7 @@ static bool fill_segments(struct fill *f, size_t *open, struct progress *progres
                                   strcmp(t->name, "-") == 0 ? "standard input" : t->name, first,
                                   first + s.n - 1, error.message);
         }
-        remember(f, &s);
+        remember_segment(f, &s);
         while (s.n_open > 0 && !signals_stopped()) {
             if (!fill_piece(f, &s))
                 return false;

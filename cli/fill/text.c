@@ -31,7 +31,7 @@ static bool add_gap(struct fill_text *t, const txl_symbol *symbol) {
     return good;
 }
 
-static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+static txl_status add_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct fill_text *t = context;
     if (!symbol->text)
         return TXL_OK;
@@ -65,7 +65,7 @@ static bool list_pieces(struct fill_text *t) {
 }
 
 bool fill_text_read(struct fill_text *t, struct input *input) {
-    const txl_encoding encoding = {.lookup = true, .symbol = receive, .context = t};
+    const txl_encoding encoding = {.lookup = true, .symbol = add_symbol, .context = t};
     struct token_reader reader;
     if (!token_reader_open(&reader, t->model->handle, input, &encoding, t->ids))
         return false;

@@ -54,7 +54,7 @@ static void close_batch(struct generate *g, struct batch *b) {
 }
 
 /* Prints what precedes a sample.  Before the first, feeding has echoed the prompt. */
-static txl_status introduce(struct generate *g, const struct sample *s) {
+static txl_status introduce_sample(struct generate *g, const struct sample *s) {
     if (s->number == 1 || g->options->json)
         return TXL_OK;
     char line[64];
@@ -69,7 +69,7 @@ static txl_status introduce(struct generate *g, const struct sample *s) {
 static txl_status print_samples(struct generate *g, struct batch *b) {
     for (;;) {
         struct sample *s = b->each[b->turn];
-        txl_status status = b->begun ? TXL_OK : introduce(g, s);
+        txl_status status = b->begun ? TXL_OK : introduce_sample(g, s);
         b->begun = true;
         if (status)
             return status;

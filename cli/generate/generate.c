@@ -258,8 +258,8 @@ static int generate_prompts(struct generate *g, struct generate_options *options
     return exit_status;
 }
 
-static int interact(struct generate *g, struct generate_options *options,
-                    const struct command *command) {
+static int generate_by_turns(struct generate *g, struct generate_options *options,
+                             const struct command *command) {
     int64_t texts;
     txl_status status = interactive_run(g, options, command, &texts);
     return finish_generation(g, status, texts);
@@ -378,7 +378,7 @@ static int run(const struct command *command, void *values, struct operands *ope
                          .done = "length",
                          .prompt.input.handle = -1};
     status = !set_up(&g, options)   ? STATUS_FAILURE
-             : options->interactive ? interact(&g, options, command)
+             : options->interactive ? generate_by_turns(&g, options, command)
              : options->prompts     ? generate_prompts(&g, options, command)
                                     : generate_samples(&g);
     clean_up(&g);

@@ -31,7 +31,7 @@ static size_t open_line_end(const struct prompt *prompt, const char *text, size_
 }
 
 /* Shows everything except a line end that may be the prompt's last. */
-static bool echo(struct prompt *prompt, const char *text, size_t length) {
+static bool echo_text(struct prompt *prompt, const char *text, size_t length) {
     char joined[sizeof prompt->line_end + SLICE];
     memcpy(joined, prompt->line_end, prompt->n_line_end);
     memcpy(joined + prompt->n_line_end, text, length);
@@ -89,7 +89,7 @@ static txl_status add_id(struct prompt *prompt, int32_t id, txl_error *error) {
     return prompt->learner ? learn_segment(prompt, error) : feed_chunk(prompt, error);
 }
 
-static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+static txl_status take_prompt_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct prompt *prompt = context;
     if (!symbol->text)
         return TXL_OK;
@@ -102,7 +102,7 @@ static txl_status receive(void *context, const txl_symbol *symbol, txl_error *er
 }
 
 /* Receives a token of the context. */
-static txl_status receive_before(void *context, const txl_symbol *symbol, txl_error *error) {
+static txl_status take_context_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct prompt *prompt = context;
     if (!symbol->text)
         return TXL_OK;
@@ -124,7 +124,7 @@ static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
         txl_status status = token_reader_feed(reader, slice, (size_t)n);
         if (status)
             return status;
-        if (!echo(prompt, slice, (size_t)n))
+        if (!echo_text(prompt, slice, (size_t)n))
             return TXL_STOPPED;
         const struct input *input = &prompt->input;
         progress_update(progress, input_fraction(input, input->read), prompt->tokens);
@@ -227,7 +227,7 @@ static txl_status feed_context(struct prompt *prompt) {
     const txl_encoding encoding = {.raw = prompt->raw,
                                    .skip_unknown = prompt->skip_unknown,
                                    .lookup = true,
-                                   .symbol = receive_before,
+                                   .symbol = take_context_symbol,
                                    .context = prompt};
     struct token_reader reader;
     struct input input;
@@ -250,7 +250,7 @@ txl_status prompt_feed(struct prompt *prompt) {
                              .prompt = true,
                              .skip_unknown = prompt->skip_unknown,
                              .lookup = true,
-                             .symbol = receive,
+                             .symbol = take_prompt_symbol,
                              .context = prompt,
                              .unknown = unknown_add,
                              .unknown_context = &prompt->unknown};
@@ -288,7 +288,7 @@ txl_status prompt_repeat(struct prompt *prompt) {
         return TXL_IO;
     prompt->input.to_end = true;
     while ((n = input_read(&prompt->input, slice, sizeof slice)) > 0)
-        if (!echo(prompt, slice, (size_t)n))
+        if (!echo_text(prompt, slice, (size_t)n))
             return TXL_STOPPED;
     if (n < 0)
         return TXL_IO;

@@ -29,7 +29,8 @@ struct reader {
     bool given[N_NAMES];
 };
 
-__attribute__((format(printf, 2, 3))) static bool fail(struct reader *r, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool fail_line(struct reader *r, const char *format,
+                                                            ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(r->problem->text, sizeof r->problem->text, format, arguments);
@@ -73,13 +74,13 @@ static size_t find_name(const struct reader *r, const struct option_row *row) {
 static bool refuse_name(struct reader *r, const char *member, const struct option_row *row) {
     struct nearest nearest = nearest_to(member);
     if (row)
-        return fail(r, "'%.100s' cannot be set for a single prompt", member);
+        return fail_line(r, "'%.100s' cannot be set for a single prompt", member);
     nearest_try(&nearest, prompt_name);
     for (size_t i = 0; i < N_NAMES; i++)
         nearest_try(&nearest, names[i]);
     const char *meant = nearest_name(&nearest);
-    return fail(r, "unknown member '%.100s'%s%s%s", member, meant ? "; did you mean '" : "",
-                meant ? meant : "", meant ? "'?" : "");
+    return fail_line(r, "unknown member '%.100s'%s%s%s", member, meant ? "; did you mean '" : "",
+                     meant ? meant : "", meant ? "'?" : "");
 }
 
 /* ---- Values ------------------------------------------------------------------------------- */
@@ -88,9 +89,9 @@ static bool refuse_name(struct reader *r, const char *member, const struct optio
 static const char *string_of(struct reader *r, const char *member, const json_t *value) {
     const char *text = json_string_value(value);
     if (!text)
-        fail(r, "%s is no string", member);
+        fail_line(r, "%s is no string", member);
     else if (strlen(text) != json_string_length(value))
-        fail(r, "%s has a NUL", member);
+        fail_line(r, "%s has a NUL", member);
     else
         return text;
     return NULL;
@@ -101,7 +102,8 @@ static bool add_stop(struct reader *r, const struct option_row *row, const json_
     const char *text = string_of(r, "stop", value);
     if (!text)
         return false;
-    return options_set_value(row, text, &r->line->options, &problem) || fail(r, "out of memory");
+    return options_set_value(row, text, &r->line->options, &problem) ||
+           fail_line(r, "out of memory");
 }
 
 /* A string or a list of them, instead of the command line's. */
@@ -123,12 +125,12 @@ static bool set_number(struct reader *r, const char *member, const struct option
                        const json_t *value) {
     struct option_problem problem;
     if (json_is_string(value))
-        return fail(r, "%s is a string, not a number", member);
+        return fail_line(r, "%s is a string, not a number", member);
     char *text = output_json_value(value);
     if (!text)
-        return fail(r, "out of memory");
+        return fail_line(r, "out of memory");
     bool good = options_set_value(row, text, &r->line->options, &problem) ||
-                fail(r, "%s %s", member, problem.text);
+                fail_line(r, "%s %s", member, problem.text);
     free(text);
     return good;
 }
@@ -140,7 +142,7 @@ static bool set_value(struct reader *r, const char *member, const struct option_
     if (row->kind == OPTION_LIST)
         return set_stop(r, row, value);
     if (row->kind == OPTION_FLAG && !json_is_boolean(value))
-        return fail(r, "%s is neither true nor false", member);
+        return fail_line(r, "%s is neither true nor false", member);
     if (row->kind == OPTION_FLAG) {
         *flag = json_is_true(value);
         return true;
@@ -150,7 +152,7 @@ static bool set_value(struct reader *r, const char *member, const struct option_
     const char *text = string_of(r, member, value);
     if (!text || options_set_value(row, text, &r->line->options, &problem))
         return text;
-    return fail(r, "%s %s", member, problem.text);
+    return fail_line(r, "%s %s", member, problem.text);
 }
 
 static bool read_member(struct reader *r, const char *member, const json_t *value) {
@@ -163,7 +165,7 @@ static bool read_member(struct reader *r, const char *member, const json_t *valu
     if (!row || i == N_NAMES)
         return refuse_name(r, member, row);
     if (r->given[i])
-        return fail(r, "%s is given twice", names[i]);
+        return fail_line(r, "%s is given twice", names[i]);
     r->given[i] = true;
     return set_value(r, member, row, value);
 }
@@ -181,15 +183,15 @@ static bool is_given(const struct reader *r, const char *name) {
 static bool check_line(struct reader *r) {
     struct generate_options *o = &r->line->options;
     if (!o->prompt_text)
-        return fail(r, "there is no prompt");
+        return fail_line(r, "there is no prompt");
     if (o->n == 0)
-        return fail(r, "n 0: a text of --prompts must end");
+        return fail_line(r, "n 0: a text of --prompts must end");
     if (is_given(r, "temperature") && !is_given(r, "greedy"))
         o->sampling.greedy = false;
     if (o->sampling.greedy)
         o->sampling.temperature = 0;
     const char *wrong = generation_wrong(o);
-    return !wrong || fail(r, "%s", wrong);
+    return !wrong || fail_line(r, "%s", wrong);
 }
 
 bool prompt_line_read(struct prompt_line *line, json_t *object, const struct command *command,

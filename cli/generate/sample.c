@@ -384,7 +384,7 @@ static txl_status draw_token(const struct generate *g, struct sample *s, float *
 }
 
 /* Why the sample ends with this token, or NULL. */
-static const char *ending(const struct generate *g, const struct sample *s) {
+static const char *reason_to_end(const struct generate *g, const struct sample *s) {
     if (ends_text(g, s->id))
         return "eos";
     if (g->n > 0 && s->made >= g->n + (ends_at_sentence(g) ? SENTENCE_TOKENS : 0))
@@ -397,7 +397,9 @@ txl_status sample_token(const struct generate *g, struct sample *s) {
     txl_status status = draw_token(g, s, &logprob);
     if (status)
         return status;
-    const char *done = !s->refused ? ending(g, s) : g->turn == TURN_NONE ? "sentence" : "turn";
+    const char *done = !s->refused            ? reason_to_end(g, s)
+                       : g->turn == TURN_NONE ? "sentence"
+                                              : "turn";
     s->decoded.length = 0;
     status = s->refused ? finish_decoder(s) : decode_token(g, s, done);
     if (status)

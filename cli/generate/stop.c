@@ -12,7 +12,7 @@ static size_t stop_advance(const struct stop *stop, size_t matched, char c) {
     return stop->text[matched] == c ? matched + 1 : 0;
 }
 
-static bool prepare(struct stop *stop, const char *text) {
+static bool prepare_stop(struct stop *stop, const char *text) {
     *stop = (struct stop){.text = text, .length = strlen(text)};
     stop->border = calloc(stop->length, sizeof *stop->border);
     if (!stop->border)
@@ -28,7 +28,7 @@ bool stop_search_new(struct stop_search *search, const struct string_list *strin
         return true;
     search->stops = calloc(strings->n, sizeof *search->stops);
     for (size_t i = 0; search->stops && i < strings->n; i++) {
-        if (!prepare(&search->stops[i], strings->items[i]))
+        if (!prepare_stop(&search->stops[i], strings->items[i]))
             return false;
         search->n++;
     }

@@ -114,7 +114,7 @@ struct collector {
     struct unknown unknown;
 };
 
-static txl_status gather(struct collector *c, txl_error *error) {
+static txl_status gather_segment(struct collector *c, txl_error *error) {
     size_t n = c->n - 1;
     txl_status status = txl_learner_gather(c->learner, c->ids, n, c->ids + 1, error);
     if (status)
@@ -125,7 +125,7 @@ static txl_status gather(struct collector *c, txl_error *error) {
     return signals_stopped() ? TXL_STOPPED : TXL_OK;
 }
 
-static txl_status collect(void *context, const txl_symbol *symbol, txl_error *error) {
+static txl_status collect_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct collector *c = context;
     if (!symbol->text)
         return TXL_OK;
@@ -133,7 +133,7 @@ static txl_status collect(void *context, const txl_symbol *symbol, txl_error *er
         return TXL_STOPPED;
     c->tokens++;
     c->ids[c->n++] = symbol->id;
-    return c->n <= c->tgt_len ? TXL_OK : gather(c, error);
+    return c->n <= c->tgt_len ? TXL_OK : gather_segment(c, error);
 }
 
 static void show_progress(void *context) {
@@ -146,7 +146,7 @@ static bool collect_text(struct collector *c, const txl_model *model, struct inp
     const txl_encoding encoding = {.raw = text->raw,
                                    .skip_unknown = text->skip_unknown,
                                    .lookup = true,
-                                   .symbol = collect,
+                                   .symbol = collect_symbol,
                                    .context = c,
                                    .unknown = unknown_add,
                                    .unknown_context = &c->unknown};
@@ -157,7 +157,7 @@ static bool collect_text(struct collector *c, const txl_model *model, struct inp
     if (status == TXL_STOPPED && !signals_stopped())
         status = TXL_OK; /* --statistics-tokens */
     if (!status && c->n > 1) {
-        status = gather(c, &error);
+        status = gather_segment(c, &error);
         if (status && status != TXL_STOPPED)
             terminal_error("%s: %s", input->name, error.message);
     }

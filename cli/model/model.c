@@ -105,8 +105,8 @@ txl_unit model_unit(const txl_model *model) {
     return txl_kind_unit(txl_model_kind(model));
 }
 
-static bool refuse(const struct model *model, const char *family, const struct meaningless *options,
-                   size_t n) {
+static bool refuse_given(const struct model *model, const char *family,
+                         const struct meaningless *options, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (options[i].given) {
             return terminal_error("%s: %s is %s, %s", options[i].option, model->name, family,
@@ -117,10 +117,10 @@ static bool refuse(const struct model *model, const char *family, const struct m
 }
 
 bool model_allows(const struct model *model, const struct meaningless *options, size_t n) {
-    return !model_sees_both_sides(model) || refuse(model, "an XLNet", options, n);
+    return !model_sees_both_sides(model) || refuse_given(model, "an XLNet", options, n);
 }
 
 bool model_needs_both_sides(const struct model *model, const struct meaningless *options,
                             size_t n) {
-    return model_sees_both_sides(model) || refuse(model, "a Transformer-XL", options, n);
+    return model_sees_both_sides(model) || refuse_given(model, "a Transformer-XL", options, n);
 }

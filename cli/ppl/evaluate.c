@@ -374,7 +374,7 @@ void evaluation_end_text(struct evaluation *e) {
 
 /* ---- The text ----------------------------------------------------------------------------- */
 
-static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+static txl_status take_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct evaluation *e = context;
     if (e->alone)
         return receive_alone(e, symbol, error);
@@ -454,7 +454,7 @@ bool evaluation_begin(struct evaluation *e, struct input *input) {
                                    .skip_unknown = e->options.skip_unknown,
                                    .lookup = true,
                                    .lines = e->options.per_line && !e->alone,
-                                   .symbol = receive,
+                                   .symbol = take_symbol,
                                    .context = e,
                                    .unknown = see_unknown,
                                    .unknown_context = e};

@@ -24,7 +24,7 @@ static const size_t NONE = SIZE_MAX;
 /* ---- Bytes -------------------------------------------------------------------------------- */
 
 /* The next byte, which stays the next one; END at the end of the file. */
-static int peek(struct items_table *t) {
+static int peek_byte(struct items_table *t) {
     if (t->at == t->n && !t->ended) {
         ssize_t n = input_read(&t->input, t->chunk, sizeof t->chunk);
         t->at = 0;
@@ -35,7 +35,7 @@ static int peek(struct items_table *t) {
 }
 
 static int next_byte(struct items_table *t) {
-    int c = peek(t);
+    int c = peek_byte(t);
     t->at += c != END;
     t->line += c == '\n';
     return c;
@@ -101,7 +101,7 @@ static enum reading read_quoted(struct items_table *t) {
             say_wrong(t, "the quote that opens field %zu is not closed", t->n_fields + 1);
             return WRONG;
         }
-        if (c == '"' && peek(t) != '"')
+        if (c == '"' && peek_byte(t) != '"')
             return READ;
         if (c == '"')
             next_byte(t);
@@ -114,14 +114,15 @@ static enum reading read_quoted(struct items_table *t) {
 static enum reading read_field(struct items_table *t, int separator) {
     enum reading reading = READ;
     size_t begin = t->bytes.length;
-    bool quoted = peek(t) == '"', carriage = false;
+    bool quoted = peek_byte(t) == '"', carriage = false;
     if (quoted) {
         next_byte(t);
         reading = read_quoted(t);
     }
-    while (reading == READ && peek(t) != separator && peek(t) != '\n' && peek(t) != END) {
+    while (reading == READ && peek_byte(t) != separator && peek_byte(t) != '\n' &&
+           peek_byte(t) != END) {
         int c = next_byte(t);
-        carriage = c == '\r' && (peek(t) == '\n' || peek(t) == END);
+        carriage = c == '\r' && (peek_byte(t) == '\n' || peek_byte(t) == END);
         if (quoted && !carriage) {
             say_wrong(t,
                       "field %zu goes on behind its closing quote; a quote within quotes is "
@@ -146,12 +147,12 @@ static enum reading read_fields(struct items_table *t) {
         t->bytes.length = t->n_fields = 0;
         t->too_long = false;
         t->record = t->line;
-        if (peek(t) == END)
+        if (peek_byte(t) == END)
             return FINISHED;
         bool more;
         do {
             reading = read_field(t, separator);
-            more = reading == READ && peek(t) == separator;
+            more = reading == READ && peek_byte(t) == separator;
             if (reading == READ)
                 next_byte(t);
         } while (more);
@@ -190,7 +191,7 @@ static enum reading read_object(struct items_table *t) {
         t->bytes.length = 0;
         t->too_long = false;
         t->record = t->line;
-        if (peek(t) == END)
+        if (peek_byte(t) == END)
             return FINISHED;
         for (int c; (c = next_byte(t)) != '\n' && c != END;) {
             empty = empty && strchr(" \t\r", c) && c != '\0';
@@ -345,7 +346,7 @@ static enum table_form form_of(struct items_table *t, const char *path) {
         return TABLE_COMMAS;
     if (ends_in(path, length, ".tsv"))
         return TABLE_TABS;
-    if (ends_in(path, length, ".jsonl") || peek(t) == '{')
+    if (ends_in(path, length, ".jsonl") || peek_byte(t) == '{')
         return TABLE_OBJECTS;
     const char *feed = memchr(t->chunk, '\n', t->n);
     size_t line = feed ? (size_t)(feed - t->chunk) : t->n;
@@ -361,7 +362,7 @@ bool items_table_open(struct items_table *t, const char *path, bool binary) {
     t->texts = json_array();
     if (!t->texts || !buffer_reserve(&t->bytes, 1) || !buffer_reserve(&t->item, 1))
         return fail_memory(t);
-    if (peek(t) != END)
+    if (peek_byte(t) != END)
         t->at = byte_order_mark_length(t->chunk, t->n);
     t->form = form_of(t, path);
     return t->form == TABLE_OBJECTS ? read_first_object(t) : read_header(t);
@@ -386,7 +387,7 @@ void items_table_close(struct items_table *t) {
 /* ---- Records ------------------------------------------------------------------------------ */
 
 /* A column of the current record. */
-static struct own_value column(struct items_table *t, size_t i) {
+static struct own_value column_value(struct items_table *t, size_t i) {
     if (t->form == TABLE_OBJECTS)
         return value_of(t, json_object_get(t->object, t->names[i]));
     return (struct own_value){.text = t->bytes.data + t->fields[i].begin,
@@ -396,7 +397,7 @@ static struct own_value column(struct items_table *t, size_t i) {
 struct own_value items_table_value(struct items_table *t, enum items_role role) {
     if (t->form == TABLE_OBJECTS)
         return value_of(t, json_object_get(t->object, role_names[role]));
-    return t->role[role] == NONE ? (struct own_value){0} : column(t, t->role[role]);
+    return t->role[role] == NONE ? (struct own_value){0} : column_value(t, t->role[role]);
 }
 
 static bool has_text(struct items_table *t, enum items_role role) {
@@ -464,7 +465,7 @@ bool items_table_next(struct items_table *t) {
 void items_table_pass(struct items_table *t, const struct own_value *item,
                       const struct own_value *condition) {
     for (size_t i = 0; i + 2 < t->own.n; i++)
-        t->own.values[i] = column(t, t->passed[i]);
+        t->own.values[i] = column_value(t, t->passed[i]);
     t->own.values[t->own.n - 2] = *item;
     t->own.values[t->own.n - 1] = *condition;
 }

@@ -5,19 +5,19 @@
 #include <stdbool.h>
 
 /* Whether `a` comes before `b` in the order of likelihood. */
-static bool before(const float *logprob, int32_t a, int32_t b) {
+static bool comes_before(const float *logprob, int32_t a, int32_t b) {
     return logprob[a] > logprob[b] || (logprob[a] == logprob[b] && a < b);
 }
 
 /* Restores the heap below ids[at]: each element comes after its two children in the order. */
-static void sink(const float *logprob, int32_t *ids, int32_t k, int32_t at) {
+static void sift_down(const float *logprob, int32_t *ids, int32_t k, int32_t at) {
     for (;;) {
         int32_t child = 2 * at + 1;
         if (child >= k)
             return;
-        if (child + 1 < k && before(logprob, ids[child], ids[child + 1]))
+        if (child + 1 < k && comes_before(logprob, ids[child], ids[child + 1]))
             child++;
-        if (!before(logprob, ids[at], ids[child]))
+        if (!comes_before(logprob, ids[at], ids[child]))
             return;
         int32_t id = ids[at];
         ids[at] = ids[child];
@@ -32,25 +32,25 @@ void likeliest(const float *logprob, int32_t n, int32_t *ids, int32_t k) {
     for (int32_t i = 0; i < k; i++)
         ids[i] = i;
     for (int32_t i = k / 2; i-- > 0;)
-        sink(logprob, ids, k, i);
+        sift_down(logprob, ids, k, i);
     for (int32_t i = k; i < n && k > 0; i++) {
-        if (before(logprob, i, ids[0])) {
+        if (comes_before(logprob, i, ids[0])) {
             ids[0] = i;
-            sink(logprob, ids, k, 0);
+            sift_down(logprob, ids, k, 0);
         }
     }
     for (int32_t left = k; left > 1; left--) {
         int32_t worst = ids[0];
         ids[0] = ids[left - 1];
         ids[left - 1] = worst;
-        sink(logprob, ids, left - 1, 0);
+        sift_down(logprob, ids, left - 1, 0);
     }
 }
 
 int32_t rank_of(int32_t id, const float *logprob, int32_t n) {
     int32_t rank = 1;
     for (int32_t other = 0; other < n; other++)
-        rank += before(logprob, other, id);
+        rank += comes_before(logprob, other, id);
     return rank;
 }
 

@@ -240,7 +240,7 @@ static bool check_parts(struct part *parts, int n) {
 /* ---- The whole ---------------------------------------------------------------------------- */
 
 /* The string that all shards have at `key`, or "mixed". */
-static const char *common(const struct part *parts, int n, const char *key) {
+static const char *common_string(const struct part *parts, int n, const char *key) {
     const json_t *first = json_object_get(json_object_get(parts[0].object, "shard"), key);
     for (int i = 1; i < n; i++) {
         json_t *shard = json_object_get(parts[i].object, "shard");
@@ -261,7 +261,7 @@ static void note_mixed(const struct part *parts, int n) {
         return;
     }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (strcmp(common(parts, n, keys[i]), "mixed") == 0)
+        if (strcmp(common_string(parts, n, keys[i]), "mixed") == 0)
             terminal_note("the shards were scored with different %s: the result may differ from "
                           "that of --batch in the last digits",
                           i == 0 ? "kernels" : "kernels of OpenBLAS");
@@ -315,7 +315,7 @@ static bool merge_parts(struct merged *merged, const struct part *parts, int n) 
                                  .settings = json_incref(settings)}};
     bool good = merge_threads(settings, parts, n) && merge_strings(settings, parts, n);
     char line[8192];
-    settings_json_to_text(line, sizeof line, settings, common(parts, n, "model"));
+    settings_json_to_text(line, sizeof line, settings, common_string(parts, n, "model"));
     merged->setup.model.summary = strdup(line);
     if (!good || !merged->setup.model.summary)
         return terminal_error("out of memory");

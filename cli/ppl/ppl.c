@@ -233,7 +233,7 @@ static bool open_report(struct ppl *ppl) {
 }
 
 /* Adds the observers, in the order in which they see the tokens. */
-static void observe(struct ppl *ppl) {
+static void add_observers(struct ppl *ppl) {
     struct scorer *scorer = &ppl->evaluation.scorer;
     if (ppl->evaluation.comparison)
         scorer_observe(scorer, comparison_token, &ppl->comparison);
@@ -308,7 +308,7 @@ static bool open_scorer(struct ppl *ppl) {
         return terminal_error("out of memory");
     if (ppl->options->no_eos)
         ppl->evaluation.scorer.left_out = txl_model_eos(ppl->model.handle);
-    observe(ppl);
+    add_observers(ppl);
     return state_settings(ppl);
 }
 

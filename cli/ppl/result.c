@@ -118,7 +118,7 @@ static bool add_score(json_t *o, const struct setup *setup, const struct result 
 }
 
 /* The part of the object that is the other model's. */
-static json_t *comparison(const struct setup *setup, const struct result *result) {
+static json_t *comparison_to_json(const struct setup *setup, const struct result *result) {
     json_t *o = json_pack("{s:o}", "model", output_json_string(setup->other.name));
     return output_json_if(add_score(o, setup, result, &result->divergence.other) &&
                               divergence_to_json(o, &result->divergence) &&
@@ -152,7 +152,7 @@ json_t *result_to_json(const struct setup *setup, const struct result *result) {
         good = good && json_object_set_new(o, "word_correction",
                                            output_json_number(result->word_correction)) == 0;
     if (setup->other.name)
-        good = good && json_object_set_new(o, "compare", comparison(setup, result)) == 0;
+        good = good && json_object_set_new(o, "compare", comparison_to_json(setup, result)) == 0;
     return output_json_if(good, o);
 }
 

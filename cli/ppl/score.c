@@ -253,7 +253,7 @@ static txl_status score_ids(struct scorer *scorer, struct lane *lane, const int3
 }
 
 /* Reports the i-th of the tokens just scored, which is ids[at]. */
-static txl_status record(struct scorer *scorer, size_t i, size_t at, txl_error *error) {
+static txl_status record_token(struct scorer *scorer, size_t i, size_t at, txl_error *error) {
     if (scorer->unscored > 0) {
         scorer->unscored--;
         return TXL_OK;
@@ -290,7 +290,7 @@ static txl_status score_window(struct scorer *scorer, txl_error *error) {
             status = score_ids(scorer, lane, &scorer->ids[last - 1], 1, error);
     }
     if (!status)
-        status = record(scorer, 0, last, error);
+        status = record_token(scorer, 0, last, error);
     if (status)
         return status;
     if (last == scorer->window) {
@@ -313,7 +313,7 @@ static txl_status score_round(struct scorer *scorer, txl_error *error) {
                                          lane->nats, lane->logprob, error);
     }
     for (size_t i = 0; i < n && !status; i++)
-        status = record(scorer, i, known + i, error);
+        status = record_token(scorer, i, known + i, error);
     if (status)
         return status;
     size_t past = scorer->n > scorer->tgt_len ? scorer->n - scorer->tgt_len : 0;
@@ -335,7 +335,7 @@ txl_status scorer_flush(struct scorer *scorer, txl_error *error) {
     for (size_t k = 0; k < scorer->n_lane && !status; k++)
         status = score_ids(scorer, &scorer->lane[k], scorer->ids, n, error);
     for (size_t i = 0; i < n && !status; i++)
-        status = record(scorer, i, i + 1, error);
+        status = record_token(scorer, i, i + 1, error);
     if (status)
         return status;
     scorer->ids[0] = scorer->ids[n];

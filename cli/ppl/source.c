@@ -12,7 +12,7 @@
 
 enum { BLOCK = 1 << 16 };
 
-static txl_status fail(const char *what, txl_error *error) {
+static txl_status fail_source(const char *what, txl_error *error) {
     return txl_fail(error, TXL_IO, "%s: %s", what, strerror(errno));
 }
 
@@ -45,7 +45,7 @@ void source_close(struct source *source) {
 
 txl_status source_see(struct source *source, const char *text, size_t length, txl_error *error) {
     if (source->copy && fwrite(text, 1, length, source->copy) != length)
-        return fail("temporary file of the text", error);
+        return fail_source("temporary file of the text", error);
     return TXL_OK;
 }
 
@@ -53,12 +53,12 @@ txl_status source_see(struct source *source, const char *text, size_t length, tx
 static txl_status read_block(struct source *source, uint64_t offset, txl_error *error) {
     ssize_t n;
     if (source->copy && fflush(source->copy) != 0)
-        return fail("temporary file of the text", error);
+        return fail_source("temporary file of the text", error);
     do
         n = pread(source->handle, source->block, BLOCK, (off_t)(source->base + offset));
     while (n < 0 && errno == EINTR);
     if (n < 0)
-        return fail("reading the text again", error);
+        return fail_source("reading the text again", error);
     source->block_begin = offset;
     source->block_length = (size_t)n;
     return TXL_OK;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* "... nats bits", then what the options add; NULL when memory is short. */
-static char *columns(bool comparison, int32_t n_top) {
+static char *column_names(bool comparison, int32_t n_top) {
     char *names;
     size_t size;
     FILE *out = open_memstream(&names, &size);
@@ -38,7 +38,7 @@ bool token_rows_open(struct token_rows *rows, const char *path, const txl_model 
                                 .n_top = n_top,
                                 .own = own,
                                 .top = calloc((size_t)n_top + 1, sizeof *rows->top)};
-    char *names = columns(comparison, n_top);
+    char *names = column_names(comparison, n_top);
     bool good =
         rows->top && names && (!ids || !txl_decoder_new(model, false, &rows->decoder, &error));
     if (!good)

@@ -71,8 +71,8 @@ void word_rows_start(struct word_rows *rows, const char *file, struct source *so
 /* ---- The source --------------------------------------------------------------------------- */
 
 /* Up to three bytes at `offset`, which may lie in two blocks. */
-static txl_status peek(struct source *source, uint64_t offset, char bytes[3], size_t *n,
-                       txl_error *error) {
+static txl_status peek_bytes(struct source *source, uint64_t offset, char bytes[3], size_t *n,
+                             txl_error *error) {
     *n = 0;
     while (*n < 3) {
         const char *more;
@@ -94,7 +94,7 @@ static bool is_at_hand(const struct word_rows *rows) {
 /* Moves on by one character or byte; `*n` becomes 0 at the end of the text. */
 static txl_status step_on(struct word_rows *rows, size_t *n, txl_error *error) {
     char bytes[3];
-    txl_status status = peek(rows->source, rows->at, bytes, n, error);
+    txl_status status = peek_bytes(rows->source, rows->at, bytes, n, error);
     if (status || *n == 0)
         return status;
     if (rows->at == 0 && rows->has_marks && byte_order_mark_length(bytes, *n) > 0) {

@@ -195,7 +195,7 @@ static void add_return(struct filter *f, uint32_t action) {
 }
 
 /* Decides by the call's number, which is loaded. */
-static void decide(struct filter *f, const uint16_t *calls, size_t n, uint32_t action) {
+static void decide_calls(struct filter *f, const uint16_t *calls, size_t n, uint32_t action) {
     for (size_t i = 0; i < n; i++) {
         add_instruction(f, BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
         add_return(f, action);
@@ -226,10 +226,10 @@ bool call_filter_install(bool sanitized) {
     add_load(&f, offsetof(struct seccomp_data, nr));
     add_instruction(&f, BPF_JMP | BPF_JGE | BPF_K, X32_CALLS, 0, 1);
     add_return(&f, REFUSAL);
-    decide(&f, allowed, N_ALLOWED, SECCOMP_RET_ALLOW);
-    decide(&f, absent, sizeof absent / sizeof absent[0], ABSENCE);
+    decide_calls(&f, allowed, N_ALLOWED, SECCOMP_RET_ALLOW);
+    decide_calls(&f, absent, sizeof absent / sizeof absent[0], ABSENCE);
     if (sanitized)
-        decide(&f, allowed_sanitized, N_SANITIZED, SECCOMP_RET_ALLOW);
+        decide_calls(&f, allowed_sanitized, N_SANITIZED, SECCOMP_RET_ALLOW);
     decide_by_argument(&f, &own_signals);
     for (size_t i = 0; i < N_CONDITION; i++)
         decide_by_argument(&f, &conditions[i]);

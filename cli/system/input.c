@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool fail(const char *name) {
+static bool fail_input(const char *name) {
     return terminal_error("%s: %s", name, strerror(errno));
 }
 
@@ -50,7 +50,7 @@ bool input_open(struct input *input, const char *path) {
         if (input->handle < 0 && signals_stopped())
             return false;
         if (input->handle < 0)
-            return fail(path);
+            return fail_input(path);
     }
     measure(input);
     return true;
@@ -91,7 +91,7 @@ static ssize_t read_file(struct input *input, char *buffer, size_t size) {
     signals_end_reads(false);
     if (n < 0) {
         input->failed = true;
-        fail(input->name);
+        fail_input(input->name);
         return -1;
     }
     input->taken += (uint64_t)n;
@@ -167,12 +167,12 @@ static bool copy_rest(struct input *input, int copy) {
         for (ssize_t done = 0; done < n;) {
             ssize_t written = write(copy, buffer + done, (size_t)(n - done));
             if (written < 0 && errno != EINTR)
-                return fail("temporary file");
+                return fail_input("temporary file");
             done += written > 0 ? written : 0;
         }
     }
     if (n < 0 || lseek(copy, 0, SEEK_SET) < 0 || dup2(copy, input->handle) < 0)
-        return n == 0 && fail("temporary file");
+        return n == 0 && fail_input("temporary file");
     unpacker_free(input->unpacker);
     input->unpacker = NULL;
     drop_head(input);
@@ -186,7 +186,7 @@ bool input_make_seekable(struct input *input) {
         return true;
     FILE *file = tmpfile();
     if (!file)
-        return fail("temporary file");
+        return fail_input("temporary file");
     bool copied = copy_rest(input, fileno(file));
     fclose(file);
     return copied;
@@ -206,7 +206,7 @@ bool input_rewind(struct input *input) {
         input->string -= input->read;
         input->left += input->read;
     } else if (lseek(input->handle, input->base, SEEK_SET) < 0) {
-        return fail(input->name);
+        return fail_input(input->name);
     }
     input->read = input->taken = 0;
     drop_head(input);

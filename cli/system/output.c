@@ -26,7 +26,7 @@ static struct {
     struct clean_text text;
 } state;
 
-static bool usable(void) {
+static bool output_usable(void) {
     return !state.closed && !state.failed;
 }
 
@@ -53,7 +53,7 @@ static bool note_failure(void) {
 }
 
 static bool put_bytes(const void *bytes, size_t length) {
-    if (!usable())
+    if (!output_usable())
         return false;
     if (length == 0)
         return true;
@@ -80,7 +80,7 @@ bool output_text(const char *text, size_t length) {
     char cleaned[CLEAN_TEXT_ROOM(PART)];
     if (state.raw || !is_terminal())
         return output_write(text, length);
-    bool good = usable();
+    bool good = output_usable();
     for (size_t i = 0; i < length && good; i += PART) {
         size_t part = length - i < PART ? length - i : PART;
         good = put_bytes(cleaned, clean_text(&state.text, text + i, part, cleaned));
@@ -102,7 +102,7 @@ bool output_line(const char *format, ...) {
 }
 
 bool output_flush(void) {
-    if (!usable())
+    if (!output_usable())
         return false;
     return fflush(stdout) == 0 || note_failure();
 }

@@ -45,7 +45,7 @@ static _Noreturn void keep(struct output_file *out, int socket) {
     _exit(answered ? 0 : 1);
 }
 
-static txl_status fail(const char *path, txl_error *error) {
+static txl_status fail_keeper(const char *path, txl_error *error) {
     return txl_fail(error, errno == ENOMEM ? TXL_MEMORY : TXL_IO,
                     "%s: the process that puts it into place cannot be started: %s", path,
                     strerror(errno));
@@ -55,14 +55,14 @@ txl_status output_keeper_start(struct output_keeper *keeper, struct output_file 
                                txl_error *error) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return fail(out->path, error);
+        return fail_keeper(out->path, error);
     signal(SIGCHLD, SIG_IGN); /* nobody waits for its status */
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
         keep(out, ends[1]);
     }
-    txl_status status = child < 0 ? fail(out->path, error) : TXL_OK;
+    txl_status status = child < 0 ? fail_keeper(out->path, error) : TXL_OK;
     close(ends[1]);
     if (status) {
         close(ends[0]);

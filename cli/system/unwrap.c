@@ -55,7 +55,7 @@ static txl_status end_line(struct unwrapper *u, bool joins, txl_error *error) {
 
 /* Takes a byte of the next line's first word, or the one behind it, which may decide whether the
  * line end joins.  `*taken`: the byte is not to be taken again. */
-static txl_status decide(struct unwrapper *u, char byte, bool *taken, txl_error *error) {
+static txl_status decide_line_end(struct unwrapper *u, char byte, bool *taken, txl_error *error) {
     *taken = !is_space_byte(byte) && u->begun;
     if (!*taken)
         return end_line(u, false, error);
@@ -87,7 +87,7 @@ txl_status unwrap_feed(struct unwrapper *u, const char *text, size_t length, txl
     for (size_t i = 0, n; i < length && !status; i += n) {
         bool taken = false;
         if (u->ended)
-            status = decide(u, text[i], &taken, error);
+            status = decide_line_end(u, text[i], &taken, error);
         n = taken;
         if (!status && !taken)
             status = take_line(u, text + i, length - i, &n, error);

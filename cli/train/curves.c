@@ -16,7 +16,7 @@ void curves_free(struct curves *c) {
 }
 
 /* Joins every two points into one. */
-static void halve(struct curves *c) {
+static void halve_points(struct curves *c) {
     for (size_t i = 0; i < CURVE_POINTS / 2; i++) {
         const struct curve_point *a = &c->point[2 * i], *b = a + 1;
         c->point[i] = (struct curve_point){a->steps + b->steps, a->nats + b->nats, b->rate};
@@ -30,7 +30,7 @@ void curves_add_step(struct curves *c, double nats, double rate) {
         c->window = 1;
     if (c->n == 0 || c->point[c->n - 1].steps == c->window) {
         if (c->n == CURVE_POINTS)
-            halve(c);
+            halve_points(c);
         c->point[c->n++] = (struct curve_point){0};
     }
     struct curve_point *last = &c->point[c->n - 1];

@@ -32,8 +32,8 @@ bool fit_new_model(const char *settings) {
         weights / 1e6, bytes / 1e9, free_bytes / 1e9, free_bytes / (5e6 * sizeof(float)));
 }
 
-static bool fits(const txl_model *model, const txl_training *how, int batch, int part,
-                 double bytes) {
+static bool fits_memory(const txl_model *model, const txl_training *how, int batch, int part,
+                        double bytes) {
     txl_training less = *how;
     less.batch = batch;
     less.tgt_len = how->tgt_len / part > 0 ? how->tgt_len / part : 1;
@@ -46,7 +46,7 @@ static int largest_batch(const txl_model *model, const txl_training *how, double
     int low = 0, high = how->batch; /* low fits, or is 0; high does not */
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
-        if (fits(model, how, middle, 1, bytes))
+        if (fits_memory(model, how, middle, 1, bytes))
             low = middle;
         else
             high = middle;
@@ -61,11 +61,11 @@ bool fit_training(const txl_model *model, const txl_training *how) {
     int least = how->peers ? how->peers->n : 1, part = 2;
     int batch = largest_batch(model, how, free_bytes);
     char advice[128] = "no batch and no segment would fit: a smaller model would";
-    while (part < how->tgt_len && !fits(model, how, least, part, free_bytes))
+    while (part < how->tgt_len && !fits_memory(model, how, least, part, free_bytes))
         part *= 2;
     if (batch >= least)
         snprintf(advice, sizeof advice, "--batch %d would fit", batch);
-    else if (fits(model, how, least, part, free_bytes))
+    else if (fits_memory(model, how, least, part, free_bytes))
         snprintf(advice, sizeof advice, "--batch %d --tgt-len %d --mem-len %d would fit", least,
                  how->tgt_len / part, how->mem_len / part);
     return terminal_error("training takes %.1f GB, and %.1f GB are free: %s", bytes / 1e9,

@@ -12,7 +12,7 @@
 
 enum { SCORED = 512 }; /* ids of one call */
 
-static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+static txl_status add_heldout_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct heldout *h = context;
     if (!symbol->text)
         return TXL_OK;
@@ -29,7 +29,7 @@ bool heldout_read(struct heldout *h, const txl_model *model, const char *path,
     const txl_encoding encoding = {.raw = raw,
                                    .skip_unknown = skip_unknown,
                                    .lookup = true,
-                                   .symbol = receive,
+                                   .symbol = add_heldout_symbol,
                                    .context = h,
                                    .unknown = unknown_add,
                                    .unknown_context = &h->unknown};

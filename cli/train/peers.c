@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool sum(const txl_peers *peers, double *x, size_t n, bool tells) {
+static bool sum_over_peers(const txl_peers *peers, double *x, size_t n, bool tells) {
     txl_error error;
     if (!peers->sum_doubles(peers->context, x, n, &error))
         return true;
@@ -22,7 +22,7 @@ static void tell_failure(const txl_peers *peers, bool failed) {
     double message[LENGTH] = {0}, lowest = failed ? 1 : 0;
     for (int rank = 0; rank < peers->n; rank++) {
         double one = peers->rank == rank ? lowest : 0;
-        if (!sum(peers, &one, 1, true))
+        if (!sum_over_peers(peers, &one, 1, true))
             return;
         if (one == 0)
             continue;
@@ -31,7 +31,7 @@ static void tell_failure(const txl_peers *peers, bool failed) {
         const char *kept = terminal_last_error();
         for (int i = 0; peers->rank == rank && i < LENGTH - 1 && kept[i] != '\0'; i++)
             message[i] = (unsigned char)kept[i];
-        if (!sum(peers, message, LENGTH, true))
+        if (!sum_over_peers(peers, message, LENGTH, true))
             return;
         char text[LENGTH];
         for (int i = 0; i < LENGTH; i++)
@@ -46,7 +46,7 @@ txl_status peers_agree(const txl_peers *peers, txl_status status) {
     double counts[2] = {failed, stopped};
     if (!peers)
         return status;
-    if (!sum(peers, counts, 2, !failed))
+    if (!sum_over_peers(peers, counts, 2, !failed))
         return TXL_IO;
     if (counts[0] > 0) {
         tell_failure(peers, failed);
@@ -57,7 +57,7 @@ txl_status peers_agree(const txl_peers *peers, txl_status status) {
 
 double peers_first(const txl_peers *peers, double value) {
     double first = peers && peers->rank > 0 ? 0 : value;
-    return peers && !sum(peers, &first, 1, true) ? value : first;
+    return peers && !sum_over_peers(peers, &first, 1, true) ? value : first;
 }
 
 bool peers_same(const txl_peers *peers, uint64_t value) {

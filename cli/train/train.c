@@ -58,7 +58,7 @@ static bool is_first(const struct train *t) {
 
 /* ---- The text ----------------------------------------------------------------------------- */
 
-static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+static txl_status add_text_symbol(void *context, const txl_symbol *symbol, txl_error *error) {
     struct train *t = context;
     return symbol->text ? txl_ids_add(t->ids, &symbol->id, 1, error) : TXL_OK;
 }
@@ -73,7 +73,7 @@ static bool read_text(struct train *t, const txl_model *model) {
     const txl_encoding encoding = {.raw = t->run.text == TEXT_RAW,
                                    .skip_unknown = t->run.skip_unknown,
                                    .lookup = true,
-                                   .symbol = receive,
+                                   .symbol = add_text_symbol,
                                    .context = t,
                                    .unknown = unknown_add,
                                    .unknown_context = &t->unknown};
@@ -546,7 +546,7 @@ static bool open_trainer(struct train *t, const txl_model *model) {
 }
 
 /* Prepares everything up to the first step.  False with the error printed, or at a signal. */
-static bool prepare(struct train *t, char **paths, int n) {
+static bool prepare_run(struct train *t, char **paths, int n) {
     const char *valid = t->options->valid;
     bool none = valid && strcmp(valid, "none") == 0;
     if (is_first(t) &&
@@ -595,7 +595,7 @@ static txl_status prepare_all(struct train *t, char **paths, int n) {
             status = TXL_ARGUMENT;
         }
     }
-    if (!status && !prepare(t, paths, n))
+    if (!status && !prepare_run(t, paths, n))
         status = signals_stopped() ? TXL_STOPPED : TXL_IO;
     status = peers_agree(t->peers, status);
     if (!status && !peers_same(t->peers, txl_ids_checksum(t->ids))) {
@@ -682,7 +682,7 @@ static void write_unmeasured(struct train *t) {
 }
 
 /* What could not be written in the end is an error.  False if there is any. */
-static bool settle(struct train *t) {
+static bool settle_files(struct train *t) {
     bool good = train_log_close(&t->log);
     if (t->not_saved.status)
         good = terminal_error("%s", t->not_saved.message);
@@ -704,7 +704,7 @@ static void tell_end(const struct train *t) {
             t->options->output);
 }
 
-static int train(struct train *t) {
+static int run_training(struct train *t) {
     t->start = terminal_seconds();
     txl_status status = peers_agree(t->peers, restore_output(t) ? TXL_OK : TXL_IO);
     if (!status)
@@ -718,7 +718,7 @@ static int train(struct train *t) {
         write_unmeasured(t);
         good = save_report(t);
     }
-    bool settled = settle(t);
+    bool settled = settle_files(t);
     if (status && status != TXL_STOPPED)
         return STATUS_FAILURE;
     if (!t->not_written.status) {
@@ -791,7 +791,9 @@ static int run(const struct command *command, void *values, struct operands *tex
         return status;
     struct train t = {.options = options, .peers = peers};
     txl_status prepared = prepare_all(&t, texts->items, texts->n);
-    status = !prepared ? train(&t) : prepared == TXL_STOPPED ? signals_status() : STATUS_FAILURE;
+    status = !prepared                 ? run_training(&t)
+             : prepared == TXL_STOPPED ? signals_status()
+                                       : STATUS_FAILURE;
     close_all(&t);
     return status;
 }

@@ -14,7 +14,7 @@
 /* Bytes of lines that may be owed: those of a hundred thousand steps. */
 enum { MOST_OWED = 1 << 24 };
 
-static bool fail(const struct train_log *log) {
+static bool fail_log(const struct train_log *log) {
     return terminal_error("%s: %s", log->path, strerror(errno));
 }
 
@@ -47,12 +47,12 @@ bool train_log_open(struct train_log *log, const char *path, bool continues, uin
     bool special;
     log->stream = output_open_special(path, &special);
     if (special)
-        return log->stream || (!signals_stopped() && fail(log));
+        return log->stream || (!signals_stopped() && fail_log(log));
     log->stream = fopen(path, continues ? "r+e" : "we");
     if (!log->stream && continues && errno == ENOENT)
         log->stream = fopen(path, "w+e");
     if (!log->stream || (continues && !cut_back(log, steps)))
-        return fail(log);
+        return fail_log(log);
     return true;
 }
 
@@ -101,13 +101,13 @@ void train_log_catch_up(struct train_log *log) {
 }
 
 bool train_log_close(struct train_log *log) {
-    bool good = !log->stream || log->gone || write_owed(log) || fail(log);
+    bool good = !log->stream || log->gone || write_owed(log) || fail_log(log);
     if (good && log->cut && !log->gone) {
         terminal_error("%s: lines are missing, because too many could not be written", log->path);
         good = false;
     }
     if (log->stream && fclose(log->stream) != 0 && good)
-        good = fail(log);
+        good = fail_log(log);
     buffer_free(&log->owed);
     *log = (struct train_log){.path = log->path};
     return good;

@@ -30,7 +30,7 @@ struct counter {
     struct token_reader reader;
 };
 
-static uint64_t hash(const char *text, size_t length) {
+static uint64_t hash_spelling(const char *text, size_t length) {
     uint64_t h = 14695981039346656037u; /* FNV-1a */
     for (size_t i = 0; i < length; i++)
         h = (h ^ (unsigned char)text[i]) * 1099511628211u;
@@ -38,7 +38,7 @@ static uint64_t hash(const char *text, size_t length) {
 }
 
 static uint32_t *find_slot(const struct counter *c, const char *text, size_t length) {
-    size_t i = (size_t)hash(text, length) & (c->n_slot - 1);
+    size_t i = (size_t)hash_spelling(text, length) & (c->n_slot - 1);
     for (; c->slot[i] > 0; i = (i + 1) & (c->n_slot - 1)) {
         const struct counted *entry = &c->entry[c->slot[i] - 1];
         if (entry->length == length && memcmp(c->spellings.data + entry->first, text, length) == 0)
@@ -95,7 +95,7 @@ static int compare_counts(const void *a, const void *b) {
 
 /* ---- Symbols of a text -------------------------------------------------------------------- */
 
-static txl_status receive(void *context, const txl_symbol *symbol, txl_error *error) {
+static txl_status count_received(void *context, const txl_symbol *symbol, txl_error *error) {
     if (!symbol->text || count_symbol(context, symbol->text, symbol->length, 1))
         return TXL_OK;
     return txl_fail(error, TXL_MEMORY, "out of memory");
@@ -132,7 +132,7 @@ static txl_status open_splitter(const char *tokenizer, txl_model **model) {
 
 static txl_status count_text(struct counter *c, const txl_model *splitter, bool raw,
                              struct train_text *text) {
-    const txl_encoding encoding = {.raw = raw, .symbol = receive, .context = c};
+    const txl_encoding encoding = {.raw = raw, .symbol = count_received, .context = c};
     c->text = text;
     if (!token_reader_open(&c->reader, splitter, &text->input[0], &encoding, false))
         return TXL_MEMORY;
@@ -158,7 +158,7 @@ static void note_prose(const struct counter *c) {
 }
 
 /* Packs the entries that are frequent enough, and always the unknown and the boundary symbol. */
-static txl_status pack(struct train_vocabulary *v, struct counter *c, int64_t min_count) {
+static txl_status pack_counted(struct train_vocabulary *v, struct counter *c, int64_t min_count) {
     txl_error error;
     if (!count_symbol(c, boundary, strlen(boundary), 0) ||
         !count_symbol(c, unknown, strlen(unknown), 0))
@@ -197,7 +197,7 @@ static txl_status make_counted(struct train_vocabulary *v, int64_t min_count, bo
     if (!status && !raw && strcmp(v->tokenizer, "words") == 0)
         note_prose(&counter);
     if (!status)
-        status = pack(v, &counter, min_count);
+        status = pack_counted(v, &counter, min_count);
     counter_free(&counter);
     txl_model_close(splitter);
     return status;
