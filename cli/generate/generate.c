@@ -36,7 +36,8 @@ static bool open_prompt(struct generate *g) {
         if (!tokens_open_text(&prompt->input, options->prompt, g->model.handle, options->ids,
                               &options->common)) {
             if (access(options->prompt, F_OK) != 0)
-                terminal_note("--prompt names a file; --prompt-text is followed by a text itself");
+                terminal_note(
+                    "--prompt takes the name of a file; --prompt-text takes the text itself");
             return false;
         }
     } else if (options->prompt_text) {
@@ -270,10 +271,9 @@ static void note_literal_stops(const struct generate_options *options) {
     for (size_t i = 0; i < options->stop.n; i++) {
         const char *backslash = strchr(options->stop.items[i], '\\');
         if (backslash && backslash[1] != '\0' && strchr("ntr", backslash[1]))
-            terminal_note(
-                "--stop '%s' is taken as it is, with its backslash; in a shell such as bash "
-                "$'%s' has the character that you may mean",
-                options->stop.items[i], options->stop.items[i]);
+            terminal_note("--stop '%s' is taken literally, with its backslash; for the character "
+                          "that it may stand for write $'%s' in a shell such as bash",
+                          options->stop.items[i], options->stop.items[i]);
     }
 }
 
@@ -340,7 +340,7 @@ static int check_options(const struct command *command, const struct generate_op
     if (options->context && options->load_memory)
         return options_wrong(command, "--context and --load-memory exclude each other");
     if (options->save_memory && options->samples > 1)
-        return options_wrong(command, "--save-memory keeps one text: leave --samples out");
+        return options_wrong(command, "--save-memory keeps one text: leave out --samples");
     if (check_learning(command, options) != OPTIONS_RUN)
         return STATUS_USAGE;
     if (continue_check_turn(command, options->turn) != OPTIONS_RUN)

@@ -318,7 +318,7 @@ static void load_session(struct interaction *i, char *argument) {
         return;
     }
     replace_state(i, memory, &text);
-    terminal_note("%s: loaded; /show and /write have what comes from here on", argument);
+    terminal_note("%s: loaded; /show and /write have only what follows", argument);
 }
 
 /* The options that can change between turns. */

@@ -275,7 +275,7 @@ bool dynamic_write(struct dynamic *d) {
     const char *type = d->options->type == CHOICE_UNSET ? "f32" : weight_types[d->options->type];
     if (!isfinite(txl_learner_drift(d->learner))) {
         return terminal_error(
-            "%s: not written, because weights are no numbers; a smaller --dynamic-lr may "
+            "%s: not written: some weights are not numbers; a smaller --dynamic-lr may "
             "help",
             path);
     }

@@ -71,11 +71,8 @@ bool model_open(struct model *model, const struct common_options *options) {
     txl_error error;
     if (model_open_file(model, path, (int)options->threads, options->low_memory, &error))
         return terminal_error("%s", error.message);
-    if (options->low_memory && is_raw(model)) {
-        terminal_note("%s is not compressed: its weights are used where the file is mapped, and "
-                      "--low-memory changes nothing",
-                      model->name);
-    }
+    if (options->low_memory && is_raw(model))
+        terminal_note("%s is not compressed, so --low-memory changes nothing", model->name);
     const char *hint = blas_core_hint();
     if (hint)
         terminal_note("%s", hint);

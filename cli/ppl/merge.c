@@ -303,7 +303,7 @@ static bool merge_parts(struct merged *merged, const struct part *parts, int n) 
     const struct score *score = &merged->result.score;
     if (!isfinite(score->nats) || !isfinite(score->mean) || !isfinite(score->squares) ||
         !isfinite(merged->result.seconds))
-        return terminal_error("the shards' numbers add up to none that is finite");
+        return terminal_error("the sum of the shards' numbers is not finite");
     merged->setup =
         (struct setup){.words = json_is_true(json_object_get(shard, "words")),
                        .pieces = json_is_true(json_object_get(shard, "pieces")),

@@ -475,7 +475,7 @@ static int score_files(struct ppl *ppl, char **files, int n_files) {
     if (!good || (failed > 0 && !signals_stopped())) {
         status = signals_stopped() ? signals_status() : STATUS_FAILURE;
     } else if (signals_stopped()) {
-        terminal_note("interrupted: the result is of the first %" PRIu64 " tokens scored",
+        terminal_note("interrupted: the result covers the first %" PRIu64 " tokens scored",
                       total.score.predicted);
         status = signals_status();
     } else {
@@ -578,16 +578,16 @@ static int merge_shards(const struct ppl_options *options, const struct operands
 static int parse_arguments(const struct command *command, struct ppl *ppl) {
     const struct ppl_options *options = ppl->options;
     if (options->shard && !shard_parse(&ppl->shard, options->shard)) {
-        return options_wrong(command, "--shard: '%s' is not I/N with an I from 1 to N",
+        return options_wrong(command, "--shard '%s': I/N is expected, with I from 1 to N",
                              options->shard);
     }
     if (options->sweep_memory && !sweep_parse(&ppl->sweep, options->sweep_memory)) {
-        return options_wrong(command, "--sweep-memory: '%s' is no list such as 0,128,640",
+        return options_wrong(command, "--sweep-memory '%s': a list such as 0,128,640 is expected",
                              options->sweep_memory);
     }
     ppl->items.preference.region = options->prefer_region;
     if (options->prefer && !preference_parse(&ppl->items.preference, options->prefer))
-        return options_wrong(command, "--prefer: '%s' is no two conditions such as good,bad",
+        return options_wrong(command, "--prefer '%s': two conditions such as good,bad are expected",
                              options->prefer);
     return OPTIONS_RUN;
 }

@@ -284,8 +284,8 @@ int result_check_limit(const struct setup *setup, const struct result *result, d
         return STATUS_OK;
     const struct headline headline = result_headline(setup, result);
     if (headline.is_perplexity && setup->pieces) {
-        terminal_error("--fail-above %.15g: bits per character are not known, because the "
-                       "characters of what was scored are not",
+        terminal_error("--fail-above %.15g: bits per character cannot be computed, because the "
+                       "number of scored characters is unknown",
                        limit);
         return STATUS_FAILURE;
     }

@@ -155,8 +155,8 @@ static void tell_of_threads(void) {
                       "OPENBLAS_NUM_THREADS=1 in the environment",
                       n - 1);
     else if (n == 0)
-        terminal_note("whether OpenBLAS has started threads, which are not confined, cannot be "
-                      "seen without /proc; set OPENBLAS_NUM_THREADS=1 in the environment");
+        terminal_note("without /proc txl cannot see whether OpenBLAS has started threads, which "
+                      "would not be confined; set OPENBLAS_NUM_THREADS=1 in the environment");
 }
 
 /* Says which confinement is active where not all of it is. */
@@ -165,7 +165,7 @@ static void tell_of_confinement(bool files, bool calls) {
         terminal_note("confined by Landlock alone: this system does not filter system calls");
     else if (calls && !files)
         terminal_note("confined by a filter of system calls alone, because this system has no "
-                      "Landlock: nothing can be written, but every file be read");
+                      "Landlock: it can write nothing, but read every file");
     else if (!files)
         terminal_note("not confined: this system has neither Landlock nor filters of system calls");
 }

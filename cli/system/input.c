@@ -277,11 +277,11 @@ static bool check_characters(const struct input *input) {
         invalid += what == UTF8_INVALID || (what == UTF8_CUT && input->n_head < UNPACK_FIRST);
     }
     if (nul)
-        terminal_error("%s: is no text: byte %zu is NUL; --binary reads it all the same",
-                       input->name, (size_t)(nul - text) + 1);
+        terminal_error("%s: is not text: byte %zu is NUL; --binary reads it anyway", input->name,
+                       (size_t)(nul - text) + 1);
     else if (invalid > n / FEW)
-        terminal_error("%s: is no text in UTF-8: of its first %zu characters %zu are invalid; "
-                       "--binary reads it all the same",
+        terminal_error("%s: is not text in UTF-8: of its first %zu characters %zu are invalid; "
+                       "--binary reads it anyway",
                        input->name, n, invalid);
     return !nul && invalid <= n / FEW;
 }

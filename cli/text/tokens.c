@@ -126,7 +126,7 @@ bool tokens_open_input(struct input *input, const char *path, const txl_model *m
 bool tokens_allow_unwrap(txl_kind kind, const struct common_options *common) {
     bool good = !common->unwrap || !txl_kind_takes_bytes(kind);
     if (!good)
-        terminal_error("--unwrap joins lines of text, and to this model a text is bytes");
+        terminal_error("--unwrap joins lines, but this model reads bytes");
     return good;
 }
 

@@ -11,8 +11,7 @@ bool peers_open(const txl_peers **peers) {
     *peers = NULL;
     if (!size || atoi(size) < 2)
         return true;
-    return terminal_error(
-        "this txl was built without MPI, so that processes cannot train together");
+    return terminal_error("this txl was built without MPI: processes cannot train together");
 }
 
 void peers_close(void) {

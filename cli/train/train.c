@@ -466,8 +466,8 @@ static bool override_bounds(struct train *t) {
         run->hours = options->hours;
     }
     if (!longer)
-        terminal_error("--resume takes a larger --steps, --epochs or --hours than the run had, "
-                       "whichever bounds it");
+        terminal_error("--resume only lengthens a run: give a larger value of its bound, --steps, "
+                       "--epochs or --hours");
     else if (options->steps != INTEGER_UNSET || options->epochs != INTEGER_UNSET ||
              !isnan(options->hours)) {
         run->waited = 0;
@@ -509,13 +509,13 @@ static void note_training(const struct train *t, const txl_model *model) {
                   (double)parameters / 1e6, (int)txl_model_n_token(model), txl_ids_count(t->ids),
                   t->heldout.list.n, (double)bytes / 1e6);
     if (t->run.hours > 0)
-        terminal_note("the learning rate follows the time: another run will differ");
+        terminal_note("the learning rate follows the clock: another run will differ");
     if (t->run.holds_out && t->heldout.list.n < FEW_HELD_OUT)
         terminal_note("%zu tokens of held-out text say little about which model is better: --valid "
                       "FILE measures on more",
                       t->heldout.list.n);
     if (t->run.carries_on && !t->run.holds_out)
-        terminal_note("nothing is held out, so nothing tells whether the model becomes better");
+        terminal_note("nothing is held out, so txl cannot tell whether the model improves");
 }
 
 static bool open_trainer(struct train *t, const txl_model *model) {
@@ -590,7 +590,7 @@ static txl_status prepare_all(struct train *t, char **paths, int n) {
     txl_status status = TXL_OK;
     for (int i = 0; t->peers && i < n && !status; i++) {
         if (strcmp(paths[i], "-") == 0) {
-            terminal_error("standard input reaches one process alone: name a file for %d",
+            terminal_error("only one process gets standard input: name a file for all %d",
                            t->peers->n);
             status = TXL_ARGUMENT;
         }
@@ -762,8 +762,9 @@ static int check_options(const struct command *command, const struct train_optio
     if (!options->output)
         return options_wrong(command, "--output is missing");
     if (options->resume && options_any_given(command, options, of_resumed, false))
-        return options_wrong(command, "--resume takes all settings from the state, but --steps, "
-                                      "--epochs and --hours");
+        return options_wrong(
+            command,
+            "--resume takes all settings from the state, except --steps, --epochs and --hours");
     if (bounds > 1)
         return options_wrong(command, "only one of --steps, --epochs and --hours can be given");
     if (options->init && options_any_given(command, options, of_new, true))
