@@ -8,7 +8,8 @@ extern const struct command generate_command, fill_command, ppl_command, compres
     decompress_command, convert_command, info_command, verify_command, tokenize_command,
     train_command, bench_command, completion_command, help_command, manual_command, version_command;
 
-/* All commands in the order in which help lists them; NULL after the last. */
+/* All commands in the order in which help lists them; NULL after the last.  It does not list man,
+ * which the build runs. */
 extern const struct command *const commands[];
 
 /* The command of that name, or NULL. */

@@ -23,7 +23,7 @@ static bool is_any(const char *text, const char *one, const char *other) {
     return strcmp(text, one) == 0 || strcmp(text, other) == 0;
 }
 
-/* --help and --version are commands too, for whoever expects options. */
+/* --help and --version are commands too, because other programs have them as options. */
 static const char *command_name(const char *argument) {
     return is_any(argument, "--help", "-h")      ? help_command.name
            : is_any(argument, "--version", "-V") ? version_command.name

@@ -39,7 +39,7 @@ bool transfer_open(struct transfer *transfer, const char *input, const char *out
     return true;
 }
 
-/* Standard output and files have told their errors. */
+/* False once the output failed; its error was printed. */
 static bool is_usable(struct transfer *transfer) {
     if (!transfer->output)
         return true;

@@ -10,8 +10,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- Samples that are made together ------------------------------------------------------- */
 
@@ -152,17 +150,11 @@ static txl_status run_batch(struct generate *g, struct batch *b) {
 
 /* ---- A text ------------------------------------------------------------------------------- */
 
-/* Whether a terminal shows the generated text, which makes a progress bar superfluous. */
-static bool hides_progress(void) {
-    struct stat status;
-    return !(fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode));
-}
-
 static txl_status continue_text(struct generate *g, int64_t samples) {
     struct batch batch = {.samples = samples};
     txl_status status;
     progress_start(&batch.progress, "generating", "tokens");
-    batch.progress.off = hides_progress();
+    batch.progress.off = !output_is_file(); /* the text itself is seen */
     do {
         status = open_batch(g, &batch);
         if (!status)

@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { SLICE = 512 }; /* bytes that are read, fed and echoed together */
 
@@ -108,12 +106,6 @@ static txl_status take_context_symbol(void *context, const txl_symbol *symbol, t
         return TXL_OK;
     prompt->before++;
     return add_id(prompt, symbol->id, error);
-}
-
-/* Whether the terminal shows the text, where a bar would be in the way. */
-static bool hides_progress(const struct prompt *prompt) {
-    struct stat status;
-    return prompt->echo && !(fstat(STDOUT_FILENO, &status) == 0 && S_ISREG(status.st_mode));
 }
 
 static txl_status read_all(struct prompt *prompt, struct token_reader *reader,
@@ -263,7 +255,7 @@ txl_status prompt_feed(struct prompt *prompt) {
     if (started &&
         token_reader_open(&reader, prompt->model->handle, &prompt->input, &encoding, prompt->ids)) {
         progress_start(&progress, prompt->input.name, "prompt tokens");
-        progress.off = hides_progress(prompt);
+        progress.off = prompt->echo && !output_is_file();
         status = feed_context(prompt);
         if (!status) {
             begin_with_blank(prompt);

@@ -47,8 +47,8 @@ struct prompts {
     size_t n_slot, most_slots, n_busy;
     struct answer answers[MOST_LINES]; /* a ring of n, from the first one not printed */
     size_t first, n;
-    bool ended; /* no more lines are taken */
-    bool told;  /* what a line is */
+    bool ended;  /* no more lines are taken */
+    bool hinted; /* at what a line is */
     struct progress progress;
 };
 
@@ -290,10 +290,10 @@ static txl_status take_line(struct prompts *p, bool *taken) {
     if (got != JSON_LINE_WRONG)
         return TXL_OK;
     txl_status status = answer_failure(p, add_answer(p));
-    if (!p->told)
+    if (!p->hinted)
         terminal_note(
             "a line of --prompts is an object such as {\"prompt\": \"She said\", \"n\": 50}");
-    p->told = true;
+    p->hinted = true;
     return status;
 }
 

@@ -13,7 +13,7 @@ struct sentence {
     uint64_t words;
     bool in_word, ended;
     bool abbreviated; /* the last byte is the full stop of a title or an initial */
-    char letters[8];  /* the ASCII letters before, of which it has room for more than a title's */
+    char letters[8];  /* the ASCII letters before: room for more than a title's */
     size_t n_letters;
     unsigned char last[2]; /* the bytes before, for three-byte characters */
 };

@@ -12,13 +12,8 @@ static void print_choices(const struct option_row *row) {
 }
 
 static void print_commands(void) {
-    const char *between = "";
-    for (size_t i = 0; commands[i]; i++) {
-        if (!commands[i]->hidden) {
-            printf("%s%s", between, commands[i]->name);
-            between = " ";
-        }
-    }
+    for (size_t i = 0; commands[i]; i++)
+        printf("%s%s", i > 0 ? " " : "", commands[i]->name);
 }
 
 /* Whether the operand is one of certain words, and no file. */
@@ -96,8 +91,6 @@ static void print_bash(void) {
           "    case ${COMP_WORDS[1]} in\n",
           stdout);
     for (size_t i = 0; commands[i]; i++) {
-        if (commands[i]->hidden)
-            continue;
         printf("    %s)\n", commands[i]->name);
         print_bash_arguments(commands[i]->options);
         print_bash_operands(commands[i]->operands);
@@ -198,11 +191,9 @@ static void print_zsh(void) {
           "    commands=(\n",
           stdout);
     for (size_t i = 0; commands[i]; i++) {
-        if (!commands[i]->hidden) {
-            printf("        '%s:", commands[i]->name);
-            print_zsh_help(commands[i]->summary);
-            fputs("'\n", stdout);
-        }
+        printf("        '%s:", commands[i]->name);
+        print_zsh_help(commands[i]->summary);
+        fputs("'\n", stdout);
     }
     fputs("    )\n"
           "    if ((CURRENT == 2)); then\n"
@@ -217,8 +208,7 @@ static void print_zsh(void) {
           "    case $command in\n",
           stdout);
     for (size_t i = 0; commands[i]; i++)
-        if (!commands[i]->hidden)
-            print_zsh_command(commands[i]);
+        print_zsh_command(commands[i]);
     fputs("    esac\n"
           "}\n"
           "if [[ $funcstack[1] == _txl ]]; then\n"
@@ -284,8 +274,6 @@ static void print_fish(void) {
           stdout);
     for (size_t i = 0; commands[i]; i++) {
         const struct command *command = commands[i];
-        if (command->hidden)
-            continue;
         printf("complete -c txl -n __fish_use_subcommand -a %s -d ", command->name);
         print_fish_quoted(command->summary);
         putchar('\n');

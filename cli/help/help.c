@@ -13,8 +13,7 @@ static void print_overview(void) {
           "Commands:\n",
           stdout);
     for (size_t i = 0; commands[i]; i++)
-        if (!commands[i]->hidden)
-            printf("  %-12s%s\n", commands[i]->name, commands[i]->summary);
+        printf("  %-12s%s\n", commands[i]->name, commands[i]->summary);
     fputs("\nExamples:\n"
           "  echo \"It was a dark and stormy night\" | txl generate -n 300\n"
           "  txl ppl novel.txt\n\n"

@@ -1,5 +1,4 @@
-/* txl man: a manual page from a command's table, for the build to install.  Hidden, as its product
- * is what users get to see. */
+/* txl man: a manual page from a command's table, for the build to install. */
 #include "cli/commands.h"
 #include "explain.h"
 #include "txl.h"
@@ -209,10 +208,8 @@ static void print_overview(void) {
            ".SH COMMANDS\n",
            DATE, TXL_VERSION);
     for (size_t i = 0; commands[i]; i++) {
-        if (!commands[i]->hidden) {
-            printf(".TP\n.BR txl\\-%s (1)", commands[i]->name);
-            print_entry(commands[i]->summary, NULL);
-        }
+        printf(".TP\n.BR txl\\-%s (1)", commands[i]->name);
+        print_entry(commands[i]->summary, NULL);
     }
     print_environment(NULL);
     fputs(".SH EXIT STATUS\n0 for success, 1 for a failure, 2 for wrong usage, 130 after "
@@ -229,7 +226,6 @@ const struct command manual_command = {
     .name = "man",
     .summary = "print a manual page",
     .description = "Prints the manual page of COMMAND, or of txl, in the man macros of roff.",
-    .hidden = true,
     .options = explain_options,
     .operands = explain_operands,
     .run = run,

@@ -1,4 +1,4 @@
-/* Opens models, tells what they are, and refuses what a family of networks cannot do. */
+/* Opens models, says what they are, and refuses what a family of networks cannot do. */
 #include "model.h"
 
 #include "cli/system/blas_core.h"

@@ -102,7 +102,7 @@ const char *sampling_wrong(const struct sampling_options *options);
 /* The same, with the error printed.  Returns OPTIONS_RUN or the status. */
 int sampling_check(const struct command *command, const struct sampling_options *options);
 
-/* Sets the options that were not given to the library's defaults, of which top_k and min_p depend
+/* Sets the options that were not given to the library's defaults; those of top_k and min_p depend
  * on the model's kind of text. */
 void sampling_choose(struct sampling_options *options, const txl_model *model);
 

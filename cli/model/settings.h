@@ -116,7 +116,7 @@ bool settings_to_json(json_t *object, const struct model *model, const txl_setti
 bool settings_of_model(json_t *object, const struct model *model);
 
 /* The end of the summary line, the same for every command: key=value, with blanks between.  First
- * what the network is told, then how it is computed; the model's name comes last and runs to the
+ * what the network computes, then how; the model's name comes last and runs to the
  * end of the line. */
 void settings_to_text(char *text, size_t size, const struct model *model,
                       const txl_settings *settings, const struct run_settings *run);

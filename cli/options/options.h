@@ -75,8 +75,7 @@ struct operand_row {
     bool commands;              /* or the name of a command */
     bool optional, repeats;
     bool model;          /* BUILT_IN, which names no file, may stand for a file */
-    bool standard_input; /* read for -, and where the operand is missing, unless that is a terminal
-                          */
+    bool standard_input; /* it is read where the operand is missing, unless it is a terminal, */
     const char *instead; /* or this option is given; NULL: there is none */
 };
 
@@ -101,7 +100,6 @@ struct command {
     const char *name;
     const char *summary;                /* one line, lower case, no full stop */
     const char *description;            /* paragraphs divided by an empty line */
-    bool hidden;                        /* not shown to users: the build runs it */
     const struct option_row *options;   /* ends with a row without a name */
     const struct operand_row *operands; /* ends with a row without a name; NULL: none */
     const char *operand_hint; /* added to the error about an unexpected argument; NULL: nothing */

@@ -19,6 +19,14 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
+/* A result in large letters: whose it is, the value and its unit, and what else there is to say. */
+function headline(name, value, label, more, kind = "") {
+  return element("div", { class: `headline${kind}` },
+    element("p", { class: "model" }, name),
+    element("p", { class: "value" }, `${value} `, element("small", {}, label)),
+    element("p", { class: "more" }, more.join(" · ")));
+}
+
 /* null stands for a number without meaning. */
 function fixed(value, digits) {
   return value === null ? "-" : value.toFixed(digits);

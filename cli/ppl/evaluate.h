@@ -87,7 +87,7 @@ struct lone_text {
 };
 
 /* Scores the text; then the scorer has its score, until evaluation_end_text adds it to the sum.
- * TXL_TEXT: it cannot be read, which was told, and nothing of it was scored. */
+ * TXL_TEXT: it cannot be read; the error was printed, and nothing was scored. */
 txl_status evaluation_text(struct evaluation *evaluation, const struct lone_text *text);
 void evaluation_end_text(struct evaluation *evaluation);
 

@@ -22,7 +22,7 @@ struct items {
 bool items_open(struct items *items, const char *path, bool binary);
 void items_close(struct items *items);
 
-/* Scores the texts as evaluate does.  What was wrong with single records was told. */
+/* Scores the texts as evaluate does.  Errors of single records were printed. */
 txl_status items_evaluate(struct items *items, struct evaluation *evaluation,
                           struct result *result);
 

@@ -1,5 +1,5 @@
 /* The table of --items, read record by record: comma- or tab-separated as RFC 4180 says, or an
- * object a line.  A record that is wrong is told and left out.
+ * object a line.  A wrong record is left out, with its error printed.
  *
  * The columns item, condition and text are needed, context may be there, and all others are passed
  * on.  Without text, sentence_good and sentence_bad (BLiMP) are two conditions of one item. */
@@ -64,8 +64,8 @@ struct items_table {
 bool items_table_open(struct items_table *table, const char *path, bool binary);
 void items_table_close(struct items_table *table);
 
-/* Reads the next record.  False at the end, after a signal, or after a failure, which input.failed
- * tells. */
+/* Reads the next record.  False at the end, after a signal, or after a failure; then input.failed
+ * is true. */
 bool items_table_next(struct items_table *table);
 
 /* The record's value; its text is NULL if there is none. */

@@ -19,7 +19,7 @@ struct preference {
         uint64_t hash;  /* of its name */
         uint64_t state; /* flags, and above them where its name is */
         double nats;    /* of the condition that came first */
-    } * items;          /* [room], of which n are taken */
+    } * items;          /* [room]; the first n are taken */
     size_t n, room;
     uint32_t *slots; /* [n_slot], a hash table with open addressing: an item's number plus 1; 0:
                         none */

@@ -572,7 +572,7 @@ function headlineOf(each) {
 const headlineName = perplexing ? "perplexity" : "bits per character";
 const headlineDigits = perplexing ? 2 : 4;
 
-function headline(each, model) {
+function modelHeadline(each, model) {
   const scale = perplexing ? each.perplexity
     : (marked ? result.predicted / result.characters : 1) / Math.LN2;
   const spread = each.standard_error === null ? ""
@@ -582,11 +582,8 @@ function headline(each, model) {
       : `perplexity ${fixed(each.perplexity, 3)}`,
     `memory of ${count(each.settings.mem_len)}`,
     ...(each.dynamic ? ["each segment scored before the model learned from it"] : [])];
-  return element("div", { class: "headline" },
-    element("p", { class: "model" }, model.name),
-    element("p", { class: "value" }, `${fixed(headlineOf(each), headlineDigits)} `,
-      element("small", {}, `${headlineName}${spread}`)),
-    element("p", { class: "more" }, more.join(" · ")));
+  return headline(model.name, fixed(headlineOf(each), headlineDigits), `${headlineName}${spread}`,
+    more);
 }
 
 /* The difference of the two models. */
@@ -598,11 +595,8 @@ function differenceHeadline() {
     `same likeliest ${unit} ${(100 * compare.top_agreement).toFixed(2)} %`,
     `largest difference ${fixed(compare.largest_difference, 3)} at ${unit} `
       + count(compare.largest_difference_index)];
-  return element("div", { class: "headline difference" },
-    element("p", { class: "model" }, `${models[1].name} less ${models[0].name}`),
-    element("p", { class: "value" }, `${sign}${fixed(difference, 5)} `,
-      element("small", {}, `nats per ${unit}${spread}`)),
-    element("p", { class: "more" }, more.join(" · ")));
+  return headline(`${models[1].name} less ${models[0].name}`, `${sign}${fixed(difference, 5)}`,
+    `nats per ${unit}${spread}`, more, " difference");
 }
 
 /* Every figure, with a column for each model; a name that both have appears once. */
@@ -656,8 +650,8 @@ function start() {
   const name = result.file === "-" ? "standard input" : baseName(result.file);
   document.title = `${name} - txl ppl`;
   byId("file").textContent = name;
-  byId("headlines").append(...(compare ? [differenceHeadline()] : []), headline(result, models[0]),
-    ...(compare ? [headline(compare, models[1])] : []));
+  byId("headlines").append(...(compare ? [differenceHeadline()] : []), modelHeadline(result, models[0]),
+    ...(compare ? [modelHeadline(compare, models[1])] : []));
   drawFigures();
   addTheme();
   if (compare) {

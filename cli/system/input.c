@@ -266,7 +266,7 @@ static bool check_kind(const struct input *input) {
     return true;
 }
 
-/* Refuses a text of which more than one character in ten is invalid, or that has a NUL. */
+/* Refuses a text that has a NUL, or in which more than one character in ten is invalid. */
 static bool check_characters(const struct input *input) {
     enum { FEW = 10 };
     size_t n = 0, invalid = 0;

@@ -41,7 +41,7 @@ bool input_open_text(struct input *input, const char *path, bool bytes, bool bin
 /* The same for lines that a program may send one by one: what it is, is decided on what comes at
  * once. */
 bool input_open_lines(struct input *input, const char *path);
-/* How an opened text is wrapped, of which nothing was read yet. */
+/* How an opened text is wrapped; nothing was read of it yet. */
 struct wrap input_wrap(const struct input *input);
 
 void input_open_string(struct input *input, const char *name, const char *string);
@@ -62,7 +62,7 @@ bool input_is_ready(const struct input *input);
  */
 double input_fraction(const struct input *input, uint64_t used);
 
-/* Makes an input, of which nothing has been read, one that can be read again: copies it to an
+/* Makes an input that has not been read one that can be read again: copies it to an
  * unnamed temporary file if it cannot seek.  False with the error printed. */
 bool input_make_seekable(struct input *input);
 bool input_rewind(struct input *input);

@@ -21,7 +21,7 @@ struct line_reader {
     bool failed;        /* reading failed, with the error printed */
     const char *prompt; /* of the line that is typed */
 
-    /* NULL, or lists what may complete the typed line, of which `candidates` has what is before the
+    /* NULL, or lists what may complete the typed line.  `candidates` has the line before the
      * cursor: sets that to the part to complete, and adds names for it. */
     void (*complete)(struct candidates *candidates);
 };

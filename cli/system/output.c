@@ -196,6 +196,11 @@ void output_end_line(void) {
     }
 }
 
+bool output_is_file(void) {
+    struct stat about;
+    return fstat(STDOUT_FILENO, &about) == 0 && S_ISREG(about.st_mode);
+}
+
 bool output_closed(void) {
     return state.closed;
 }

@@ -63,6 +63,9 @@ void output_end_line(void);
 /* Ends the line that was begun, if any. */
 bool output_start_line(void);
 
+/* True where it is a regular file, in which nobody sees what is written. */
+bool output_is_file(void);
+
 /* True after the reader closed the pipe. */
 bool output_closed(void);
 

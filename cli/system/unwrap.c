@@ -17,7 +17,7 @@ static txl_status pass_blanks(struct unwrapper *u, txl_error *error) {
     return n > 0 ? u->text(u->context, u->blanks, n, error) : TXL_OK;
 }
 
-/* Takes a part of a line, of which white space at the end is held. */
+/* Takes a part of a line; white space at its end is held. */
 static txl_status take_part(struct unwrapper *u, const char *text, size_t length,
                             txl_error *error) {
     enum { ROOM = sizeof u->blanks - 1 }; /* for the line end */

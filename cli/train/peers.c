@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool sum_over_peers(const txl_peers *peers, double *x, size_t n, bool tells) {
+static bool sum_over_peers(const txl_peers *peers, double *x, size_t n, bool prints) {
     txl_error error;
     if (!peers->sum_doubles(peers->context, x, n, &error))
         return true;
-    if (tells)
+    if (prints)
         terminal_error("%s", error.message);
     return false;
 }

@@ -8,23 +8,17 @@ const best = measured.reduce((one, other) => (one && one.nats <= other.nats ? on
 const unit = data.letters ? "character" : "token";
 const steps = points.length > 0 ? points.at(-1)[0] : 0;
 
-function headline(name, value, label, more) {
-  return element("div", { class: "headline" },
-    element("p", { class: "model" }, name),
-    element("p", { class: "value" }, `${value} `, element("small", {}, label)),
-    element("p", { class: "more" }, more));
-}
-
 function drawHeadlines() {
   const made = [];
   if (best) {
     made.push(headline("Held-out text, at best", fixed(best.bits, 4),
       settings.ids ? "bits per token" : "bits per character",
-      `after ${count(best.step)} steps · perplexity ${fixed(Math.exp(best.nats), 3)} a ${unit}`));
+      [`after ${count(best.step)} steps`,
+        `perplexity ${fixed(Math.exp(best.nats), 3)} a ${unit}`]));
   }
   if (points.length > 0) {
     made.push(headline("Training, of late", fixed(points.at(-1)[1] / Math.LN2, 3),
-      `bits per ${unit}`, `after ${count(steps)} steps`));
+      `bits per ${unit}`, [`after ${count(steps)} steps`]));
   }
   byId("headlines").append(...made);
 }

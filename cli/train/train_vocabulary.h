@@ -20,7 +20,7 @@ txl_status train_vocabulary_make(struct train_vocabulary *vocabulary, const char
                                  int64_t min_count, bool raw, struct train_text *text);
 void train_vocabulary_free(struct train_vocabulary *vocabulary);
 
-/* Whether this counts symbols in the text, which then is read twice. */
+/* Whether this counts symbols in the text, so that the text is read twice. */
 bool train_vocabulary_counts(const char *name);
 
 #endif
