@@ -116,12 +116,13 @@ multiply_few_rows(const bool half, size_t m, size_t n, size_t k, const float *a,
 
 static void multiply_f32(size_t m, size_t n, size_t k, const float *a, size_t lda, const void *b,
                          size_t ldb, bool add, float *c, size_t ldc, const void *next) {
+    size_t done = 0; /* columns */
+    if (m == 1 || m == 2)
+        done = multiply_few_rows(false, m, n, k, a, lda, b, ldb, add, c, ldc, next);
     /* The rows of a single tile read B only once. */
     size_t depth = m > TILE_ROWS ? DEPTH_BLOCK : k;
     for (size_t first = 0; first < k || first == 0; first += depth) {
-        size_t left = k - first, part = left < depth ? left : depth, j = 0;
-        if (m == 1 || m == 2)
-            j = multiply_few_rows(false, m, n, k, a, lda, b, ldb, add, c, ldc, next);
+        size_t left = k - first, part = left < depth ? left : depth, j = done;
         const float *rows = (const float *)b + first * ldb, *columns = a + first, *ahead = next;
         bool keep = add || first > 0;
         for (; j + TILE_VECTORS * LANES <= n; j += TILE_VECTORS * LANES)
