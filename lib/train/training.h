@@ -50,6 +50,20 @@ void training_advance(struct training *t);
 /* The model with today's weights; it lives as long as the training. */
 const txl_model *training_model(struct training *t);
 
+/* ---- Parts of opening --------------------------------------------------------------------- */
+
+/* Takes the model's dimensions from its network. */
+void training_set_network(struct training *t, const txl_model *model);
+/* Finds out which tensors are trained, and counts their numbers. */
+void training_count_weights(struct training *t, const txl_model *model);
+bool training_is_trained(const struct training *t, const char *tensor);
+/* Lays all memory out.  t->how, t->net, t->n_beside and the numbers of weights must be set. */
+void training_lay_out(struct training *t, int threads, struct arena *arena);
+/* Makes t->model, a model whose tensors lie in the training's memory. */
+txl_status training_open_model(struct training *t, const txl_model *model, txl_error *error);
+
+/* ---- Updates ------------------------------------------------------------------------------ */
+
 /* Adam's constants for step `step`, from 0, without clipping. */
 struct adam adam_of(uint64_t step, double rate, double epsilon);
 
