@@ -296,8 +296,8 @@ static void position_task(void *context, int piece, int thread) {
     (void)thread;
     struct training *t = context;
     size_t width = head_width(t->net), rows = t->memory_length + t->length;
-    size_t row = (size_t)piece * ROW_PIECE;
-    size_t n = (rows - row < ROW_PIECE ? rows - row : ROW_PIECE) * width;
+    const struct part part = part_of(rows, ROW_PIECE, piece);
+    size_t row = part.first, n = (part.end - part.first) * width;
     float *sum = t->d_position + row * width;
     memcpy(sum, t->d_positions + row * width, n * sizeof *sum);
     for (size_t b = 1; b < t->batch; b++)

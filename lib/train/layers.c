@@ -26,9 +26,8 @@ struct row_sums {
 static void sum_task(void *context, int i, int thread) {
     (void)thread;
     const struct row_sums *s = context;
-    size_t first = (size_t)i * COLUMN_PIECE;
-    size_t n = s->n - first < COLUMN_PIECE ? s->n - first : COLUMN_PIECE;
-    s->t->loops->sum_rows(s->rows, n, s->x + first, s->ldx, s->sum + first);
+    const struct part c = part_of(s->n, COLUMN_PIECE, i);
+    s->t->loops->sum_rows(s->rows, c.end - c.first, s->x + c.first, s->ldx, s->sum + c.first);
 }
 
 void train_sum_rows(struct training *t, size_t rows, size_t n, const float *x, size_t ldx,
@@ -39,55 +38,108 @@ void train_sum_rows(struct training *t, size_t rows, size_t n, const float *x, s
 
 /* ---- Norms -------------------------------------------------------------------------------- */
 
-static float epsilon_of(const struct training *t) {
-    return (float)t->net->network.layer_norm_eps;
-}
-
-/* Layer norm of rows x[n, d_model], for the inputs of pre_lnorm. */
-struct norms {
-    struct training *t;
+/* A layer norm of x[n, d_model], and what its gradient needs: mean[n], inverse[n].  weights NULL:
+ * there is no norm. */
+struct norm {
+    const struct layer_norm *weights;
     size_t n;
-    const struct layer_norm *norm;
     const float *x;
     float *out, *mean, *inverse;
 };
 
-static void norm_task(void *context, int i, int thread) {
-    (void)thread;
-    const struct norms *s = context;
-    size_t d = (size_t)s->t->net->d_model, first = (size_t)i * ROW_PIECE;
-    size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
-    for (size_t r = first; r < end; r++)
-        s->t->loops->norm(d, s->x + r * d, s->norm->weight, s->norm->bias, epsilon_of(s->t),
-                          s->out + r * d, &s->mean[r], &s->inverse[r]);
+/* The norm of the attention sublayer's sum; with pre_lnorm, that of the feed-forward sublayer's
+ * input. */
+static struct norm norm_1(const struct training *t, int l) {
+    const struct layer *weights = &t->net->layer[l];
+    const struct trained_layer *layer = &t->layer[l];
+    return (struct norm){t->net->pre_lnorm ? &weights->feed_forward_norm : &weights->attention_norm,
+                         t->n,
+                         layer->sum_1,
+                         layer->normed_1,
+                         layer->mean_1,
+                         layer->inverse_1};
 }
 
-static void norm_rows(struct training *t, size_t n, const struct layer_norm *norm, const float *x,
-                      float *out, float *mean, float *inverse) {
-    struct norms s = {t, n, norm, x, out, mean, inverse};
-    pool_run(t->pool, (int)pieces(n, ROW_PIECE), norm_task, &s);
+/* The norm of the feed-forward sublayer's sum; with pre_lnorm there is none. */
+static struct norm norm_2(const struct training *t, int l) {
+    const struct trained_layer *layer = &t->layer[l];
+    return (struct norm){t->net->pre_lnorm ? NULL : &t->net->layer[l].feed_forward_norm,
+                         t->n,
+                         layer->sum_2,
+                         layer->output,
+                         layer->mean_2,
+                         layer->inverse_2};
+}
+
+/* With pre_lnorm, the norms of the attention sublayer's input and of the memory. */
+static struct norm input_norm(const struct training *t, int l) {
+    const struct trained_layer *layer = &t->layer[l];
+    return (struct norm){&t->net->layer[l].attention_norm,
+                         t->n,
+                         layer->input,
+                         layer->normed_input,
+                         layer->input_mean,
+                         layer->input_inverse};
+}
+
+static struct norm memory_norm(const struct training *t, int l) {
+    const struct trained_layer *layer = &t->layer[l];
+    return (struct norm){&t->net->layer[l].attention_norm,
+                         t->batch * t->memory_length,
+                         layer->memory,
+                         layer->normed_memory,
+                         layer->memory_mean,
+                         layer->memory_inverse};
+}
+
+static void norm_row(const struct training *t, const struct norm *norm, size_t r) {
+    size_t d = (size_t)t->net->d_model;
+    t->loops->norm(d, norm->x + r * d, norm->weights->weight, norm->weights->bias,
+                   (float)t->net->network.layer_norm_eps, norm->out + r * d, &norm->mean[r],
+                   &norm->inverse[r]);
+}
+
+struct norm_rows {
+    struct training *t;
+    struct norm norm;
+};
+
+static void norm_task(void *context, int i, int thread) {
+    (void)thread;
+    const struct norm_rows *s = context;
+    const struct part rows = part_of(s->norm.n, ROW_PIECE, i);
+    for (size_t r = rows.first; r < rows.end; r++)
+        norm_row(s->t, &s->norm, r);
+}
+
+static void norm_rows(struct training *t, struct norm norm) {
+    struct norm_rows s = {t, norm};
+    pool_run(t->pool, (int)pieces(norm.n, ROW_PIECE), norm_task, &s);
 }
 
 /* ---- Residual sums ------------------------------------------------------------------------ */
 
-/* sum = base + drop(t->output + bias), and out = norm(sum). */
+/* The bias of the output of a sublayer; the attention has none. */
+static const float *bias_of(const struct training *t, int l, enum dropout_layer_place sublayer) {
+    return sublayer == DROP_FEED_FORWARD ? t->net->layer[l].feed_forward_bias_2 : NULL;
+}
+
+/* sum = base + drop(t->output + bias), and its norm. */
 struct residual {
     struct training *t;
     uint32_t place;
-    const float *bias; /* NULL: none */
-    const float *base;
+    const float *bias, *base;
     float *sum;
-    const struct layer_norm *norm; /* NULL: no norm, and no out */
-    float *out, *mean, *inverse;
+    struct norm norm;
 };
 
 static void residual_task(void *context, int i, int thread) {
     (void)thread;
     const struct residual *s = context;
     struct training *t = s->t;
-    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
-    size_t end = t->n - first < ROW_PIECE ? t->n : first + ROW_PIECE;
-    for (size_t r = first; r < end; r++) {
+    size_t d = (size_t)t->net->d_model;
+    const struct part rows = part_of(t->n, ROW_PIECE, i);
+    for (size_t r = rows.first; r < rows.end; r++) {
         float *output = t->output + r * d, *sum = s->sum + r * d;
         if (s->bias)
             t->loops->add(d, s->bias, output);
@@ -95,27 +147,26 @@ static void residual_task(void *context, int i, int thread) {
             t->loops->drop(&t->dropout, s->place, dropout_row(t, r), 0, d, output);
         memcpy(sum, s->base + r * d, d * sizeof *sum);
         t->loops->add(d, output, sum);
-        if (s->norm)
-            t->loops->norm(d, sum, s->norm->weight, s->norm->bias, epsilon_of(s->t), s->out + r * d,
-                           &s->mean[r], &s->inverse[r]);
+        if (s->norm.weights)
+            norm_row(t, &s->norm, r);
     }
 }
 
-static void add_residual(struct residual s) {
-    pool_run(s.t->pool, (int)pieces(s.t->n, ROW_PIECE), residual_task, &s);
+static void add_residual(struct training *t, int l, enum dropout_layer_place sublayer,
+                         const float *base, float *sum, struct norm norm) {
+    struct residual s = {t, layer_place(l, sublayer), bias_of(t, l, sublayer), base, sum, norm};
+    pool_run(t->pool, (int)pieces(t->n, ROW_PIECE), residual_task, &s);
 }
 
-/* The gradient: d_sum (+)= through norm from d_out, t->d_c = drop(d_sum), and the parameters'. */
+/* The gradient: d_sum (+)= through the norm from d_out, t->d_c = drop(d_sum), and those of the
+ * parameters. */
 struct residual_gradient {
     struct training *t;
-    size_t n;                      /* rows */
-    const struct layer_norm *norm; /* NULL: none */
-    const float *x;                /* the input of the norm */
-    const float *mean, *inverse;
+    struct norm norm;
     const float *d_out;
     bool add;
-    float *d_sum;  /* NULL: only the gradients of the norm's parameters are needed */
-    bool branches; /* whether t->d_c is computed */
+    float *d_sum; /* NULL: only the gradients of the norm's parameters are needed */
+    bool branch;  /* whether t->d_c is computed */
     uint32_t place;
     const float *bias; /* NULL: none */
 };
@@ -124,38 +175,55 @@ static void residual_gradient_task(void *context, int i, int thread) {
     (void)thread;
     const struct residual_gradient *s = context;
     struct training *t = s->t;
-    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
-    size_t end = s->n - first < ROW_PIECE ? s->n : first + ROW_PIECE;
+    const struct norm *norm = &s->norm;
+    size_t d = (size_t)t->net->d_model;
+    const struct part rows = part_of(norm->n, ROW_PIECE, i);
     float *d_weight = t->partial + (size_t)i * 3 * d, *d_bias = d_weight + d;
     memset(d_weight, 0, 3 * d * sizeof *d_weight);
-    for (size_t r = first; r < end; r++) {
+    for (size_t r = rows.first; r < rows.end; r++) {
         float *d_sum = s->d_sum ? s->d_sum + r * d : NULL;
-        if (s->norm)
-            t->loops->norm_gradient(d, s->x + r * d, s->mean[r], s->inverse[r], s->norm->weight,
-                                    s->d_out + r * d, s->add, d_sum, d_weight, d_bias);
-        if (s->branches && t->dropout.threshold > 0) {
+        if (norm->weights)
+            t->loops->norm_gradient(d, norm->x + r * d, norm->mean[r], norm->inverse[r],
+                                    norm->weights->weight, s->d_out + r * d, s->add, d_sum,
+                                    d_weight, d_bias);
+        if (s->branch && t->dropout.threshold > 0) {
             memcpy(t->d_c + r * d, d_sum, d * sizeof *d_sum);
             t->loops->drop(&t->dropout, s->place, dropout_row(t, r), 0, d, t->d_c + r * d);
         }
     }
     if (s->bias) {
         const float *branch = t->dropout.threshold > 0 ? t->d_c : s->d_sum;
-        t->loops->sum_rows(end - first, d, branch + first * d, d, d_weight + 2 * d);
+        t->loops->sum_rows(rows.end - rows.first, d, branch + rows.first * d, d, d_weight + 2 * d);
     }
 }
 
-/* Returns the gradient of the branch: t->d_c, or d_sum itself without dropout. */
-static const float *residual_gradient(struct residual_gradient s) {
-    struct training *t = s.t;
-    size_t d = (size_t)t->net->d_model, n = pieces(s.n, ROW_PIECE);
-    pool_run(t->pool, (int)n, residual_gradient_task, &s);
-    if (s.norm) {
-        t->loops->sum_rows(n, d, t->partial, 3 * d, gradient_of(t, s.norm->weight));
-        t->loops->sum_rows(n, d, t->partial + d, 3 * d, gradient_of(t, s.norm->bias));
+static void run_gradient(struct residual_gradient *s) {
+    struct training *t = s->t;
+    const struct layer_norm *weights = s->norm.weights;
+    size_t d = (size_t)t->net->d_model, n = pieces(s->norm.n, ROW_PIECE);
+    pool_run(t->pool, (int)n, residual_gradient_task, s);
+    if (weights) {
+        t->loops->sum_rows(n, d, t->partial, 3 * d, gradient_of(t, weights->weight));
+        t->loops->sum_rows(n, d, t->partial + d, 3 * d, gradient_of(t, weights->bias));
     }
-    if (s.bias)
-        t->loops->sum_rows(n, d, t->partial + 2 * d, 3 * d, gradient_of(t, s.bias));
-    return t->dropout.threshold > 0 ? t->d_c : s.d_sum;
+    if (s->bias)
+        t->loops->sum_rows(n, d, t->partial + 2 * d, 3 * d, gradient_of(t, s->bias));
+}
+
+/* Returns the gradient of the sublayer's output: t->d_c, or d_sum itself without dropout. */
+static const float *residual_gradient(struct training *t, int l, enum dropout_layer_place sublayer,
+                                      struct norm norm, const float *d_out, bool add,
+                                      float *d_sum) {
+    struct residual_gradient s = {
+        t, norm, d_out, add, d_sum, true, layer_place(l, sublayer), bias_of(t, l, sublayer)};
+    run_gradient(&s);
+    return t->dropout.threshold > 0 ? t->d_c : d_sum;
+}
+
+/* Adds the gradient of the norm's input to d_x, unless it is NULL. */
+static void norm_gradient(struct training *t, struct norm norm, const float *d_out, float *d_x) {
+    struct residual_gradient s = {.t = t, .norm = norm, .d_out = d_out, .add = true, .d_sum = d_x};
+    run_gradient(&s);
 }
 
 /* ---- Forward ------------------------------------------------------------------------------ */
@@ -195,8 +263,7 @@ static const float *memory_rows(struct training *t, int l) {
     struct trained_layer *layer = &t->layer[l];
     if (!t->net->pre_lnorm)
         return layer->memory;
-    norm_rows(t, t->batch * t->memory_length, &t->net->layer[l].attention_norm, layer->memory,
-              layer->normed_memory, layer->memory_mean, layer->memory_inverse);
+    norm_rows(t, memory_norm(t, l));
     return layer->normed_memory;
 }
 
@@ -214,8 +281,7 @@ static void project(struct training *t, int l) {
     const struct layer *weights = &t->net->layer[l];
     struct trained_layer *layer = &t->layer[l];
     if (t->net->pre_lnorm)
-        norm_rows(t, t->n, &weights->attention_norm, layer->input, layer->normed_input,
-                  layer->input_mean, layer->input_inverse);
+        norm_rows(t, input_norm(t, l));
     const float *x = t->net->pre_lnorm ? layer->normed_input : layer->input;
     const struct product product[] = {
         linear(t->n, x, &weights->qkv, layer->qkv),
@@ -228,20 +294,11 @@ static void project(struct training *t, int l) {
 void train_layer(struct training *t, int l) {
     const struct layer *weights = &t->net->layer[l];
     struct trained_layer *layer = &t->layer[l];
-    bool pre = t->net->pre_lnorm;
     project(t, l);
     train_attention(t, l);
     const struct product o = linear(t->n, layer->attended, &weights->o, t->output);
     products_run(&t->products, &o, 1);
-    add_residual(
-        (struct residual){.t = t,
-                          .place = layer_place(l, DROP_ATTENTION),
-                          .base = layer->input,
-                          .sum = layer->sum_1,
-                          .norm = pre ? &weights->feed_forward_norm : &weights->attention_norm,
-                          .out = layer->normed_1,
-                          .mean = layer->mean_1,
-                          .inverse = layer->inverse_1});
+    add_residual(t, l, DROP_ATTENTION, layer->input, layer->sum_1, norm_1(t, l));
     struct inner inner = {t, l};
     struct product first = linear(t->n, layer->normed_1, &weights->feed_forward_1, layer->inner);
     first.finish = finish_inner;
@@ -249,15 +306,8 @@ void train_layer(struct training *t, int l) {
     products_run(&t->products, &first, 1);
     const struct product second = linear(t->n, layer->inner, &weights->feed_forward_2, t->output);
     products_run(&t->products, &second, 1);
-    add_residual((struct residual){.t = t,
-                                   .place = layer_place(l, DROP_FEED_FORWARD),
-                                   .bias = weights->feed_forward_bias_2,
-                                   .base = pre ? layer->sum_1 : layer->normed_1,
-                                   .sum = layer->sum_2,
-                                   .norm = pre ? NULL : &weights->feed_forward_norm,
-                                   .out = layer->output,
-                                   .mean = layer->mean_2,
-                                   .inverse = layer->inverse_2});
+    add_residual(t, l, DROP_FEED_FORWARD, t->net->pre_lnorm ? layer->sum_1 : layer->normed_1,
+                 layer->sum_2, norm_2(t, l));
 }
 
 /* ---- Backward ----------------------------------------------------------------------------- */
@@ -330,73 +380,21 @@ static void attention_gradient(struct training *t, int l, const float *d_branch,
 }
 
 static void post_norm_gradient(struct training *t, int l) {
-    const struct layer *weights = &t->net->layer[l];
-    struct trained_layer *layer = &t->layer[l];
-    const float *branch =
-        residual_gradient((struct residual_gradient){.t = t,
-                                                     .n = t->n,
-                                                     .norm = &weights->feed_forward_norm,
-                                                     .x = layer->sum_2,
-                                                     .mean = layer->mean_2,
-                                                     .inverse = layer->inverse_2,
-                                                     .d_out = t->d_a,
-                                                     .d_sum = t->d_b,
-                                                     .branches = true,
-                                                     .place = layer_place(l, DROP_FEED_FORWARD),
-                                                     .bias = weights->feed_forward_bias_2});
-    feed_forward_gradient(t, l, branch, true, t->d_b);
-    branch = residual_gradient((struct residual_gradient){.t = t,
-                                                          .n = t->n,
-                                                          .norm = &weights->attention_norm,
-                                                          .x = layer->sum_1,
-                                                          .mean = layer->mean_1,
-                                                          .inverse = layer->inverse_1,
-                                                          .d_out = t->d_b,
-                                                          .d_sum = t->d_a,
-                                                          .branches = true,
-                                                          .place = layer_place(l, DROP_ATTENTION)});
-    attention_gradient(t, l, branch, true, t->d_a);
+    const float *d_branch =
+        residual_gradient(t, l, DROP_FEED_FORWARD, norm_2(t, l), t->d_a, false, t->d_b);
+    feed_forward_gradient(t, l, d_branch, true, t->d_b);
+    d_branch = residual_gradient(t, l, DROP_ATTENTION, norm_1(t, l), t->d_b, false, t->d_a);
+    attention_gradient(t, l, d_branch, true, t->d_a);
 }
 
 static void pre_norm_gradient(struct training *t, int l) {
-    const struct layer *weights = &t->net->layer[l];
-    struct trained_layer *layer = &t->layer[l];
-    const float *branch =
-        residual_gradient((struct residual_gradient){.t = t,
-                                                     .n = t->n,
-                                                     .d_sum = t->d_a,
-                                                     .branches = true,
-                                                     .place = layer_place(l, DROP_FEED_FORWARD),
-                                                     .bias = weights->feed_forward_bias_2});
-    feed_forward_gradient(t, l, branch, false, t->d_b);
-    branch = residual_gradient((struct residual_gradient){.t = t,
-                                                          .n = t->n,
-                                                          .norm = &weights->feed_forward_norm,
-                                                          .x = layer->sum_1,
-                                                          .mean = layer->mean_1,
-                                                          .inverse = layer->inverse_1,
-                                                          .d_out = t->d_b,
-                                                          .add = true,
-                                                          .d_sum = t->d_a,
-                                                          .branches = true,
-                                                          .place = layer_place(l, DROP_ATTENTION)});
-    attention_gradient(t, l, branch, false, t->d_b);
-    residual_gradient((struct residual_gradient){.t = t,
-                                                 .n = t->n,
-                                                 .norm = &weights->attention_norm,
-                                                 .x = layer->input,
-                                                 .mean = layer->input_mean,
-                                                 .inverse = layer->input_inverse,
-                                                 .d_out = t->d_b,
-                                                 .add = true,
-                                                 .d_sum = t->d_a});
-    residual_gradient((struct residual_gradient){.t = t,
-                                                 .n = t->batch * t->memory_length,
-                                                 .norm = &weights->attention_norm,
-                                                 .x = layer->memory,
-                                                 .mean = layer->memory_mean,
-                                                 .inverse = layer->memory_inverse,
-                                                 .d_out = t->d_memory});
+    const float *d_branch =
+        residual_gradient(t, l, DROP_FEED_FORWARD, norm_2(t, l), NULL, false, t->d_a);
+    feed_forward_gradient(t, l, d_branch, false, t->d_b);
+    d_branch = residual_gradient(t, l, DROP_ATTENTION, norm_1(t, l), t->d_b, true, t->d_a);
+    attention_gradient(t, l, d_branch, false, t->d_b);
+    norm_gradient(t, input_norm(t, l), t->d_b, t->d_a);
+    norm_gradient(t, memory_norm(t, l), t->d_memory, NULL);
 }
 
 void train_layer_gradient(struct training *t, int l) {

@@ -9,6 +9,7 @@
 
 #include "lib/base/arena.h"
 #include "lib/base/limits.h"
+#include "lib/base/sizes.h"
 #include "lib/session/model.h"
 #include "lib/transformer_xl/transformer_xl.h"
 #include "loops.h"
@@ -156,6 +157,15 @@ static inline struct product weight_gradient(const struct training *t, size_t n,
 
 static inline size_t pieces(size_t n, size_t piece) {
     return (n + piece - 1) / piece;
+}
+
+/* Elements [first, end) of n, which are those of task i. */
+struct part {
+    size_t first, end;
+};
+static inline struct part part_of(size_t n, size_t piece, int i) {
+    size_t first = (size_t)i * piece;
+    return (struct part){first, smaller(n, first + piece)};
 }
 
 static inline uint32_t layer_place(int l, enum dropout_layer_place place) {

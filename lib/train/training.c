@@ -186,9 +186,9 @@ static void drop_task(void *context, int i, int thread) {
     (void)thread;
     const struct dropped *s = context;
     struct training *t = s->t;
-    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
-    size_t end = smaller(s->n, first + ROW_PIECE);
-    for (size_t r = first; r < end; r++) {
+    size_t d = (size_t)t->net->d_model;
+    const struct part rows = part_of(s->n, ROW_PIECE, i);
+    for (size_t r = rows.first; r < rows.end; r++) {
         if (s->from != s->to)
             memcpy(s->to + r * d, s->from + r * d, d * sizeof *s->to);
         uint32_t row = s->place == DROP_POSITIONS ? (uint32_t)r : dropout_row(t, r);

@@ -31,10 +31,10 @@ static void embed_task(void *context, int i, int thread) {
     (void)thread;
     const struct embedding *e = context;
     struct training *t = e->t;
-    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
-    size_t end = smaller(e->count, first + ROW_PIECE);
+    size_t d = (size_t)t->net->d_model;
+    const struct part rows = part_of(e->count, ROW_PIECE, i);
     float scale = (float)sqrt((double)d);
-    for (size_t k = first; k < end; k++) {
+    for (size_t k = rows.first; k < rows.end; k++) {
         size_t row = t->member[k];
         float *out = t->embedding + row * d;
         for (size_t j = 0; j < d; j++)
@@ -74,10 +74,10 @@ static void unembed_task(void *context, int i, int thread) {
     (void)thread;
     const struct embedding *e = context;
     struct training *t = e->t;
-    size_t d = (size_t)t->net->d_model, first = (size_t)i * ROW_PIECE;
-    size_t end = smaller(e->count, first + ROW_PIECE);
+    size_t d = (size_t)t->net->d_model;
+    const struct part rows = part_of(e->count, ROW_PIECE, i);
     float scale = (float)sqrt((double)d);
-    for (size_t k = first; k < end; k++) {
+    for (size_t k = rows.first; k < rows.end; k++) {
         size_t row = t->member[k];
         float *from = e->d_embedding + row * d, *out = e->wide + k * d;
         if (t->dropout.threshold > 0)
@@ -92,13 +92,14 @@ static void scatter_task(void *context, int i, int thread) {
     (void)thread;
     const struct embedding *e = context;
     struct training *t = e->t;
-    size_t width = e->band->embedding.n_col, first = (size_t)i * COLUMN_PIECE;
-    size_t n = smaller(width - first, COLUMN_PIECE);
+    size_t width = e->band->embedding.n_col;
+    const struct part columns = part_of(width, COLUMN_PIECE, i);
     float *table = gradient_of(t, e->band->embedding.data);
     const float *rows = e->band->embedding_projection.data ? t->d_narrow : e->wide;
     for (size_t k = 0; k < e->count; k++) {
         size_t id = (size_t)t->ids[t->member[k]] - e->band->first;
-        t->loops->add(n, rows + k * width + first, table + id * width + first);
+        t->loops->add(columns.end - columns.first, rows + k * width + columns.first,
+                      table + id * width + columns.first);
     }
 }
 
@@ -187,9 +188,9 @@ static void entropy_task(void *context, int i, int thread) {
     (void)thread;
     const struct softmax *s = context;
     struct training *t = s->t;
-    size_t n = s->n + s->n_cluster, first = (size_t)i * ROW_PIECE;
-    size_t end = smaller(s->count, first + ROW_PIECE);
-    for (size_t k = first; k < end; k++) {
+    size_t n = s->n + s->n_cluster;
+    const struct part rows = part_of(s->count, ROW_PIECE, i);
+    for (size_t k = rows.first; k < rows.end; k++) {
         float *logit = t->logit + k * n;
         size_t row = t->member[s->first + k];
         add_biases(s, logit);
@@ -282,10 +283,10 @@ static void distribution_task(void *context, int i, int thread) {
     const struct softmax *s = &o->softmax;
     const struct training *t = s->t;
     const struct band *band = &t->ends->band[s->band];
-    size_t n = s->n + s->n_cluster, n_band = (size_t)t->ends->n_band, first = (size_t)i * ROW_PIECE;
+    size_t n = s->n + s->n_cluster, n_band = (size_t)t->ends->n_band;
     size_t n_token = ends_n_token(t->ends);
-    size_t end = smaller(s->count, first + ROW_PIECE);
-    for (size_t k = first; k < end; k++) {
+    const struct part rows = part_of(s->count, ROW_PIECE, i);
+    for (size_t k = rows.first; k < rows.end; k++) {
         float *logit = t->logit + k * n, *cluster = o->cluster + (s->first + k) * (n_band - 1);
         float *out = o->out + (s->first + k) * n_token + band->first;
         add_biases(s, logit);
