@@ -1,44 +1,40 @@
-/* txl.h - the public interface of libtxl: run Transformer-XL and XLNet language models.
+/* txl.h - libtxl runs, scores and trains Transformer-XL and XLNet language models.
  *
- *   txl_model    what a weights file holds: the network's matrices, the vocabulary, the settings.
- *                Read-only once open.
+ *   txl_model    a weights file: the network's matrices, the vocabulary, the settings.  Read-only.
  *   txl_session  one timeline of tokens: the current segment and the memory before it.
  *   txl_encoder, txl_decoder
  *                text to ids, ids to text.
  *   txl_history  the ids of a text, for sampling that avoids repetition.
  *   txl_memory   a snapshot of a session.
- *   txl_trainer  a model being trained on a text.
+ *   txl_trainer  a model in training on a text.
  *   txl_learner  a model that learns from the text that it scores.
  *   txl_compressor, txl_decompressor
  *                texts to few bytes and back.
  *
- * To continue a text (tests/example/generate.c): open a model; make a session, an encoder and a
- * decoder for it; encode the text and feed its ids to the session; then, for each new token, draw
- * an id, feed it and decode it.  To score one: txl_session_score; to fill gaps:
+ * To continue a text (tests/example/generate.c): open a model, and make a session, an encoder and a
+ * decoder for it.  Encode the text and feed its ids to the session.  For each new token, draw an
+ * id, feed it and decode it.  To score a text, see txl_session_score; to fill gaps, see
  * tests/example/fill.c.
  *
  * Units: lengths of text are in bytes, all other lengths in tokens.  Log-probabilities are natural
  * logarithms, <= 0; "nats" are their negatives.  out[n, n_token] is an array in row-major order.
  *
- * Ownership: an object that a function makes belongs to the caller, who frees it with the function
- * called ..._free or ..._close; these accept NULL.  Any other pointer that a function returns
- * belongs to an object; its comment says how long it lives.  A function does not keep pointers to
- * its arguments after it returns, unless their comment says so.
+ * Ownership: the caller frees the objects that functions make, with the function ..._free or
+ * ..._close, which accepts NULL.  Any other returned pointer belongs to an object; the comment says
+ * how long it lives.  A function keeps no pointer to an argument unless the comment says so.
  *
- * Threads: any number of threads may use a model at the same time; only one at a time may use any
- * other object.  A session has threads of its own, in which all signals except SIGBUS are blocked.
- * Its results are the same, bit for bit, for any number of threads; in the exact arithmetic
- * (txl_arithmetic) also for any division into calls and on any processor.  The library prints
- * nothing and never exits.  It keeps no state outside of objects, with one exception: OpenBLAS has
- * one number of threads for the whole process.  While any model is open that number is 1, because
- * sessions divide the work themselves; closing the last model restores the number from before the
- * first was opened.
+ * Threads: any number of threads may use a model at the same time; one at a time may use any other
+ * object.  A session has its own threads, which block all signals except SIGBUS.  Results do not
+ * depend on the number of threads, bit for bit.  The library prints nothing and never exits.  It
+ * keeps no state outside of objects, with one exception: while any model is open, OpenBLAS has one
+ * thread in the whole process, because sessions divide the work themselves.  Closing the last model
+ * restores the earlier number.
  *
  * Versions: structures keep their size and the place of their members.  New members take the place
  * of `reserved`, and zero turns each of them off.  So set a structure to zero before you fill it
- * in, with `= {0}`, designated initialisers or the function that sets its defaults.  A program
- * built against an older header then runs as before, and an older library refuses a member that it
- * does not know (TXL_ARGUMENT).
+ * in: by `= {0}`, by designated initialisers or by the function that sets its defaults.  Programs
+ * built against an older header then run as before; an older library refuses a member that it does
+ * not know (TXL_ARGUMENT).
  */
 #ifndef TXL_H
 #define TXL_H
@@ -75,10 +71,10 @@ typedef enum txl_status {
     TXL_STOPPED      /* a callback of the caller asked to stop */
 } txl_status;
 
-/* Why a call failed.  A function that takes a txl_error fills in both members whenever it does not
- * return TXL_OK; pass NULL if you want no message.  The message is one line without a line end: the
- * file or parameter, the place in it, and what was expected.  A function that fails makes no
- * object, and leaves its results undefined. */
+/* Why a call failed: filled in whenever a function does not return TXL_OK.  Pass NULL if you want
+ * no message.  The message is one line without a line end; it names the file or parameter, the
+ * place in it, and what was expected.  A function that fails makes no object, and its results are
+ * undefined. */
 typedef struct txl_error {
     txl_status status;
     char message[1024];
@@ -102,22 +98,22 @@ typedef enum txl_kind {
     TXL_XLNET       /* cut by XLNet's SentencePiece model; a line end is only white space */
 } txl_kind;
 
-/* Opens the weights file at `path`.  The file is mapped: raw blocks are used where they are, and
- * `threads` threads (0: one for each processor) expand compressed ones into memory.  The whole file
- * is checked, except the bytes of raw blocks, which txl_file_verify checks.  The file must not
- * change while the model is open: if it shrinks, reading it raises SIGBUS. */
+/* Opens the weights file at `path`.  The file is mapped: raw blocks are used in place, and
+ * `threads` threads (0: one for each processor) expand compressed ones into memory.  Everything is
+ * checked but the bytes of raw blocks, which txl_file_verify checks.  The file must not change
+ * while the model is open: if it shrinks, reading it raises SIGBUS. */
 TXL_API txl_status txl_model_open(const char *path, int threads, txl_model **model,
                                   txl_error *error);
 
-/* Opens a weights file in memory, which must be aligned to 64 bytes and outlive the model. Messages
- * call it `name`. */
+/* Opens a weights file in memory, which must be aligned to 64 bytes and outlive the model.
+ * Messages call it `name`. */
 TXL_API txl_status txl_model_open_memory(const void *data, size_t size, const char *name,
                                          int threads, txl_model **model, txl_error *error);
 
-/* Like the two functions above, with less memory and more work: the layers' compressed matrices
- * stay in the file, and each session expands one layer at a time, once for each pass over a
- * segment. Results are the same, bit for bit.  A damaged block is only found when a session expands
- * it: the call on the session fails, and then the session can only be reset or freed. */
+/* The same with less memory and more work: compressed layers stay in the file, and each session
+ * expands one layer at a time, once for each pass over a segment.  Results are the same, bit for
+ * bit.  A damaged block is found only when a session expands it: that call fails, and then the
+ * session can only be reset or freed. */
 TXL_API txl_status txl_model_open_compressed(const char *path, int threads, txl_model **model,
                                              txl_error *error);
 TXL_API txl_status txl_model_open_memory_compressed(const void *data, size_t size, const char *name,
@@ -125,16 +121,16 @@ TXL_API txl_status txl_model_open_memory_compressed(const void *data, size_t siz
                                                     txl_error *error);
 
 /* Makes a model of any shape with random weights, to measure speed.  `settings_json` has the form
- * of txl_model_settings_json; the matrices are of `type` ("f32", ...), their numbers depend on
- * `seed` alone, and the symbols are numbers.  `threads` as for txl_model_open. */
+ * of txl_model_settings_json.  The matrices are of `type` ("f32", ...), and their numbers depend on
+ * `seed` alone.  The symbols are numbers. */
 TXL_API txl_status txl_model_random(const char *settings_json, const char *type, uint64_t seed,
                                     int threads, txl_model **model, txl_error *error);
 
 /* Frees the model; no session, encoder or decoder of it may be left. */
 TXL_API void txl_model_close(txl_model *model);
 
-/* Everything the file states about the model, as one JSON object (weights-format.md lists the
- * keys).  Lives as long as the model. */
+/* All settings of the model, as one JSON object (weights-format.md lists the keys).  Lives as long
+ * as the model. */
 TXL_API const char *txl_model_settings_json(const txl_model *model);
 
 /* The family of the model's network, and the name of a family ("transformer-xl", "xlnet"). */
@@ -169,9 +165,8 @@ TXL_API txl_line_end txl_kind_line_end(txl_kind kind);
  * characters.  NULL: the kind has no such symbol. */
 TXL_API const char *txl_kind_space(txl_kind kind);
 
-/* Whether each byte of a text but the line feed is a symbol, spelled as its decimal number (bytes).
- * Text of the other kinds is UTF-8: they drop a byte order mark at its start, and take CR LF for
- * one line end. */
+/* Whether a symbol is a byte (bytes).  Text of the other kinds is UTF-8: a byte order mark at its
+ * start is dropped, and CR LF is one line end. */
 TXL_API bool txl_kind_takes_bytes(txl_kind kind);
 
 /* The name of the type that the matrices are stored in: "f32", "f16", "bf16", "q8". */
@@ -209,17 +204,17 @@ TXL_API int32_t txl_model_unk(const txl_model *model);
 /* The id of the line boundary (<eos>; lm1b: <S>), or -1. */
 TXL_API int32_t txl_model_eos(const txl_model *model);
 
-/* The ids of the symbols that stand for nothing in a text, and in `*n` their number: <unk>, and the
- * control pieces of a SentencePiece model (<s>, <pad>, <mask>) but the boundary.  A program that
- * writes text bans them, as txl_sampling_defaults does.  They live as long as the model. */
+/* The `*n` ids that should never be drawn, because they stand for nothing in a text: <unk>, and the
+ * control pieces of a SentencePiece model (<s>, <pad>, <mask>) but the boundary.
+ * txl_sampling_defaults bans them.  They live as long as the model. */
 TXL_API const int32_t *txl_model_banned(const txl_model *model, size_t *n);
 
-/* The token that an empty prompt begins with: <eos>, <S>, the byte 32 or _, or id 0 where the
+/* The token that stands in for an empty prompt: <eos>, <S>, the byte 32 or _, or id 0 where the
  * vocabulary lacks it. */
 TXL_API int32_t txl_model_first_context(const txl_model *model);
 
-/* Bytes of the whole weights file, and of the weights that were expanded out of it into memory (0:
- * all are used where the file is mapped). */
+/* Bytes of the weights file, and of the weights that were expanded from it into memory (0: all are
+ * used in place). */
 TXL_API void txl_model_bytes(const txl_model *model, uint64_t *stored, uint64_t *expanded);
 
 /* ---- Weights files ------------------------------------------------------------------------ */
@@ -241,9 +236,9 @@ TXL_API size_t txl_model_n_tensor(const txl_model *model);
 /* Describes tensor `i` in the order of the file, from 0.  The strings live as long as the model. */
 TXL_API void txl_model_tensor(const txl_model *model, size_t i, txl_tensor *tensor);
 
-/* Reads the whole weights file at `path` and compares every checksum.  Unless it is NULL,
- * `progress` is called in this thread with `context`, the bytes read so far and the bytes in all;
- * the work stops with TXL_STOPPED if it returns false. */
+/* Reads the whole weights file at `path` and compares every checksum.  `progress`, unless NULL, is
+ * called in this thread with `context`, the bytes read so far and the bytes in all.  If it returns
+ * false, the work stops with TXL_STOPPED. */
 TXL_API txl_status txl_file_verify(const char *path, bool (*progress)(void *, uint64_t, uint64_t),
                                    void *context, txl_error *error);
 
@@ -254,32 +249,33 @@ TXL_API txl_status txl_file_checksum(const char *path, uint64_t *checksum, txl_e
 
 typedef struct txl_session txl_session;
 
-/* The type in which keys, values and position rows are kept.  f16 and bf16 need half the memory,
- * and a token reads half as much.  With f16 a token's nats change by less than 1e-5.  bf16 also
- * rounds queries and attention weights; nats change by less than 1e-4, and scoring is faster where
- * the processor multiplies bf16 (see SPEED.md). */
+/* The type of stored keys, values and position rows.  f16 and bf16 take half the memory, and a
+ * token reads half as much.  f16 changes a token's nats by less than 1e-5.  bf16 also rounds
+ * queries and attention weights: it changes nats by less than 1e-4, and scoring is faster where the
+ * processor multiplies bf16 (see SPEED.md). */
 typedef enum txl_memory_type {
     TXL_MEMORY_F32 = 0,
     TXL_MEMORY_F16,
     TXL_MEMORY_BF16
 } txl_memory_type;
 
-/* The numbers in which products of many rows of activations with the weights are computed.  With
- * weights in q8, TXL_COMPUTE_INT8 rounds the activations to 8 bits too, 64 of them to a scale;
- * SPEED.md has its speed and its loss.  It is for scoring: a token's scores then depend on whether
- * it is fed with few others or many. */
+/* The type in which many rows of activations are multiplied by weights.  TXL_COMPUTE_INT8, for
+ * weights in q8, rounds activations to 8 bits too, with a scale for each 64 (SPEED.md has its speed
+ * and its loss).  It is for scoring: a token's scores then depend on how many tokens are fed with
+ * it. */
 typedef enum txl_compute {
     TXL_COMPUTE_BY_TYPE = 0, /* as the weights' type asks */
     TXL_COMPUTE_INT8
 } txl_compute;
 
-/* How a session's numbers are rounded.  For one weights file, settings and sequence of ids, the
- * exact arithmetic gives every log-probability the same bits: for any division of the ids into
- * calls, any number of threads, any sessions fed together, on every processor, with every compiler,
- * and in every later version.  weights-format.md specifies it.  It needs an f32 or f16 memory, the
- * compute of the weights' type, and a Transformer-XL whose positions are relative (attn_type 0 or
- * 1); others are TXL_UNSUPPORTED.  The fast arithmetic is faster; its results differ by rounding
- * between kinds of processors and between divisions into calls (SPEED.md has the figures). */
+/* How a session rounds.  With the fast arithmetic, results differ by rounding between kinds of
+ * processors and between divisions of the ids into calls (SPEED.md has the figures).
+ *
+ * With the exact arithmetic, the same weights file, settings and ids give the same bits: for any
+ * division into calls, any number of threads, any sessions fed together, any processor, any
+ * compiler and any later version.  weights-format.md specifies it.  It needs a Transformer-XL with
+ * relative positions (attn_type 0 or 1), a memory in f32 or f16, and TXL_COMPUTE_BY_TYPE; all else
+ * is TXL_UNSUPPORTED. */
 typedef enum txl_arithmetic {
     TXL_ARITHMETIC_FAST = 0,
     TXL_ARITHMETIC_EXACT /* number 1 of weights-format.md */
@@ -315,14 +311,13 @@ TXL_API void txl_session_free(txl_session *session);
 /* The settings of the session; threads is the actual number, never 0. */
 TXL_API void txl_session_settings(const txl_session *session, txl_settings *settings);
 
-/* Bytes that a session with these settings allocates, all of them in txl_session_new; they become
- * resident as they are used.  A copy shares the position rows with its original, and at first
- * most of its keys and values, so that less of it becomes resident (see txl_session_copy). */
+/* Bytes that txl_session_new allocates with these settings.  They become resident as they are used;
+ * fewer do in a copy, which shares rows with its original (txl_session_copy). */
 TXL_API uint64_t txl_session_bytes(const txl_model *model, const txl_settings *settings);
 
-/* The least work for one token with a full memory.  Divided by the machine's limits (below) it
- * gives the shortest possible time.  The token is assumed to be in the softmax's first band, as
- * nearly all tokens of a text are; txl_model_target_flops gives what the others add. */
+/* The least work for one token with a full memory.  Divided by the machine's limits (see "The
+ * machine") it gives the shortest possible time.  The token counts as one of the softmax's first
+ * band, as nearly all tokens of a text are; txl_model_target_flops gives what others add. */
 typedef struct txl_costs {
     uint64_t bytes; /* read to generate a token: weights, keys, values, position rows */
     uint64_t flops; /* additions and multiplications to score a token of a long text */
@@ -341,49 +336,50 @@ TXL_API uint64_t txl_model_target_flops(const txl_model *model, int32_t id);
 /* Returns the session to its beginning, as if nothing had been fed. */
 TXL_API void txl_session_reset(txl_session *session);
 
-/* Appends `n` ids to the timeline; then the distribution of the next token is available.  The
- * result does not depend on how the ids are divided into calls, but for the last digits of the fast
- * arithmetic (txl_arithmetic); few calls with many ids are faster.
- * If an id is out of range the call fails with TXL_ARGUMENT and appends nothing. */
+/* Appends `n` ids to the timeline; then the distribution of the next token is available.  Few calls
+ * with many ids are faster; results are the same up to rounding (txl_arithmetic).  If an id is out
+ * of range the call fails with TXL_ARGUMENT and appends nothing. */
 TXL_API txl_status txl_session_feed(txl_session *session, const int32_t *ids, size_t n,
                                     txl_error *error);
 
-/* Appends ids[i] to the i-th of `n` different sessions.  It does what txl_session_feed does for
- * each, but reads the weights once for all, and what copies (below) share of keys and values for up
- * to 8 of them at a time, if they stand next to each other in `sessions`.  The sessions must have
- * the same model and settings; the threads of the first do the work.  Up to 8 sessions each get the
- * same results as from txl_session_feed, bit for bit, whatever sessions are fed with them; with
- * more, the last digits may differ.  In the exact arithmetic any number get the same bits.  (A
- * copy, below, of a memory that starts with zeros may differ in the last digits from a session that
- * was never copied.) */
+/* Appends ids[i] to the i-th of `n` different sessions, which must have the same model and
+ * settings.  It is faster than txl_session_feed for each: the weights are read once for all.  Up to
+ * 8 copies (txl_session_copy) that are neighbours in `sessions` also share one read of their common
+ * keys and values.  The threads of the first session do the work.
+ *
+ * Up to 8 sessions get the same bits as from txl_session_feed, whatever sessions are fed with them;
+ * with more, the last digits may differ.  In the exact arithmetic any number get the same bits.
+ * (Where the memory starts with zeros, the last digits of a copy may differ from those of a session
+ * that was never copied.) */
 TXL_API txl_status txl_session_feed_each(txl_session *const *sessions, size_t n, const int32_t *ids,
                                          txl_error *error);
 
 /* Makes a second session at the same place of the same timeline.  Afterwards the two are
- * independent: each may be fed, reset or freed, by a thread of its own.  They share what neither
- * writes again: the position rows, which this call computes, and a Transformer-XL's keys and values
- * until now, which are freed when the last session's memory has moved past them.  Where the
- * original was fed since it was made or copied last, it takes room for keys and values anew. */
+ * independent: each may be fed, reset or freed by a thread of its own.  They share what is only
+ * read from now on: position rows, which this call computes, and a Transformer-XL's keys and values
+ * so far, which are freed when the last memory has moved past them.  If the original was fed since
+ * its last copy, it allocates room for new keys and values. */
 TXL_API txl_status txl_session_copy(txl_session *session, txl_session **copy, txl_error *error);
 
-/* Appends `n` ids, and after each one scores the token that follows it:
+/* Appends `n` ids and scores the token after each:
  *     nats[i] = -log P(targets[i] | everything before, ids[0..i])
  * In a text, targets[i] is ids[i + 1]. */
 TXL_API txl_status txl_session_score(txl_session *session, const int32_t *ids, size_t n,
                                      const int32_t *targets, float *nats, txl_error *error);
 
-/* Appends `n` ids, and after each one gives the log-probabilities of every possible next token:
+/* Appends `n` ids and gives the log-probabilities of every possible token after each, out[n,
+ * n_token]:
  *     out[i * n_token + id] = log P(id | everything before, ids[0..i])
- * This is far faster than feeding the ids one by one.  Choose n such that out[n, n_token] fits into
- * memory: 64 rows of a vocabulary of 267,735 words are 69 MB. */
+ * This is far faster than feeding the ids one by one, but takes room: 64 rows of a vocabulary of
+ * 267,735 words are 69 MB. */
 TXL_API txl_status txl_session_distributions(txl_session *session, const int32_t *ids, size_t n,
                                              float *out, txl_error *error);
 
 /* ---- Blocks and gaps: XLNet --------------------------------------------------------------- */
 
-/* An XLNet sees both sides of a token.  Each position of a segment has a rank.  The token at a
- * position is predicted from the whole memory and from the tokens of its segment with a lower rank.
- * A token that is fed sees those and itself; tokens of rank 0 also see each other.
+/* An XLNet sees both sides of a token.  Each position of a segment has a rank.  Its token is
+ * predicted from the whole memory and from the segment's tokens of lower rank.  A token that is fed
+ * sees those and itself; tokens of rank 0 also see each other.
  *
  *   txl_session_feed, _score,   Ranks ascend from left to right, in segments of tgt_len tokens.
  *   _distributions
@@ -393,8 +389,9 @@ TXL_API txl_status txl_session_distributions(txl_session *session, const int32_t
  * Published code generates in two ways.  One reads a block, and then feeds tokens one at a time,
  * each as a segment of its own: txl_session_end_segment and txl_session_feed.  The other reads all
  * known tokens again as a block after every few new ones: txl_session_reset and
- * txl_session_feed_block; txl_session_score_block scores a text in this way.  With a Transformer-XL
- * these functions fail with TXL_UNSUPPORTED, except txl_session_end_segment. */
+ * txl_session_feed_block; txl_session_score_block scores a text in this way.
+ *
+ * With a Transformer-XL all functions here but txl_session_end_segment are TXL_UNSUPPORTED. */
 
 /* Stands for a gap among the ids of a segment. */
 #define TXL_GAP (-1)
@@ -410,24 +407,23 @@ TXL_API void txl_session_end_segment(txl_session *session);
 TXL_API txl_status txl_session_feed_block(txl_session *session, const int32_t *ids, size_t n,
                                           txl_error *error);
 
-/* Resets the session, reads ids[0 .. known) as one block, and scores the `n` tokens after it, each
- * given the block and the tokens before it; 1 <= known <= tgt_len, 1 <= n <= mem_len + 1, and n is
- * at most TXL_MAX_ASKED:
+/* Resets the session, reads ids[0 .. known) as one block, and scores the `n` tokens after it:
  *     nats[i] = -log P(ids[known + i] | ids[0 .. known + i))
  *     logprob[i * n_token + id] = log P(id | ids[0 .. known + i))
- * Either may be NULL. */
+ * Either may be NULL.  1 <= known <= tgt_len; 1 <= n <= mem_len + 1, and n <= TXL_MAX_ASKED. */
 TXL_API txl_status txl_session_score_block(txl_session *session, const int32_t *ids, size_t known,
                                            size_t n, float *nats, float *logprob, txl_error *error);
 
-/* Appends a segment of n positions, 1 <= n <= tgt_len, where ids[i] is an id or TXL_GAP.  At least
- * one token of it, or of the memory, must be known.  All gaps must be filled before anything more
- * is appended, and before the session is copied or saved. */
+/* Appends a segment of n positions, 1 <= n <= tgt_len; ids[i] is an id or TXL_GAP.  At least one
+ * token of the segment or of the memory must be known.  Fill all gaps before you append anything
+ * more, and before you copy or save the session. */
 TXL_API txl_status txl_session_feed_gaps(txl_session *session, const int32_t *ids, size_t n,
                                          txl_error *error);
 
-/* Predicts the tokens of n open gaps, given as indices into the segment, each from the known tokens
- * and the gaps filled before.  logprob[n, n_token], unless NULL, receives the log-probabilities.
- * Afterwards txl_session_logprobs, _top and _sample refer to the first of these gaps. */
+/* Predicts the tokens of n open gaps, each from the known tokens and the gaps filled before.
+ * gaps[n] are indices into the segment.  logprob[n, n_token], unless NULL, receives the
+ * log-probabilities.  Afterwards txl_session_logprobs, _top and _sample refer to the first of these
+ * gaps. */
 TXL_API txl_status txl_session_ask(txl_session *session, const size_t *gaps, size_t n,
                                    float *logprob, txl_error *error);
 
@@ -452,8 +448,8 @@ TXL_API txl_status txl_session_top(txl_session *session, int k, int32_t *ids, fl
 
 /* ---- Sampling ----------------------------------------------------------------------------- */
 
-/* The ids seen so far, for the rules against repetition below.  The caller pushes the prompt's ids
- * and each id that is drawn. */
+/* The ids so far, for the rules against repetition.  The caller pushes the prompt's ids and each
+ * drawn id. */
 typedef struct txl_history txl_history;
 
 /* A history of the last `window` >= 1 ids, with an index of their n-grams for n >= 1, without one
@@ -473,26 +469,24 @@ TXL_API size_t txl_history_recent(const txl_history *history, int32_t *ids, size
 TXL_API void txl_history_reset(txl_history *history);
 TXL_API void txl_history_free(txl_history *history);
 
-/* How the next token is drawn.  The steps, in this order; p are the probabilities that the step
- * before left, renormalised, at first the model's own:
+/* How the next token is drawn.  The steps come in this order; p is the probability after the step
+ * before, renormalised, and at first the model's:
  *
- *   repetition  each id among the last repeat_last of the history, once or more, gets R log p for
- *   penalty R   log p, hence p^R for p (Keskar et al. 2019, section 4.1, who divide logits by R.
- *               That penalises positive logits only; negative ones are to be multiplied, and
- *               log-probabilities are never positive)
- *   bans        the ids in `banned` are left out, and those that would complete an n-gram that is
- *               in the history already, if it has an index (Paulus et al. 2018, section 2.5)
+ *   repetition  an id among the last repeat_last of the history gets R log p for log p, hence p^R
+ *   penalty R   for p.  (Keskar et al. 2019, section 4.1, divide logits by R, which penalises
+ *               positive logits only; log-probabilities are never positive)
+ *   bans        the ids in `banned` are left out, and, if the history has an index, those that
+ *               would repeat one of its n-grams (Paulus et al. 2018, section 2.5)
  *   temperature log p / T for log p
  *   top_k       the k likeliest stay, of equally likely ones the lower ids (Fan et al. 2018)
- *   typical P   those stay whose -log p is nearest to the entropy H = -sum p log p: as few as
- *               reach probability P, in the order of |log p + H| (Meister et al. 2022)
- *   top_p       the likeliest stay: as few as reach probability top_p (Holtzman et al. 2020)
+ *   typical P   the fewest that reach probability P stay, in the order of |log p + H|, where H is
+ *               the entropy -sum p log p (locally typical sampling, Meister et al. 2022)
+ *   top_p       the fewest likeliest stay that reach probability top_p (Holtzman et al. 2020)
  *   min_p       those stay whose p is at least min_p times the largest (Nguyen et al. 2024)
  *
- * and one of the rest is drawn by its probability.  At temperature 0 it is the likeliest after
- * penalty and bans, ties going to the lowest id.  Penalty and bans come first because they say
- * which distribution is meant; the temperature before the filters, as in Hugging Face's generate,
- * so that what a filter counts is the probability that is drawn with; the filters are in
+ * Then one of the rest is drawn by its probability.  Temperature 0 takes the likeliest after
+ * penalty and bans, ties going to the lowest id.  The temperature comes before the filters, as in
+ * Hugging Face's generate, so that filters count the probabilities of the draw.  The filters are in
  * llama.cpp's order, from the coarsest to the finest. */
 typedef struct txl_sampling {
     float temperature;     /* 0: the likeliest token */
@@ -510,18 +504,18 @@ typedef struct txl_sampling {
 
 #define TXL_TEMPERATURE 0.95
 #define TXL_TOP_K 40  /* where symbols are words; other kinds have no top_k */
-#define TXL_MIN_P 0.1 /* of all other kinds but one: */
+#define TXL_MIN_P 0.1 /* of all other kinds but pieces */
 #define TXL_MIN_P_PIECES 0.01
 #define TXL_REPEAT_LAST 64
 
-/* Sets every member to what `txl generate` does by default with this model: the temperature above,
- * top_k for words and min_p for all other kinds, the ids of txl_model_banned banned, and everything
- * else off (repeat_last is for a penalty that you may set).  All zero is another good start: it
- * draws the likeliest token. */
+/* Sets every member as `txl generate` does by default with this model: TXL_TEMPERATURE, top_k for
+ * words or min_p for all other kinds, the ids of txl_model_banned banned, repeat_last for a penalty
+ * that you may set, and everything else off.  All zero is another good start: it draws the
+ * likeliest token. */
 TXL_API void txl_sampling_defaults(const txl_model *model, txl_sampling *sampling);
 
-/* A place in a sequence of random numbers.  The generator is Philox4x32-10 (Salmon et al. 2011);
- * the seed is its key, (stream, draw) its counter, so that a draw depends on nothing else. */
+/* A place in a sequence of random numbers, made by Philox4x32-10 (Salmon et al. 2011).  The seed is
+ * its key and (stream, draw) its counter, so a draw depends on nothing else. */
 typedef struct txl_random {
     uint64_t seed;
     uint64_t stream;
@@ -552,22 +546,23 @@ typedef struct txl_resume {
     uint64_t reserved[4];
 } txl_resume;
 
-/* Takes a snapshot of `session`.  `resume` may be NULL.  Keys or values that are not finite, as of
- * damaged weights, are TXL_FORMAT.  End with txl_memory_free. */
+/* Takes a snapshot of `session`; `resume` may be NULL.  Keys or values that are not finite, as of
+ * damaged weights, are TXL_FORMAT. */
 TXL_API txl_status txl_session_save(const txl_session *session, const txl_resume *resume,
                                     txl_memory **memory, txl_error *error);
 
-/* Restores the saved state into `session`, which must be of the same model and have the settings
- * that txl_memory_settings gives.  It then gives the same results as the saved session, bit for
- * bit.  After a failure the session is as before. */
+/* Restores the saved state into `session`, which must have the same model and the settings of
+ * txl_memory_settings.  Its results are then those of the saved session, bit for bit.  After a
+ * failure the session is as before. */
 TXL_API txl_status txl_session_load(txl_session *session, const txl_memory *memory,
                                     txl_error *error);
 
-/* Writes the memory to a file as weights-format.md says.  An older file at `path` is replaced by
- * the whole of the new one or not at all. */
+/* Writes the memory to a file (weights-format.md).  The file at `path` is replaced as a whole or
+ * not at all. */
 TXL_API txl_status txl_memory_write(const txl_memory *memory, const char *path, txl_error *error);
 
-/* Reads such a file.  Everything in it is checked; one of another model is refused by name. */
+/* Reads such a file.  Everything in it is checked; if it is of another model, the message names
+ * that. */
 TXL_API txl_status txl_memory_read(const char *path, const txl_model *model, txl_memory **memory,
                                    txl_error *error);
 
@@ -585,17 +580,16 @@ typedef struct txl_encoder txl_encoder;
 
 /* One symbol of a text, or the end of a line.
  *
- * Each symbol names the bytes of the text that it stands for.  White space that no symbol stands
- * for, a byte order mark and, in bytes models, line feeds belong to none.  A line boundary (<eos>,
- * lm1b's closing <S>) stands for LF or CR LF.  Where several symbols come from the same bytes, as
- * when the Moses tokenizer makes several of a character, each names all of them.  A symbol that
- * stands for nothing (lm1b's opening <S>, the boundary of an unterminated line) has 0 bytes, at the
- * place where they would be.  Neither `offset` nor its end is ever less than the symbol's before.
- * A caller that needs the bytes keeps them itself: no later symbol begins before the last one's
- * `offset`. */
+ * A symbol names the bytes of the text that it stands for.  A line boundary (<eos>, lm1b's closing
+ * <S>) stands for LF or CR LF.  White space between symbols, a byte order mark and, in bytes
+ * models, line feeds belong to no symbol.  If several symbols come from the same bytes, as when the
+ * Moses tokenizer parts a character, each names all of them.  A symbol that stands for nothing
+ * (lm1b's opening <S>, the boundary of an unterminated line) has 0 bytes at its place.  Neither
+ * `offset` nor offset + bytes ever decreases, so a caller that needs the bytes of later symbols
+ * keeps the text from the last `offset` on. */
 typedef struct txl_symbol {
-    const char *text; /* its spelling as split, before the vocabulary is asked, not NUL-terminated,
-                         alive during the call; NULL: a line ended */
+    const char *text; /* its spelling before the vocabulary is asked, not NUL-terminated, alive
+                         during the call; NULL: a line ended */
     size_t length;    /* of the spelling, in bytes */
     int32_t id;       /* -1 for a line end, and when `lookup` is off */
     uint64_t line;    /* of the text, from 1, in which its bytes begin */
@@ -607,7 +601,7 @@ typedef struct txl_symbol {
 
 typedef struct txl_encoding {
     bool raw;          /* words and lm1b: prose, through the Moses tokenizer; else split already */
-    bool prompt;       /* a prompt's rules for its end, instead of a corpus's (see below) */
+    bool prompt;       /* it ends as a prompt, not as a corpus: txl_encoder_new */
     bool skip_unknown; /* leave out what the vocabulary lacks, where it has no <unk> */
     bool lookup;       /* ask the vocabulary; without it every spelling is passed on as it is */
     /* Receives the symbols in order.  If it returns anything but TXL_OK, the call ends with that
@@ -634,10 +628,10 @@ typedef struct txl_encoded {
     uint64_t reserved[3];
 } txl_encoded;
 
-/* Copies `encoding`.  Text may come in pieces of any size, cut anywhere, and takes constant memory.
- * It is UTF-8, each maximal invalid sequence of which counts as U+FFFD; bytes models take any
- * bytes. A symbol that the vocabulary lacks becomes <unk>; without an <unk> it is an error
- * (TXL_TEXT), unless skip_unknown is set.  After a failure the encoder can only be freed.
+/* Makes an encoder, which copies `encoding`.  Text may come in pieces of any size, cut anywhere,
+ * and takes constant memory.  It is UTF-8, or any bytes for bytes models; each maximal invalid
+ * sequence counts as U+FFFD.  A symbol that the vocabulary lacks becomes <unk>; without an <unk> it
+ * is TXL_TEXT, unless skip_unknown is set.  After a failure the encoder can only be freed.
  *
  * Every line of a corpus gets its boundary symbols, an unterminated last one too.  A prompt loses
  * one line end at its very end; its last line gets no closing symbol and keeps its trailing blanks.
@@ -647,12 +641,12 @@ TXL_API txl_status txl_encoder_new(const txl_model *model, const txl_encoding *e
 TXL_API txl_status txl_encoder_feed(txl_encoder *encoder, const char *text, size_t length,
                                     txl_error *error);
 
-/* A line end within a paragraph that was wrapped, which joins two lines: the text has one blank
- * that stands for it and the white space before it, and goes on in its next line.  `bytes`: of both
- * together, all ASCII, of which the last is LF.  Not for bytes models. */
+/* Joins two lines of a wrapped paragraph: one blank stands for the line end and the white space
+ * before it.  `bytes` is the length of both together, which are ASCII and end in LF; they are not
+ * fed.  Not for bytes models. */
 TXL_API txl_status txl_encoder_join(txl_encoder *encoder, unsigned bytes, txl_error *error);
 
-/* The text has ended: passes on what is left.  The encoder is then as new, its counts go on. */
+/* Ends the text: passes on the rest.  The encoder is then as new, but its counts go on. */
 TXL_API txl_status txl_encoder_finish(txl_encoder *encoder, txl_error *error);
 TXL_API void txl_encoder_counts(const txl_encoder *encoder, txl_encoded *counts);
 TXL_API void txl_encoder_free(txl_encoder *encoder);
@@ -661,8 +655,7 @@ TXL_API void txl_encoder_free(txl_encoder *encoder);
 
 typedef struct txl_decoder txl_decoder;
 
-/* Makes a decoder, which turns ids into text.  `raw`: words and lm1b go through the Moses
- * detokenizer. */
+/* Makes a decoder.  `raw`: words and lm1b go through the Moses detokenizer. */
 TXL_API txl_status txl_decoder_new(const txl_model *model, bool raw, txl_decoder **decoder,
                                    txl_error *error);
 
@@ -679,9 +672,9 @@ TXL_API txl_status txl_decoder_push_spelling(txl_decoder *decoder, const char *s
 TXL_API txl_status txl_decoder_finish(txl_decoder *decoder, const char **text, size_t *length,
                                       txl_error *error);
 
-/* Tells the decoder about text before its next id that the caller has shown already: `ids` are the
- * last symbols of that text, `tail` is its last byte (0: nothing was shown).  The decoder then puts
- * a blank before the next word only where one is missing. */
+/* Continues a text that was shown already: `ids` are its last symbols, and `tail` is its last byte
+ * (0: nothing was shown).  The decoder then puts a blank before the next word only where one is
+ * missing. */
 TXL_API txl_status txl_decoder_continue(txl_decoder *decoder, const int32_t *ids, size_t n,
                                         char tail, txl_error *error);
 
@@ -706,8 +699,8 @@ TXL_API txl_status txl_vocabulary_pack(const txl_spelling *symbols, size_t n, vo
 TXL_API txl_status txl_model_new(const char *settings_json, const void *vocabulary, size_t size,
                                  uint64_t seed, int threads, txl_model **model, txl_error *error);
 
-/* Writes the model as a weights file whose matrices are of `type` ("f32", ...); an older file at
- * `path` is replaced by the whole of the new one or not at all. */
+/* Writes the model as a weights file whose matrices are of `type` ("f32", ...).  The file at `path`
+ * is replaced as a whole or not at all. */
 TXL_API txl_status txl_model_write(const txl_model *model, const char *path, const char *type,
                                    int threads, txl_error *error);
 
@@ -728,10 +721,10 @@ TXL_API void txl_ids_get(const txl_ids *ids, size_t first, size_t n, int32_t *ou
 TXL_API uint64_t txl_ids_checksum(const txl_ids *ids);
 TXL_API void txl_ids_free(txl_ids *ids);
 
-/* Processes that train together.  Each has some of the batch's streams, and all have the same
- * weights: the caller gives every process the same model.  The caller also connects them: both
- * functions replace x[n] by its sum over all processes, with the same bits in each, or fail in all
- * of them.  Functions below that all peers call must be called by all in the same order. */
+/* Processes that train together.  Each has some of the batch's streams.  The caller gives all the
+ * same model, and connects them: both functions replace x[n] by its sum over all processes, with
+ * the same bits in each, or fail in all.  All peers call txl_trainer_step and txl_trainer_save, in
+ * the same order. */
 typedef struct txl_peers {
     int rank, n; /* this process, from 0, and how many there are */
     txl_status (*sum)(void *context, float *x, size_t n, txl_error *error);
@@ -757,8 +750,8 @@ typedef struct txl_training {
     int threads;            /* 0: one for each processor */
     int forget_every;       /* steps after which the memory becomes as at first; 0: never */
     const txl_peers *peers; /* NULL: this process alone; must outlive the trainer */
-    /* The model's name in its settings, 1 to 63 bytes without control characters; NULL: none.  The
-     * name of the model that training begins with is not taken over.  Must outlive the trainer. */
+    /* The new model's name, 1 to 63 bytes without control characters; NULL: none.  Must outlive
+     * the trainer. */
     const char *name;
     uint64_t reserved[5];
 } txl_training;
@@ -769,7 +762,7 @@ typedef struct txl_schedule {
     uint64_t warmup;
 } txl_schedule;
 
-/* The rate of `step`, from 0; `share` is how much of the run is over, from 0 to 1. */
+/* The learning rate of `step`, from 0.  `share`: how much of the run is over, from 0 to 1. */
 TXL_API double txl_schedule_rate(const txl_schedule *schedule, uint64_t step, double share);
 
 typedef struct txl_trainer txl_trainer;
@@ -799,10 +792,10 @@ typedef struct txl_step {
     uint64_t reserved[4];
 } txl_step;
 
-/* Takes one step of Adam at the learning rate `rate`; all peers call it.  Every stream moves on by
- * tgt_len tokens, or to the end of the epoch; after that it begins again with the first memory
- * (txl_model_memory_start).  A loss or gradient that is not finite is TXL_FORMAT: the step updates
- * nothing, and every later step fails too. */
+/* Takes one step of Adam at the learning rate `rate`.  Every stream moves on by tgt_len tokens, or
+ * to the end of the epoch; then it begins again with the first memory (txl_model_memory_start).  A
+ * loss or gradient that is not finite is TXL_FORMAT: the step updates nothing, and every later step
+ * fails too. */
 TXL_API txl_status txl_trainer_step(txl_trainer *trainer, double rate, txl_step *step,
                                     txl_error *error);
 
@@ -812,18 +805,18 @@ TXL_API uint64_t txl_trainer_epoch_steps(const txl_trainer *trainer);
 /* Threads that work on a step. */
 TXL_API int txl_trainer_threads(const txl_trainer *trainer);
 
-/* Keeps a copy of the current weights, in the place of an earlier copy: those of the best model so
- * far.  With peers, the one of rank 0 has to keep them. */
+/* Keeps a copy of the current weights as those of the best model so far; it replaces an earlier
+ * copy.  With peers, only rank 0 has to. */
 TXL_API void txl_trainer_keep(txl_trainer *trainer);
 
-/* Writes the model with the kept weights as txl_model_write does.  If none are kept it is
+/* Writes the model with the kept weights, as txl_model_write does; without any it is
  * TXL_ARGUMENT. */
 TXL_API txl_status txl_trainer_write_kept(txl_trainer *trainer, const char *path, const char *type,
                                           int threads, txl_error *error);
 
 /* Writes everything that the training needs to go on later: weights, moments, memory, place in the
- * text, the kept weights, and `note`, a text of the caller's.  An older file at `path` is replaced
- * by the whole of the new one or not at all.  All peers call it; the one of rank 0 writes. */
+ * text, the kept weights, and `note`, a text of the caller's.  The file at `path` is replaced as a
+ * whole or not at all.  Of peers, rank 0 writes. */
 TXL_API txl_status txl_trainer_save(const txl_trainer *trainer, const char *path, const char *note,
                                     txl_error *error);
 
@@ -831,15 +824,15 @@ TXL_API txl_status txl_trainer_save(const txl_trainer *trainer, const char *path
 typedef struct txl_saved txl_saved;
 TXL_API txl_status txl_saved_open(const char *path, txl_saved **saved, txl_error *error);
 
-/* What the file holds: the caller's text; how the model was trained (threads is 0, peers NULL); and
- * a model of the same shape and vocabulary, but with other weights.  All live as long as `saved`.
- */
+/* What the file holds: the caller's note; how the model was trained (threads is 0, peers NULL); and
+ * a model of the same shape and vocabulary, but with other weights.  All live as long as
+ * `saved`. */
 TXL_API const char *txl_saved_note(const txl_saved *saved);
 TXL_API void txl_saved_training(const txl_saved *saved, txl_training *training);
 TXL_API const txl_model *txl_saved_model(const txl_saved *saved);
 
-/* Makes a trainer that goes on where the saved one was.  With as many peers as before, the next
- * step is what it would have been, bit for bit.  Ids of another text are TXL_ARGUMENT. */
+/* Makes a trainer that goes on where the saved one was: bit for bit, with as many peers as before.
+ * Ids of another text are TXL_ARGUMENT. */
 TXL_API txl_status txl_saved_resume(const txl_saved *saved, const txl_ids *ids, int threads,
                                     const txl_peers *peers, txl_trainer **trainer,
                                     txl_error *error);
@@ -848,22 +841,22 @@ TXL_API void txl_saved_free(txl_saved *saved);
 /* The number of the next step, from 0. */
 TXL_API uint64_t txl_trainer_steps(const txl_trainer *trainer);
 
-/* The model as trained so far: it may be scored, sampled from and written by any session between
- * two steps, and changes with the next one.  It lives as long as the trainer. */
+/* The model as trained so far.  Between two steps it may be scored, sampled from and written; the
+ * next step changes it.  It lives as long as the trainer. */
 TXL_API const txl_model *txl_trainer_model(txl_trainer *trainer);
 
 /* ---- Dynamic evaluation ------------------------------------------------------------------- */
 
 /* A learner scores a text segment by segment, and learns from each segment after it has scored it
  * (Krause et al. 2019, "Dynamic Evaluation of Transformer Language Models").  So every score is an
- * honest prediction: it depends only on the tokens before.  With g, the gradient of the mean of a
- * segment's nats, and w0, the weight at first, each weight w becomes
+ * honest prediction: it depends only on the tokens before.  Each weight w, which was w0 at first,
+ * becomes
  *     sgd    w - rate g
  *     rms    w - rate g / (sqrt(s) + epsilon) - min(1, decay sqrt(s)) (w - w0)
  *     adam   a step of Adam (Kingma and Ba 2015) with decays 0.9 and 0.999
- * where s is the sum of g squared over the segments of another text, read with the first weights:
- * txl_learner_gather.  The memory of layer inputs that older weights computed stays.  Arithmetic is
- * in f32. */
+ * where g is the gradient of the mean of a segment's nats, and s is the sum of g squared over the
+ * segments of another text, read with the first weights (txl_learner_gather).  The memory keeps the
+ * layers' inputs as older weights computed them.  Arithmetic is in f32. */
 typedef enum txl_learning_method {
     TXL_LEARNING_SGD,
     TXL_LEARNING_RMS,
@@ -880,10 +873,9 @@ typedef struct txl_learning {
 
 typedef struct txl_learner txl_learner;
 
-/* Makes a learner with a copy of `model`'s weights, in f32; the model may be closed afterwards.  Of
- * the settings it takes the lengths and the threads; the others must be zero.  Results are the
- * same, bit for bit, for any number of threads.  A family or attention type that cannot be trained
- * is TXL_UNSUPPORTED. */
+/* Makes a learner with a copy of `model`'s weights, in f32; the model may be closed afterwards.  It
+ * takes the lengths and threads of `settings`, where all else must be zero.  A family or attention
+ * type that cannot be trained is TXL_UNSUPPORTED. */
 TXL_API txl_status txl_learner_new(const txl_model *model, const txl_settings *settings,
                                    const txl_learning *learning, txl_learner **learner,
                                    txl_error *error);
@@ -910,37 +902,35 @@ TXL_API txl_status txl_learner_score(txl_learner *learner, const int32_t *ids, s
                                      const int32_t *targets, float *nats, float *logprob,
                                      txl_error *error);
 
-/* Reads a segment for statistics, of rms: adds its squared gradients to s, and leaves the weights
- * as they are.  Call txl_learner_start before each text, and after the last. */
+/* Reads a segment for the statistics of rms: adds its squared gradients to s, and leaves the
+ * weights as they are.  Call txl_learner_start before each text and after the last. */
 TXL_API txl_status txl_learner_gather(txl_learner *learner, const int32_t *ids, size_t n,
                                       const int32_t *targets, txl_error *error);
 
-/* Sets elements [first, first + n) of s for the model's tensor of that name, of rms: the second
- * moments of Adam that somebody else kept, in the place of sums.  Those of a tensor that is not
- * learned are passed over.  TXL_ARGUMENT for another name or range, TXL_FORMAT for what is negative
- * or no number. */
+/* Sets elements [first, first + n) of s, for rms, to Adam's second moments from elsewhere; `tensor`
+ * is the name of one of the model's tensors.  A tensor that is not learned is ignored.
+ * TXL_ARGUMENT: another name or range; TXL_FORMAT: an element is negative or no number. */
 TXL_API txl_status txl_learner_set_squares(txl_learner *learner, const char *tensor, uint64_t first,
                                            const float *squares, size_t n, txl_error *error);
 
 /* The norm of the weights' change since the start, over all parameters; tied ones count once. */
 TXL_API double txl_learner_drift(const txl_learner *learner);
 
-/* The model as it became: it may be scored, sampled from and written by any session until the next
- * call on the learner, as whose part it lives. */
+/* The model as it is now.  Until the next call on the learner it may be scored, sampled from and
+ * written.  It lives as long as the learner. */
 TXL_API const txl_model *txl_learner_model(txl_learner *learner);
 
-/* Makes a session of that model that goes on behind the last segment, with the learner's memory as
- * today's weights project it.  The learner must outlive the session, and learn no more before the
- * session is freed. */
+/* Makes a session of that model that goes on behind the last segment; the current weights project
+ * the learner's memory.  The learner must outlive the session, and learn no more before the session
+ * is freed. */
 TXL_API txl_status txl_learner_session(txl_learner *learner, txl_session **session,
                                        txl_error *error);
 
 /* ---- Compression -------------------------------------------------------------------------- */
 
-/* A text as few bytes: what a model expects takes little.  It comes back byte for byte, whatever it
- * is, on every machine and in every later version, because the probabilities are computed with
- * TXL_ARITHMETIC_EXACT.  Whoever reads it needs the same model.  The format is in
- * weights-format.md.
+/* A text as few bytes: the better the model predicts it, the fewer.  Any bytes come back as they
+ * were, on every machine and in every later version, because the probabilities are computed with
+ * TXL_ARITHMETIC_EXACT.  Decompressing needs the same model.  The format is in weights-format.md.
  *
  * The text is cut into frames, and a frame into streams, which are read side by side: 32 of them
  * are ten times as fast as one, and take a little more room because each begins without context.
@@ -951,14 +941,13 @@ TXL_API txl_status txl_learner_session(txl_learner *learner, txl_session **sessi
 typedef struct txl_compression {
     int streams;     /* at most, in a frame: 1 to TXL_MAX_STREAMS; 0: one for each 8 KiB */
     int threads;     /* 0: one for each processor */
-    uint64_t memory; /* bytes that sessions may take, if one takes no more; 0: half of the
+    uint64_t memory; /* bytes that sessions may take, but always enough for one; 0: half of the
                         machine's.  With less, fewer streams are read side by side */
     /* Receives what is compressed, in order; if it returns anything but TXL_OK, the call ends with
      * that status. */
     txl_status (*write)(void *context, const void *bytes, size_t n, txl_error *error);
-    /* NULL, or is told how many bytes of text were read, and how many they take so far, of which a
-     * frame's are written when it is complete.  The call ends with TXL_STOPPED if it returns false.
-     */
+    /* NULL, or receives the bytes of text read so far, and the bytes that they take, counting a
+     * frame that is not yet written.  The call ends with TXL_STOPPED if it returns false. */
     bool (*progress)(void *context, uint64_t text, uint64_t stored);
     void *context;
     uint64_t reserved[8];
@@ -975,7 +964,7 @@ TXL_API txl_status txl_compressor_new(const txl_model *model, const txl_compress
 TXL_API txl_status txl_compressor_feed(txl_compressor *compressor, const void *text, size_t n,
                                        txl_error *error);
 
-/* The text has ended: writes the rest, and a trailer.  The compressor is then as new. */
+/* Ends the text: writes the rest, and a trailer.  The compressor is then as new. */
 TXL_API txl_status txl_compressor_finish(txl_compressor *compressor, txl_error *error);
 TXL_API void txl_compressor_free(txl_compressor *compressor);
 
@@ -996,7 +985,7 @@ typedef struct txl_decompression {
     int threads;
     uint64_t memory; /* as above */
     bool list;       /* only reads headers: `model` and `write` are not called */
-    bool salvage;    /* goes on after damage, and tells `lost` */
+    bool salvage;    /* goes on after damage, and calls `lost` */
     /* Finds the model of that checksum, and of that name if it has one.  It must live as long as
      * the decompressor. */
     txl_status (*model)(void *context, uint64_t checksum, const char *name, const txl_model **model,
@@ -1005,8 +994,8 @@ typedef struct txl_decompression {
     txl_status (*write)(void *context, const void *text, size_t n, txl_error *error);
     bool (*progress)(void *context, uint64_t text, uint64_t stored); /* as above */
     void (*frame)(void *context, const txl_frame *frame); /* NULL, or sees each frame first */
-    /* With `salvage`: sees the bytes of text [begin, end) that are lost.  `end` is UINT64_MAX if
-     * the end of the text is, or its length is not known. */
+    /* With `salvage`: bytes [begin, end) of the text are lost.  `end` is UINT64_MAX if the end of
+     * the text is lost, or its length is not known. */
     void (*lost)(void *context, uint64_t begin, uint64_t end, const char *why);
     void *context;
     uint64_t reserved[8];
@@ -1017,33 +1006,33 @@ typedef struct txl_decompressor txl_decompressor;
 TXL_API txl_status txl_decompressor_new(const txl_decompression *decompression,
                                         txl_decompressor **decompressor, txl_error *error);
 
-/* Adds to what is decompressed: one compressed text, or several one after the other.  Damage is
- * TXL_FORMAT, or told to `lost`; whatever the bytes are, at most 5 MiB are kept besides the
- * sessions.  After a failure the decompressor can only be freed. */
+/* Adds compressed bytes, of one text or of several one after the other.  Damage is TXL_FORMAT, or
+ * goes to `lost`.  Besides the sessions, at most 5 MiB are kept, whatever the bytes are.  After a
+ * failure the decompressor can only be freed. */
 TXL_API txl_status txl_decompressor_feed(txl_decompressor *decompressor, const void *bytes,
                                          size_t n, txl_error *error);
 
-/* The bytes have ended.  If they end inside of a text, that is TXL_FORMAT, or told to `lost`. */
+/* Ends the bytes.  If they end inside of a text, that is TXL_FORMAT, or goes to `lost`. */
 TXL_API txl_status txl_decompressor_finish(txl_decompressor *decompressor, txl_error *error);
 TXL_API void txl_decompressor_free(txl_decompressor *decompressor);
 
 /* ---- The machine -------------------------------------------------------------------------- */
 
 /* The name of the kernels (inner loops) in use: "amx", "avx512fp16", "avx512bf16", "avx512",
- * "avx2", "neon" or "generic".  The environment variable TXL_CPU can name others.  If this
- * processor cannot run those, or there are none of that name, the result is NULL with TXL_ARGUMENT
- * in `error`, and no model can be opened.  The name lives as long as the process. */
+ * "avx2", "neon" or "generic".  The environment variable TXL_CPU can choose others.  If this
+ * processor cannot run its choice, the result is NULL with TXL_ARGUMENT in `error`, and no model
+ * can be opened.  The name lives as long as the process. */
 TXL_API const char *txl_kernels_name(txl_error *error);
 
 /* The name of the processor core whose kernels OpenBLAS uses; lives as long as the process.
  * OpenBLAS chooses when it is loaded, and Debian 12's version takes some newer processors for very
- * old ones. To correct that, start the process with OPENBLAS_CORETYPE in its environment: Haswell
- * for AVX2, SkylakeX for AVX-512. */
+ * old ones.  OPENBLAS_CORETYPE in the environment corrects that: Haswell for AVX2, SkylakeX for
+ * AVX-512. */
 TXL_API const char *txl_blas_name(void);
 
 /* What `threads` threads (0: one for each processor) reach at best: bytes/s read from a buffer far
- * larger than the caches, and flop/s of OpenBLAS's sgemm with the shapes of scoring and weights
- * that do not fit into a cache.  Each measurement takes some tenths of a second. */
+ * larger than the caches, and flop/s of OpenBLAS's sgemm with the shapes of scoring.  Each
+ * measurement takes some tenths of a second. */
 TXL_API txl_status txl_measure_read_bandwidth(int threads, double *bytes_per_second,
                                               txl_error *error);
 TXL_API txl_status txl_measure_sgemm(int threads, double *flops_per_second, txl_error *error);
@@ -1056,11 +1045,10 @@ typedef enum txl_products {
     TXL_PRODUCTS_TRAINING_BF16 /* training in bf16 */
 } txl_products;
 
-/* The peak of such products: the operations a second, two for each product of numbers, of the
- * processor's instruction that multiplies them, with operands in registers.  *instruction becomes
- * its name, which lives as long as the process: "vdpbf16ps", "vpdpbusd", "vfmadd231ph",
- * "tdpbf16ps", "tdpbssd"; or "sgemm", where they are multiplied in f32, and the peak is
- * txl_measure_sgemm's. */
+/* The peak of such products, in operations a second, two for each product of numbers: that of the
+ * processor's multiplying instruction with operands in registers.  *instruction becomes its name,
+ * which lives as long as the process: "vdpbf16ps", "vpdpbusd", "vfmadd231ph", "tdpbf16ps",
+ * "tdpbssd"; or "sgemm" for products in f32, whose peak is txl_measure_sgemm's. */
 TXL_API txl_status txl_measure_products(txl_products products, int threads,
                                         const char **instruction, double *operations_per_second,
                                         txl_error *error);
